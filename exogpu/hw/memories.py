@@ -1,0 +1,91 @@
+"""Data memories, barrier mechanisms and special windows (paper, figures CudaMemory to SpecialWindow)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from exogpu.hw.units import cuda_cta_in_cluster, cuda_thread, cuda_warp, cuda_warpgroup
+from exogpu.ir.types import BarrierMechanism, DataMemory, SpecialWindow, Space
+
+_GLOBAL, _SHARED, _REGISTER = Space.GLOBAL, Space.SHARED, Space.REGISTER
+_VISIBLE = ("CudaBasicDeviceVisible",)
+_VISIBLE_16B = ("CudaDeviceVisibleAtomicity16B", *_VISIBLE)
+_VISIBLE_LINEAR = ("CudaDeviceVisibleLinear", *_VISIBLE_16B)
+_CTA = cuda_cta_in_cluster
+
+DRAM: Final = DataMemory("DRAM", Space.HOST)
+
+CudaBasicDeviceVisible: Final = DataMemory("CudaBasicDeviceVisible", _GLOBAL, abstract=True)
+CudaDeviceVisibleAtomicity16B: Final = DataMemory(
+    "CudaDeviceVisibleAtomicity16B", _GLOBAL, bases=_VISIBLE, abstract=True
+)
+CudaDeviceVisibleLinear: Final = DataMemory(
+    "CudaDeviceVisibleLinear", _GLOBAL, bases=_VISIBLE_16B, abstract=True
+)
+CudaGmemLinear: Final = DataMemory("CudaGmemLinear", _GLOBAL, bases=_VISIBLE_LINEAR)
+CudaGridConstant: Final = DataMemory("CudaGridConstant", Space.GRID_CONSTANT, sync_exempt=True)
+
+CudaBasicSmem: Final = DataMemory("CudaBasicSmem", _SHARED, _CTA, _VISIBLE, abstract=True)
+CudaSmemAtomicity16B: Final = DataMemory(
+    "CudaSmemAtomicity16B", _SHARED, _CTA, ("CudaBasicSmem", *_VISIBLE_16B), abstract=True
+)
+CudaSmemLinear: Final = DataMemory(
+    "CudaSmemLinear",
+    _SHARED,
+    _CTA,
+    ("CudaSmemAtomicity16B", "CudaBasicSmem", *_VISIBLE_LINEAR),
+)
+
+CudaRmem: Final = DataMemory("CudaRmem", _REGISTER, cuda_thread)
+
+
+def Sm90_SmemSwizzled(swizzle: int) -> DataMemory:
+    """Shared memory in the layout that TMA and wgmma agree on; `swizzle` is 32, 64 or 128 bytes.
+
+    Raises ValueError for another width.
+    """
+    if swizzle not in (32, 64, 128):
+        raise ValueError(f"Sm90_SmemSwizzled({swizzle}): the swizzle is 32, 64 or 128 bytes")
+    bases = ("CudaSmemAtomicity16B", "CudaBasicSmem", *_VISIBLE_16B)
+    return DataMemory(f"Sm90_SmemSwizzled({swizzle})", _SHARED, _CTA, bases, swizzle=swizzle)
+
+
+def Sm80_RmemMatrixA(M: int, K: int) -> DataMemory:
+    """Register tile of a warp: the A operand of mma.sync, M x K elements."""
+    return DataMemory(f"Sm80_RmemMatrixA({M}, {K})", _REGISTER, cuda_warp, tile=(M, K))
+
+
+def Sm80_RmemMatrixB(N: int, K: int) -> DataMemory:
+    """Register tile of a warp: the B operand of mma.sync, N x K elements."""
+    return DataMemory(f"Sm80_RmemMatrixB({N}, {K})", _REGISTER, cuda_warp, tile=(N, K))
+
+
+def Sm80_RmemMatrixD(M: int, N: int) -> DataMemory:
+    """Register tile of a warp: the accumulator of mma.sync, M x N elements."""
+    return DataMemory(f"Sm80_RmemMatrixD({M}, {N})", _REGISTER, cuda_warp, tile=(M, N))
+
+
+def Sm90_RmemMatrixA(M: int) -> DataMemory:
+    """Register tile of a warpgroup: the A operand of wgmma, M rows."""
+    return DataMemory(f"Sm90_RmemMatrixA({M})", _REGISTER, cuda_warpgroup, tile=(M, None))
+
+
+def Sm90_RmemMatrixD(M: int, N: int) -> DataMemory:
+    """Register tile of a warpgroup: the accumulator of wgmma, M x N elements."""
+    return DataMemory(f"Sm90_RmemMatrixD({M}, {N})", _REGISTER, cuda_warpgroup, tile=(M, N))
+
+
+def Sm90_tensorMap(swizzle: int, *smem_box: int) -> SpecialWindow:
+    """A tensor map: its swizzle in bytes (0, 32, 64 or 128) and the box it copies.
+
+    Raises ValueError for another width or an empty box.
+    """
+    if swizzle not in (0, 32, 64, 128) or not smem_box or min(smem_box) < 1:
+        raise ValueError("Sm90_tensorMap takes a swizzle of 0, 32, 64 or 128 and a box")
+    arguments = ", ".join(str(n) for n in (swizzle, *smem_box))
+    return SpecialWindow(f"Sm90_tensorMap({arguments})", swizzle, tuple(smem_box))
+
+
+CudaMbarrier: Final = BarrierMechanism.MBARRIER
+CudaCommitGroup: Final = BarrierMechanism.COMMIT_GROUP
+CudaClusterSync: Final = BarrierMechanism.CLUSTER_SYNC

@@ -1,0 +1,483 @@
+"""GPU IR (paper, figures "syntax of variables and expressions" and "statements"): data only.
+
+Expressions compare by value (spans aside); statements by identity, so that analyses can key
+their results by statement.  Ranges are half-open everywhere in this IR.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from exogpu.errors import NOWHERE, Span
+from exogpu.ir.names import Sym
+from exogpu.ir.types import (
+    AccessMode,
+    BarrierMechanism,
+    CollUnit,
+    DataMemory,
+    DataType,
+    Operand,
+    SpecialWindow,
+    SyncTL,
+)
+
+
+def _span() -> Span:
+    return field(default=NOWHERE, compare=False, repr=False)  # type: ignore[no-any-return]
+
+
+# --- control expressions ------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Int:
+    """An integer constant."""
+
+    value: int
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class CVar:
+    """A control variable: a size, an index argument or a loop iterator."""
+
+    name: Sym
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Add:
+    left: CExpr
+    right: CExpr
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Sub:
+    left: CExpr
+    right: CExpr
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Mul:
+    """`factor * term`; affine arithmetic multiplies by constants only."""
+
+    factor: int
+    term: CExpr
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class FloorDiv:
+    """`term / divisor`, rounded towards minus infinity; divisor > 0."""
+
+    term: CExpr
+    divisor: int
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Mod:
+    """`term mod divisor`, in `0 .. divisor - 1`; divisor > 0."""
+
+    term: CExpr
+    divisor: int
+    span: Span = _span()
+
+
+CExpr: TypeAlias = Int | CVar | Add | Sub | Mul | FloorDiv | Mod
+
+
+# --- boolean expressions ------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    value: bool
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    op: Literal["==", "!=", "<", "<=", ">", ">="]
+    left: CExpr
+    right: CExpr
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    left: BExpr
+    right: BExpr
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    left: BExpr
+    right: BExpr
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    term: BExpr
+    span: Span = _span()
+
+
+BExpr: TypeAlias = Truth | Compare | And | Or | Not
+
+
+# --- windows ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A point coordinate of an access."""
+
+    at: CExpr
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """An interval coordinate `lo:hi`, half-open (decision 1)."""
+
+    lo: CExpr
+    hi: CExpr
+
+
+Coord: TypeAlias = Point | Interval
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """`x[w*]`: a window of a data, window or barrier variable; one coordinate a dimension."""
+
+    name: Sym
+    coords: tuple[Coord, ...]
+    span: Span = _span()
+
+
+# --- data expressions ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Const:
+    """A data constant."""
+
+    value: float | int
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """The value of one element."""
+
+    access: Access
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class BinOp:
+    op: Literal["+", "-", "*", "/"]
+    left: DExpr
+    right: DExpr
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Negate:
+    term: DExpr
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """A data function: `min max exp sqrt relu`, or `select(a, b, x, y)`: x if a < b else y."""
+
+    function: Literal["min", "max", "exp", "sqrt", "relu", "select"]
+    arguments: tuple[DExpr, ...]
+    span: Span = _span()
+
+
+DExpr: TypeAlias = Const | Read | BinOp | Negate | Apply
+
+
+# --- loop modes and warps -----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Seq:
+    """`seq(lo, hi)`"""
+
+
+@dataclass(frozen=True, slots=True)
+class CudaTasks:
+    """`cuda_tasks(lo, hi)`"""
+
+
+@dataclass(frozen=True, slots=True)
+class CudaThreads:
+    """`cuda_threads(lo, hi, unit=unit)`"""
+
+    unit: CollUnit
+
+
+LoopMode: TypeAlias = Seq | CudaTasks | CudaThreads
+
+
+@dataclass(frozen=True, slots=True)
+class WarpConfig:
+    """`CudaWarpConfig(name, count, setmaxnreg_dec, setmaxnreg_inc)`: count in warps."""
+
+    name: str
+    count: int
+    setmaxnreg_dec: int = 0
+    setmaxnreg_inc: int = 0
+
+
+# --- statements ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Statement:
+    span: Span = field(kw_only=True, default=NOWHERE)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class For(_Statement):
+    iterator: Sym
+    lo: CExpr
+    hi: CExpr
+    mode: LoopMode
+    body: Block
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class If(_Statement):
+    condition: BExpr
+    body: Block
+    orelse: Block = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DeviceFunction(_Statement):
+    """`with CudaDeviceFunction(...)`: one kernel launch.
+
+    `warps` is never empty; a launch by `blockDim=n` has one group with the name "".
+    """
+
+    cluster_dim: int
+    warps: tuple[WarpConfig, ...]
+    body: Block
+
+    @property
+    def block_dim(self) -> int:
+        """Threads a CTA."""
+        return 32 * sum(group.count for group in self.warps)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Warps(_Statement):
+    """`with CudaWarps(lo, hi, name=...)`: warps lo..hi-1 of the named group.
+
+    Without a name, of the group that the scope is in already, or of the only one.
+    """
+
+    lo: int
+    hi: int
+    group: str | None
+    body: Block
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CallProc(_Statement):
+    """A call of a procedure, at CPU scope only."""
+
+    proc: Proc
+    arguments: tuple[Argument, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CallInstr(_Statement):
+    """`instr(...) >> z[...]`: `trailing` is the barrier that the instruction signals."""
+
+    instr: Instr
+    arguments: tuple[Argument, ...]
+    trailing: Access | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Assign(_Statement):
+    """`x[c*] = e`"""
+
+    target: Access
+    value: DExpr
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reduce(_Statement):
+    """`x[c*] += e`"""
+
+    target: Access
+    value: DExpr
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WindowStmt(_Statement):
+    """`name = source[w*] @ special`; `special` is None for a plain alias."""
+
+    name: Sym
+    source: Access
+    special: SpecialWindow | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Alloc(_Statement):
+    """`name: dtype[shape] @ memory`"""
+
+    name: Sym
+    dtype: DataType
+    shape: tuple[CExpr, ...]
+    memory: DataMemory
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BarrierAlloc(_Statement):
+    """`name: barrier(guard)[shape] @ mechanism`"""
+
+    name: Sym
+    shape: tuple[CExpr, ...]
+    mechanism: BarrierMechanism
+    guard: Sym | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Free(_Statement):
+    """End of a data or barrier variable's lifetime; inserted by the compiler, never written."""
+
+    name: Sym
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fence(_Statement):
+    pre: SyncTL
+    post: SyncTL
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Arrive(_Statement):
+    """`Arrive(timeline) >> targets`; more than one target is a multicast.
+
+    The home barrier is the one element common to all targets' windows.
+    """
+
+    timeline: SyncTL
+    targets: tuple[Access, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Await(_Statement):
+    """`Await(barrier, timeline, n)`; a `~m` of the source is the negative n = -m-1 here."""
+
+    barrier: Access
+    timeline: SyncTL
+    n: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pass(_Statement):
+    """`pass`"""
+
+
+Stmt: TypeAlias = (
+    For
+    | If
+    | DeviceFunction
+    | Warps
+    | CallProc
+    | CallInstr
+    | Assign
+    | Reduce
+    | WindowStmt
+    | Alloc
+    | BarrierAlloc
+    | Free
+    | Fence
+    | Arrive
+    | Await
+    | Pass
+)
+Block: TypeAlias = tuple[Stmt, ...]
+
+Argument: TypeAlias = CExpr | Access | Const
+"""A call's argument: control for a control parameter; a window, or a constant, for data."""
+
+
+# --- procedures and instructions ----------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ControlParam:
+    """`n: size` (at least 1, unless a precondition admits 0) or `i: index` (any integer)."""
+
+    name: Sym
+    kind: Literal["size", "index"]
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class DataParam:
+    """`x: dtype[shape] @ memory`; `operand` is set for instructions only."""
+
+    name: Sym
+    dtype: DataType
+    shape: tuple[CExpr, ...]
+    memory: DataMemory
+    operand: Operand | None = None
+    window: SpecialWindow | None = None
+    """The special window type that the argument must have, for instructions (tensor maps)."""
+    span: Span = _span()
+
+
+Param: TypeAlias = ControlParam | DataParam
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Proc:
+    """A CPU procedure, possibly with kernel launches."""
+
+    name: str
+    params: tuple[Param, ...]
+    preconditions: tuple[BExpr, ...]
+    body: Block
+    span: Span = _span()
+    doc: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Instr:
+    """An instruction: its body is its meaning (figure statements, g).
+
+    `modes` has the access mode of each data parameter, in order of the data parameters.
+    `template` is the emitted text; empty where code generation does not know it yet.
+    """
+
+    name: str
+    """With its compile-time parameters, as a call prints it: `wgmma_tf32`."""
+    constants: tuple[tuple[str, object], ...]
+    params: tuple[Param, ...]
+    preconditions: tuple[BExpr, ...]
+    body: Block
+    cuda: bool
+    unit: CollUnit
+    trailing: BarrierMechanism | None = None
+    trailing_required: bool = False
+    trailing_units: tuple[CollUnit, ...] = ()
+    """The units over which the trailing barrier's dimensions are distributed."""
+    modes: tuple[AccessMode, ...] = ()
+    template: str = ""
+    span: Span = _span()
+    doc: str = ""

@@ -1,0 +1,217 @@
+"""The types of the language (paper, appendix A): data, timelines, units, memories, mechanisms.
+
+Only their shapes stand here; the hardware's values of them are the tables of `exogpu.hw`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+from fractions import Fraction
+
+
+class DataType(Enum):
+    """Precision of a data variable (figure "List of variable types", and decision 18)."""
+
+    F16 = "f16"
+    BF16 = "bf16"
+    F32 = "f32"
+    F64 = "f64"
+    I8 = "i8"
+    I32 = "i32"
+    I64 = "i64"
+    UI8 = "ui8"
+    UI16 = "ui16"
+    UI64 = "ui64"
+
+
+class QualTL(Enum):
+    """Qualitative timeline: what a single access of memory is ordered by (figure QualTL)."""
+
+    CPU = "cpu_in_order_qual"
+    STRM = "cpu_cuda_stream_qual"
+    CUDA1 = "cuda_in_order_rmem_qual"
+    CUDA2 = "cuda_in_order_ram_qual"
+    SM80 = "Sm80_cp_async_qual"
+    TMA_S = "tma_to_smem_async_qual"
+    TMA_G = "tma_to_gmem_async_qual"
+    WG_A = "wgmma_async_rmem_a_qual"
+    WG_D = "wgmma_async_rmem_d_qual"
+    WG_S = "wgmma_async_smem_qual"
+    WG_0 = "wgmma_zero_qual"
+
+
+QualSet = frozenset[QualTL]
+
+
+class Level(IntEnum):
+    """Visibility level of a record to a thread on a timeline, totally ordered (figure AMIR)."""
+
+    INVISIBLE = 0
+    ATOMIC_ONLY = 1
+    UNORDERED = 2
+    TEMPORALLY_ORDERED = 3
+    FULLY_ORDERED = 4
+
+
+class Policy(Enum):
+    """Which tables and rules hold: the paper's figures, or the narrower ones of decision 7."""
+
+    STRICT = "strict"
+    PAPER = "paper"
+
+
+@dataclass(frozen=True, slots=True)
+class SyncSets:
+    """A sync timeline under one policy: its full and its temporal-or-full timelines."""
+
+    full: QualSet
+    temporal: QualSet
+    """Superset of `full` (T_qtmp: annotated temporal or full)."""
+
+
+@dataclass(frozen=True, slots=True)
+class SyncTL:
+    """Sync timeline: a row of the figure SyncTL."""
+
+    name: str
+    transitive: bool
+    sets: tuple[tuple[Policy, SyncSets], ...]
+
+    def under(self, policy: Policy) -> SyncSets:
+        """The row's sets under `policy`."""
+        return dict(self.sets)[policy]
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """`factor * clusterDim**cluster * blockDim**block`: an entry of a unit's domain or box."""
+
+    factor: Fraction
+    cluster: int = 0
+    block: int = 0
+
+    def at(self, cluster_dim: int, block_dim: int) -> Fraction:
+        """The entry's value for a launch; not an integer if the unit does not fit the launch."""
+        return self.factor * cluster_dim**self.cluster * block_dim**self.block
+
+
+@dataclass(frozen=True, slots=True)
+class CollUnit:
+    """Collective unit: a domain and a box of the same rank (figure CollUnit).
+
+    A box entry `None` is agnostic: the dimension may have any extent.
+    """
+
+    name: str
+    """As the user wrote it, the count included: `2 * cuda_warp`."""
+    domain: tuple[Extent, ...]
+    box: tuple[Extent | None, ...]
+    countable: bool = False
+    """Whether the figure gives the unit a count `n * unit`."""
+
+    def __rmul__(self, count: int) -> CollUnit:
+        """`n * unit`: n of the unit side by side, along its first box entry.
+
+        Raises ValueError for a unit that the figure gives no count.
+        """
+        first = self.box[0]
+        if first is None or not self.countable or count < 1:
+            raise ValueError(f"{count} * {self.name}: this unit takes no such count")
+        scaled = Extent(first.factor * count, first.cluster, first.block)
+        return CollUnit(f"{count} * {self.name}", self.domain, (scaled, *self.box[1:]))
+
+    def __mul__(self, count: int) -> CollUnit:
+        return self.__rmul__(count)
+
+
+class Space(Enum):
+    """Physical backing of a data memory."""
+
+    HOST = "host"
+    GLOBAL = "global"
+    SHARED = "shared"
+    REGISTER = "register"
+    GRID_CONSTANT = "grid constant"
+
+
+@dataclass(frozen=True, slots=True)
+class DataMemory:
+    """Data memory (figure CudaMemory): its space, who owns one allocation, its constraints."""
+
+    name: str
+    """As the user wrote it: `Sm90_RmemMatrixD(64, 256)`."""
+    space: Space
+    unit: CollUnit | None = None
+    """The collective that owns one allocation; None for host and global memory."""
+    bases: tuple[str, ...] = ()
+    """Names of the memories that this one is a kind of."""
+    tile: tuple[int | None, ...] = ()
+    """Extents of the trailing dimensions, for register tiles; None leaves an extent open."""
+    abstract: bool = False
+    """A base of other memories: parameters may ask for it, allocations may not."""
+    sync_exempt: bool = False
+    swizzle: int = 0
+
+    def is_a(self, other: DataMemory) -> bool:
+        """Whether a variable of this memory may be passed where `other` is asked for."""
+        return self.name == other.name or other.name in self.bases
+
+
+class BarrierMechanism(Enum):
+    """How a split barrier completes (figure BarrierType)."""
+
+    MBARRIER = "CudaMbarrier"
+    COMMIT_GROUP = "CudaCommitGroup"
+    CLUSTER_SYNC = "CudaClusterSync"
+
+    @property
+    def sync_exempt(self) -> bool:
+        """Accesses to the barrier variable itself need no check (section Statement Conversion)."""
+        return self is not BarrierMechanism.MBARRIER
+
+
+@dataclass(frozen=True, slots=True)
+class SpecialWindow:
+    """Special window type (figure SpecialWindow): a tensor map with its swizzle and box."""
+
+    name: str
+    swizzle: int
+    box: tuple[int, ...]
+
+
+class AccessMode(Enum):
+    """How an instruction's body uses a parameter (section Instruction Argument Conversion)."""
+
+    READ = "read-only"
+    WRITE = "write-only"
+    READ_WRITE = "read-write"
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """The hardware annotations of an instruction's data parameter (figure GPU IR, tau_a)."""
+
+    initial: QualTL
+    extended: QualSet
+    out_of_order: bool
+    convergent: bool
+    strict_extended: QualSet | None = None
+    """The extended set under policy strict, where it differs (decision 7c)."""
+    atomic: QualSet = frozenset()
+    owner_only: bool = False
+    """Checked and recorded by the thread that owns the element only (ordinary registers)."""
+    clipped: bool = False
+    """Out-of-range elements read as zero and are not written (TMA global operands)."""
+    units: tuple[CollUnit, ...] = ()
+    """The units over which the leading dimensions are distributed, outermost first."""
+
+    def extended_under(self, policy: Policy) -> QualSet:
+        """The extended timelines under `policy`."""
+        if policy is Policy.STRICT and self.strict_extended is not None:
+            return self.strict_extended
+        return self.extended
+
+
+Sizes = Mapping[str, int]

@@ -1,0 +1,261 @@
+"""One generic traversal of GPU IR, and the few functions everybody builds on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import TypeAlias, assert_never
+
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import (
+    Access,
+    Add,
+    Alloc,
+    And,
+    Apply,
+    Arrive,
+    Assign,
+    Await,
+    BarrierAlloc,
+    BExpr,
+    BinOp,
+    Block,
+    CallInstr,
+    CallProc,
+    CExpr,
+    Compare,
+    Const,
+    CVar,
+    DataParam,
+    DExpr,
+    DeviceFunction,
+    Fence,
+    FloorDiv,
+    For,
+    Free,
+    If,
+    Instr,
+    Int,
+    Interval,
+    Mod,
+    Mul,
+    Negate,
+    Not,
+    Or,
+    Pass,
+    Point,
+    Proc,
+    Read,
+    Reduce,
+    Stmt,
+    Sub,
+    Truth,
+    Warps,
+    WindowStmt,
+)
+
+Declaration: TypeAlias = DataParam | Alloc | BarrierAlloc | WindowStmt
+
+
+def blocks(stmt: Stmt) -> tuple[Block, ...]:
+    """The blocks directly inside a statement, in program order."""
+    match stmt:
+        case If():
+            return (stmt.body, stmt.orelse)
+        case For() | DeviceFunction() | Warps():
+            return (stmt.body,)
+        case _:
+            return ()
+
+
+def walk(block: Block) -> Iterator[Stmt]:
+    """Every statement of the block and of the blocks inside it, in program order."""
+    for stmt in block:
+        yield stmt
+        for inner in blocks(stmt):
+            yield from walk(inner)
+
+
+def map_blocks(stmt: Stmt, change: Callable[[Block], Block]) -> Stmt:
+    """The statement with `change` applied to its blocks; the same object if nothing changed."""
+    match stmt:
+        case If():
+            body, orelse = change(stmt.body), change(stmt.orelse)
+            same = body is stmt.body and orelse is stmt.orelse
+            return stmt if same else replace(stmt, body=body, orelse=orelse)
+        case For() | DeviceFunction() | Warps():
+            body = change(stmt.body)
+            return stmt if body is stmt.body else replace(stmt, body=body)
+        case _:
+            return stmt
+
+
+def declarations(proc: Proc | Instr) -> Mapping[Sym, Declaration]:
+    """The declaration of every data, window and barrier variable."""
+    found: dict[Sym, Declaration] = {p.name: p for p in proc.params if isinstance(p, DataParam)}
+    for stmt in walk(proc.body):
+        if isinstance(stmt, Alloc | BarrierAlloc | WindowStmt):
+            found[stmt.name] = stmt
+    return found
+
+
+def reads(expr: DExpr) -> Iterator[Access]:
+    """The accesses that a data expression reads, left to right."""
+    match expr:
+        case Const():
+            return
+        case Read():
+            yield expr.access
+        case BinOp():
+            yield from reads(expr.left)
+            yield from reads(expr.right)
+        case Negate():
+            yield from reads(expr.term)
+        case Apply():
+            for argument in expr.arguments:
+                yield from reads(argument)
+        case _:
+            assert_never(expr)
+
+
+def control_variables(expr: CExpr | BExpr) -> frozenset[Sym]:
+    """The control variables that an expression reads."""
+    match expr:
+        case Int() | Truth():
+            return frozenset()
+        case CVar():
+            return frozenset({expr.name})
+        case Mul() | FloorDiv() | Mod() | Not():
+            return control_variables(expr.term)
+        case Add() | Sub() | Compare() | And() | Or():
+            return control_variables(expr.left) | control_variables(expr.right)
+        case _:
+            assert_never(expr)
+
+
+def substitute(expr: CExpr, values: Mapping[Sym, CExpr]) -> CExpr:
+    """The control expression with variables replaced."""
+    match expr:
+        case Int():
+            return expr
+        case CVar():
+            return values.get(expr.name, expr)
+        case Add() | Sub():
+            left, right = substitute(expr.left, values), substitute(expr.right, values)
+            return replace(expr, left=left, right=right)
+        case Mul() | FloorDiv() | Mod():
+            return replace(expr, term=substitute(expr.term, values))
+        case _:
+            assert_never(expr)
+
+
+def substitute_bool(expr: BExpr, values: Mapping[Sym, CExpr]) -> BExpr:
+    """The boolean expression with control variables replaced."""
+    match expr:
+        case Truth():
+            return expr
+        case Compare():
+            left, right = substitute(expr.left, values), substitute(expr.right, values)
+            return replace(expr, left=left, right=right)
+        case And() | Or():
+            return replace(
+                expr,
+                left=substitute_bool(expr.left, values),
+                right=substitute_bool(expr.right, values),
+            )
+        case Not():
+            return replace(expr, term=substitute_bool(expr.term, values))
+        case _:
+            assert_never(expr)
+
+
+def substitute_access(access: Access, values: Mapping[Sym, CExpr]) -> Access:
+    """The access with control variables in its coordinates replaced."""
+    coords = tuple(
+        Point(substitute(c.at, values))
+        if isinstance(c, Point)
+        else Interval(substitute(c.lo, values), substitute(c.hi, values))
+        for c in access.coords
+    )
+    return replace(access, coords=coords)
+
+
+def accesses(stmt: Stmt) -> Iterator[Access]:
+    """The data and barrier accesses that a statement itself makes, reads before writes."""
+    match stmt:
+        case Assign() | Reduce():
+            yield from reads(stmt.value)
+            yield stmt.target
+        case CallInstr() | CallProc():
+            yield from (a for a in stmt.arguments if isinstance(a, Access))
+            if isinstance(stmt, CallInstr) and stmt.trailing is not None:
+                yield stmt.trailing
+        case WindowStmt():
+            yield stmt.source
+        case Arrive():
+            yield from stmt.targets
+        case Await():
+            yield stmt.barrier
+        case For() | If() | DeviceFunction() | Warps() | Alloc() | BarrierAlloc():
+            return
+        case Free() | Fence() | Pass():
+            return
+        case _:
+            assert_never(stmt)
+
+
+def evaluate(expr: CExpr, env: Mapping[Sym, int]) -> int:
+    """The value of a control expression; division rounds down (rules C-Int, C-Read, C-Aff)."""
+    match expr:
+        case Int():
+            return expr.value
+        case CVar():
+            return env[expr.name]
+        case Add():
+            return evaluate(expr.left, env) + evaluate(expr.right, env)
+        case Sub():
+            return evaluate(expr.left, env) - evaluate(expr.right, env)
+        case Mul():
+            return expr.factor * evaluate(expr.term, env)
+        case FloorDiv():
+            return evaluate(expr.term, env) // expr.divisor
+        case Mod():
+            return evaluate(expr.term, env) % expr.divisor
+        case _:
+            assert_never(expr)
+
+
+def holds(expr: BExpr, env: Mapping[Sym, int]) -> bool:
+    """The truth of a boolean expression (rules B-Const, B-Log, B-Rel)."""
+    match expr:
+        case Truth():
+            return expr.value
+        case And():
+            return holds(expr.left, env) and holds(expr.right, env)
+        case Or():
+            return holds(expr.left, env) or holds(expr.right, env)
+        case Not():
+            return not holds(expr.term, env)
+        case Compare():
+            return compare(expr.op, evaluate(expr.left, env), evaluate(expr.right, env))
+        case _:
+            assert_never(expr)
+
+
+def compare(op: str, left: int, right: int) -> bool:
+    """`left op right` for integers."""
+    match op:
+        case "==":
+            return left == right
+        case "!=":
+            return left != right
+        case "<":
+            return left < right
+        case "<=":
+            return left <= right
+        case ">":
+            return left > right
+        case ">=":
+            return left >= right
+        case _:
+            raise AssertionError(op)

@@ -1,0 +1,1 @@
+"""The abstract machine: conversion, the literal rules, the fast interpreter, the values."""

@@ -1,0 +1,30 @@
+"""What both interpreters of the abstract machine report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from exogpu.machine.amir import Op
+from exogpu.verdict import HazardKind
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A check that failed: the operation that failed, at which element, against which record.
+
+    Interpreters agree on every compared field.  Of several violations of one operation the
+    first is the one with the smallest index, then the earliest `record` in program text.
+    """
+
+    kind: HazardKind
+    variable: str
+    index: tuple[int, ...]
+    task: int | None
+    """Task of the failing operation, from 1; None at CPU scope."""
+    check: Op
+    iteration: tuple[tuple[str, int], ...]
+    """Values of the loop iterators around `check`, outermost first."""
+    record: Op | None
+    """The Record, Arrive or Await that is not ordered before `check`; None if there is none."""
+    record_iteration: tuple[tuple[str, int], ...] | None = field(default=None, compare=False)
+    record_task: int | None = field(default=None, compare=False)
