@@ -1,11 +1,11 @@
-"""Data memories, barrier mechanisms and special windows (paper, figures CudaMemory to SpecialWindow)."""
+"""Data memories, barrier mechanisms and special windows (paper, appendix A)."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from exogpu.hw.units import cuda_cta_in_cluster, cuda_thread, cuda_warp, cuda_warpgroup
-from exogpu.ir.types import BarrierMechanism, DataMemory, SpecialWindow, Space
+from exogpu.ir.types import BarrierMechanism, DataMemory, Space, SpecialWindow
 
 _GLOBAL, _SHARED, _REGISTER = Space.GLOBAL, Space.SHARED, Space.REGISTER
 _VISIBLE = ("CudaBasicDeviceVisible",)

@@ -69,9 +69,7 @@ def _timelines() -> dict[str, SyncTL]:
     paper = _rows(_PAPER)
     strict = paper | _rows(_STRICT_CHANGES)
     return {
-        name: SyncTL(
-            name, transitive, ((Policy.PAPER, sets), (Policy.STRICT, strict[name][1]))
-        )
+        name: SyncTL(name, transitive, ((Policy.PAPER, sets), (Policy.STRICT, strict[name][1])))
         for name, (transitive, sets) in paper.items()
     }
 

@@ -22,11 +22,6 @@ from exogpu.ir.types import (
     SyncTL,
 )
 
-
-def _span() -> Span:
-    return field(default=NOWHERE, compare=False, repr=False)  # type: ignore[no-any-return]
-
-
 # --- control expressions ------------------------------------------------------------------
 
 
@@ -35,7 +30,7 @@ class Int:
     """An integer constant."""
 
     value: int
-    span: Span = _span()
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,21 +38,21 @@ class CVar:
     """A control variable: a size, an index argument or a loop iterator."""
 
     name: Sym
-    span: Span = _span()
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Add:
     left: CExpr
     right: CExpr
-    span: Span = _span()
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Sub:
     left: CExpr
     right: CExpr
-    span: Span = _span()
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +61,7 @@ class Mul:
 
     factor: int
     term: CExpr
-    span: Span = _span()
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +70,7 @@ class FloorDiv:
 
     term: CExpr
     divisor: int
-    span: Span = _span()
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +79,7 @@ class Mod:
 
     term: CExpr
     divisor: int
-    span: Span = _span()
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
 CExpr: TypeAlias = Int | CVar | Add | Sub | Mul | FloorDiv | Mod
@@ -96,7 +91,7 @@ CExpr: TypeAlias = Int | CVar | Add | Sub | Mul | FloorDiv | Mod
 @dataclass(frozen=True, slots=True)
 class Truth:
     value: bool
-    span: Span = _span()
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,27 +99,27 @@ class Compare:
     op: Literal["==", "!=", "<", "<=", ">", ">="]
     left: CExpr
     right: CExpr
-    span: Span = _span()
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class And:
     left: BExpr
     right: BExpr
-    span: Span = _span()
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Or:
     left: BExpr
     right: BExpr
-    span: Span = _span()
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Not:
     term: BExpr
-    span: Span = _span()
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
 BExpr: TypeAlias = Truth | Compare | And | Or | Not
@@ -157,7 +152,7 @@ class Access:
 
     name: Sym
     coords: tuple[Coord, ...]
-    span: Span = _span()
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
 # --- data expressions ---------------------------------------------------------------------
@@ -168,7 +163,7 @@ class Const:
     """A data constant."""
 
     value: float | int
-    span: Span = _span()
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +171,7 @@ class Read:
     """The value of one element."""
 
     access: Access
-    span: Span = _span()
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,13 +179,13 @@ class BinOp:
     op: Literal["+", "-", "*", "/"]
     left: DExpr
     right: DExpr
-    span: Span = _span()
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Negate:
     term: DExpr
-    span: Span = _span()
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +194,7 @@ class Apply:
 
     function: Literal["min", "max", "exp", "sqrt", "relu", "select"]
     arguments: tuple[DExpr, ...]
-    span: Span = _span()
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
 DExpr: TypeAlias = Const | Read | BinOp | Negate | Apply
@@ -281,14 +276,12 @@ class DeviceFunction(_Statement):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Warps(_Statement):
-    """`with CudaWarps(lo, hi, name=...)`: warps lo..hi-1 of the named group.
-
-    Without a name, of the group that the scope is in already, or of the only one.
-    """
+    """`with CudaWarps(lo, hi, name=group)`: warps lo..hi-1 of the group."""
 
     lo: int
     hi: int
-    group: str | None
+    group: str
+    """"" is the only group of a launch by blockDim."""
     body: Block
 
 
@@ -425,7 +418,7 @@ class ControlParam:
 
     name: Sym
     kind: Literal["size", "index"]
-    span: Span = _span()
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -439,7 +432,7 @@ class DataParam:
     operand: Operand | None = None
     window: SpecialWindow | None = None
     """The special window type that the argument must have, for instructions (tensor maps)."""
-    span: Span = _span()
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
 Param: TypeAlias = ControlParam | DataParam
@@ -453,7 +446,7 @@ class Proc:
     params: tuple[Param, ...]
     preconditions: tuple[BExpr, ...]
     body: Block
-    span: Span = _span()
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
     doc: str = ""
 
 
@@ -479,5 +472,5 @@ class Instr:
     """The units over which the trailing barrier's dimensions are distributed."""
     modes: tuple[AccessMode, ...] = ()
     template: str = ""
-    span: Span = _span()
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
     doc: str = ""

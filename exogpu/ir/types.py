@@ -86,15 +86,17 @@ class SyncTL:
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """`factor * clusterDim**cluster * blockDim**block`: an entry of a unit's domain or box."""
+    """`factor`, times clusterDim if `cluster`, times blockDim if `block`: an entry of a unit's
+    domain or box."""
 
     factor: Fraction
-    cluster: int = 0
-    block: int = 0
+    cluster: bool = False
+    block: bool = False
 
     def at(self, cluster_dim: int, block_dim: int) -> Fraction:
         """The entry's value for a launch; not an integer if the unit does not fit the launch."""
-        return self.factor * cluster_dim**self.cluster * block_dim**self.block
+        launch = (cluster_dim if self.cluster else 1) * (block_dim if self.block else 1)
+        return self.factor * launch
 
 
 @dataclass(frozen=True, slots=True)

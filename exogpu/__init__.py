@@ -1,0 +1,1 @@
+"""exogpu: GPU kernels whose parallel execution is checked against their sequential reading."""

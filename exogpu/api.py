@@ -1,0 +1,207 @@
+"""`@proc` and what can be done with a procedure."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import cached_property
+from time import perf_counter
+from typing import overload
+
+from exogpu.analysis import collective, distribution, divergence
+from exogpu.analysis.facts import CollectiveFacts
+from exogpu.analysis.inline import inline
+from exogpu.analysis.lifetimes import insert_frees
+from exogpu.errors import Diagnostic, ExoGpuError
+from exogpu.frontend.bounds import check_bounds, check_sizes
+from exogpu.frontend.procedures import parse_proc
+from exogpu.ir.nodes import ControlParam, Proc
+from exogpu.ir.types import Policy
+from exogpu.machine import amir, fast, sequential
+from exogpu.machine.explain import hazard_of_divergence, hazards_of
+from exogpu.machine.lower import lower
+from exogpu.verdict import Hazard, Verdict
+
+_collector: ContextVar[list[Procedure] | None] = ContextVar("collector", default=None)
+
+
+@contextmanager
+def collecting() -> Iterator[list[Procedure]]:
+    """Within it, `@proc` gathers procedures, ill-formed ones too, instead of raising."""
+    found: list[Procedure] = []
+    token = _collector.set(found)
+    try:
+        yield found
+    finally:
+        _collector.reset(token)
+
+
+@dataclass(frozen=True, slots=True)
+class Analysed:
+    """A procedure made ready for the machine: inlined, with frees, and the facts about it."""
+
+    proc: Proc
+    facts: CollectiveFacts
+
+
+class Procedure:
+    """A procedure of the language, immutable.
+
+    `ir` is None, and `diagnostics` says why, if its definition was refused.
+    """
+
+    def __init__(self, name: str, ir: Proc | None, diagnostics: tuple[Diagnostic, ...]) -> None:
+        self.name = name
+        self.ir = ir
+        self._parsing = diagnostics
+
+    @cached_property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """All that is wrong with the definition, in source order; divergence is a hazard instead."""
+        if self.ir is None:
+            return self._parsing
+        found = (*check_bounds(self.ir), *self._analysis[1])
+        return tuple(sorted(found, key=lambda d: (d.span.file, d.span.line, d.span.column)))
+
+    @cached_property
+    def _analysis(self) -> tuple[Analysed | None, tuple[Diagnostic, ...]]:
+        assert self.ir is not None
+        flat = insert_frees(inline(self.ir))
+        facts, found = collective.analyse(flat)
+        if found:
+            return None, found
+        found = distribution.check(flat, facts)
+        return (None if found else Analysed(flat, facts)), found
+
+    @property
+    def analysed(self) -> Analysed:
+        """The procedure with its facts.  Raises ExoGpuError if it is ill-formed."""
+        if self.diagnostics:
+            raise ExoGpuError(self.diagnostics)
+        analysed = self._analysis[0]
+        assert analysed is not None
+        return analysed
+
+    @property
+    def size_names(self) -> tuple[str, ...]:
+        """The control parameters, in order."""
+        if self.ir is None:
+            return ()
+        return tuple(p.name.name for p in self.ir.params if isinstance(p, ControlParam))
+
+    def check(self, *, policy: Policy = Policy.STRICT) -> Verdict:
+        """The verdict for all sizes: undecided where only the definition could be judged."""
+        start = perf_counter()
+        if self.diagnostics:
+            return self._error(self.diagnostics, None, policy, start)
+        hazards = self._divergences({})
+        reason = (
+            ""
+            if hazards
+            else "synchronisation is not yet proved for all sizes; give sizes to check it at, "
+            "such as " + ",".join(f"{n}=512" for n in self.size_names)
+        )
+        return Verdict(
+            proc=self.name,
+            word="refuted" if hazards else "undecided",
+            sizes=None,
+            policy=policy,
+            seconds=perf_counter() - start,
+            hazards=hazards,
+            reason=reason,
+        )
+
+    def check_at(
+        self,
+        *,
+        policy: Policy = Policy.STRICT,
+        progress: Callable[[fast.Progress], None] | None = None,
+        **sizes: int,
+    ) -> Verdict:
+        """The verdict at concrete sizes, by running the abstract machine."""
+        start = perf_counter()
+        if self.diagnostics:
+            return self._error(self.diagnostics, sizes, policy, start)
+        assert self.ir is not None
+        if wrong := check_sizes(self.ir, sizes):
+            return self._error(wrong, sizes, policy, start)
+        hazards, operations = self._divergences(sizes), 0
+        if not hazards:
+            outcome = fast.run(self.amir(policy), sizes, progress=progress)
+            hazards, operations = hazards_of(outcome.violations, sizes), outcome.operations
+        return Verdict(
+            proc=self.name,
+            word="refuted" if hazards else "proved",
+            sizes=dict(sizes),
+            policy=policy,
+            seconds=perf_counter() - start,
+            hazards=hazards,
+            operations=operations,
+        )
+
+    def _divergences(self, sizes: Mapping[str, int]) -> tuple[Hazard, ...]:
+        found = divergence.divergences(self.analysed.proc, self.analysed.facts)
+        return tuple(hazard_of_divergence(d, sizes) for d in found)
+
+    def _error(
+        self,
+        diagnostics: tuple[Diagnostic, ...],
+        sizes: Mapping[str, int] | None,
+        policy: Policy,
+        start: float,
+    ) -> Verdict:
+        return Verdict(
+            proc=self.name,
+            word="error",
+            sizes=sizes,
+            policy=policy,
+            seconds=perf_counter() - start,
+            diagnostics=diagnostics,
+        )
+
+    def run(self, **arguments: object) -> None:
+        """The sequential meaning, on numpy arrays, in place; sizes may follow from shapes.
+
+        Raises ExoGpuError for an ill-formed procedure or arguments that do not fit.
+        """
+        if self.diagnostics:
+            raise ExoGpuError(self.diagnostics)
+        assert self.ir is not None
+        sequential.run(self.ir, arguments)
+
+    def amir(self, policy: Policy = Policy.STRICT) -> amir.Program:
+        """The abstract machine program.  Raises ExoGpuError for an ill-formed procedure."""
+        analysed = self.analysed
+        return lower(analysed.proc, analysed.facts, policy)
+
+    def __repr__(self) -> str:
+        return f"<procedure {self.name}({', '.join(self.size_names)})>"
+
+
+@overload
+def proc(function: Callable[..., None]) -> Procedure: ...
+@overload
+def proc() -> Callable[[Callable[..., None]], Procedure]: ...
+def proc(
+    function: Callable[..., None] | None = None,
+) -> Procedure | Callable[[Callable[..., None]], Procedure]:
+    """Read a function as a procedure of the language: it is parsed, never executed.
+
+    Raises ExoGpuError with all that is wrong with its definition.
+    """
+    frame = sys._getframe(1)
+
+    def read(function: Callable[..., None]) -> Procedure:
+        ir, diagnostics = parse_proc(function, frame)
+        made = Procedure(function.__name__, ir, diagnostics)
+        collected = _collector.get()
+        if collected is not None:
+            collected.append(made)
+        elif diagnostics:
+            raise ExoGpuError(diagnostics)
+        return made
+
+    return read if function is None else read(function)

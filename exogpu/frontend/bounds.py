@@ -1,0 +1,265 @@
+"""Bounds of every access, for all sizes that the preconditions admit (decisions 6 and 13).
+
+What must hold is collected as obligations: a domain of instances and the conditions that no
+instance may satisfy.  ISL answers the obligations of one domain together; only where some
+instance fails is each obligation asked alone, for its smallest instance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+from exogpu.errors import Diagnostic
+from exogpu.frontend import bounds_report as report
+from exogpu.frontend.bounds_views import (
+    Element,
+    Views,
+    any_element,
+    control_values,
+    elements,
+    extent,
+    intervals,
+    operand_views,
+    outside,
+    views_of,
+)
+from exogpu.frontend.instances import (
+    Domain,
+    bind,
+    bind_range,
+    conjuncts,
+    controls,
+    entry,
+    least,
+    never,
+    size_constraints,
+    smallest,
+    where,
+    within_loop,
+)
+from exogpu.ir.isltext import bexpr, cexpr
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import (
+    Access,
+    Alloc,
+    Arrive,
+    Assign,
+    Await,
+    BarrierAlloc,
+    Block,
+    CallInstr,
+    CallProc,
+    CExpr,
+    DataParam,
+    DeviceFunction,
+    Fence,
+    For,
+    Free,
+    If,
+    Instr,
+    Int,
+    Not,
+    Pass,
+    Proc,
+    Reduce,
+    Stmt,
+    Warps,
+    WindowStmt,
+)
+from exogpu.ir.walk import accesses
+
+
+@dataclass(frozen=True, slots=True)
+class Obligation:
+    """No instance of `domain` may satisfy `wrong` (ISL text)."""
+
+    domain: Domain
+    wrong: str
+    finding: report.Finding
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A broken obligation: a finding and the smallest instance at which it occurs."""
+
+    finding: report.Finding
+    sizes: Mapping[str, int]
+    point: Mapping[Sym, int]
+    diagnostic: Diagnostic
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """Where a statement stands."""
+
+    domain: Domain
+    views: Views
+    call: CallInstr | None = None
+    """The call whose instruction's body is being walked."""
+
+
+def check_bounds(proc: Proc | Instr) -> tuple[Diagnostic, ...]:
+    """Every access of a procedure or instruction that leaves its variable at some sizes.
+
+    Also negative extents, preconditions of callees that may not hold, arguments whose extents
+    differ from their parameters', and preconditions that contradict each other.  Each finding
+    names the smallest sizes at which it occurs.
+    """
+    return tuple(v.diagnostic for v in violations(proc))
+
+
+def violations(proc: Proc | Instr) -> tuple[Violation, ...]:
+    """The findings of `check_bounds`, with their instances as data."""
+    contradiction = _contradiction(proc)
+    if contradiction is not None:
+        return (contradiction,)
+    return tuple(_failing(_obligations(proc)))
+
+
+def _contradiction(proc: Proc | Instr) -> Violation | None:
+    """The first precondition that leaves no sizes, if one does."""
+    domain = Domain(controls(proc), constraints=size_constraints(proc))
+    for precondition in proc.preconditions:
+        domain = where(domain, bexpr(precondition))
+        if never(domain, ["0 = 0"]):
+            finding = report.Contradiction(precondition)
+            return Violation(finding, {}, {}, report.describe(finding, domain, {}))
+    return None
+
+
+def _failing(obligations: Iterable[Obligation]) -> Iterator[Violation]:
+    """The obligations that some instance breaks, in program order."""
+    groups: dict[int, list[Obligation]] = {}
+    for obligation in obligations:
+        groups.setdefault(id(obligation.domain), []).append(obligation)
+    seen: set[report.Finding] = set()
+    for group in groups.values():
+        domain = group[0].domain
+        if never(domain, (o.wrong for o in group)):
+            continue
+        for obligation in group:
+            point = smallest(domain, obligation.wrong)
+            if point is None or obligation.finding in seen:
+                continue
+            seen.add(obligation.finding)
+            sizes = {p.name.name: point[p.name] for p in domain.params}
+            diagnostic = report.describe(obligation.finding, domain, point)
+            yield Violation(obligation.finding, sizes, point, diagnostic)
+
+
+# --- what must hold -------------------------------------------------------------------------
+
+
+def _obligations(proc: Proc | Instr) -> Iterator[Obligation]:
+    """What must hold in a procedure, in program order."""
+    domain = entry(proc)
+    for param in proc.params:
+        if isinstance(param, DataParam):
+            yield from _extents(domain, param, param.shape)
+    yield from _block(proc.body, _Scope(domain, views_of(proc)))
+
+
+def _block(block: Block, scope: _Scope) -> Iterator[Obligation]:
+    for stmt in block:
+        yield from _statement(stmt, scope)
+
+
+def _statement(stmt: Stmt, scope: _Scope) -> Iterator[Obligation]:
+    match stmt:
+        case For():
+            if scope.call is None:
+                inner = within_loop(scope.domain, stmt.iterator, stmt.lo, stmt.hi)
+            else:
+                inner = bind_range(scope.domain, stmt.iterator, stmt.lo, stmt.hi)
+            yield from _block(stmt.body, replace(scope, domain=inner))
+        case If():
+            holds, fails = bexpr(stmt.condition), bexpr(Not(stmt.condition))
+            yield from _block(stmt.body, replace(scope, domain=where(scope.domain, holds)))
+            yield from _block(stmt.orelse, replace(scope, domain=where(scope.domain, fails)))
+        case DeviceFunction() | Warps():
+            yield from _block(stmt.body, scope)
+        case Assign() | Reduce() | Arrive() | Await():
+            for access in dict.fromkeys(accesses(stmt)):
+                yield from _access(stmt, access, scope)
+        case Alloc() | BarrierAlloc():
+            yield from _extents(scope.domain, stmt, stmt.shape)
+        case WindowStmt():
+            shape = tuple(extent(c) for c in intervals(stmt.source))
+            yield from _extents(scope.domain, stmt, shape)
+        case CallInstr():
+            yield from _call(stmt, stmt.instr, scope.domain)
+            yield from _body(stmt, scope)
+            if stmt.trailing is not None:
+                yield from _access(stmt, stmt.trailing, scope)
+        case CallProc():
+            yield from _call(stmt, stmt.proc, scope.domain)
+            for argument in stmt.arguments:
+                if isinstance(argument, Access):
+                    yield from _access(stmt, argument, scope)
+        case Free() | Fence() | Pass():
+            return
+        case _:
+            assert_never(stmt)
+
+
+def _extents(
+    domain: Domain,
+    declaration: DataParam | Alloc | BarrierAlloc | WindowStmt,
+    shape: tuple[CExpr, ...],
+) -> Iterator[Obligation]:
+    """No extent is negative."""
+    for at, size in enumerate(shape):
+        if not (isinstance(size, Int) and size.value >= 0):
+            finding = report.NegativeExtent(declaration.name, declaration.span, at, size)
+            yield Obligation(domain, f"{cexpr(size)} < 0", finding)
+
+
+def _access(stmt: Stmt, access: Access, scope: _Scope) -> Iterator[Obligation]:
+    """Every element of an access lies in its variable, and in the windows between."""
+    domain, index = any_element(scope.domain, access)
+    for element in elements(scope.views, access.name, index):
+        yield from _inside(domain, stmt, access, element, scope.call)
+
+
+def _inside(
+    domain: Domain, stmt: Stmt, access: Access, element: Element, call: CallInstr | None
+) -> Iterator[Obligation]:
+    wrong = outside(element)
+    if wrong:
+        yield Obligation(domain, wrong, report.Outside(stmt, access, element, call))
+
+
+def _body(stmt: CallInstr, scope: _Scope) -> Iterator[Obligation]:
+    """The elements that the instruction's body touches under its guards (decision 13).
+
+    That they lie in the operand's own shape is checked where the instruction is defined.
+    """
+    domain = bind(scope.domain, control_values(stmt.instr.params, stmt.arguments))
+    views = {**scope.views, **operand_views(stmt.instr.params, stmt.arguments)}
+    yield from _block(stmt.instr.body, _Scope(domain, views, stmt))
+
+
+def _call(stmt: CallInstr | CallProc, callee: Proc | Instr, domain: Domain) -> Iterator[Obligation]:
+    """The callee's preconditions hold, and arguments have their parameters' extents."""
+    values = control_values(callee.params, stmt.arguments)
+    inner = bind(domain, values)
+    for param in controls(callee):
+        if param.kind == "size" and param.name in values:
+            smallest_size = least(callee, param.name)
+            wrong = f"{cexpr(values[param.name])} < {smallest_size}"
+            finding = report.BadSize(stmt, param, values[param.name], smallest_size)
+            yield Obligation(inner, wrong, finding)
+    for precondition in callee.preconditions:
+        for condition in conjuncts(precondition):
+            finding_broken = report.Broken(stmt, condition)
+            yield Obligation(inner, bexpr(Not(condition)), finding_broken)
+    for at, (operand, argument) in enumerate(zip(callee.params, stmt.arguments, strict=False)):
+        if isinstance(operand, DataParam) and isinstance(argument, Access):
+            window = tuple(extent(c) for c in intervals(argument))
+            for dimension, (given, asked) in enumerate(zip(window, operand.shape, strict=False)):
+                if given != asked:
+                    disagreement = report.Disagreement(stmt, at, dimension, given, asked)
+                    wrong = f"{cexpr(given)} != {cexpr(asked)}"
+                    yield Obligation(inner, wrong, disagreement)

@@ -1,0 +1,28 @@
+"""What a procedure may call: procedures, and instructions with compile-time parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol, runtime_checkable
+
+from exogpu.ir.nodes import Instr, Proc
+
+
+@runtime_checkable
+class HasProc(Protocol):
+    """A procedure object; `ir` is None if its definition was refused."""
+
+    @property
+    def ir(self) -> Proc | None: ...
+
+
+@runtime_checkable
+class InstrTemplate(Protocol):
+    """An instruction before its compile-time parameters are known."""
+
+    @property
+    def constant_names(self) -> tuple[str, ...]: ...
+
+    def instantiate(self, constants: Mapping[str, object]) -> Instr:
+        """The instruction for these compile-time parameters; raises ExoGpuError."""
+        ...

@@ -1,0 +1,228 @@
+"""Reading calls of instructions and procedures: arguments, precisions, memories, mechanisms."""
+
+from __future__ import annotations
+
+import ast
+
+from exogpu.errors import ExoGpuError, Note
+from exogpu.frontend.callables import HasProc, InstrTemplate
+from exogpu.frontend.control import control
+from exogpu.frontend.data import access
+from exogpu.frontend.scope import Barrier, Context, Data, Reject
+from exogpu.ir.nodes import (
+    Access,
+    Argument,
+    CallInstr,
+    CallProc,
+    Const,
+    ControlParam,
+    DataParam,
+    Instr,
+    Interval,
+    Param,
+    Proc,
+)
+
+
+def call(
+    node: ast.Call, trailing: list[ast.expr], stmt: ast.stmt, ctx: Context
+) -> CallInstr | CallProc:
+    """`p(...)` or `g(...) >> z[...]`."""
+    target = ctx.evaluate(node.func) if ctx.is_python(node.func) else None
+    span = ctx.source.span(stmt)
+    if isinstance(target, InstrTemplate):
+        instr, keywords = _instantiate(target, node, ctx)
+        arguments = _arguments(instr.name, instr.params, node, keywords, ctx)
+        _right_scope(instr, node, ctx)
+        return CallInstr(instr, arguments, _trailing(instr, node, trailing, ctx), span=span)
+    if isinstance(target, HasProc):
+        if target.ir is None:
+            raise Reject(None)
+        if trailing:
+            raise ctx.reject("T220", "a procedure signals no barrier", trailing[0], "remove the >>")
+        if ctx.cuda:
+            raise ctx.reject(
+                "S304",
+                f"procedure {target.ir.name} is called at CUDA scope",
+                node,
+                "call procedures at CPU scope; at CUDA scope call instructions",
+            )
+        proc: Proc = target.ir
+        return CallProc(
+            proc, _arguments(proc.name, proc.params, node, node.keywords, ctx), span=span
+        )
+    raise ctx.reject(
+        "P111",
+        f"{ast.unparse(node.func)} is neither an instruction nor a procedure",
+        node,
+        "import the instruction, or decorate the function with @proc",
+    )
+
+
+def _instantiate(
+    template: InstrTemplate, node: ast.Call, ctx: Context
+) -> tuple[Instr, list[ast.keyword]]:
+    constants: dict[str, object] = {}
+    rest: list[ast.keyword] = []
+    for keyword in node.keywords:
+        if keyword.arg in template.constant_names:
+            assert keyword.arg is not None
+            constants[keyword.arg] = ctx.evaluate(keyword.value)
+        else:
+            rest.append(keyword)
+    try:
+        return template.instantiate(constants), rest
+    except ExoGpuError as error:
+        notes = tuple(Note(d.message, d.span) for d in error.diagnostics)
+        raise ctx.reject(
+            "T221",
+            f"{ast.unparse(node.func)} cannot be made with these compile-time parameters",
+            node,
+            error.diagnostics[0].help,
+            *notes,
+        ) from None
+
+
+def _right_scope(instr: Instr, node: ast.Call, ctx: Context) -> None:
+    if ctx.instruction:
+        raise ctx.reject(
+            "S305", "an instruction's body calls an instruction", node, "write out its meaning"
+        )
+    if instr.cuda != ctx.cuda:
+        here, there = ("CUDA", "CPU") if ctx.cuda else ("CPU", "CUDA")
+        raise ctx.reject(
+            "S306",
+            f"{instr.name} is an instruction of {there} scope, called at {here} scope",
+            node,
+            "move the call out of the kernel"
+            if ctx.cuda
+            else "call it inside a CudaDeviceFunction",
+        )
+
+
+def _arguments(
+    name: str,
+    params: tuple[Param, ...],
+    node: ast.Call,
+    keywords: list[ast.keyword],
+    ctx: Context,
+) -> tuple[Argument, ...]:
+    given: dict[str, ast.expr] = {}
+    for param, value in zip(params, node.args, strict=False):
+        given[param.name.name] = value
+    names = [p.name.name for p in params]
+    for keyword in keywords:
+        if keyword.arg not in names:
+            raise ctx.reject(
+                "T222",
+                f"{name} has no parameter {keyword.arg}",
+                keyword.value,
+                f"its parameters are {', '.join(names)}",
+            )
+        if keyword.arg in given:
+            raise ctx.reject("T222", f"{keyword.arg} is given twice", keyword.value, "give it once")
+        given[keyword.arg] = keyword.value
+    if len(given) != len(params) or len(node.args) > len(params):
+        raise ctx.reject(
+            "T222",
+            f"{name} takes {len(params)} arguments, {len(node.args) + len(keywords)} are given",
+            node,
+            f"its parameters are {', '.join(names)}",
+        )
+    return tuple(_argument(p, given[p.name.name], ctx) for p in params)
+
+
+def _argument(param: Param, node: ast.expr, ctx: Context) -> Argument:
+    match param:
+        case ControlParam():
+            return control(node, ctx)
+        case DataParam():
+            return _data_argument(param, node, ctx)
+
+
+def _data_argument(param: DataParam, node: ast.expr, ctx: Context) -> Access | Const:
+    if ctx.is_python(node):
+        raise ctx.reject(
+            "T223",
+            f"parameter {param.name} takes a window of a variable",
+            node,
+            "pass a variable or a window of one",
+        )
+    window, meaning = access(node, ctx)
+    declared = Note(f"parameter {param.name}", param.span)
+    if not isinstance(meaning, Data):
+        raise ctx.reject(
+            "T206", f"{meaning.name} is a barrier, not data", node, "pass a data variable", declared
+        )
+    rank = sum(isinstance(c, Interval) for c in window.coords)
+    if rank != len(param.shape):
+        raise ctx.reject(
+            "T224",
+            f"a window of {rank} dimensions is passed where {param.name} has {len(param.shape)}",
+            node,
+            "write lo:hi for each dimension of the parameter, and a point for the others",
+            declared,
+        )
+    if meaning.dtype is not param.dtype:
+        raise ctx.reject(
+            "T225",
+            f"{meaning.name} is {meaning.dtype.value}, {param.name} must be {param.dtype.value}",
+            node,
+            "use the instruction for this precision, or convert the data",
+            declared,
+        )
+    if param.window is not None:
+        if meaning.window is None or meaning.window.name != param.window.name:
+            has = meaning.window.name if meaning.window else meaning.memory.name
+            raise ctx.reject(
+                "T226",
+                f"{meaning.name} is {has}, {param.name} must be a {param.window.name}",
+                node,
+                f"make a window: w = {meaning.name}[...] @ {param.window.name}",
+                declared,
+            )
+    elif meaning.window is not None or not meaning.memory.is_a(param.memory):
+        has = meaning.window.name if meaning.window else meaning.memory.name
+        raise ctx.reject(
+            "T227",
+            f"{meaning.name} is in {has}, {param.name} must be in {param.memory.name}",
+            node,
+            "declare the variable in that memory, or use another instruction",
+            declared,
+        )
+    return window
+
+
+def _trailing(
+    instr: Instr, node: ast.Call, trailing: list[ast.expr], ctx: Context
+) -> Access | None:
+    if not trailing:
+        if instr.trailing_required and instr.trailing is not None:
+            raise ctx.reject(
+                "T228",
+                f"{instr.name} must signal a barrier",
+                node,
+                f"write {instr.name}(...) >> z[...] with z a barrier @ {instr.trailing.value}",
+            )
+        return None
+    if instr.trailing is None or len(trailing) > 1:
+        wrong = "signals no barrier" if instr.trailing is None else "signals one barrier only"
+        raise ctx.reject("T229", f"{instr.name} {wrong}", trailing[-1], "remove the >>")
+    window, meaning = access(trailing[0], ctx)
+    if not isinstance(meaning, Barrier) or meaning.mechanism is not instr.trailing:
+        raise ctx.reject(
+            "T230",
+            f"{instr.name} signals a barrier @ {instr.trailing.value}, {meaning.name} is not one",
+            trailing[0],
+            f"declare a barrier @ {instr.trailing.value}",
+        )
+    intervals = sum(isinstance(c, Interval) for c in window.coords)
+    if intervals != len(instr.trailing_units):
+        raise ctx.reject(
+            "T231",
+            f"{instr.name} signals {len(instr.trailing_units)} dimensions of its barrier at once, "
+            f"{intervals} are given",
+            trailing[0],
+            "write `:` for each dimension that a multicast signals, and a point for the others",
+        )
+    return window

@@ -1,0 +1,144 @@
+"""Reading control and boolean expressions: quasi-affine, integers only."""
+
+from __future__ import annotations
+
+import ast
+from functools import reduce
+from typing import Final, Literal
+
+from exogpu.frontend.scope import Broken, Context, Control, Reject
+from exogpu.ir.nodes import (
+    Add,
+    And,
+    BExpr,
+    CExpr,
+    Compare,
+    CVar,
+    FloorDiv,
+    Int,
+    Mod,
+    Mul,
+    Not,
+    Or,
+    Sub,
+    Truth,
+)
+
+_COMPARISONS: Final[dict[type[ast.cmpop], Literal["==", "!=", "<", "<=", ">", ">="]]] = {
+    ast.Eq: "==",
+    ast.NotEq: "!=",
+    ast.Lt: "<",
+    ast.LtE: "<=",
+    ast.Gt: ">",
+    ast.GtE: ">=",
+}
+
+
+def control(node: ast.expr, ctx: Context) -> CExpr:
+    """A control expression (figure CExpr)."""
+    if ctx.is_python(node):
+        return Int(integer(node, ctx), ctx.source.span(node))
+    span = ctx.source.span(node)
+    match node:
+        case ast.Name():
+            match ctx.lookup(node.id):
+                case Control(name):
+                    return CVar(name, span)
+                case Broken():
+                    raise Reject(None)
+                case _:
+                    raise ctx.reject(
+                        "T201",
+                        f"{node.id} is not a control variable",
+                        node,
+                        "indices and bounds are made of sizes, index arguments and iterators",
+                    )
+        case ast.UnaryOp(op=ast.USub()):
+            return Mul(-1, control(node.operand, ctx), span)
+        case ast.BinOp(op=ast.Add()):
+            return Add(control(node.left, ctx), control(node.right, ctx), span)
+        case ast.BinOp(op=ast.Sub()):
+            return Sub(control(node.left, ctx), control(node.right, ctx), span)
+        case ast.BinOp(op=ast.Mult()):
+            left, right = control(node.left, ctx), control(node.right, ctx)
+            if isinstance(left, Int):
+                return Mul(left.value, right, span)
+            if isinstance(right, Int):
+                return Mul(right.value, left, span)
+            raise _not_affine(node, "a product of two variables", ctx)
+        case ast.BinOp(op=ast.FloorDiv() | ast.Div()):
+            return FloorDiv(control(node.left, ctx), _divisor(node.right, ctx), span)
+        case ast.BinOp(op=ast.Mod()):
+            return Mod(control(node.left, ctx), _divisor(node.right, ctx), span)
+        case _:
+            raise _not_affine(node, ast.unparse(node), ctx)
+
+
+def integer(node: ast.expr, ctx: Context) -> int:
+    """A Python integer, known while the procedure is read."""
+    if not ctx.is_python(node):
+        raise ctx.reject(
+            "P104",
+            f"{ast.unparse(node)} must be known when the procedure is read",
+            node,
+            "use an integer, or a Python value of the enclosing scope",
+        )
+    value = ctx.evaluate(node)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ctx.reject(
+            "T202",
+            f"{ast.unparse(node)} is {value!r}, not an integer",
+            node,
+            "use an integer here",
+        )
+    return value
+
+
+def condition(node: ast.expr, ctx: Context) -> BExpr:
+    """A boolean expression (figure BExpr)."""
+    span = ctx.source.span(node)
+    if ctx.is_python(node):
+        return Truth(bool(ctx.evaluate(node)), span)
+    match node:
+        case ast.BoolOp(op=ast.And()):
+            return reduce(lambda a, b: And(a, b, span), (condition(v, ctx) for v in node.values))
+        case ast.BoolOp(op=ast.Or()):
+            return reduce(lambda a, b: Or(a, b, span), (condition(v, ctx) for v in node.values))
+        case ast.UnaryOp(op=ast.Not()):
+            return Not(condition(node.operand, ctx), span)
+        case ast.Compare():
+            terms = [control(n, ctx) for n in (node.left, *node.comparators)]
+            parts: list[BExpr] = []
+            for op, left, right in zip(node.ops, terms, terms[1:], strict=False):
+                if type(op) not in _COMPARISONS:
+                    raise ctx.reject(
+                        "P105",
+                        f"{ast.unparse(node)}: this comparison is not in the language",
+                        node,
+                        "use ==, !=, <, <=, > or >=",
+                    )
+                parts.append(Compare(_COMPARISONS[type(op)], left, right, span))
+            return reduce(lambda a, b: And(a, b, span), parts)
+        case _:
+            raise ctx.reject(
+                "P106",
+                f"{ast.unparse(node)} is not a condition on control variables",
+                node,
+                "compare sizes and iterators; conditions cannot read data",
+            )
+
+
+def _divisor(node: ast.expr, ctx: Context) -> int:
+    value = integer(node, ctx)
+    if value < 1:
+        raise ctx.reject("T203", f"division by {value}", node, "divide by a positive constant")
+    return value
+
+
+def _not_affine(node: ast.AST, what: str, ctx: Context) -> Reject:
+    return ctx.reject(
+        "T204",
+        f"{what} is not quasi-affine",
+        node,
+        "add, subtract, multiply by constants, and divide or take remainders by constants",
+    )

@@ -1,0 +1,216 @@
+"""Reading data expressions and windows, with their ranks and precisions."""
+
+from __future__ import annotations
+
+import ast
+from typing import Final, Literal
+
+from exogpu.errors import Note
+from exogpu.frontend.control import control
+from exogpu.frontend.scope import Barrier, Broken, Context, Control, Data, Reject
+from exogpu.ir.nodes import (
+    Access,
+    Apply,
+    BinOp,
+    CExpr,
+    Const,
+    Coord,
+    DExpr,
+    Int,
+    Interval,
+    Negate,
+    Point,
+    Read,
+)
+from exogpu.ir.types import DataType, Space
+
+_OPERATORS: Final[dict[type[ast.operator], Literal["+", "-", "*", "/"]]] = {
+    ast.Add: "+",
+    ast.Sub: "-",
+    ast.Mult: "*",
+    ast.Div: "/",
+}
+
+_ARITY: Final[dict[str, int]] = {
+    "min": 2,
+    "max": 2,
+    "exp": 1,
+    "sqrt": 1,
+    "relu": 1,
+    "select": 4,
+}
+
+FLOATS: Final = frozenset({DataType.F16, DataType.BF16, DataType.F32, DataType.F64})
+
+
+def variable(node: ast.expr, ctx: Context) -> Data | Barrier:
+    """The data or barrier variable that an access names."""
+    if not isinstance(node, ast.Name):
+        raise ctx.reject(
+            "P107", f"{ast.unparse(node)} is not a variable", node, "index a variable by its name"
+        )
+    match ctx.lookup(node.id):
+        case Data() | Barrier() as meaning:
+            return meaning
+        case Broken():
+            raise Reject(None)
+        case Control():
+            raise ctx.reject(
+                "T201",
+                f"{node.id} is a control variable, not a data or barrier variable",
+                node,
+                "control variables are used in indices, bounds and conditions only",
+            )
+        case _:
+            raise ctx.reject(
+                "P102", f"name '{node.id}' is not defined", node, "declare the variable first"
+            )
+
+
+def access(node: ast.expr, ctx: Context) -> tuple[Access, Data | Barrier]:
+    """`x` or `x[w*]`: without brackets, the whole variable."""
+    if isinstance(node, ast.Subscript):
+        meaning = variable(node.value, ctx)
+        inner = node.slice
+        parts = list(inner.elts) if isinstance(inner, ast.Tuple) else [inner]
+    else:
+        meaning = variable(node, ctx)
+        parts = [ast.Slice() for _ in meaning.shape]
+    if len(parts) != len(meaning.shape):
+        raise ctx.reject(
+            "T205",
+            f"{meaning.name} has {len(meaning.shape)} dimensions, {len(parts)} are indexed",
+            node,
+            "give one coordinate a dimension",
+            Note("declared here", meaning.span),
+        )
+    coords = tuple(_coord(p, extent, ctx) for p, extent in zip(parts, meaning.shape, strict=True))
+    return Access(meaning.name, coords, ctx.source.span(node)), meaning
+
+
+def _coord(node: ast.expr, extent: CExpr, ctx: Context) -> Coord:
+    if not isinstance(node, ast.Slice):
+        return Point(control(node, ctx))
+    if node.step is not None:
+        raise ctx.reject("P108", "a window has no step", node, "write lo:hi")
+    lo = Int(0) if node.lower is None else control(node.lower, ctx)
+    hi = extent if node.upper is None else control(node.upper, ctx)
+    return Interval(lo, hi)
+
+
+def element(node: ast.expr, ctx: Context) -> tuple[Access, Data]:
+    """An access of one element of a data variable."""
+    window, meaning = access(node, ctx)
+    if not isinstance(meaning, Data):
+        raise ctx.reject(
+            "T206",
+            f"{meaning.name} is a barrier, not data",
+            node,
+            "barriers are used in Arrive, Await and after >> only",
+        )
+    if any(isinstance(c, Interval) for c in window.coords):
+        raise ctx.reject(
+            "T207",
+            f"{ast.unparse(node)} is a window, not one element",
+            node,
+            "loop over the elements, or call an instruction",
+        )
+    _allow_space(meaning, node, ctx)
+    return window, meaning
+
+
+def _allow_space(meaning: Data, node: ast.AST, ctx: Context) -> None:
+    """Scalar code reaches host memory at CPU scope, and device memory at CUDA scope."""
+    if ctx.instruction:
+        return
+    if meaning.window is not None:
+        raise ctx.reject(
+            "S301",
+            f"{meaning.name} is a special window and cannot be read or written directly",
+            node,
+            "pass it to an instruction that takes it",
+        )
+    on_host = meaning.memory.space in (Space.HOST, Space.GRID_CONSTANT)
+    if not ctx.cuda and not on_host:
+        raise ctx.reject(
+            "S302",
+            f"{meaning.name} is in {meaning.memory.name}, which CPU code cannot access",
+            node,
+            "copy it with an instruction of the stream, such as cuda_memcpy_to_host",
+        )
+    if ctx.cuda and meaning.memory.space is Space.HOST:
+        raise ctx.reject(
+            "S303",
+            f"{meaning.name} is in {meaning.memory.name}, which CUDA code cannot access",
+            node,
+            "declare it @ CudaGmemLinear, or copy it to the device before the launch",
+        )
+
+
+def data(node: ast.expr, ctx: Context) -> tuple[DExpr, DataType | None]:
+    """A data expression and its precision; None where it is made of constants only."""
+    span = ctx.source.span(node)
+    if ctx.is_python(node) and not _calls_function(node):
+        value = ctx.evaluate(node)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            message = f"{ast.unparse(node)} is {value!r}, not a number"
+            raise ctx.reject("T208", message, node, "use an integer or floating-point constant")
+        return Const(value, span), None
+    match node:
+        case ast.Name() | ast.Subscript():
+            read, meaning = element(node, ctx)
+            return Read(read, span), meaning.dtype
+        case ast.UnaryOp(op=ast.USub()):
+            term, dtype = data(node.operand, ctx)
+            return Negate(term, span), dtype
+        case ast.BinOp() if type(node.op) in _OPERATORS:
+            left, of_left = data(node.left, ctx)
+            right, of_right = data(node.right, ctx)
+            dtype = join(of_left, of_right, node, ctx)
+            return BinOp(_OPERATORS[type(node.op)], left, right, span), dtype
+        case ast.Call(func=ast.Name(id=name)) if name in _ARITY:
+            return _apply(name, node, ctx)
+        case _:
+            raise ctx.reject(
+                "P109",
+                f"{ast.unparse(node)} is not a data expression",
+                node,
+                "use + - * / and min, max, exp, sqrt, relu, select(a, b, x, y)",
+            )
+
+
+def _calls_function(node: ast.expr) -> bool:
+    return any(
+        isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id in _ARITY
+        for n in ast.walk(node)
+    )
+
+
+def _apply(name: str, node: ast.Call, ctx: Context) -> tuple[DExpr, DataType | None]:
+    if len(node.args) != _ARITY[name] or node.keywords:
+        raise ctx.reject(
+            "T209", f"{name} takes {_ARITY[name]} arguments", node, "give it that many"
+        )
+    terms, dtypes = zip(*(data(a, ctx) for a in node.args), strict=True)
+    dtype: DataType | None = None
+    for other in dtypes:
+        dtype = join(dtype, other, node, ctx)
+    function: Literal["min", "max", "exp", "sqrt", "relu", "select"] = name  # type: ignore[assignment]
+    return Apply(function, tuple(terms), ctx.source.span(node)), dtype
+
+
+def join(
+    left: DataType | None, right: DataType | None, node: ast.AST, ctx: Context
+) -> DataType | None:
+    """The precision of an operation: the wider; floating point and integers do not mix."""
+    if left is None or right is None:
+        return left or right
+    if (left in FLOATS) != (right in FLOATS):
+        raise ctx.reject(
+            "T210",
+            f"{left.value} and {right.value} are mixed",
+            node,
+            "keep integers and floating point apart",
+        )
+    order = list(DataType)
+    return max(left, right, key=order.index)

@@ -1,0 +1,158 @@
+"""The instances of a scope as an integer set, and the smallest one at which something fails.
+
+A domain has one dimension a control variable: the procedure's parameters first, then the
+enclosing iterators, then whatever a check binds (an instruction's control parameters, an element
+of a window).  Expressions over these variables become constraints as they stand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from exogpu.ir.isltext import bexpr, cexpr, conjunction, identifier, in_range
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import And, BExpr, CExpr, ControlParam, Instr, Proc
+from exogpu.ir.walk import control_variables
+from exogpu.solvers import isl
+
+Point = Mapping[Sym, int]
+"""One instance: a value for every variable of its domain."""
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """The instances of one scope."""
+
+    params: tuple[ControlParam, ...]
+    iterators: tuple[Sym, ...] = ()
+    """Of the enclosing loops, outermost first."""
+    bound: tuple[Sym, ...] = ()
+    """Further variables, which are nobody's iterator."""
+    constraints: tuple[str, ...] = ()
+
+    @property
+    def variables(self) -> tuple[Sym, ...]:
+        """Every variable, in the order in which instances are compared."""
+        return (*(p.name for p in self.params), *self.iterators, *self.bound)
+
+
+def conjuncts(condition: BExpr) -> Iterator[BExpr]:
+    """The conditions that `condition` joins by `and`."""
+    if isinstance(condition, And):
+        yield from conjuncts(condition.left)
+        yield from conjuncts(condition.right)
+    else:
+        yield condition
+
+
+def admits_zero(proc: Proc | Instr, size: Sym) -> bool:
+    """Whether a precondition admits 0 for a size, as `assert n >= 0` does (decision 6).
+
+    Such a precondition reads no other variable, holds at 0, and bounds the size from below.
+    """
+    name = identifier(size)
+    for precondition in proc.preconditions:
+        for condition in conjuncts(precondition):
+            if control_variables(condition) != {size}:
+                continue
+            admitted = isl.set_of((), (name,), bexpr(condition))
+            below = isl.set_of((), (name,), f"{name} < 0")
+            at_zero = isl.fix(admitted, {name: 0})
+            if not isl.is_empty(at_zero) and isl.bounded_below(isl.intersect(admitted, below)):
+                return True
+    return False
+
+
+def least(proc: Proc | Instr, size: Sym) -> int:
+    """The smallest value that a size may have: 1, or 0 where it is admitted."""
+    return 0 if admits_zero(proc, size) else 1
+
+
+def controls(proc: Proc | Instr) -> tuple[ControlParam, ...]:
+    """The control parameters, in order."""
+    return tuple(p for p in proc.params if isinstance(p, ControlParam))
+
+
+def size_constraints(proc: Proc | Instr) -> tuple[str, ...]:
+    """`n >= 1`, or `n >= 0` where 0 is admitted, for every size."""
+    return tuple(
+        f"{identifier(p.name)} >= {least(proc, p.name)}" for p in controls(proc) if p.kind == "size"
+    )
+
+
+def entry(proc: Proc | Instr) -> Domain:
+    """The instances of a procedure's outermost scope: its preconditions."""
+    preconditions = tuple(bexpr(b) for b in proc.preconditions)
+    return Domain(controls(proc), constraints=(*size_constraints(proc), *preconditions))
+
+
+def where(domain: Domain, *constraints: str) -> Domain:
+    """The instances that satisfy the constraints, too."""
+    return replace(domain, constraints=(*domain.constraints, *constraints))
+
+
+def within_loop(domain: Domain, iterator: Sym, lo: CExpr, hi: CExpr) -> Domain:
+    """The instances of a loop's body."""
+    inner = replace(domain, iterators=(*domain.iterators, iterator))
+    return where(inner, in_range(iterator, lo, hi))
+
+
+def bind(domain: Domain, values: Mapping[Sym, CExpr]) -> Domain:
+    """The domain with further variables, each equal to an expression."""
+    if not values:
+        return domain
+    inner = replace(domain, bound=(*domain.bound, *values))
+    return where(inner, *(f"{identifier(s)} = {cexpr(e)}" for s, e in values.items()))
+
+
+def bind_range(domain: Domain, name: Sym, lo: CExpr, hi: CExpr) -> Domain:
+    """The domain with a further variable, anywhere in `lo .. hi - 1`."""
+    return where(replace(domain, bound=(*domain.bound, name)), in_range(name, lo, hi))
+
+
+def never(domain: Domain, conditions: Iterable[str]) -> bool:
+    """Whether none of the conditions holds at any instance."""
+    alternatives = " or ".join(f"({c})" for c in conditions)
+    if not alternatives:
+        return True
+    text = conjunction((*domain.constraints, f"({alternatives})"))
+    return isl.is_empty(isl.set_of((), map(identifier, domain.variables), text))
+
+
+_TOTAL: Final = "total"
+
+
+def smallest(domain: Domain, condition: str) -> Point | None:
+    """The smallest instance at which `condition` holds; None if there is none.
+
+    Smallest is: by the sum of the sizes and of the magnitudes of the index arguments, then by
+    those magnitudes, then parameter by parameter, then iterator by iterator, outermost first.
+    """
+    names = [identifier(v) for v in domain.variables]
+    magnitudes, addends, extra = _magnitudes(domain.params)
+    total = f"{_TOTAL} = {' + '.join(addends) or '0'}"
+    text = conjunction((*domain.constraints, f"({condition})", total, *extra))
+    found = isl.smallest(isl.set_of((), (_TOTAL, *magnitudes, *names), text))
+    if found is None:
+        return None
+    return {v: found[name] for v, name in zip(domain.variables, names, strict=True)}
+
+
+def _magnitudes(params: Sequence[ControlParam]) -> tuple[list[str], list[str], list[str]]:
+    """Names of the magnitudes of index arguments, the addends of the total, the constraints."""
+    names: list[str] = []
+    addends: list[str] = []
+    constraints: list[str] = []
+    for param in params:
+        name = identifier(param.name)
+        if param.kind == "size":
+            addends.append(name)
+            continue
+        magnitude = f"magnitude_{name}"
+        names.append(magnitude)
+        addends.append(magnitude)
+        either = f"({magnitude} = {name} or {magnitude} = -{name})"
+        constraints += [f"{magnitude} >= 0", either]
+    return names, addends, constraints

@@ -1,0 +1,167 @@
+"""`@instr`: a hardware instruction, defined by its meaning and its operands' annotations."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from exogpu.errors import Diagnostic, ExoGpuError
+from exogpu.frontend.procedures import parameters, split_docstring, split_preconditions
+from exogpu.frontend.scope import Constant, Context
+from exogpu.frontend.source import Source, source_of
+from exogpu.frontend.statements import statements
+from exogpu.hw.units import standalone_thread
+from exogpu.ir.nodes import Assign, Block, DataParam, Instr, Reduce
+from exogpu.ir.types import AccessMode, BarrierMechanism, CollUnit, Operand
+from exogpu.ir.walk import reads, walk
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class InstructionTemplate:
+    """An instruction whose compile-time parameters are the keyword-only ones of its definition.
+
+    `instantiate(N=256)` gives the instruction; equal parameters give the same object.
+    """
+
+    source: Source
+    unit: object
+    cuda: bool
+    barrier: BarrierMechanism | None
+    barrier_required: bool
+    barrier_units: object
+    operands: Mapping[str, object]
+    template: str
+    _made: dict[tuple[object, ...], Instr] = field(default_factory=dict, repr=False)
+
+    @property
+    def name(self) -> str:
+        """The instruction's name."""
+        return self.source.function.name
+
+    @property
+    def constant_names(self) -> tuple[str, ...]:
+        """The compile-time parameters."""
+        return tuple(a.arg for a in self.source.function.args.kwonlyargs)
+
+    def instantiate(self, constants: Mapping[str, object]) -> Instr:
+        """The instruction for these compile-time parameters.
+
+        Raises ExoGpuError where one is missing or does not fit.
+        """
+        values = {**self._defaults(), **constants}
+        missing = [n for n in self.constant_names if n not in values]
+        if missing:
+            raise ExoGpuError(
+                [
+                    Diagnostic(
+                        "T221",
+                        f"{self.name} needs compile-time parameters: {', '.join(missing)}",
+                        self.source.span(self.source.function),
+                        f"write {missing[0]}=... in the call",
+                    )
+                ]
+            )
+        key = tuple(values[n] for n in self.constant_names)
+        if key not in self._made:
+            self._made[key] = self._make(values)
+        return self._made[key]
+
+    def _defaults(self) -> dict[str, object]:
+        arguments = self.source.function.args
+        pairs = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+        return {a.arg: ast.literal_eval(d) for a, d in pairs if d is not None}
+
+    def _make(self, values: Mapping[str, object]) -> Instr:
+        ctx = Context(self.source, instruction=True, cuda=self.cuda, in_task=self.cuda)
+        for name, value in values.items():
+            ctx.declare(name, Constant(value))
+        function = self.source.function
+        params = parameters(function, ctx)
+        doc, body = split_docstring(function.body)
+        preconditions, body = split_preconditions(body, ctx)
+        inside = statements(body, ctx)
+        if ctx.diagnostics:
+            raise ExoGpuError(ctx.diagnostics)
+        operands = {n: _given(v, values, Operand) for n, v in self.operands.items()}
+        data = [p for p in params if isinstance(p, DataParam)]
+        assert {p.name.name for p in data} == set(operands), f"{self.name}: operands of {data}"
+        barrier_units = _given(self.barrier_units, values, tuple)
+        return Instr(
+            name=self.name,
+            constants=tuple((n, values[n]) for n in self.constant_names),
+            params=tuple(
+                replace(p, operand=operands[p.name.name]) if isinstance(p, DataParam) else p
+                for p in params
+            ),
+            preconditions=preconditions,
+            body=inside,
+            cuda=self.cuda,
+            unit=_given(self.unit, values, CollUnit),
+            trailing=self.barrier,
+            trailing_required=self.barrier_required,
+            trailing_units=barrier_units,
+            modes=tuple(access_mode(p, inside) for p in data),
+            template=self.template,
+            span=self.source.span(function),
+            doc=doc,
+        )
+
+
+def _given(value: object, constants: Mapping[str, object], kind: type[T]) -> T:
+    """An annotation of the decorator; a function of compile-time parameters is applied."""
+    if callable(value):
+        names = value.__code__.co_varnames[: value.__code__.co_argcount]  # type: ignore[attr-defined]
+        value = value(*(constants[n] for n in names))
+    assert isinstance(value, kind), f"{value!r} is not a {kind.__name__}"
+    return value
+
+
+def instr(
+    *,
+    unit: CollUnit | Callable[..., CollUnit] = standalone_thread,
+    cuda: bool = True,
+    barrier: BarrierMechanism | None = None,
+    barrier_required: bool = True,
+    barrier_units: tuple[CollUnit, ...] | Callable[..., tuple[CollUnit, ...]] = (),
+    template: str = "",
+    **operands: Operand | Callable[..., Operand],
+) -> Callable[[Callable[..., None]], InstructionTemplate]:
+    """Define an instruction: its body is its meaning, in sequential loops.
+
+    `unit` must execute a call; each data parameter has its annotations in `operands`, by name;
+    `barrier` is the mechanism of the trailing barrier, its interval coordinates distributed over
+    `barrier_units`.  Keyword-only parameters of the function are compile-time parameters; `unit`,
+    `barrier_units` and operands may be functions of them.
+    """
+
+    def decorate(function: Callable[..., None]) -> InstructionTemplate:
+        source = source_of(function, sys._getframe(1))
+        return InstructionTemplate(
+            source, unit, cuda, barrier, barrier_required, barrier_units, operands, template
+        )
+
+    return decorate
+
+
+def access_mode(param: DataParam, body: Block) -> AccessMode:
+    """Read-only, write-only or read-write, from the uses of the parameter in the body."""
+    read = written = False
+    for stmt in walk(body):
+        match stmt:
+            case Assign():
+                written |= stmt.target.name == param.name
+                read |= any(a.name == param.name for a in reads(stmt.value))
+            case Reduce():
+                written |= stmt.target.name == param.name
+                read |= stmt.target.name == param.name
+                read |= any(a.name == param.name for a in reads(stmt.value))
+            case _:
+                pass
+    if not written:
+        return AccessMode.READ
+    return AccessMode.READ_WRITE if read else AccessMode.WRITE

@@ -1,0 +1,224 @@
+"""Reading loops, kernel launches and warp selections, and where they may stand."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+
+from exogpu.frontend.control import control, integer
+from exogpu.frontend.scope import Context, Control
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import (
+    Block,
+    CudaTasks,
+    CudaThreads,
+    DeviceFunction,
+    For,
+    LoopMode,
+    Seq,
+    WarpConfig,
+    Warps,
+)
+from exogpu.ir.types import CollUnit
+
+
+def loop(node: ast.For, kind: str, body: Callable[[], Block], ctx: Context) -> For | None:
+    """`for y in seq | cuda_tasks | cuda_threads`; None for another kind of loop."""
+    assert isinstance(node.iter, ast.Call) and isinstance(node.target, ast.Name)
+    if kind not in ("seq", "cuda_tasks", "cuda_threads"):
+        return None
+    mode: LoopMode
+    match kind:
+        case "seq":
+            mode = Seq()
+        case "cuda_tasks":
+            mode = CudaTasks()
+        case _:
+            mode = CudaThreads(_unit(node.iter, ctx))
+    if kind != "cuda_threads" and node.iter.keywords:
+        raise ctx.reject("P120", f"{kind} takes lo and hi only", node.iter, f"write {kind}(lo, hi)")
+    if len(node.iter.args) != 2:
+        raise ctx.reject(
+            "P120", f"{kind} takes lo and hi", node.iter, f"write {kind}(0, hi) to start at 0"
+        )
+    lo, hi = (control(a, ctx) for a in node.iter.args)
+    _may_stand(mode, node, ctx)
+    iterator = Sym(node.target.id)
+    was_task, ctx.in_task = ctx.in_task, ctx.in_task or _innermost(mode, node)
+    try:
+        with ctx.scope():
+            ctx.declare(node.target.id, Control(iterator))
+            inside = body()
+    finally:
+        ctx.in_task = was_task
+    return For(iterator, lo, hi, mode, inside, span=ctx.source.span(node))
+
+
+def _innermost(mode: LoopMode, node: ast.For) -> bool:
+    return isinstance(mode, CudaTasks) and not is_task_nest(node.body)
+
+
+def is_task_nest(nodes: list[ast.stmt]) -> bool:
+    """Whether a block is a single cuda_tasks loop."""
+    match nodes:
+        case [ast.For(iter=ast.Call(func=ast.Name(id="cuda_tasks")))]:
+            return True
+        case _:
+            return False
+
+
+def _unit(node: ast.Call, ctx: Context) -> CollUnit:
+    match node.keywords:
+        case [ast.keyword(arg="unit", value=value)]:
+            unit = ctx.evaluate(value)
+            if isinstance(unit, CollUnit):
+                return unit
+            message = f"{ast.unparse(value)} is not a collective unit"
+        case _:
+            message, value = "cuda_threads needs a unit", node
+    raise ctx.reject(
+        "T219",
+        message,
+        value,
+        "write unit=cuda_thread, 2 * cuda_warp, cuda_warpgroup, cuda_cta_in_cluster, ...",
+    )
+
+
+def _may_stand(mode: LoopMode, node: ast.For, ctx: Context) -> None:
+    if ctx.instruction:
+        if not isinstance(mode, Seq):
+            raise ctx.reject(
+                "S308",
+                "an instruction's body has sequential loops only",
+                node.iter,
+                "use seq(lo, hi): the unit of the instruction says who executes it",
+            )
+        return
+    match mode:
+        case CudaTasks() if not ctx.cuda or ctx.in_task:
+            raise ctx.reject(
+                "S309",
+                "a cuda_tasks loop stands where no task can begin",
+                node.iter,
+                "put cuda_tasks loops directly inside CudaDeviceFunction, nested in each other",
+            )
+        case CudaThreads() if not ctx.in_task:
+            raise ctx.reject(
+                "S310",
+                "a cuda_threads loop stands outside a device task",
+                node.iter,
+                "put it inside the innermost cuda_tasks loop; CPU loops are seq loops",
+            )
+        case _:
+            pass
+
+
+def device_function(
+    node: ast.With, head: ast.Call, body: Callable[[], Block], ctx: Context
+) -> DeviceFunction:
+    """`with CudaDeviceFunction(clusterDim=n, blockDim=n | warp_config=[...])`."""
+    if ctx.cuda or ctx.instruction:
+        raise ctx.reject(
+            "S311", "a kernel launch stands inside a kernel", head, "launch from CPU scope"
+        )
+    options = {k.arg: k.value for k in head.keywords}
+    unknown = [k for k in head.keywords if k.arg not in ("clusterDim", "blockDim", "warp_config")]
+    if head.args or unknown or ("blockDim" in options) == ("warp_config" in options):
+        raise ctx.reject(
+            "P121",
+            "a launch is described by blockDim, or by warp_config",
+            head,
+            "write CudaDeviceFunction(clusterDim=2, blockDim=128) or warp_config=[...]",
+        )
+    cluster = integer(options["clusterDim"], ctx) if "clusterDim" in options else 1
+    if cluster < 1:
+        raise ctx.reject("T232", f"clusterDim is {cluster}", head, "use 1 or more")
+    groups = (
+        _groups(options["warp_config"], ctx)
+        if "warp_config" in options
+        else (WarpConfig("", _warps_of(options["blockDim"], ctx)),)
+    )
+    if not is_task_nest(node.body):
+        raise ctx.reject(
+            "S312",
+            "the body of CudaDeviceFunction is not one nest of cuda_tasks loops",
+            head,
+            "write for task in cuda_tasks(lo, hi): as its only statement",
+        )
+    ctx.cuda, ctx.warp_groups = True, {g.name: g.count for g in groups}
+    try:
+        inside = body()
+    finally:
+        ctx.cuda, ctx.warp_groups = False, {}
+    return DeviceFunction(cluster, groups, inside, span=ctx.source.span(node))
+
+
+def _warps_of(node: ast.expr, ctx: Context) -> int:
+    threads = integer(node, ctx)
+    if threads < 32 or threads % 32:
+        raise ctx.reject(
+            "T233", f"blockDim is {threads}", node, "use a positive multiple of 32 threads"
+        )
+    return threads // 32
+
+
+def _groups(node: ast.expr, ctx: Context) -> tuple[WarpConfig, ...]:
+    value = ctx.evaluate(node)
+    groups = tuple(value) if isinstance(value, list | tuple) else ()
+    if not groups or not all(isinstance(g, WarpConfig) for g in groups):
+        raise ctx.reject(
+            "T234",
+            "warp_config is not a list of CudaWarpConfig",
+            node,
+            'write [CudaWarpConfig("producer", 1, 40, 0), CudaWarpConfig("consumer", 8, 0, 232)]',
+        )
+    names = [g.name for g in groups]
+    if len(set(names)) != len(names) or any(g.count < 1 for g in groups):
+        raise ctx.reject(
+            "T235",
+            "warp groups need different names and at least one warp each",
+            node,
+            "rename the group, or remove it",
+        )
+    return groups
+
+
+def warps(node: ast.With, head: ast.Call, body: Callable[[], Block], ctx: Context) -> Warps:
+    """`with CudaWarps(lo, hi, name="consumer")`; without lo and hi, the whole group."""
+    if not ctx.in_task or ctx.instruction:
+        raise ctx.reject(
+            "S313", "CudaWarps stands outside a device task", head, "put it inside cuda_tasks"
+        )
+    name: str | None = None
+    for keyword in head.keywords:
+        found = ctx.evaluate(keyword.value)
+        if keyword.arg != "name" or not isinstance(found, str):
+            raise ctx.reject(
+                "P122", "CudaWarps takes lo, hi and name", head, 'write CudaWarps(0, 4, name="w")'
+            )
+        name = found
+    if len(head.args) not in (0, 2):
+        raise ctx.reject("P122", "CudaWarps takes lo, hi and name", head, "give both lo and hi")
+    if name is not None and name not in ctx.warp_groups:
+        known = ", ".join(repr(g) for g in ctx.warp_groups if g) or "none has a name"
+        raise ctx.reject(
+            "S314", f"no warp group is named {name!r}", head, f"the launch has: {known}"
+        )
+    group = name if name is not None else ctx.group
+    if group is None:
+        if len(ctx.warp_groups) > 1:
+            raise ctx.reject(
+                "S314",
+                "CudaWarps does not say which warp group",
+                head,
+                "name one of " + ", ".join(repr(g) for g in ctx.warp_groups),
+            )
+        (group,) = ctx.warp_groups
+    whole = (0, ctx.warp_groups[group])
+    lo, hi = (integer(a, ctx) for a in head.args) if head.args else whole
+    outer, ctx.group = ctx.group, group
+    try:
+        inside = body()
+    finally:
+        ctx.group = outer
+    return Warps(lo, hi, group, inside, span=ctx.source.span(node))

@@ -1,0 +1,141 @@
+"""Reading a whole procedure: parameters, preconditions, body."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from types import FrameType
+
+from exogpu.errors import Diagnostic
+from exogpu.frontend.annotations import BarrierAnnotation, annotation
+from exogpu.frontend.control import condition
+from exogpu.frontend.scope import Broken, Context, Control, Data, Reject
+from exogpu.frontend.source import Source, source_of
+from exogpu.frontend.statements import statements
+from exogpu.hw.memories import DRAM, CudaDeviceVisibleLinear
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import BExpr, ControlParam, DataParam, Param, Proc
+from exogpu.ir.types import Space, SpecialWindow
+
+
+def parse_proc(
+    function: Callable[..., object], frame: FrameType | None
+) -> tuple[Proc | None, tuple[Diagnostic, ...]]:
+    """The IR of a decorated function, or None and all that is wrong with it.
+
+    Raises ExoGpuError where the function has no source text.
+    """
+    return read_proc(source_of(function, frame))
+
+
+def read_proc(source: Source) -> tuple[Proc | None, tuple[Diagnostic, ...]]:
+    """The IR of a function definition, or None and all that is wrong with it."""
+    ctx = Context(source)
+    node = source.function
+    params = parameters(node, ctx)
+    doc, body = split_docstring(node.body)
+    preconditions, body = split_preconditions(body, ctx)
+    inside = statements(body, ctx)
+    if ctx.diagnostics:
+        return None, tuple(ctx.diagnostics)
+    span = ctx.source.span(node)
+    return Proc(node.name, params, preconditions, inside, span, doc), ()
+
+
+def parameters(node: ast.FunctionDef, ctx: Context) -> tuple[Param, ...]:
+    """The parameters, sizes first declared so that shapes may use them in any order."""
+    found: dict[str, Param] = {}
+    arguments = node.args.posonlyargs + node.args.args
+    if node.args.vararg or node.args.kwarg or node.args.defaults:
+        ctx.report(
+            "P126",
+            "parameters have no defaults and no stars",
+            node,
+            "list every parameter with its type",
+        )
+    for argument in arguments:
+        match argument.annotation:
+            case ast.Name(id="size" | "index" as kind):
+                name = Sym(argument.arg)
+                is_size = kind == "size"
+                found[argument.arg] = ControlParam(
+                    name, "size" if is_size else "index", ctx.source.span(argument)
+                )
+                ctx.declare(argument.arg, Control(name))
+            case _:
+                pass
+    for argument in arguments:
+        if argument.arg in found:
+            continue
+        try:
+            found[argument.arg] = _data_parameter(argument, ctx)
+        except Reject as refusal:
+            if refusal.diagnostic is not None:
+                ctx.diagnostics.append(refusal.diagnostic)
+            ctx.declare(argument.arg, Broken())
+    return tuple(found[a.arg] for a in arguments if a.arg in found)
+
+
+def _data_parameter(argument: ast.arg, ctx: Context) -> DataParam:
+    span = ctx.source.span(argument)
+    if argument.annotation is None:
+        raise ctx.reject(
+            "P127",
+            f"parameter {argument.arg} has no type",
+            argument,
+            "write n: size, i: index, or x: f32[M, N] @ CudaGmemLinear",
+        )
+    found = annotation(argument.annotation, ctx)
+    if isinstance(found, BarrierAnnotation):
+        raise ctx.reject(
+            "P128",
+            "a barrier is no parameter",
+            argument.annotation,
+            "declare the barrier inside the kernel",
+        )
+    name = Sym(argument.arg)
+    if isinstance(found.memory, SpecialWindow):
+        window, memory = found.memory, CudaDeviceVisibleLinear
+    else:
+        window, memory = None, found.memory or DRAM
+    if not ctx.instruction:
+        if memory.space in (Space.SHARED, Space.REGISTER) or (memory.abstract and not window):
+            raise ctx.reject(
+                "S317",
+                f"a procedure's parameter cannot be in {memory.name}",
+                argument.annotation,
+                "use DRAM, CudaGmemLinear or CudaGridConstant",
+            )
+        if window is not None:
+            raise ctx.reject(
+                "T217",
+                f"a procedure's parameter cannot be a {window.name}",
+                argument.annotation,
+                "pass the global variable and make the window inside",
+            )
+    ctx.declare(argument.arg, Data(name, found.dtype, found.shape, memory, window, span))
+    return DataParam(name, found.dtype, found.shape, memory, None, window, span)
+
+
+def split_docstring(body: list[ast.stmt]) -> tuple[str, list[ast.stmt]]:
+    """The docstring, and the rest."""
+    match body:
+        case [ast.Expr(value=ast.Constant(value=str() as text)), *rest]:
+            return text, rest
+        case _:
+            return "", body
+
+
+def split_preconditions(
+    body: list[ast.stmt], ctx: Context
+) -> tuple[tuple[BExpr, ...], list[ast.stmt]]:
+    """The leading asserts on sizes, and the rest."""
+    found: list[BExpr] = []
+    while body and isinstance(head := body[0], ast.Assert):
+        body = body[1:]
+        try:
+            found.append(condition(head.test, ctx))
+        except Reject as refusal:
+            if refusal.diagnostic is not None:
+                ctx.diagnostics.append(refusal.diagnostic)
+    return tuple(found), body

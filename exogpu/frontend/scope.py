@@ -1,0 +1,141 @@
+"""What a name means while a procedure is being read."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from exogpu.errors import Diagnostic, Note, Span
+from exogpu.frontend.source import Source, python_value
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import CExpr
+from exogpu.ir.types import BarrierMechanism, DataMemory, DataType, SpecialWindow
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """A size, an index argument or an iterator."""
+
+    name: Sym
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """A data variable or window: `shape` has one extent a dimension of the name."""
+
+    name: Sym
+    dtype: DataType
+    shape: tuple[CExpr, ...]
+    memory: DataMemory
+    window: SpecialWindow | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    name: Sym
+    shape: tuple[CExpr, ...]
+    mechanism: BarrierMechanism
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A Python value that an unrolled loop or a compile-time parameter binds."""
+
+    value: object
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A name whose declaration was refused: its uses are not reported again."""
+
+
+Meaning: TypeAlias = Control | Data | Barrier | Constant | Broken
+
+
+class Reject(Exception):
+    """Gives up the current statement; without a diagnostic, because of an earlier one."""
+
+    def __init__(self, diagnostic: Diagnostic | None) -> None:
+        super().__init__()
+        self.diagnostic = diagnostic
+
+
+@dataclass(slots=True)
+class Context:
+    """The state of reading one procedure."""
+
+    source: Source
+    diagnostics: list[Diagnostic] = field(default_factory=list)
+    cuda: bool = False
+    """Whether the statement stands in a CudaDeviceFunction."""
+    in_task: bool = False
+    """Whether it stands inside the innermost cuda_tasks loop."""
+    instruction: bool = False
+    """Whether an instruction's body is being read: no scope rules hold there."""
+    warp_groups: dict[str, int] = field(default_factory=dict)
+    """Warps of each group of the launch; a launch by blockDim has one group named ""."""
+    group: str | None = None
+    """The group that the enclosing CudaWarps selected."""
+    scopes: list[dict[str, Meaning]] = field(default_factory=lambda: [{}])
+
+    def lookup(self, name: str) -> Meaning | None:
+        """The language's meaning of a name, innermost first; None if it is Python's."""
+        for scope in reversed(self.scopes):
+            if name in scope:
+                return scope[name]
+        return None
+
+    def declare(self, name: str, meaning: Meaning) -> None:
+        """Bind a name in the innermost scope."""
+        self.scopes[-1][name] = meaning
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """A block: names declared in it end with it."""
+        self.scopes.append({})
+        try:
+            yield
+        finally:
+            self.scopes.pop()
+
+    def reject(self, code: str, message: str, node: ast.AST, help: str, *notes: Note) -> Reject:
+        """The refusal of a statement, to be raised."""
+        return Reject(Diagnostic(code, message, self.source.span(node), help, notes))
+
+    def report(self, code: str, message: str, node: ast.AST, help: str, *notes: Note) -> None:
+        """A finding that does not end the statement."""
+        self.diagnostics.append(Diagnostic(code, message, self.source.span(node), help, notes))
+
+    def is_python(self, node: ast.AST) -> bool:
+        """Whether an expression reads no variable of the language: metaprogramming."""
+        return not any(
+            isinstance(n, ast.Name) and not isinstance(self.lookup(n.id), Constant | None)
+            for n in ast.walk(node)
+        )
+
+    def python_names(self) -> Mapping[str, object]:
+        """The Python names that metaprogramming sees here."""
+        bound = {
+            name: meaning.value
+            for scope in self.scopes
+            for name, meaning in scope.items()
+            if isinstance(meaning, Constant)
+        }
+        return {**self.source.names, **bound}
+
+    def evaluate(self, node: ast.expr) -> object:
+        """The Python value of a metaprogramming expression; a failure rejects the statement."""
+        try:
+            return python_value(node, self.python_names())
+        except NameError as error:
+            raise self.reject(
+                "P102", f"{error}", node, "declare the variable, or define or import the name"
+            ) from None
+        except Exception as error:
+            message = f"{ast.unparse(node)} fails: {type(error).__name__}: {error}"
+            raise self.reject("P103", message, node, "mend this Python expression") from None

@@ -1,0 +1,274 @@
+"""Reading statements: one function a form; a refused statement is reported and skipped."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from exogpu.errors import Note
+from exogpu.frontend import scope_rules
+from exogpu.frontend.annotations import BarrierAnnotation, annotation
+from exogpu.frontend.calls import call
+from exogpu.frontend.control import condition
+from exogpu.frontend.data import FLOATS, access, data, element
+from exogpu.frontend.loops import device_function, loop, warps
+from exogpu.frontend.scope import Barrier, Broken, Constant, Context, Data, Reject
+from exogpu.frontend.synchronisation import arrive, await_, fence
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import (
+    Alloc,
+    Assign,
+    BarrierAlloc,
+    Block,
+    If,
+    Interval,
+    Pass,
+    Point,
+    Reduce,
+    Stmt,
+    Truth,
+    WindowStmt,
+)
+from exogpu.ir.types import SpecialWindow
+
+
+def block(nodes: Sequence[ast.stmt], ctx: Context) -> Block:
+    """The statements of a block, in a scope of their own."""
+    with ctx.scope():
+        return statements(nodes, ctx)
+
+
+def statements(nodes: Iterable[ast.stmt], ctx: Context) -> Block:
+    """The statements, in the scope that is open."""
+    found: list[Stmt] = []
+    for node in nodes:
+        try:
+            found.extend(statement(node, ctx))
+        except Reject as refusal:
+            if refusal.diagnostic is not None:
+                ctx.diagnostics.append(refusal.diagnostic)
+            _break_names(node, ctx)
+    return tuple(found)
+
+
+def _break_names(node: ast.stmt, ctx: Context) -> None:
+    match node:
+        case ast.AnnAssign(target=ast.Name(id=name)):
+            ctx.declare(name, Broken())
+        case ast.Assign(targets=[ast.Name(id=name)]) if ctx.lookup(name) is None:
+            ctx.declare(name, Broken())
+        case _:
+            pass
+
+
+def statement(node: ast.stmt, ctx: Context) -> Block:
+    """The IR of one Python statement; several for an unrolled loop, none for a dead `if`."""
+    span = ctx.source.span(node)
+    match node:
+        case ast.Pass():
+            return (Pass(span=span),)
+        case ast.Expr(value=ast.Constant(value=str())):
+            return ()
+        case ast.AnnAssign():
+            return (_declare(node, ctx),)
+        case ast.Assign(targets=[target]):
+            if isinstance(target, ast.Name) and ctx.lookup(target.id) is None:
+                return (_window(target.id, node, ctx),)
+            written, meaning = element(target, ctx)
+            value, dtype = data(node.value, ctx)
+            _same_kind(meaning, dtype, node, ctx)
+            return (Assign(written, value, span=span),)
+        case ast.AugAssign(op=ast.Add()):
+            written, meaning = element(node.target, ctx)
+            value, dtype = data(node.value, ctx)
+            _same_kind(meaning, dtype, node, ctx)
+            return (Reduce(written, value, span=span),)
+        case ast.AugAssign():
+            raise ctx.reject(
+                "P112", "only += reduces", node, "write x = x op e, or x += -e for a subtraction"
+            )
+        case ast.If():
+            return _if(node, ctx)
+        case ast.For():
+            return _for(node, ctx)
+        case ast.With():
+            return _with(node, ctx)
+        case ast.Expr():
+            return (_expression(node, ctx),)
+        case ast.Delete():
+            raise _no_free(node, ctx)
+        case ast.Assert():
+            raise ctx.reject(
+                "P113",
+                "a precondition stands after the first statement",
+                node,
+                "move the assert to the top of the procedure",
+            )
+        case _:
+            raise ctx.reject(
+                "P114",
+                f"{type(node).__name__} is not a statement of the language",
+                node,
+                "procedures are parsed, not executed: use loops, guards, assignments and calls",
+            )
+
+
+def _no_free(node: ast.AST, ctx: Context) -> Reject:
+    return ctx.reject(
+        "S307",
+        "variables are not freed by hand",
+        node,
+        "remove this: lifetimes end by themselves",
+    )
+
+
+def _declare(node: ast.AnnAssign, ctx: Context) -> Alloc | BarrierAlloc:
+    if node.value is not None or not isinstance(node.target, ast.Name):
+        raise ctx.reject("P115", "a declaration has no value", node, "declare first, then assign")
+    name, span = Sym(node.target.id), ctx.source.span(node)
+    found = annotation(node.annotation, ctx)
+    if isinstance(found, BarrierAnnotation):
+        scope_rules.barrier_alloc(node, ctx)
+        ctx.declare(node.target.id, Barrier(name, found.shape, found.mechanism, span))
+        return BarrierAlloc(name, found.shape, found.mechanism, found.guard, span=span)
+    memory = scope_rules.alloc_memory(found, node, ctx)
+    ctx.declare(node.target.id, Data(name, found.dtype, found.shape, memory, None, span))
+    return Alloc(name, found.dtype, found.shape, memory, span=span)
+
+
+def _window(name: str, node: ast.Assign, ctx: Context) -> WindowStmt:
+    """`w = x[w*] @ special`, or a plain alias `w = x[w*]`."""
+    special: SpecialWindow | None = None
+    source = node.value
+    if isinstance(source, ast.BinOp) and isinstance(source.op, ast.MatMult):
+        found = ctx.evaluate(source.right)
+        if not isinstance(found, SpecialWindow):
+            raise ctx.reject(
+                "T217",
+                f"{ast.unparse(source.right)} is not a special window type",
+                source.right,
+                "use Sm90_tensorMap(swizzle, *box)",
+            )
+        special, source = found, source.left
+    if not isinstance(source, ast.Name | ast.Subscript):
+        raise ctx.reject(
+            "P102", f"name '{name}' is not defined", node, f"declare it first: {name}: f32"
+        )
+    window, meaning = access(source, ctx)
+    if not isinstance(meaning, Data) or meaning.window is not None:
+        raise ctx.reject(
+            "T218",
+            f"{meaning.name} cannot be windowed",
+            node,
+            "make windows of data variables",
+            Note("declared here", meaning.span),
+        )
+    scope_rules.window(meaning, special, node, ctx)
+    shape = tuple(
+        scope_rules.extent(c, ctx.source.span(node))
+        for c in window.coords
+        if isinstance(c, Interval)
+    )
+    alias = Sym(name)
+    ctx.declare(
+        name, replace(meaning, name=alias, shape=shape, window=special, span=ctx.source.span(node))
+    )
+    assert all(isinstance(c, Point | Interval) for c in window.coords)
+    return WindowStmt(alias, window, special, span=ctx.source.span(node))
+
+
+def _same_kind(target: Data, dtype: object, node: ast.stmt, ctx: Context) -> None:
+    scope_rules.scalar_statement(target, node, ctx)
+    if dtype is not None and (target.dtype in FLOATS) != (dtype in FLOATS):
+        raise ctx.reject(
+            "T210",
+            f"a value of another kind is stored in {target.name}, which is {target.dtype.value}",
+            node,
+            "keep integers and floating point apart",
+            Note("declared here", target.span),
+        )
+
+
+def _if(node: ast.If, ctx: Context) -> Block:
+    test = condition(node.test, ctx)
+    if isinstance(test, Truth):
+        return statements(node.body if test.value else node.orelse, ctx)
+    body = block(node.body, ctx)
+    orelse = block(node.orelse, ctx)
+    return (If(test, body, orelse, span=ctx.source.span(node)),)
+
+
+def _for(node: ast.For, ctx: Context) -> Block:
+    if node.orelse or not isinstance(node.target, ast.Name):
+        raise ctx.reject(
+            "P116", "a loop has one iterator and no else", node, "write for i in seq(lo, hi)"
+        )
+    if isinstance(node.iter, ast.Call) and isinstance(node.iter.func, ast.Name):
+        made = loop(node, node.iter.func.id, lambda: block(node.body, ctx), ctx)
+        if made is not None:
+            return (made,)
+    if not ctx.is_python(node.iter):
+        raise ctx.reject(
+            "P117",
+            f"{ast.unparse(node.iter)} is not a loop of the language",
+            node.iter,
+            "use seq(lo, hi), cuda_tasks(lo, hi) or cuda_threads(lo, hi, unit=...)",
+        )
+    return _unroll(node, node.target.id, ctx)
+
+
+def _unroll(node: ast.For, name: str, ctx: Context) -> Block:
+    values = ctx.evaluate(node.iter)
+    if not isinstance(values, Iterable):
+        raise ctx.reject(
+            "P117",
+            f"{ast.unparse(node.iter)} is not a loop of the language, nor a Python iterable",
+            node.iter,
+            "use seq(lo, hi), cuda_tasks(lo, hi) or cuda_threads(lo, hi, unit=...)",
+        )
+    found: list[Stmt] = []
+    for value in values:
+        with ctx.scope():
+            ctx.declare(name, Constant(value))
+            found.extend(statements(node.body, ctx))
+    return tuple(found)
+
+
+def _with(node: ast.With, ctx: Context) -> Block:
+    match node.items:
+        case [ast.withitem(context_expr=ast.Call(func=ast.Name(id=name)) as head)]:
+            if name == "CudaDeviceFunction":
+                return (device_function(node, head, lambda: block(node.body, ctx), ctx),)
+            if name == "CudaWarps":
+                return (warps(node, head, lambda: block(node.body, ctx), ctx),)
+        case _:
+            pass
+    raise ctx.reject(
+        "P118",
+        "this with-block is not in the language",
+        node.items[0].context_expr,
+        "use CudaDeviceFunction(...) or CudaWarps(lo, hi, name=...)",
+    )
+
+
+def _expression(node: ast.Expr, ctx: Context) -> Stmt:
+    value = node.value
+    targets: list[ast.expr] = []
+    while isinstance(value, ast.BinOp) and isinstance(value.op, ast.RShift):
+        targets.insert(0, value.right)
+        value = value.left
+    if not isinstance(value, ast.Call):
+        raise ctx.reject("P119", "this expression has no effect", node, "assign it, or remove it")
+    name = value.func.id if isinstance(value.func, ast.Name) else ""
+    match name:
+        case "Fence":
+            return fence(value, targets, node, ctx)
+        case "Arrive":
+            return arrive(value, targets, node, ctx)
+        case "Await":
+            return await_(value, targets, node, ctx)
+        case "free":
+            raise _no_free(node, ctx)
+        case _:
+            return call(value, targets, node, ctx)

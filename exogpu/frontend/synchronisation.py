@@ -1,0 +1,139 @@
+"""Reading Fence, Arrive and Await."""
+
+from __future__ import annotations
+
+import ast
+
+from exogpu.errors import Note
+from exogpu.frontend.control import integer
+from exogpu.frontend.data import access
+from exogpu.frontend.scope import Barrier, Context
+from exogpu.ir.nodes import Access, Arrive, Await, Fence, Interval
+from exogpu.ir.types import BarrierMechanism, SyncTL
+
+_HOST_TIMELINES = frozenset({"cpu_in_order", "cuda_stream_sync"})
+
+
+def fence(node: ast.Call, targets: list[ast.expr], stmt: ast.stmt, ctx: Context) -> Fence:
+    """`Fence(pre, post)`"""
+    if targets or node.keywords or len(node.args) != 2:
+        raise ctx.reject("P123", "a Fence takes two sync timelines", node, "write Fence(pre, post)")
+    pre, post = (_timeline(a, ctx) for a in node.args)
+    _standing("Fence", node, ctx)
+    return Fence(pre, post, span=ctx.source.span(stmt))
+
+
+def arrive(node: ast.Call, targets: list[ast.expr], stmt: ast.stmt, ctx: Context) -> Arrive:
+    """`Arrive(timeline) >> z[...] >> z[...]`; a count other than 1 is an error (decision 4)."""
+    if node.keywords or len(node.args) not in (1, 2):
+        raise ctx.reject(
+            "P124", "an Arrive takes one sync timeline", node, "write Arrive(timeline) >> z"
+        )
+    if not targets:
+        raise ctx.reject(
+            "P124", "an Arrive has no barrier", node, "write Arrive(timeline) >> z[...]"
+        )
+    if len(node.args) == 2 and (count := integer(node.args[1], ctx)) != 1:
+        raise ctx.reject(
+            "T237", f"the arrive count is {count}", node.args[1], "the count is 1: leave it out"
+        )
+    timeline = _timeline(node.args[0], ctx)
+    _standing("Arrive", node, ctx)
+    windows = [_barrier(t, ctx) for t in targets]
+    first, meaning = windows[0]
+    for window, other in windows[1:]:
+        if window.name != first.name:
+            raise ctx.reject(
+                "T238",
+                f"an Arrive signals two barrier variables, {first.name} and {window.name}",
+                targets[-1],
+                "write one Arrive for each",
+                Note(f"{other.name} is declared here", other.span),
+            )
+    if len(windows) > 1 and meaning.mechanism is not BarrierMechanism.MBARRIER:
+        raise ctx.reject(
+            "T239",
+            f"{meaning.name} is @ {meaning.mechanism.value}, only mbarriers take a multicast",
+            targets[-1],
+            "signal one element",
+        )
+    return Arrive(timeline, tuple(w for w, _ in windows), span=ctx.source.span(stmt))
+
+
+def await_(node: ast.Call, targets: list[ast.expr], stmt: ast.stmt, ctx: Context) -> Await:
+    """`Await(z[...], timeline, n)`; by default ~0 for an mbarrier, 0 otherwise (decision 3)."""
+    if targets or node.keywords or len(node.args) not in (2, 3):
+        raise ctx.reject(
+            "P125",
+            "an Await takes a barrier, a sync timeline and n",
+            node,
+            "write Await(z[...], timeline, n)",
+        )
+    window, meaning = _barrier(node.args[0], ctx)
+    if any(isinstance(c, Interval) for c in window.coords):
+        raise ctx.reject(
+            "T240", "an Await waits for one element", node.args[0], "index every dimension"
+        )
+    timeline = _timeline(node.args[1], ctx)
+    _standing("Await", node, ctx)
+    mbarrier = meaning.mechanism is BarrierMechanism.MBARRIER
+    n = integer(node.args[2], ctx) if len(node.args) == 3 else (~0 if mbarrier else 0)
+    if mbarrier != (n < 0):
+        raise ctx.reject(
+            "T241",
+            f"n is {n} on a barrier @ {meaning.mechanism.value}",
+            node.args[2],
+            "write ~m on an mbarrier (all but the first m), m elsewhere (all but the last m)",
+            Note("declared here", meaning.span),
+        )
+    return Await(window, timeline, n, span=ctx.source.span(stmt))
+
+
+def _barrier(node: ast.expr, ctx: Context) -> tuple[Access, Barrier]:
+    window, meaning = access(node, ctx)
+    if not isinstance(meaning, Barrier):
+        raise ctx.reject(
+            "T242",
+            f"{meaning.name} is not a barrier",
+            node,
+            "declare z: barrier @ CudaMbarrier",
+            Note("declared here", meaning.span),
+        )
+    return window, meaning
+
+
+def _timeline(node: ast.expr, ctx: Context) -> SyncTL:
+    value = ctx.evaluate(node) if ctx.is_python(node) else None
+    if not isinstance(value, SyncTL):
+        raise ctx.reject(
+            "T243",
+            f"{ast.unparse(node)} is not a sync timeline",
+            node,
+            "use cuda_in_order, cuda_temporal, wgmma_async, tma_to_smem_async, ...",
+        )
+    if not ctx.cuda and value.name not in _HOST_TIMELINES:
+        raise ctx.reject(
+            "S322",
+            f"{value.name} is used at CPU scope",
+            node,
+            "at CPU scope use cpu_in_order and cuda_stream_sync",
+        )
+    if ctx.cuda and value.name in _HOST_TIMELINES:
+        raise ctx.reject(
+            "S323",
+            f"{value.name} is used at CUDA scope",
+            node,
+            "inside a kernel use the cuda, Sm80, tma and wgmma timelines",
+        )
+    return value
+
+
+def _standing(what: str, node: ast.AST, ctx: Context) -> None:
+    if ctx.instruction:
+        raise ctx.reject(
+            "S324", f"an instruction's body has a {what}", node, "instructions only compute"
+        )
+    if what != "Fence" and not ctx.in_task:
+        raise ctx.reject("S325", f"{what} stands outside a device task", node, "put it in one")
+    if ctx.cuda and not ctx.in_task:
+        raise ctx.reject("S325", f"{what} stands outside a device task", node, "put it in one")

@@ -1,0 +1,59 @@
+"""How instruction operands are ordered: the flags that decide verdicts, one line a kind.
+
+"each" in the table is `convergent=False`: one record a thread.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from exogpu.ir.types import CollUnit, Operand, QualTL
+
+_Q = QualTL
+
+
+def _operand(
+    initial: QualTL,
+    extended: set[QualTL],
+    order: str,
+    threads: str,
+    *,
+    strict: set[QualTL] | None = None,
+    atomic: set[QualTL] = frozenset(),  # type: ignore[assignment]
+) -> Operand:
+    return Operand(
+        initial=initial,
+        extended=frozenset(extended),
+        out_of_order=order == "out of order",
+        convergent=threads in ("convergent", "owner"),
+        strict_extended=None if strict is None else frozenset(strict),
+        atomic=frozenset(atomic),
+        owner_only=threads == "owner",
+    )
+
+
+# fmt: off
+WGMMA_D: Final = _operand(_Q.WG_D, {_Q.WG_D, _Q.WG_0}, "in order", "convergent", strict={_Q.WG_D})
+WGMMA_A: Final = _operand(_Q.WG_A, {_Q.WG_A}, "out of order", "convergent")
+WGMMA_SMEM: Final = _operand(_Q.WG_S, {_Q.WG_S}, "out of order", "each")
+WGMMA_ZERO: Final = _operand(_Q.WG_0, {_Q.WG_0, _Q.WG_D}, "in order", "convergent")
+TMA_LOAD: Final = _operand(_Q.TMA_S, {_Q.TMA_S}, "out of order", "each")
+TMA_STORE: Final = _operand(_Q.TMA_G, {_Q.TMA_G}, "out of order", "each")
+TMA_REDUCE: Final = _operand(_Q.TMA_G, {_Q.TMA_G}, "out of order", "each", atomic={_Q.TMA_G})
+CP_ASYNC: Final = _operand(_Q.SM80, {_Q.SM80}, "out of order", "each")
+CUDA_REGISTER: Final = _operand(_Q.CUDA1, {_Q.CUDA1}, "in order", "owner")
+CUDA_MEMORY: Final = _operand(_Q.CUDA2, {_Q.CUDA2}, "in order", "each")
+STREAM: Final = _operand(_Q.STRM, {_Q.STRM}, "in order", "convergent")
+HOST: Final = _operand(_Q.CPU, {_Q.CPU}, "in order", "convergent")
+# fmt: on
+
+
+def clipped(operand: Operand) -> Operand:
+    """The operand as a TMA global window: reads outside give zero, writes outside are dropped."""
+    return replace(operand, clipped=True)
+
+
+def over(operand: Operand, *units: CollUnit) -> Operand:
+    """The operand with its leading dimensions distributed over `units`, outermost first."""
+    return replace(operand, units=units)

@@ -1,0 +1,102 @@
+"""Control and boolean expressions as text of ISL's notation, for `exogpu.solvers.isl`.
+
+A variable is written by its name and number (`k_17`), so that two variables of one name, and
+variables named like ISL's keywords, stay apart.  `readable` removes the numbers again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import assert_never
+
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import (
+    Add,
+    And,
+    BExpr,
+    CExpr,
+    Compare,
+    CVar,
+    FloorDiv,
+    Int,
+    Mod,
+    Mul,
+    Not,
+    Or,
+    Sub,
+    Truth,
+)
+
+_OPERATOR = {"==": "=", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
+
+
+def identifier(name: Sym) -> str:
+    """The ISL name of a control variable."""
+    return f"{name.name}_{name.number}"
+
+
+def cexpr(expr: CExpr, names: Mapping[Sym, str] | None = None) -> str:
+    """ISL text of a control expression; `names` overrides the ISL names of variables."""
+    match expr:
+        case Int():
+            return f"({expr.value})"
+        case CVar():
+            return identifier(expr.name) if names is None else _named(expr.name, names)
+        case Add():
+            return f"({cexpr(expr.left, names)} + {cexpr(expr.right, names)})"
+        case Sub():
+            return f"({cexpr(expr.left, names)} - {cexpr(expr.right, names)})"
+        case Mul():
+            return f"({expr.factor} * {cexpr(expr.term, names)})"
+        case FloorDiv():
+            return f"floor(({cexpr(expr.term, names)}) / {expr.divisor})"
+        case Mod():
+            return f"(({cexpr(expr.term, names)}) mod {expr.divisor})"
+        case _:
+            assert_never(expr)
+
+
+def bexpr(expr: BExpr, names: Mapping[Sym, str] | None = None) -> str:
+    """ISL constraint text of a boolean expression."""
+    match expr:
+        case Truth():
+            return "(0 = 0)" if expr.value else "(0 = 1)"
+        case Compare():
+            left, right = cexpr(expr.left, names), cexpr(expr.right, names)
+            return f"({left} {_OPERATOR[expr.op]} {right})"
+        case And():
+            return f"({bexpr(expr.left, names)} and {bexpr(expr.right, names)})"
+        case Or():
+            return f"({bexpr(expr.left, names)} or {bexpr(expr.right, names)})"
+        case Not():
+            return f"(not {bexpr(expr.term, names)})"
+        case _:
+            assert_never(expr)
+
+
+def in_range(name: Sym, lo: CExpr, hi: CExpr, names: Mapping[Sym, str] | None = None) -> str:
+    """ISL constraint text of `lo <= name < hi`."""
+    variable = cexpr(CVar(name), names)
+    return f"({cexpr(lo, names)} <= {variable} and {variable} < {cexpr(hi, names)})"
+
+
+def conjunction(constraints: Iterable[str]) -> str:
+    """The ISL text that asks for every constraint; true of none."""
+    return " and ".join(constraints) or "(0 = 0)"
+
+
+def readable(text: str, variables: Iterable[Sym]) -> str:
+    """ISL text with the variables' own names, where no two of them share one."""
+    by_name: dict[str, set[Sym]] = {}
+    for variable in variables:
+        by_name.setdefault(variable.name, set()).add(variable)
+    for name, same in by_name.items():
+        if len(same) == 1:
+            (only,) = same
+            text = re.sub(rf"\b{re.escape(identifier(only))}\b", name, text)
+    return text
+
+
+def _named(name: Sym, names: Mapping[Sym, str]) -> str:
+    return names.get(name) or identifier(name)

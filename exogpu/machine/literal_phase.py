@@ -1,0 +1,150 @@
+"""PHASE (decision 12): no arrival on an mbarrier runs a whole ring ahead of a waiter.
+
+Execution order is tracked by pseudo-records: an Await of `bound` by thread g makes one, seen by
+g at first; every Fence, and every Arrive with the Await that it releases, passes it on, whatever
+the timelines.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from exogpu.ir.names import Sym
+from exogpu.machine.amir import Op
+from exogpu.machine.literal_records import Element, Index, Thread, Threads, covers, shares
+
+DEPTHS: Final = range(1, 33)
+"""The ring depths that are tried where no skip counts give one."""
+
+
+@dataclass(slots=True, eq=False)
+class Awaited:
+    """One thread's Await of arrival `bound` on the element `index`."""
+
+    index: Index
+    bound: int
+    op: Op
+    iteration: tuple[tuple[str, int], ...]
+    task: int | None
+    sees: set[Thread]
+    tags: dict[Element, set[int]] = field(default_factory=dict)
+    followed: set[int] = field(default_factory=set)
+    """The depths d for which arrival bound + d, made by a thread that sees this, has happened."""
+    reported: set[int] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseFailure:
+    """At `index`, for one depth; `awaited` is the Await at fault, None if there is none."""
+
+    depth: int
+    index: Index
+    awaited: Awaited | None
+
+
+@dataclass(slots=True, eq=False)
+class Phase:
+    """What one allocation of an mbarrier has seen; `depths` are those under test."""
+
+    depths: tuple[int, ...]
+    awaited: list[Awaited] = field(default_factory=list)
+    arrived: dict[Index, set[int]] = field(default_factory=dict)
+    """Ranks of the arrivals (not of trailing barriers) on each element."""
+
+
+def new_phase(depth: int | None) -> Phase:
+    """The given depth; else every depth that may be found."""
+    return Phase((depth,) if depth is not None else tuple(DEPTHS))
+
+
+def pass_fence(phase: Phase, threads: Threads) -> None:
+    """A Fence orders what one of its threads has seen before all of them."""
+    for awaited in phase.awaited:
+        if shares(awaited.sees, threads):
+            awaited.sees |= threads
+
+
+def pass_arrive(phase: Phase, threads: Threads, targets: list[Element], count: int) -> None:
+    """An Arrive carries what one of its threads has seen."""
+    for awaited in phase.awaited:
+        if shares(awaited.sees, threads):
+            for target in targets:
+                awaited.tags.setdefault(target, set()).add(count)
+
+
+def pass_await(phase: Phase, threads: Threads, barrier: Element, bound: int) -> None:
+    """An Await receives what the Arrives up to its bound carry."""
+    for awaited in phase.awaited:
+        if any(count <= bound for count in awaited.tags.get(barrier, ())):
+            awaited.sees |= threads
+
+
+def forget_barrier(phase: Phase, name: Sym) -> None:
+    """Decision 9: the tags of a barrier's earlier allocation match nothing later."""
+    for awaited in phase.awaited:
+        for element in [e for e in awaited.tags if e[0] is name]:
+            del awaited.tags[element]
+
+
+def check_arrival(phase: Phase, index: Index, rank: int, threads: Threads) -> list[PhaseFailure]:
+    """(i) every thread of arrival r + d on an element, and of every instruction trailing on it,
+    is ordered after some Await for arrival r or later on it."""
+    failures = []
+    here = [awaited for awaited in phase.awaited if awaited.index == index]
+    for depth in phase.depths:
+        if rank - depth < 0:
+            continue
+        ordered: set[Thread] = set()
+        for awaited in here:
+            if awaited.bound >= rank - depth:
+                ordered |= awaited.sees
+        if not covers(ordered, threads):
+            failures.append(PhaseFailure(depth, index, here[-1] if here else None))
+    return failures
+
+
+def note_arrival(phase: Phase, index: Index, rank: int, threads: Threads) -> None:
+    """Arrival `rank` has happened: it follows, `rank - bound` deep, the Awaits its threads see."""
+    phase.arrived.setdefault(index, set()).add(rank)
+    for awaited in phase.awaited:
+        if awaited.index == index and awaited.bound < rank and shares(awaited.sees, threads):
+            awaited.followed.add(rank - awaited.bound)
+
+
+def check_followed(phase: Phase, index: Index, bound: int | None) -> list[PhaseFailure]:
+    """(ii) for each Await of r by thread g, some thread of arrival r + d is ordered after it.
+
+    Asked at the Await of `bound` on the element, which makes arrival r + d final where
+    `bound >= r + d`, and at the barrier's free, where `bound` is None.  Vacuous where arrival
+    r + d does not exist.
+    """
+    failures = []
+    arrived = phase.arrived.get(index, set())
+    for awaited in phase.awaited:
+        if awaited.index != index:
+            continue
+        for depth in phase.depths:
+            rank = awaited.bound + depth
+            final = bound is None or rank <= bound
+            if not final or rank not in arrived or depth in awaited.followed | awaited.reported:
+                continue
+            awaited.reported.add(depth)
+            failures.append(PhaseFailure(depth, index, awaited))
+    return failures
+
+
+def begin_await(
+    phase: Phase,
+    index: Index,
+    bound: int,
+    op: Op,
+    iteration: tuple[tuple[str, int], ...],
+    task: int | None,
+    threads: Threads,
+) -> None:
+    """One pseudo-record a thread; an Await of nothing (bound < 0) makes none."""
+    if bound >= 0:
+        phase.awaited.extend(
+            Awaited(index, bound, op, iteration, task, {thread}) for thread in threads
+        )

@@ -1,0 +1,195 @@
+"""Visibility records (paper, definition "Synchronization Environment") and what syncs do to them.
+
+A set of threads is a set of pairs (task, natural thread index).  The set of all global threads,
+G of the paper, is infinite: it is written `{EVERYONE}`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Final, TypeAlias, assert_never
+
+from exogpu.hw.timelines import ASYNC_PROXY
+from exogpu.ir.names import Sym
+from exogpu.ir.types import Level, Policy, QualSet, QualTL
+
+Thread: TypeAlias = tuple[int, int]
+Threads: TypeAlias = frozenset[Thread]
+Index: TypeAlias = tuple[int, ...]
+Element: TypeAlias = tuple[Sym, Index]
+
+EVERYONE: Final[Thread] = (-1, -1)
+"""Stands for every thread of every task (definition "Global Threads Collective", CPU scope)."""
+
+
+def shares(members: Set[Thread], threads: Threads) -> bool:
+    """Whether some thread of `threads` is a member: the paper's `exists g`."""
+    if not members:
+        return False
+    return EVERYONE in members or EVERYONE in threads or not members.isdisjoint(threads)
+
+
+def covers(members: Set[Thread], threads: Threads) -> bool:
+    """Whether every thread of `threads` is a member: the paper's `for all g`."""
+    return EVERYONE in members or threads <= members
+
+
+class Grant(IntEnum):
+    """What a witness allows a sync to give (decision 7b); tags carry it from Arrive to Await."""
+
+    NOTHING = 0
+    TEMPORAL = 1
+    FULL = 2
+
+
+@dataclass(slots=True, eq=False)
+class VisibilityRecord:
+    """`(q, s, p)`: original timeline, visibility levels, observed arrive counts.
+
+    The level s(g, q) is kept as three separate bits (decision 7b), each a set of threads:
+    own-access (on the original timeline), temporal and full.
+    """
+
+    timeline: QualTL | None
+    atomic: QualSet
+    """Timelines on which every thread sees the record as `atomic_only`."""
+    own: set[Thread] = field(default_factory=set)
+    temporal: dict[QualTL, set[Thread]] = field(default_factory=dict)
+    full: dict[QualTL, set[Thread]] = field(default_factory=dict)
+    tags: dict[Element, set[tuple[int, Grant]]] = field(default_factory=dict)
+
+
+def new_record(
+    level: Level, timeline: QualTL | None, atomic: QualSet, threads: Threads
+) -> VisibilityRecord:
+    """`S_H(g', q') = max(atomic_only if q' in atomic, level if g' in H and q' = q)`.
+
+    Decision 4: a record without a timeline is visible to nobody.
+    """
+    record = VisibilityRecord(timeline, atomic)
+    if timeline is None:
+        return record
+    match level:
+        case Level.INVISIBLE | Level.ATOMIC_ONLY:
+            pass
+        case Level.UNORDERED:
+            record.own.update(threads)
+        case Level.TEMPORALLY_ORDERED:
+            record.own.update(threads)
+            record.temporal[timeline] = set(threads)
+        case Level.FULLY_ORDERED:
+            record.own.update(threads)
+            record.full[timeline] = set(threads)
+        case _:
+            assert_never(level)
+    return record
+
+
+def at_least(record: VisibilityRecord, level: Level, timeline: QualTL) -> Set[Thread]:
+    """The threads g with `s(g, timeline) >= level`."""
+    everyone = {EVERYONE}
+    full = record.full.get(timeline, set())
+    temporal = record.temporal.get(timeline, set())
+    own = record.own if timeline is record.timeline else set()
+    match level:
+        case Level.INVISIBLE:
+            return everyone
+        case Level.ATOMIC_ONLY:
+            return everyone if timeline in record.atomic else full | temporal | own
+        case Level.UNORDERED:
+            return full | temporal | own
+        case Level.TEMPORALLY_ORDERED:
+            return full | temporal
+        case Level.FULLY_ORDERED:
+            return full
+        case _:
+            assert_never(level)
+
+
+def check_visible(
+    record: VisibilityRecord,
+    level: Level,
+    convergent: bool,
+    timelines: QualSet,
+    threads: Threads,
+) -> bool:
+    """CheckReads, CheckMutates: the negation of
+    `(t = false and exists g. for all q in q*: not s(g, q) >= level)
+    or (t = true and for all g. for all q in q*: not s(g, q) >= level)`.
+
+    Decision 17: one timeline of the set is enough.
+    """
+    seen: set[Thread] = set()
+    for timeline in timelines:
+        seen |= at_least(record, level, timeline)
+    return shares(seen, threads) if convergent else covers(seen, threads)
+
+
+def witness(
+    policy: Policy,
+    transitive: bool,
+    threads: Threads,
+    pre: QualSet,
+    record: VisibilityRecord,
+) -> Grant:
+    """`W(t, g*, pre, r)`: `exists g, q in pre: s(g, q) >= unordered` if t; else
+    `q_orig in pre and exists g: s(g, q_orig) >= unordered`.
+
+    Decision 7b, strict: own access or full visibility witness a full grant, visibility that is
+    only temporal a temporal one.
+    """
+    grant = Grant.NOTHING
+    for timeline in pre:
+        if not transitive and timeline is not record.timeline:
+            continue
+        if shares(at_least(record, Level.FULLY_ORDERED, timeline), threads):
+            return Grant.FULL
+        if timeline is record.timeline and shares(record.own, threads):
+            return Grant.FULL
+        if shares(record.temporal.get(timeline, set()), threads):
+            grant = Grant.FULL if policy is Policy.PAPER else Grant.TEMPORAL
+        if grant is Grant.FULL:
+            return grant
+    return grant
+
+
+def augment(
+    policy: Policy,
+    record: VisibilityRecord,
+    threads: Threads,
+    full: QualSet,
+    temporal: QualSet,
+    grant: Grant,
+) -> None:
+    """`A(r, g*, full, temp)`: `s_aug(g, q) = fully_ordered` for q in full, `temporally_ordered`
+    for q in temp minus full, for g in g*; s joined with it.
+
+    Decision 7a, strict: a temporal entry on a timeline of the async proxy holds only for records
+    whose original access was in the async proxy.  Decision 7b: a temporal grant makes the full
+    entries temporal; they stay full entries for 7a.
+    """
+    if grant is Grant.NOTHING:
+        return
+    entries = temporal - full
+    if policy is Policy.STRICT and record.timeline not in ASYNC_PROXY:
+        entries -= ASYNC_PROXY
+    for timeline in full:
+        level = record.full if grant is Grant.FULL else record.temporal
+        level.setdefault(timeline, set()).update(threads)
+    for timeline in entries:
+        record.temporal.setdefault(timeline, set()).update(threads)
+
+
+def best_tag(record: VisibilityRecord, barrier: Element, bound: int) -> Grant:
+    """What an Await of `bound` may give: `exists i <= Max, i in r.p(z, n)`; of several tags the
+    best (decision 7b)."""
+    tags = record.tags.get(barrier, set())
+    return max((grant for count, grant in tags if count <= bound), default=Grant.NOTHING)
+
+
+def drop_tags(record: VisibilityRecord, name: Sym) -> None:
+    """Decision 9: the tags of a barrier's earlier allocation match nothing later."""
+    for element in [e for e in record.tags if e[0] is name]:
+        del record.tags[element]

@@ -1,0 +1,220 @@
+"""The environments of the literal interpreter: sigma, rho and the task number, on dicts."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from exogpu.analysis.threadmap import ThreadMap
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import Access, Point
+from exogpu.ir.types import BarrierMechanism, Policy
+from exogpu.ir.walk import evaluate
+from exogpu.machine.amir import Alloc, Await, Block, Guard, Loop, Op, Origin, Program, Record, Variable
+from exogpu.machine.literal_phase import Phase, PhaseFailure, new_phase
+from exogpu.machine.literal_records import (
+    EVERYONE,
+    Index,
+    Thread,
+    Threads,
+    VisibilityRecord,
+)
+from exogpu.machine.violation import Violation
+from exogpu.verdict import HazardKind
+
+Iteration = tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """An operation at one point of the execution."""
+
+    op: Op
+    iteration: Iteration
+    task: int | None
+
+
+@dataclass(slots=True, eq=False)
+class Recorded:
+    """What one execution of one Record made: the same set of records joins every element of its
+    window, and since syncs act on records pointwise, the elements may share them."""
+
+    moment: Moment
+    records: list[VisibilityRecord]
+    holders: int = 0
+    """Elements that hold it; at 0 no check can reach it."""
+
+
+@dataclass(slots=True, eq=False)
+class Cell:
+    """`rho(x, n)`: read and mutate visibility records of an element."""
+
+    reads: list[Recorded] = field(default_factory=list)
+    mutates: list[Recorded] = field(default_factory=list)
+
+
+@dataclass(slots=True, eq=False)
+class Barrier:
+    """One allocation of a barrier variable: `rho(z, n).b` and what its own checks need."""
+
+    variable: Variable
+    arrives: dict[Index, int] = field(default_factory=dict)
+    awaits: dict[Index, int] = field(default_factory=dict)
+    homes: dict[Index, set[Index]] = field(default_factory=dict)
+    """By element, the homes whose Arrives target it so far."""
+    bounds: dict[Index, list[tuple[int, Moment]]] = field(default_factory=dict)
+    """By element, the Awaits so far, with their Max."""
+    trailing: list[tuple[Index, int, Moment]] = field(default_factory=list)
+    """Trailing tags: home, rank, and the Record that made them."""
+    phase: Phase | None = None
+    """Of mbarriers only."""
+    phase_failures: dict[int, tuple[Moment, list[PhaseFailure]]] = field(default_factory=dict)
+    """By depth, the first operation that refutes it; where the depth must be found."""
+
+
+@dataclass(slots=True, eq=False)
+class Machine:
+    """The configuration `(iota, sigma, rho)`, and what was found so far."""
+
+    program: Program
+    collect: bool
+    policy: Policy
+    variables: dict[Sym, Variable]
+    positions: dict[Op, int]
+    """Place of each operation in the program text."""
+    sigma: dict[Sym, int]
+    task: int = 0
+    iterators: list[tuple[Sym, str]] = field(default_factory=list)
+    cells: dict[Sym, dict[Index, Cell]] = field(default_factory=dict)
+    shapes: dict[Sym, tuple[int, ...]] = field(default_factory=dict)
+    barriers: dict[Sym, Barrier] = field(default_factory=dict)
+    live: dict[Recorded, None] = field(default_factory=dict)
+    found: dict[Violation, None] = field(default_factory=dict)
+
+
+def new_machine(program: Program, sigma: dict[Sym, int], collect: bool) -> Machine:
+    """The initial configuration: task 0, and every data parameter without records."""
+    ops = list(_ops(program.body))
+    machine = Machine(
+        program,
+        collect,
+        program.policy,
+        {v.name: v for v in program.variables},
+        {op: i for i, op in enumerate(ops)},
+        sigma,
+    )
+    allocated = {op.name for op in ops if isinstance(op, Alloc)}
+    for variable in program.variables:
+        if variable.name not in allocated:
+            allocate(machine, variable)
+    return machine
+
+
+def _ops(block: Block) -> Iterator[Op]:
+    for op in block:
+        yield op
+        if isinstance(op, Loop | Guard):
+            yield from _ops(op.body)
+
+
+def allocate(machine: Machine, variable: Variable) -> None:
+    """`rho[(x, n) -> (empty, empty, (0, 0))]` for every element n."""
+    machine.shapes[variable.name] = tuple(evaluate(n, machine.sigma) for n in variable.shape)
+    machine.cells[variable.name] = {}
+    if variable.mechanism is not None:
+        barrier = Barrier(variable)
+        if variable.mechanism is BarrierMechanism.MBARRIER:
+            barrier.phase = new_phase(variable.depth)
+        machine.barriers[variable.name] = barrier
+
+
+def executing(machine: Machine, origin: Origin) -> Threads:
+    """`g(sigma, iota)`: `{(iota, t) | t in f(sigma)}` at CUDA scope, every thread at CPU scope."""
+    if origin.threads is None:
+        return frozenset({EVERYONE})
+    return frozenset((machine.task, t) for t in _threads(machine, origin.threads))
+
+
+def _threads(machine: Machine, mapping: ThreadMap) -> list[int]:
+    sums = [0]
+    for axis in mapping.axes:
+        offset = evaluate(axis.offset, machine.sigma)
+        sums = [s + axis.pitch * (offset + j) for s in sums for j in range(axis.extent)]
+    return sums
+
+
+def elements(machine: Machine, access: Access) -> list[Index]:
+    """W-Point, W-Range, W-Tuple, E#-Acc, smallest index first.
+
+    Decision 1: intervals are half-open here.  Decision 13: elements outside the variable do not
+    exist.
+    """
+    ranges = []
+    for coord, extent in zip(access.coords, machine.shapes[access.name], strict=True):
+        if isinstance(coord, Point):
+            lo = evaluate(coord.at, machine.sigma)
+            hi = lo + 1
+        else:
+            lo, hi = evaluate(coord.lo, machine.sigma), evaluate(coord.hi, machine.sigma)
+        ranges.append(range(max(lo, 0), min(hi, extent)))
+    return list(itertools.product(*ranges))
+
+
+def the_element(machine: Machine, access: Access) -> Index:
+    """The one element of a barrier access."""
+    (index,) = elements(machine, access)
+    return index
+
+
+def cell(machine: Machine, name: Sym, index: Index) -> Cell:
+    """`rho(x, n)`."""
+    return machine.cells[name].setdefault(index, Cell())
+
+
+def now(machine: Machine, op: Op) -> Moment:
+    """The operation at this point of the execution."""
+    iteration = tuple((name, machine.sigma[sym]) for sym, name in machine.iterators)
+    return Moment(op, iteration, task_of(machine, op))
+
+
+def task_of(machine: Machine, op: Op) -> int | None:
+    """The number of the current task; None outside tasks."""
+    return machine.task if any(is_task for is_task in _inside_task(machine, op)) else None
+
+
+def _inside_task(machine: Machine, op: Op) -> Iterator[bool]:
+    yield op.origin.threads is not None
+
+
+def report(
+    machine: Machine,
+    moment: Moment,
+    failures: list[tuple[HazardKind, Sym, Index, Moment | None]],
+) -> None:
+    """Adds the violations of one operation: smallest index first, then the record that comes
+    first in the program text (none before any), then by kind."""
+
+    kinds = list(HazardKind)
+
+    def order(failure: tuple[HazardKind, Sym, Index, Moment | None]) -> tuple[Index, int, int]:
+        kind, _, index, record = failure
+        place = -1 if record is None else machine.positions[record.op]
+        return (index, place, kinds.index(kind))
+
+    for kind, name, index, record in sorted(failures, key=order):
+        violation = Violation(
+            kind,
+            name.name,
+            index,
+            moment.task,
+            moment.op,
+            moment.iteration,
+            None if record is None else record.op,
+            None if record is None else record.iteration,
+            None if record is None else record.task,
+        )
+        machine.found.setdefault(violation)
+
+
+__all__ = ["Await", "Record", "Thread"]

@@ -1,0 +1,181 @@
+"""Drawing diagnostics and verdicts for a reader: the source line, carets, and the remedy.
+
+Every function returns a `rich.text.Text`; its `.plain` is what a pipe gets.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import Final, assert_never
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
+
+from exogpu.errors import Diagnostic, Span
+from exogpu.verdict import Hazard, HazardKind, Site, Verdict
+
+ROLES: Final[dict[HazardKind, tuple[str, str]]] = {
+    HazardKind.RAW: ("the write", "the read that may not see it"),
+    HazardKind.WAR: ("the read", "the write that may overtake it"),
+    HazardKind.WAW: ("the write", "the write that may overtake it"),
+    HazardKind.FREE: ("the access", "where the memory is freed"),
+    HazardKind.BARRIER: ("the barrier", "where arrives and awaits do not agree"),
+    HazardKind.DEADLOCK: ("the barrier", "the Await that may wait for ever"),
+    HazardKind.PHASE: ("the waiter", "what may run a whole ring ahead of it"),
+    HazardKind.DIVERGENCE: ("the scope", "what its threads do not all reach"),
+    HazardKind.BOUNDS: ("the variable", "the access outside of it"),
+}
+"""What the first and the second site of a hazard are to each other, by kind."""
+
+
+def console(*, stderr: bool = False) -> Console:
+    """A console that neither wraps nor colours in a pipe, nor colours where NO_COLOR is set."""
+    return Console(stderr=stderr, soft_wrap=True, highlight=False, markup=False, emoji=False)
+
+
+def place(span: Span) -> str:
+    """`file:line:column`, the file relative to the working directory where it lies below it."""
+    return f"{shown_path(span.file)}:{span.line}:{span.column}"
+
+
+def shown_path(file: str) -> str:
+    """The file relative to the working directory where it lies below it, else as it is."""
+    try:
+        relative = os.path.relpath(file)
+    except ValueError:  # another drive
+        return file
+    return file if relative.startswith(os.pardir) else relative
+
+
+def draw_span(span: Span, indent: str = "  ") -> Text:
+    """The source line and, below, carets under the span; empty where the text is not known."""
+    if not span.line or not span.text.strip():
+        return Text()
+    start = max(span.column - 1, 0)
+    end = span.end_column - 1 if span.end_line == span.line else len(span.text.rstrip())
+    before, under = _untab(span.text[:start]), _untab(span.text[start : max(end, start + 1)])
+    gutter = f"{indent}{span.line:>5} | "
+    carets = " " * cell_len(before) + "^" * max(cell_len(under), 1)
+    return Text.assemble(
+        (gutter, "blue"),
+        _untab(span.text.rstrip()),
+        "\n",
+        (" " * (len(gutter) - 2) + "| ", "blue"),
+        (carets, "bold red"),
+        "\n",
+    )
+
+
+def _untab(text: str) -> str:
+    return text.replace("\t", "    ")
+
+
+def draw_diagnostic(diagnostic: Diagnostic) -> Text:
+    """One finding: its place, code and message, the line with carets, its notes, the remedy."""
+    text = Text()
+    if diagnostic.span.line:
+        text.append(f"{place(diagnostic.span)}: ", "bold")
+    text.append(f"error {diagnostic.code}: ", "bold red")
+    text.append(f"{diagnostic.message}\n", "bold")
+    text.append(draw_span(diagnostic.span))
+    for note in diagnostic.notes:
+        text.append(f"  {place(note.span)}: " if note.span.line else "  ")
+        text.append("note: ", "cyan")
+        text.append(f"{note.message}\n")
+        text.append(draw_span(note.span))
+    text.append("  remedy: ", "green")
+    return text.append(f"{_hanging(diagnostic.help)}\n")
+
+
+def draw_diagnostics(diagnostics: Iterable[Diagnostic]) -> Text:
+    """All findings in the order of their places, each drawn once."""
+    ordered = sorted(dict.fromkeys(diagnostics), key=lambda d: (d.span, d.code, d.message))
+    return Text("\n").join(draw_diagnostic(d) for d in ordered)
+
+
+def draw_verdict(verdict: Verdict) -> Text:
+    """The verdict in a line, then what it rests on: hazards, diagnostics, assumptions, reason."""
+    text = _headline(verdict)
+    for hazard in verdict.hazards:
+        text.append("\n").append(draw_hazard(hazard))
+    if verdict.diagnostics:
+        text.append("\n").append(draw_diagnostics(verdict.diagnostics))
+    for assumption in verdict.assumptions:
+        text.append(f"  assuming {assumption}\n")
+    return text
+
+
+def _headline(verdict: Verdict) -> Text:
+    text = Text.assemble((verdict.proc, "bold"), ": ")
+    cost = _cost(verdict)
+    match verdict.word:
+        case "proved":
+            text.append("proved" if verdict.sizes is None else "safe", "bold green")
+            text.append(f"{_at(verdict.sizes)} ({cost})\n")
+        case "refuted":
+            text.append("refuted", "bold red").append(f"{_at(verdict.sizes)} ({cost})\n")
+        case "undecided":
+            text.append("undecided", "bold yellow").append(f"{_at(verdict.sizes)} ({cost})\n")
+            text.append(f"  reason: {_hanging(verdict.reason)}\n")
+        case "error":
+            found = len(verdict.diagnostics)
+            text.append("not checked", "bold red")
+            text.append(f": {found} error{'s' if found != 1 else ''}\n")
+        case _:
+            assert_never(verdict.word)
+    return text
+
+
+def _at(sizes: Mapping[str, int] | None) -> str:
+    if sizes is None:
+        return " for all sizes"
+    return f" at {sizes_text(sizes)}" if sizes else " (it has no sizes)"
+
+
+def sizes_text(sizes: Mapping[str, int]) -> str:
+    """`M=512, N=512`"""
+    return ", ".join(f"{name}={value}" for name, value in sizes.items())
+
+
+def _cost(verdict: Verdict) -> str:
+    operations = f"{verdict.operations:,} operations in " if verdict.operations else ""
+    return f"{operations}{verdict.seconds:.2f} s, policy {verdict.policy.value}"
+
+
+def draw_hazard(hazard: Hazard) -> Text:
+    """A refutation: the two statements that are not ordered, where, and what is missing."""
+    first_role, second_role = ROLES[hazard.kind]
+    element = hazard.variable + (f"[{', '.join(map(str, hazard.index))}]" if hazard.index else "")
+    where = [sizes_text(hazard.sizes)] if hazard.sizes else []
+    where += [f"task {hazard.task}"] if hazard.task is not None else []
+    text = Text.assemble(
+        (f"hazard {hazard.code} {hazard.kind.value}", "bold red"),
+        (f" on {element}", "bold"),
+        f" at {', '.join(where)}\n" if where else "\n",
+    )
+    if hazard.first is not None:
+        text.append(_draw_site(hazard.first, first_role))
+    text.append(_draw_site(hazard.second, second_role))
+    text.append("  missing: ", "cyan").append(f"{_hanging(hazard.message)}\n")
+    text.append("  repair: ", "green").append(f"{_hanging(hazard.help)}\n")
+    if hazard.replayed:
+        text.append("  replayed on the abstract machine at these sizes\n", "dim")
+    return text
+
+
+def _draw_site(site: Site, role: str) -> Text:
+    text = Text(f"  {place(site.span)}: " if site.span.line else "  ", "bold")
+    text = Text.assemble(text, (role, "cyan"), "\n")
+    drawn = draw_span(site.span)
+    text.append(drawn if drawn.plain else Text(f"        {site.text}\n"))
+    facts = [f"by {site.threads}"] if site.threads else []
+    facts += [f"at {name} = {value}" for name, value in site.iteration]
+    facts += [f"on timeline {site.timeline}"] if site.timeline else []
+    return text.append(f"        {', '.join(facts)}\n" if facts else "")
+
+
+def _hanging(message: str) -> str:
+    """Further lines of a message stand under its first."""
+    return message.replace("\n", "\n    ")

@@ -1,0 +1,259 @@
+"""Integer sets and relations: the only file that imports islpy, functions only.
+
+A set or relation is built from constraint text (`exogpu.ir.isltext` makes it from the IR's
+expressions).  Dimensions and parameters are addressed by name; in an equality or subset test
+the dimensions of both sides match by position, the parameters by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
+
+import islpy
+
+Set: TypeAlias = islpy.Set
+Map: TypeAlias = islpy.Map
+
+_PARAM, _IN, _OUT = islpy.dim_type.param, islpy.dim_type.in_, islpy.dim_type.out
+
+
+# --- construction ---------------------------------------------------------------------------
+
+
+def set_of(params: Iterable[str], dims: Iterable[str], constraint: str = "") -> Set:
+    """`[params] -> { [dims] : constraint }`"""
+    return islpy.Set(f"[{', '.join(params)}] -> {{ [{', '.join(dims)}]{_where(constraint)} }}")
+
+
+def map_of(
+    params: Iterable[str], ins: Iterable[str], outs: Iterable[str], constraint: str = ""
+) -> Map:
+    """`[params] -> { [ins] -> [outs] : constraint }`; an output may be an expression."""
+    arrow = f"[{', '.join(ins)}] -> [{', '.join(outs)}]"
+    return islpy.Map(f"[{', '.join(params)}] -> {{ {arrow}{_where(constraint)} }}")
+
+
+def parse_set(text: str) -> Set:
+    """The set that ISL text denotes."""
+    return islpy.Set(text)
+
+
+def parse_map(text: str) -> Map:
+    """The relation that ISL text denotes."""
+    return islpy.Map(text)
+
+
+def _where(constraint: str) -> str:
+    return f" : {constraint}" if constraint else ""
+
+
+# --- questions ------------------------------------------------------------------------------
+
+
+def is_empty(piece: Set | Map) -> bool:
+    """Whether nothing is in it, for any values of the parameters."""
+    return bool(piece.is_empty())
+
+
+def is_equal(left: Set, right: Set) -> bool:
+    """Whether two sets are equal for all values of the parameters."""
+    return bool(left.is_equal(right))
+
+
+def is_subset(left: Set, right: Set) -> bool:
+    """Whether `left` lies in `right` for all values of the parameters."""
+    return bool(left.is_subset(right))
+
+
+def is_equal_map(left: Map, right: Map) -> bool:
+    """Whether two relations are equal for all values of the parameters."""
+    return bool(left.is_equal(right))
+
+
+def is_subset_map(left: Map, right: Map) -> bool:
+    """Whether `left` lies in `right` for all values of the parameters."""
+    return bool(left.is_subset(right))
+
+
+def is_function(relation: Map) -> bool:
+    """Whether every input has at most one output."""
+    return bool(relation.is_single_valued())
+
+
+def is_injective(relation: Map) -> bool:
+    """Whether no two inputs share an output."""
+    return bool(relation.is_injective())
+
+
+def implies(params: Iterable[str], premise: str, conclusion: str) -> bool:
+    """Whether every point of the parameters that satisfies `premise` satisfies `conclusion`."""
+    names = tuple(params)
+    return is_subset(set_of((), names, premise), set_of((), names, conclusion))
+
+
+def bounded_below(piece: Set) -> bool:
+    """Whether the set's only dimension has a smallest value, or the set is empty."""
+    return bool(piece.is_empty()) or not piece.dim_min_val(0).is_neginfty()
+
+
+# --- operations -----------------------------------------------------------------------------
+
+
+def union(left: Set, right: Set) -> Set:
+    """The points of either."""
+    return left.union(right).coalesce()
+
+
+def intersect(left: Set, right: Set) -> Set:
+    """The points of both."""
+    return left.intersect(right)
+
+
+def subtract(left: Set, right: Set) -> Set:
+    """The points of `left` that are not in `right`."""
+    return left.subtract(right)
+
+
+def union_map(left: Map, right: Map) -> Map:
+    """The pairs of either."""
+    return left.union(right).coalesce()
+
+
+def intersect_map(left: Map, right: Map) -> Map:
+    """The pairs of both."""
+    return left.intersect(right)
+
+
+def subtract_map(left: Map, right: Map) -> Map:
+    """The pairs of `left` that are not in `right`."""
+    return left.subtract(right)
+
+
+def restrict_domain(relation: Map, inputs: Set) -> Map:
+    """The pairs whose input is in `inputs`."""
+    return relation.intersect_domain(inputs)
+
+
+def domain(relation: Map) -> Set:
+    """The inputs that have an output."""
+    return relation.domain()
+
+
+def image(relation: Map) -> Set:
+    """The outputs that have an input."""
+    return relation.range()
+
+
+def apply(points: Set, relation: Map) -> Set:
+    """The outputs of the points."""
+    return points.apply(relation)
+
+
+def compose(first: Map, second: Map) -> Map:
+    """`second` after `first`."""
+    return first.apply_range(second)
+
+
+def inverse(relation: Map) -> Map:
+    """Inputs and outputs exchanged."""
+    return relation.reverse()
+
+
+def project_onto(points: Set, dims: Sequence[str]) -> Set:
+    """The set with only the dimensions `dims`, in their order in `points`."""
+    for name in dims_of(points):
+        if name not in dims:
+            points = points.project_out(_OUT, dims_of(points).index(name), 1)
+    return points
+
+
+def drop_param(piece: Set, name: str) -> Set:
+    """The points that are in the set for some value of the parameter."""
+    at = piece.find_dim_by_name(_PARAM, name)
+    return piece if at < 0 else piece.project_out(_PARAM, at, 1)
+
+
+def fix(piece: Set, values: Mapping[str, int]) -> Set:
+    """The set with parameters and dimensions restricted to the values."""
+    for name, value in values.items():
+        for kind in (_PARAM, _OUT):
+            at = piece.find_dim_by_name(kind, name)
+            if at >= 0:
+                piece = piece.fix_val(kind, at, islpy.Val(value))
+    return piece
+
+
+# --- points ---------------------------------------------------------------------------------
+
+
+def params_of(piece: Set | Map) -> tuple[str, ...]:
+    """The names of the parameters."""
+    return tuple(_name(piece, _PARAM, at) for at in range(piece.dim(_PARAM)))
+
+
+def dims_of(piece: Set) -> tuple[str, ...]:
+    """The names of the dimensions; `_i` for the i-th where it has none."""
+    return tuple(_name(piece, _OUT, at) for at in range(piece.dim(_OUT)))
+
+
+def _name(piece: Set | Map, kind: islpy.dim_type, at: int) -> str:
+    return piece.get_dim_name(kind, at) or f"_{at}"
+
+
+def params_to_dims(piece: Set) -> Set:
+    """The set whose first dimensions are the parameters: their smallest values come first."""
+    count = piece.dim(_PARAM)
+    return piece.move_dims(_OUT, 0, _PARAM, 0, count) if count else piece
+
+
+def sample(piece: Set) -> dict[str, int] | None:
+    """Some point, its parameters included, by name; None if there is none."""
+    names = params_of(piece) + dims_of(piece)
+    whole = params_to_dims(piece)
+    if whole.is_empty():
+        return None
+    point = whole.sample_point()
+    return dict(zip(names, _coordinates(point, len(names)), strict=True))
+
+
+def smallest(piece: Set) -> dict[str, int] | None:
+    """The lexicographically smallest point, parameters first; None if there is none.
+
+    Where there is no smallest one (a dimension without a lower bound), some point.
+    """
+    names = params_of(piece) + dims_of(piece)
+    whole = params_to_dims(piece)
+    if whole.is_empty():
+        return None
+    bounded = all(whole.dim_has_lower_bound(_OUT, at) for at in range(len(names)))
+    point = (whole.lexmin() if bounded and names else whole).sample_point()
+    return dict(zip(names, _coordinates(point, len(names)), strict=True))
+
+
+def _coordinates(point: islpy.Point, count: int) -> list[int]:
+    return [
+        int(point.get_coordinate_val(_OUT, at).to_python()) for at in range(count)
+    ]
+
+
+def points(piece: Set, limit: int = 1 << 20) -> list[tuple[int, ...]]:
+    """All points of a bounded set without parameters, sorted.
+
+    Raises ValueError beyond `limit` points.
+    """
+    found: list[tuple[int, ...]] = []
+    rank = piece.dim(_OUT)
+
+    def visit(point: islpy.Point) -> None:
+        if len(found) >= limit:
+            raise ValueError(f"more than {limit} points")
+        found.append(tuple(_coordinates(point, rank)))
+
+    piece.foreach_point(visit)
+    return sorted(found)
+
+
+def text(piece: Set | Map) -> str:
+    """ISL's own notation of it, coalesced."""
+    return str(piece.coalesce())
