@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from time import perf_counter
 from typing import overload
@@ -184,19 +184,22 @@ class Procedure:
 @overload
 def proc(function: Callable[..., None]) -> Procedure: ...
 @overload
-def proc() -> Callable[[Callable[..., None]], Procedure]: ...
+def proc(*, name: str | None = None) -> Callable[[Callable[..., None]], Procedure]: ...
 def proc(
-    function: Callable[..., None] | None = None,
+    function: Callable[..., None] | None = None, *, name: str | None = None
 ) -> Procedure | Callable[[Callable[..., None]], Procedure]:
     """Read a function as a procedure of the language: it is parsed, never executed.
 
-    Raises ExoGpuError with all that is wrong with its definition.
+    `name` is the procedure's name where it is not the function's, as for kernels made by a
+    function of their configuration.  Raises ExoGpuError with all that is wrong.
     """
     frame = sys._getframe(1)
 
     def read(function: Callable[..., None]) -> Procedure:
         ir, diagnostics = parse_proc(function, frame)
-        made = Procedure(function.__name__, ir, diagnostics)
+        if ir is not None and name is not None:
+            ir = replace(ir, name=name)
+        made = Procedure(name or function.__name__, ir, diagnostics)
         collected = _collector.get()
         if collected is not None:
             collected.append(made)

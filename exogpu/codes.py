@@ -17,6 +17,79 @@ class Code:
 
 
 CODES: Final[dict[str, Code]] = {
+    "B601": Code(
+        "an access is out of bounds",
+        "At the sizes named, which are the smallest, the statement accesses an element that its "
+        "variable or window does not have.  Of an instruction's operand only the elements that "
+        "its body touches under its guards count; the global operands of TMA instructions are "
+        "clipped by the hardware and exempt.",
+        "for i in seq(0, (M + 63) / 64):\n"
+        "    for m in seq(0, 64):\n"
+        "        A[64 * i + m] = 0  # at M = 1, i = 0, m = 1 the first index is 1\n"
+        "# repair: guard it, or add the precondition `assert M % 64 == 0`\n"
+        "        if 64 * i + m < M:\n"
+        "            A[64 * i + m] = 0",
+    ),
+    "B602": Code(
+        "an extent is negative",
+        "At the sizes named, a variable, parameter or window has fewer than no elements along a "
+        "dimension.",
+        "tmp: f32[M - 4] @ DRAM  # at M = 1 the extent is -3\n"
+        "# repair: a precondition\n"
+        "assert M >= 4",
+    ),
+    "B603": Code(
+        "a precondition of a call does not hold",
+        "The called procedure or instruction asks for something of its control arguments that "
+        "the caller's preconditions, loops and guards do not imply.  A `size` parameter asks for "
+        "at least 1, or at least 0 where the callee has a precondition such as `assert n >= 0`.",
+        "copy(M - 1, x[0:M - 1])  # copy takes a size, and at M = 1 it is 0\n"
+        "# repair: guard the call\n"
+        "if M > 1:\n"
+        "    copy(M - 1, x[0:M - 1])",
+    ),
+    "B604": Code(
+        "the preconditions contradict each other",
+        "No sizes satisfy all preconditions, so there is nothing to check or to run.",
+        "assert M % 2 == 0\nassert M == 5\n# repair: remove or weaken one of them",
+    ),
+    "T260": Code(
+        "an argument has not the extent of its parameter",
+        "The window passed to a procedure or instruction must have, for all sizes, the extents "
+        "that the parameter declares.",
+        "load(A_smem[0:64, 0:16], ...)  # the parameter is f32[64, 32]\n"
+        "# repair: pass a window of the declared extents\n"
+        "load(A_smem[0:64, 0:32], ...)",
+    ),
+    "X901": Code(
+        "an unknown size",
+        "A name was given a value that the procedure has no size or index argument for.",
+        "exogpu check gemm.py --at m=512  # the size is called M\n"
+        "# repair\n"
+        "exogpu check gemm.py --at M=512",
+    ),
+    "X902": Code(
+        "a size is missing",
+        "A run at concrete sizes needs a value for every size and index argument.",
+        "exogpu check gemm.py --at M=512,N=512  # K is missing\n"
+        "# repair\n"
+        "exogpu check gemm.py --at M=512,N=512,K=256",
+    ),
+    "X903": Code(
+        "a size is too small",
+        "A size is at least 1.  A procedure admits 0 by a precondition that bounds the size from "
+        "below and holds at 0.",
+        "exogpu check gemm.py --at M=0,N=512,K=256\n"
+        "# repair: give a positive size, or, if the procedure works at 0, write there\n"
+        "assert M >= 0",
+    ),
+    "X904": Code(
+        "the sizes break a precondition",
+        "The procedure asserts something of its sizes that does not hold at those given.",
+        "exogpu check gemv.py --at M=512,K=100  # assert K % 8 == 0\n"
+        "# repair: give sizes that satisfy it\n"
+        "exogpu check gemv.py --at M=512,K=104",
+    ),
 }
 """By code; the letter is the stage: P parsing, T types, S scopes, C collective tiling,
 D distributed memory, B bounds, H hazards, X invocation."""

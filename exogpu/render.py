@@ -6,13 +6,17 @@ Every function returns a `rich.text.Text`; its `.plain` is what a pipe gets.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Mapping
+from textwrap import fill, indent
 from typing import Final, assert_never
 
 from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
+from exogpu.codes import Code
+from exogpu.doctor import Finding
 from exogpu.errors import Diagnostic, Span
 from exogpu.verdict import Hazard, HazardKind, Site, Verdict
 
@@ -179,3 +183,35 @@ def _draw_site(site: Site, role: str) -> Text:
 def _hanging(message: str) -> str:
     """Further lines of a message stand under its first."""
     return message.replace("\n", "\n    ")
+
+
+def draw_summary(verdicts: Iterable[Verdict]) -> Text:
+    """How many procedures have which verdict, in a line."""
+    words = Counter(verdict.word for verdict in verdicts)
+    parts = [f"{count} {word}" for word, count in words.items()]
+    return Text(f"{words.total()} checks: {', '.join(parts)}\n", "bold")
+
+
+def draw_code(code: str, entry: Code) -> Text:
+    """One entry of `exogpu explain`."""
+    text = Text.assemble((f"{code}: {entry.title}\n\n", "bold"), f"{fill(entry.explanation)}\n\n")
+    return text.append("Example:\n\n").append(f"{indent(entry.example, '    ')}\n")
+
+
+def draw_codes(codes: Mapping[str, Code]) -> Text:
+    """All codes with their titles, a line each."""
+    return Text("").join(
+        Text.assemble((code, "bold"), f"  {entry.title}\n") for code, entry in sorted(codes.items())
+    )
+
+
+def draw_findings(findings: Iterable[Finding]) -> Text:
+    """What the doctor found, a line a part, and the command that repairs it."""
+    text = Text()
+    for finding in findings:
+        mark = ("missing", "red") if finding.repair and finding.needed else ("ok", "green")
+        text.append(Text.assemble((f"{mark[0]:>8}", mark[1]), f"  {finding.part:<12} "))
+        text.append(f"{finding.state}\n")
+        if finding.repair:
+            text.append(f"{'':>10}{finding.repair}\n", "bold")
+    return text

@@ -27,6 +27,7 @@ from exogpu.frontend.bounds_views import (
 )
 from exogpu.frontend.instances import (
     Domain,
+    admits_zero,
     bind,
     bind_range,
     conjuncts,
@@ -39,6 +40,7 @@ from exogpu.frontend.instances import (
     where,
     within_loop,
 )
+from exogpu.frontend.sizes import check_sizes
 from exogpu.ir.isltext import bexpr, cexpr
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
@@ -69,6 +71,8 @@ from exogpu.ir.nodes import (
     WindowStmt,
 )
 from exogpu.ir.walk import accesses
+
+__all__ = ["Violation", "admits_zero", "check_bounds", "check_sizes", "violations"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,16 +138,17 @@ def _failing(obligations: Iterable[Obligation]) -> Iterator[Violation]:
     groups: dict[int, list[Obligation]] = {}
     for obligation in obligations:
         groups.setdefault(id(obligation.domain), []).append(obligation)
-    seen: set[report.Finding] = set()
+    seen: set[object] = set()
     for group in groups.values():
         domain = group[0].domain
         if never(domain, (o.wrong for o in group)):
             continue
         for obligation in group:
-            point = smallest(domain, obligation.wrong)
-            if point is None or obligation.finding in seen:
+            said = report.subject(obligation.finding)
+            point = None if said in seen else smallest(domain, obligation.wrong)
+            if point is None:
                 continue
-            seen.add(obligation.finding)
+            seen.add(said)
             sizes = {p.name.name: point[p.name] for p in domain.params}
             diagnostic = report.describe(obligation.finding, domain, point)
             yield Violation(obligation.finding, sizes, point, diagnostic)

@@ -85,6 +85,21 @@ class Contradiction:
 Finding: TypeAlias = Outside | NegativeExtent | BadSize | Broken | Disagreement | Contradiction
 
 
+def subject(finding: Finding) -> object:
+    """What a finding is about: of several findings about one thing the first is reported.
+
+    An access may leave several windows of one another, and an instruction's body may touch an
+    operand in several places.
+    """
+    match finding:
+        case Outside() if finding.call is not None:
+            return finding.call, finding.access.name
+        case Outside():
+            return finding.stmt, finding.access
+        case _:
+            return finding
+
+
 def describe(finding: Finding, domain: Domain, point: Mapping[Sym, int]) -> Diagnostic:
     """The diagnostic of a finding at the smallest instance at which it occurs."""
     match finding:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import ast
+import inspect
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -14,7 +14,7 @@ from exogpu.frontend.scope import Constant, Context
 from exogpu.frontend.source import Source, source_of
 from exogpu.frontend.statements import statements
 from exogpu.hw.units import standalone_thread
-from exogpu.ir.nodes import Assign, Block, DataParam, Instr, Reduce
+from exogpu.ir.nodes import Assign, Block, DataParam, Instr, Reduce, Truth
 from exogpu.ir.types import AccessMode, BarrierMechanism, CollUnit, Operand
 from exogpu.ir.walk import reads, walk
 
@@ -36,6 +36,7 @@ class InstructionTemplate:
     barrier_units: object
     operands: Mapping[str, object]
     template: str
+    defaults: Mapping[str, object]
     _made: dict[tuple[object, ...], Instr] = field(default_factory=dict, repr=False)
 
     @property
@@ -53,7 +54,7 @@ class InstructionTemplate:
 
         Raises ExoGpuError where one is missing or does not fit.
         """
-        values = {**self._defaults(), **constants}
+        values = {**self.defaults, **constants}
         missing = [n for n in self.constant_names if n not in values]
         if missing:
             raise ExoGpuError(
@@ -71,11 +72,6 @@ class InstructionTemplate:
             self._made[key] = self._make(values)
         return self._made[key]
 
-    def _defaults(self) -> dict[str, object]:
-        arguments = self.source.function.args
-        pairs = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
-        return {a.arg: ast.literal_eval(d) for a, d in pairs if d is not None}
-
     def _make(self, values: Mapping[str, object]) -> Instr:
         ctx = Context(self.source, instruction=True, cuda=self.cuda, in_task=self.cuda)
         for name, value in values.items():
@@ -84,6 +80,16 @@ class InstructionTemplate:
         params = parameters(function, ctx)
         doc, body = split_docstring(function.body)
         preconditions, body = split_preconditions(body, ctx)
+        for precondition in preconditions:
+            if isinstance(precondition, Truth) and not precondition.value:
+                ctx.diagnostics.append(
+                    Diagnostic(
+                        "T221",
+                        f"{self.name} does not exist with these compile-time parameters",
+                        precondition.span,
+                        "use parameters that satisfy this precondition",
+                    )
+                )
         inside = statements(body, ctx)
         if ctx.diagnostics:
             raise ExoGpuError(ctx.diagnostics)
@@ -141,8 +147,17 @@ def instr(
 
     def decorate(function: Callable[..., None]) -> InstructionTemplate:
         source = source_of(function, sys._getframe(1))
+        defaults = dict(inspect.signature(function).parameters)
         return InstructionTemplate(
-            source, unit, cuda, barrier, barrier_required, barrier_units, operands, template
+            source=source,
+            unit=unit,
+            cuda=cuda,
+            barrier=barrier,
+            barrier_required=barrier_required,
+            barrier_units=barrier_units,
+            operands=operands,
+            template=template,
+            defaults={n: p.default for n, p in defaults.items() if p.default is not p.empty},
         )
 
     return decorate

@@ -33,7 +33,8 @@ def check_sizes(proc: Proc, sizes: Mapping[str, int]) -> tuple[Diagnostic, ...]:
 
 def _unknown(proc: Proc, name: str, params: Iterable[str]) -> Diagnostic:
     known = list(params)
-    close = get_close_matches(name, known, 1)
+    same = [k for k in known if k.lower() == name.lower()]
+    close = same or get_close_matches(name, known, 1)
     if close:
         remedy = f"did you mean {close[0]}?"
     elif known:

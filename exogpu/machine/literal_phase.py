@@ -83,7 +83,7 @@ def pass_await(phase: Phase, threads: Threads, barrier: Element, bound: int) -> 
 def forget_barrier(phase: Phase, name: Sym) -> None:
     """Decision 9: the tags of a barrier's earlier allocation match nothing later."""
     for awaited in phase.awaited:
-        for element in [e for e in awaited.tags if e[0] is name]:
+        for element in [e for e in awaited.tags if e[0] == name]:
             del awaited.tags[element]
 
 

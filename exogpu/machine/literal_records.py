@@ -191,5 +191,5 @@ def best_tag(record: VisibilityRecord, barrier: Element, bound: int) -> Grant:
 
 def drop_tags(record: VisibilityRecord, name: Sym) -> None:
     """Decision 9: the tags of a barrier's earlier allocation match nothing later."""
-    for element in [e for e in record.tags if e[0] is name]:
+    for element in [e for e in record.tags if e[0] == name]:
         del record.tags[element]

@@ -11,12 +11,12 @@ from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Access, Point
 from exogpu.ir.types import BarrierMechanism, Policy
 from exogpu.ir.walk import evaluate
-from exogpu.machine.amir import Alloc, Await, Block, Guard, Loop, Op, Origin, Program, Record, Variable
+from exogpu.machine.amir import Alloc, Block, Guard, Loop, Op, Origin, Program, Variable
 from exogpu.machine.literal_phase import Phase, PhaseFailure, new_phase
 from exogpu.machine.literal_records import (
     EVERYONE,
+    Element,
     Index,
-    Thread,
     Threads,
     VisibilityRecord,
 )
@@ -161,6 +161,12 @@ def elements(machine: Machine, access: Access) -> list[Index]:
     return list(itertools.product(*ranges))
 
 
+def elements_of(machine: Machine, accesses: tuple[Access, ...]) -> list[Element]:
+    """The union of the accesses' elements."""
+    found = {(a.name, index) for a in accesses for index in elements(machine, a)}
+    return sorted(found, key=lambda element: (element[0].number, element[1]))
+
+
 def the_element(machine: Machine, access: Access) -> Index:
     """The one element of a barrier access."""
     (index,) = elements(machine, access)
@@ -175,16 +181,7 @@ def cell(machine: Machine, name: Sym, index: Index) -> Cell:
 def now(machine: Machine, op: Op) -> Moment:
     """The operation at this point of the execution."""
     iteration = tuple((name, machine.sigma[sym]) for sym, name in machine.iterators)
-    return Moment(op, iteration, task_of(machine, op))
-
-
-def task_of(machine: Machine, op: Op) -> int | None:
-    """The number of the current task; None outside tasks."""
-    return machine.task if any(is_task for is_task in _inside_task(machine, op)) else None
-
-
-def _inside_task(machine: Machine, op: Op) -> Iterator[bool]:
-    yield op.origin.threads is not None
+    return Moment(op, iteration, None if op.origin.threads is None else machine.task)
 
 
 def report(
@@ -215,6 +212,3 @@ def report(
             None if record is None else record.task,
         )
         machine.found.setdefault(violation)
-
-
-__all__ = ["Await", "Record", "Thread"]

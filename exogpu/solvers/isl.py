@@ -254,6 +254,14 @@ def points(piece: Set, limit: int = 1 << 20) -> list[tuple[int, ...]]:
     return sorted(found)
 
 
+def wrapped_points(relation: Map, limit: int = 1 << 20) -> list[tuple[int, ...]]:
+    """All pairs of a bounded relation without parameters, inputs before outputs, sorted.
+
+    Raises ValueError beyond `limit` pairs.
+    """
+    return points(relation.wrap().flatten(), limit)
+
+
 def text(piece: Set | Map) -> str:
     """ISL's own notation of it, coalesced."""
     return str(piece.coalesce())

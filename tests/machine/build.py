@@ -134,9 +134,7 @@ class Builder:
         self.params.append(ControlParam(sym, "size"))
         return CVar(sym)
 
-    def data(
-        self, name: str, *shape: Control, shared: bool = False, local: bool = False
-    ) -> Name:
+    def data(self, name: str, *shape: Control, shared: bool = False, local: bool = False) -> Name:
         sym = Sym(name)
         extents = tuple(c(n) for n in shape)
         self.variables.append(amir.Variable(sym, extents, shared=shared, task_local=local))
@@ -174,9 +172,7 @@ class Builder:
         return op
 
     @contextmanager
-    def loop(
-        self, name: str, lo: Control, hi: Control, *, tasks: bool = False
-    ) -> Iterator[CVar]:
+    def loop(self, name: str, lo: Control, hi: Control, *, tasks: bool = False) -> Iterator[CVar]:
         sym = Sym(name)
         origin = self.origin(f"for {name}", None)
         self.blocks.append([])
@@ -214,7 +210,7 @@ class Builder:
 
     def free_barrier(self, name: Name) -> amir.Op:
         """CheckBarrier, then Release; the operation that can fail is returned."""
-        check = self.emit(amir.CheckBarrier(name.sym, self.origin(f"free {name.sym}", None)))
+        check = self.emit(amir.CheckBarrier(name.sym, self.origin(f"free {name.sym}", t(0))))
         self.release(name)
         return check
 
@@ -232,9 +228,7 @@ class Builder:
     ) -> amir.Op:
         origin = self.origin(f"record {access.name}", by)
         return self.emit(
-            amir.Record(
-                mutate, level, convergent, access, timeline, _set(atomic), trailing, origin
-            )
+            amir.Record(mutate, level, convergent, access, timeline, _set(atomic), trailing, origin)
         )
 
     def check(
@@ -251,9 +245,7 @@ class Builder:
     ) -> amir.Op:
         origin = self.origin(f"check {access.name}", by)
         return self.emit(
-            amir.Check(
-                mutates, level, convergent, access, _set(timelines), origin, free, reads
-            )
+            amir.Check(mutates, level, convergent, access, _set(timelines), origin, free, reads)
         )
 
     def clear(self, access: Access, *, mutates: bool) -> amir.Op:
@@ -273,14 +265,10 @@ class Builder:
         origin = self.origin("fence", by)
         return self.emit(amir.Fence(transitive, _set(pre), _set(full), wide, origin))
 
-    def fence_tl(
-        self, by: ThreadMap | None, pre: SyncTL, post: SyncTL, policy: Policy
-    ) -> amir.Op:
+    def fence_tl(self, by: ThreadMap | None, pre: SyncTL, post: SyncTL, policy: Policy) -> amir.Op:
         """A Fence of two rows of the table of sync timelines."""
         before, after = pre.under(policy), post.under(policy)
-        return self.fence(
-            by, before.full, after.full, after.temporal, transitive=pre.transitive
-        )
+        return self.fence(by, before.full, after.full, after.temporal, transitive=pre.transitive)
 
     def arrive(
         self,
@@ -318,12 +306,8 @@ class Builder:
         trailing: amir.Trailing | None = None,
     ) -> amir.Op:
         """A read; its check, which is returned, is fully ordered, `level` is the record's."""
-        found = self.check(
-            access, by, timeline, mutates=True, convergent=convergent, reads=True
-        )
-        self.record(
-            access, by, timeline, level=level, convergent=convergent, trailing=trailing
-        )
+        found = self.check(access, by, timeline, mutates=True, convergent=convergent, reads=True)
+        self.record(access, by, timeline, level=level, convergent=convergent, trailing=trailing)
         return found
 
     def write(

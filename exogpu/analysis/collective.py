@@ -1,0 +1,201 @@
+"""Collective analysis (paper, section 4): the tiling of every scope, and what breaks its rules.
+
+Expects windows and procedure calls to be inlined.  A mechanism whose unit is larger than its
+scope is no error here: `exogpu.analysis.divergence` finds it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from exogpu.analysis.affine import constant, difference
+from exogpu.analysis.derive import ScopeFit, TilingError, derive, derive_warps, scope_fit
+from exogpu.analysis.describe import executors
+from exogpu.analysis.facts import CollectiveFacts, Desugared
+from exogpu.analysis.launch import check_launch
+from exogpu.analysis.tiling import Tiling, launch_tiling
+from exogpu.errors import Diagnostic, Span
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import (
+    Access,
+    Assign,
+    Block,
+    CallInstr,
+    CudaThreads,
+    DataParam,
+    DeviceFunction,
+    For,
+    Interval,
+    Proc,
+    Reduce,
+    Stmt,
+    Warps,
+)
+from exogpu.ir.types import CollUnit
+from exogpu.ir.walk import blocks
+
+
+def analyse(proc: Proc) -> tuple[CollectiveFacts, tuple[Diagnostic, ...]]:
+    """Who executes what, and everything that collective analysis refuses.
+
+    With diagnostics the facts are incomplete: a scope whose tiling cannot be derived is taken
+    to be executed like its parent, so that the rest of the procedure is examined too.
+    """
+    walk = _Walk()
+    walk.block(proc.body, None, None)
+    facts = CollectiveFacts(walk.scope, walk.inner, walk.operands, walk.trailing)
+    return facts, tuple(walk.found)
+
+
+@dataclass(slots=True)
+class _Walk:
+    scope: dict[Stmt, Tiling | None] = field(default_factory=dict)
+    inner: dict[For | Warps | DeviceFunction, Tiling] = field(default_factory=dict)
+    operands: dict[tuple[CallInstr, int], Desugared] = field(default_factory=dict)
+    trailing: dict[CallInstr, Desugared] = field(default_factory=dict)
+    found: list[Diagnostic] = field(default_factory=list)
+
+    def block(self, block: Block, tiling: Tiling | None, launch: DeviceFunction | None) -> None:
+        for stmt in block:
+            self.scope[stmt] = tiling
+            self.statement(stmt, tiling, launch)
+
+    def statement(self, stmt: Stmt, tiling: Tiling | None, launch: DeviceFunction | None) -> None:
+        """By default statements inherit their parent's tiling unchanged."""
+        match stmt:
+            case DeviceFunction():
+                launch = stmt
+                self.found += check_launch(stmt)
+                tiling = launch_tiling(stmt.cluster_dim, stmt.block_dim)
+                self.inner[stmt] = tiling
+            case For(mode=CudaThreads(unit)) if tiling is not None:
+                tiling = self.loop(stmt, unit, tiling)
+                self.inner[stmt] = tiling
+            case Warps() if tiling is not None and launch is not None:
+                tiling = self.warps(stmt, tiling, launch)
+                self.inner[stmt] = tiling
+            case CallInstr() if tiling is not None:
+                self.call(stmt, tiling)
+            case Assign() | Reduce() if tiling is not None:
+                self.scalar(stmt, tiling)
+            case _:
+                pass
+        for inside in blocks(stmt):
+            self.block(inside, tiling, launch)
+
+    def loop(self, stmt: For, unit: CollUnit, tiling: Tiling) -> Tiling:
+        lo, hi = constant(stmt.lo), constant(stmt.hi)
+        if lo is None or hi is None:
+            self.refuse(
+                "C408",
+                f"the bounds of the cuda_threads loop over {stmt.iterator} are not constant",
+                stmt.span,
+                "use constants, and an `if` on the iterator for what depends on sizes",
+            )
+            lo, hi = 0, 1
+        return self.derived(
+            derive(tiling, unit, stmt.iterator, lo, max(0, hi - lo)), tiling, stmt.span
+        )
+
+    def warps(self, stmt: Warps, tiling: Tiling, launch: DeviceFunction) -> Tiling:
+        found = derive_warps(tiling, launch.warps, stmt.group, stmt.lo, stmt.hi)
+        return self.derived(found, tiling, stmt.span)
+
+    def derived(self, found: Tiling | TilingError, parent: Tiling, span: Span) -> Tiling:
+        if isinstance(found, TilingError):
+            self.refuse(found.code, found.message, span, found.help)
+            return parent
+        return found
+
+    def scalar(self, stmt: Assign | Reduce, tiling: Tiling) -> None:
+        """Decision 11: exactly one thread executes a scalar assignment or reduction."""
+        if tiling.threads != 1:
+            self.refuse(
+                "C413",
+                f"{tiling.threads} threads execute this scalar statement: {executors(tiling)}",
+                stmt.span,
+                "put it inside cuda_threads(..., unit=cuda_thread), or use an instruction",
+            )
+
+    def call(self, stmt: CallInstr, tiling: Tiling) -> None:
+        """Calls of CUDA instructions stand at the unit-scope of the instruction."""
+        instr = stmt.instr
+        match scope_fit(tiling, instr.unit):
+            case ScopeFit.EXACT:
+                self.desugar(stmt, tiling)
+            case ScopeFit.UNIT_LARGER:
+                pass
+            case ScopeFit.MISALIGNED:
+                self.refuse(
+                    "C414",
+                    f"{instr.name} needs an aligned {instr.unit.name}, "
+                    f"and is executed by {executors(tiling)}",
+                    stmt.span,
+                    "begin a warpgroup at a multiple of 4 warps, a warp at a multiple of 32 "
+                    "threads: reorder the warp groups of the launch",
+                )
+            case ScopeFit.UNIT_SMALLER | ScopeFit.INCOMPATIBLE:
+                self.refuse(
+                    "C410",
+                    f"{instr.name} must be called at {instr.unit.name} scope, "
+                    f"and is executed by {executors(tiling)}",
+                    stmt.span,
+                    f"call it inside a cuda_threads loop with unit={instr.unit.name}",
+                )
+
+    def desugar(self, stmt: CallInstr, tiling: Tiling) -> None:
+        """Step 1 of distributed memory analysis: thread loops around each distributed operand."""
+        for at, (param, argument) in enumerate(
+            zip(stmt.instr.params, stmt.arguments, strict=False)
+        ):
+            units = param.operand.units if isinstance(param, DataParam) and param.operand else ()
+            if units and isinstance(argument, Access):
+                loops = self.loops(argument, units, param.name.name, stmt, tiling)
+                if loops is not None:
+                    self.operands[stmt, at] = loops
+        if stmt.instr.trailing_units and stmt.trailing is not None:
+            loops = self.loops(
+                stmt.trailing, stmt.instr.trailing_units, "the trailing barrier", stmt, tiling
+            )
+            if loops is not None:
+                self.trailing[stmt] = loops
+
+    def loops(
+        self,
+        window: Access,
+        units: tuple[CollUnit, ...],
+        what: str,
+        stmt: CallInstr,
+        tiling: Tiling,
+    ) -> Desugared | None:
+        intervals = [c for c in window.coords if isinstance(c, Interval)]
+        iterators: list[Sym] = []
+        extents: list[int] = []
+        for unit, interval in zip(units, intervals, strict=False):
+            extent = difference(interval.hi, interval.lo)
+            if extent is None or extent < 0:
+                self.refuse(
+                    "C415",
+                    f"{what} of {stmt.instr.name} is distributed over {unit.name}, "
+                    "and its extent there is not constant",
+                    window.span if window.span.line else stmt.span,
+                    "pass a window of constant extent in the distributed dimensions",
+                )
+                return None
+            iterator = Sym(f"{window.name.name}_{unit.name.rpartition(' ')[2].partition('(')[0]}")
+            found = derive(tiling, unit, iterator, 0, extent)
+            if isinstance(found, TilingError):
+                self.refuse(
+                    found.code,
+                    f"{what} of {stmt.instr.name} cannot be distributed: {found.message}",
+                    window.span if window.span.line else stmt.span,
+                    found.help,
+                )
+                return None
+            tiling = found
+            iterators.append(iterator)
+            extents.append(extent)
+        return Desugared(tuple(iterators), tuple(extents), tiling)
+
+    def refuse(self, code: str, message: str, span: Span, help: str) -> None:
+        self.found.append(Diagnostic(code, message, span, help))

@@ -1,0 +1,66 @@
+"""Where each variable's lifetime ends (decision 4.8): inserts the frees that no user writes.
+
+A: f32[64] @ CudaSmemLinear          A: f32[64] @ CudaSmemLinear
+fill(A[0:64])                        fill(A[0:64])
+r: f32 @ CudaRmem                    r: f32 @ CudaRmem
+r = A[0]                      ->     r = A[0]
+out[0] = r                           out[0] = r
+                                     free r    # after its last use
+                                     free A    # before the next shared-memory allocation
+B: f32[64] @ CudaSmemLinear          B: f32[64] @ CudaSmemLinear
+use(B[0:64])                         use(B[0:64])
+                                     free B    # at the end of its scope
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import Alloc, BarrierAlloc, Block, Free, Proc, Stmt
+from exogpu.ir.types import BarrierMechanism, Space
+from exogpu.ir.walk import accesses, map_blocks, walk
+
+
+def insert_frees(proc: Proc) -> Proc:
+    """The procedure with one Free for every allocation, in the allocation's block.
+
+    Takes a procedure without window statements (`inline`).
+    """
+    body = _block(proc.body)
+    return proc if body is proc.body else replace(proc, body=body)
+
+
+def _block(block: Block) -> Block:
+    inner = tuple(map_blocks(stmt, _block) for stmt in block)
+    allocated = [(i, s) for i, s in enumerate(inner) if isinstance(s, Alloc | BarrierAlloc)]
+    if not allocated:
+        return inner if any(a is not b for a, b in zip(inner, block, strict=True)) else block
+    frees: dict[int, list[Stmt]] = {}
+    for at, alloc in allocated:
+        frees.setdefault(_end(inner, at, alloc), []).append(Free(alloc.name, span=alloc.span))
+    found: list[Stmt] = []
+    for at, stmt in enumerate(inner):
+        found += [*frees.get(at, ()), stmt]
+    return (*found, *frees.get(len(inner), ()))
+
+
+def _end(block: Block, at: int, alloc: Alloc | BarrierAlloc) -> int:
+    """The position in the block before which the variable is freed."""
+    after_use = 1 + max((i for i, s in enumerate(block) if _uses(s, alloc.name)), default=at)
+    match alloc:
+        case Alloc() if alloc.memory.space is Space.SHARED:
+            later = (i for i in range(after_use, len(block)) if _is_shared(block[i]))
+            return next(later, len(block))
+        case BarrierAlloc() if alloc.mechanism is BarrierMechanism.MBARRIER:
+            return len(block)
+        case Alloc() | BarrierAlloc():
+            return after_use
+
+
+def _is_shared(stmt: Stmt) -> bool:
+    return isinstance(stmt, Alloc) and stmt.memory.space is Space.SHARED
+
+
+def _uses(stmt: Stmt, name: Sym) -> bool:
+    return any(access.name == name for inner in walk((stmt,)) for access in accesses(inner))

@@ -1,0 +1,130 @@
+"""Checking the procedures of a target, one after the other."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from difflib import get_close_matches
+from time import perf_counter
+
+from exogpu.api import Procedure
+from exogpu.errors import NOWHERE, Diagnostic, ExoGpuError
+from exogpu.ir.types import Policy
+from exogpu.loader import Unit
+from exogpu.outcome import Outcome
+from exogpu.progress import TimedOut, Watch
+from exogpu.verdict import Verdict
+
+_ASSIGNMENT = re.compile(r"\s*([^\W\d]\w*)\s*=\s*([+-]?\d+)\s*")
+
+
+def parse_sizes(options: Iterable[str]) -> dict[str, int]:
+    """The sizes of `--at M=512,N=512`.  Raises ExoGpuError for what is no `name=integer`."""
+    sizes: dict[str, int] = {}
+    for item in (item for option in options for item in option.split(",") if item.strip()):
+        match = _ASSIGNMENT.fullmatch(item)
+        name = match.group(1) if match else ""
+        if match is None or sizes.get(name, int(match.group(2))) != int(match.group(2)):
+            problem = "is no name=integer" if match is None else f"gives {name} a second value"
+            raise ExoGpuError([_wrong_call("X926", f"--at: {item.strip()} {problem}")])
+        sizes[name] = int(match.group(2))
+    return sizes
+
+
+def _wrong_call(code: str, message: str, help: str = "write --at M=512,N=512") -> Diagnostic:
+    return Diagnostic(code, message, NOWHERE, help)
+
+
+def check_all(
+    units: tuple[Unit, ...],
+    sizes: Mapping[str, int] | None,
+    policy: Policy,
+    *,
+    seconds: float | None = None,
+    bar: bool = False,
+) -> Iterator[Outcome]:
+    """One outcome a unit, as soon as it is known.
+
+    Without `sizes`, for all sizes.  A size that only some of the procedures have is ignored for
+    the others; one that none has is an error, and then nothing is checked.  `seconds` bounds each
+    check; `bar` asks for a progress bar.
+    """
+    procedures = [unit.procedure for unit in units if unit.procedure is not None]
+    unknown = _unknown_to_all(procedures, sizes or {})
+    if unknown:
+        yield Outcome(units[0].span, _error("", sizes, policy, unknown))
+        return
+    for unit in units:
+        if len(units) > 1 and sizes is not None and unit.procedure is not None:
+            sizes_here: Mapping[str, int] | None = _of(unit.procedure, sizes)
+        else:
+            sizes_here = sizes
+        if unit.procedure is None:
+            yield Outcome(unit.span, _error(unit.name, sizes, policy, unit.diagnostics))
+        else:
+            yield Outcome(unit.span, _check(unit.procedure, sizes_here, policy, seconds, bar))
+
+
+def _unknown_to_all(
+    procedures: list[Procedure], sizes: Mapping[str, int]
+) -> tuple[Diagnostic, ...]:
+    """Sizes that none of several procedures has; a single one names them itself, with its place."""
+    if len(procedures) < 2 or any(procedure.ir is None for procedure in procedures):
+        return ()
+    known = sorted({name for procedure in procedures for name in procedure.size_names})
+    return tuple(
+        _wrong_call("X901", f"no procedure of the target has a size {name}", _remedy(name, known))
+        for name in sizes
+        if name not in known
+    )
+
+
+def _remedy(name: str, known: list[str]) -> str:
+    close = get_close_matches(name, known, 1)
+    if close:
+        return f"did you mean {close[0]}?"
+    return f"the sizes are {', '.join(known)}" if known else "leave --at out: they have no sizes"
+
+
+def _check(
+    procedure: Procedure,
+    sizes: Mapping[str, int] | None,
+    policy: Policy,
+    seconds: float | None,
+    bar: bool,
+) -> Verdict:
+    start = perf_counter()
+    try:
+        if procedure.ir is None or (sizes is None and procedure.size_names):
+            return procedure.check(policy=policy)
+        with Watch(procedure.name, seconds, bar) as watch:
+            return procedure.check_at(policy=policy, progress=watch, **(sizes or {}))
+    except ExoGpuError as error:
+        return _error(procedure.name, sizes, policy, error.diagnostics)
+    except TimedOut:
+        reason = f"the check was stopped after {seconds:g} s; give more with --timeout"
+    except Exception as error:
+        if os.environ.get("EXOGPU_DEBUG"):
+            raise
+        # Whatever else happens is a mistake of the checker: no answer about the kernel.
+        reason = (
+            f"the checker failed ({type(error).__name__}: {error}); this is a bug in exogpu, "
+            "not in the kernel; with EXOGPU_DEBUG=1 it shows where"
+        )
+    verdict = _error(procedure.name, sizes, policy, ())
+    return replace(verdict, word="undecided", reason=reason, seconds=perf_counter() - start)
+
+
+def _of(procedure: Procedure, sizes: Mapping[str, int]) -> dict[str, int]:
+    return {n: v for n, v in sizes.items() if n in procedure.size_names}
+
+
+def _error(
+    proc: str,
+    sizes: Mapping[str, int] | None,
+    policy: Policy,
+    diagnostics: tuple[Diagnostic, ...],
+) -> Verdict:
+    return Verdict(proc, "error", sizes, policy, 0.0, diagnostics=diagnostics)

@@ -1,0 +1,199 @@
+"""The command `exogpu`.
+
+Exit status: 0 everything proved or safe, 1 something refuted, 2 an ill-formed program or a wrong
+call, 3 something undecided; of several, the first of 2, 1, 3.
+
+What needs the solvers is imported by the commands that use it, so that `doctor` runs where one is
+missing.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+from exogpu.codes import CODES
+from exogpu.doctor import examine, exogpu_version
+from exogpu.errors import NOWHERE, Diagnostic, ExoGpuError
+from exogpu.ir.types import Policy
+from exogpu.outcome import Outcome, exit_status
+from exogpu.render import (
+    console,
+    draw_code,
+    draw_codes,
+    draw_diagnostics,
+    draw_findings,
+    draw_summary,
+    draw_verdict,
+)
+from exogpu.to_json import json_text
+from exogpu.to_junit import junit_text
+from exogpu.to_sarif import sarif_text
+from exogpu.verdict import Verdict
+
+if TYPE_CHECKING:
+    from exogpu.api import Procedure
+
+app = typer.Typer(
+    name="exogpu",
+    help="Check the synchronisation of GPU kernels written in Python.",
+    epilog="Exit status: 0 proved or safe, 1 refuted, 2 ill-formed or a wrong call, 3 undecided.",
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+
+Target = Annotated[
+    str,
+    typer.Argument(
+        metavar="TARGET[::PROC]",
+        help="A .py file, a folder, or a dotted module or package; ::PROC chooses one procedure.",
+    ),
+]
+At = Annotated[
+    list[str] | None,
+    typer.Option("--at", metavar="M=512,N=512", help="The sizes; may be given several times."),
+]
+PolicyOption = Annotated[Policy, typer.Option("--policy", help="Which rules hold.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def main() -> None:
+    """Run the command line and exit."""
+    try:
+        app()
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.split(".")[0] == "exogpu":
+            raise
+        remedy = "`exogpu doctor` says what is missing and how to install it"
+        diagnostic = _wrong("X930", f"the package {error.name} is missing", remedy)
+        console(stderr=True).print(draw_diagnostics([diagnostic]), end="")
+        sys.exit(2)
+
+
+@app.command()
+def check(
+    target: Target,
+    at: At = None,
+    policy: PolicyOption = Policy.STRICT,
+    timeout: Annotated[
+        float | None, typer.Option(min=0, metavar="S", help="Seconds that one check may take.")
+    ] = None,
+    as_json: AsJson = False,
+    sarif: Annotated[
+        Path | None, typer.Option(metavar="F", help="Write SARIF 2.1.0 to this file.")
+    ] = None,
+    junit: Annotated[
+        Path | None, typer.Option(metavar="F", help="Write JUnit XML to this file.")
+    ] = None,
+) -> None:
+    """Check the procedures of a target: at the given sizes, or else for all sizes."""
+    outcomes = []
+    for outcome in _outcomes(target, at, policy, timeout):
+        outcomes.append(outcome)
+        if not as_json:
+            console().print(draw_verdict(outcome.verdict), end="")
+    if as_json:
+        typer.echo(json_text(outcomes))
+    elif len(outcomes) > 1:
+        console().print(draw_summary([outcome.verdict for outcome in outcomes]), end="")
+    if sarif is not None:
+        _write(sarif, sarif_text(outcomes, exogpu_version()))
+    if junit is not None:
+        _write(junit, junit_text(outcomes))
+    raise typer.Exit(exit_status(outcomes))
+
+
+def _outcomes(
+    target: str, at: list[str] | None, policy: Policy, timeout: float | None
+) -> Iterator[Outcome]:
+    from exogpu.checker import check_all, parse_sizes
+    from exogpu.loader import load
+
+    try:
+        sizes = None if at is None else parse_sizes(at)
+    except ExoGpuError as error:
+        wrong = Verdict("", "error", None, policy, 0.0, diagnostics=error.diagnostics)
+        yield Outcome(NOWHERE, wrong)
+        return
+    bar = console(stderr=True).is_terminal
+    yield from check_all(load(target), sizes, policy, seconds=timeout, bar=bar)
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        _stop(_wrong("X928", f"{path} cannot be written: {error.strerror}", "choose another file"))
+
+
+@app.command()
+def run(
+    target: Target,
+    random: Annotated[
+        bool, typer.Option("--random", help="Fill the arguments with random data.")
+    ] = False,
+    at: At = None,
+    seed: Annotated[int, typer.Option(help="Of the random data.")] = 0,
+) -> None:
+    """Run a procedure's sequential meaning on random data; print shapes and checksums."""
+    from exogpu.checker import parse_sizes
+    from exogpu.random_run import run_on_random_data
+
+    if not random:
+        _stop(_wrong("X929", "run has no data to work on", "add --random"))
+    try:
+        sizes = parse_sizes(at or ())
+        for procedure in _procedures(target):
+            console().print(run_on_random_data(procedure, sizes, seed), end="")
+    except ExoGpuError as error:
+        _stop(*error.diagnostics)
+
+
+@app.command()
+def explain(code: Annotated[str | None, typer.Argument(help="Such as B601.")] = None) -> None:
+    """Explain a diagnostic code, or list all codes."""
+    if code is None:
+        console().print(draw_codes(CODES), end="")
+    elif code.upper() in CODES:
+        console().print(draw_code(code.upper(), CODES[code.upper()]), end="")
+    else:
+        _stop(_wrong("X927", f"there is no code {code}", "`exogpu explain` lists all codes"))
+
+
+@app.command()
+def doctor() -> None:
+    """Say what this installation consists of, what it lacks, and the command that installs it."""
+    findings = examine()
+    console().print(draw_findings(findings), end="")
+    raise typer.Exit(2 if any(f.repair and f.needed for f in findings) else 0)
+
+
+def _procedures(target: str) -> list[Procedure]:
+    """The procedures of a target.  Raises ExoGpuError with all that is wrong with them."""
+    from exogpu.loader import load
+
+    units = load(target)
+    wrong = [
+        diagnostic
+        for unit in units
+        for diagnostic in (unit.procedure.diagnostics if unit.procedure else unit.diagnostics)
+    ]
+    if wrong:
+        raise ExoGpuError(wrong)
+    return [unit.procedure for unit in units if unit.procedure is not None]
+
+
+def _wrong(code: str, message: str, help: str) -> Diagnostic:
+    return Diagnostic(code, message, NOWHERE, help)
+
+
+def _stop(*diagnostics: Diagnostic) -> NoReturn:
+    console(stderr=True).print(draw_diagnostics(diagnostics), end="")
+    raise typer.Exit(2)

@@ -1,0 +1,236 @@
+"""GPU IR as source text: what it prints parses back to the same IR."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import assert_never
+
+from exogpu.ir import print_expressions as text
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import (
+    Access,
+    Alloc,
+    Argument,
+    Arrive,
+    Assign,
+    Await,
+    BarrierAlloc,
+    Block,
+    CallInstr,
+    CallProc,
+    CExpr,
+    Const,
+    ControlParam,
+    CudaTasks,
+    CudaThreads,
+    DataParam,
+    DeviceFunction,
+    Fence,
+    For,
+    Free,
+    If,
+    Instr,
+    LoopMode,
+    Param,
+    Pass,
+    Proc,
+    Reduce,
+    Seq,
+    Stmt,
+    WarpConfig,
+    Warps,
+    WindowStmt,
+)
+from exogpu.ir.types import DataType
+
+
+class _Names:
+    """Spellings of variables: a name in use in an enclosing scope gets a number."""
+
+    def __init__(self) -> None:
+        self._scopes: list[dict[str, Sym]] = [{}]
+        self._spelling: dict[Sym, str] = {}
+
+    def declare(self, name: Sym) -> str:
+        taken = {spelled for scope in self._scopes for spelled in scope}
+        spelled, number = name.name, 0
+        while spelled in taken:
+            number += 1
+            spelled = f"{name.name}_{number}"
+        self._scopes[-1][spelled] = name
+        self._spelling[name] = spelled
+        return spelled
+
+    def __call__(self, name: Sym) -> str:
+        return self._spelling.get(name, name.name)
+
+    def push(self) -> None:
+        self._scopes.append({})
+
+    def pop(self) -> None:
+        self._scopes.pop()
+
+
+def print_proc(proc: Proc) -> str:
+    """The procedure as source text, `@proc` included.
+
+    Instructions, procedures and constants print by the names that their definitions have.
+    """
+    names = _Names()
+    params = ", ".join(_param(p, names) for p in _declared_first(proc.params, names))
+    lines = ["@proc", f"def {proc.name}({params}):"]
+    lines += [f"    assert {text.condition(p, names)}" for p in proc.preconditions]
+    lines += _block(proc.body, names, 1)
+    return "\n".join(lines) + "\n"
+
+
+def print_stmt(stmt: Stmt) -> str:
+    """One statement, with the blocks inside it, as source text."""
+    return "\n".join(_stmt(stmt, _Names(), 0)) + "\n"
+
+
+def _declared_first(params: tuple[Param, ...], names: _Names) -> tuple[Param, ...]:
+    for param in params:
+        names.declare(param.name)
+    return params
+
+
+def _param(param: Param, names: _Names) -> str:
+    match param:
+        case ControlParam():
+            return f"{names(param.name)}: {param.kind}"
+        case DataParam():
+            where = param.window.name if param.window else param.memory.name
+            shape = _shape(param.shape, names)
+            return f"{names(param.name)}: {param.dtype.value}{shape} @ {where}"
+        case _:
+            assert_never(param)
+
+
+def _shape(shape: tuple[CExpr, ...], names: _Names) -> str:
+    return f"[{', '.join(text.control(e, names) for e in shape)}]" if shape else ""
+
+
+def _block(block: Block, names: _Names, depth: int) -> list[str]:
+    names.push()
+    lines = [line for stmt in block for line in _stmt(stmt, names, depth)]
+    names.pop()
+    return lines or ["    " * depth + "pass"]
+
+
+def _stmt(stmt: Stmt, names: _Names, depth: int) -> list[str]:
+    indent = "    " * depth
+    match stmt:
+        case For():
+            lo, hi = text.control(stmt.lo, names), text.control(stmt.hi, names)
+            names.push()
+            iterator = names.declare(stmt.iterator)
+            head = f"for {iterator} in {_mode(stmt.mode, lo, hi)}:"
+            lines = [indent + head, *_block(stmt.body, names, depth + 1)]
+            names.pop()
+            return lines
+        case If():
+            lines = [f"{indent}if {text.condition(stmt.condition, names)}:"]
+            lines += _block(stmt.body, names, depth + 1)
+            if stmt.orelse:
+                lines += [f"{indent}else:", *_block(stmt.orelse, names, depth + 1)]
+            return lines
+        case DeviceFunction():
+            head = f"with CudaDeviceFunction({_launch(stmt)}):"
+            return [indent + head, *_block(stmt.body, names, depth + 1)]
+        case Warps():
+            name = f", name={stmt.group!r}" if stmt.group else ""
+            head = f"with CudaWarps({stmt.lo}, {stmt.hi}{name}):"
+            return [indent + head, *_block(stmt.body, names, depth + 1)]
+        case _:
+            return [indent + line for line in _simple(stmt, names)]
+
+
+def _mode(mode: LoopMode, lo: str, hi: str) -> str:
+    match mode:
+        case Seq():
+            return f"seq({lo}, {hi})"
+        case CudaTasks():
+            return f"cuda_tasks({lo}, {hi})"
+        case CudaThreads():
+            return f"cuda_threads({lo}, {hi}, unit={mode.unit.name})"
+        case _:
+            assert_never(mode)
+
+
+def _launch(stmt: DeviceFunction) -> str:
+    if [g.name for g in stmt.warps] == [""]:
+        return f"clusterDim={stmt.cluster_dim}, blockDim={stmt.block_dim}"
+    groups = ", ".join(_warps(g) for g in stmt.warps)
+    return f"clusterDim={stmt.cluster_dim}, warp_config=[{groups}]"
+
+
+def _warps(group: WarpConfig) -> str:
+    registers = f"{group.setmaxnreg_dec}, {group.setmaxnreg_inc}"
+    return f"CudaWarpConfig({group.name!r}, {group.count}, {registers})"
+
+
+def _simple(stmt: Stmt, names: _Names) -> Iterator[str]:
+    match stmt:
+        case CallProc():
+            yield f"{stmt.proc.name}({', '.join(_arguments(stmt.arguments, names))})"
+        case CallInstr():
+            yield _instr_call(stmt.instr, stmt.arguments, stmt.trailing, names)
+        case Assign():
+            yield f"{text.access(stmt.target, names)} = {text.data(stmt.value, names)}"
+        case Reduce():
+            yield f"{text.access(stmt.target, names)} += {text.data(stmt.value, names)}"
+        case WindowStmt():
+            source = text.access(stmt.source, names)
+            special = f" @ {stmt.special.name}" if stmt.special else ""
+            yield f"{names.declare(stmt.name)} = {source}{special}"
+        case Alloc():
+            shape = _shape(stmt.shape, names)
+            yield f"{names.declare(stmt.name)}: {stmt.dtype.value}{shape} @ {stmt.memory.name}"
+        case BarrierAlloc():
+            guard = f"({names(stmt.guard)})" if stmt.guard else ""
+            shape = _shape(stmt.shape, names)
+            declared = names.declare(stmt.name)
+            yield f"{declared}: barrier{guard}{shape} @ {stmt.mechanism.value}"
+        case Free():
+            yield f"free({names(stmt.name)})"
+        case Fence():
+            yield f"Fence({stmt.pre.name}, {stmt.post.name})"
+        case Arrive():
+            targets = " >> ".join(text.access(t, names) for t in stmt.targets)
+            yield f"Arrive({stmt.timeline.name}) >> {targets}"
+        case Await():
+            n = str(stmt.n) if stmt.n >= 0 else f"~{-stmt.n - 1}"
+            yield f"Await({text.access(stmt.barrier, names)}, {stmt.timeline.name}, {n})"
+        case Pass():
+            yield "pass"
+        case For() | If() | DeviceFunction() | Warps():
+            raise AssertionError("a block statement is not simple")
+        case _:
+            assert_never(stmt)
+
+
+def _instr_call(
+    instr: Instr, arguments: tuple[Argument, ...], trailing: Access | None, names: _Names
+) -> str:
+    constants = [f"{n}={_constant(v)}" for n, v in instr.constants]
+    call = f"{instr.name}({', '.join([*_arguments(arguments, names), *constants])})"
+    return call if trailing is None else f"{call} >> {text.access(trailing, names)}"
+
+
+def _arguments(arguments: tuple[Argument, ...], names: _Names) -> list[str]:
+    return [_argument(a, names) for a in arguments]
+
+
+def _argument(argument: Argument, names: _Names) -> str:
+    match argument:
+        case Access():
+            return text.access(argument, names)
+        case Const():
+            return repr(argument.value)
+        case _:
+            return text.control(argument, names)
+
+
+def _constant(value: object) -> str:
+    return value.value if isinstance(value, DataType) else repr(value)

@@ -1,0 +1,451 @@
+"""The abstract machine, rule by rule (paper, section 5 and its appendix): slow, obviously right.
+
+The oracle of the tests: one function a rule, on dicts and sets.  Its corrections of the figures,
+each a test of that name in `tests/machine/test_decisions.py`:
+
+ 1. `windows_are_half_open`: W-Range is inclusive; windows here end before `hi`.
+ 2. `cpu_scope_is_everyone`: at CPU scope g is every thread of every task, and an access there
+    is one record, convergent or not: the CPU is one thread that stands for all of them.
+ 3. `await_waits_for_all_but_the_newest` (n >= 0), `await_waits_for_the_numbered` (n < 0).
+    `deadlock_at_await`, `deadlock_at_later_arrive`, `deadlock_of_a_trailing_tag`: an Await with
+    bound Max >= 0 needs, before it in program order, an Arrive on its element, and more than Max
+    from every home whose Arrives target it; a trailing tag needs a later home Arrive of its rank.
+ 4. `a_record_without_timeline_is_invisible`: a trailing barrier's own record.
+    `an_arrive_without_timelines_tags_nothing`: yet it counts, and it orders execution.
+ 6. `empty_loops_and_trips_of_one` are ordinary.
+ 7. `proxy_needs_a_proxy_fence` (a), `temporal_stays_temporal` (b) under policy strict, and
+    `more_synchronisation_never_hurts`: own access, temporal and full are separate bits.
+ 9. `tags_die_with_their_barrier`, `tasks_are_never_ordered`.
+12. `phase_*`: rings of mbarriers (`machine.literal_phase`).
+13. `elements_outside_are_dropped` from every window.
+15. `multicast_tags_carry_the_home_count`, trailing barriers' too.
+17. `one_timeline_of_the_set_is_enough`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import assert_never
+
+from exogpu.ir.names import Sym
+from exogpu.ir.walk import evaluate, holds
+from exogpu.machine.amir import (
+    Alloc,
+    Arrive,
+    Await,
+    Block,
+    Check,
+    CheckBarrier,
+    Clear,
+    Fence,
+    Guard,
+    IncTaskID,
+    Loop,
+    Op,
+    Program,
+    Record,
+    Release,
+    Trailing,
+)
+from exogpu.machine.literal_phase import (
+    PhaseFailure,
+    begin_await,
+    check_arrival,
+    check_followed,
+    forget_barrier,
+    note_arrival,
+    pass_arrive,
+    pass_await,
+    pass_fence,
+)
+from exogpu.machine.literal_records import (
+    EVERYONE,
+    Element,
+    Grant,
+    Index,
+    Threads,
+    augment,
+    best_tag,
+    check_visible,
+    drop_tags,
+    new_record,
+    witness,
+)
+from exogpu.machine.literal_state import (
+    Barrier,
+    Machine,
+    Moment,
+    Recorded,
+    allocate,
+    cell,
+    elements,
+    elements_of,
+    executing,
+    new_machine,
+    now,
+    report,
+    the_element,
+)
+from exogpu.machine.violation import Violation
+from exogpu.verdict import HazardKind
+
+Failures = list[tuple[HazardKind, Sym, Index, Moment | None]]
+
+
+def run(
+    program: Program, sizes: Mapping[str, int], *, collect: bool = False
+) -> tuple[Violation, ...]:
+    """Executes the program at the given sizes; the violations found, none if it is safe.
+
+    Stops at the first operation that fails and returns its first violation; with `collect` it
+    carries on and returns all, in the order in which they were found.  The sizes are one for each
+    parameter, and satisfy the preconditions (`frontend.sizes.check_sizes`).
+    """
+    sigma = {parameter.name: sizes[parameter.name.name] for parameter in program.params}
+    machine = new_machine(program, sigma, collect)
+    step_block(machine, program.body)
+    found = tuple(machine.found)
+    return found if collect else found[:1]
+
+
+def step_block(machine: Machine, block: Block) -> bool:
+    """Seq: `s1; s2`.  False once the run has to stop."""
+    return all(step(machine, op) for op in block)
+
+
+def step(machine: Machine, op: Op) -> bool:
+    """One statement; False once the run has to stop."""
+    match op:
+        case Loop():
+            step_loop(machine, op)
+        case Guard():
+            step_guard(machine, op)
+        case IncTaskID():
+            step_inc_task_id(machine)
+        case Alloc():
+            step_alloc(machine, op)
+        case Release():
+            step_release(machine, op)
+        case Record():
+            step_record(machine, op)
+        case Check():
+            step_check(machine, op)
+        case Clear():
+            step_clear(machine, op)
+        case Fence():
+            step_fence(machine, op)
+        case Arrive():
+            step_arrive(machine, op)
+        case Await():
+            step_await(machine, op)
+        case CheckBarrier():
+            step_check_barrier(machine, op)
+        case _:
+            assert_never(op)
+    return machine.collect or not machine.found
+
+
+# --- structure ----------------------------------------------------------------------------
+
+
+def step_loop(machine: Machine, op: Loop) -> None:
+    """LoopStep, LoopDone: the body once for each y in `[lo, hi)`."""
+    lo, hi = evaluate(op.lo, machine.sigma), evaluate(op.hi, machine.sigma)
+    machine.iterators.append((op.iterator, op.iterator.name))
+    for y in range(lo, hi):
+        machine.sigma[op.iterator] = y
+        if not step_block(machine, op.body):
+            break
+    machine.iterators.pop()
+
+
+def step_guard(machine: Machine, op: Guard) -> None:
+    """IF-True, IF-False."""
+    if holds(op.condition, machine.sigma):
+        step_block(machine, op.body)
+
+
+def step_inc_task_id(machine: Machine) -> None:
+    """InctaskID: `iota' = iota + 1`."""
+    machine.task += 1
+
+
+def step_alloc(machine: Machine, op: Alloc) -> None:
+    """Alloc: `rho' = rho[(x, n) -> (empty, empty, (0, 0))]`.  Decision 9: tags are deleted."""
+    _forget(machine, op.name)
+    allocate(machine, machine.variables[op.name])
+
+
+def step_release(machine: Machine, op: Release) -> None:
+    """Decision 9: the variable's state is dropped, and a barrier's tags in every record."""
+    _forget(machine, op.name)
+
+
+def _forget(machine: Machine, name: Sym) -> None:
+    for held in machine.cells.pop(name, {}).values():
+        for recorded in (*held.reads, *held.mutates):
+            _let_go(machine, recorded)
+    if machine.barriers.pop(name, None) is not None:
+        for recorded in machine.live:
+            for record in recorded.records:
+                drop_tags(record, name)
+        for barrier in machine.barriers.values():
+            if barrier.phase is not None:
+                forget_barrier(barrier.phase, name)
+
+
+def _let_go(machine: Machine, recorded: Recorded) -> None:
+    recorded.holders -= 1
+    if recorded.holders == 0:
+        del machine.live[recorded]
+
+
+# --- accesses -----------------------------------------------------------------------------
+
+
+def step_record(machine: Machine, op: Record) -> None:
+    """RecordRead, RecordMutate: `rho(x, n).r union R(level, t, q, q*, W_ez, rho, g)`, where R is
+    one record with S_G if t, else the records with S_{g} for g in G.
+
+    Decision 2: at CPU scope one record stands for everyone.  Decision 15: `P(z, n) = {a}` with
+    the count a of the home, for each target of the trailing barrier.
+    """
+    threads = executing(machine, op.origin)
+    moment = now(machine, op)
+    one = op.convergent or op.timeline is None or EVERYONE in threads
+    holders = [threads] if one else [frozenset({g}) for g in sorted(threads)]
+    recorded = Recorded(moment, [new_record(op.level, op.timeline, op.atomic, h) for h in holders])
+    if op.trailing is not None:
+        tag_trailing(machine, moment, op.trailing, recorded, threads)
+    window = elements(machine, op.access)
+    if not window:
+        return
+    machine.live[recorded] = None
+    recorded.holders = len(window)
+    for index in window:
+        held = cell(machine, op.access.name, index)
+        (held.mutates if op.mutate else held.reads).append(recorded)
+
+
+def tag_trailing(
+    machine: Machine, moment: Moment, trailing: Trailing, recorded: Recorded, threads: Threads
+) -> None:
+    """The tags of a trailing barrier (decision 15), and what they oblige to (decisions 3, 12)."""
+    barrier = machine.barriers[trailing.home.name]
+    home = the_element(machine, trailing.home)
+    rank = barrier.arrives.get(home, 0)
+    targets = elements_of(machine, trailing.targets)
+    for record in recorded.records:
+        for target in targets:
+            record.tags.setdefault(target, set()).add((rank, Grant.FULL))
+    barrier.trailing.append((home, rank, moment))
+    report(machine, moment, _phase_at_arrival(barrier, moment, targets, rank, threads))
+
+
+def step_check(machine: Machine, op: Check) -> None:
+    """CheckReads, CheckMutates: an error iff some record of some element of the window is not
+    visible (`check_visible`)."""
+    threads = executing(machine, op.origin)
+    name = op.access.name
+    verdicts: dict[Recorded, bool] = {}
+    failures: Failures = []
+    for index in elements(machine, op.access):
+        held = cell(machine, name, index)
+        for recorded in held.mutates if op.mutates else held.reads:
+            if recorded not in verdicts:
+                verdicts[recorded] = all(
+                    check_visible(record, op.level, op.convergent, op.timelines, threads)
+                    for record in recorded.records
+                )
+            if not verdicts[recorded]:
+                failures.append((hazard(op), name, index, recorded.moment))
+    if failures:
+        report(machine, now(machine, op), failures)
+
+
+def hazard(op: Check) -> HazardKind:
+    """The hazard that a failing check is."""
+    if op.free:
+        return HazardKind.FREE
+    if not op.mutates:
+        return HazardKind.WAR
+    return HazardKind.RAW if op.reads else HazardKind.WAW
+
+
+def step_clear(machine: Machine, op: Clear) -> None:
+    """ClearReads, ClearMutates: `rho[(x, n) -> (empty, m, b)]`, `(r, empty, b)`."""
+    for index in elements(machine, op.access):
+        held = cell(machine, op.access.name, index)
+        cleared = held.mutates if op.mutates else held.reads
+        for recorded in cleared:
+            _let_go(machine, recorded)
+        cleared.clear()
+
+
+# --- synchronisation ----------------------------------------------------------------------
+
+
+def step_fence(machine: Machine, op: Fence) -> None:
+    """Fence: `lambda = (r -> A(r, g, full, temp) if W(t, g, pre, r) else r)`, lifted."""
+    threads = executing(machine, op.origin)
+    for recorded in machine.live:
+        for record in recorded.records:
+            grant = witness(machine.policy, op.transitive, threads, op.pre, record)
+            augment(machine.policy, record, threads, op.full, op.temporal, grant)
+    for barrier in machine.barriers.values():
+        if barrier.phase is not None:
+            pass_fence(barrier.phase, threads)
+
+
+def step_arrive(machine: Machine, op: Arrive) -> None:
+    """Arrive: `{(z, n)} = intersection of the targets`, W their union; `lambda` adds the count a
+    to `r.p` at every element of W if `W(t, g, pre, r)`; then `rho(z, n).b = (a + 1, w)`.
+
+    Decision 15: a is the home's count, for every target.
+    """
+    threads = executing(machine, op.origin)
+    barrier = machine.barriers[op.home.name]
+    home = the_element(machine, op.home)
+    rank = barrier.arrives.get(home, 0)
+    targets = elements_of(machine, op.targets)
+    moment = now(machine, op)
+    failures = _phase_at_arrival(barrier, moment, targets, rank, threads)
+    failures += _deadlock_at_arrive(barrier, targets, home, rank)
+    report(machine, moment, failures)
+    for recorded in machine.live:
+        for record in recorded.records:
+            grant = witness(machine.policy, op.transitive, threads, op.pre, record)
+            if grant is not Grant.NOTHING:
+                for target in targets:
+                    record.tags.setdefault(target, set()).add((rank, grant))
+    for other in machine.barriers.values():
+        if other.phase is not None:
+            pass_arrive(other.phase, threads, targets, rank)
+    if barrier.phase is not None:
+        for _, index in targets:
+            note_arrival(barrier.phase, index, rank, threads)
+    barrier.arrives[home] = rank + 1
+
+
+def _deadlock_at_arrive(
+    barrier: Barrier, targets: list[Element], home: Index, rank: int
+) -> Failures:
+    """Decision 3: an earlier Await on a target needed this very arrival, or a later one of the
+    same home."""
+    failures: Failures = []
+    for name, index in targets:
+        barrier.homes.setdefault(index, set()).add(home)
+        for bound, moment in reversed(barrier.bounds.get(index, [])):
+            if bound >= rank:
+                failures.append((HazardKind.DEADLOCK, name, index, moment))
+                break
+    return failures
+
+
+def step_await(machine: Machine, op: Await) -> None:
+    """Await: `Max = a - (n + 1) if n >= 0 else w + n + 1`;
+    `New = max(w, Max + 1) if n >= 0 else w + 1`; `lambda = (r -> A(r, g, full, temp) if there is
+    an i in r.p(z, n) with i <= Max, else r)`, lifted; then `rho(z, n).b = (a, New)`.
+    """
+    threads = executing(machine, op.origin)
+    barrier = machine.barriers[op.barrier.name]
+    index = the_element(machine, op.barrier)
+    element = (op.barrier.name, index)
+    a, w = barrier.arrives.get(index, 0), barrier.awaits.get(index, 0)
+    bound = a - (op.n + 1) if op.n >= 0 else w + op.n + 1
+    new = max(w, bound + 1) if op.n >= 0 else w + 1
+    moment = now(machine, op)
+    report(machine, moment, _await_failures(machine, barrier, moment, element, bound))
+    for recorded in machine.live:
+        for record in recorded.records:
+            grant = best_tag(record, element, bound)
+            augment(machine.policy, record, threads, op.full, op.temporal, grant)
+    for other in machine.barriers.values():
+        if other.phase is not None:
+            pass_await(other.phase, threads, element, bound)
+    if barrier.phase is not None:
+        begin_await(barrier.phase, index, bound, op, moment.iteration, moment.task, threads)
+    barrier.bounds.setdefault(index, []).append((bound, moment))
+    barrier.awaits[index] = new
+
+
+def _await_failures(
+    machine: Machine, barrier: Barrier, moment: Moment, element: Element, bound: int
+) -> Failures:
+    """Decision 3, DEADLOCK: no Arrive targets the element yet, or a home whose Arrives do has no
+    more than `bound`.  Decision 12 (ii), PHASE."""
+    name, index = element
+    failures: Failures = []
+    if bound >= 0:
+        homes = barrier.homes.get(index, set())
+        if not homes or any(barrier.arrives.get(home, 0) <= bound for home in homes):
+            failures.append((HazardKind.DEADLOCK, name, index, None))
+    if barrier.phase is not None:
+        failures += _phase(barrier, moment, check_followed(barrier.phase, index, bound))
+    return failures
+
+
+def step_check_barrier(machine: Machine, op: CheckBarrier) -> None:
+    """CheckBarrier: an error iff some element has `a != w`.
+
+    Decision 3: or a trailing tag whose home has not arrived since.  Decision 12: or PHASE.
+    """
+    barrier = machine.barriers[op.name]
+    moment = now(machine, op)
+    failures: Failures = []
+    for index in sorted(barrier.arrives.keys() | barrier.awaits.keys()):
+        if barrier.arrives.get(index, 0) != barrier.awaits.get(index, 0):
+            failures.append((HazardKind.BARRIER, op.name, index, None))
+    for home, rank, trailing in barrier.trailing:
+        if rank >= barrier.arrives.get(home, 0):
+            failures.append((HazardKind.DEADLOCK, op.name, home, trailing))
+    failures += _phase_at_free(barrier, moment)
+    report(machine, moment, failures)
+
+
+# --- PHASE --------------------------------------------------------------------------------
+
+
+def _phase_at_arrival(
+    barrier: Barrier, moment: Moment, targets: list[Element], rank: int, threads: Threads
+) -> Failures:
+    """Decision 12 (i)."""
+    if barrier.phase is None:
+        return []
+    failures: list[PhaseFailure] = []
+    for _, index in targets:
+        failures += check_arrival(barrier.phase, index, rank, threads)
+    return _phase(barrier, moment, failures)
+
+
+def _phase(barrier: Barrier, moment: Moment, failures: list[PhaseFailure]) -> Failures:
+    """Failures at the known depth are reported; where it must be found they rule a depth out."""
+    if barrier.variable.depth is not None:
+        return [_phase_failure(barrier, failure) for failure in failures]
+    for depth in {failure.depth for failure in failures} - barrier.phase_failures.keys():
+        here = [failure for failure in failures if failure.depth == depth]
+        barrier.phase_failures[depth] = (moment, here)
+    return []
+
+
+def _phase_failure(
+    barrier: Barrier, failure: PhaseFailure
+) -> tuple[HazardKind, Sym, Index, Moment | None]:
+    awaited = failure.awaited
+    record = None if awaited is None else Moment(awaited.op, awaited.iteration, awaited.task)
+    return (HazardKind.PHASE, barrier.variable.name, failure.index, record)
+
+
+def _phase_at_free(barrier: Barrier, moment: Moment) -> Failures:
+    """Decision 12 (ii), what is left of it; and if every depth is ruled out, what first ruled
+    out depth 1."""
+    if barrier.phase is None:
+        return []
+    unfollowed: list[PhaseFailure] = []
+    for index in sorted(barrier.phase.arrived):
+        unfollowed += check_followed(barrier.phase, index, None)
+    failures = _phase(barrier, moment, unfollowed)
+    if barrier.phase_failures.keys() >= set(barrier.phase.depths):
+        _, first = barrier.phase_failures[barrier.phase.depths[0]]
+        failures += [_phase_failure(barrier, failure) for failure in first]
+    return failures

@@ -1,0 +1,305 @@
+"""Conversion of accesses and instruction arguments (paper, figures T_e, T_s helpers and T_arg)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from exogpu.analysis.facts import CollectiveFacts, Desugared
+from exogpu.errors import Span
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import (
+    Access,
+    Add,
+    Alloc,
+    BarrierAlloc,
+    CallInstr,
+    CExpr,
+    Coord,
+    CVar,
+    DataParam,
+    DExpr,
+    Int,
+    Interval,
+    Point,
+    Stmt,
+)
+from exogpu.ir.types import (
+    AccessMode,
+    BarrierMechanism,
+    Level,
+    Operand,
+    Policy,
+    QualTL,
+    Space,
+    SyncTL,
+)
+from exogpu.ir.walk import reads
+from exogpu.machine.amir import Block, Check, Clear, Loop, Op, Origin, Record, Trailing
+
+Declared: TypeAlias = DataParam | Alloc | BarrierAlloc
+
+
+@dataclass(frozen=True, slots=True)
+class Lowering:
+    """What the conversion of one procedure reads."""
+
+    facts: CollectiveFacts
+    policy: Policy
+    variables: Mapping[Sym, Declared]
+
+
+# --- helpers of the figures ---------------------------------------------------------------
+
+
+def t_e(expr: DExpr) -> tuple[Access, ...]:
+    """`T_e`: the distinct reads of an expression, in the order of the text."""
+    return tuple(dict.fromkeys(reads(expr)))
+
+
+def is_exempt(low: Lowering, access: Access) -> bool:
+    """`isEx`: annotated as sync-exempt memory."""
+    variable = low.variables[access.name]
+    if isinstance(variable, BarrierAlloc):
+        return variable.mechanism.sync_exempt
+    return variable.memory.sync_exempt
+
+
+def t_ex(low: Lowering, accesses: tuple[Access, ...]) -> tuple[Access, ...]:
+    """`T_ex`: those that are not sync-exempt."""
+    return tuple(access for access in accesses if not is_exempt(low, access))
+
+
+def is_shared(variable: Declared) -> bool:
+    """`isSmem`: annotated as shared memory; mbarriers are."""
+    if isinstance(variable, BarrierAlloc):
+        return variable.mechanism is BarrierMechanism.MBARRIER
+    return variable.memory.space is Space.SHARED
+
+
+def t_qarr(low: Lowering, timeline: SyncTL) -> QualTL:
+    """`T_qarr`: `Sm80_cp_async_qual` if it is in `T_qfull`, else `cuda_in_order_ram_qual`
+    (decision 2)."""
+    full = timeline.under(low.policy).full
+    return QualTL.SM80 if QualTL.SM80 in full and QualTL.CUDA2 not in full else QualTL.CUDA2
+
+
+def t_qin(low: Lowering, access: Access, on_cpu: bool) -> QualTL:
+    """`T_qin`: cpu if host / CPU scoped, cuda1 for register memory, cuda2 otherwise."""
+    variable = low.variables[access.name]
+    if isinstance(variable, BarrierAlloc):
+        return QualTL.CUDA2
+    if on_cpu or variable.memory.space is Space.HOST:
+        return QualTL.CPU
+    return QualTL.CUDA1 if variable.memory.space is Space.REGISTER else QualTL.CUDA2
+
+
+# --- origins ------------------------------------------------------------------------------
+
+
+def statement_text(span: Span) -> str:
+    """The source statement on one line, without its comment's line end."""
+    first = span.text[span.column - 1 :] if span.column else span.text
+    if span.text and span.line == span.end_line:
+        first = span.text[span.column - 1 : span.end_column - 1]
+    return " ".join(first.split())
+
+
+def origin_of(low: Lowering, stmt: Stmt, text: str = "") -> Origin:
+    """Where the operations of a statement come from, with the threads of its scope."""
+    tiling = low.facts.scope.get(stmt)
+    threads = None if tiling is None else tiling.thread_map()
+    return Origin(stmt.span, text or statement_text(stmt.span), threads)
+
+
+# --- desugared dimensions -----------------------------------------------------------------
+
+
+def at_iterators(access: Access, iterators: tuple[Sym, ...]) -> Access:
+    """The access with its first interval coordinates replaced by the points `lo + iterator`."""
+    left = list(iterators)
+    coords: list[Coord] = []
+    for coord in access.coords:
+        if isinstance(coord, Interval) and left:
+            coords.append(Point(_plus(coord.lo, CVar(left.pop(0)))))
+        else:
+            coords.append(coord)
+    assert not left, f"{access.name} has fewer intervals than distributed dimensions"
+    return replace(access, coords=tuple(coords))
+
+
+def thread_loops(desugared: Desugared, body: Block, origin: Origin) -> Block:
+    """The body in its `cuda_threads` loops, outermost first."""
+    for iterator, extent in reversed(
+        tuple(zip(desugared.iterators, desugared.extents, strict=True))
+    ):
+        body = (Loop(iterator, Int(0), Int(extent), body, origin, threads=True),)
+    return body
+
+
+def one_element(access: Access) -> Access:
+    """A barrier access of one element, an interval of extent 1 read as a point."""
+    points = tuple(Point(c.lo) if isinstance(c, Interval) else c for c in access.coords)
+    return replace(access, coords=points)
+
+
+def _plus(left: CExpr, right: CExpr) -> CExpr:
+    return right if left == Int(0) else Add(left, right)
+
+
+# --- T_arg --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Trailed:
+    """The trailing barrier of a call, and the loops that give each CTA's threads their home."""
+
+    trailing: Trailing | None
+    desugared: Desugared | None
+
+
+def trailing_of(low: Lowering, call: CallInstr) -> _Trailed:
+    """The trailing barrier: every element of the window is tagged with the count of the home,
+    which is the CTA's own element (decision 15)."""
+    if call.trailing is None:
+        return _Trailed(None, None)
+    desugared = low.facts.trailing.get(call)
+    iterators = () if desugared is None else desugared.iterators
+    home = one_element(at_iterators(call.trailing, iterators))
+    return _Trailed(Trailing(home, (call.trailing,)), desugared)
+
+
+def recorded(low: Lowering, call: CallInstr, record: Record) -> Block:
+    """The record with the call's trailing barrier; of a multicast, one for each CTA's threads."""
+    trailed = trailing_of(low, call)
+    if trailed.desugared is None:
+        return (replace(record, trailing=trailed.trailing),)
+    threads = trailed.desugared.tiling.thread_map()
+    inner = replace(record.origin, threads=threads)
+    mine = replace(record, trailing=trailed.trailing, origin=inner)
+    return thread_loops(trailed.desugared, (mine,), record.origin)
+
+
+def t_trailing(low: Lowering, call: CallInstr) -> Iterator[Op]:
+    """`for e in T_ex(e_z): RecordRead(fully-ordered, false, e, none, {}, T_e(e_z))`: the barrier's
+    own record, without a timeline (decision 4)."""
+    if call.trailing is None or is_exempt(low, call.trailing):
+        return
+    own = Record(
+        mutate=False,
+        level=Level.FULLY_ORDERED,
+        convergent=False,
+        access=call.trailing,
+        timeline=None,
+        atomic=frozenset(),
+        trailing=None,
+        origin=origin_of(low, call),
+    )
+    yield from recorded(low, call, own)
+
+
+def t_arg(
+    low: Lowering, call: CallInstr, position: int, param: DataParam, mode: AccessMode
+) -> Iterator[Op]:
+    """`T_arg(g.p_i, e_i, e_z)` for the argument at `position`.
+
+    An operand that is checked and recorded by its owner only stands in the thread loops that it
+    desugars to; other operands take the whole collective.
+    """
+    argument, operand = call.arguments[position], param.operand
+    if not isinstance(argument, Access) or operand is None or is_exempt(low, argument):
+        return
+    origin = origin_of(low, call)
+    desugared = low.facts.operands.get((call, position)) if operand.owner_only else None
+    if desugared is None:
+        yield from _t_arg(low, call, operand, mode, argument, origin)
+        return
+    owned = at_iterators(argument, desugared.iterators)
+    owner = replace(origin, threads=desugared.tiling.thread_map())
+    body = tuple(_t_arg(low, call, operand, mode, owned, owner))
+    yield from thread_loops(desugared, body, origin)
+
+
+def _t_arg(
+    low: Lowering,
+    call: CallInstr,
+    operand: Operand,
+    mode: AccessMode,
+    access: Access,
+    origin: Origin,
+) -> Iterator[Op]:
+    if mode is AccessMode.READ:
+        return t_arg_read_only(low, call, operand, access, origin)
+    if operand.atomic:
+        return t_arg_atomic(low, call, operand, mode, access, origin)
+    return t_arg_written(low, call, operand, mode, access, origin)
+
+
+def t_arg_read_only(
+    low: Lowering, call: CallInstr, operand: Operand, access: Access, origin: Origin
+) -> Iterator[Op]:
+    """Non-atomic read-only: `CheckMutates(full_ordered, cvg, e, ext);
+    RecordRead(post, cvg, e, init, {}, T_e(e_z))`."""
+    extended = operand.extended_under(low.policy)
+    cvg = operand.convergent
+    yield Check(True, Level.FULLY_ORDERED, cvg, access, extended, origin, reads=True)
+    yield from recorded(low, call, _record(operand, False, access, origin))
+
+
+def t_arg_written(
+    low: Lowering,
+    call: CallInstr,
+    operand: Operand,
+    mode: AccessMode,
+    access: Access,
+    origin: Origin,
+) -> Iterator[Op]:
+    """Non-atomic non-read-only: `CheckMutates(pre, cvg, e, ext);
+    CheckReads(temporal_ordered, cvg, e, ext); ClearReads(e); ClearMutates(e);
+    RecordMutate(post, cvg, e, init, {}, T_e(e_z))`, pre = temporal_ordered if write-only, else
+    full_ordered."""
+    extended = operand.extended_under(low.policy)
+    cvg = operand.convergent
+    too = mode is AccessMode.READ_WRITE
+    pre = Level.FULLY_ORDERED if too else Level.TEMPORALLY_ORDERED
+    yield Check(True, pre, cvg, access, extended, origin, reads=too)
+    yield Check(False, Level.TEMPORALLY_ORDERED, cvg, access, extended, origin, reads=too)
+    yield Clear(False, access, origin)
+    yield Clear(True, access, origin)
+    yield from recorded(low, call, _record(operand, True, access, origin))
+
+
+def t_arg_atomic(
+    low: Lowering,
+    call: CallInstr,
+    operand: Operand,
+    mode: AccessMode,
+    access: Access,
+    origin: Origin,
+) -> Iterator[Op]:
+    """Atomic: `CheckMutates(atomic_only, cvg, e, ext); CheckReads(temporal_ordered, cvg, e, ext);
+    ClearReads(e); RecordMutate(post, cvg, e, init, atom, T_e(e_z))`; note lack of ClearMutates."""
+    extended = operand.extended_under(low.policy)
+    cvg = operand.convergent
+    too = mode is AccessMode.READ_WRITE
+    yield Check(True, Level.ATOMIC_ONLY, cvg, access, extended, origin, reads=too)
+    yield Check(False, Level.TEMPORALLY_ORDERED, cvg, access, extended, origin, reads=too)
+    yield Clear(False, access, origin)
+    record = _record(operand, True, access, origin)
+    yield from recorded(low, call, replace(record, atomic=operand.atomic))
+
+
+def _record(operand: Operand, mutate: bool, access: Access, origin: Origin) -> Record:
+    """`post = unordered` if out of order, else `full_ordered`."""
+    post = Level.UNORDERED if operand.out_of_order else Level.FULLY_ORDERED
+    return Record(
+        mutate=mutate,
+        level=post,
+        convergent=operand.convergent,
+        access=access,
+        timeline=operand.initial,
+        atomic=frozenset(),
+        trailing=None,
+        origin=origin,
+    )

@@ -1,0 +1,197 @@
+"""Quasi-affine forms of control expressions: what the vectoriser reasons with.
+
+A form is a constant plus integer multiples of atoms; an atom is a variable, or a floor division
+or remainder that could not be resolved.  Every variable has one interval, from its loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from math import gcd
+from typing import TypeAlias, assert_never
+
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import Add, CExpr, CVar, FloorDiv, Int, Mod, Mul, Sub
+
+Range: TypeAlias = tuple[int, int]
+"""Least and greatest value, inclusive."""
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """`form / divisor`, rounded down."""
+
+    form: Affine
+    divisor: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """`form mod divisor`, in `0 .. divisor - 1`."""
+
+    form: Affine
+    divisor: int
+
+
+Atom: TypeAlias = Sym | Floor | Rest
+
+
+@dataclass(frozen=True, slots=True)
+class Affine:
+    """`constant + sum of coefficient * atom`; no coefficient is 0, no atom stands twice."""
+
+    constant: int
+    terms: tuple[tuple[Atom, int], ...] = ()
+
+
+def variable(name: Sym) -> Affine:
+    """The form that is one variable."""
+    return Affine(0, ((name, 1),))
+
+
+def combine(*parts: tuple[int, Affine], constant: int = 0) -> Affine:
+    """`constant` plus the sum of `factor * form`."""
+    total = constant
+    terms: dict[Atom, int] = {}
+    for factor, form in parts:
+        total += factor * form.constant
+        for atom, coefficient in form.terms:
+            terms[atom] = terms.get(atom, 0) + factor * coefficient
+    return Affine(total, tuple((a, c) for a, c in terms.items() if c))
+
+
+def interval(form: Affine, ranges: Mapping[Sym, Range]) -> Range:
+    """Bounds of the form's values where every variable is anywhere in its interval."""
+    low = high = form.constant
+    for atom, coefficient in form.terms:
+        least, greatest = _atom_interval(atom, ranges)
+        ends = (coefficient * least, coefficient * greatest)
+        low, high = low + min(ends), high + max(ends)
+    return low, high
+
+
+def _atom_interval(atom: Atom, ranges: Mapping[Sym, Range]) -> Range:
+    match atom:
+        case Sym():
+            return ranges[atom]
+        case Floor():
+            low, high = interval(atom.form, ranges)
+            return low // atom.divisor, high // atom.divisor
+        case Rest():
+            low, high = interval(atom.form, ranges)
+            if low // atom.divisor == high // atom.divisor:
+                return low % atom.divisor, high % atom.divisor
+            return 0, atom.divisor - 1
+        case _:
+            assert_never(atom)
+
+
+def divide(form: Affine, divisor: int, ranges: Mapping[Sym, Range]) -> Affine:
+    """`form / divisor` rounded down: multiples of the divisor leave the division."""
+    whole, rest = _split(form, divisor)
+    low, high = interval(rest, ranges)
+    if low // divisor == high // divisor:
+        return combine((1, whole), constant=low // divisor)
+    common = gcd(divisor, *(c for _, c in rest.terms))
+    # floor((g x + r) / (g d)) = floor((x + floor(r / g)) / d)
+    smaller = Affine(rest.constant // common, tuple((a, c // common) for a, c in rest.terms))
+    return combine((1, whole), (1, Affine(0, ((Floor(smaller, divisor // common), 1),))))
+
+
+def remainder(form: Affine, divisor: int, ranges: Mapping[Sym, Range]) -> Affine:
+    """`form mod divisor`: multiples of the divisor vanish."""
+    _, rest = _split(form, divisor)
+    low, high = interval(rest, ranges)
+    if low // divisor == high // divisor:
+        return combine((1, rest), constant=-divisor * (low // divisor))
+    return Affine(0, ((Rest(rest, divisor), 1),))
+
+
+def _split(form: Affine, divisor: int) -> tuple[Affine, Affine]:
+    """`whole` and `rest` with `form = divisor * whole + rest`, `rest.constant` in 0..divisor-1."""
+    whole = tuple((a, c // divisor) for a, c in form.terms if c % divisor == 0)
+    rest = tuple((a, c) for a, c in form.terms if c % divisor)
+    return (
+        Affine(form.constant // divisor, whole),
+        Affine(form.constant % divisor, rest),
+    )
+
+
+def from_cexpr(
+    expr: CExpr, values: Mapping[Sym, Affine], ranges: Mapping[Sym, Range]
+) -> Affine:
+    """The form of a control expression whose variables have the given forms."""
+    match expr:
+        case Int():
+            return Affine(expr.value)
+        case CVar():
+            return values[expr.name]
+        case Add():
+            left, right = (from_cexpr(e, values, ranges) for e in (expr.left, expr.right))
+            return combine((1, left), (1, right))
+        case Sub():
+            left, right = (from_cexpr(e, values, ranges) for e in (expr.left, expr.right))
+            return combine((1, left), (-1, right))
+        case Mul():
+            return combine((expr.factor, from_cexpr(expr.term, values, ranges)))
+        case FloorDiv():
+            return divide(from_cexpr(expr.term, values, ranges), expr.divisor, ranges)
+        case Mod():
+            return remainder(from_cexpr(expr.term, values, ranges), expr.divisor, ranges)
+        case _:
+            assert_never(expr)
+
+
+def substitute(
+    form: Affine, values: Mapping[Sym, Affine], ranges: Mapping[Sym, Range]
+) -> Affine:
+    """The form with variables replaced, divisions resolved anew."""
+    if not any(name in values for name in variables(form)):
+        return form
+    parts: list[tuple[int, Affine]] = []
+    for atom, coefficient in form.terms:
+        match atom:
+            case Sym():
+                part = values.get(atom) or variable(atom)
+            case Floor():
+                part = divide(substitute(atom.form, values, ranges), atom.divisor, ranges)
+            case Rest():
+                part = remainder(substitute(atom.form, values, ranges), atom.divisor, ranges)
+            case _:
+                assert_never(atom)
+        parts.append((coefficient, part))
+    return combine(*parts, constant=form.constant)
+
+
+def variables(form: Affine) -> Iterator[Sym]:
+    """The variables of a form, those inside divisions included."""
+    for atom, _ in form.terms:
+        yield from atom_variables(atom)
+
+
+def atom_variables(atom: Atom) -> Iterator[Sym]:
+    """The variables of an atom."""
+    match atom:
+        case Sym():
+            yield atom
+        case Floor() | Rest():
+            yield from variables(atom.form)
+        case _:
+            assert_never(atom)
+
+
+def divisors(form: Affine, name: Sym) -> Iterator[int]:
+    """The m for which the form depends on `name` through `name / m` or `name mod m` alone."""
+    for atom, _ in form.terms:
+        if isinstance(atom, Floor | Rest):
+            yield from divisors(atom.form, name)
+            for inner, coefficient in atom.form.terms:
+                if inner == name:
+                    yield atom.divisor // gcd(atom.divisor, coefficient)
+
+
+def mentions(form: Affine, names: Iterable[Sym]) -> bool:
+    """Whether the form depends on any of the variables."""
+    wanted = frozenset(names)
+    return any(name in wanted for name in variables(form))

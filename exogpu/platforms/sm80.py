@@ -1,0 +1,119 @@
+"""Instructions from sm_80 on: cp.async, ldmatrix-shaped loads, mma.sync."""
+
+from __future__ import annotations
+
+from exogpu.frontend.instructions import instr
+from exogpu.hw.datatypes import f16, f32
+from exogpu.hw.operands import CP_ASYNC, CUDA_MEMORY, CUDA_REGISTER
+from exogpu.hw.units import cuda_thread, cuda_warp
+
+
+@instr(unit=cuda_thread, dst=CP_ASYNC, src=CP_ASYNC)
+def Sm80_cp_async(
+    dst: dtype[n] @ CudaSmemAtomicity16B, src: dtype[n] @ CudaDeviceVisibleLinear, *, n=4, dtype=f32
+):
+    """A thread starts the copy of n adjacent elements, 4, 8 or 16 bytes (cp.async)."""
+    for i in seq(0, n):
+        dst[i] = src[i]
+
+
+@instr(unit=cuda_thread, dst=CP_ASYNC, src=CP_ASYNC)
+def Sm80_cp_async_zfill(
+    valid: index,
+    dst: dtype[n] @ CudaSmemAtomicity16B,
+    src: dtype[n] @ CudaDeviceVisibleLinear,
+    *,
+    n=4,
+    dtype=f32,
+):
+    """As Sm80_cp_async; elements from `valid` on are filled with zero, not read (src-size)."""
+    for i in seq(0, n):
+        if i < valid:
+            dst[i] = src[i]
+        else:
+            dst[i] = 0
+
+
+@instr(unit=cuda_warp, A=CUDA_REGISTER, src=CUDA_MEMORY)
+def Sm80_load_A(
+    A: dtype[M, K] @ Sm80_RmemMatrixA(M, K),
+    src: dtype[M, K] @ CudaSmemAtomicity16B,
+    *,
+    M=16,
+    K=8,
+    dtype=f32,
+):
+    """A warp loads an A tile from shared memory (ldmatrix)."""
+    for m in seq(0, M):
+        for k in seq(0, K):
+            A[m, k] = src[m, k]
+
+
+@instr(unit=cuda_warp, B=CUDA_REGISTER, src=CUDA_MEMORY)
+def Sm80_load_B(
+    B: dtype[N, K] @ Sm80_RmemMatrixB(N, K),
+    src: dtype[N, K] @ CudaSmemAtomicity16B,
+    *,
+    N=8,
+    K=8,
+    dtype=f32,
+):
+    """A warp loads a B tile, stored N x K, from shared memory (ldmatrix)."""
+    for n in seq(0, N):
+        for k in seq(0, K):
+            B[n, k] = src[n, k]
+
+
+@instr(unit=cuda_warp, D=CUDA_REGISTER)
+def Sm80_zero_D(D: dtype[M, N] @ Sm80_RmemMatrixD(M, N), *, M=16, N=8, dtype=f32):
+    """A warp zeroes an accumulator tile."""
+    for m in seq(0, M):
+        for n in seq(0, N):
+            D[m, n] = 0
+
+
+@instr(unit=cuda_warp, D=CUDA_REGISTER, A=CUDA_REGISTER, B=CUDA_REGISTER)
+def Sm80_mma_tf32(
+    D: f32[16, 8] @ Sm80_RmemMatrixD(16, 8),
+    A: f32[16, K] @ Sm80_RmemMatrixA(16, K),
+    B: f32[8, K] @ Sm80_RmemMatrixB(8, K),
+    *,
+    K=8,
+):
+    """D += A * B^T on tf32 tiles, K 4 or 8 (mma.sync.m16n8k8)."""
+    for m in seq(0, 16):
+        for n in seq(0, 8):
+            for k in seq(0, K):
+                D[m, n] += A[m, k] * B[n, k]
+
+
+@instr(unit=cuda_warp, D=CUDA_REGISTER, A=CUDA_REGISTER, B=CUDA_REGISTER)
+def Sm80_mma_f16(
+    D: f32[16, 8] @ Sm80_RmemMatrixD(16, 8),
+    A: dtype[16, 16] @ Sm80_RmemMatrixA(16, 16),
+    B: dtype[8, 16] @ Sm80_RmemMatrixB(8, 16),
+    *,
+    dtype=f16,
+):
+    """D += A * B^T on f16 or bf16 tiles (mma.sync.m16n8k16)."""
+    for m in seq(0, 16):
+        for n in seq(0, 8):
+            for k in seq(0, 16):
+                D[m, n] += A[m, k] * B[n, k]
+
+
+@instr(unit=cuda_warp, C=CUDA_MEMORY, D=CUDA_REGISTER)
+def Sm80_store_D(
+    rows: index,
+    cols: index,
+    C: f32[M, N] @ CudaDeviceVisibleLinear,
+    D: f32[M, N] @ Sm80_RmemMatrixD(M, N),
+    *,
+    M=16,
+    N=8,
+):
+    """A warp stores the first rows x cols elements of an accumulator tile."""
+    for m in seq(0, M):
+        for n in seq(0, N):
+            if m < rows and n < cols:
+                C[m, n] = D[m, n]

@@ -1,0 +1,240 @@
+"""Instructions of sm_90a: wgmma, and the tensor memory accelerator (TMA)."""
+
+from __future__ import annotations
+
+from exogpu.frontend.instructions import instr
+from exogpu.hw.datatypes import f16, f32
+from exogpu.hw.memories import CudaMbarrier
+from exogpu.hw.operands import (
+    CUDA_MEMORY,
+    CUDA_REGISTER,
+    TMA_LOAD,
+    TMA_REDUCE,
+    TMA_STORE,
+    WGMMA_A,
+    WGMMA_D,
+    WGMMA_SMEM,
+    WGMMA_ZERO,
+    clipped,
+    over,
+)
+from exogpu.hw.units import (
+    cuda_warp,
+    cuda_warp_in_cluster,
+    cuda_warp_in_cluster_strided,
+    cuda_warpgroup,
+)
+
+
+@instr(unit=cuda_warpgroup, D=WGMMA_ZERO)
+def Sm90_zero_scale_d(D: f32[M, N] @ Sm90_RmemMatrixD(M, N), *, M=64, N=256):
+    """The next wgmma overwrites the accumulator instead of adding to it (scale-d = 0)."""
+    for m in seq(0, M):
+        for n in seq(0, N):
+            D[m, n] = 0
+
+
+@instr(unit=cuda_warpgroup, D=WGMMA_D, A=WGMMA_SMEM, B=WGMMA_SMEM)
+def Sm90_wgmma_tf32(
+    D: f32[M, N] @ Sm90_RmemMatrixD(M, N),
+    A: f32[M, 8] @ Sm90_SmemSwizzled(swizzle),
+    B: f32[N, 8] @ Sm90_SmemSwizzled(swizzle),
+    *,
+    M=64,
+    N=256,
+    swizzle=128,
+):
+    """D += A * B^T on tf32 tiles in shared memory (wgmma.mma_async.m64nNk8, M/64 times)."""
+    assert M % 64 == 0
+    assert N % 8 == 0 and 8 <= N <= 256
+    for m in seq(0, M):
+        for n in seq(0, N):
+            for k in seq(0, 8):
+                D[m, n] += A[m, k] * B[n, k]
+
+
+@instr(unit=cuda_warpgroup, D=WGMMA_D, A=WGMMA_SMEM, B=WGMMA_SMEM)
+def Sm90_wgmma_f16(
+    D: f32[M, N] @ Sm90_RmemMatrixD(M, N),
+    A: dtype[M, 16] @ Sm90_SmemSwizzled(swizzle),
+    B: dtype[N, 16] @ Sm90_SmemSwizzled(swizzle),
+    *,
+    M=64,
+    N=256,
+    swizzle=128,
+    dtype=f16,
+):
+    """D += A * B^T on f16 or bf16 tiles in shared memory (wgmma.mma_async.m64nNk16)."""
+    assert M % 64 == 0
+    assert N % 8 == 0 and 8 <= N <= 256
+    for m in seq(0, M):
+        for n in seq(0, N):
+            for k in seq(0, 16):
+                D[m, n] += A[m, k] * B[n, k]
+
+
+@instr(unit=cuda_warpgroup, D=WGMMA_D, A=WGMMA_A, B=WGMMA_SMEM)
+def Sm90_wgmma_rs_tf32(
+    D: f32[64, N] @ Sm90_RmemMatrixD(64, N),
+    A: f32[64, 8] @ Sm90_RmemMatrixA(64),
+    B: f32[N, 8] @ Sm90_SmemSwizzled(swizzle),
+    *,
+    N=256,
+    swizzle=128,
+):
+    """As Sm90_wgmma_tf32, with A in registers."""
+    assert N % 8 == 0 and 8 <= N <= 256
+    for m in seq(0, 64):
+        for n in seq(0, N):
+            for k in seq(0, 8):
+                D[m, n] += A[m, k] * B[n, k]
+
+
+@instr(unit=cuda_warpgroup, D=WGMMA_D, A=WGMMA_A, B=WGMMA_SMEM)
+def Sm90_wgmma_rs_f16(
+    D: f32[64, N] @ Sm90_RmemMatrixD(64, N),
+    A: dtype[64, 16] @ Sm90_RmemMatrixA(64),
+    B: dtype[N, 16] @ Sm90_SmemSwizzled(swizzle),
+    *,
+    N=256,
+    swizzle=128,
+    dtype=f16,
+):
+    """As Sm90_wgmma_f16, with A in registers."""
+    assert N % 8 == 0 and 8 <= N <= 256
+    for m in seq(0, 64):
+        for n in seq(0, N):
+            for k in seq(0, 16):
+                D[m, n] += A[m, k] * B[n, k]
+
+
+@instr(unit=cuda_warpgroup, A=CUDA_REGISTER, src=CUDA_MEMORY)
+def Sm90_load_A(
+    A: dtype[64, K] @ Sm90_RmemMatrixA(64),
+    src: dtype[64, K] @ CudaSmemAtomicity16B,
+    *,
+    K=8,
+    dtype=f32,
+):
+    """A warpgroup loads a wgmma A tile from shared memory into registers."""
+    for m in seq(0, 64):
+        for k in seq(0, K):
+            A[m, k] = src[m, k]
+
+
+@instr(unit=cuda_warpgroup, C=CUDA_MEMORY, D=CUDA_REGISTER)
+def Sm90_store_D(
+    rows: index,
+    cols: index,
+    C: f32[M, N] @ CudaDeviceVisibleLinear,
+    D: f32[M, N] @ Sm90_RmemMatrixD(M, N),
+    *,
+    M=64,
+    N=256,
+):
+    """A warpgroup stores the first rows x cols elements of an accumulator."""
+    for m in seq(0, M):
+        for n in seq(0, N):
+            if m < rows and n < cols:
+                C[m, n] = D[m, n]
+
+
+@instr(unit=cuda_warpgroup, C=CUDA_MEMORY, D=CUDA_REGISTER)
+def Sm90_stage_D(
+    C: f32[M, N] @ CudaSmemAtomicity16B,
+    D: f32[M, N] @ Sm90_RmemMatrixD(M, N),
+    *,
+    M=64,
+    N=256,
+):
+    """A warpgroup stores an accumulator into shared memory, for TMA to take from there."""
+    for m in seq(0, M):
+        for n in seq(0, N):
+            C[m, n] = D[m, n]
+
+
+@instr(
+    unit=cuda_warp,
+    barrier=CudaMbarrier,
+    dst=TMA_LOAD,
+    src=clipped(TMA_LOAD),
+)
+def Sm90_tma_load(
+    dst: dtype[rows, cols] @ Sm90_SmemSwizzled(swizzle),
+    src: dtype[rows, cols] @ Sm90_tensorMap(swizzle, *box),
+    *,
+    rows,
+    cols,
+    box,
+    swizzle=128,
+    dtype=f32,
+):
+    """One lane starts the copy of a tile into shared memory (cp.async.bulk.tensor, mbarrier)."""
+    for i in seq(0, rows):
+        for j in seq(0, cols):
+            dst[i, j] = src[i, j]
+
+
+def _ctas(n, stride):
+    """One warp in each of n CTAs, `stride` apart."""
+    return n * (cuda_warp_in_cluster if stride == 1 else cuda_warp_in_cluster_strided(stride))
+
+
+@instr(
+    unit=_ctas,
+    barrier=CudaMbarrier,
+    barrier_units=lambda stride: (_ctas(1, stride),),
+    dst=lambda stride: over(TMA_LOAD, _ctas(1, stride)),
+    src=clipped(TMA_LOAD),
+)
+def Sm90_tma_multicast(
+    dst: dtype[n, rows, cols] @ Sm90_SmemSwizzled(swizzle),
+    src: dtype[rows, cols] @ Sm90_tensorMap(swizzle, *box),
+    *,
+    n,
+    stride=1,
+    rows,
+    cols,
+    box,
+    swizzle=128,
+    dtype=f32,
+):
+    """One lane in each of n CTAs copies a slice of the tile to all n (.multicast::cluster)."""
+    for i in seq(0, rows):
+        for j in seq(0, cols):
+            for cta in seq(0, n):
+                dst[cta, i, j] = src[i, j]
+
+
+@instr(unit=cuda_warp, dst=clipped(TMA_STORE), src=TMA_STORE)
+def Sm90_tma_store(
+    dst: dtype[rows, cols] @ Sm90_tensorMap(swizzle, *box),
+    src: dtype[rows, cols] @ CudaSmemAtomicity16B,
+    *,
+    rows,
+    cols,
+    box,
+    swizzle=0,
+    dtype=f32,
+):
+    """One lane starts the copy of a tile from shared to global memory (cp.async.bulk.tensor)."""
+    for i in seq(0, rows):
+        for j in seq(0, cols):
+            dst[i, j] = src[i, j]
+
+
+@instr(unit=cuda_warp, dst=clipped(TMA_REDUCE), src=TMA_STORE)
+def Sm90_tma_reduce(
+    dst: dtype[rows, cols] @ Sm90_tensorMap(swizzle, *box),
+    src: dtype[rows, cols] @ CudaSmemAtomicity16B,
+    *,
+    rows,
+    cols,
+    box,
+    swizzle=0,
+    dtype=f32,
+):
+    """One lane starts adding a tile into global memory, atomically (cp.reduce.async.bulk)."""
+    for i in seq(0, rows):
+        for j in seq(0, cols):
+            dst[i, j] += src[i, j]

@@ -1,0 +1,194 @@
+"""What a reader and a tool see of verdicts: text, JSON, SARIF and JUnit XML."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from io import StringIO
+from xml.etree import ElementTree
+
+import pytest
+from rich.console import Console
+
+from exogpu.codes import CODES
+from exogpu.errors import Diagnostic, Note, Span
+from exogpu.ir.types import Policy
+from exogpu.outcome import Outcome, exit_status
+from exogpu.render import ROLES, draw_code, draw_diagnostics, draw_hazard, draw_verdict
+from exogpu.to_json import json_text
+from exogpu.to_junit import junit_text
+from exogpu.to_sarif import sarif_text
+from exogpu.verdict import Hazard, HazardKind, Site, Verdict
+
+DECLARED = Span("k.py", 3, 5, 3, 16, "    A: f32[8] @ DRAM")
+ACCESS = Span("k.py", 5, 9, 5, 13, "    x = A[k] + 1")
+BOUNDS = Diagnostic("B601", "k may be 8", ACCESS, "guard it", (Note("declared here", DECLARED),))
+
+SAFE = Verdict("gemm", "proved", {"M": 512, "N": 8}, Policy.STRICT, 1.25, operations=1_234_567)
+PROVED = Verdict("gemm", "proved", None, Policy.PAPER, 0.5, assumptions=("M >= 1",))
+UNDECIDED = Verdict("gemm", "undecided", None, Policy.STRICT, 0.5, reason="no ranks")
+ERROR = Verdict("gemm", "error", None, Policy.STRICT, 0.0, diagnostics=(BOUNDS,))
+HAZARD = Hazard(
+    code="H701",
+    kind=HazardKind.RAW,
+    variable="A",
+    index=(0, 3),
+    sizes={"M": 512},
+    task=2,
+    first=Site(DECLARED, "A[...] = 0", "tmaS", "thread 0 of CTA 1", (("k", 4),)),
+    second=Site(ACCESS, "x = A[k] + 1", "cuda2", "threads 0-127", (("k", 5), ("wg", 1))),
+    message="no Fence or Arrive follows",
+    help="add Fence(a, b)",
+    replayed=True,
+)
+REFUTED = Verdict("gemm", "refuted", {"M": 512}, Policy.STRICT, 0.5, hazards=(HAZARD,))
+ALL = [Outcome(ACCESS, v) for v in (SAFE, PROVED, UNDECIDED, ERROR, REFUTED)]
+
+# The fields that tools may rely on.
+FIELDS = (
+    "proc verdict sizes assumptions policy seconds obligations condition vacuous redundant reason "
+    "hazards"
+).split()
+HAZARD_FIELDS = "code kind variable index sizes task first second replayed".split()
+SITE_FIELDS = "line column text timeline threads iteration".split()
+
+
+def test_diagnostic_shows_both_lines_with_carets_under_the_spans():
+    assert draw_diagnostics([BOUNDS]).plain == (
+        "k.py:5:9: error B601: k may be 8\n"
+        "      5 |     x = A[k] + 1\n"
+        "        |         ^^^^\n"
+        "  k.py:3:5: note: declared here\n"
+        "      3 |     A: f32[8] @ DRAM\n"
+        "        |     ^^^^^^^^^^^\n"
+        "  remedy: guard it\n"
+    )
+
+
+def test_carets_stand_right_after_tabs_and_wide_characters():
+    span = Span("k.py", 1, 4, 1, 6, "\t宽 ab")  # tab, one double-width character, a blank
+    assert draw_diagnostics([replace(BOUNDS, span=span, notes=())]).plain.splitlines()[1:3] == [
+        "      1 |     宽 ab",
+        "        |        ^^",
+    ]
+
+
+def test_span_of_several_lines_is_underlined_to_the_end_of_its_first():
+    span = Span("k.py", 1, 5, 3, 2, "x = f(a,")
+    assert draw_diagnostics([replace(BOUNDS, span=span)]).plain.splitlines()[2].count("^") == 4
+
+
+def test_diagnostics_come_in_source_order_and_once():
+    other = replace(BOUNDS, span=DECLARED, notes=())
+    drawn = draw_diagnostics([BOUNDS, other, BOUNDS]).plain
+    assert drawn.count("error B601") == 2
+    assert drawn.startswith("k.py:3:5")
+
+
+def test_headlines_never_blur():
+    assert draw_verdict(SAFE).plain == (
+        "gemm: safe at M=512, N=8 (1,234,567 operations in 1.25 s, policy strict)\n"
+    )
+    # Only a verdict without sizes speaks of all sizes.
+    assert draw_verdict(PROVED).plain == (
+        "gemm: proved for all sizes (0.50 s, policy paper)\n  assuming M >= 1\n"
+    )
+    assert "undecided for all sizes" in draw_verdict(UNDECIDED).plain
+    assert "no ranks" in draw_verdict(UNDECIDED).plain
+    assert draw_verdict(ERROR).plain.startswith("gemm: not checked: 1 error\n")
+    assert draw_verdict(REFUTED).plain.startswith("gemm: refuted at M=512")
+
+
+def test_hazard_shows_all_it_knows():
+    assert draw_hazard(HAZARD).plain == (
+        "hazard H701 RAW on A[0, 3] at M=512, task 2\n"
+        "  k.py:3:5: the write\n"
+        "      3 |     A: f32[8] @ DRAM\n"
+        "        |     ^^^^^^^^^^^\n"
+        "        by thread 0 of CTA 1, at k = 4, on timeline tmaS\n"
+        "  k.py:5:9: the read that may not see it\n"
+        "      5 |     x = A[k] + 1\n"
+        "        |         ^^^^\n"
+        "        by threads 0-127, at k = 5, at wg = 1, on timeline cuda2\n"
+        "  missing: no Fence or Arrive follows\n"
+        "  repair: add Fence(a, b)\n"
+        "  replayed on the abstract machine at these sizes\n"
+    )
+    assert set(ROLES) == set(HazardKind)
+
+
+@pytest.mark.parametrize("environment", [{}, {"NO_COLOR": "1"}])
+def test_colours_only_on_a_terminal_that_wants_them(environment):
+    def shown(terminal):
+        file = StringIO()
+        env = {"TERM": "xterm-256color", **environment}
+        Console(file=file, force_terminal=terminal, _environ=env).print(draw_verdict(REFUTED))
+        return file.getvalue()
+
+    assert "\x1b[" not in shown(False)
+    # NO_COLOR forbids colours; bold is allowed.
+    assert ("\x1b[1;31m" in shown(True)) == (not environment)
+
+
+def test_json_has_every_promised_field():
+    elements = json.loads(json_text(ALL))
+    assert [e["verdict"] for e in elements] == "proved proved undecided error refuted".split()
+    for element in elements:
+        assert set(FIELDS) <= set(element)
+    assert [e["sizes"] for e in elements[:2]] == [{"M": 512, "N": 8}, "all"]
+    (hazard,) = elements[-1]["hazards"]
+    assert set(HAZARD_FIELDS) <= set(hazard)
+    for site in (hazard["first"], hazard["second"]):
+        assert set(SITE_FIELDS) <= set(site)
+    assert hazard["second"]["iteration"] == {"k": 5, "wg": 1}
+    assert elements[3]["diagnostics"][0]["code"] == "B601"
+
+
+def test_sarif_has_a_failure_for_each_finding_and_an_open_result_for_undecided():
+    log = json.loads(sarif_text(ALL, "1.0"))
+    (run,) = log["runs"]
+    assert log["version"] == "2.1.0"
+    kinds = [(result["ruleId"], result["kind"], result["level"]) for result in run["results"]]
+    # Only results of kind `fail` may have a level (SARIF 2.1.0, 3.27.10).
+    assert kinds == [
+        ("undecided", "open", "none"),
+        ("B601", "fail", "error"),
+        ("H701", "fail", "error"),
+    ]
+    assert {rule["id"] for rule in run["tool"]["driver"]["rules"]} == {k[0] for k in kinds}
+    place = run["results"][1]["locations"][0]["physicalLocation"]
+    assert place["artifactLocation"]["uri"] == "k.py"
+    assert place["region"] == {"startLine": 5, "startColumn": 9, "endLine": 5, "endColumn": 13}
+
+
+def test_junit_counts_each_verdict_as_what_it_is():
+    bad = replace(ERROR, diagnostics=(replace(BOUNDS, message="a \x00 byte"),))
+    suite = ElementTree.fromstring(junit_text([*ALL, Outcome(ACCESS, bad)]))[0]
+    counts = {name: suite.get(name) for name in ("tests", "failures", "errors", "skipped")}
+    assert counts == {"tests": "6", "failures": "1", "errors": "2", "skipped": "1"}
+    children = [[child.tag for child in case] for case in suite]
+    assert children == [[], [], ["skipped"], ["error"], ["failure"], ["error"]]
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "status"),
+    [
+        ([], 0),
+        ([SAFE, PROVED], 0),
+        ([SAFE, UNDECIDED], 3),
+        ([UNDECIDED, REFUTED, SAFE], 1),
+        ([UNDECIDED, REFUTED, ERROR], 2),
+    ],
+)
+def test_exit_status_is_the_first_of_2_1_3(verdicts, status):
+    assert exit_status(Outcome(ACCESS, verdict) for verdict in verdicts) == status
+
+
+@pytest.mark.parametrize("code", sorted(CODES))
+def test_every_code_is_explained(code):
+    entry = CODES[code]
+    assert entry.title and not entry.title.endswith(".")
+    assert len(entry.explanation.split()) >= 8
+    # A bad example, then what to write instead.
+    assert "repair" in entry.example, code
+    assert code in draw_code(code, entry).plain
