@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from time import perf_counter
@@ -52,23 +52,29 @@ def check_all(
     check; `bar` asks for a progress bar.
     """
     procedures = [unit.procedure for unit in units if unit.procedure is not None]
-    unknown = _unknown_to_all(procedures, sizes or {})
-    if unknown:
+    if unknown := unknown_to_all(procedures, sizes or {}):
         yield Outcome(units[0].span, _error("", sizes, policy, unknown))
         return
     for unit in units:
-        if len(units) > 1 and sizes is not None and unit.procedure is not None:
-            sizes_here: Mapping[str, int] | None = _of(unit.procedure, sizes)
-        else:
-            sizes_here = sizes
         if unit.procedure is None:
-            yield Outcome(unit.span, _error(unit.name, sizes, policy, unit.diagnostics))
+            verdict = _error(unit.name, sizes, policy, unit.diagnostics)
         else:
-            yield Outcome(unit.span, _check(unit.procedure, sizes_here, policy, seconds, bar))
+            known = sizes if sizes is None else sizes_for(unit.procedure, procedures, sizes)
+            verdict = _check(unit.procedure, known, policy, seconds, bar)
+        yield Outcome(unit.span, verdict)
 
 
-def _unknown_to_all(
-    procedures: list[Procedure], sizes: Mapping[str, int]
+def sizes_for(
+    procedure: Procedure, procedures: Sequence[Procedure], sizes: Mapping[str, int]
+) -> dict[str, int]:
+    """Of the given sizes, those for one of several procedures; a single one gets them all, so that
+    it names those it does not know."""
+    known = procedure.size_names if len(procedures) > 1 else sizes
+    return {name: value for name, value in sizes.items() if name in known}
+
+
+def unknown_to_all(
+    procedures: Sequence[Procedure], sizes: Mapping[str, int]
 ) -> tuple[Diagnostic, ...]:
     """Sizes that none of several procedures has; a single one names them itself, with its place."""
     if len(procedures) < 2 or any(procedure.ir is None for procedure in procedures):
@@ -115,10 +121,6 @@ def _check(
         )
     verdict = _error(procedure.name, sizes, policy, ())
     return replace(verdict, word="undecided", reason=reason, seconds=perf_counter() - start)
-
-
-def _of(procedure: Procedure, sizes: Mapping[str, int]) -> dict[str, int]:
-    return {n: v for n, v in sizes.items() if n in procedure.size_names}
 
 
 def _error(

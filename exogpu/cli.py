@@ -9,6 +9,7 @@ missing.
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -93,7 +94,7 @@ def check(
         Path | None, typer.Option(metavar="F", help="Write JUnit XML to this file.")
     ] = None,
 ) -> None:
-    """Check the procedures of a target: at the given sizes, or else for all sizes."""
+    """Check procedures, at the given sizes or else for all."""
     outcomes = []
     for outcome in _outcomes(target, at, policy, timeout):
         outcomes.append(outcome)
@@ -142,18 +143,52 @@ def run(
     at: At = None,
     seed: Annotated[int, typer.Option(help="Of the random data.")] = 0,
 ) -> None:
-    """Run a procedure's sequential meaning on random data; print shapes and checksums."""
-    from exogpu.checker import parse_sizes
+    """Run the sequential meaning; print shapes and checksums."""
+    from exogpu.checker import parse_sizes, sizes_for, unknown_to_all
     from exogpu.random_run import run_on_random_data
 
     if not random:
         _stop(_wrong("X929", "run has no data to work on", "add --random"))
     try:
         sizes = parse_sizes(at or ())
-        for procedure in _procedures(target):
-            console().print(run_on_random_data(procedure, sizes, seed), end="")
+        procedures = _procedures(target)
+        if unknown := unknown_to_all(procedures, sizes):
+            _stop(*unknown)
+        for procedure in procedures:
+            given = sizes_for(procedure, procedures, sizes)
+            console().print(run_on_random_data(procedure, given, seed), end="")
     except ExoGpuError as error:
         _stop(*error.diagnostics)
+
+
+@app.command()
+def threads(target: Target) -> None:
+    """Say for each scope which threads execute it."""
+    from exogpu.listing import threads_listing
+
+    try:
+        for procedure in _parsed(target):
+            assert procedure.ir is not None
+            console().print(threads_listing(procedure.ir), end="")
+    except ExoGpuError as error:
+        _stop(*error.diagnostics)
+
+
+@app.command()
+def amir(target: Target, policy: PolicyOption = Policy.STRICT, as_json: AsJson = False) -> None:
+    """Print the abstract machine program; --json as a list."""
+    from exogpu.listing import amir_listing
+    from exogpu.machine.export import to_json
+
+    try:
+        programs = [procedure.amir(policy) for procedure in _procedures(target)]
+    except ExoGpuError as error:
+        _stop(*error.diagnostics)
+    if as_json:
+        typer.echo(json.dumps([to_json(program) for program in programs], indent=2))
+    else:
+        for program in programs:
+            console().print(amir_listing(program), end="")
 
 
 @app.command()
@@ -169,25 +204,34 @@ def explain(code: Annotated[str | None, typer.Argument(help="Such as B601.")] = 
 
 @app.command()
 def doctor() -> None:
-    """Say what this installation consists of, what it lacks, and the command that installs it."""
+    """Say what is installed, what is missing, how to get it."""
     findings = examine()
     console().print(draw_findings(findings), end="")
     raise typer.Exit(2 if any(f.repair and f.needed for f in findings) else 0)
 
 
-def _procedures(target: str) -> list[Procedure]:
-    """The procedures of a target.  Raises ExoGpuError with all that is wrong with them."""
+def _parsed(target: str) -> list[Procedure]:
+    """The procedures of a target.  Raises ExoGpuError where one could not be read."""
     from exogpu.loader import load
 
     units = load(target)
     wrong = [
         diagnostic
         for unit in units
+        if unit.procedure is None or unit.procedure.ir is None
         for diagnostic in (unit.procedure.diagnostics if unit.procedure else unit.diagnostics)
     ]
     if wrong:
         raise ExoGpuError(wrong)
     return [unit.procedure for unit in units if unit.procedure is not None]
+
+
+def _procedures(target: str) -> list[Procedure]:
+    """The procedures of a target.  Raises ExoGpuError with all that is wrong with them."""
+    procedures = _parsed(target)
+    if wrong := [found for procedure in procedures for found in procedure.diagnostics]:
+        raise ExoGpuError(wrong)
+    return procedures
 
 
 def _wrong(code: str, message: str, help: str) -> Diagnostic:

@@ -61,6 +61,15 @@ CODES: Final[dict[str, Code]] = {
         "# repair: pass a window of the declared extents\n"
         "load(A_smem[0:64, 0:32], ...)",
     ),
+    "S341": Code(
+        "an arrive has no home barrier",
+        "An Arrive on windows of a barrier variable is homed at the one element that all of them "
+        "have in common; its targets are tagged with the arrive count of that element.  In each "
+        "dimension one of the windows must have a point.",
+        "Arrive(cuda_in_order) >> z[:, n]  # no window says which z[., n] is the home\n"
+        "# repair: add the arriving CTA's own row\n"
+        "Arrive(cuda_in_order) >> z[m, :] >> z[:, n]",
+    ),
     "X901": Code(
         "an unknown size",
         "A name was given a value that the procedure has no size or index argument for.",

@@ -4,6 +4,7 @@ Whatever is wrong with a target is a diagnostic, never an exception of Python.
 """
 
 from __future__ import annotations
+import __future__
 
 import ast
 import contextlib
@@ -22,6 +23,7 @@ from types import CodeType, ModuleType
 from exogpu.api import Procedure, collecting
 from exogpu.errors import NOWHERE, Diagnostic, ExoGpuError, Span
 
+_ANNOTATIONS = __future__.annotations.compiler_flag
 _DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 
@@ -41,10 +43,11 @@ def load(target: str) -> tuple[Unit, ...]:
     What a file prints while it is loaded goes to standard error.
     """
     path, _, wanted = target.partition("::")
+    older = frozenset(sys.modules)
     try:
         files = tuple(_files(path))
-        with contextlib.redirect_stdout(sys.stderr):
-            units = tuple(unit for file in files for unit in _load_file(file))
+        with contextlib.redirect_stdout(sys.stderr), collecting() as found:
+            units = tuple(unit for file in files for unit in _load_file(file, older, found))
         units = units or (_no_procedure(path),)
         return _select(units, wanted, path) if wanted else units
     except ExoGpuError as error:
@@ -157,14 +160,15 @@ def _module_files(name: str) -> Iterator[Path]:
 # --- from a file to procedures ------------------------------------------------------------
 
 
-def _load_file(path: Path) -> Iterator[Unit]:
+def _load_file(path: Path, older: frozenset[str], found: list[Procedure]) -> Iterator[Unit]:
+    """The units of one file.  `found` has the procedures of all files loaded so far, because one
+    of those may have imported this one; modules in `older` are not reused."""
     file = str(path.absolute())
     failures: tuple[Diagnostic, ...] = ()
-    with collecting() as found:
-        try:
-            module: ModuleType | None = _execute(path, file)
-        except ExoGpuError as error:
-            module, failures = None, error.diagnostics
+    try:
+        module: ModuleType | None = _execute(path, file, older)
+    except ExoGpuError as error:
+        module, failures = None, error.diagnostics
     here = [p for p in found if _place(p).file == file]
     if module is not None:
         bound = [p for p in vars(module).values() if isinstance(p, Procedure)]
@@ -195,18 +199,19 @@ def _imported(procedure: Procedure, here: ModuleType) -> bool:
     )
 
 
-def _execute(path: Path, file: str) -> ModuleType:
+def _execute(path: Path, file: str, older: frozenset[str]) -> ModuleType:
     """Runs a file as the module it would be imported as.  Raises ExoGpuError."""
     code = _compile(path, file)
     root, name = _module_name(path.absolute())
+    package = name.rpartition(".")[0]
     known = sys.modules.get(name)
-    if known is not None and known.__dict__.get("__file__") == file:
-        return known
     if known is not None:
+        if name not in older and known.__dict__.get("__file__") == file:
+            return known
         name = f"exogpu_target_{name.replace('.', '_')}"
     module = ModuleType(name)
     module.__file__ = file
-    module.__package__ = name.rpartition(".")[0]
+    module.__package__ = package
     sys.modules[name] = module
     linecache.checkcache(file)
     sys.path.insert(0, str(root))
@@ -223,7 +228,10 @@ def _execute(path: Path, file: str) -> ModuleType:
 
 def _compile(path: Path, file: str) -> CodeType:
     try:
-        return compile(path.read_bytes(), file, "exec", dont_inherit=True)
+        # Annotations are the language's, not Python's: never evaluated, whatever the file says.
+        text = path.read_bytes()
+        code: CodeType = compile(text, file, "exec", _ANNOTATIONS, dont_inherit=True)
+        return code
     except OSError as error:
         raise _bad("X921", f"{path} cannot be read: {error.strerror}", "check the file") from None
     except SyntaxError as error:

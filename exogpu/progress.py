@@ -6,7 +6,7 @@ from time import perf_counter
 from types import TracebackType
 from typing import Final
 
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from exogpu.machine import fast
 from exogpu.render import console
@@ -51,14 +51,13 @@ class Watch:
             raise TimedOut
         if not self._bar or passed < PATIENCE:
             return
-        rate = f"{progress.operations / passed:,.0f} operations/s"
+        rate = f"{progress.operations / passed:,.0f} operations/s, {passed:.0f} s"
         if self._shown is None:
             shown = Progress(
                 TextColumn("{task.description}"),
                 BarColumn(),
                 TextColumn("{task.completed:.0f}/{task.total:.0f} tasks"),
                 TextColumn("{task.fields[rate]}"),
-                TimeElapsedColumn(),
                 console=console(stderr=True),
                 transient=True,
             )

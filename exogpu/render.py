@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from textwrap import fill, indent
 from typing import Final, assert_never
 
@@ -101,11 +101,12 @@ def draw_diagnostics(diagnostics: Iterable[Diagnostic]) -> Text:
 
 def draw_verdict(verdict: Verdict) -> Text:
     """The verdict in a line, then what it rests on: hazards, diagnostics, assumptions, reason."""
-    text = _headline(verdict)
+    # A target that could not be loaded has no procedure to name.
+    text = _headline(verdict) if verdict.proc else Text()
     for hazard in verdict.hazards:
         text.append("\n").append(draw_hazard(hazard))
     if verdict.diagnostics:
-        text.append("\n").append(draw_diagnostics(verdict.diagnostics))
+        text.append("\n" if verdict.proc else "").append(draw_diagnostics(verdict.diagnostics))
     for assumption in verdict.assumptions:
         text.append(f"  assuming {assumption}\n")
     return text
@@ -116,7 +117,7 @@ def _headline(verdict: Verdict) -> Text:
     cost = _cost(verdict)
     match verdict.word:
         case "proved":
-            text.append("proved" if verdict.sizes is None else "safe", "bold green")
+            text.append(_word(verdict), "bold green")
             text.append(f"{_at(verdict.sizes)} ({cost})\n")
         case "refuted":
             text.append("refuted", "bold red").append(f"{_at(verdict.sizes)} ({cost})\n")
@@ -185,11 +186,16 @@ def _hanging(message: str) -> str:
     return message.replace("\n", "\n    ")
 
 
-def draw_summary(verdicts: Iterable[Verdict]) -> Text:
+def draw_summary(verdicts: Sequence[Verdict]) -> Text:
     """How many procedures have which verdict, in a line."""
-    words = Counter(verdict.word for verdict in verdicts)
+    words = Counter(_word(verdict) for verdict in verdicts)
     parts = [f"{count} {word}" for word, count in words.items()]
-    return Text(f"{words.total()} checks: {', '.join(parts)}\n", "bold")
+    return Text(f"{len(verdicts)} procedures: {', '.join(parts)}\n", "bold")
+
+
+def _word(verdict: Verdict) -> str:
+    """What a reader calls the verdict: what is proved at given sizes only is `safe`."""
+    return "safe" if verdict.word == "proved" and verdict.sizes is not None else verdict.word
 
 
 def draw_code(code: str, entry: Code) -> Text:

@@ -45,12 +45,32 @@ REFUTED = Verdict("gemm", "refuted", {"M": 512}, Policy.STRICT, 0.5, hazards=(HA
 ALL = [Outcome(ACCESS, v) for v in (SAFE, PROVED, UNDECIDED, ERROR, REFUTED)]
 
 # The fields that tools may rely on.
-FIELDS = (
-    "proc verdict sizes assumptions policy seconds obligations condition vacuous redundant reason "
-    "hazards"
-).split()
-HAZARD_FIELDS = "code kind variable index sizes task first second replayed".split()
-SITE_FIELDS = "line column text timeline threads iteration".split()
+FIELDS = [
+    "proc",
+    "verdict",
+    "sizes",
+    "assumptions",
+    "policy",
+    "seconds",
+    "obligations",
+    "condition",
+    "vacuous",
+    "redundant",
+    "reason",
+    "hazards",
+]
+HAZARD_FIELDS = [
+    "code",
+    "kind",
+    "variable",
+    "index",
+    "sizes",
+    "task",
+    "first",
+    "second",
+    "replayed",
+]
+SITE_FIELDS = ["line", "column", "text", "timeline", "threads", "iteration"]
 
 
 def test_diagnostic_shows_both_lines_with_carets_under_the_spans():
@@ -132,7 +152,7 @@ def test_colours_only_on_a_terminal_that_wants_them(environment):
 
 def test_json_has_every_promised_field():
     elements = json.loads(json_text(ALL))
-    assert [e["verdict"] for e in elements] == "proved proved undecided error refuted".split()
+    assert [e["verdict"] for e in elements] == ["proved", "proved", "undecided", "error", "refuted"]
     for element in elements:
         assert set(FIELDS) <= set(element)
     assert [e["sizes"] for e in elements[:2]] == [{"M": 512, "N": 8}, "all"]

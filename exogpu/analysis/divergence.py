@@ -24,7 +24,6 @@ from exogpu.ir.nodes import (
     BarrierAlloc,
     Block,
     CallInstr,
-    DeviceFunction,
     Fence,
     For,
     Proc,
@@ -45,73 +44,64 @@ class Need:
     mechanism: str
 
 
-def divergences(proc: Proc, facts: CollectiveFacts) -> tuple[Diagnostic, ...]:
-    """Every statement that some threads of its mechanism's unit do not execute."""
-    kinds = group_kinds(proc)
-    barriers = _mechanisms(proc)
-    return tuple(_block(proc.body, (), facts, kinds, barriers))
+@dataclass(frozen=True, slots=True)
+class Mechanisms:
+    """The mechanism of each barrier variable, and the kind of each commit group."""
+
+    barriers: Mapping[Sym, BarrierMechanism]
+    kinds: Mapping[Sym, GroupKind]
+    """Told by the timeline of the variable's first Arrive (decision 16)."""
 
 
-def diverges(
-    stmt: Stmt,
-    facts: CollectiveFacts,
-    kinds: Mapping[Sym, GroupKind],
-    barriers: Mapping[Sym, BarrierMechanism],
-) -> bool:
-    """Whether the statement's mechanism needs more threads than execute it."""
-    tiling = facts.scope.get(stmt)
-    need = tiling and _need(stmt, tiling, kinds, barriers)
-    return need is not None and tiling is not None and _exceeds(tiling, need.unit)
-
-
-def group_kinds(proc: Proc) -> dict[Sym, GroupKind]:
-    """The kind of each commit-group variable, told by the timeline of its Arrives (decision 16)."""
-    mechanisms = _mechanisms(proc)
-    found: dict[Sym, GroupKind] = {}
-    for stmt in walk(proc.body):
-        if isinstance(stmt, Arrive):
-            name = stmt.targets[0].name
-            kind = group_kind(stmt.timeline)
-            if mechanisms.get(name) is BarrierMechanism.COMMIT_GROUP and kind is not None:
-                found.setdefault(name, kind)
-    return found
-
-
-def _mechanisms(proc: Proc) -> dict[Sym, BarrierMechanism]:
-    return {
+def mechanisms_of(proc: Proc) -> Mechanisms:
+    """The mechanisms of a procedure's barrier variables."""
+    barriers = {
         name: declaration.mechanism
         for name, declaration in declarations(proc).items()
         if isinstance(declaration, BarrierAlloc)
     }
+    kinds: dict[Sym, GroupKind] = {}
+    for stmt in walk(proc.body):
+        if isinstance(stmt, Arrive):
+            name, kind = stmt.targets[0].name, group_kind(stmt.timeline)
+            if barriers.get(name) is BarrierMechanism.COMMIT_GROUP and kind is not None:
+                kinds.setdefault(name, kind)
+    return Mechanisms(barriers, kinds)
+
+
+def divergences(proc: Proc, facts: CollectiveFacts) -> tuple[Diagnostic, ...]:
+    """Every statement that some threads of its mechanism's unit do not execute."""
+    return tuple(_block(proc.body, (), facts, mechanisms_of(proc)))
+
+
+def divergent(stmt: Stmt, facts: CollectiveFacts, mechanisms: Mechanisms) -> Need | None:
+    """What the statement's mechanism needs and does not have; None where it has all of it."""
+    tiling = facts.scope.get(stmt)
+    if tiling is None:
+        return None
+    need = _need(stmt, tiling, mechanisms)
+    return need if need is not None and _exceeds(tiling, need.unit) else None
 
 
 def _block(
     block: Block,
     narrowing: tuple[tuple[For | Warps, Tiling], ...],
     facts: CollectiveFacts,
-    kinds: Mapping[Sym, GroupKind],
-    barriers: Mapping[Sym, BarrierMechanism],
+    mechanisms: Mechanisms,
 ) -> Iterator[Diagnostic]:
     for stmt in block:
         tiling = facts.scope.get(stmt)
-        need = tiling and _need(stmt, tiling, kinds, barriers)
-        if need is not None and tiling is not None and _exceeds(tiling, need.unit):
+        need = divergent(stmt, facts, mechanisms)
+        if need is not None and tiling is not None:
             yield _divergence(stmt, tiling, need, narrowing)
         inner = narrowing
         if isinstance(stmt, For | Warps) and stmt in facts.inner:
             inner = (*narrowing, (stmt, facts.inner[stmt]))
-        if isinstance(stmt, DeviceFunction):
-            inner = ()
         for inside in blocks(stmt):
-            yield from _block(inside, inner, facts, kinds, barriers)
+            yield from _block(inside, inner, facts, mechanisms)
 
 
-def _need(
-    stmt: Stmt,
-    tiling: Tiling,
-    kinds: Mapping[Sym, GroupKind],
-    barriers: Mapping[Sym, BarrierMechanism],
-) -> Need | None:
+def _need(stmt: Stmt, tiling: Tiling, mechanisms: Mechanisms) -> Need | None:
     """What the statement's mechanism waits for; None where any set of threads will do."""
     match stmt:
         case CallInstr():
@@ -119,28 +109,23 @@ def _need(
         case Fence():
             if _spans_ctas(tiling):
                 return Need(cuda_cluster, "a Fence across CTAs (barrier.cluster)")
-            timelines = (
-                stmt.pre.under(Policy.PAPER).full | stmt.post.under(Policy.PAPER).full
-            ) & _WGMMA_REGISTERS
-            return Need(cuda_warpgroup, "a wgmma fence") if timelines else None
+            full = stmt.pre.under(Policy.PAPER).full | stmt.post.under(Policy.PAPER).full
+            if full & _WGMMA_REGISTERS or group_kind(stmt.pre) is GroupKind.WGMMA:
+                return Need(cuda_warpgroup, "a wgmma fence")
+            return None
         case Arrive():
-            return _barrier_need("Arrive", stmt.targets[0].name, kinds, barriers)
+            return _barrier_need("Arrive", stmt.targets[0].name, mechanisms)
         case Await():
-            return _barrier_need("Await", stmt.barrier.name, kinds, barriers)
+            return _barrier_need("Await", stmt.barrier.name, mechanisms)
         case _:
             return None
 
 
-def _barrier_need(
-    what: str,
-    name: Sym,
-    kinds: Mapping[Sym, GroupKind],
-    barriers: Mapping[Sym, BarrierMechanism],
-) -> Need | None:
-    match barriers.get(name):
+def _barrier_need(what: str, name: Sym, mechanisms: Mechanisms) -> Need | None:
+    match mechanisms.barriers.get(name):
         case BarrierMechanism.CLUSTER_SYNC:
             return Need(cuda_cluster, f"{what} on the cluster sync {name}")
-        case BarrierMechanism.COMMIT_GROUP if kinds.get(name) is GroupKind.WGMMA:
+        case BarrierMechanism.COMMIT_GROUP if mechanisms.kinds.get(name) is GroupKind.WGMMA:
             return Need(cuda_warpgroup, f"{what} on the wgmma commit group {name}")
         case _:
             return None

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from exogpu.ir.names import Sym
 from exogpu.ir.nodes import CExpr
+from exogpu.ir.walk import evaluate
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,3 +27,15 @@ class ThreadMap:
     """
 
     axes: tuple[ThreadAxis, ...]
+    cluster_dim: int = 1
+    block_dim: int = 0
+    """Threads a CTA of the launch; 0 where it is not known.  Only descriptions use the two."""
+
+
+def threads_of(threads: ThreadMap, env: Mapping[Sym, int]) -> tuple[int, ...]:
+    """The natural thread indices that f maps the control values to, in rising order."""
+    found = [0]
+    for axis in threads.axes:
+        first = evaluate(axis.offset, env)
+        found = [t + axis.pitch * (first + j) for t in found for j in range(axis.extent)]
+    return tuple(sorted(found))

@@ -90,7 +90,8 @@ class Tiling:
 
     def thread_map(self) -> ThreadMap:
         """The thread mapping f of the scope, as a sum set with as few axes as possible."""
-        return ThreadMap(_axes(tuple(zip(self.pitches, self.dims, strict=True))))
+        axes = _axes(tuple(zip(self.pitches, self.dims, strict=True)))
+        return ThreadMap(axes, self.cluster_dim, self.block_dim)
 
     def isl_map(self) -> isl.Map:
         """The exact relation `{ [y...] -> [t] }` between iterators and natural thread indices."""

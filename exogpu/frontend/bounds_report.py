@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias, assert_never
 
 from exogpu.errors import Diagnostic, Note, Span
-from exogpu.frontend.bounds_views import Element
+from exogpu.frontend.bounds_views import Element, intervals
 from exogpu.frontend.instances import Domain
 from exogpu.frontend.quote import ordinal, quote, quote_access
 from exogpu.ir.names import Sym
@@ -129,11 +129,12 @@ def describe(finding: Finding, domain: Domain, point: Mapping[Sym, int]) -> Diag
                 (Note(f"{name} is declared here", finding.param.span),),
             )
         case Broken():
-            where = _at(domain, point, control_variables(finding.condition), bound=True)
+            relevant = control_variables(finding.condition)
+            where = f": {_at(domain, point, relevant, bound=True)}it is false" if relevant else ""
             return Diagnostic(
                 "B603",
                 f"the precondition {quote(finding.condition)} of {_callee(finding.call)} "
-                f"does not hold here: {where}it is false",
+                f"does not hold here{where}",
                 finding.call.span,
                 "guard the call, or add a precondition to the caller that implies it",
                 (Note("the precondition", finding.condition.span),),
@@ -164,6 +165,8 @@ def _outside(finding: Outside, domain: Domain, point: Mapping[Sym, int]) -> Diag
     )
     index, value, size = element.indices[at], values[at], extents[at]
     relevant = control_variables(index) | control_variables(element.extents[at])
+    if relevant & frozenset(domain.bound) and finding.call is None:
+        relevant |= _of_intervals(finding.access)
     where = _at(domain, point, relevant)
     has = f"the {ordinal(at)} index is {value}, and {_size(element.name, at, len(extents), size)}"
     if element.name != finding.access.name and finding.call is None:
@@ -182,6 +185,12 @@ def _outside(finding: Outside, domain: Domain, point: Mapping[Sym, int]) -> Diag
         span = finding.call.span
         notes = (Note(f"its body accesses {quoted} here", finding.access.span),)
     return Diagnostic("B601", message, span, _remedy(relevant, value, size), notes)
+
+
+def _of_intervals(access: Access) -> frozenset[Sym]:
+    """The control variables of an access's interval coordinates."""
+    ends = (e for c in intervals(access) for e in (c.lo, c.hi))
+    return frozenset[Sym]().union(*map(control_variables, ends))
 
 
 def _remedy(relevant: Iterable[Sym], value: int, size: int) -> str:

@@ -41,7 +41,7 @@ from exogpu.ir.nodes import (
     Warps,
     WindowStmt,
 )
-from exogpu.ir.types import DataType
+from exogpu.ir.types import CollUnit, DataMemory, DataType
 
 
 class _Names:
@@ -233,4 +233,10 @@ def _argument(argument: Argument, names: _Names) -> str:
 
 
 def _constant(value: object) -> str:
-    return value.value if isinstance(value, DataType) else repr(value)
+    match value:
+        case DataType():
+            return value.value
+        case DataMemory() | CollUnit():
+            return value.name
+        case _:
+            return repr(value)

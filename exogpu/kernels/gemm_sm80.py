@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from exogpu.api import proc
 from exogpu.platforms.sm80 import (
-    Sm80_cp_async_zfill,
+    Sm80_cp_async_copy_zfill,
     Sm80_load_A,
     Sm80_load_B,
     Sm80_mma_tf32,
@@ -42,7 +42,7 @@ def gemm_sm80(
                         for t in cuda_threads(0, 128, unit=cuda_thread):
                             for r in seq(0, 2):
                                 if 64 * tm + 32 * r + t / 4 < M:
-                                    Sm80_cp_async_zfill(
+                                    Sm80_cp_async_copy_zfill(
                                         K - 16 * k - 4 * (t % 4),
                                         A_smem[
                                             k % 2, 32 * r + t / 4, 4 * (t % 4) : 4 * (t % 4) + 4
@@ -53,7 +53,7 @@ def gemm_sm80(
                                         ],
                                     )
                                 if 64 * tn + 32 * r + t / 4 < N:
-                                    Sm80_cp_async_zfill(
+                                    Sm80_cp_async_copy_zfill(
                                         K - 16 * k - 4 * (t % 4),
                                         B_smem[
                                             k % 2, 32 * r + t / 4, 4 * (t % 4) : 4 * (t % 4) + 4

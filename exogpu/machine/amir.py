@@ -25,7 +25,7 @@ class Origin:
     text: str
     """The source statement, on one line."""
     threads: ThreadMap | None
-    """Executing threads within a task; None at CPU scope, where it is every thread of every task."""
+    """Executing threads within a task; None at CPU scope: every thread of every task."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,11 +47,16 @@ from exogpu.machine.amir import (
     Release,
     Trailing,
 )
+from exogpu.machine.literal_barriers import (
+    balance_failures,
+    deadlock_at_arrive,
+    failures_at_await,
+    phase_at_arrival,
+    phase_at_free,
+    trailing_failures,
+)
 from exogpu.machine.literal_phase import (
-    PhaseFailure,
     begin_await,
-    check_arrival,
-    check_followed,
     forget_barrier,
     note_arrival,
     pass_arrive,
@@ -60,9 +65,7 @@ from exogpu.machine.literal_phase import (
 )
 from exogpu.machine.literal_records import (
     EVERYONE,
-    Element,
     Grant,
-    Index,
     Threads,
     augment,
     best_tag,
@@ -72,7 +75,7 @@ from exogpu.machine.literal_records import (
     witness,
 )
 from exogpu.machine.literal_state import (
-    Barrier,
+    Failures,
     Machine,
     Moment,
     Recorded,
@@ -88,8 +91,6 @@ from exogpu.machine.literal_state import (
 )
 from exogpu.machine.violation import Violation
 from exogpu.verdict import HazardKind
-
-Failures = list[tuple[HazardKind, Sym, Index, Moment | None]]
 
 
 def run(
@@ -239,7 +240,7 @@ def tag_trailing(
         for target in targets:
             record.tags.setdefault(target, set()).add((rank, Grant.FULL))
     barrier.trailing.append((home, rank, moment))
-    report(machine, moment, _phase_at_arrival(barrier, moment, targets, rank, threads))
+    report(machine, moment, phase_at_arrival(barrier, moment, targets, rank, threads))
 
 
 def step_check(machine: Machine, op: Check) -> None:
@@ -309,8 +310,8 @@ def step_arrive(machine: Machine, op: Arrive) -> None:
     rank = barrier.arrives.get(home, 0)
     targets = elements_of(machine, op.targets)
     moment = now(machine, op)
-    failures = _phase_at_arrival(barrier, moment, targets, rank, threads)
-    failures += _deadlock_at_arrive(barrier, targets, home, rank)
+    failures = phase_at_arrival(barrier, moment, targets, rank, threads)
+    failures += deadlock_at_arrive(barrier, targets, home, rank)
     report(machine, moment, failures)
     for recorded in machine.live:
         for record in recorded.records:
@@ -327,21 +328,6 @@ def step_arrive(machine: Machine, op: Arrive) -> None:
     barrier.arrives[home] = rank + 1
 
 
-def _deadlock_at_arrive(
-    barrier: Barrier, targets: list[Element], home: Index, rank: int
-) -> Failures:
-    """Decision 3: an earlier Await on a target needed this very arrival, or a later one of the
-    same home."""
-    failures: Failures = []
-    for name, index in targets:
-        barrier.homes.setdefault(index, set()).add(home)
-        for bound, moment in reversed(barrier.bounds.get(index, [])):
-            if bound >= rank:
-                failures.append((HazardKind.DEADLOCK, name, index, moment))
-                break
-    return failures
-
-
 def step_await(machine: Machine, op: Await) -> None:
     """Await: `Max = a - (n + 1) if n >= 0 else w + n + 1`;
     `New = max(w, Max + 1) if n >= 0 else w + 1`; `lambda = (r -> A(r, g, full, temp) if there is
@@ -355,7 +341,7 @@ def step_await(machine: Machine, op: Await) -> None:
     bound = a - (op.n + 1) if op.n >= 0 else w + op.n + 1
     new = max(w, bound + 1) if op.n >= 0 else w + 1
     moment = now(machine, op)
-    report(machine, moment, _await_failures(machine, barrier, moment, element, bound))
+    report(machine, moment, failures_at_await(barrier, moment, element, bound))
     for recorded in machine.live:
         for record in recorded.records:
             grant = best_tag(record, element, bound)
@@ -369,22 +355,6 @@ def step_await(machine: Machine, op: Await) -> None:
     barrier.awaits[index] = new
 
 
-def _await_failures(
-    machine: Machine, barrier: Barrier, moment: Moment, element: Element, bound: int
-) -> Failures:
-    """Decision 3, DEADLOCK: no Arrive targets the element yet, or a home whose Arrives do has no
-    more than `bound`.  Decision 12 (ii), PHASE."""
-    name, index = element
-    failures: Failures = []
-    if bound >= 0:
-        homes = barrier.homes.get(index, set())
-        if not homes or any(barrier.arrives.get(home, 0) <= bound for home in homes):
-            failures.append((HazardKind.DEADLOCK, name, index, None))
-    if barrier.phase is not None:
-        failures += _phase(barrier, moment, check_followed(barrier.phase, index, bound))
-    return failures
-
-
 def step_check_barrier(machine: Machine, op: CheckBarrier) -> None:
     """CheckBarrier: an error iff some element has `a != w`.
 
@@ -392,60 +362,6 @@ def step_check_barrier(machine: Machine, op: CheckBarrier) -> None:
     """
     barrier = machine.barriers[op.name]
     moment = now(machine, op)
-    failures: Failures = []
-    for index in sorted(barrier.arrives.keys() | barrier.awaits.keys()):
-        if barrier.arrives.get(index, 0) != barrier.awaits.get(index, 0):
-            failures.append((HazardKind.BARRIER, op.name, index, None))
-    for home, rank, trailing in barrier.trailing:
-        if rank >= barrier.arrives.get(home, 0):
-            failures.append((HazardKind.DEADLOCK, op.name, home, trailing))
-    failures += _phase_at_free(barrier, moment)
+    failures = balance_failures(barrier) + trailing_failures(barrier)
+    failures += phase_at_free(barrier, moment)
     report(machine, moment, failures)
-
-
-# --- PHASE --------------------------------------------------------------------------------
-
-
-def _phase_at_arrival(
-    barrier: Barrier, moment: Moment, targets: list[Element], rank: int, threads: Threads
-) -> Failures:
-    """Decision 12 (i)."""
-    if barrier.phase is None:
-        return []
-    failures: list[PhaseFailure] = []
-    for _, index in targets:
-        failures += check_arrival(barrier.phase, index, rank, threads)
-    return _phase(barrier, moment, failures)
-
-
-def _phase(barrier: Barrier, moment: Moment, failures: list[PhaseFailure]) -> Failures:
-    """Failures at the known depth are reported; where it must be found they rule a depth out."""
-    if barrier.variable.depth is not None:
-        return [_phase_failure(barrier, failure) for failure in failures]
-    for depth in {failure.depth for failure in failures} - barrier.phase_failures.keys():
-        here = [failure for failure in failures if failure.depth == depth]
-        barrier.phase_failures[depth] = (moment, here)
-    return []
-
-
-def _phase_failure(
-    barrier: Barrier, failure: PhaseFailure
-) -> tuple[HazardKind, Sym, Index, Moment | None]:
-    awaited = failure.awaited
-    record = None if awaited is None else Moment(awaited.op, awaited.iteration, awaited.task)
-    return (HazardKind.PHASE, barrier.variable.name, failure.index, record)
-
-
-def _phase_at_free(barrier: Barrier, moment: Moment) -> Failures:
-    """Decision 12 (ii), what is left of it; and if every depth is ruled out, what first ruled
-    out depth 1."""
-    if barrier.phase is None:
-        return []
-    unfollowed: list[PhaseFailure] = []
-    for index in sorted(barrier.phase.arrived):
-        unfollowed += check_followed(barrier.phase, index, None)
-    failures = _phase(barrier, moment, unfollowed)
-    if barrier.phase_failures.keys() >= set(barrier.phase.depths):
-        _, first = barrier.phase_failures[barrier.phase.depths[0]]
-        failures += [_phase_failure(barrier, failure) for failure in first]
-    return failures

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from exogpu.analysis.threadmap import ThreadMap
 from exogpu.ir.names import Sym
@@ -23,7 +24,7 @@ from exogpu.machine.literal_records import (
 from exogpu.machine.violation import Violation
 from exogpu.verdict import HazardKind
 
-Iteration = tuple[tuple[str, int], ...]
+Iteration: TypeAlias = tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,11 @@ class Moment:
     op: Op
     iteration: Iteration
     task: int | None
+
+
+Failure: TypeAlias = tuple[HazardKind, Sym, Index, Moment | None]
+"""What failed, at which element, against which record; the rest of a violation is the check's."""
+Failures: TypeAlias = list[Failure]
 
 
 @dataclass(slots=True, eq=False)
@@ -187,14 +193,14 @@ def now(machine: Machine, op: Op) -> Moment:
 def report(
     machine: Machine,
     moment: Moment,
-    failures: list[tuple[HazardKind, Sym, Index, Moment | None]],
+    failures: Failures,
 ) -> None:
     """Adds the violations of one operation: smallest index first, then the record that comes
     first in the program text (none before any), then by kind."""
 
     kinds = list(HazardKind)
 
-    def order(failure: tuple[HazardKind, Sym, Index, Moment | None]) -> tuple[Index, int, int]:
+    def order(failure: Failure) -> tuple[Index, int, int]:
         kind, _, index, record = failure
         place = -1 if record is None else machine.positions[record.op]
         return (index, place, kinds.index(kind))

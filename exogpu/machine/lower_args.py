@@ -81,8 +81,7 @@ def is_shared(variable: Declared) -> bool:
 def t_qarr(low: Lowering, timeline: SyncTL) -> QualTL:
     """`T_qarr`: `Sm80_cp_async_qual` if it is in `T_qfull`, else `cuda_in_order_ram_qual`
     (decision 2)."""
-    full = timeline.under(low.policy).full
-    return QualTL.SM80 if QualTL.SM80 in full and QualTL.CUDA2 not in full else QualTL.CUDA2
+    return QualTL.SM80 if QualTL.SM80 in timeline.under(low.policy).full else QualTL.CUDA2
 
 
 def t_qin(low: Lowering, access: Access, on_cpu: bool) -> QualTL:

@@ -9,7 +9,7 @@ from exogpu.hw.units import cuda_thread, cuda_warp
 
 
 @instr(unit=cuda_thread, dst=CP_ASYNC, src=CP_ASYNC)
-def Sm80_cp_async(
+def Sm80_cp_async_copy(
     dst: dtype[n] @ CudaSmemAtomicity16B, src: dtype[n] @ CudaDeviceVisibleLinear, *, n=4, dtype=f32
 ):
     """A thread starts the copy of n adjacent elements, 4, 8 or 16 bytes (cp.async)."""
@@ -18,7 +18,7 @@ def Sm80_cp_async(
 
 
 @instr(unit=cuda_thread, dst=CP_ASYNC, src=CP_ASYNC)
-def Sm80_cp_async_zfill(
+def Sm80_cp_async_copy_zfill(
     valid: index,
     dst: dtype[n] @ CudaSmemAtomicity16B,
     src: dtype[n] @ CudaDeviceVisibleLinear,
@@ -26,7 +26,7 @@ def Sm80_cp_async_zfill(
     n=4,
     dtype=f32,
 ):
-    """As Sm80_cp_async; elements from `valid` on are filled with zero, not read (src-size)."""
+    """As Sm80_cp_async_copy; elements from `valid` on are filled with zero, not read (src-size)."""
     for i in seq(0, n):
         if i < valid:
             dst[i] = src[i]

@@ -204,6 +204,16 @@ def test_extents_are_not_negative_and_empty_loops_access_nothing():
     assert "at M = 1 M - 2 is -1" in found.message
 
 
+def test_a_loop_may_start_at_an_index_argument():
+    @read
+    def p(M: size, at: index, x: f32[M] @ DRAM):
+        for i in seq(at, at + 2):
+            x[i] = 0.0
+
+    # Of M = 1, at = 0 gives i = 0, 1; the magnitude of `at` counts like a size.
+    assert "at M = 1, at = 0, i = 1 the first index is 1" in only(p).message
+
+
 def test_preconditions_are_used():
     @read
     def p(M: size, x: f32[M] @ DRAM):
@@ -378,6 +388,27 @@ def test_planted_mistakes_of_the_gemm_are_found():
     (found,) = check_bounds(gemm(rows=0, ring=5).ir)
     # The fifth stage is reached first at k1 = 4, which takes K = 129.
     assert "at M = 1, N = 1, K = 129, k1 = 4 the first index is 4" in found.message
+
+
+def test_barriers_are_indexed_inside_their_shape():
+    @read
+    def p(M: size, x: f32[M] @ CudaGmemLinear):
+        with CudaDeviceFunction(clusterDim=2, blockDim=128):
+            for _task in cuda_tasks(0, 1):
+                ring: barrier[4] @ CudaMbarrier
+                pair: barrier[2] @ CudaMbarrier
+                for k in seq(0, M):
+                    Await(ring[(k + 1) % 5], cuda_in_order, ~0)
+                    Arrive(cuda_in_order) >> ring[k % 4]
+                for cta in cuda_threads(0, 2, unit=cuda_cta_in_cluster):
+                    Arrive(cuda_in_order) >> pair[:]
+                    Arrive(cuda_in_order) >> pair[cta : cta + 2]
+
+    assert findings(p) == [("B601", 6), ("B601", 10)]
+    await_, arrive = check_bounds(p.ir)
+    # (k + 1) % 5 = 4 first at k = 3, which takes M = 4.
+    assert "at M = 4, k = 3 the first index is 4, and ring has 4 elements" in await_.message
+    assert "at M = 1, cta = 1 the first index is 2" in arrive.message
 
 
 # --- concrete sizes -------------------------------------------------------------------------

@@ -118,9 +118,7 @@ def _split(form: Affine, divisor: int) -> tuple[Affine, Affine]:
     )
 
 
-def from_cexpr(
-    expr: CExpr, values: Mapping[Sym, Affine], ranges: Mapping[Sym, Range]
-) -> Affine:
+def from_cexpr(expr: CExpr, values: Mapping[Sym, Affine], ranges: Mapping[Sym, Range]) -> Affine:
     """The form of a control expression whose variables have the given forms."""
     match expr:
         case Int():
@@ -143,9 +141,7 @@ def from_cexpr(
             assert_never(expr)
 
 
-def substitute(
-    form: Affine, values: Mapping[Sym, Affine], ranges: Mapping[Sym, Range]
-) -> Affine:
+def substitute(form: Affine, values: Mapping[Sym, Affine], ranges: Mapping[Sym, Range]) -> Affine:
     """The form with variables replaced, divisions resolved anew."""
     if not any(name in values for name in variables(form)):
         return form

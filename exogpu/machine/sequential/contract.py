@@ -12,18 +12,18 @@ def total(value: Array, shape: tuple[int, ...], summed: list[int]) -> Array:
 
     Where the value has extent 1 along such an axis, it counts as often as the axis is long.
     """
+    if not summed:
+        return value
     present = tuple(a for a in summed if value.shape[a] > 1)
     times = 1
     for axis in summed:
         times *= shape[axis] if value.shape[axis] == 1 else 1
     if present:
         value = value.sum(axis=present, keepdims=True, dtype=value.dtype)
-    return value if times == 1 else value * np.asarray(times).astype(value.dtype)
+    return value if times == 1 else np.multiply(value, np.asarray(times).astype(value.dtype))
 
 
-def sum_of_products(
-    left: Array, right: Array, shape: tuple[int, ...], summed: list[int]
-) -> Array:
+def sum_of_products(left: Array, right: Array, shape: tuple[int, ...], summed: list[int]) -> Array:
     """`total(left * right)`, both of full rank and of one type.
 
     An axis that is summed and stands in one factor only is summed there first.  What is left is
@@ -34,7 +34,7 @@ def sum_of_products(
     own_right = [a for a in summed if right.shape[a] > 1 and left.shape[a] == 1]
     both = [a for a in summed if left.shape[a] > 1 and right.shape[a] > 1]
     if not both:
-        return total(left * right, shape, summed)
+        return total(np.multiply(left, right), shape, summed)
     if own_left:
         left = total(left, shape, own_left)
     if own_right:
@@ -43,7 +43,7 @@ def sum_of_products(
     batch = [a for a in kept if left.shape[a] > 1 and right.shape[a] > 1]
     rows = [a for a in kept if left.shape[a] > 1 and right.shape[a] == 1]
     columns = [a for a in kept if right.shape[a] > 1 and left.shape[a] == 1]
-    matrices = _matrix(left, batch, rows, both) @ _matrix(right, batch, both, columns)
+    matrices = np.matmul(_matrix(left, batch, rows, both), _matrix(right, batch, both, columns))
     order = [*batch, *rows, *columns]
     extents = [*(left.shape[a] for a in (*batch, *rows)), *(right.shape[a] for a in columns)]
     product = matrices.reshape(extents).transpose([order.index(a) for a in sorted(order)])

@@ -21,6 +21,8 @@ from enum import Enum
 from itertools import combinations_with_replacement, product
 from typing import assert_never
 
+import numpy as np
+
 from exogpu.ir.names import Sym
 from exogpu.machine.sequential.affine import (
     Affine,
@@ -45,7 +47,7 @@ from exogpu.machine.sequential.core import (
     Test,
 )
 from exogpu.machine.sequential.rewrite import loads
-from exogpu.machine.sequential.values import NARROW_FLOATS
+from exogpu.machine.sequential.values import FLOATS, NARROW_FLOATS
 
 
 class Kind(Enum):
@@ -211,8 +213,17 @@ def _touch(place: Place, kind: Kind, pins: tuple[Affine, ...]) -> Touch:
 
 
 def _kind(store: Store) -> Kind:
-    narrow = store.target.buffer.dtype in NARROW_FLOATS
-    return Kind.SUM if store.accumulate and not narrow else Kind.WRITE
+    return Kind.SUM if store.accumulate and reorderable(store) else Kind.WRITE
+
+
+def reorderable(store: Store) -> bool:
+    """Whether a `+=` may trade places with another, but for rounding.
+
+    Not in 16-bit floats, and not where a fraction is added to an integer: every step rounds.
+    """
+    dtype = store.target.buffer.dtype
+    both_integer = np.issubdtype(store.value.dtype, np.integer)
+    return dtype not in NARROW_FLOATS and both_integer == (dtype not in FLOATS)
 
 
 def _equations(test: Test) -> Iterator[Affine]:

@@ -29,7 +29,9 @@ from exogpu.machine.sequential.core import (
     Store,
     Value,
 )
+from exogpu.machine.sequential.dependence import reorderable
 from exogpu.machine.sequential.lanes import (
+    Index,
     Lanes,
     enter,
     evaluate,
@@ -134,36 +136,42 @@ class Machine:
             else:
                 storage.flat[materialise(index, lanes)] = value
             return
-        shape = tuple(reversed(lanes.shape))
-        if index.dense is not None:
-            where = np.broadcast_to(materialise(index, lanes), shape)
-        elif distinct(index, lanes):
-            elements = view(storage.flat, index, lanes)
-            summed = [
-                a for a, (n, m) in enumerate(zip(shape, elements.shape, strict=True)) if n > m
-            ]
-            value = self._sum(store.value, lanes, shape, summed)
-            elements[...] = stored(elements.astype(value.dtype, copy=False) + value, dtype)
-            return
+        if distinct(index, lanes):
+            self._accumulate(store, storage.flat, index, lanes)
         else:
-            where = np.broadcast_to(materialise(index, lanes), shape)
-        value = np.broadcast_to(self._value(store.value, lanes), shape)
-        if where.size == 1 or value.dtype == storage.flat.dtype:
-            np.add.at(storage.flat, where, value)
+            self._scatter(store, storage.flat, index, lanes)
 
-    def _sum(
-        self, value: Value, lanes: Lanes, shape: tuple[int, ...], summed: list[int]
-    ) -> Array:
+    def _accumulate(self, store: Store, flat: Array, index: Index, lanes: Lanes) -> None:
+        """`+=` where each lane has its element, or shares it with all lanes along an axis."""
+        elements = view(flat, index, lanes)
+        shape = tuple(reversed(lanes.shape))
+        pairs = zip(shape, elements.shape, strict=True)
+        value = self._sum(store.value, lanes, [a for a, (n, m) in enumerate(pairs) if n > m])
+        after = np.add(elements.astype(value.dtype, copy=False), value)
+        elements[...] = stored(after, store.target.buffer.dtype)
+
+    def _scatter(self, store: Store, flat: Array, index: Index, lanes: Lanes) -> None:
+        """`+=` where elements may recur in any way."""
+        shape = tuple(reversed(lanes.shape))
+        where = np.broadcast_to(materialise(index, lanes), shape)
+        value = np.broadcast_to(self._value(store.value, lanes), shape)
+        if reorderable(store):
+            np.add.at(flat, where, value.astype(flat.dtype))
+        else:  # then `dependence` has let no two lanes meet
+            after = np.add(flat[where].astype(value.dtype), value)
+            flat[where] = stored(after, store.target.buffer.dtype)
+
+    def _sum(self, value: Value, lanes: Lanes, summed: list[int]) -> Array:
         """The value, summed over numpy axes of the lanes."""
+        shape = tuple(reversed(lanes.shape))
         if summed and isinstance(value, Operation) and value.function == "*":
             left, right = (self._full(v, lanes) for v in value.arguments)
             return sum_of_products(left, right, shape, summed)
-        found = self._value(value, lanes)
-        return total(found.reshape(_full_shape(found, shape)), shape, summed) if summed else found
+        return total(self._full(value, lanes), shape, summed)
 
     def _full(self, value: Value, lanes: Lanes) -> Array:
         found = self._value(value, lanes)
-        return found.reshape(_full_shape(found, lanes.shape))
+        return found.reshape((1,) * (len(lanes.shape) - found.ndim) + found.shape)
 
     # --- values ---------------------------------------------------------------------------
 
@@ -205,10 +213,6 @@ class Machine:
         if known is None:
             known = self._offsets[id(place)] = (place, place.offset)
         return known[1]
-
-
-def _full_shape(value: Array, shape: tuple[int, ...]) -> tuple[int, ...]:
-    return (1,) * (len(shape) - value.ndim) + value.shape
 
 
 def _unmet(demand: Demand) -> Diagnostic:

@@ -141,7 +141,7 @@ def _statement(stmt: Stmt, scope: Scope) -> Iterator[Node]:
             context = precision(target.buffer.dtype)
             own = own_precision(stmt.value, lambda name: _precision_of(name, scope))
             accumulate = isinstance(stmt, Reduce)
-            wanted = max(own, context) if accumulate else resolve(own, context)
+            wanted = max(resolve(own, context), context) if accumulate else resolve(own, context)
             value = _value(stmt.value, wanted, scope)
             yield Store(target, value, accumulate, _at(stmt.span, scope))
         case WindowStmt():

@@ -208,18 +208,13 @@ def keep(lanes: Lanes, mask: bool | Mask) -> Lanes | None:
     positions = dict(zip(reversed(axes), kept, strict=True))
     into = axes[-1]
     shape = tuple(
-        len(kept[0]) if a == into else 1 if a in positions else n
-        for a, n in enumerate(lanes.shape)
+        len(kept[0]) if a == into else 1 if a in positions else n for a, n in enumerate(lanes.shape)
     )
-    values = {
-        name: _select(value, positions, into, rank) for name, value in lanes.values.items()
-    }
+    values = {name: _select(value, positions, into, rank) for name, value in lanes.values.items()}
     return Lanes(shape, values, lanes.slots)
 
 
-def _select(
-    value: Iterator, positions: Mapping[int, Integers], into: int, rank: int
-) -> Iterator:
+def _select(value: Iterator, positions: Mapping[int, Integers], into: int, rank: int) -> Iterator:
     match value:
         case int():
             return value
@@ -243,9 +238,7 @@ def _ramp(values: Integers, axis: int, rank: int) -> Iterator:
     return along(axis, rank, values)
 
 
-def _gather(
-    values: Integers, positions: Mapping[int, Integers], into: int, rank: int
-) -> Integers:
+def _gather(values: Integers, positions: Mapping[int, Integers], into: int, rank: int) -> Integers:
     """Dense values at the kept positions: the selected axes give way to `into`."""
     chosen = [a for a in positions if values.shape[rank - 1 - a] > 1]
     if not chosen:

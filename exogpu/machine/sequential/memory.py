@@ -14,6 +14,7 @@ from exogpu.machine.sequential.lanes import (
     Index,
     Integers,
     Lanes,
+    Mask,
     evaluate,
     extremes,
     keep,
@@ -58,7 +59,7 @@ def view(flat: Array, index: Index, lanes: Lanes) -> Array:
     for axis, step in index.steps.items():
         shape[rank - 1 - axis] = lanes.shape[axis]
         strides[rank - 1 - axis] = step * size
-    return np.ndarray(shape, flat.dtype, flat.data, index.base * size, strides)
+    return np.ndarray(shape, flat.dtype, flat, index.base * size, strides)
 
 
 def distinct(index: Index, lanes: Lanes) -> bool:
@@ -76,9 +77,9 @@ def distinct(index: Index, lanes: Lanes) -> bool:
     return True
 
 
-def inside(clips: tuple[Affine, ...], lanes: Lanes) -> Array | None:
+def inside(clips: tuple[Affine, ...], lanes: Lanes) -> Mask | None:
     """Where no clip is negative; None if that is everywhere."""
-    mask: Array | None = None
+    mask: Mask | None = None
     for clip in clips:
         index = evaluate(clip, lanes)
         if extremes(index, lanes)[0] < 0:
@@ -99,7 +100,7 @@ def within(clips: tuple[Affine, ...], lanes: Lanes) -> Lanes | None:
     return kept
 
 
-def _truth(values: Integers) -> bool | Array:
+def _truth(values: Integers) -> bool | Mask:
     mask = values >= 0
     return bool(mask.reshape(())) if mask.size == 1 else mask
 
@@ -120,7 +121,7 @@ def verify(place: Place, lanes: Lanes) -> None:
 
 
 def _out_of_range(
-    check: Check, place: Place, index: Integers, room: Integers, outside: Array
+    check: Check, place: Place, index: Integers, room: Integers, outside: Mask
 ) -> Diagnostic:
     first = np.unravel_index(int(np.argmax(outside)), outside.shape)
     at = int(np.broadcast_to(index, outside.shape)[first])
@@ -136,4 +137,3 @@ def out_of_range(name: str, dimension: int, at: int, extent: int, place: Place) 
         place.span,
         "guard the access, or widen the variable",
     )
-

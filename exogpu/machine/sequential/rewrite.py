@@ -194,9 +194,7 @@ def _map_test(test: Test, change: Change) -> Test:
 
 
 def _map_place(place: Place, change: Change, ranges: dict[Sym, Range]) -> Place:
-    checks = (
-        Check(c.name, c.dimension, change(c.index), change(c.extent)) for c in place.checks
-    )
+    checks = (Check(c.name, c.dimension, change(c.index), change(c.extent)) for c in place.checks)
     clips = (change(form) for form in place.clips)
     return replace(
         place,

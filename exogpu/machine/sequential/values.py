@@ -32,6 +32,7 @@ NUMPY: Final[dict[DataType, np.dtype[np.generic]]] = {
     DataType.UI64: np.dtype(np.uint64),
 }
 
+FLOATS: Final = frozenset({DataType.F16, DataType.BF16, DataType.F32, DataType.F64})
 NARROW_FLOATS: Final = frozenset({DataType.F16, DataType.BF16})
 """Types in which a sum depends heavily on its order, as every step rounds to 16 bits."""
 

@@ -1,0 +1,245 @@
+"""Distributed memory analysis of barrier variables: who owns an element, and who it signals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import product
+
+from exogpu.analysis.affine import constant, difference
+from exogpu.analysis.describe import executors
+from exogpu.analysis.divergence import Mechanisms
+from exogpu.analysis.mechanisms import GroupKind, group_kind
+from exogpu.analysis.ownership import distributed_dims
+from exogpu.analysis.owning import Owning, check_owners
+from exogpu.analysis.tiling import Tiling
+from exogpu.analysis.uses import Declared, Use
+from exogpu.errors import Diagnostic, Note
+from exogpu.ir.nodes import (
+    Access,
+    Arrive,
+    BarrierAlloc,
+    CallInstr,
+    Coord,
+    Interval,
+    Point,
+)
+from exogpu.ir.types import BarrierMechanism
+
+
+def home_of(targets: Sequence[Access]) -> Access | None:
+    """The home of an Arrive: in each dimension the point of the first target that has one.
+
+    None where no target has a point in some dimension.
+    """
+    first = targets[0]
+    coords: list[Coord] = []
+    for d in range(len(first.coords)):
+        points = [t.coords[d] for t in targets if isinstance(t.coords[d], Point)]
+        if not points:
+            return None
+        coords.append(points[0])
+    return replace(first, coords=tuple(coords))
+
+
+def check_barrier(
+    declared: Declared, alloc: BarrierAlloc, mechanisms: Mechanisms
+) -> Iterator[Diagnostic]:
+    """All that distributed memory analysis refuses of one barrier variable."""
+    yield from _check_guard(alloc, mechanisms)
+    match alloc.mechanism:
+        case BarrierMechanism.COMMIT_GROUP:
+            yield from _check_commit_group(declared, mechanisms)
+        case BarrierMechanism.CLUSTER_SYNC:
+            yield from _check_cluster_sync(alloc)
+        case BarrierMechanism.MBARRIER:
+            yield from _check_mbarrier(declared)
+
+
+def _check_guard(alloc: BarrierAlloc, mechanisms: Mechanisms) -> Iterator[Diagnostic]:
+    """Decision 5: guards say which mbarriers take turns."""
+    if alloc.guard is None:
+        return
+    both = (alloc.mechanism, mechanisms.barriers.get(alloc.guard))
+    if both != (BarrierMechanism.MBARRIER, BarrierMechanism.MBARRIER):
+        yield Diagnostic(
+            "D513",
+            f"barrier({alloc.guard}) is for mbarriers that take turns with other mbarriers",
+            alloc.span,
+            "remove the guard",
+        )
+
+
+# --- commit groups and cluster sync ---------------------------------------------------------
+
+
+def _check_commit_group(declared: Declared, mechanisms: Mechanisms) -> Iterator[Diagnostic]:
+    """Every index is distributed; the owner is the unit that executes Arrive and Await alike."""
+    name = declared.declaration.name
+    kind = mechanisms.kinds.get(name)
+    for use in declared.uses:
+        if isinstance(use.stmt, Arrive) and (
+            kind is None or group_kind(use.stmt.timeline) is not kind
+        ):
+            other = f"the {kind.value} groups of the others" if kind else "a commit group"
+            yield Diagnostic(
+                "D511",
+                f"an Arrive on {use.stmt.timeline.name} does not end {other}",
+                use.span,
+                "arrive on one of wgmma_async, tma_to_gmem_async, Sm80_cp_async; "
+                "all Arrives on one variable on the same one",
+                (Note("allocated here", declared.declaration.span),),
+            )
+            return
+    allowed = (128,) if kind is GroupKind.WGMMA else (1, 32)
+    for use in declared.uses:
+        if use.where.tiling.threads not in allowed:
+            word = "one warpgroup" if kind is GroupKind.WGMMA else "one thread or one warp"
+            yield Diagnostic(
+                "D516",
+                f"a commit group of {kind.value if kind else 'this kind'} belongs to {word}, "
+                f"and {executors(use.where.tiling)} execute this",
+                use.span,
+                f"put it at the scope of {word}",
+            )
+            return
+    if declared.uses:
+        size = declared.uses[0].where.tiling.threads
+        unit = {1: "thread", 32: "warp", 128: "warpgroup"}[size]
+        dims = tuple(range(len(declared.declaration.shape)))
+        yield from check_owners(
+            declared, declared.uses, dims, Owning(size, unit, "a commit group")
+        )
+
+
+def _check_cluster_sync(alloc: BarrierAlloc) -> Iterator[Diagnostic]:
+    """The cluster has one barrier.cluster: the variable has one element."""
+    if any(constant(extent) != 1 for extent in alloc.shape):
+        yield Diagnostic(
+            "D512",
+            f"{alloc.name} is a cluster sync and has several elements",
+            alloc.span,
+            f"declare {alloc.name}: barrier @ CudaClusterSync",
+        )
+
+
+# --- mbarriers ------------------------------------------------------------------------------
+
+
+def _check_mbarrier(declared: Declared) -> Iterator[Diagnostic]:
+    """An element lives in one CTA, where all its Arrives (at home) and Awaits are executed."""
+    homes: list[Use] = []
+    arrives: dict[Arrive, Use] = {}
+    trailing: list[Use] = []
+    for use in declared.uses:
+        match use.stmt:
+            case Arrive() if use.stmt not in arrives:
+                arrives[use.stmt] = use
+                home = home_of(use.stmt.targets)
+                if home is None:
+                    yield Diagnostic(
+                        "D507",
+                        f"this Arrive has no home: no target is a point in every dimension "
+                        f"of {use.access.name}",
+                        use.span,
+                        "index each dimension by a point in at least one target, as in "
+                        ">> z[m, :] >> z[:, n], whose home is z[m, n]",
+                    )
+                    return
+                homes.append(replace(use, access=home))
+            case Arrive():
+                pass
+            case CallInstr():
+                trailing.append(use)
+                homes.append(use)
+            case _:
+                homes.append(use)
+    size = declared.where.tiling.block_dim
+    dims: tuple[int, ...] = ()
+    if declared.where.tiling.cluster_dim > 1:
+        dims = distributed_dims(declared, homes, size)
+    refused = list(_check_targets(declared, arrives, trailing, dims))
+    yield from refused
+    if not refused:
+        owning = Owning(size, "CTA", "an mbarrier", whole=False)
+        yield from check_owners(declared, homes, dims, owning)
+        yield from _check_counts(declared, arrives)
+
+
+def _check_targets(
+    declared: Declared,
+    arrives: dict[Arrive, Use],
+    trailing: Sequence[Use],
+    dims: Sequence[int],
+) -> Iterator[Diagnostic]:
+    """Multicast goes over whole CTA dimensions, and every target contains the home."""
+    targets = [(use, t) for stmt, use in arrives.items() for t in stmt.targets]
+    for use in trailing:
+        assert isinstance(use.stmt, CallInstr) and use.stmt.trailing is not None
+        targets.append((use, use.stmt.trailing))
+    for use, target in targets:
+        for d, coord in enumerate(target.coords):
+            extent = declared.declaration.shape[d]
+            if isinstance(coord, Interval):
+                whole = constant(coord.lo) == 0 and difference(coord.hi, extent) == 0
+                whole = whole and constant(extent) is not None
+                if not whole or (d not in dims and constant(extent) != 1):
+                    why = "only a part of it" if d in dims else "which is not distributed over CTAs"
+                    yield Diagnostic(
+                        "D508",
+                        f"a multicast signals dimension {d} of {target.name}, {why}",
+                        target.span if target.span.line else use.span,
+                        "multicast over whole dimensions that are indexed by the CTA, as `:`",
+                    )
+                    return
+            elif isinstance(use.stmt, Arrive):
+                home = home_of(use.stmt.targets)
+                at_home = home.coords[d] if home is not None else coord
+                if isinstance(at_home, Point) and difference(coord.at, at_home.at) != 0:
+                    yield Diagnostic(
+                        "D507",
+                        f"the targets of this Arrive have no common element in dimension {d} "
+                        f"of {target.name}",
+                        target.span if target.span.line else use.span,
+                        "use the same point in every target that has one there",
+                    )
+                    return
+
+
+def _check_counts(declared: Declared, arrives: dict[Arrive, Use]) -> Iterator[Diagnostic]:
+    """All Arrives on one variable have the same thread count per phase."""
+    counts = [(use, arrive_count(stmt, use.where.tiling)) for stmt, use in arrives.items()]
+    for use, count in counts[1:]:
+        first, expected = counts[0]
+        if count != expected:
+            yield Diagnostic(
+                "D509",
+                f"the Arrives on {declared.declaration.name} differ in their threads a phase: "
+                f"{expected} and {count}",
+                use.span,
+                "an mbarrier completes a phase after one fixed number of arrivals: arrive with "
+                "the same number of threads and of CTAs everywhere",
+                (Note(f"{expected}: {executors(first.where.tiling)}", first.span),),
+            )
+            return
+
+
+def arrive_count(stmt: Arrive, tiling: Tiling) -> int:
+    """Arrivals a phase: threads of the collective times the CTAs that target an element."""
+    return tiling.threads * targeting_ctas(stmt.targets)
+
+
+def targeting_ctas(targets: Sequence[Access]) -> int:
+    """How many homes target one element: as many as the elements that one home targets.
+
+    Elements are counted by their distance from home, which is 0 where a target has a point.
+    """
+    elements: set[tuple[int, ...]] = set()
+    for target in targets:
+        spans: list[range] = []
+        for coord in target.coords:
+            extent = difference(coord.hi, coord.lo) if isinstance(coord, Interval) else 1
+            assert extent is not None
+            spans.append(range(extent))
+        elements.update(product(*spans))
+    return len(elements)

@@ -1,0 +1,121 @@
+"""Distributed memory analysis (paper, section 4.1): all uses of a variable agree on who owns it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from exogpu.analysis.affine import constant
+from exogpu.analysis.barriers import check_barrier
+from exogpu.analysis.derive import unit_threads
+from exogpu.analysis.divergence import divergent, mechanisms_of
+from exogpu.analysis.facts import CollectiveFacts
+from exogpu.analysis.ownership import depends_on_thread, distributed_dims
+from exogpu.analysis.owning import Owning, check_owners
+from exogpu.analysis.solitary import check_solitary
+from exogpu.analysis.uses import Declared, cuda_variables
+from exogpu.errors import Diagnostic, Note
+from exogpu.ir.nodes import Alloc, Proc
+from exogpu.ir.types import Space
+
+
+def check(proc: Proc, facts: CollectiveFacts) -> tuple[Diagnostic, ...]:
+    """Everything that distributed memory analysis refuses.
+
+    Statements that diverge are left out: `exogpu.analysis.divergence` reports them.
+    """
+    mechanisms = mechanisms_of(proc)
+    found: list[Diagnostic] = []
+    variables = tuple(
+        replace(
+            declared,
+            uses=tuple(u for u in declared.uses if divergent(u.stmt, facts, mechanisms) is None),
+        )
+        for declared in cuda_variables(proc, facts)
+    )
+    for declared in variables:
+        match declared.declaration:
+            case Alloc() as alloc if alloc.memory.space is Space.REGISTER:
+                found += _check_register(declared, alloc)
+            case Alloc() as alloc if alloc.memory.space is Space.SHARED:
+                found += _check_shared(declared)
+            case Alloc():
+                pass
+            case alloc:
+                found += check_barrier(declared, alloc, mechanisms)
+    found += check_solitary(variables, mechanisms)
+    return tuple(found)
+
+
+def _check_register(declared: Declared, alloc: Alloc) -> Iterator[Diagnostic]:
+    """Registers: the distributed indices have one whole unit of the memory as their owner."""
+    memory, tiling = alloc.memory, declared.where.tiling
+    assert memory.unit is not None
+    size = unit_threads(tiling, memory.unit)
+    if size is None:
+        yield Diagnostic(
+            "D515",
+            f"{memory.name} belongs to a {memory.unit.name}, and the launch has "
+            f"{tiling.block_dim} threads a CTA",
+            alloc.span,
+            "launch more threads, or choose another memory",
+        )
+        return
+    bad_tile = _check_tile(alloc)
+    if bad_tile is not None:
+        yield bad_tile
+        return
+    if memory.tile:
+        dims = tuple(range(len(alloc.shape) - len(memory.tile)))
+    else:
+        dims = distributed_dims(declared, declared.uses, size)
+    unit = memory.unit.name.removeprefix("cuda_")
+    refused = list(check_owners(declared, declared.uses, dims, Owning(size, unit, memory.name)))
+    yield from refused
+    if not refused:
+        yield from _undistributed(declared, dims)
+
+
+def _undistributed(declared: Declared, dims: tuple[int, ...]) -> Iterator[Diagnostic]:
+    """Condition (iv): the indices that are not distributed are not functions of the thread."""
+    for use in declared.uses:
+        for d in range(len(declared.declaration.shape)):
+            if d not in dims and depends_on_thread(use, declared, d):
+                yield Diagnostic(
+                    "D504",
+                    f"index {d} of {declared.declaration.name} is not distributed and depends "
+                    "on the thread",
+                    use.span,
+                    "index registers by constants and sequential iterators, or by a thread "
+                    "iterator alone in every use",
+                    (Note("allocated here", declared.declaration.span),),
+                )
+                return
+
+
+def _check_tile(alloc: Alloc) -> Diagnostic | None:
+    """A register tile fills the trailing dimensions of its variable."""
+    tile = alloc.memory.tile
+    trailing = alloc.shape[len(alloc.shape) - len(tile) :]
+    fits = len(alloc.shape) >= len(tile) and all(
+        want is None or constant(have) == want for have, want in zip(trailing, tile, strict=True)
+    )
+    if fits:
+        return None
+    wanted = ", ".join("_" if n is None else str(n) for n in tile)
+    return Diagnostic(
+        "D505",
+        f"{alloc.name} is @ {alloc.memory.name}, and its trailing extents are not {wanted}",
+        alloc.span,
+        f"declare it as [..., {wanted}], with the distributed dimensions in front",
+    )
+
+
+def _check_shared(declared: Declared) -> Iterator[Diagnostic]:
+    """Shared memory: an element lives in one CTA, and any of its threads may access it."""
+    size = declared.where.tiling.block_dim
+    dims: tuple[int, ...] = ()
+    if declared.where.tiling.cluster_dim > 1:
+        dims = distributed_dims(declared, declared.uses, size)
+    owning = Owning(size, "CTA", "shared memory", whole=False)
+    yield from check_owners(declared, declared.uses, dims, owning)

@@ -1,0 +1,108 @@
+"""Listings: who executes each scope of a procedure, and its abstract machine program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from rich.text import Text
+
+from exogpu.analysis import collective
+from exogpu.analysis.describe import executors
+from exogpu.analysis.facts import CollectiveFacts
+from exogpu.analysis.inline import inline
+from exogpu.analysis.lifetimes import insert_frees
+from exogpu.errors import ExoGpuError
+from exogpu.ir.nodes import Block, DeviceFunction, For, If, Proc, Warps
+from exogpu.machine.amir import Program
+from exogpu.machine.export import Json, to_json
+
+_LINE = "{:>5} | "
+_PLACE: Final = frozenset({"op", "body", "file", "line", "column", "text", "threads"})
+"""Fields of an operation that the listing does not show as `name=value`."""
+
+
+def threads_listing(ir: Proc) -> Text:
+    """A line for each scope of the kernels that has its own set of threads, and that set.
+
+    Raises ExoGpuError where the scopes do not fit the launch.
+    """
+    flat = insert_frees(inline(ir))
+    facts, wrong = collective.analyse(flat)
+    if wrong:
+        raise ExoGpuError(wrong)
+    lines = list(_scopes(flat.body, facts, 0))
+    text = Text(f"{ir.name}\n", "bold")
+    if not lines:
+        return text.append("  runs on the CPU alone\n")
+    width = max(len(source) for _, source, _ in lines)
+    for number, source, threads in lines:
+        text.append(_LINE.format(number), "blue").append(f"{source:<{width}}  ")
+        text.append(f"{threads}\n", "cyan")
+    return text
+
+
+def _scopes(block: Block, facts: CollectiveFacts, depth: int) -> Iterator[tuple[int, str, str]]:
+    for stmt in block:
+        inside = depth
+        if isinstance(stmt, For | Warps | DeviceFunction) and stmt in facts.inner:
+            source = "  " * depth + stmt.span.text.strip()
+            yield stmt.span.line, source, executors(facts.inner[stmt])
+            inside = depth + 1
+        if isinstance(stmt, For | Warps | DeviceFunction | If):
+            yield from _scopes(stmt.body, facts, inside)
+        if isinstance(stmt, If):
+            yield from _scopes(stmt.orelse, facts, inside)
+
+
+def amir_listing(program: Program) -> Text:
+    """The operations of the machine, one a line, each with its source line and its fields."""
+    text = Text()
+    exported = to_json(program)
+    params = ", ".join(p.name.name for p in program.params)
+    text.append(f"{program.name}({params}), policy {program.policy.value}\n", "bold")
+    variables = exported["variables"]
+    assert isinstance(variables, list)
+    for variable in variables:
+        assert isinstance(variable, dict)
+        text.append(f"  variable {variable['name']}")
+        text.append(f"[{_value(variable['shape'])}]")
+        text.append(_fields(variable, frozenset({"name", "shape"}))).append("\n")
+    _operations(exported["body"], 0, text)
+    return text
+
+
+def _operations(body: Json, depth: int, text: Text) -> None:
+    assert isinstance(body, list)
+    for op in body:
+        assert isinstance(op, dict)
+        text.append(_LINE.format(str(op["line"])), "blue")
+        text.append(f"{'  ' * depth}{op['op']}", "bold").append(_fields(op, _PLACE)).append("\n")
+        if "body" in op:
+            _operations(op["body"], depth + 1, text)
+
+
+def _fields(fields: dict[str, Json], hidden: frozenset[str]) -> str:
+    """The fields that say something: what is false, null or empty is left out."""
+    shown = [
+        f" {name}" if value is True else f" {name}={_value(value)}"
+        for name, value in fields.items()
+        if name not in hidden and value is not False and value is not None and value != []
+    ]
+    return "".join(shown)
+
+
+def _value(value: Json) -> str:
+    match value:
+        case {"variable": str(name), "coords": [*coords]}:
+            return f"{name}[{', '.join(_coordinate(coord) for coord in coords)}]"
+        case {"home": home, "targets": targets}:
+            return f"{_value(targets)} (home {_value(home)})"
+        case list():
+            return ", ".join(_value(item) for item in value)
+        case _:
+            return str(value)
+
+
+def _coordinate(coord: Json) -> str:
+    return ":".join(map(str, coord)) if isinstance(coord, list) else str(coord)

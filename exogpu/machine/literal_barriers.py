@@ -1,0 +1,101 @@
+"""What barriers oblige to: no DEADLOCK (decision 3), balance at the free, PHASE (decision 12)."""
+
+from __future__ import annotations
+
+from exogpu.machine.literal_phase import PhaseFailure, check_arrival, check_followed
+from exogpu.machine.literal_records import Element, Index, Threads
+from exogpu.machine.literal_state import Barrier, Failure, Failures, Moment
+from exogpu.verdict import HazardKind
+
+
+def deadlock_at_arrive(
+    barrier: Barrier, targets: list[Element], home: Index, rank: int
+) -> Failures:
+    """Decision 3: an earlier Await on a target needed this very arrival, or a later one of the
+    same home."""
+    failures: Failures = []
+    for name, index in targets:
+        barrier.homes.setdefault(index, set()).add(home)
+        for bound, moment in reversed(barrier.bounds.get(index, [])):
+            if bound >= rank:
+                failures.append((HazardKind.DEADLOCK, name, index, moment))
+                break
+    return failures
+
+
+def failures_at_await(barrier: Barrier, moment: Moment, element: Element, bound: int) -> Failures:
+    """Decision 3, DEADLOCK: no Arrive targets the element yet, or a home whose Arrives do has no
+    more than `bound`.  Decision 12 (ii), PHASE."""
+    name, index = element
+    failures: Failures = []
+    if bound >= 0:
+        homes = barrier.homes.get(index, set())
+        if not homes or any(barrier.arrives.get(home, 0) <= bound for home in homes):
+            failures.append((HazardKind.DEADLOCK, name, index, None))
+    if barrier.phase is not None:
+        failures += _phase(barrier, moment, check_followed(barrier.phase, index, bound))
+    return failures
+
+
+def balance_failures(barrier: Barrier) -> Failures:
+    """CheckBarrier: `exists (a, w) in rho(W).b | a != w`."""
+    failures: Failures = []
+    for index in sorted(barrier.arrives.keys() | barrier.awaits.keys()):
+        if barrier.arrives.get(index, 0) != barrier.awaits.get(index, 0):
+            failures.append((HazardKind.BARRIER, barrier.variable.name, index, None))
+    return failures
+
+
+def trailing_failures(barrier: Barrier) -> Failures:
+    """Decision 3: a trailing tag needs a later home Arrive of its rank."""
+    return [
+        (HazardKind.DEADLOCK, barrier.variable.name, home, record)
+        for home, rank, record in barrier.trailing
+        if rank >= barrier.arrives.get(home, 0)
+    ]
+
+
+# --- PHASE --------------------------------------------------------------------------------
+
+
+def phase_at_arrival(
+    barrier: Barrier, moment: Moment, targets: list[Element], rank: int, threads: Threads
+) -> Failures:
+    """Decision 12 (i)."""
+    if barrier.phase is None:
+        return []
+    failures: list[PhaseFailure] = []
+    for _, index in targets:
+        failures += check_arrival(barrier.phase, index, rank, threads)
+    return _phase(barrier, moment, failures)
+
+
+def _phase(barrier: Barrier, moment: Moment, failures: list[PhaseFailure]) -> Failures:
+    """Failures at the known depth are reported; where it must be found they rule a depth out."""
+    if barrier.variable.depth is not None:
+        return [_phase_failure(barrier, failure) for failure in failures]
+    for depth in {failure.depth for failure in failures} - barrier.phase_failures.keys():
+        here = [failure for failure in failures if failure.depth == depth]
+        barrier.phase_failures[depth] = (moment, here)
+    return []
+
+
+def _phase_failure(barrier: Barrier, failure: PhaseFailure) -> Failure:
+    awaited = failure.awaited
+    record = None if awaited is None else Moment(awaited.op, awaited.iteration, awaited.task)
+    return (HazardKind.PHASE, barrier.variable.name, failure.index, record)
+
+
+def phase_at_free(barrier: Barrier, moment: Moment) -> Failures:
+    """Decision 12 (ii), what is left of it; and if every depth is ruled out, what first ruled
+    out depth 1."""
+    if barrier.phase is None:
+        return []
+    unfollowed: list[PhaseFailure] = []
+    for index in sorted(barrier.phase.arrived):
+        unfollowed += check_followed(barrier.phase, index, None)
+    failures = _phase(barrier, moment, unfollowed)
+    if barrier.phase_failures.keys() >= set(barrier.phase.depths):
+        _, first = barrier.phase_failures[barrier.phase.depths[0]]
+        failures += [_phase_failure(barrier, failure) for failure in first]
+    return failures

@@ -1,0 +1,82 @@
+"""docs/language.md is true: its examples load, and its tables have all that the code has."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from exogpu.frontend.instructions import InstructionTemplate
+from exogpu.hw.language import LANGUAGE
+from exogpu.hw.timelines import SYNC_TIMELINES
+from exogpu.ir.types import Policy, QualTL
+from exogpu.loader import load
+from exogpu.platforms import cuda, sm80, sm90
+
+PAGE = Path(__file__).parent.parent / "docs" / "language.md"
+TEXT = PAGE.read_text()
+EXAMPLES = re.findall(r"^```python\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE)
+
+
+def name_of(example: str) -> str:
+    (*_, name) = re.findall(r"^ *def (\w+)", example, re.MULTILINE)
+    return str(name)
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=name_of)
+def test_examples_load_and_refused_ones_are_refused(example: str, tmp_path: Path) -> None:
+    file = tmp_path / "example.py"
+    file.write_text(example)
+    asked = re.match(r"# refused: (.*)\n", example)
+    codes = sorted(asked.group(1).split()) if asked else []
+    units = load(str(file))
+    assert units
+    found = [
+        d
+        for unit in units
+        for d in (unit.diagnostics or (unit.procedure.diagnostics if unit.procedure else ()))
+    ]
+    assert sorted({d.code for d in found}) == codes, found
+
+
+def test_there_are_examples_of_both_kinds() -> None:
+    refused = [e for e in EXAMPLES if e.startswith("# refused")]
+    assert len(refused) >= 3 and len(EXAMPLES) - len(refused) >= 5
+
+
+@pytest.mark.parametrize("name", sorted(LANGUAGE))
+def test_every_name_of_the_language_is_on_the_page(name: str) -> None:
+    assert re.search(rf"\b{name}\b", TEXT)
+
+
+def test_the_catalogue_is_that_of_the_code() -> None:
+    """Every instruction with its parameters, and no other."""
+    section = TEXT.partition("\n## Instructions\n")[2].partition("\n## ")[0]
+    listed = re.findall(r"^\| `(\w+\([\w, ]*\))` \|", section, re.MULTILINE)
+    expected = {
+        f"{template.name}({', '.join(a.arg for a in template.source.function.args.args)})"
+        for catalogue in (cuda, sm80, sm90)
+        for template in vars(catalogue).values()
+        if isinstance(template, InstructionTemplate)
+    }
+    assert set(listed) == expected
+
+
+def test_every_qualitative_timeline_is_listed() -> None:
+    assert all(f"`{timeline.value}`" in TEXT for timeline in QualTL)
+
+
+def test_the_table_of_sync_timelines_is_the_one_of_the_code() -> None:
+    """Cell by cell, under policy paper."""
+    header, *lines = re.findall(r"^.*(?:trans \||[.y]     \|).*$", TEXT, re.MULTILINE)
+    columns = header.partition("|")[2].split()
+    assert len(columns) == len(QualTL) and len(lines) == len(SYNC_TIMELINES)
+    for line in lines:
+        name, transitive = line.partition("|")[0].split()
+        timeline, cells = SYNC_TIMELINES[name], line.partition("|")[2].split()
+        assert timeline.transitive == (transitive == "y")
+        sets = timeline.under(Policy.PAPER)
+        for qualitative, cell in zip(QualTL, cells, strict=True):
+            full, temporal = qualitative in sets.full, qualitative in sets.temporal
+            assert cell == ("full" if full else "temp" if temporal else "."), (name, qualitative)
