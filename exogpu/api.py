@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cached_property
 from time import perf_counter
-from typing import overload
+from typing import TYPE_CHECKING, overload
 
 from exogpu.analysis import collective, distribution, divergence
 from exogpu.analysis.facts import CollectiveFacts
@@ -20,10 +20,13 @@ from exogpu.frontend.bounds import check_bounds, check_sizes
 from exogpu.frontend.procedures import parse_proc
 from exogpu.ir.nodes import ControlParam, Proc
 from exogpu.ir.types import Policy
-from exogpu.machine import amir, fast, sequential
+from exogpu.machine import amir, sequential
 from exogpu.machine.explain import hazard_of_divergence, hazards_of
 from exogpu.machine.lower import lower
 from exogpu.verdict import Hazard, Verdict
+
+if TYPE_CHECKING:
+    from exogpu.machine.fast import Progress
 
 _collector: ContextVar[list[Procedure] | None] = ContextVar("collector", default=None)
 
@@ -118,7 +121,7 @@ class Procedure:
         self,
         *,
         policy: Policy = Policy.STRICT,
-        progress: Callable[[fast.Progress], None] | None = None,
+        progress: Callable[[Progress], None] | None = None,
         **sizes: int,
     ) -> Verdict:
         """The verdict at concrete sizes, by running the abstract machine."""
@@ -128,6 +131,8 @@ class Procedure:
         assert self.ir is not None
         if wrong := check_sizes(self.ir, sizes):
             return self._error(wrong, sizes, policy, start)
+        from exogpu.machine import fast
+
         hazards, operations = self._divergences(sizes), 0
         if not hazards:
             outcome = fast.run(self.amir(policy), sizes, progress=progress)

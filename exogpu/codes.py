@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from exogpu.codes_collective import COLLECTIVE
+
 
 @dataclass(frozen=True, slots=True)
 class Code:
@@ -99,6 +101,7 @@ CODES: Final[dict[str, Code]] = {
         "# repair: give sizes that satisfy it\n"
         "exogpu check gemv.py --at M=512,K=104",
     ),
+    **{code: Code(*entry) for code, entry in COLLECTIVE.items()},
 }
 """By code; the letter is the stage: P parsing, T types, S scopes, C collective tiling,
 D distributed memory, B bounds, H hazards, X invocation."""

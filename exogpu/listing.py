@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -17,6 +18,7 @@ from exogpu.ir.nodes import Block, DeviceFunction, For, If, Proc, Warps
 from exogpu.machine.amir import Program
 from exogpu.machine.export import Json, to_json
 
+_NUMBER = re.compile(r"\((-?\d+)\)")
 _LINE = "{:>5} | "
 _PLACE: Final = frozenset({"op", "body", "file", "line", "column", "text", "threads"})
 """Fields of an operation that the listing does not show as `name=value`."""
@@ -31,7 +33,8 @@ def threads_listing(ir: Proc) -> Text:
     facts, wrong = collective.analyse(flat)
     if wrong:
         raise ExoGpuError(wrong)
-    lines = list(_scopes(flat.body, facts, 0))
+    # Metaprogramming unrolls loops: what was written once is listed once.
+    lines = list(dict.fromkeys(_scopes(flat.body, facts, 0)))
     text = Text(f"{ir.name}\n", "bold")
     if not lines:
         return text.append("  runs on the CPU alone\n")
@@ -101,8 +104,8 @@ def _value(value: Json) -> str:
         case list():
             return ", ".join(_value(item) for item in value)
         case _:
-            return str(value)
+            return _NUMBER.sub(r"\1", str(value))
 
 
 def _coordinate(coord: Json) -> str:
-    return ":".join(map(str, coord)) if isinstance(coord, list) else str(coord)
+    return ":".join(map(_value, coord)) if isinstance(coord, list) else _value(coord)

@@ -69,6 +69,8 @@ def _bad(code: str, message: str, help: str, span: Span = NOWHERE) -> ExoGpuErro
 def _files(target: str) -> Iterator[Path]:
     """The files of a target.  Raises ExoGpuError where there is none."""
     path = Path(target)
+    if not target:
+        raise _bad("X921", "the target is empty", "give a .py file, a folder, or a dotted module")
     if path.is_dir():
         yield from _folder(path)
     elif path.exists():
@@ -203,15 +205,15 @@ def _execute(path: Path, file: str, older: frozenset[str]) -> ModuleType:
     """Runs a file as the module it would be imported as.  Raises ExoGpuError."""
     code = _compile(path, file)
     root, name = _module_name(path.absolute())
-    package = name.rpartition(".")[0]
     known = sys.modules.get(name)
     if known is not None:
         if name not in older and known.__dict__.get("__file__") == file:
             return known
-        name = f"exogpu_target_{name.replace('.', '_')}"
-    module = ModuleType(name)
-    module.__file__ = file
-    module.__package__ = package
+        package, dot, last = name.rpartition(".")
+        name = f"{package}{dot}exogpu_target_{last}"  # in its package still: it may import by dots
+    spec = importlib.util.spec_from_file_location(name, file)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     linecache.checkcache(file)
     sys.path.insert(0, str(root))

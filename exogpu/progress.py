@@ -45,6 +45,11 @@ class Watch:
         if self._shown is not None:
             self._shown[0].stop()
 
+    @property
+    def visible(self) -> bool:
+        """Whether the bar is on the screen."""
+        return self._shown is not None
+
     def __call__(self, progress: fast.Progress) -> None:
         passed = perf_counter() - self._start
         if self._limit is not None and passed > self._limit:

@@ -6,6 +6,7 @@ scope is no error here: `exogpu.analysis.divergence` finds it.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 from exogpu.analysis.affine import constant, difference
@@ -13,7 +14,8 @@ from exogpu.analysis.derive import ScopeFit, TilingError, derive, derive_warps, 
 from exogpu.analysis.describe import executors
 from exogpu.analysis.facts import CollectiveFacts, Desugared
 from exogpu.analysis.launch import check_launch
-from exogpu.analysis.tiling import Tiling, launch_tiling
+from exogpu.analysis.threadmap import ThreadMap, threads_of
+from exogpu.analysis.tiling import Tiling, block_axes, launch_tiling
 from exogpu.errors import Diagnostic, Span
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
@@ -24,6 +26,7 @@ from exogpu.ir.nodes import (
     CudaThreads,
     DataParam,
     DeviceFunction,
+    Fence,
     For,
     Interval,
     Proc,
@@ -78,6 +81,8 @@ class _Walk:
                 self.call(stmt, tiling)
             case Assign() | Reduce() if tiling is not None:
                 self.scalar(stmt, tiling)
+            case Fence() if tiling is not None:
+                self.fence(stmt, tiling)
             case _:
                 pass
         for inside in blocks(stmt):
@@ -115,6 +120,20 @@ class _Walk:
                 f"{tiling.threads} threads execute this scalar statement: {executors(tiling)}",
                 stmt.span,
                 "put it inside cuda_threads(..., unit=cuda_thread), or use an instruction",
+            )
+
+    def fence(self, stmt: Fence, tiling: Tiling) -> None:
+        """Inside a CTA the hardware synchronises whole warps, or threads of one warp."""
+        first = {r.iterator: r.lo for r in tiling.ranges}
+        inside = ThreadMap(block_axes(tiling))
+        warps = Counter(t // 32 for t in threads_of(inside, first))
+        if len(warps) > 1 and any(count != 32 for count in warps.values()):
+            self.refuse(
+                "C416",
+                f"no barrier synchronises {executors(tiling)}: they are neither whole warps nor "
+                "within one",
+                stmt.span,
+                "fence at warp or CTA scope",
             )
 
     def call(self, stmt: CallInstr, tiling: Tiling) -> None:

@@ -43,6 +43,8 @@ class _Cell:
     pitch: int
     dim: Dimension
     unit: int | None
+    whole_ctas: bool
+    """Whether the figure gives this entry of the unit's box in whole CTAs."""
 
 
 def derive(
@@ -55,7 +57,7 @@ def derive(
     cells = _align(tiling, unit)
     if isinstance(cells, TilingError):
         return cells
-    differing = [m for m, cell in enumerate(cells) if _differs(tiling, cell)]
+    differing = [m for m, cell in enumerate(cells) if _differs(cell)]
     ranges = (*tiling.ranges, ThreadRange(iterator, lo, count))
     if len(differing) > 1:
         first, second = (_dimension(tiling, cells[m]) for m in differing[:2])
@@ -67,8 +69,9 @@ def derive(
             "then one over smaller groups inside it",
         )
     if not differing:
-        if count > 1:
-            return _not_enough(unit, 1, count, cells)
+        capacity = 0 if any(_lacks(tiling, cell) for cell in cells) else 1
+        if count > capacity:
+            return _not_enough(unit, capacity, count, cells)
         return replace(tiling, ranges=ranges)
     (m,) = differing
     cell = cells[m]
@@ -198,15 +201,17 @@ def _align(tiling: Tiling, unit: CollUnit) -> tuple[_Cell, ...] | TilingError:
     )
     if total % math.prod(domain) or (math.prod(domain) == 1 and total > 1):
         return mismatch
+    whole = [entry is not None and entry.block > 0 for entry in unit.box]
     if math.prod(domain) < total:
         domain, box = (total // math.prod(domain), *domain), (1, *box)
+        whole.insert(0, False)
     boundaries = sorted({*_pitches(domain), *tiling.pitches})
-    units: list[tuple[int, int | None]] = []
-    for pitch, extent, size in zip(_pitches(domain), domain, box, strict=True):
+    units: list[tuple[int, int | None, bool]] = []
+    for pitch, extent, size, all_of_it in zip(_pitches(domain), domain, box, whole, strict=True):
         parts = _split_unit(pitch, extent, size, boundaries)
         if parts is None:
             return mismatch
-        units += parts
+        units += [(*part, all_of_it) for part in parts]
     dims: list[tuple[int, Dimension]] = []
     for pitch, dim in zip(tiling.pitches, tiling.dims, strict=True):
         split = _split_dimension(pitch, dim, boundaries)
@@ -219,7 +224,8 @@ def _align(tiling: Tiling, unit: CollUnit) -> tuple[_Cell, ...] | TilingError:
     ):
         return mismatch
     return tuple(
-        _Cell(pitch, dim, size) for (_, size), (pitch, dim) in zip(units, dims, strict=True)
+        _Cell(pitch, dim, size, all_of_it)
+        for (_, size, all_of_it), (pitch, dim) in zip(units, dims, strict=True)
     )
 
 
@@ -327,15 +333,19 @@ def _cut(op: DimOp, factor: int) -> tuple[DimOp, DimOp] | None:
 # --- steps 3 and 4: the one dimension that differs ------------------------------------------
 
 
-def _differs(tiling: Tiling, cell: _Cell) -> bool:
-    """Whether the unit divides this dimension of the parent.
+def _differs(cell: _Cell) -> bool:
+    """Whether the unit divides this dimension of the parent; agnostic and full entries do not."""
+    return cell.unit is not None and cell.unit not in (cell.dim.box, cell.dim.extent)
 
-    Agnostic entries do not, nor full ones inside a CTA: a loop over CTAs keeps the warps that
-    a surrounding CudaWarps chose.
+
+def _lacks(tiling: Tiling, cell: _Cell) -> bool:
+    """Whether the parent has less of this dimension than the unit.
+
+    Whole CTAs do not ask for all their threads: a loop over CTAs keeps the warps that a
+    surrounding CudaWarps chose.
     """
-    if cell.unit is None or cell.unit == cell.dim.box:
-        return False
-    return not (cell.pitch < tiling.block_dim and cell.unit == cell.dim.extent)
+    inside = cell.whole_ctas and cell.pitch < tiling.block_dim
+    return cell.unit is not None and cell.unit > cell.dim.box and not inside
 
 
 def _not_enough(

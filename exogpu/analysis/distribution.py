@@ -65,10 +65,8 @@ def _check_register(declared: Declared, alloc: Alloc) -> Iterator[Diagnostic]:
     if bad_tile is not None:
         yield bad_tile
         return
-    if memory.tile:
-        dims = tuple(range(len(alloc.shape) - len(memory.tile)))
-    else:
-        dims = distributed_dims(declared, declared.uses, size)
+    leading = len(alloc.shape) - len(memory.tile)
+    dims = tuple(d for d in distributed_dims(declared, declared.uses, size) if d < leading)
     unit = memory.unit.name.removeprefix("cuda_")
     refused = list(check_owners(declared, declared.uses, dims, Owning(size, unit, memory.name)))
     yield from refused

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from exogpu.analysis.ownership import (
@@ -61,7 +61,7 @@ def check_owners(
     for one in owned:
         found = _one_use(declared, one, dims, inputs, owning)
         if found is not None:
-            yield found
+            yield _with_other(declared, found, one, owned, owning)
             return
     for first, second in pairwise(owned):
         found = _two_uses(declared, first, second, dims, owning)
@@ -123,6 +123,28 @@ def _one_use(
             (Note("allocated here", declared.declaration.span),),
         )
     return None
+
+
+def _with_other(
+    declared: Declared,
+    found: Diagnostic,
+    one: _Owned,
+    owned: Sequence[_Owned],
+    owning: Owning,
+) -> Diagnostic:
+    """The diagnostic with a note on another statement that uses the variable, and by whom."""
+    others = [o for o in owned if o.use.stmt is not one.use.stmt]
+    if not others:
+        return found
+    other = others[0]
+    point = isl.smallest(isl.domain(other.by_unit.map))
+    if point is None:
+        return found
+    who = owners(
+        other.by_unit, _named(other.by_unit, point), owning.size, other.use.where.tiling
+    )
+    note = Note(f"here {declared.declaration.name} is accessed by {who}", other.use.span)
+    return replace(found, notes=(note, *found.notes))
 
 
 def _two_uses(

@@ -8,14 +8,12 @@ ordered list of operators; every operator selects one tile of what the one befor
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from exogpu.analysis.threadmap import ThreadAxis, ThreadMap
 from exogpu.ir import isltext
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Add, CExpr, Int, Mul
-from exogpu.ir.walk import evaluate
 from exogpu.solvers import isl
 
 
@@ -153,15 +151,6 @@ def block_axes(tiling: Tiling) -> tuple[ThreadAxis, ...]:
         if pitch < tiling.block_dim
     ]
     return _axes(tuple(inner))
-
-
-def members(threads: ThreadMap, values: dict[Sym, int]) -> Iterator[int]:
-    """The natural thread indices of a thread map for given iterators, in rising order."""
-    found = [0]
-    for axis in threads.axes:
-        start = evaluate(axis.offset, values)
-        found = [t + axis.pitch * (start + j) for t in found for j in range(axis.extent)]
-    yield from sorted(found)
 
 
 def _axes(dims: tuple[tuple[int, Dimension], ...]) -> tuple[ThreadAxis, ...]:

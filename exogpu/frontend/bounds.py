@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import assert_never
 
 from exogpu.errors import Diagnostic
@@ -27,6 +28,7 @@ from exogpu.frontend.bounds_views import (
 )
 from exogpu.frontend.instances import (
     Domain,
+    Instance,
     admits_zero,
     bind,
     bind_range,
@@ -35,6 +37,7 @@ from exogpu.frontend.instances import (
     entry,
     least,
     never,
+    rank,
     size_constraints,
     smallest,
     where,
@@ -42,7 +45,6 @@ from exogpu.frontend.instances import (
 )
 from exogpu.frontend.sizes import check_sizes
 from exogpu.ir.isltext import bexpr, cexpr
-from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
     Access,
     Alloc,
@@ -70,7 +72,7 @@ from exogpu.ir.nodes import (
     Warps,
     WindowStmt,
 )
-from exogpu.ir.walk import accesses
+from exogpu.ir.walk import accesses, walk
 
 __all__ = ["Violation", "admits_zero", "check_bounds", "check_sizes", "violations"]
 
@@ -90,7 +92,7 @@ class Violation:
 
     finding: report.Finding
     sizes: Mapping[str, int]
-    point: Mapping[Sym, int]
+    point: Instance
     diagnostic: Diagnostic
 
 
@@ -108,18 +110,38 @@ def check_bounds(proc: Proc | Instr) -> tuple[Diagnostic, ...]:
     """Every access of a procedure or instruction that leaves its variable at some sizes.
 
     Also negative extents, preconditions of callees that may not hold, arguments whose extents
-    differ from their parameters', and preconditions that contradict each other.  Each finding
-    names the smallest sizes at which it occurs.
+    differ from their parameters', and preconditions that contradict each other; in the procedure
+    and in all that it calls.  Each finding names the smallest sizes at which it occurs.
     """
     return tuple(v.diagnostic for v in violations(proc))
 
 
 def violations(proc: Proc | Instr) -> tuple[Violation, ...]:
     """The findings of `check_bounds`, with their instances as data."""
+    return (*_own(proc), *(v for callee in _callees(proc) for v in _own(callee)))
+
+
+def _callees(proc: Proc | Instr) -> tuple[Proc | Instr, ...]:
+    """Every procedure and instruction called, and those that they call, each once."""
+    found: dict[Proc | Instr, None] = {}
+    for stmt in walk(proc.body):
+        match stmt:
+            case CallInstr():
+                found[stmt.instr] = None
+            case CallProc():
+                found |= dict.fromkeys((stmt.proc, *_callees(stmt.proc)))
+            case _:
+                pass
+    return tuple(found)
+
+
+@lru_cache(maxsize=1024)
+def _own(proc: Proc | Instr) -> tuple[Violation, ...]:
+    """The findings in the definition itself; kept, since many procedures share instructions."""
     contradiction = _contradiction(proc)
     if contradiction is not None:
         return (contradiction,)
-    return tuple(_failing(_obligations(proc)))
+    return _failing(_obligations(proc))
 
 
 def _contradiction(proc: Proc | Instr) -> Violation | None:
@@ -133,25 +155,30 @@ def _contradiction(proc: Proc | Instr) -> Violation | None:
     return None
 
 
-def _failing(obligations: Iterable[Obligation]) -> Iterator[Violation]:
-    """The obligations that some instance breaks, in program order."""
+def _failing(obligations: Iterable[Obligation]) -> tuple[Violation, ...]:
+    """The broken obligations in program order; of several about one thing, the smallest."""
     groups: dict[int, list[Obligation]] = {}
     for obligation in obligations:
         groups.setdefault(id(obligation.domain), []).append(obligation)
-    seen: set[object] = set()
+    found: dict[object, tuple[Obligation, Instance]] = {}
     for group in groups.values():
         domain = group[0].domain
         if never(domain, (o.wrong for o in group)):
             continue
         for obligation in group:
-            said = report.subject(obligation.finding)
-            point = None if said in seen else smallest(domain, obligation.wrong)
-            if point is None:
-                continue
-            seen.add(said)
-            sizes = {p.name.name: point[p.name] for p in domain.params}
-            diagnostic = report.describe(obligation.finding, domain, point)
-            yield Violation(obligation.finding, sizes, point, diagnostic)
+            point = smallest(domain, obligation.wrong)
+            if point is not None:
+                subject = report.subject(obligation.finding)
+                if subject not in found or rank(domain, point) < rank(domain, found[subject][1]):
+                    found[subject] = obligation, point
+    return tuple(_violation(obligation, point) for obligation, point in found.values())
+
+
+def _violation(obligation: Obligation, point: Instance) -> Violation:
+    domain = obligation.domain
+    sizes = {p.name.name: point[p.name] for p in domain.params}
+    diagnostic = report.describe(obligation.finding, domain, point)
+    return Violation(obligation.finding, sizes, point, diagnostic)
 
 
 # --- what must hold -------------------------------------------------------------------------

@@ -86,7 +86,7 @@ Finding: TypeAlias = Outside | NegativeExtent | BadSize | Broken | Disagreement 
 
 
 def subject(finding: Finding) -> object:
-    """What a finding is about: of several findings about one thing the first is reported.
+    """What a finding is about: of several findings about one thing one is reported.
 
     An access may leave several windows of one another, and an instruction's body may touch an
     operand in several places.

@@ -53,6 +53,13 @@ def control(node: ast.expr, ctx: Context) -> CExpr:
                         node,
                         "indices and bounds are made of sizes, index arguments and iterators",
                     )
+        case ast.Subscript():
+            raise ctx.reject(
+                "T201",
+                f"{ast.unparse(node)} reads data",
+                node,
+                "indices, bounds and conditions are made of control variables only",
+            )
         case ast.UnaryOp(op=ast.USub()):
             return Mul(-1, control(node.operand, ctx), span)
         case ast.BinOp(op=ast.Add()):
@@ -107,17 +114,16 @@ def condition(node: ast.expr, ctx: Context) -> BExpr:
         case ast.UnaryOp(op=ast.Not()):
             return Not(condition(node.operand, ctx), span)
         case ast.Compare():
+            if not all(type(op) in _COMPARISONS for op in node.ops):
+                raise ctx.reject(
+                    "P105",
+                    f"{ast.unparse(node)}: this comparison is not in the language",
+                    node,
+                    "use ==, !=, <, <=, > or >=",
+                )
             terms = [control(n, ctx) for n in (node.left, *node.comparators)]
-            parts: list[BExpr] = []
-            for op, left, right in zip(node.ops, terms, terms[1:], strict=False):
-                if type(op) not in _COMPARISONS:
-                    raise ctx.reject(
-                        "P105",
-                        f"{ast.unparse(node)}: this comparison is not in the language",
-                        node,
-                        "use ==, !=, <, <=, > or >=",
-                    )
-                parts.append(Compare(_COMPARISONS[type(op)], left, right, span))
+            pairs = zip(node.ops, terms, terms[1:], strict=False)
+            parts: list[BExpr] = [Compare(_COMPARISONS[type(o)], a, b, span) for o, a, b in pairs]
             return reduce(lambda a, b: And(a, b, span), parts)
         case _:
             raise ctx.reject(

@@ -17,7 +17,7 @@ from exogpu.ir.nodes import And, BExpr, CExpr, ControlParam, Instr, Proc
 from exogpu.ir.walk import control_variables
 from exogpu.solvers import isl
 
-Point = Mapping[Sym, int]
+Instance = Mapping[Sym, int]
 """One instance: a value for every variable of its domain."""
 
 
@@ -124,7 +124,7 @@ def never(domain: Domain, conditions: Iterable[str]) -> bool:
 _TOTAL: Final = "total"
 
 
-def smallest(domain: Domain, condition: str) -> Point | None:
+def smallest(domain: Domain, condition: str) -> Instance | None:
     """The smallest instance at which `condition` holds; None if there is none.
 
     Smallest is: by the sum of the sizes and of the magnitudes of the index arguments, then by
@@ -138,6 +138,13 @@ def smallest(domain: Domain, condition: str) -> Point | None:
     if found is None:
         return None
     return {v: found[name] for v, name in zip(domain.variables, names, strict=True)}
+
+
+def rank(domain: Domain, instance: Instance) -> tuple[int, ...]:
+    """What `smallest` compares of the parameters: smaller instances have smaller ranks."""
+    values = [instance[p.name] for p in domain.params]
+    magnitudes = [abs(instance[p.name]) for p in domain.params if p.kind == "index"]
+    return (sum(map(abs, values)), *magnitudes, *values)
 
 
 def _magnitudes(params: Sequence[ControlParam]) -> tuple[list[str], list[str], list[str]]:

@@ -86,15 +86,19 @@ def conjunction(constraints: Iterable[str]) -> str:
     return " and ".join(constraints) or "(0 = 0)"
 
 
-def readable(text: str, variables: Iterable[Sym]) -> str:
-    """ISL text with the variables' own names, where no two of them share one."""
+def readable(text: str, variables: Iterable[Sym], taken: Iterable[str] = ("t",)) -> str:
+    """ISL text with the variables' own names, where no two of them share one.
+
+    `taken` are names that the text uses for something else.
+    """
+    others = set(taken)
     by_name: dict[str, set[Sym]] = {}
     for variable in variables:
         by_name.setdefault(variable.name, set()).add(variable)
     for name, same in by_name.items():
-        if len(same) == 1:
+        if len(same) == 1 and name not in others:
             (only,) = same
-            text = re.sub(rf"\b{re.escape(identifier(only))}\b", name, text)
+            text = re.sub(rf"(?<![^\W\d]){re.escape(identifier(only))}\b", name, text)
     return text
 
 

@@ -231,7 +231,11 @@ def step_record(machine: Machine, op: Record) -> None:
 def tag_trailing(
     machine: Machine, moment: Moment, trailing: Trailing, recorded: Recorded, threads: Threads
 ) -> None:
-    """The tags of a trailing barrier (decision 15), and what they oblige to (decisions 3, 12)."""
+    """The tags of a trailing barrier (decision 15), and what they oblige to (decisions 3, 12).
+
+    They order execution as an Arrive does: the Await that they release waits for an instruction
+    that these threads have issued.
+    """
     barrier = machine.barriers[trailing.home.name]
     home = the_element(machine, trailing.home)
     rank = barrier.arrives.get(home, 0)
@@ -241,6 +245,9 @@ def tag_trailing(
             record.tags.setdefault(target, set()).add((rank, Grant.FULL))
     barrier.trailing.append((home, rank, moment))
     report(machine, moment, phase_at_arrival(barrier, moment, targets, rank, threads))
+    for other in machine.barriers.values():
+        if other.phase is not None:
+            pass_arrive(other.phase, threads, targets, rank)
 
 
 def step_check(machine: Machine, op: Check) -> None:

@@ -1,8 +1,8 @@
 """PHASE (decision 12): no arrival on an mbarrier runs a whole ring ahead of a waiter.
 
 Execution order is tracked by pseudo-records: an Await of `bound` by thread g makes one, seen by
-g at first; every Fence, and every Arrive with the Await that it releases, passes it on, whatever
-the timelines.
+g at first; every Fence, and every Arrive or trailing barrier with the Await that it releases,
+passes it on, whatever the timelines.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 
 from exogpu.ir.names import Sym
 from exogpu.machine.amir import Op
-from exogpu.machine.literal_records import Element, Index, Thread, Threads, covers, shares
+from exogpu.machine.literal_records import NOBODY, Element, Index, Threads, covers, join, shares
 
 DEPTHS: Final = range(1, 33)
 """The ring depths that are tried where no skip counts give one."""
@@ -27,7 +27,7 @@ class Awaited:
     op: Op
     iteration: tuple[tuple[str, int], ...]
     task: int | None
-    sees: set[Thread]
+    sees: Threads
     tags: dict[Element, set[int]] = field(default_factory=dict)
     followed: set[int] = field(default_factory=set)
     """The depths d for which arrival bound + d, made by a thread that sees this, has happened."""
@@ -62,11 +62,11 @@ def pass_fence(phase: Phase, threads: Threads) -> None:
     """A Fence orders what one of its threads has seen before all of them."""
     for awaited in phase.awaited:
         if shares(awaited.sees, threads):
-            awaited.sees |= threads
+            awaited.sees = join(awaited.sees, threads)
 
 
 def pass_arrive(phase: Phase, threads: Threads, targets: list[Element], count: int) -> None:
-    """An Arrive carries what one of its threads has seen."""
+    """An Arrive, or an instruction's trailing barrier, carries what one of its threads has seen."""
     for awaited in phase.awaited:
         if shares(awaited.sees, threads):
             for target in targets:
@@ -77,7 +77,7 @@ def pass_await(phase: Phase, threads: Threads, barrier: Element, bound: int) -> 
     """An Await receives what the Arrives up to its bound carry."""
     for awaited in phase.awaited:
         if any(count <= bound for count in awaited.tags.get(barrier, ())):
-            awaited.sees |= threads
+            awaited.sees = join(awaited.sees, threads)
 
 
 def forget_barrier(phase: Phase, name: Sym) -> None:
@@ -95,10 +95,10 @@ def check_arrival(phase: Phase, index: Index, rank: int, threads: Threads) -> li
     for depth in phase.depths:
         if rank - depth < 0:
             continue
-        ordered: set[Thread] = set()
+        ordered = NOBODY
         for awaited in here:
             if awaited.bound >= rank - depth:
-                ordered |= awaited.sees
+                ordered = join(ordered, awaited.sees)
         if not covers(ordered, threads):
             failures.append(PhaseFailure(depth, index, here[-1] if here else None))
     return failures
@@ -146,5 +146,5 @@ def begin_await(
     """One pseudo-record a thread; an Await of nothing (bound < 0) makes none."""
     if bound >= 0:
         phase.awaited.extend(
-            Awaited(index, bound, op, iteration, task, {thread}) for thread in threads
+            Awaited(index, bound, op, iteration, task, frozenset({thread})) for thread in threads
         )

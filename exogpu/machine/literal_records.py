@@ -6,7 +6,6 @@ G of the paper, is infinite: it is written `{EVERYONE}`.
 
 from __future__ import annotations
 
-from collections.abc import Set
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final, TypeAlias, assert_never
@@ -24,14 +23,24 @@ EVERYONE: Final[Thread] = (-1, -1)
 """Stands for every thread of every task (definition "Global Threads Collective", CPU scope)."""
 
 
-def shares(members: Set[Thread], threads: Threads) -> bool:
+NOBODY: Final[Threads] = frozenset()
+
+
+def join(members: Threads, threads: Threads) -> Threads:
+    """The union; one of the two where it holds the other, so that equal sets share memory."""
+    if members <= threads:
+        return threads
+    return members if threads <= members else members | threads
+
+
+def shares(members: Threads, threads: Threads) -> bool:
     """Whether some thread of `threads` is a member: the paper's `exists g`."""
     if not members:
         return False
     return EVERYONE in members or EVERYONE in threads or not members.isdisjoint(threads)
 
 
-def covers(members: Set[Thread], threads: Threads) -> bool:
+def covers(members: Threads, threads: Threads) -> bool:
     """Whether every thread of `threads` is a member: the paper's `for all g`."""
     return EVERYONE in members or threads <= members
 
@@ -55,9 +64,9 @@ class VisibilityRecord:
     timeline: QualTL | None
     atomic: QualSet
     """Timelines on which every thread sees the record as `atomic_only`."""
-    own: set[Thread] = field(default_factory=set)
-    temporal: dict[QualTL, set[Thread]] = field(default_factory=dict)
-    full: dict[QualTL, set[Thread]] = field(default_factory=dict)
+    own: Threads = NOBODY
+    temporal: dict[QualTL, Threads] = field(default_factory=dict)
+    full: dict[QualTL, Threads] = field(default_factory=dict)
     tags: dict[Element, set[tuple[int, Grant]]] = field(default_factory=dict)
 
 
@@ -75,33 +84,33 @@ def new_record(
         case Level.INVISIBLE | Level.ATOMIC_ONLY:
             pass
         case Level.UNORDERED:
-            record.own.update(threads)
+            record.own = threads
         case Level.TEMPORALLY_ORDERED:
-            record.own.update(threads)
-            record.temporal[timeline] = set(threads)
+            record.own = threads
+            record.temporal[timeline] = threads
         case Level.FULLY_ORDERED:
-            record.own.update(threads)
-            record.full[timeline] = set(threads)
+            record.own = threads
+            record.full[timeline] = threads
         case _:
             assert_never(level)
     return record
 
 
-def at_least(record: VisibilityRecord, level: Level, timeline: QualTL) -> Set[Thread]:
+def at_least(record: VisibilityRecord, level: Level, timeline: QualTL) -> Threads:
     """The threads g with `s(g, timeline) >= level`."""
-    everyone = {EVERYONE}
-    full = record.full.get(timeline, set())
-    temporal = record.temporal.get(timeline, set())
-    own = record.own if timeline is record.timeline else set()
+    everyone = frozenset({EVERYONE})
+    full = record.full.get(timeline, NOBODY)
+    temporal = record.temporal.get(timeline, NOBODY)
+    own = record.own if timeline is record.timeline else NOBODY
     match level:
         case Level.INVISIBLE:
             return everyone
         case Level.ATOMIC_ONLY:
-            return everyone if timeline in record.atomic else full | temporal | own
+            return everyone if timeline in record.atomic else join(join(full, temporal), own)
         case Level.UNORDERED:
-            return full | temporal | own
+            return join(join(full, temporal), own)
         case Level.TEMPORALLY_ORDERED:
-            return full | temporal
+            return join(full, temporal)
         case Level.FULLY_ORDERED:
             return full
         case _:
@@ -121,9 +130,9 @@ def check_visible(
 
     Decision 17: one timeline of the set is enough.
     """
-    seen: set[Thread] = set()
+    seen = NOBODY
     for timeline in timelines:
-        seen |= at_least(record, level, timeline)
+        seen = join(seen, at_least(record, level, timeline))
     return shares(seen, threads) if convergent else covers(seen, threads)
 
 
@@ -148,7 +157,7 @@ def witness(
             return Grant.FULL
         if timeline is record.timeline and shares(record.own, threads):
             return Grant.FULL
-        if shares(record.temporal.get(timeline, set()), threads):
+        if shares(record.temporal.get(timeline, NOBODY), threads):
             grant = Grant.FULL if policy is Policy.PAPER else Grant.TEMPORAL
         if grant is Grant.FULL:
             return grant
@@ -177,9 +186,9 @@ def augment(
         entries -= ASYNC_PROXY
     for timeline in full:
         level = record.full if grant is Grant.FULL else record.temporal
-        level.setdefault(timeline, set()).update(threads)
+        level[timeline] = join(level.get(timeline, NOBODY), threads)
     for timeline in entries:
-        record.temporal.setdefault(timeline, set()).update(threads)
+        record.temporal[timeline] = join(record.temporal.get(timeline, NOBODY), threads)
 
 
 def best_tag(record: VisibilityRecord, barrier: Element, bound: int) -> Grant:

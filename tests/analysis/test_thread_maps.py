@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exogpu.analysis.derive import TilingError, derive, derive_warps, is_unit_scope
-from exogpu.analysis.tiling import Tiling, launch_tiling, members
+from exogpu.analysis.threadmap import threads_of
+from exogpu.analysis.tiling import Tiling, launch_tiling
 from exogpu.hw import units
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import WarpConfig
@@ -99,7 +100,7 @@ def actual(tiling: Tiling) -> dict[tuple[int, ...], list[int]]:
     spans = [range(r.lo, r.lo + r.count) for r in tiling.ranges]
     names = [r.iterator for r in tiling.ranges]
     return {
-        ys: list(members(tiling.thread_map(), dict(zip(names, ys, strict=True))))
+        ys: list(threads_of(tiling.thread_map(), dict(zip(names, ys, strict=True))))
         for ys in itertools.product(*spans)
     }
 

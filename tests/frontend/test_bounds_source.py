@@ -151,6 +151,25 @@ def test_an_instruction_s_body_stays_in_its_operands_shapes():
     )
 
 
+def test_what_is_wrong_in_a_callee_is_wrong_in_the_caller():
+    @instr(cuda=False, dst=HOST)
+    def past_the_end(dst: f32[2] @ DRAM):
+        dst[2] = 0.0
+
+    @read
+    def callee(n: size, x: f32[n] @ DRAM):
+        x[n] = 0.0
+
+    @read
+    def caller(M: size, x: f32[M] @ DRAM, y: f32[8] @ DRAM):
+        past_the_end(y[0:2])
+        callee(M, x[:])
+        callee(M, x[:])
+
+    # y[2] itself exists: the fault is the instruction's; the callee's is said once.
+    assert [d.message.split(" is ")[0] for d in check_bounds(caller.ir)] == ["dst[2]", "x[n]"]
+
+
 # --- windows, scalars, guards ---------------------------------------------------------------
 
 

@@ -28,6 +28,7 @@ from tests.machine.build import (
     WAW,
     WGS,
     Builder,
+    add,
     at_least,
     mod,
     mul,
@@ -350,10 +351,10 @@ def test_tasks_are_never_ordered(run, policy):
     x = b.data("x")
     with b.tasks("task", 0, 3):
         b.fence(t(0, 2), {Q0, Q1}, {Q0, Q1}, transitive=True)
-        of_mutates, _ = b.write(x[()], t(0), Q1)
+        b.write(x[()], t(0), Q1)
         b.fence(t(0, 2), {Q0, Q1}, {Q0, Q1}, transitive=True)
-    # The same thread of the next task is another thread.  Only the last write of each pair is
-    # left: tasks 2 and 3 both report.
+    # The same thread of the next task is another thread.  A write clears the one before it, so
+    # tasks 2 and 3 report one record each.
     program = b.program(policy)
     found = run(program, {}, collect=True)
     assert [(v.kind, v.task, v.record_task) for v in found] == [(WAW, 2, 1), (WAW, 3, 2)]
@@ -399,10 +400,10 @@ def test_phase_of_a_ring_without_release(run, policy):
     assert {v.kind for v in found} == {PHASE}
     first, second = found[:2]
     assert isinstance(first.check, amir.Arrive)
-    assert first.iteration == (("k", 1),)
+    assert first.iteration == (("task", 0), ("k", 1))
     assert isinstance(second.check, amir.Await)
     assert isinstance(second.record, amir.Await)
-    assert (second.iteration, second.record_iteration) == ((("k", 1),), (("k", 0),))
+    assert (second.iteration[1], second.record_iteration[1]) == (("k", 1), ("k", 0))
 
 
 @pytest.mark.parametrize("policy", BOTH)
@@ -414,7 +415,7 @@ def test_phase_is_vacuous_for_short_trip_counts(run, policy):
 
 @pytest.mark.parametrize("policy", BOTH)
 def test_phase_depth_is_found(run, policy):
-    # No depth given: 8 trips without release are safe at depth 8 (and vacuous beyond) ...
+    # No depth given: of 8 trips without release depth 8 and more asks nothing ...
     assert all_of(run, ring(None, release=False), policy, n=8) == []
     # ... and no depth up to 32 serves more than 32 trips.
     b = ring(None, release=False)
@@ -483,6 +484,32 @@ def test_phase_concerns_trailing_instructions(run, policy):
     assert all_of(run, b, policy) == [(PHASE, "z", (), line(early))]
 
 
+@pytest.mark.parametrize("policy", BOTH)
+@pytest.mark.parametrize("multicast", [False, True])
+def test_phase_hears_trailing_instructions(run, policy, multicast):
+    b = Builder()
+    x = b.data("x")
+    full, empty = b.barrier("full", 2, depth=1), b.barrier("empty", depth=1)
+    with b.tasks("task", 0, 1):
+        b.alloc(full)
+        b.alloc(empty)
+        b.arrive(t(0), (), empty[()])
+        b.await_(empty[()], t(1))  # thread 1 knows that phase 0 of `empty` was awaited
+        targets = full[0:2] if multicast else full[1:2]
+        # ... and starts a copy that signals full[0] too, if it is multicast.
+        b.record(x[()], t(1), TMA, level=UNORDERED, trailing=amir.Trailing(full[1], (targets,)))
+        b.arrive(t(0), (), full[0])
+        b.arrive(t(1), (), full[1])
+        b.await_(full[0], t(0))
+        again = b.arrive(t(0), (), empty[()])
+        b.release(full)
+        b.release(empty)
+    # full[0] completes after the copy was issued, so after the Await: then thread 0 may arrive on
+    # `empty` again.
+    expected = [] if multicast else [(PHASE, "empty", (), line(again))]
+    assert all_of(run, b, policy) == expected
+
+
 # 13 ---------------------------------------------------------------------------------------
 
 
@@ -493,16 +520,10 @@ def test_elements_outside_are_dropped(run, policy):
     x = b.data("x", n)
     with b.loop("i", 0, 2) as i:
         # Tiles of 4 cover 5 elements: the second one has a single element inside.
-        b.record(x[mul(4, i) : _end(i)], t(0), Q0, mutate=True)
+        b.record(x[mul(4, i) : add(mul(4, i), 4)], t(0), Q0, mutate=True)
     check = b.check(x[0:100], t(1), Q0, mutates=True, level=TEMPORAL)
     found = all_of(run, b, policy, n=5)
     assert found == [(WAW, "x", (e,), line(check)) for e in range(5)]
-
-
-def _end(i):
-    from tests.machine.build import add
-
-    return add(mul(4, i), 4)
 
 
 # 15 ---------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ def control_expressions(M: size, N: size, i: index, x: f32[M, N]):
         x[j if M else 0, 0] = 0  # expect: T204
         if 0 <= j < N and not (j == 3 or j != M):
             x[j, 0] = 1
-        if x[0, 0] > 0:  # expect: P107
+        if x[0, 0] > 0:  # expect: T201
             x[j, 0] = 1
         if j in (1, 2):  # expect: P105
             x[j, 0] = 1

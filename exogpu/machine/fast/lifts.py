@@ -1,0 +1,241 @@
+"""What syncs do to the visibility records of every element: lambda, lifted (paper, appendix).
+
+A lift is one synchronisation with everything it depends on fixed: executing threads, barrier
+elements and relative counts.  It remembers what it made of each family and each state, and in the
+steady state of a pipeline the same lifts come again and again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from exogpu.ir.types import Policy
+from exogpu.machine.fast.records import (
+    ANOTHER_TASK,
+    EVERYONE,
+    NEVER,
+    Family,
+    FamilyId,
+    Grants,
+    RecordFacts,
+    StateId,
+    SyncFacts,
+    Tables,
+    Tags,
+    Threads,
+    family_of,
+    saturated,
+)
+
+Rule: TypeAlias = Callable[[RecordFacts, Family], tuple[Family, ...]]
+
+NOTHING, TEMPORAL, FULL = 0, 1, 2
+"""What a witness allows (decision 7b)."""
+
+
+class Lift:
+    """`lift(rho, lambda)`, with its results so far."""
+
+    __slots__ = ("_families", "_rule", "_tables", "states")
+
+    def __init__(self, tables: Tables, rule: Rule) -> None:
+        self._tables = tables
+        self._rule = rule
+        self._families: dict[FamilyId, tuple[FamilyId, ...]] = {}
+        self.states: dict[StateId, StateId] = {}
+
+    def state(self, state: StateId) -> StateId:
+        """The state that this sync makes of a state."""
+        reads, mutates = self._tables.states[state]
+        after = self._tables.state(
+            (g for f in reads for g in self._family(f)),
+            (g for f in mutates for g in self._family(f)),
+        )
+        self.states[state] = after
+        return after
+
+    def _family(self, family: FamilyId) -> tuple[FamilyId, ...]:
+        found = self._families.get(family)
+        if found is None:
+            tables = self._tables
+            value = tables.families[family]
+            made = self._rule(tables.facts[value[0]], value)
+            found = self._families[family] = tuple(tables.family(f) for f in made)
+        return found
+
+
+def fence(sync: SyncFacts, threads: Threads) -> Rule:
+    """Fence: `r -> A(r, g, full, temp) if W(t, g, pre, r) else r`."""
+    projections: dict[int, Grants] = {}
+
+    def rule(facts: RecordFacts, family: Family) -> tuple[Family, ...]:
+        if saturated(facts, family[2]):
+            return (family,)
+        grants = _project(projections, sync, facts)
+        shared, owners = witness(sync.policy, grants, threads, facts, family)
+        return tuple(
+            augment(facts, part, threads, grants, grant)
+            for part, grant in _parts(family, shared, owners)
+        )
+
+    return rule
+
+
+def arrive(
+    sync: SyncFacts,
+    threads: Threads,
+    tags: tuple[tuple[int, int], ...],
+    shift: tuple[int, int] | None,
+) -> Rule:
+    """Arrive: `lambda` adds the count to `r.p` at every target if `W(t, g, pre, r)`.
+
+    `tags` has each target element with the relative count; `shift` is the element whose counts
+    fall, and by how much, because the arrive count has risen.
+    """
+    projections: dict[int, Grants] = {}
+
+    def rule(facts: RecordFacts, family: Family) -> tuple[Family, ...]:
+        if saturated(facts, family[2]):
+            return (family,)
+        grants = _project(projections, sync, facts)
+        shared, owners = witness(sync.policy, grants, threads, facts, family)
+        return tuple(
+            _retagged(facts, part, shifted(tagged(part[4], tags, grant), shift))
+            for part, grant in _parts(family, shared, owners)
+        )
+
+    return rule
+
+
+def await_(
+    sync: SyncFacts, threads: Threads, element: int, bound: int, shift: tuple[int, int] | None
+) -> Rule:
+    """Await: `r -> A(r, g, full, temp) if there is an i <= Max in r.p(z, n) else r`; `bound` is
+    Max, relative."""
+    projections: dict[int, Grants] = {}
+
+    def rule(facts: RecordFacts, family: Family) -> tuple[Family, ...]:
+        if not family[4]:
+            return (family,)
+        grant = best_tag(sync.policy, family[4], element, bound)
+        after = augment(facts, family, threads, _project(projections, sync, facts), grant)
+        return (_retagged(facts, after, shifted(after[4], shift)),)
+
+    return rule
+
+
+def forget(first: int, last: int) -> Rule:
+    """Decision 9: the tags of the barrier elements `first .. last - 1` are deleted."""
+
+    def rule(facts: RecordFacts, family: Family) -> tuple[Family, ...]:
+        kept = tuple(tag for tag in family[4] if not first <= tag[0] < last)
+        return (_retagged(facts, family, kept),)
+
+    return rule
+
+
+def next_task(facts: RecordFacts, family: Family) -> tuple[Family, ...]:
+    """InctaskID: the threads so far are threads of another task from here on."""
+    _, owners, full, temporal, tags = family
+    after = tuple(_left(m) for m in full), tuple(_left(m) for m in temporal)
+    return (family_of(facts, _left(owners), *after, tags),)
+
+
+def _left(threads: Threads) -> Threads:
+    return threads if threads == EVERYONE else ANOTHER_TASK if threads else 0
+
+
+def _project(known: dict[int, Grants], sync: SyncFacts, facts: RecordFacts) -> Grants:
+    found = known.get(facts.number)
+    if found is None:
+        found = known[facts.number] = sync.on(facts)
+    return found
+
+
+def witness(
+    policy: Policy, grants: Grants, threads: Threads, facts: RecordFacts, family: Family
+) -> tuple[int, Threads]:
+    """`W(t, g, pre, r)`: the grant for all records of the family, and the owners who witness a
+    full grant for their own."""
+    _, owners, full, temporal, _ = family
+    for i in grants.pre:
+        if full[i] & threads:
+            return FULL, 0
+    shared = NOTHING
+    for i in grants.pre:
+        if temporal[i] & threads:
+            if policy is Policy.PAPER:
+                return FULL, 0
+            shared = TEMPORAL
+    here = owners & threads if grants.own else 0
+    if here and (not facts.each or here == owners):
+        return FULL, 0
+    return shared, here
+
+
+def _parts(family: Family, shared: int, owners: Threads) -> tuple[tuple[Family, int], ...]:
+    """The family, split where only some owners are witnesses."""
+    if not owners:
+        return ((family, shared),)
+    number, every, full, temporal, tags = family
+    return (
+        ((number, owners, full, temporal, tags), FULL),
+        ((number, every & ~owners, full, temporal, tags), shared),
+    )
+
+
+def augment(
+    facts: RecordFacts, family: Family, threads: Threads, grants: Grants, grant: int
+) -> Family:
+    """`A(r, g, full, temp)`; a temporal grant makes the full entries temporal (decision 7b)."""
+    if grant == NOTHING:
+        return family
+    number, owners, old_full, old_temporal, tags = family
+    full, temporal = list(old_full), list(old_temporal)
+    raised = full if grant == FULL else temporal
+    for i in grants.full:
+        raised[i] |= threads
+    for i in grants.temporal:
+        temporal[i] |= threads
+    return family_of(facts, owners, tuple(full), tuple(temporal), tags)
+
+
+def _retagged(facts: RecordFacts, family: Family, tags: Tags) -> Family:
+    if tags == family[4]:
+        return family
+    return family_of(facts, family[1], family[2], family[3], tags)
+
+
+def tagged(tags: Tags, added: tuple[tuple[int, int], ...], grant: int) -> Tags:
+    """With a tag of the grant at each of the elements; the least count of a kind is enough."""
+    if grant == NOTHING or not added:
+        return tags
+    found = {element: (some, most) for element, some, most in tags}
+    for element, count in added:
+        some, most = found.get(element, (NEVER, NEVER))
+        found[element] = (min(some, count), min(most, count) if grant == FULL else most)
+    return tuple(sorted((element, some, most) for element, (some, most) in found.items()))
+
+
+def shifted(tags: Tags, shift: tuple[int, int] | None) -> Tags:
+    """With the counts of one element lower: the least bound of its Awaits has risen."""
+    if shift is None or not tags:
+        return tags
+    moved, by = shift
+    return tuple(
+        (element, max(some - by, 0), max(most - by, 0) if most < NEVER else NEVER)
+        if element == moved
+        else (element, some, most)
+        for element, some, most in tags
+    )
+
+
+def best_tag(policy: Policy, tags: Tags, element: int, bound: int) -> int:
+    """What an Await of `bound` may give: of several tags the best."""
+    for at, some, most in tags:
+        if at == element:
+            if most <= bound:
+                return FULL
+            return TEMPORAL if some <= bound else NOTHING
+    return NOTHING

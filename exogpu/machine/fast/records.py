@@ -1,0 +1,319 @@
+"""Visibility records of the fast interpreter: families, states, and what accesses do to them.
+
+A set of threads is an integer: bit t + 1 is thread t of the running task, bit 0 some thread of
+another task, and -1 is everyone (CPU scope).  A family stands for all records that one Record
+made and that agree but for the thread that owns them; a state is what one element has.  Both are
+interned: they are named by numbers, and equal ones have equal numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from exogpu.hw.timelines import ASYNC_PROXY
+from exogpu.ir.types import Level, Policy, QualSet, QualTL
+from exogpu.machine.amir import Await, Check, Fence, Op, Record
+
+Threads: TypeAlias = int
+EVERYONE: Final[Threads] = -1
+ANOTHER_TASK: Final[Threads] = 1
+
+Tags: TypeAlias = tuple[tuple[int, int, int], ...]
+"""By barrier element: its number, the least count that grants anything, the least that grants
+full visibility.  Counts are relative to the least bound that an Await may still have, and 0 if
+below: such a tag serves every Await to come."""
+
+NEVER: Final = 1 << 60
+"""As a count: no such tag."""
+
+Family: TypeAlias = tuple[int, Threads, tuple[Threads, ...], tuple[Threads, ...], Tags]
+"""Number of the Record; owners; by timeline of the Record's own list, the threads with full and
+with temporal visibility; tags."""
+
+FamilyId: TypeAlias = int
+StateId: TypeAlias = int
+State: TypeAlias = tuple[tuple[FamilyId, ...], tuple[FamilyId, ...]]
+"""Read records, mutate records."""
+
+EMPTY: Final[StateId] = 0
+FAILS: Final[StateId] = -1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RecordFacts:
+    """What all records of one Record share."""
+
+    number: int
+    op: Op | None
+    """None for the records of execution order that PHASE uses: see `fast.phase`."""
+    each: bool
+    """One record an owner; else one record that all owners share."""
+    own: Level
+    """What owners have on `timeline`; INVISIBLE if nothing."""
+    timeline: QualTL | None
+    atomic: QualSet
+    timelines: tuple[QualTL | None, ...]
+    """The timelines on which visibility can make a difference."""
+    gains: tuple[int, ...]
+    """Which of `timelines` a sync of the program can grant."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grants:
+    """A sync's timelines, as positions in a Record's list; `own`: owners witness it."""
+
+    own: bool
+    pre: tuple[int, ...]
+    full: tuple[int, ...]
+    temporal: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SyncFacts:
+    """The timelines of a Fence, an Arrive or an Await."""
+
+    policy: Policy
+    transitive: bool
+    pre: QualSet
+    full: QualSet
+    temporal: QualSet
+
+    def on(self, facts: RecordFacts) -> Grants:
+        """What the sync looks at and grants, for the records of one Record (decision 7a)."""
+        if facts.op is None:
+            return Grants(True, (0,), (0,), ())
+        entries = self.temporal - self.full
+        if self.policy is Policy.STRICT and facts.timeline not in ASYNC_PROXY:
+            entries -= ASYNC_PROXY
+        pre = self.pre if self.transitive else self.pre & {facts.timeline}
+        places = list(enumerate(facts.timelines))
+        return Grants(
+            facts.timeline in pre and facts.own is not Level.INVISIBLE,
+            tuple(i for i, timeline in places if timeline in pre),
+            tuple(i for i, timeline in places if timeline in self.full),
+            tuple(i for i, timeline in places if timeline in entries),
+        )
+
+
+def record_facts(
+    number: int,
+    op: Record,
+    checks: Iterable[Check],
+    syncs: Iterable[tuple[SyncFacts, bool]],
+) -> RecordFacts:
+    """The facts of one Record: `checks` are those that its records can meet, `syncs` every sync
+    of the program, each with whether it is at CPU scope."""
+    cpu = op.origin.threads is None
+    own = op.level if op.timeline is not None and op.level >= Level.UNORDERED else Level.INVISIBLE
+    relevant: set[QualTL] = set()
+    for check in checks:
+        relevant |= check.timelines
+    gains: set[QualTL] = set()
+    for sync, everyone in syncs:
+        # At CPU scope a record with owners is witnessed by these, whatever else sees it.
+        witnessed = everyone and op.timeline in sync.pre and own is not Level.INVISIBLE
+        if not witnessed:
+            relevant |= sync.pre if sync.transitive else sync.pre & {op.timeline}
+        entries = sync.temporal
+        if sync.policy is Policy.STRICT and op.timeline not in ASYNC_PROXY:
+            entries -= ASYNC_PROXY
+        gains |= sync.full | entries
+    timelines = tuple(q for q in QualTL if q in relevant)
+    return RecordFacts(
+        number,
+        op,
+        not (op.convergent or cpu or own is Level.INVISIBLE),
+        own,
+        op.timeline,
+        op.atomic,
+        timelines,
+        tuple(i for i, q in enumerate(timelines) if q in gains),
+    )
+
+
+def order_facts(number: int) -> RecordFacts:
+    """Records of execution order: a timeline of their own, on which every sync is transitive."""
+    return RecordFacts(
+        number, None, True, Level.UNORDERED, None, frozenset(), (None,), (0,)
+    )
+
+
+def sync_facts(op: Fence | Await, policy: Policy) -> SyncFacts:
+    """The facts of a Fence or an Await."""
+    transitive, pre = (op.transitive, op.pre) if isinstance(op, Fence) else (False, frozenset())
+    return SyncFacts(policy, transitive, pre, op.full, op.temporal)
+
+
+class Tables:
+    """The families and states met so far."""
+
+    def __init__(self) -> None:
+        self.facts: list[RecordFacts] = []
+        self.families: list[Family] = []
+        self.states: list[State] = []
+        self._family_ids: dict[Family, FamilyId] = {}
+        self._state_ids: dict[State, StateId] = {}
+        self._inert: dict[StateId, bool] = {}
+        self.state([], [])
+
+    def family(self, family: Family) -> FamilyId:
+        """The number of a family."""
+        found = self._family_ids.get(family)
+        if found is None:
+            found = self._family_ids[family] = len(self.families)
+            self.families.append(family)
+        return found
+
+    def state(self, reads: Iterable[FamilyId], mutates: Iterable[FamilyId]) -> StateId:
+        """The number of the state with these families."""
+        state = (self._normal(reads), self._normal(mutates))
+        found = self._state_ids.get(state)
+        if found is None:
+            found = self._state_ids[state] = len(self.states)
+            self.states.append(state)
+        return found
+
+    def _normal(self, ids: Iterable[FamilyId]) -> tuple[FamilyId, ...]:
+        """Families that differ in their owners alone become one; implied ones are left out."""
+        distinct = set(ids)
+        if len(distinct) < 2:
+            return tuple(distinct)
+        by_record: dict[int, list[Family]] = {}
+        for family in (self.families[i] for i in distinct):
+            by_record.setdefault(family[0], []).append(family)
+        kept: list[FamilyId] = []
+        for number, families in by_record.items():
+            facts = self.facts[number]
+            if facts.each and len(families) > 1:
+                families = _joined(families)
+            if facts.op is not None and len(families) > 1:
+                families = _least(families, facts.each)
+            kept += [self.family(f) for f in families]
+        return tuple(sorted(kept))
+
+    def inert(self, state: StateId) -> bool:
+        """Whether no sync of a running task can change the state: all its records are visible
+        wherever that can make a difference, or to no thread of the task."""
+        found = self._inert.get(state)
+        if found is None:
+            reads, mutates = self.states[state]
+            found = self._inert[state] = all(self._still(f) for f in reads + mutates)
+        return found
+
+    def _still(self, family: FamilyId) -> bool:
+        number, owners, full, temporal, tags = self.families[family]
+        facts = self.facts[number]
+        if saturated(facts, full):
+            return True
+        return not tags and all(m in (0, ANOTHER_TASK) for m in (owners, *full, *temporal))
+
+
+def _joined(families: list[Family]) -> list[Family]:
+    owners: dict[tuple[object, ...], Threads] = {}
+    by_rest: dict[tuple[object, ...], Family] = {}
+    for family in families:
+        rest = family[2:]
+        owners[rest] = owners.get(rest, 0) | family[1]
+        by_rest[rest] = family
+    return [(f[0], owners[rest], f[2], f[3], f[4]) for rest, f in by_rest.items()]
+
+
+def _least(families: list[Family], each: bool) -> list[Family]:
+    """Without the families that are at least as visible as another one of the same Record.
+
+    Checks and syncs are monotone, so that wherever one of these fails the other one does.
+    """
+    kept: list[Family] = []
+    for family in families:
+        if any(_implied(family, other, each) for other in kept):
+            continue
+        kept = [other for other in kept if not _implied(other, family, each)]
+        kept.append(family)
+    return kept
+
+
+def _implied(family: Family, by: Family, each: bool) -> bool:
+    _, owners, full, temporal, tags = family
+    _, by_owners, by_full, by_temporal, by_tags = by
+    if (owners & ~by_owners) if each else (by_owners & ~owners):
+        return False
+    for mine, theirs in zip(full, by_full, strict=True):
+        if theirs & ~mine:
+            return False
+    for mine, also, theirs in zip(temporal, full, by_temporal, strict=True):
+        if theirs & ~(mine | also):
+            return False
+    if by_tags:
+        found = {element: (some, most) for element, some, most in tags}
+        for element, some, most in by_tags:
+            mine_some, mine_most = found.get(element, (NEVER, NEVER))
+            if mine_some > some or mine_most > most:
+                return False
+    return True
+
+
+def saturated(facts: RecordFacts, full: tuple[Threads, ...]) -> bool:
+    """Whether no sync can add to the visibility."""
+    return all(full[i] == EVERYONE for i in facts.gains)
+
+
+def family_of(
+    facts: RecordFacts,
+    owners: Threads,
+    full: tuple[Threads, ...],
+    temporal: tuple[Threads, ...],
+    tags: Tags,
+) -> Family:
+    """The family in normal form: full visibility contains temporal, and a record that cannot
+    become more visible needs no tags."""
+    if any(temporal):
+        temporal = tuple(t & ~f for t, f in zip(temporal, full, strict=True))
+    if tags and saturated(facts, full):
+        tags = ()
+    return (facts.number, owners, full, temporal, tags)
+
+
+def new_family(facts: RecordFacts, threads: Threads, tags: Tags) -> Family:
+    """The records that a Record makes when `threads` execute it."""
+    nobody = (0,) * len(facts.timelines)
+    owners = threads if facts.own is not Level.INVISIBLE else 0
+    return family_of(facts, owners, nobody, nobody, tags)
+
+
+# --- checks ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CheckFacts:
+    level: Level
+    convergent: bool
+    timelines: QualSet
+
+
+def visible(check: CheckFacts, threads: Threads, facts: RecordFacts, family: Family) -> bool:
+    """Whether every record of the family passes the check by these threads."""
+    if check.level is Level.INVISIBLE:
+        return True
+    if check.level is Level.ATOMIC_ONLY and check.timelines & facts.atomic:
+        return True
+    _, owners, full, temporal, _ = family
+    seen = 0
+    for i, timeline in enumerate(facts.timelines):
+        if timeline in check.timelines:
+            seen |= full[i]
+            if check.level is not Level.FULLY_ORDERED:
+                seen |= temporal[i]
+    own = (
+        facts.timeline in check.timelines
+        and facts.own is not Level.INVISIBLE
+        and facts.own >= check.level
+    )
+    if own and not facts.each:
+        seen |= owners
+    if check.convergent:
+        return bool(seen & threads) or (own and facts.each and not owners & ~threads)
+    rest = threads & ~seen
+    # An owner sees its own record, and nobody else's.
+    return not rest or (own and facts.each and rest == owners and rest & (rest - 1) == 0)

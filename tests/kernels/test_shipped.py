@@ -1,0 +1,79 @@
+"""Every shipped kernel is safe, in every configuration, under both policies."""
+
+from __future__ import annotations
+
+import pytest
+
+from exogpu.api import Procedure
+from exogpu.ir.types import Policy
+from exogpu.kernels.gemm_sm80 import gemm_sm80
+from exogpu.kernels.gemm_sm90 import KERNELS as GEMM
+from exogpu.kernels.gemm_splitk_sm90 import KERNELS as SPLITK
+from exogpu.kernels.gemv import gemv
+
+BOTH = pytest.mark.parametrize("policy", list(Policy), ids=lambda p: p.value)
+
+
+def safe(kernel: Procedure, policy: Policy, sizes: dict[str, int]) -> None:
+    verdict = kernel.check_at(policy=policy, **sizes)
+    assert (verdict.word, verdict.hazards, verdict.diagnostics) == ("proved", (), ())
+    assert verdict.operations > 0
+
+
+GEMM_SIZES = [
+    {"L": 1, "M": 512, "N": 512, "cluster_K": 512},
+    {"L": 1, "M": 500, "N": 800, "cluster_K": 240},  # divides no tile
+    {"L": 3, "M": 257, "N": 1, "cluster_K": 4},  # several batches, a row of tiles, one trip
+    {"L": 1, "M": 1, "N": 1, "cluster_K": 32},  # one task, one trip
+    {"L": 1, "M": 128, "N": 256, "cluster_K": 128},  # one task, exactly one turn of the ring
+    {"L": 1, "M": 64, "N": 68, "cluster_K": 36},  # two trips, the last one short
+]
+
+
+@BOTH
+@pytest.mark.parametrize("sizes", GEMM_SIZES, ids=str)
+@pytest.mark.parametrize("kernel", GEMM.values(), ids=GEMM)
+def test_gemm(kernel: Procedure, sizes: dict[str, int], policy: Policy) -> None:
+    safe(kernel, policy, sizes)
+
+
+SPLITK_SIZES = [
+    {"L": 1, "M": 512, "N": 512, "K_split": 1, "cluster_K": 512},
+    {"L": 1, "M": 512, "N": 512, "K_split": 2, "cluster_K": 256},
+    {"L": 1, "M": 512, "N": 512, "K_split": 16, "cluster_K": 32},
+    {"L": 1, "M": 500, "N": 800, "K_split": 2, "cluster_K": 240},
+    {"L": 2, "M": 1, "N": 4, "K_split": 1, "cluster_K": 4},
+]
+
+
+@BOTH
+@pytest.mark.parametrize("sizes", SPLITK_SIZES, ids=str)
+@pytest.mark.parametrize("kernel", SPLITK.values(), ids=SPLITK)
+def test_gemm_splitk(kernel: Procedure, sizes: dict[str, int], policy: Policy) -> None:
+    safe(kernel, policy, sizes)
+
+
+@BOTH
+@pytest.mark.parametrize("size", [(512, 512), (500, 240), (1, 4), (33, 36), (1000, 28)], ids=str)
+def test_gemv(size: tuple[int, int], policy: Policy) -> None:
+    safe(gemv, policy, {"M": size[0], "K": size[1]})
+
+
+@BOTH
+@pytest.mark.parametrize(
+    "size", [(512, 512, 512), (500, 800, 240), (1, 1, 4), (65, 63, 20)], ids=str
+)
+def test_gemm_sm80(size: tuple[int, int, int], policy: Policy) -> None:
+    safe(gemm_sm80, policy, dict(zip("MNK", size, strict=True)))
+
+
+def test_zero_sizes_are_not_admitted() -> None:
+    # A size is at least 1 unless a precondition admits 0, and none of these kernels does.
+    verdict = gemv.check_at(M=0, K=4)
+    assert verdict.word == "error"
+    assert [d.span.line > 0 for d in verdict.diagnostics] == [True]
+
+
+def test_preconditions_hold_before_a_concrete_run() -> None:
+    assert gemv.check_at(M=4, K=5).word == "error"  # K % 4 == 0
+    assert gemm_sm80.check_at(M=1, N=1, K=2).word == "error"

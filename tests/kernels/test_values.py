@@ -1,0 +1,57 @@
+"""The sequential meaning of each shipped kernel equals numpy, at uneven sizes, on random data."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from exogpu.kernels.gemm_sm80 import gemm_sm80
+from exogpu.kernels.gemm_sm90 import KERNELS as GEMM
+from exogpu.kernels.gemm_splitk_sm90 import KERNELS as SPLITK
+from exogpu.kernels.gemv import gemv
+
+rng = np.random.default_rng(20)
+
+
+def random(*shape: int) -> np.ndarray:
+    return rng.standard_normal(shape, dtype=np.float32)
+
+
+def close(found: np.ndarray, exact: np.ndarray, terms: int) -> None:
+    # Rounding of a sum of `terms` products of order 1 in float32, in any order.
+    assert found.dtype == np.float32
+    assert not np.isnan(found).any()
+    assert np.abs(found - exact).max() <= 4 * terms * np.finfo(np.float32).eps
+
+
+@pytest.mark.parametrize("name", GEMM)
+def test_gemm(name: str) -> None:
+    A, B = random(2, 130, 68), random(2, 70, 68)
+    C = np.full((2, 130, 70), np.nan, np.float32)
+    GEMM[name].run(A=A, B=B, C=C)
+    close(C, np.einsum("lmk,lnk->lmn", A.astype(np.float64), B.astype(np.float64)), 68)
+
+
+@pytest.mark.parametrize("name", SPLITK)
+def test_gemm_splitk(name: str) -> None:
+    A, B = random(1, 130, 3, 36), random(1, 68, 3, 36)
+    C = np.full((1, 130, 68), np.nan, np.float32)
+    SPLITK[name].run(A=A, B=B, C=C)
+    close(C, np.einsum("lmsk,lnsk->lmn", A.astype(np.float64), B.astype(np.float64)), 108)
+
+
+@pytest.mark.parametrize("size", [(37, 100), (1, 4), (65, 32)], ids=str)
+def test_gemv(size: tuple[int, int]) -> None:
+    A, x = random(*size), random(size[1])
+    y = np.full(size[0], np.nan, np.float32)
+    gemv.run(A=A, x=x, y=y)
+    close(y, A.astype(np.float64) @ x.astype(np.float64), size[1])
+
+
+@pytest.mark.parametrize("size", [(70, 65, 36), (1, 1, 4), (64, 128, 20)], ids=str)
+def test_gemm_sm80(size: tuple[int, int, int]) -> None:
+    m, n, k = size
+    A, B = random(m, k), random(n, k)
+    C = np.full((m, n), np.nan, np.float32)
+    gemm_sm80.run(A=A, B=B, C=C)
+    close(C, A.astype(np.float64) @ B.astype(np.float64).T, k)
