@@ -40,7 +40,7 @@ def __getattr__(name: str) -> object:
 
 globals().update(_LANGUAGE)
 
-__all__ = [  # noqa: PLE0604
+__all__ = [
     "Diagnostic",
     "ExoGpuError",
     "Hazard",

@@ -16,12 +16,14 @@ from exogpu.analysis.facts import CollectiveFacts
 from exogpu.analysis.inline import inline
 from exogpu.analysis.lifetimes import insert_frees
 from exogpu.errors import Diagnostic, ExoGpuError
-from exogpu.frontend.bounds import check_bounds, check_sizes
+from exogpu.frontend import bounds
+from exogpu.frontend.bounds_report import Outside
 from exogpu.frontend.procedures import parse_proc
+from exogpu.frontend.sizes import check_sizes
 from exogpu.ir.nodes import ControlParam, Proc
 from exogpu.ir.types import Policy
 from exogpu.machine import amir, sequential
-from exogpu.machine.explain import hazard_of_divergence, hazards_of
+from exogpu.machine.explain import hazard_of_bounds, hazard_of_divergence, hazards_of
 from exogpu.machine.lower import lower
 from exogpu.verdict import Hazard, Verdict
 
@@ -63,11 +65,20 @@ class Procedure:
 
     @cached_property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
-        """All that is wrong with the definition, in source order; divergence is a hazard instead."""
+        """All that is wrong with the definition, in source order.
+
+        Divergence and accesses out of bounds are hazards instead.
+        """
         if self.ir is None:
             return self._parsing
-        found = (*check_bounds(self.ir), *self._analysis[1])
+        wrong = [v.diagnostic for v in self._bounds if not isinstance(v.finding, Outside)]
+        found = dict.fromkeys((*wrong, *self._analysis[1]))
         return tuple(sorted(found, key=lambda d: (d.span.file, d.span.line, d.span.column)))
+
+    @cached_property
+    def _bounds(self) -> tuple[bounds.Violation, ...]:
+        assert self.ir is not None
+        return bounds.violations(self.ir)
 
     @cached_property
     def _analysis(self) -> tuple[Analysed | None, tuple[Diagnostic, ...]]:
@@ -100,7 +111,8 @@ class Procedure:
         start = perf_counter()
         if self.diagnostics:
             return self._error(self.diagnostics, None, policy, start)
-        hazards = self._divergences({})
+        outside = [v for v in self._bounds if isinstance(v.finding, Outside)]
+        hazards = (*self._divergences({}), *map(hazard_of_bounds, outside))
         reason = (
             ""
             if hazards
@@ -133,7 +145,10 @@ class Procedure:
             return self._error(wrong, sizes, policy, start)
         from exogpu.machine import fast
 
-        hazards, operations = self._divergences(sizes), 0
+        flat, operations = self.analysed.proc, 0
+        hazards = self._divergences(sizes)
+        if self._bounds:
+            hazards = (*hazards, *map(hazard_of_bounds, bounds.violations_at(flat, sizes)))
         if not hazards:
             outcome = fast.run(self.amir(policy), sizes, progress=progress)
             hazards, operations = hazards_of(outcome.violations, sizes), outcome.operations

@@ -28,7 +28,7 @@ def parse_sizes(options: Iterable[str]) -> dict[str, int]:
         name = match.group(1) if match else ""
         if match is None or sizes.get(name, int(match.group(2))) != int(match.group(2)):
             problem = "is no name=integer" if match is None else f"gives {name} a second value"
-            raise ExoGpuError([_wrong_call("X926", f"--at: {item.strip()} {problem}")])
+            raise ExoGpuError([_wrong_call("X946", f"--at: {item.strip()} {problem}")])
         sizes[name] = int(match.group(2))
     return sizes
 

@@ -73,7 +73,7 @@ def main() -> None:
         if error.name is None or error.name.split(".")[0] == "exogpu":
             raise
         remedy = "`exogpu doctor` says what is missing and how to install it"
-        diagnostic = _wrong("X930", f"the package {error.name} is missing", remedy)
+        diagnostic = _wrong("X940", f"the package {error.name} is missing", remedy)
         console(stderr=True).print(draw_diagnostics([diagnostic]), end="")
         sys.exit(2)
 
@@ -131,7 +131,7 @@ def _write(path: Path, text: str) -> None:
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
-        _stop(_wrong("X928", f"{path} cannot be written: {error.strerror}", "choose another file"))
+        _stop(_wrong("X948", f"{path} cannot be written: {error.strerror}", "choose another file"))
 
 
 @app.command()
@@ -148,7 +148,7 @@ def run(
     from exogpu.random_run import run_on_random_data
 
     if not random:
-        _stop(_wrong("X929", "run has no data to work on", "add --random"))
+        _stop(_wrong("X949", "run has no data to work on", "add --random"))
     try:
         sizes = parse_sizes(at or ())
         procedures = _procedures(target)
@@ -162,14 +162,19 @@ def run(
 
 
 @app.command()
-def threads(target: Target) -> None:
+def threads(
+    target: Target,
+    relations: Annotated[
+        bool, typer.Option("--relations", help="Show the exact ISL relations too.")
+    ] = False,
+) -> None:
     """Say for each scope which threads execute it."""
     from exogpu.listing import threads_listing
 
     try:
         for procedure in _parsed(target):
             assert procedure.ir is not None
-            console().print(threads_listing(procedure.ir), end="")
+            console().print(threads_listing(procedure.ir, relations=relations), end="")
     except ExoGpuError as error:
         _stop(*error.diagnostics)
 
@@ -199,7 +204,7 @@ def explain(code: Annotated[str | None, typer.Argument(help="Such as B601.")] = 
     elif code.upper() in CODES:
         console().print(draw_code(code.upper(), CODES[code.upper()]), end="")
     else:
-        _stop(_wrong("X927", f"there is no code {code}", "`exogpu explain` lists all codes"))
+        _stop(_wrong("X947", f"there is no code {code}", "`exogpu explain` lists all codes"))
 
 
 @app.command()

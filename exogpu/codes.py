@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from exogpu.codes_collective import COLLECTIVE
+from exogpu.codes_hazards import HAZARDS
+from exogpu.codes_invocation import INVOCATION
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +103,72 @@ CODES: Final[dict[str, Code]] = {
         "# repair: give sizes that satisfy it\n"
         "exogpu check gemv.py --at M=512,K=104",
     ),
-    **{code: Code(*entry) for code, entry in COLLECTIVE.items()},
+    "X920": Code(
+        "a run is given an argument that the procedure does not have",
+        "Arguments of a run are given by the names of the procedure's parameters.",
+        "p.run(AA=a)  # p has A\np.run(A=a)",
+    ),
+    "X921": Code(
+        "a run is not given an array",
+        "Every data parameter needs an array; only sizes that are an extent of an array may be "
+        "left out.",
+        "p.run(A=a)  # p has A and C\np.run(A=a, C=c)",
+    ),
+    "X922": Code(
+        "an argument of a run has the wrong type",
+        "Data parameters are numpy arrays of the declared precision (bf16: float32, or bfloat16 "
+        "of ml_dtypes); a scalar that is only read may be a number.  Sizes are integers.",
+        "p.run(A=np.zeros((4, 4)))  # float64, where A is f32\n"
+        "p.run(A=np.zeros((4, 4), np.float32))",
+    ),
+    "X923": Code(
+        "an array of a run has the wrong shape",
+        "The extents of a parameter, at the sizes given or read off the other arrays, are not "
+        "those of the array.",
+        "# A: f32[M, K], x: f32[K]\np.run(A=np.zeros((4, 8), np.float32), "
+        "x=np.zeros(7, np.float32))\n# repair: arrays that agree on K",
+    ),
+    "X924": Code(
+        "a bf16 array holds values that are not bf16",
+        "A bf16 variable is a float32 array here, of bf16 values only; others could not be there "
+        "on a device.",
+        "p.run(A=a)\n# repair\nfrom exogpu.machine.sequential import round_bf16\n"
+        "p.run(A=round_bf16(a))",
+    ),
+    "X925": Code(
+        "a run would write a read-only array",
+        "The procedure writes the parameter; a number, or an array that numpy protects, cannot "
+        "take the result.",
+        "p.run(s=0.0)  # p writes s\ns = np.zeros((), np.float32)\np.run(s=s)",
+    ),
+    "X926": Code(
+        "two arrays of a run share memory",
+        "Parameters are different variables; a write to one must not change another.",
+        "p.run(A=a, C=a)  # p writes C\np.run(A=a.copy(), C=a)",
+    ),
+    "X927": Code(
+        "an access is out of range",
+        "While it ran, the procedure accessed an element that a variable or window does not have. "
+        " Only the global operands of TMA instructions are clipped.",
+        "for i in seq(0, 8):\n    x[i + 1] = 0  # x: f32[8]\n"
+        "# repair: guard it\n    if i + 1 < 8:\n        x[i + 1] = 0",
+    ),
+    "X928": Code(
+        "a call does not satisfy what its callee asks for",
+        "While it ran, the procedure called another, or an instruction, with arguments that break "
+        "a precondition, or with a window of other extents than the parameter's.",
+        "scale(x[0:n])  # def scale(x: f32[4]), and n is 3\nscale(x[0:4])",
+    ),
+    "X929": Code(
+        "an integer is divided by zero",
+        "Integer division truncates, and has no result for a divisor of 0.",
+        "n[0] = m[0] / m[1]  # m[1] is 0\n# repair\nn[0] = m[0] / max(m[1], 1)",
+    ),
+    **{
+        code: Code(*entry)
+        for table in (COLLECTIVE, HAZARDS, INVOCATION)
+        for code, entry in table.items()
+    },
 }
 """By code; the letter is the stage: P parsing, T types, S scopes, C collective tiling,
 D distributed memory, B bounds, H hazards, X invocation."""

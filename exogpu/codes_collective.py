@@ -251,9 +251,13 @@ COLLECTIVE: Final[dict[str, tuple[str, str, str]]] = {
         "cs: barrier[2] @ CudaClusterSync\n# repair\ncs: barrier @ CudaClusterSync",
     ),
     "D513": (
-        "a guard on something else than mbarriers",
+        "a guard that is no mbarrier",
         "`barrier(guard)` says that two mbarriers take turns.",
-        "cg: barrier(full) @ CudaCommitGroup\n# repair\ncg: barrier @ CudaCommitGroup",
+        "cg: barrier @ CudaCommitGroup\n"
+        "empty: barrier(cg) @ CudaMbarrier\n"
+        "# repair\n"
+        "full: barrier @ CudaMbarrier\n"
+        "empty: barrier(full) @ CudaMbarrier",
     ),
     "D514": (
         "a variable is allocated by less than its owner",

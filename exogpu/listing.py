@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Final
 
 from rich.text import Text
 
 from exogpu.analysis import collective
-from exogpu.analysis.describe import executors
-from exogpu.analysis.facts import CollectiveFacts
 from exogpu.analysis.inline import inline
 from exogpu.analysis.lifetimes import insert_frees
+from exogpu.analysis.listing import listing
 from exogpu.errors import ExoGpuError
-from exogpu.ir.nodes import Block, DeviceFunction, For, If, Proc, Warps
+from exogpu.ir.nodes import Proc
 from exogpu.machine.amir import Program
 from exogpu.machine.export import Json, to_json
 
@@ -24,9 +22,10 @@ _PLACE: Final = frozenset({"op", "body", "file", "line", "column", "text", "thre
 """Fields of an operation that the listing does not show as `name=value`."""
 
 
-def threads_listing(ir: Proc) -> Text:
+def threads_listing(ir: Proc, *, relations: bool = False) -> Text:
     """A line for each scope of the kernels that has its own set of threads, and that set.
 
+    With `relations`, below each the exact ISL relation from iterators to thread indices.
     Raises ExoGpuError where the scopes do not fit the launch.
     """
     flat = insert_frees(inline(ir))
@@ -34,28 +33,18 @@ def threads_listing(ir: Proc) -> Text:
     if wrong:
         raise ExoGpuError(wrong)
     # Metaprogramming unrolls loops: what was written once is listed once.
-    lines = list(dict.fromkeys(_scopes(flat.body, facts, 0)))
+    lines = tuple(dict.fromkeys(listing(flat, facts)))
     text = Text(f"{ir.name}\n", "bold")
     if not lines:
         return text.append("  runs on the CPU alone\n")
-    width = max(len(source) for _, source, _ in lines)
-    for number, source, threads in lines:
-        text.append(_LINE.format(number), "blue").append(f"{source:<{width}}  ")
-        text.append(f"{threads}\n", "cyan")
+    width = max(len("  " * line.depth + line.opens) for line in lines)
+    for line in lines:
+        text.append(_LINE.format(line.span.line), "blue")
+        text.append(f"{'  ' * line.depth + line.opens:<{width}}  ")
+        text.append(f"{line.executors}\n", "cyan")
+        if relations:
+            text.append(f"{_LINE.format('')}{'  ' * line.depth}{line.relation}\n", "dim")
     return text
-
-
-def _scopes(block: Block, facts: CollectiveFacts, depth: int) -> Iterator[tuple[int, str, str]]:
-    for stmt in block:
-        inside = depth
-        if isinstance(stmt, For | Warps | DeviceFunction) and stmt in facts.inner:
-            source = "  " * depth + stmt.span.text.strip()
-            yield stmt.span.line, source, executors(facts.inner[stmt])
-            inside = depth + 1
-        if isinstance(stmt, For | Warps | DeviceFunction | If):
-            yield from _scopes(stmt.body, facts, inside)
-        if isinstance(stmt, If):
-            yield from _scopes(stmt.orelse, facts, inside)
 
 
 def amir_listing(program: Program) -> Text:

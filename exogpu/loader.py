@@ -70,13 +70,13 @@ def _files(target: str) -> Iterator[Path]:
     """The files of a target.  Raises ExoGpuError where there is none."""
     path = Path(target)
     if not target:
-        raise _bad("X921", "the target is empty", "give a .py file, a folder, or a dotted module")
+        raise _bad("X941", "the target is empty", "give a .py file, a folder, or a dotted module")
     if path.is_dir():
         yield from _folder(path)
     elif path.exists():
         if path.suffix != ".py":
             raise _bad(
-                "X922",
+                "X942",
                 f"{target} is no Python file: its name does not end in .py",
                 "give a .py file, a folder, or a dotted module",
             )
@@ -84,7 +84,7 @@ def _files(target: str) -> Iterator[Path]:
     elif _DOTTED.fullmatch(target) and not target.endswith(".py"):
         yield from _module_files(target)
     else:
-        raise _bad("X921", f"there is no file or folder {target}", _nearest(path))
+        raise _bad("X941", f"there is no file or folder {target}", _nearest(path))
 
 
 def _nearest(path: Path) -> str:
@@ -143,12 +143,12 @@ def _module_files(name: str) -> Iterator[Path]:
     try:
         spec = importlib.util.find_spec(name)
     except ModuleNotFoundError as error:
-        raise _bad("X921", f"there is no module {name}: {error}", remedy) from None
+        raise _bad("X941", f"there is no module {name}: {error}", remedy) from None
     except Exception as error:  # a parent package is the user's code: it may raise anything
         message = f"a package around {name} cannot be imported: {_in_words(error)}"
-        raise _bad("X924", message, "repair the package") from None
+        raise _bad("X944", message, "repair the package") from None
     if spec is None:
-        raise _bad("X921", f"there is no file, folder or module {name}", remedy)
+        raise _bad("X941", f"there is no file, folder or module {name}", remedy)
     if spec.submodule_search_locations is not None:
         for location in spec.submodule_search_locations:
             if Path(location).is_dir():
@@ -156,7 +156,7 @@ def _module_files(name: str) -> Iterator[Path]:
     elif spec.origin is not None and spec.origin.endswith(".py"):
         yield Path(spec.origin)
     else:
-        raise _bad("X922", f"the module {name} has no Python source", remedy)
+        raise _bad("X942", f"the module {name} has no Python source", remedy)
 
 
 # --- from a file to procedures ------------------------------------------------------------
@@ -235,11 +235,11 @@ def _compile(path: Path, file: str) -> CodeType:
         code: CodeType = compile(text, file, "exec", _ANNOTATIONS, dont_inherit=True)
         return code
     except OSError as error:
-        raise _bad("X921", f"{path} cannot be read: {error.strerror}", "check the file") from None
+        raise _bad("X941", f"{path} cannot be read: {error.strerror}", "check the file") from None
     except SyntaxError as error:
         raise _syntax(error, file) from None
     except ValueError as error:  # a NUL byte
-        raise _bad("X922", f"{path} is no Python file: {error}", "give a Python file") from None
+        raise _bad("X942", f"{path} is no Python file: {error}", "give a Python file") from None
 
 
 def _syntax(error: SyntaxError, file: str) -> ExoGpuError:
@@ -249,7 +249,7 @@ def _syntax(error: SyntaxError, file: str) -> ExoGpuError:
         end_line, end = line, column + 1
     text = (error.text or "").rstrip("\r\n")
     place = Span(error.filename or file, line, column, end_line, end, text)
-    return _bad("X922", f"this is no Python: {error.msg}", "repair the syntax", place)
+    return _bad("X942", f"this is no Python: {error.msg}", "repair the syntax", place)
 
 
 def _raised(error: BaseException, path: Path, file: str) -> ExoGpuError:
@@ -259,11 +259,11 @@ def _raised(error: BaseException, path: Path, file: str) -> ExoGpuError:
     message = f"loading {path} stopped: {_in_words(error)}"
     lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == file]
     if not lines or lines[-1] is None:
-        return _bad("X924", message, "repair the file so that it can be imported")
+        return _bad("X944", message, "repair the file so that it can be imported")
     text = linecache.getline(file, lines[-1]).rstrip("\n")
     start = len(text) - len(text.lstrip()) + 1
     place = Span(file, lines[-1], start, lines[-1], len(text) + 1, text)
-    return _bad("X924", message, "repair the line so that the file can be imported", place)
+    return _bad("X944", message, "repair the line so that the file can be imported", place)
 
 
 def _in_words(error: BaseException) -> str:
@@ -286,7 +286,7 @@ def _module_name(path: Path) -> tuple[Path, str]:
 
 def _no_procedures_in(target: str) -> ExoGpuError:
     return _bad(
-        "X923",
+        "X943",
         f"{target} has no procedure",
         "decorate one with @proc (from exogpu import proc)",
     )
@@ -305,4 +305,4 @@ def _select(units: tuple[Unit, ...], wanted: str, path: str) -> tuple[Unit, ...]
     names = sorted({unit.name for unit in units})
     close = get_close_matches(wanted, names, n=1)
     remedy = f"did you mean {close[0]}?" if close else f"it has {', '.join(names)}"
-    raise _bad("X925", f"{path} has no procedure {wanted}", remedy)
+    raise _bad("X945", f"{path} has no procedure {wanted}", remedy)

@@ -120,7 +120,9 @@ def _headline(verdict: Verdict) -> Text:
             text.append(_word(verdict), "bold green")
             text.append(f"{_at(verdict.sizes)} ({cost})\n")
         case "refuted":
-            text.append("refuted", "bold red").append(f"{_at(verdict.sizes)} ({cost})\n")
+            # Without given sizes, each hazard names the ones at which it happens.
+            at = _at(verdict.sizes) if verdict.sizes is not None else ""
+            text.append("refuted", "bold red").append(f"{at} ({cost})\n")
         case "undecided":
             text.append("undecided", "bold yellow").append(f"{_at(verdict.sizes)} ({cost})\n")
             text.append(f"  reason: {_hanging(verdict.reason)}\n")
@@ -136,7 +138,7 @@ def _headline(verdict: Verdict) -> Text:
 def _at(sizes: Mapping[str, int] | None) -> str:
     if sizes is None:
         return " for all sizes"
-    return f" at {sizes_text(sizes)}" if sizes else " (it has no sizes)"
+    return f" at {sizes_text(sizes)}" if sizes else ""
 
 
 def sizes_text(sizes: Mapping[str, int]) -> str:

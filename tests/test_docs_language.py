@@ -12,7 +12,9 @@ from exogpu.hw.language import LANGUAGE
 from exogpu.hw.timelines import SYNC_TIMELINES
 from exogpu.ir.types import Policy, QualTL
 from exogpu.loader import load
+from exogpu.machine import literal
 from exogpu.platforms import cuda, sm80, sm90
+from exogpu.verdict import HazardKind
 
 PAGE = Path(__file__).parent.parent / "docs" / "language.md"
 TEXT = PAGE.read_text()
@@ -38,6 +40,32 @@ def test_examples_load_and_refused_ones_are_refused(example: str, tmp_path: Path
         for d in (unit.diagnostics or (unit.procedure.diagnostics if unit.procedure else ()))
     ]
     assert sorted({d.code for d in found}) == codes, found
+
+
+@pytest.mark.parametrize("example", [e for e in EXAMPLES if "# safe at:" in e], ids=name_of)
+@pytest.mark.parametrize("policy", Policy)
+def test_examples_are_safe_where_they_say_so(example: str, policy: Policy, tmp_path: Path) -> None:
+    file = tmp_path / "example.py"
+    file.write_text(example)
+    (sizes,) = re.findall(r"^# safe at:(.*)$", example, re.MULTILINE)
+    at = {name: int(value) for name, value in re.findall(r"(\w+)=(\d+)", sizes)}
+    for unit in load(str(file)):
+        assert unit.procedure is not None
+        assert literal.run(unit.procedure.amir(policy), at) == ()
+
+
+def test_each_fence_of_the_first_example_is_needed(tmp_path: Path) -> None:
+    """As the text below it says: RAW without the first, FREE without the second."""
+    fence = re.compile(r"^ *Fence\(.*\n", re.MULTILINE)
+    kinds = []
+    for left_out in fence.finditer(EXAMPLES[0]):
+        file = tmp_path / f"without_{left_out.start()}.py"
+        file.write_text(EXAMPLES[0][: left_out.start()] + EXAMPLES[0][left_out.end() :])
+        (unit,) = load(str(file))
+        assert unit.procedure is not None
+        violations = literal.run(unit.procedure.amir(Policy.STRICT), {"M": 128})
+        kinds.append(violations[0].kind)
+    assert kinds == [HazardKind.RAW, HazardKind.FREE]
 
 
 def test_there_are_examples_of_both_kinds() -> None:

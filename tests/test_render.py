@@ -117,6 +117,8 @@ def test_headlines_never_blur():
     assert "no ranks" in draw_verdict(UNDECIDED).plain
     assert draw_verdict(ERROR).plain.startswith("gemm: not checked: 1 error\n")
     assert draw_verdict(REFUTED).plain.startswith("gemm: refuted at M=512")
+    # A refutation is at some sizes, never "for all sizes".
+    assert draw_verdict(replace(REFUTED, sizes=None)).plain.startswith("gemm: refuted (0.50 s")
 
 
 def test_hazard_shows_all_it_knows():

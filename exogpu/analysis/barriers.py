@@ -64,9 +64,9 @@ def _check_guard(alloc: BarrierAlloc, mechanisms: Mechanisms) -> Iterator[Diagno
     if both != (BarrierMechanism.MBARRIER, BarrierMechanism.MBARRIER):
         yield Diagnostic(
             "D513",
-            f"barrier({alloc.guard}) is for mbarriers that take turns with other mbarriers",
+            f"the guard {alloc.guard} of {alloc.name} is no mbarrier",
             alloc.span,
-            "remove the guard",
+            "name the mbarrier that this one takes turns with, or remove the guard",
         )
 
 
@@ -107,9 +107,7 @@ def _check_commit_group(declared: Declared, mechanisms: Mechanisms) -> Iterator[
         size = declared.uses[0].where.tiling.threads
         unit = {1: "thread", 32: "warp", 128: "warpgroup"}[size]
         dims = tuple(range(len(declared.declaration.shape)))
-        yield from check_owners(
-            declared, declared.uses, dims, Owning(size, unit, "a commit group")
-        )
+        yield from check_owners(declared, declared.uses, dims, Owning(size, unit, "a commit group"))
 
 
 def _check_cluster_sync(alloc: BarrierAlloc) -> Iterator[Diagnostic]:

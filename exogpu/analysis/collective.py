@@ -10,7 +10,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from exogpu.analysis.affine import constant, difference
-from exogpu.analysis.derive import ScopeFit, TilingError, derive, derive_warps, scope_fit
+from exogpu.analysis.align import TilingError
+from exogpu.analysis.derive import ScopeFit, derive, derive_warps, scope_fit
 from exogpu.analysis.describe import executors
 from exogpu.analysis.facts import CollectiveFacts, Desugared
 from exogpu.analysis.launch import check_launch

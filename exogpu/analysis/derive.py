@@ -1,29 +1,21 @@
 """Derivation of collective tilings (paper, section 4): loops, warp ranges, and unit-scopes.
 
-The unit's domain is completed to the cluster and both sides are split until their thread
-pitches agree; then boxes compare dimension by dimension.
+Once `exogpu.analysis.align` has scope and unit over common dimensions, their boxes compare
+dimension by dimension.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 
-from exogpu.analysis.tiling import Dimension, DimOp, ThreadRange, Tiling
+from exogpu.analysis.align import Cell, TilingError, align, evaluate_unit, show_box
+from exogpu.analysis.tiling import DimOp, ThreadRange, Tiling
 from exogpu.ir.names import Sym
-from exogpu.ir.nodes import Add, CExpr, CVar, FloorDiv, Int, Mod, Sub, WarpConfig
-from exogpu.ir.types import CollUnit, Extent
-
-
-@dataclass(frozen=True, slots=True)
-class TilingError:
-    """Why no tiling can be derived: a diagnostic without its place."""
-
-    code: str
-    message: str
-    help: str
+from exogpu.ir.nodes import CExpr, CVar, Int, Sub, WarpConfig
+from exogpu.ir.types import CollUnit
 
 
 class ScopeFit(Enum):
@@ -36,17 +28,6 @@ class ScopeFit(Enum):
     INCOMPATIBLE = "cannot be compared with the unit"
 
 
-@dataclass(frozen=True, slots=True)
-class _Cell:
-    """One dimension after alignment; `unit` None is agnostic."""
-
-    pitch: int
-    dim: Dimension
-    unit: int | None
-    whole_ctas: bool
-    """Whether the figure gives this entry of the unit's box in whole CTAs."""
-
-
 def derive(
     tiling: Tiling, unit: CollUnit, iterator: Sym, lo: int, count: int
 ) -> Tiling | TilingError:
@@ -54,7 +35,7 @@ def derive(
 
     Iteration y is executed by tile `y - lo` of what the parent has; threads left over idle.
     """
-    cells = _align(tiling, unit)
+    cells = align(tiling, unit)
     if isinstance(cells, TilingError):
         return cells
     differing = [m for m, cell in enumerate(cells) if _differs(cell)]
@@ -81,9 +62,7 @@ def derive(
         return _not_enough(unit, capacity, count, cells)
     number: CExpr = CVar(iterator) if lo == 0 else Sub(CVar(iterator), Int(lo))
     op = DimOp(iterator, number, 0, cell.unit, count, cell.unit)
-    dims = tuple(
-        replace(c.dim, ops=(*c.dim.ops, op)) if c is cell else c.dim for c in cells
-    )
+    dims = tuple(replace(c.dim, ops=(*c.dim.ops, op)) if c is cell else c.dim for c in cells)
     return replace(tiling, dims=dims, ranges=ranges)
 
 
@@ -132,7 +111,7 @@ def is_unit_scope(tiling: Tiling, unit: CollUnit) -> bool:
 
 def scope_fit(tiling: Tiling, unit: CollUnit) -> ScopeFit:
     """How the scope's threads compare with the unit, box by box, alignment included."""
-    cells = _align(tiling, unit)
+    cells = align(tiling, unit)
     if isinstance(cells, TilingError):
         return ScopeFit.INCOMPATIBLE
     if any(cell.unit is not None and cell.unit > cell.dim.box for cell in cells):
@@ -144,201 +123,22 @@ def scope_fit(tiling: Tiling, unit: CollUnit) -> ScopeFit:
 
 def unit_threads(tiling: Tiling, unit: CollUnit) -> int | None:
     """Threads of one `unit` in this launch; None if it has none fixed or does not fit."""
-    evaluated = _evaluate(tiling, unit)
+    evaluated = evaluate_unit(tiling, unit)
     if isinstance(evaluated, TilingError):
         return None
     sizes = [n for n in evaluated[1] if n is not None]
     return math.prod(sizes) if len(sizes) == len(evaluated[1]) else None
 
 
-# --- step 1: the unit in this launch --------------------------------------------------------
-
-
-def _evaluate(
-    tiling: Tiling, unit: CollUnit
-) -> tuple[tuple[int, ...], tuple[int | None, ...]] | TilingError:
-    def at(entry: Extent | None) -> int | None:
-        if entry is None:
-            return None
-        value = entry.at(tiling.cluster_dim, tiling.block_dim)
-        return int(value) if value.denominator == 1 and value > 0 else -1
-
-    domain = tuple(at(entry) or 0 for entry in unit.domain)
-    box = tuple(map(at, unit.box))
-    launch = f"clusterDim={tiling.cluster_dim}, blockDim={tiling.block_dim}"
-    if min(domain) < 1 or any(n is not None and n < 1 for n in box):
-        return TilingError(
-            "C403",
-            f"unit {unit.name} does not divide this launch ({launch})",
-            "change the launch, or take a unit whose pitch divides it",
-        )
-    for extent, size in zip(domain, box, strict=True):
-        if size is not None and size > extent:
-            return TilingError(
-                "C402",
-                f"not enough threads: unit {unit.name} needs {size} of {extent} positions "
-                f"({launch})",
-                "take a smaller unit, or launch more threads or CTAs",
-            )
-    return domain, box
-
-
-# --- step 2: completion and splitting -------------------------------------------------------
-
-
-def _align(tiling: Tiling, unit: CollUnit) -> tuple[_Cell, ...] | TilingError:
-    """Both sides over common dimensions; no dimension of extent 1 is left."""
-    evaluated = _evaluate(tiling, unit)
-    if isinstance(evaluated, TilingError):
-        return evaluated
-    domain, box = evaluated
-    total = tiling.cluster_dim * tiling.block_dim
-    mismatch = TilingError(
-        "C403",
-        f"unit {unit.name} with domain {domain} and box {_show(box)} does not divide the scope "
-        f"with domain {tuple(d.extent for d in tiling.dims)} and box {tiling.box}",
-        "choose extents that divide each other",
-    )
-    if total % math.prod(domain) or (math.prod(domain) == 1 and total > 1):
-        return mismatch
-    whole = [entry is not None and entry.block > 0 for entry in unit.box]
-    if math.prod(domain) < total:
-        domain, box = (total // math.prod(domain), *domain), (1, *box)
-        whole.insert(0, False)
-    boundaries = sorted({*_pitches(domain), *tiling.pitches})
-    units: list[tuple[int, int | None, bool]] = []
-    for pitch, extent, size, all_of_it in zip(_pitches(domain), domain, box, whole, strict=True):
-        parts = _split_unit(pitch, extent, size, boundaries)
-        if parts is None:
-            return mismatch
-        units += [(*part, all_of_it) for part in parts]
-    dims: list[tuple[int, Dimension]] = []
-    for pitch, dim in zip(tiling.pitches, tiling.dims, strict=True):
-        split = _split_dimension(pitch, dim, boundaries)
-        if split is None:
-            return mismatch
-        dims += split
-    units = [u for u in units if u[0] > 1]
-    if len(units) != len(dims) or any(
-        u[0] != d.extent for u, (_, d) in zip(units, dims, strict=True)
-    ):
-        return mismatch
-    return tuple(
-        _Cell(pitch, dim, size, all_of_it)
-        for (_, size, all_of_it), (pitch, dim) in zip(units, dims, strict=True)
-    )
-
-
-def _pitches(extents: Sequence[int]) -> tuple[int, ...]:
-    return tuple(math.prod(extents[m + 1 :]) for m in range(len(extents)))
-
-
-def _factors(pitch: int, extent: int, boundaries: Sequence[int]) -> list[int] | None:
-    """The factors that split a dimension at the boundaries inside it, innermost first."""
-    factors = []
-    for boundary in boundaries:
-        if pitch < boundary < pitch * extent:
-            factor, rest = divmod(boundary, pitch)
-            if rest or extent % factor:
-                return None
-            factors.append(factor)
-            pitch, extent = boundary, extent // factor
-    return factors
-
-
-def _split_unit(
-    pitch: int, extent: int, size: int | None, boundaries: Sequence[int]
-) -> list[tuple[int, int | None]] | None:
-    factors = _factors(pitch, extent, boundaries)
-    if factors is None:
-        return None
-    parts: list[tuple[int, int | None]] = []
-    for factor in factors:
-        if size is not None and size > factor and size % factor:
-            return None
-        parts.insert(0, (factor, None if size is None else min(size, factor)))
-        extent //= factor
-        size = None if size is None else max(1, size // factor)
-    return [(extent, size), *parts]
-
-
-def _split_dimension(
-    pitch: int, dim: Dimension, boundaries: Sequence[int]
-) -> list[tuple[int, Dimension]] | None:
-    factors = _factors(pitch, dim.extent, boundaries)
-    if factors is None:
-        return None
-    parts: list[tuple[int, Dimension]] = []
-    for factor in factors:
-        halves = _split(dim, factor)
-        if halves is None:
-            return None
-        dim, inner = halves
-        parts.insert(0, (pitch, inner))
-        pitch *= factor
-    return [(pitch, dim), *parts]
-
-
-def _split(dim: Dimension, factor: int) -> tuple[Dimension, Dimension] | None:
-    """The dimension as (extent / factor, factor); None where an operator does not divide.
-
-    Operators with a box of at least `factor` move to the outer part, those after a box of
-    `factor` stay inside, and one that goes from a larger box to a smaller one is cut in two.
-    """
-    outer: list[DimOp] = []
-    inner: list[DimOp] = []
-    before = dim.extent
-    for op in dim.ops:
-        if before <= factor:
-            inner.append(op)
-        elif op.box >= factor:
-            steps = op.pitch if op.count > 1 else 0
-            if op.offset % factor or op.box % factor or steps % factor:
-                return None
-            outer.append(
-                replace(
-                    op,
-                    offset=op.offset // factor,
-                    box=op.box // factor,
-                    pitch=op.pitch // factor,
-                )
-            )
-        else:
-            cut = _cut(op, factor)
-            if cut is None:
-                return None
-            outer.append(cut[0])
-            inner.append(cut[1])
-        before = op.box
-    return Dimension(dim.extent // factor, tuple(outer)), Dimension(factor, tuple(inner))
-
-
-def _cut(op: DimOp, factor: int) -> tuple[DimOp, DimOp] | None:
-    """An operator with a box below `factor` inside a box above it: quotient and remainder."""
-    last = op.offset + (op.count - 1) * op.pitch + op.box - 1
-    if op.offset // factor == last // factor:
-        outer = DimOp(None, Int(0), op.offset // factor, 1, 1, 1)
-        return outer, replace(op, offset=op.offset % factor)
-    rows, rest = divmod(op.offset, op.pitch)
-    ratio = factor // op.pitch
-    if factor % op.pitch or rest + op.box > op.pitch:
-        return None
-    shift = rows % ratio
-    number = op.index if shift == 0 else Add(op.index, Int(shift))
-    count = (shift + op.count - 1) // ratio + 1
-    outer = DimOp(op.iterator, FloorDiv(number, ratio), rows // ratio, 1, count, 1)
-    return outer, DimOp(op.iterator, Mod(number, ratio), rest, op.box, ratio, op.pitch)
-
-
 # --- steps 3 and 4: the one dimension that differs ------------------------------------------
 
 
-def _differs(cell: _Cell) -> bool:
+def _differs(cell: Cell) -> bool:
     """Whether the unit divides this dimension of the parent; agnostic and full entries do not."""
     return cell.unit is not None and cell.unit not in (cell.dim.box, cell.dim.extent)
 
 
-def _lacks(tiling: Tiling, cell: _Cell) -> bool:
+def _lacks(tiling: Tiling, cell: Cell) -> bool:
     """Whether the parent has less of this dimension than the unit.
 
     Whole CTAs do not ask for all their threads: a loop over CTAs keeps the warps that a
@@ -348,9 +148,7 @@ def _lacks(tiling: Tiling, cell: _Cell) -> bool:
     return cell.unit is not None and cell.unit > cell.dim.box and not inside
 
 
-def _not_enough(
-    unit: CollUnit, capacity: int, count: int, cells: Sequence[_Cell]
-) -> TilingError:
+def _not_enough(unit: CollUnit, capacity: int, count: int, cells: Sequence[Cell]) -> TilingError:
     return TilingError(
         "C402",
         f"not enough threads for {count} iterations: the scope has at most {capacity} tile(s) "
@@ -359,18 +157,13 @@ def _not_enough(
     )
 
 
-def _compared(cells: Sequence[_Cell]) -> str:
+def _compared(cells: Sequence[Cell]) -> str:
     domain = tuple(cell.dim.extent for cell in cells)
     scope = tuple(cell.dim.box for cell in cells)
-    return f"over {domain} the scope is {scope} and the unit {_show([c.unit for c in cells])}"
+    return f"over {domain} the scope is {scope} and the unit {show_box([c.unit for c in cells])}"
 
 
-def _show(box: Sequence[int | None]) -> str:
-    entries = ", ".join("_" if n is None else str(n) for n in box)
-    return f"({entries},)" if len(box) == 1 else f"({entries})"
-
-
-def _dimension(tiling: Tiling, cell: _Cell) -> str:
+def _dimension(tiling: Tiling, cell: Cell) -> str:
     if cell.pitch >= tiling.block_dim:
         step = cell.pitch // tiling.block_dim
         return "the CTAs" if step == 1 else f"the CTAs {step} apart"
@@ -380,7 +173,7 @@ def _dimension(tiling: Tiling, cell: _Cell) -> str:
 # --- alignment and warp groups --------------------------------------------------------------
 
 
-def _aligned(cell: _Cell) -> bool:
+def _aligned(cell: Cell) -> bool:
     """Whether the positions start at multiples of what the hardware asks of the unit.
 
     A warpgroup starts at a multiple of 128 threads, a warp of 32, and a power of two of
@@ -392,9 +185,7 @@ def _aligned(cell: _Cell) -> bool:
     step = next((n for n in (128, 32) if span % n == 0), span if 32 % span == 0 else 1)
     align = max(1, step // cell.pitch)
     start = sum(op.offset for op in cell.dim.ops)
-    return start % align == 0 and all(
-        op.pitch % align == 0 for op in cell.dim.ops if op.count > 1
-    )
+    return start % align == 0 and all(op.pitch % align == 0 for op in cell.dim.ops if op.count > 1)
 
 
 def _group(

@@ -166,7 +166,12 @@ def owners(found: Relation, point: Mapping[str, int], size: int, tiling: Tiling)
     free = isl.fix(found.pairs, at)
     for name in found.params:
         free = isl.drop_param(free, name)
-    units = sorted({u[-1] for u in isl.points(isl.project_onto(free, found.outputs))})
+    units = [u[-1] for u in isl.points(isl.project_onto(free, found.outputs))]
+    return unit_names(units, size, tiling)
+
+
+def unit_names(units: Sequence[int], size: int, tiling: Tiling) -> str:
+    """Units of `size` threads, by their numbers, in words."""
     if size == tiling.block_dim and tiling.cluster_dim > 1:
         return f"CTA{'s' if len(units) > 1 else ''} {numbers(units)}"
     threads = [t for u in units for t in range(u * size, (u + 1) * size)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 from exogpu.analysis.ownership import (
     Relation,
@@ -12,6 +11,7 @@ from exogpu.analysis.ownership import (
     instances_collide,
     owners,
     relation,
+    unit_names,
 )
 from exogpu.analysis.uses import Declared, Use
 from exogpu.errors import Diagnostic, Note
@@ -55,24 +55,21 @@ def check_owners(
         )
         return
     inputs = {f"i{d}": d for d in dims}
-    owned = [
-        _Owned(use, relation(use, declared, inputs, "u", size=owning.size)) for use in uses
-    ]
+    owned = [_Owned(use, relation(use, declared, inputs, "u", size=owning.size)) for use in uses]
     for one in owned:
         found = _one_use(declared, one, dims, inputs, owning)
         if found is not None:
             yield _with_other(declared, found, one, owned, owning)
             return
-    for first, second in pairwise(owned):
-        found = _two_uses(declared, first, second, dims, owning)
-        if found is not None:
-            yield found
-            return
     total: isl.Map | None = None
     for at, one in enumerate(owned):
         total = one.by_unit.map if total is None else isl.union_map(total, one.by_unit.map)
+        # Each use alone is a function: together they are one iff they agree.
+        if not isl.is_function(total):
+            yield _disagreement(declared, owned[: at + 1], dims, owning)
+            return
         if not isl.is_injective(total):
-            yield _shared_between(declared, owned[: at + 1], dims, owning)
+            yield _several(declared, owned[: at + 1], total, dims, owning)
             return
 
 
@@ -114,14 +111,7 @@ def _one_use(
                 (Note("allocated here", declared.declaration.span),),
             )
     if not isl.is_injective(own):
-        return Diagnostic(
-            "D502",
-            f"one {owning.unit} owns several elements of {declared.declaration.name} along its "
-            "distributed dimensions",
-            one.use.span,
-            f"index the distributed dimensions so that each {owning.unit} has one index",
-            (Note("allocated here", declared.declaration.span),),
-        )
+        return _several(declared, [one], own, dims, owning)
     return None
 
 
@@ -140,25 +130,26 @@ def _with_other(
     point = isl.smallest(isl.domain(other.by_unit.map))
     if point is None:
         return found
-    who = owners(
-        other.by_unit, _named(other.by_unit, point), owning.size, other.use.where.tiling
-    )
+    who = owners(other.by_unit, _named(other.by_unit, point), owning.size, other.use.where.tiling)
     note = Note(f"here {declared.declaration.name} is accessed by {who}", other.use.span)
     return replace(found, notes=(note, *found.notes))
 
 
-def _two_uses(
-    declared: Declared, first: _Owned, second: _Owned, dims: Sequence[int], owning: Owning
-) -> Diagnostic | None:
-    """Condition (i): equal owners on the indices that both access."""
-    a, b = first.by_unit.map, second.by_unit.map
-    a_common = isl.restrict_domain(a, isl.domain(b))
-    b_common = isl.restrict_domain(b, isl.domain(a))
-    if isl.is_equal_map(a_common, b_common):
-        return None
-    extra = isl.subtract_map(a_common, b_common)
-    if isl.is_empty(extra):
-        extra = isl.subtract_map(b_common, a_common)
+def _disagreement(
+    declared: Declared, owned: Sequence[_Owned], dims: Sequence[int], owning: Owning
+) -> Diagnostic:
+    """Condition (i): the last use and an earlier one give one index different owners."""
+    second = owned[-1]
+    own = second.by_unit.map
+    first, extra = next(
+        (earlier, extra)
+        for earlier in owned[:-1]
+        if not isl.is_empty(
+            extra := isl.subtract_map(
+                isl.restrict_domain(earlier.by_unit.map, isl.domain(own)), own
+            )
+        )
+    )
     point = _named(first.by_unit, isl.smallest(isl.domain(extra)) or {})
     here = owners(second.by_unit, point, owning.size, second.use.where.tiling)
     there = owners(first.by_unit, point, owning.size, first.use.where.tiling)
@@ -176,24 +167,37 @@ def _two_uses(
     )
 
 
-def _shared_between(
-    declared: Declared, owned: Sequence[_Owned], dims: Sequence[int], owning: Owning
+def _several(
+    declared: Declared,
+    owned: Sequence[_Owned],
+    own: isl.Map,
+    dims: Sequence[int],
+    owning: Owning,
 ) -> Diagnostic:
-    """Condition (ii) across uses: two indices with one owner."""
+    """Condition (ii): two indices with one owner, by the last of the uses and those before it."""
     last = owned[-1]
     inverse = isl.inverse(last.by_unit.map)
-    clashing = [
+    notes = [
         Note("the same owner accesses another index here", earlier.use.span)
         for earlier in owned[:-1]
         if not isl.is_function(isl.union_map(inverse, isl.inverse(earlier.by_unit.map)))
-    ]
+    ][:1]
+    found = isl.two_outputs(isl.inverse(own))
+    assert found is not None
+    at, first, second = found
+    tiling = last.use.where.tiling
+    who = unit_names([list(at.values())[-1]], owning.size, tiling)
+    a, b = (
+        element(declared, dims, {f"i{d}": n for d, n in zip(dims, index, strict=True)})
+        for index in (first, second)
+    )
     return Diagnostic(
         "D502",
-        f"one {owning.unit} owns several elements of {declared.declaration.name} along its "
-        "distributed dimensions",
+        f"{who} owns both {a} and {b}: a distributed dimension has one index for each "
+        f"{owning.unit}",
         last.use.span,
-        f"index the distributed dimensions so that each {owning.unit} has one index",
-        (*clashing[:1], Note("allocated here", declared.declaration.span)),
+        f"index the distributed dimensions by what divides the {owning.unit}s, alike everywhere",
+        (*notes, Note("allocated here", declared.declaration.span)),
     )
 
 

@@ -138,9 +138,7 @@ def _guard(condition: BExpr) -> tuple[frozenset[Sym], str]:
     return control_variables(condition), bexpr(condition)
 
 
-def _accesses(
-    stmt: Stmt, where: Where, facts: CollectiveFacts
-) -> Iterator[tuple[Access, Where]]:
+def _accesses(stmt: Stmt, where: Where, facts: CollectiveFacts) -> Iterator[tuple[Access, Where]]:
     match stmt:
         case Assign() | Reduce():
             for access in reads(stmt.value):
@@ -166,9 +164,7 @@ def _accesses(
 def _within(where: Where, loops: Desugared | None) -> Where:
     if loops is None:
         return where
-    return replace(
-        where, tiling=loops.tiling, iterators=(*where.iterators, *loops.iterators)
-    )
+    return replace(where, tiling=loops.tiling, iterators=(*where.iterators, *loops.iterators))
 
 
 def position_of(block: Block, uses: tuple[Use, ...]) -> Mapping[Stmt, int]:

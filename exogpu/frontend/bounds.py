@@ -44,7 +44,7 @@ from exogpu.frontend.instances import (
     within_loop,
 )
 from exogpu.frontend.sizes import check_sizes
-from exogpu.ir.isltext import bexpr, cexpr
+from exogpu.ir.isltext import bexpr, cexpr, identifier
 from exogpu.ir.nodes import (
     Access,
     Alloc,
@@ -74,7 +74,14 @@ from exogpu.ir.nodes import (
 )
 from exogpu.ir.walk import accesses, walk
 
-__all__ = ["Violation", "admits_zero", "check_bounds", "check_sizes", "violations"]
+__all__ = [
+    "Violation",
+    "admits_zero",
+    "check_bounds",
+    "check_sizes",
+    "violations",
+    "violations_at",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +140,18 @@ def _callees(proc: Proc | Instr) -> tuple[Proc | Instr, ...]:
             case _:
                 pass
     return tuple(found)
+
+
+def violations_at(proc: Proc, sizes: Mapping[str, int]) -> tuple[Violation, ...]:
+    """Accesses out of bounds at concrete sizes, which satisfy the preconditions.
+
+    Procedure calls must be inlined: a callee is not judged at all of its own sizes here.
+    """
+    fixed = where(
+        entry(proc), *(f"{identifier(p.name)} = {sizes[p.name.name]}" for p in controls(proc))
+    )
+    found = _failing(_block(proc.body, _Scope(fixed, views_of(proc))))
+    return tuple(v for v in found if isinstance(v.finding, report.Outside))
 
 
 @lru_cache(maxsize=1024)

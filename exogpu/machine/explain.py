@@ -8,6 +8,8 @@ from typing import Final, assert_never
 from exogpu.analysis.describe import thread_names
 from exogpu.analysis.threadmap import threads_of
 from exogpu.errors import Diagnostic
+from exogpu.frontend import bounds
+from exogpu.frontend.bounds_report import Outside
 from exogpu.hw.timelines import ASYNC_PROXY, SHORT_NAME
 from exogpu.ir.types import Level, QualSet, QualTL
 from exogpu.ir.walk import control_variables
@@ -97,6 +99,27 @@ def hazard_of_divergence(diagnostic: Diagnostic, sizes: Mapping[str, int]) -> Ha
         second=Site(diagnostic.span, diagnostic.span.text.strip()),
         message=diagnostic.message,
         help=diagnostic.help,
+        replayed=False,
+    )
+
+
+def hazard_of_bounds(violation: bounds.Violation) -> Hazard:
+    """An access out of bounds as a hazard, at the smallest instance that has it."""
+    found = violation.diagnostic
+    assert isinstance(violation.finding, Outside)
+    sizes = dict(violation.sizes)
+    iteration = tuple((s.name, n) for s, n in violation.point.items() if s.name not in sizes)
+    return Hazard(
+        code=found.code,
+        kind=HazardKind.BOUNDS,
+        variable=violation.finding.access.name.name,
+        index=(),
+        sizes=sizes,
+        task=None,
+        first=Site(found.notes[0].span, found.notes[0].span.text.strip()) if found.notes else None,
+        second=Site(found.span, found.span.text.strip(), iteration=iteration),
+        message=found.message,
+        help=found.help,
         replayed=False,
     )
 

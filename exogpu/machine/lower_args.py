@@ -7,15 +7,17 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from exogpu.analysis.facts import CollectiveFacts, Desugared
-from exogpu.errors import Span
+from exogpu.frontend.quote import quote, quote_access, source_text
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
     Access,
     Add,
     Alloc,
+    Argument,
     BarrierAlloc,
     CallInstr,
     CExpr,
+    Const,
     Coord,
     CVar,
     DataParam,
@@ -97,19 +99,38 @@ def t_qin(low: Lowering, access: Access, on_cpu: bool) -> QualTL:
 # --- origins ------------------------------------------------------------------------------
 
 
-def statement_text(span: Span) -> str:
-    """The source statement on one line, without its comment's line end."""
-    first = span.text[span.column - 1 :] if span.column else span.text
-    if span.text and span.line == span.end_line:
-        first = span.text[span.column - 1 : span.end_column - 1]
-    return " ".join(first.split())
+def statement_text(stmt: Stmt) -> str:
+    """The source statement on one line; of one that spans several, a call written anew or the
+    first line."""
+    span = stmt.span
+    if span.line == span.end_line:
+        return source_text(span).strip()
+    if isinstance(stmt, CallInstr):
+        return _call_text(stmt)
+    return span.text[max(span.column - 1, 0) :].strip()
+
+
+def _call_text(call: CallInstr) -> str:
+    arguments = [_argument_text(argument) for argument in call.arguments]
+    trailing = "" if call.trailing is None else f" >> {quote_access(call.trailing)}"
+    return f"{call.instr.name}({', '.join(arguments)}){trailing}"
+
+
+def _argument_text(argument: Argument) -> str:
+    match argument:
+        case Access():
+            return quote_access(argument)
+        case Const():
+            return str(argument.value)
+        case _:
+            return quote(argument)
 
 
 def origin_of(low: Lowering, stmt: Stmt, text: str = "") -> Origin:
     """Where the operations of a statement come from, with the threads of its scope."""
     tiling = low.facts.scope.get(stmt)
     threads = None if tiling is None else tiling.thread_map()
-    return Origin(stmt.span, text or statement_text(stmt.span), threads)
+    return Origin(stmt.span, text or statement_text(stmt), threads)
 
 
 # --- desugared dimensions -----------------------------------------------------------------

@@ -232,9 +232,28 @@ def smallest(piece: Set) -> dict[str, int] | None:
 
 
 def _coordinates(point: islpy.Point, count: int) -> list[int]:
-    return [
-        int(point.get_coordinate_val(_OUT, at).to_python()) for at in range(count)
-    ]
+    return [int(point.get_coordinate_val(_OUT, at).to_python()) for at in range(count)]
+
+
+def two_outputs(
+    relation: Map,
+) -> tuple[dict[str, int], tuple[int, ...], tuple[int, ...]] | None:
+    """An input (parameters included, by name) with two outputs; None for a function.
+
+    The inputs and outputs must be bounded for fixed parameters.
+    """
+    rest = relation.subtract(relation.lexmin())
+    at = smallest(rest.domain())
+    if at is None:
+        return None
+    values = list(at.values())
+    count = relation.dim(_PARAM)
+    for piece_dim, value in enumerate(values[:count]):
+        relation = relation.fix_val(_PARAM, piece_dim, islpy.Val(value))
+    for piece_dim, value in enumerate(values[count:]):
+        relation = relation.fix_val(_IN, piece_dim, islpy.Val(value))
+    outputs = relation.range().project_out(_PARAM, 0, count)
+    return at, points(outputs.lexmin())[0], points(outputs.lexmax())[0]
 
 
 def points(piece: Set, limit: int = 1 << 20) -> list[tuple[int, ...]]:
@@ -242,15 +261,11 @@ def points(piece: Set, limit: int = 1 << 20) -> list[tuple[int, ...]]:
 
     Raises ValueError beyond `limit` points.
     """
+    if piece.count_val().to_python() > limit:
+        raise ValueError(f"more than {limit} points")
     found: list[tuple[int, ...]] = []
     rank = piece.dim(_OUT)
-
-    def visit(point: islpy.Point) -> None:
-        if len(found) >= limit:
-            raise ValueError(f"more than {limit} points")
-        found.append(tuple(_coordinates(point, rank)))
-
-    piece.foreach_point(visit)
+    piece.foreach_point(lambda point: found.append(tuple(_coordinates(point, rank))))
     return sorted(found)
 
 

@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from exogpu.analysis.derive import TilingError, derive, derive_warps, is_unit_scope
+from exogpu.analysis.align import TilingError
+from exogpu.analysis.derive import derive, derive_warps, is_unit_scope
 from exogpu.analysis.threadmap import threads_of
 from exogpu.analysis.tiling import Tiling, launch_tiling
 from exogpu.hw import units
@@ -114,9 +115,7 @@ def from_isl(tiling: Tiling) -> dict[tuple[int, ...], list[int]]:
     return table
 
 
-def nest(
-    tiling: Tiling, levels: list[tuple[CollUnit, int, int]]
-) -> Tiling | TilingError:
+def nest(tiling: Tiling, levels: list[tuple[CollUnit, int, int]]) -> Tiling | TilingError:
     for depth, (unit, lo, count) in enumerate(levels):
         found = derive(tiling, unit, Sym(f"y{depth}"), lo, count)
         if isinstance(found, TilingError):

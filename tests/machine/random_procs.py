@@ -57,14 +57,16 @@ from exogpu.ir.nodes import (
     WindowStmt,
 )
 from exogpu.ir.types import DataType
+from exogpu.machine.sequential.affine import from_cexpr, interval, variable
 
 F32, BF16, F16, I32 = DataType.F32, DataType.BF16, DataType.F16, DataType.I32
 INTEGERS = frozenset({I32})
+SHAPES = {"A": (8, 8), "x": (32,), "s": (), "n": (16,), "b": (16,)}
 
 
 @dataclass(frozen=True)
 class Known:
-    """A data variable in scope; extents are upper bounds that indices are reduced by."""
+    """A data variable in scope; indices are kept below its extents."""
 
     name: Sym
     dtype: DataType
@@ -77,10 +79,7 @@ class Scope:
     data: list[Known]
     depth: int
     calls: bool
-    stack: list[list[Known]] = field(default_factory=list)
-
-
-Draw = object
+    ranges: dict[Sym, tuple[int, int]] = field(default_factory=dict)
 
 
 class Generator:
@@ -98,7 +97,9 @@ class Generator:
     # --- control --------------------------------------------------------------------------
 
     def index(self, scope: Scope, depth: int = 2) -> CExpr:
-        kind = self.pick("int", "var", "var", "var", "sum", "sum", "difference", "mul", "div", "mod")
+        kind = self.pick(
+            "int", "var", "var", "var", "sum", "sum", "difference", "mul", "div", "mod"
+        )
         if depth == 0 or kind in ("int", "var"):
             if kind == "int" or not scope.iterators:
                 return Int(self.number(0, 3))
@@ -117,16 +118,37 @@ class Generator:
                 return Mod(term, self.pick(2, 2, 3, 4))
 
     def inside(self, scope: Scope, extent: int) -> CExpr:
-        """An index that is nearly always in range."""
-        if self.number(0, 30) == 0:
-            return self.index(scope)
-        fitting = [Int(self.number(0, max(0, extent - 1)))]
-        if scope.iterators:
-            fitting = [CVar(self.pick(*scope.iterators))] * 3 + [self.index(scope)]
-        chosen = self.pick(*fitting)
-        # A bare iterator runs over 0..3 at most, or 0..7: safe where the extent is 8.
-        bare = isinstance(chosen, CVar | Int) and extent >= 8
-        return chosen if bare or extent < 1 else Mod(chosen, extent)
+        """An index that is nearly always in range: as it is where it fits, else mod the extent."""
+        chosen = self.affine(scope) if self.number(0, 3) else self.index(scope)
+        low, high = self.bounds(scope, chosen)
+        if (low >= 0 and high < extent) or extent < 1 or self.number(0, 40) == 0:
+            return chosen
+        return Mod(chosen, extent)
+
+    def affine(self, scope: Scope) -> CExpr:
+        """What index arithmetic of kernels looks like: `i`, `4 * i + j`, `i / 4`, `i + 2`."""
+        if not scope.iterators:
+            return Int(self.number(0, 3))
+        i, j = (CVar(self.pick(*scope.iterators)) for _ in range(2))
+        match self.pick("i", "i", "i", "tile", "tile", "shift", "div", "mod", "back"):
+            case "i":
+                return i
+            case "tile":
+                return Add(Mul(self.pick(1, 2, 4), i), j)
+            case "shift":
+                return Add(i, Int(self.number(0, 2)))
+            case "div":
+                return FloorDiv(i, self.pick(2, 4))
+            case "mod":
+                return Mod(i, self.pick(2, 4))
+            case _:
+                return Sub(Int(self.pick(3, 7)), i)
+
+    def bounds(self, scope: Scope, expr: CExpr) -> tuple[int, int]:
+        ranges = dict.fromkeys(scope.iterators, (0, 7))
+        ranges.update(scope.ranges)
+        values = {name: variable(name) for name in scope.iterators}
+        return interval(from_cexpr(expr, values, ranges), ranges)
 
     def condition(self, scope: Scope, depth: int = 1) -> BExpr:
         kind = self.pick("compare", "compare", "and", "or", "not") if depth else "compare"
@@ -177,9 +199,11 @@ class Generator:
         return tuple(stmts)
 
     def statement(self, scope: Scope) -> Stmt:
-        kinds = ["assign", "reduce", "alloc", "window"]
+        if scope.depth == 4:
+            return self.loop(scope)
+        kinds = ["assign", "assign", "reduce", "reduce", "alloc", "window"]
         if scope.depth:
-            kinds += ["for"] * 6 + ["if"] * 2 + ["call"] * (2 * scope.calls)
+            kinds += ["for"] * 5 + ["if"] * 3 + ["call"] * scope.calls
         match self.pick(*kinds):
             case "for":
                 return self.loop(scope)
@@ -206,12 +230,12 @@ class Generator:
         iterator = Sym("ijklmnop"[len(scope.iterators) % 8])
         lo = Int(self.pick(0, 0, 0, 1))
         hi = self.pick(Int(0), Int(1), Int(2), Int(3), Int(4), Int(4), Int(8), self.index(scope, 1))
-        inner = replace(
-            scope, iterators=[*scope.iterators, iterator], depth=scope.depth - 1
-        )
         mode = self.pick(Seq(), CudaTasks(), CudaThreads(cuda_thread))
-        # Keep bare iterators below 8, which `inside` counts on.
-        hi = hi if isinstance(hi, Int) else Mod(hi, 8)
+        hi = hi if isinstance(hi, Int) else Mod(hi, 5)
+        last = hi.value - 1 if isinstance(hi, Int) else 3
+        ranges = {**scope.ranges, iterator: (lo.value, max(lo.value, last))}
+        iterators = [*scope.iterators, iterator]
+        inner = replace(scope, iterators=iterators, depth=scope.depth - 1, ranges=ranges)
         return For(iterator, lo, hi, mode, self.block(inner))
 
     def alloc(self, scope: Scope) -> Alloc:
@@ -273,20 +297,21 @@ class Generator:
 
     def proc(self) -> Proc:
         params = (
-            DataParam(Sym("A"), F32, (Int(8), Int(4)), DRAM),
-            DataParam(Sym("x"), F32, (Int(8),), DRAM),
+            DataParam(Sym("A"), F32, (Int(8), Int(8)), DRAM),
+            DataParam(Sym("x"), F32, (Int(32),), DRAM),
             DataParam(Sym("s"), F32, (), DRAM),
-            DataParam(Sym("n"), I32, (Int(8),), DRAM),
-            DataParam(Sym("b"), self.pick(BF16, F16), (Int(8),), DRAM),
+            DataParam(Sym("n"), I32, (Int(16),), DRAM),
+            DataParam(Sym("b"), self.pick(BF16, F16), (Int(16),), DRAM),
         )
-        sizes = {"A": (8, 4), "x": (8,), "s": (), "n": (8,), "b": (8,)}
-        data = [Known(p.name, p.dtype, sizes[p.name.name]) for p in params]
+        data = [Known(p.name, p.dtype, SHAPES[p.name.name]) for p in params]
+        # Few variables, so that accesses meet; both kinds of type now and then.
+        data = self.draw(st.lists(st.sampled_from(data), min_size=1, max_size=2, unique=True))
         return Proc("random", params, (), self.block(Scope([], data, 4, True)))
 
 
 @st.composite
 def procs(draw) -> Proc:
-    """A procedure over `A: f32[8, 4], x: f32[8], s: f32, n: i32[8], b: bf16 or f16 [8]`."""
+    """A procedure over `A: f32[8, 8], x: f32[32], s: f32, n: i32[16], b: bf16 or f16 [16]`."""
     return Generator(draw).proc()
 
 
@@ -295,10 +320,10 @@ def arguments(proc: Proc, seed: int) -> dict[str, np.ndarray]:
     generator = np.random.default_rng(seed)
     half = np.float16 if proc.params[-1].dtype is F16 else np.float32
     return {
-        "A": generator.integers(-3, 4, (8, 4)).astype(np.float32),
-        "x": generator.integers(-3, 4, 8).astype(np.float32),
+        "A": generator.integers(-3, 4, (8, 8)).astype(np.float32),
+        "x": generator.integers(-3, 4, 32).astype(np.float32),
         "s": generator.integers(-3, 4, ()).astype(np.float32),
-        "n": generator.integers(-3, 4, 8).astype(np.int32),
+        "n": generator.integers(-3, 4, 16).astype(np.int32),
         # Near the end of bf16's and f16's exact integers, where each step rounds.
-        "b": (generator.integers(-3, 4, 8) * (32 if half is np.float32 else 512)).astype(half),
+        "b": (generator.integers(-3, 4, 16) * (32 if half is np.float32 else 512)).astype(half),
     }

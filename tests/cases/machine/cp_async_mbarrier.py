@@ -28,4 +28,4 @@ def make(name: str, timeline: object) -> Procedure:
 
 
 signalled = make("signalled", Sm80_cp_async)  # safe
-ordinary = make("ordinary", cuda_in_order)  # refuted: RAW s 19 25
+ordinary = make("ordinary", cuda_in_order)  # refuted: RAW s 18 24

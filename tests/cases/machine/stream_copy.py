@@ -29,5 +29,5 @@ def make(name: str, before: bool, after: bool) -> Procedure:
 
 
 both = make("both", True, True)  # safe
-no_fence_before = make("no_fence_before", False, True)  # refuted: RAW x 15 18
-no_fence_after = make("no_fence_after", True, False)  # refuted: RAW x 23 27
+no_fence_before = make("no_fence_before", False, True)  # refuted: RAW x 14 17
+no_fence_after = make("no_fence_after", True, False)  # refuted: RAW x 22 26

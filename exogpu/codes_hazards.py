@@ -1,0 +1,83 @@
+"""Explanations of what the abstract machine finds (H)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+HAZARDS: Final[dict[str, tuple[str, str, str]]] = {
+    "H701": (
+        "a read may not see an earlier write (RAW)",
+        "In program order the write comes first, but no Fence, Arrive and Await orders it before "
+        "the read and makes it visible there: to all threads that read, on the timeline they read "
+        "on.  Order alone (`temporal`) is not enough for a read.",
+        "for t in cuda_threads(0, 64, unit=cuda_thread):\n"
+        "    tile[t] = x[t]\n"
+        "for t in cuda_threads(0, 64, unit=cuda_thread):\n"
+        "    y[t] = tile[63 - t]  # another thread's element\n"
+        "# repair: between the loops\n"
+        "Fence(cuda_in_order, cuda_in_order)",
+    ),
+    "H702": (
+        "a write may overtake an earlier read (WAR)",
+        "In program order the read comes first, but nothing makes the write wait for it.  Under "
+        "policy strict, an overwrite through the async proxy (TMA, wgmma's shared-memory operands) "
+        "needs a proxy fence after an ordinary read: a post side of cuda_generic_and_async.",
+        "consume(tile[:])\n"
+        "tma_load(tile[:], src[:])  # may arrive while others still consume\n"
+        "# repair: between them\n"
+        "Fence(cuda_in_order, cuda_generic_and_async)",
+    ),
+    "H703": (
+        "a write may overtake an earlier write (WAW)",
+        "Two writes of one element are not ordered, so that either value may remain.  Atomic "
+        "reductions on the same timeline are exempt.",
+        "tma_load(tile[:], zeros[:])\n"
+        "for t in cuda_threads(0, 64, unit=cuda_thread):\n"
+        "    tile[t] = 1.0\n"
+        "# repair: let the load signal an mbarrier, and await it before the loop\n"
+        "tma_load(tile[:], zeros[:]) >> full\n"
+        "Await(full, cuda_in_order, ~0)",
+    ),
+    "H704": (
+        "memory may be reused while it is accessed",
+        "A variable ends before the next shared-memory allocation of its scope, or at the end of "
+        "the scope.  Its bytes are then free for another variable or for the next task, so that "
+        "all accesses must be ordered before that point, for all threads of the cluster.",
+        "for m in cuda_tasks(0, M):\n"
+        "    tile: f32[64] @ CudaSmemLinear\n"
+        "    ...\n"
+        "        y[m, t] = tile[t]\n"
+        "# repair: end the task with a fence, so that the next one may overwrite tile\n"
+        "    Fence(cuda_in_order, cuda_in_order)",
+    ),
+    "H705": (
+        "arrives and awaits do not balance",
+        "When a barrier variable ends, every Arrive on each of its elements must have been "
+        "awaited: an arrival that nobody awaits would be taken for one of the next task.",
+        "Arrive(cuda_in_order) >> z\n"
+        "# repair: await it, or remove the Arrive\n"
+        "Await(z, cuda_in_order, ~0)",
+    ),
+    "H706": (
+        "an Await may wait for ever (DEADLOCK)",
+        "The Await needs an arrival that, in program order, comes after it: on some home element, "
+        "multicast ones included, too few Arrives precede it.",
+        "Await(z, cuda_in_order, ~0)\n"
+        "Arrive(cuda_in_order) >> z\n"
+        "# repair: arrive first, or skip the first phase with ~1\n"
+        "Await(z, cuda_in_order, ~1)",
+    ),
+    "H707": (
+        "an mbarrier may run a whole ring ahead (PHASE)",
+        "The hardware tells phases apart by one bit.  With a ring of depth d, the arrival d "
+        "phases later must be ordered after somebody awaited this one, or a waiter may take the "
+        "wrong phase for the right one.  Guards of the barrier, barrier(guard), and skip counts "
+        "~m decide the depth.",
+        "full: barrier @ CudaMbarrier\n"
+        "...  # the producer arrives on full in every iteration, and never waits\n"
+        "# repair: a second barrier, awaited by the producer, by which consumers release a slot\n"
+        "empty: barrier(full) @ CudaMbarrier\n"
+        "Await(empty, cuda_temporal, ~4)",
+    ),
+}
+"""Title, explanation and example by code."""

@@ -1,0 +1,191 @@
+"""Explanations of what cannot be read as the language (P): title, explanation, bad, repaired."""
+
+from __future__ import annotations
+
+from typing import Final
+
+PARSING: Final[dict[str, tuple[str, str, str, str]]] = {
+    "P101": (
+        "the source of a procedure cannot be found",
+        "Procedures are read from the text of their file.  A function typed into a plain "
+        "interpreter, or made by exec, has no file.",
+        ">>> @proc\n... def f(n: size): ...",
+        "# in f.py\n@proc\ndef f(n: size): ...",
+    ),
+    "P102": (
+        "a name is not defined",
+        "The name is no variable of the procedure, no name of the language, and no Python value "
+        "of the enclosing scope.",
+        "x: f32[8] @ CudaSharedMemory",
+        "x: f32[8] @ CudaSmemLinear",
+    ),
+    "P103": (
+        "a Python expression fails",
+        "Expressions of the enclosing scope are evaluated once, when the procedure is read; this "
+        "one raised an exception.",
+        "x: f32[TILES['k']] @ DRAM  # KeyError",
+        "x: f32[TILES['K']] @ DRAM",
+    ),
+    "P104": (
+        "an integer must be known when the procedure is read",
+        "This place takes an integer constant or a Python value, not a size or an iterator: skip "
+        "counts, clusterDim, blockDim, warp ranges, divisors.",
+        "CudaDeviceFunction(blockDim=n)  # n: size",
+        "CudaDeviceFunction(blockDim=128)",
+    ),
+    "P105": (
+        "a comparison is not in the language",
+        "Conditions compare control expressions with ==, !=, <, <=, > and >=, chains included.",
+        "if i in (0, 1): ...",
+        "if i == 0 or i == 1: ...",
+    ),
+    "P106": (
+        "this is no condition on control variables",
+        "Guards and preconditions read sizes, index arguments and iterators only, so that all "
+        "control is known without running the program.",
+        "if x[i] > 0: ...",
+        "y[i] = select(0, x[i], x[i], 0)  # x[i] where it is positive",
+    ),
+    "P107": (
+        "something is indexed that is no variable",
+        "Only a variable or window can be indexed, by its name.",
+        "(x)[0].y[1] = 0",
+        "y[1] = 0",
+    ),
+    "P108": (
+        "a window has a step",
+        "Windows are dense ranges lo:hi, half-open.",
+        "w = x[0:16:2]",
+        "w = x[0:16]  # and index w[2 * i]",
+    ),
+    "P109": (
+        "this is no data expression",
+        "Data expressions are constants, elements of variables, + - * / and unary minus, and the "
+        "functions min, max, exp, sqrt, relu and select(a, b, x, y), which is x if a < b else y.",
+        "y[i] = tanh(x[i])",
+        "y[i] = (exp(2 * x[i]) - 1) / (exp(2 * x[i]) + 1)",
+    ),
+    "P110": (
+        "a type is a string",
+        "Types are written without quotes; `from __future__ import annotations` keeps Python from "
+        "evaluating them.",
+        "def f(x: 'f32[8] @ DRAM'): ...",
+        "from __future__ import annotations\ndef f(x: f32[8] @ DRAM): ...",
+    ),
+    "P111": (
+        "a call of something that is no instruction or procedure",
+        "A procedure calls functions decorated with @instr or @proc, not ordinary Python "
+        "functions: its body is parsed, never executed.",
+        "def helper(x): ...\n# in a procedure\nhelper(x[:])",
+        "@proc\ndef helper(n: size, x: f32[n] @ DRAM): ...",
+    ),
+    "P112": (
+        "an update that is no +=",
+        "The only reducing assignment is `+=`, because addition is what instructions accumulate "
+        "with.",
+        "x[i] *= 2.0",
+        "x[i] = x[i] * 2.0",
+    ),
+    "P113": (
+        "a precondition comes too late",
+        "An assert states what the procedure asks of its sizes; it stands before all statements.",
+        "x: f32[n] @ DRAM\nassert n % 2 == 0",
+        "assert n % 2 == 0\nx: f32[n] @ DRAM",
+    ),
+    "P114": (
+        "a statement is not in the language",
+        "A procedure consists of loops, guards, with-blocks for launches and warps, declarations, "
+        "assignments, windows, calls and synchronisation.",
+        "while i < n: ...",
+        "for i in seq(0, n): ...",
+    ),
+    "P115": (
+        "a declaration has a value",
+        "Fresh variables hold nothing; values are stored by assignments, one element each.",
+        "x: f32 = 0.0",
+        "x: f32\nx = 0.0",
+    ),
+    "P116": (
+        "a loop has more than one iterator, or an else",
+        "A loop runs one iterator over a range of integers.",
+        "for i, j in seq(0, n): ...",
+        "for i in seq(0, n):\n    for j in seq(0, n): ...",
+    ),
+    "P117": (
+        "this is no loop of the language",
+        "Loops are seq, cuda_tasks and cuda_threads; a loop over a Python iterable of the "
+        "enclosing scope is unrolled.",
+        "for i in range(n): ...  # n: size",
+        "for i in seq(0, n): ...",
+    ),
+    "P118": (
+        "this with-block is not in the language",
+        "The with-blocks are CudaDeviceFunction, one kernel launch, and CudaWarps, a range of "
+        "warps of it.",
+        "with open('f') as f: ...",
+        "with CudaDeviceFunction(blockDim=128): ...",
+    ),
+    "P119": (
+        "an expression has no effect",
+        "An expression alone is a statement only if it is a call of an instruction, a procedure, "
+        "Fence, Arrive or Await.",
+        "x[i] + 1",
+        "y[i] = x[i] + 1",
+    ),
+    "P120": (
+        "a loop's bounds are not lo and hi",
+        "Loops take both bounds, and cuda_threads also unit=.",
+        "for i in seq(n): ...",
+        "for i in seq(0, n): ...",
+    ),
+    "P121": (
+        "a launch is not described",
+        "CudaDeviceFunction takes clusterDim, and either blockDim or warp_config.",
+        "with CudaDeviceFunction(128): ...",
+        "with CudaDeviceFunction(blockDim=128): ...",
+    ),
+    "P122": (
+        "the arguments of CudaWarps are wrong",
+        "CudaWarps takes lo and hi, both or none, and the name of a warp group.",
+        "with CudaWarps(4): ...",
+        'with CudaWarps(0, 4, name="consumer"): ...',
+    ),
+    "P123": (
+        "the arguments of Fence are wrong",
+        "A Fence has a sync timeline for what comes before it, and one for what comes after.",
+        "Fence(cuda_in_order)",
+        "Fence(cuda_in_order, cuda_in_order)",
+    ),
+    "P124": (
+        "the arguments of Arrive are wrong",
+        "An Arrive has one sync timeline, and after >> the barrier elements that it signals.",
+        "Arrive(z)",
+        "Arrive(cuda_in_order) >> z",
+    ),
+    "P125": (
+        "the arguments of Await are wrong",
+        "An Await has a barrier element, a sync timeline, and perhaps a count.",
+        "Await(z)",
+        "Await(z, cuda_in_order, ~0)",
+    ),
+    "P126": (
+        "parameters have defaults or stars",
+        "A procedure's parameters are a plain list; compile-time parameters are Python values of "
+        "the enclosing scope, or keyword parameters of an @instr.",
+        "def f(n: size = 8): ...",
+        "def f(n: size): ...",
+    ),
+    "P127": (
+        "a parameter has no type",
+        "Every parameter is a size, an index, or data with its precision, extents and memory.",
+        "def f(n, x): ...",
+        "def f(n: size, x: f32[n] @ DRAM): ...",
+    ),
+    "P128": (
+        "a barrier is no parameter",
+        "Barriers live inside one task of a kernel; instructions signal one by a trailing >>.",
+        "def f(z: barrier @ CudaMbarrier): ...",
+        "z: barrier @ CudaMbarrier  # inside the cuda_tasks loop",
+    ),
+}
+"""By code."""

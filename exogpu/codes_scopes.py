@@ -1,0 +1,164 @@
+"""Explanations of what stands in the wrong place (S): title, explanation, bad, repaired."""
+
+from __future__ import annotations
+
+from typing import Final
+
+_TASK = "with CudaDeviceFunction(blockDim=128):\n    for t in cuda_tasks(0, 1):\n        "
+
+SCOPES: Final[dict[str, tuple[str, str, str, str]]] = {
+    "S301": (
+        "a special window is accessed directly",
+        "A tensor map is a description for TMA instructions; only they read and write through it.",
+        "y[0] = x_map[0, 0]",
+        "y[0] = x[0, 0]  # the variable under the map",
+    ),
+    "S302": (
+        "CPU code accesses device memory",
+        "Outside a launch only host memory and grid constants can be accessed element by element.",
+        "x[0] = 0.0  # x @ CudaGmemLinear, at CPU scope",
+        "h[0] = 0.0  # h @ DRAM, then a stream copy from h to x",
+    ),
+    "S303": (
+        "CUDA code accesses host memory",
+        "Inside a launch, variables in DRAM are out of reach.",
+        _TASK + "cuda_op(h[:])  # h @ DRAM",
+        "x: f32[8] @ CudaGmemLinear  # filled by a stream copy before the launch",
+    ),
+    "S304": (
+        "a procedure is called inside a kernel",
+        "Procedures are CPU code that may launch kernels; inside a kernel one calls instructions.",
+        _TASK + "copy(n, x[:])  # @proc",
+        "copy(n, x[:])  # before the launch",
+    ),
+    "S305": (
+        "an instruction calls an instruction",
+        "The body of an @instr is its whole meaning, written with loops and assignments.",
+        "@instr\ndef load4(...):\n    load1(...)",
+        "@instr\ndef load4(...):\n    for i in seq(0, 4):\n        dst[i] = src[i]",
+    ),
+    "S306": (
+        "an instruction is called at the wrong scope",
+        "An instruction belongs to CPU scope (stream copies, memset) or to CUDA scope.",
+        "Sm90_tma_to_smem(...)  # outside any launch",
+        _TASK + "Sm90_tma_to_smem(...)",
+    ),
+    "S307": (
+        "a variable is freed by hand",
+        "Lifetimes end by themselves: shared memory before the next allocation of its scope after "
+        "its last use, barriers at the end of their scope, others after their last use.",
+        "free(x)",
+        "# nothing",
+    ),
+    "S308": (
+        "an instruction's body has a parallel loop",
+        "Who executes an instruction is said by its unit; its body has sequential loops.",
+        "for i in cuda_threads(0, 32, unit=cuda_thread): ...",
+        "for i in seq(0, 32): ...",
+    ),
+    "S309": (
+        "a cuda_tasks loop stands in the wrong place",
+        "The tasks of a launch are one nest of cuda_tasks loops directly inside it.",
+        _TASK + "for i in seq(0, 4):\n            for u in cuda_tasks(0, 2): ...",
+        "for t in cuda_tasks(0, 1):\n    for u in cuda_tasks(0, 2):\n        for i in seq(0, 4): ...",
+    ),
+    "S310": (
+        "a cuda_threads loop stands outside a task",
+        "Threads exist inside the tasks of a launch only.",
+        "for i in cuda_threads(0, 32, unit=cuda_thread): ...  # at CPU scope",
+        _TASK + "for i in cuda_threads(0, 32, unit=cuda_thread): ...",
+    ),
+    "S311": (
+        "a launch stands inside a launch",
+        "Kernels are launched from CPU scope, one after the other.",
+        _TASK + "with CudaDeviceFunction(blockDim=32): ...",
+        "with CudaDeviceFunction(blockDim=128): ...\nwith CudaDeviceFunction(blockDim=32): ...",
+    ),
+    "S312": (
+        "a launch is not a nest of tasks",
+        "The only statement in a CudaDeviceFunction is a cuda_tasks loop.",
+        "with CudaDeviceFunction(blockDim=128):\n    x[0] = 0.0",
+        _TASK + "...",
+    ),
+    "S313": (
+        "CudaWarps stands outside a task",
+        "Warps are chosen among those that execute a task.",
+        "with CudaWarps(0, 1): ...  # at CPU scope",
+        _TASK + "with CudaWarps(0, 1): ...",
+    ),
+    "S314": (
+        "a warp group is not known",
+        "The names of warp groups are those of the launch's warp_config; with several groups, "
+        "CudaWarps says which.",
+        'with CudaWarps(name="consumers"): ...',
+        'with CudaWarps(name="consumer"): ...',
+    ),
+    "S315": (
+        "an allocation stands outside a task",
+        "Inside a launch, variables belong to a task.",
+        "with CudaDeviceFunction(blockDim=128):\n    x: f32[8] @ CudaSmemLinear",
+        _TASK + "x: f32[8] @ CudaSmemLinear",
+    ),
+    "S316": (
+        "a kernel allocates memory that is not its own",
+        "Kernels allocate shared memory and registers.",
+        _TASK + "x: f32[8] @ CudaGmemLinear",
+        "x: f32[8] @ CudaGmemLinear  # before the launch",
+    ),
+    "S317": (
+        "CPU code has a variable in a kernel's memory",
+        "Shared memory and registers exist inside a kernel only.",
+        "def f(x: f32[8] @ CudaSmemLinear): ...",
+        "def f(x: f32[8] @ CudaGmemLinear): ...",
+    ),
+    "S318": (
+        "a barrier stands outside a task",
+        "A barrier variable belongs to one task of a kernel, and is fresh in each.",
+        "z: barrier @ CudaMbarrier  # at CPU scope",
+        _TASK + "z: barrier @ CudaMbarrier",
+    ),
+    "S319": (
+        "a tensor map is made inside a kernel",
+        "Tensor maps are encoded by the driver, on the host, and passed to the kernel.",
+        _TASK + "m = x[:, :] @ Sm90_tensorMap(128, 64, 32)",
+        "m = x[:, :] @ Sm90_tensorMap(128, 64, 32)  # before the launch",
+    ),
+    "S320": (
+        "a statement stands outside a task",
+        "Inside a launch, everything is executed by the threads of a task.",
+        "with CudaDeviceFunction(blockDim=128):\n    x[0] = 0.0",
+        _TASK + "...",
+    ),
+    "S321": (
+        "a grid constant is written in a kernel",
+        "Grid constants are set at the launch and read-only inside it.",
+        _TASK + "c[0] = 1.0  # c @ CudaGridConstant",
+        "c[0] = 1.0  # before the launch",
+    ),
+    "S322": (
+        "a timeline of CUDA scope at CPU scope",
+        "At CPU scope a Fence orders the host (cpu_in_order) and the stream (cuda_stream_sync).",
+        "Fence(cuda_in_order, cuda_in_order)  # between two launches",
+        "Fence(cuda_stream_sync, cpu_in_order)",
+    ),
+    "S323": (
+        "a timeline of CPU scope in a kernel",
+        "The host's and the stream's timelines cannot be waited for inside a kernel.",
+        _TASK + "Fence(cuda_stream_sync, cuda_in_order)",
+        "Fence(cuda_in_order, cuda_in_order)",
+    ),
+    "S324": (
+        "an instruction synchronises",
+        "The body of an instruction computes; a barrier that it signals is written after >> at "
+        "the call.",
+        "@instr\ndef load(...):\n    Arrive(cuda_in_order) >> z",
+        "load(...) >> z",
+    ),
+    "S325": (
+        "synchronisation stands outside a task",
+        "Arrive and Await, and in a launch also Fence, are executed by the threads of a task.",
+        "with CudaDeviceFunction(blockDim=128):\n    Fence(cuda_in_order, cuda_in_order)",
+        _TASK + "Fence(cuda_in_order, cuda_in_order)",
+    ),
+}
+"""By code."""

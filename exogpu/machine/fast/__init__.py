@@ -1,0 +1,116 @@
+"""The fast interpreter of the abstract machine; it agrees with `machine.literal` on every program.
+
+    records, lifts    visibility records as interned families; what syncs do to them
+    cells             variables divided into cells, cells grouped into classes of one state
+    barriers, phase   counts, DEADLOCK, BARRIER, PHASE
+    control, layout   what is read off the program text before the run
+    steps, accesses, syncs   operations compiled to Python functions
+    signature, loops  skipping iterations, and tasks, whose effect is known
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from exogpu.ir.names import Sym
+from exogpu.ir.walk import control_variables, evaluate, holds
+from exogpu.machine import literal
+from exogpu.machine.amir import Block, Guard, IncTaskID, Loop, Program
+from exogpu.machine.fast.context import Context
+from exogpu.machine.fast.layout import Unsupported, survey
+from exogpu.machine.fast.machine import Found, Machine, Progress
+from exogpu.machine.fast.parts import Parts
+from exogpu.machine.fast.records import Tables
+from exogpu.machine.fast.steps import block_steps
+from exogpu.machine.violation import Violation
+
+__all__ = ["Outcome", "Progress", "run"]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The violations found, none if the program is safe, and the dynamic operations that the
+    check stands for, skipped ones included."""
+
+    violations: tuple[Violation, ...]
+    operations: int
+
+
+def run(
+    program: Program,
+    sizes: Mapping[str, int],
+    *,
+    collect: bool = False,
+    progress: Callable[[Progress], None] | None = None,
+    skip: bool = True,
+) -> Outcome:
+    """Executes the program at the given sizes.
+
+    Stops at the first operation that fails and gives its first violation; with `collect` it
+    carries on and gives all, and skips nothing.  `progress` is called now and then; an exception
+    that it raises ends the run.  Without `skip` every operation is executed.
+    """
+    sigma = {parameter.name: sizes[parameter.name.name] for parameter in program.params}
+    try:
+        return _run(program, sigma, collect, skip, progress)
+    except Unsupported:
+        return Outcome(literal.run(program, sizes, collect=collect), 0)
+
+
+def _run(
+    program: Program,
+    sigma: Mapping[Sym, int],
+    collect: bool,
+    skip: bool,
+    progress: Callable[[Progress], None] | None,
+) -> Outcome:
+    tables = Tables()
+    layout = survey(program, sigma, tables, fine=collect)
+    tasks = count_tasks(program.body, sigma) if progress is not None else 0
+    machine = Machine(layout, tables, collect, skip, progress, tasks)
+    steps = block_steps(Context(machine), program.body, (), Parts())
+    machine.operations += len(program.body)
+    try:
+        for step in steps:
+            step()
+    except Found:
+        pass
+    return Outcome(tuple(machine.found), machine.operations)
+
+
+def count_tasks(block: Block, sigma: Mapping[Sym, int]) -> int:
+    """How many tasks a block begins."""
+    total = 0
+    for op in block:
+        if isinstance(op, IncTaskID):
+            total += 1
+        elif isinstance(op, Guard):
+            total += count_tasks(op.body, sigma) if holds(op.condition, sigma) else 0
+        elif isinstance(op, Loop) and _begins(op.body):
+            lo, hi = evaluate(op.lo, sigma), evaluate(op.hi, sigma)
+            if _depends(op.body, op.iterator):
+                total += sum(count_tasks(op.body, {**sigma, op.iterator: y}) for y in range(lo, hi))
+            elif hi > lo:
+                total += (hi - lo) * count_tasks(op.body, {**sigma, op.iterator: lo})
+    return total
+
+
+def _begins(block: Block) -> bool:
+    return any(
+        isinstance(op, IncTaskID) or (isinstance(op, Loop | Guard) and _begins(op.body))
+        for op in block
+    )
+
+
+def _depends(block: Block, name: Sym) -> bool:
+    """Whether the number of tasks that a block begins depends on an iterator."""
+    for op in block:
+        if isinstance(op, Guard) and _begins(op.body):
+            if name in control_variables(op.condition) or _depends(op.body, name):
+                return True
+        elif isinstance(op, Loop) and _begins(op.body):
+            here = control_variables(op.lo) | control_variables(op.hi)
+            if name in here or _depends(op.body, name):
+                return True
+    return False

@@ -1,0 +1,251 @@
+"""What the fast interpreter reads off the program text before it runs.
+
+Which operations can matter at all, where the cells of each variable begin, which timelines each
+Record's visibility can matter on, and what the barriers' elements are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import Access, Coord, Interval, Point
+from exogpu.ir.types import BarrierMechanism
+from exogpu.ir.walk import control_variables, evaluate
+from exogpu.machine.amir import (
+    Alloc,
+    Arrive,
+    Await,
+    Block,
+    Check,
+    CheckBarrier,
+    Clear,
+    Fence,
+    Guard,
+    IncTaskID,
+    Loop,
+    Op,
+    Program,
+    Record,
+    Release,
+    Variable,
+)
+from exogpu.machine.fast.barriers import BarrierFacts
+from exogpu.machine.fast.cells import Store
+from exogpu.machine.fast.control import Linear, Scope, Strided, linear, plus, range_of
+from exogpu.machine.fast.records import (
+    RecordFacts,
+    SyncFacts,
+    Tables,
+    order_facts,
+    record_facts,
+    sync_facts,
+)
+
+
+class Unsupported(Exception):
+    """The program is outside what the fast interpreter's tables can say."""
+
+
+@dataclass(slots=True, eq=False)
+class Layout:
+    """The program, surveyed at given sizes."""
+
+    program: Program
+    ops: tuple[Op, ...]
+    """In program text order."""
+    scope: Scope
+    slots: dict[Loop, int] = field(default_factory=dict)
+    stores: dict[Sym, Store] = field(default_factory=dict)
+    """Of the variables with operations that matter."""
+    barriers: dict[Sym, BarrierFacts] = field(default_factory=dict)
+    records: dict[Record, RecordFacts] = field(default_factory=dict)
+    """Of the Records that some check can meet."""
+    syncs: dict[Op, SyncFacts] = field(default_factory=dict)
+    allocated: frozenset[Sym] = frozenset()
+    """Variables with an Alloc; the others exist from the start."""
+    recorded: frozenset[tuple[Sym, bool]] = frozenset()
+    """(variable, mutate) of the Records that some check can meet."""
+
+    def matters(self, op: Record | Check | Clear) -> bool:
+        """Whether the operation can have an effect on what is found."""
+        side = op.mutate if isinstance(op, Record) else op.mutates
+        return (op.access.name, side) in self.recorded
+
+
+def bounds_of(coord: Coord, scope: Scope) -> tuple[Linear, Linear]:
+    """The first element of a coordinate and the one after the last."""
+    match coord:
+        case Point():
+            at = linear(coord.at, scope)
+            return at, plus(at, Linear(1))
+        case Interval():
+            return linear(coord.lo, scope), linear(coord.hi, scope)
+        case _:
+            assert_never(coord)
+
+
+def survey(program: Program, sizes: Mapping[Sym, int], tables: Tables, fine: bool) -> Layout:
+    """Reads the program; with `fine` every element is a cell of its own.
+
+    Raises Unsupported where the extents of a variable depend on a loop.
+    """
+    ops = tuple(walk(program.body))
+    layout = Layout(program, ops, Scope(sizes, {}, []))
+    layout.allocated = frozenset(op.name for op in ops if isinstance(op, Alloc))
+    checked = {(op.access.name, op.mutates) for op in ops if isinstance(op, Check)}
+    layout.recorded = frozenset(
+        (op.access.name, op.mutate)
+        for op in ops
+        if isinstance(op, Record) and (op.access.name, op.mutate) in checked
+    )
+    breaks = _Breaks({v.name: _shape(v, sizes) for v in program.variables})
+    _survey_block(program.body, layout, breaks)
+    for name, shape in breaks.shapes.items():
+        if (name, True) in layout.recorded or (name, False) in layout.recorded:
+            layout.stores[name] = Store(name, shape, breaks.of(name, fine))
+    _survey_syncs(layout, tables)
+    _survey_barriers(layout, breaks.shapes, tables)
+    return layout
+
+
+def walk(block: Block) -> Iterator[Op]:
+    """Every operation, in program text order."""
+    for op in block:
+        yield op
+        if isinstance(op, Loop | Guard):
+            yield from walk(op.body)
+
+
+def _shape(variable: Variable, sizes: Mapping[Sym, int]) -> tuple[int, ...]:
+    if any(control_variables(extent) - sizes.keys() for extent in variable.shape):
+        raise Unsupported(f"the extents of {variable.name} depend on a loop")
+    return tuple(max(evaluate(extent, sizes), 0) for extent in variable.shape)
+
+
+# --- where cells begin ----------------------------------------------------------------------
+
+
+class _Breaks:
+    """The elements at which some access begins or ends, by variable and dimension."""
+
+    def __init__(self, shapes: dict[Sym, tuple[int, ...]]) -> None:
+        self.shapes = shapes
+        self._spans: dict[tuple[Sym, int], set[Strided]] = {}
+
+    def add(self, access: Access, scope: Scope) -> None:
+        for dim, coord in enumerate(access.coords):
+            for bound in bounds_of(coord, scope):
+                span = range_of(bound, scope.ranges)
+                self._spans.setdefault((access.name, dim), set()).add(span)
+
+    def of(self, name: Sym, fine: bool) -> tuple[range | tuple[int, ...], ...]:
+        return tuple(
+            range(extent + 1) if fine else self._of(self._spans.get((name, dim), set()), extent)
+            for dim, extent in enumerate(self.shapes[name])
+        )
+
+    def _of(self, spans: set[Strided], extent: int) -> range | tuple[int, ...]:
+        found = {0, extent}
+        for span in spans:
+            step = span.step or 1
+            first = span.lo if span.lo >= 0 else span.lo % step
+            found.update(range(first, min(span.hi, extent) + 1, step))
+        return range(extent + 1) if len(found) == extent + 1 else tuple(sorted(found))
+
+
+def _survey_block(block: Block, layout: Layout, breaks: _Breaks) -> None:
+    scope = layout.scope
+    for op in block:
+        match op:
+            case Loop():
+                shadowed = scope.slots.get(op.iterator)
+                lo, hi = linear(op.lo, scope), linear(op.hi, scope)
+                layout.slots[op] = scope.enter(op.iterator, lo, hi)
+                _survey_block(op.body, layout, breaks)
+                leave(scope, op.iterator, shadowed)
+            case Guard():
+                _survey_block(op.body, layout, breaks)
+            case Record() | Check() | Clear():
+                if layout.matters(op):
+                    breaks.add(op.access, scope)
+            case IncTaskID() | Alloc() | Release() | Fence() | Arrive() | Await() | CheckBarrier():
+                pass
+            case _:
+                assert_never(op)
+
+
+def leave(scope: Scope, name: Sym, shadowed: int | None) -> None:
+    """At the end of a loop: its iterator means what it meant before."""
+    if shadowed is None:
+        del scope.slots[name]
+    else:
+        scope.slots[name] = shadowed
+
+
+# --- timelines and barriers -----------------------------------------------------------------
+
+
+def _survey_syncs(layout: Layout, tables: Tables) -> None:
+    policy = layout.program.policy
+    for op in layout.ops:
+        if isinstance(op, Fence | Await):
+            layout.syncs[op] = sync_facts(op, policy)
+        elif isinstance(op, Arrive):
+            layout.syncs[op] = SyncFacts(policy, op.transitive, op.pre, frozenset(), frozenset())
+    checks: dict[tuple[Sym, bool], list[Check]] = {}
+    for op in layout.ops:
+        if isinstance(op, Check):
+            checks.setdefault((op.access.name, op.mutates), []).append(op)
+    syncs = [(facts, op.origin.threads is None) for op, facts in layout.syncs.items()]
+    for op in layout.ops:
+        if isinstance(op, Record) and layout.matters(op):
+            met = checks[op.access.name, op.mutate]
+            facts = record_facts(len(tables.facts), op, met, syncs)
+            layout.records[op] = facts
+            tables.facts.append(facts)
+
+
+def _survey_barriers(
+    layout: Layout, shapes: Mapping[Sym, tuple[int, ...]], tables: Tables
+) -> None:
+    counts: dict[Sym, set[int]] = {}
+    multicast: set[Sym] = set()
+    for op in layout.ops:
+        if isinstance(op, Await):
+            counts.setdefault(op.barrier.name, set()).add(op.n)
+        elif isinstance(op, Arrive):
+            _note_targets(op.home, op.targets, multicast)
+        elif isinstance(op, Record) and op.trailing is not None:
+            _note_targets(op.trailing.home, op.trailing.targets, multicast)
+    first = 0
+    for variable in layout.program.variables:
+        if variable.mechanism is None:
+            continue
+        order = None
+        if variable.mechanism is BarrierMechanism.MBARRIER:
+            order = order_facts(len(tables.facts))
+            tables.facts.append(order)
+        size = 1
+        for extent in shapes[variable.name]:
+            size *= extent
+        layout.barriers[variable.name] = BarrierFacts(
+            variable,
+            shapes[variable.name],
+            size,
+            first,
+            tuple(sorted(counts.get(variable.name, ()))),
+            variable.name in multicast,
+            order,
+        )
+        first += size
+
+
+def _note_targets(home: Access, targets: tuple[Access, ...], multicast: set[Sym]) -> None:
+    if any(target.name != home.name for target in targets):
+        raise Unsupported("an Arrive on two barrier variables")
+    if any(target != home for target in targets):
+        multicast.add(home.name)
+

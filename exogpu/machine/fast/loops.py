@@ -1,0 +1,344 @@
+"""Loops, and skipping iterations whose effect is known.
+
+What an iteration does is a function of its signature, of the states in its boxes, of the barriers
+it uses, and, if it has syncs, of the other states that are about: those it rewrites one by one.
+When all of that has been met before, the effect is looked up instead of run again.  So the main
+loop of a pipeline runs until it is periodic, and of many tasks that do the same one runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from exogpu.ir.names import Sym
+from exogpu.machine.fast.barriers import Barrier, BarrierKey
+from exogpu.machine.fast.cells import ClassId, Run
+from exogpu.machine.fast.context import Step
+from exogpu.machine.fast.control import Values
+from exogpu.machine.fast.machine import Machine
+from exogpu.machine.fast.parts import Parts
+from exogpu.machine.fast.records import StateId
+from exogpu.machine.fast.signature import Place, Signature, signature
+
+WORTH: Final = 4
+"""Fewer iterations than these are just run."""
+
+PATIENCE: Final = 48
+"""Iterations looked up in vain before a loop runs as many without, and then twice as many."""
+
+ROOM: Final = 20_000
+"""Effects that a loop remembers before it starts anew."""
+
+Contents: TypeAlias = tuple[StateId, ...] | None
+"""States of a box's cells; None while the variable is not allocated."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Body:
+    """A loop: its iterator's slot, bounds, steps, and how many operations its block has."""
+
+    slot: int
+    lo: Callable[[Values], int]
+    hi: Callable[[Values], int]
+    steps: tuple[Step, ...]
+    size: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Effect:
+    """What an iteration does."""
+
+    contents: tuple[Contents, ...]
+    """Of each box, after it."""
+    lifted: dict[StateId, StateId]
+    """What became of each state that was about."""
+    barriers: tuple[tuple[bool, BarrierKey | None], ...]
+    """Of each barrier it uses: whether it is another allocation, and its state."""
+    operations: int
+    tasks: int
+
+
+@dataclass(slots=True, eq=False)
+class Hope:
+    """Whether it is worth looking up: pauses grow while nothing is found."""
+
+    misses: int = 0
+    pause: int = 0
+    length: int = PATIENCE
+
+    def hit(self) -> None:
+        self.misses, self.length = 0, PATIENCE
+
+    def miss(self) -> None:
+        self.misses += 1
+        if self.misses >= PATIENCE:
+            self.misses, self.pause, self.length = 0, self.length, 2 * self.length
+
+
+def loop_step(machine: Machine, body: Body, parts: Parts) -> Step:
+    """The step of a loop whose body depends on `parts`."""
+    plain = _plain(machine, body)
+    if machine.collect or not machine.skip:
+        return plain
+    skipping = _Skipping(machine, body, parts, signature(machine.layout, parts))
+    e = machine.values
+
+    def step() -> None:
+        lo, hi = body.lo(e), body.hi(e)
+        if hi - lo < WORTH and not parts.tasks:
+            plain()
+        elif skipping.quiet:
+            skipping.run_quiet(lo, hi)
+        else:
+            skipping.run(lo, hi)
+
+    return step
+
+
+def _plain(machine: Machine, body: Body) -> Step:
+    e, slot, steps, size = machine.values, body.slot, body.steps, body.size
+
+    def step() -> None:
+        for y in range(body.lo(e), body.hi(e)):
+            e[slot] = y
+            machine.operations += size
+            for inner in steps:
+                inner()
+
+    return step
+
+
+@dataclass(slots=True, eq=False)
+class _Watch:
+    """The states that are about when an iteration begins, held to see what becomes of them."""
+
+    states: list[StateId] = field(default_factory=list)
+    held: list[ClassId] = field(default_factory=list)
+
+
+class _Skipping:
+    """One loop of a machine, and the effects of its iterations so far."""
+
+    def __init__(self, machine: Machine, body: Body, parts: Parts, signed: Signature) -> None:
+        self._machine = machine
+        self._body = body
+        self._parts = parts
+        self._signed = signed
+        self._barriers: tuple[Sym, ...] = tuple(parts.barriers)
+        self._hope = Hope()
+        self._effects: dict[Hashable, Effect] = {}
+        self._cost = 0
+        self._watches: list[_Watch] = []
+        moving = any(body.slot in box.slots for box in signed.boxes)
+        self.quiet = not (moving or parts.lifts or parts.barriers or parts.tasks)
+        self._numbers: dict[Hashable, int] = {}
+        self._configurations: list[tuple[Contents, ...]] = []
+        self._links: dict[tuple[int, tuple[int, ...]], tuple[int, int]] = {}
+        machine.classes.renamers.append(self._rename)
+
+    # --- loops in general -----------------------------------------------------------------
+
+    def run(self, lo: int, hi: int) -> None:
+        """The iterations `lo .. hi - 1`, each looked up or run."""
+        machine, hope = self._machine, self._hope
+        e, slot = machine.values, self._body.slot
+        for y in range(lo, hi):
+            e[slot] = y
+            if hope.pause:
+                hope.pause -= 1
+                self._iterate()
+                continue
+            places = [box.at(e) for box in self._signed.boxes]
+            if sum(last - first for _, runs in places for first, last in runs) > self._room():
+                self._iterate()
+                continue
+            bases = [b.bases() if b is not None else [] for b in self._now()]
+            key = self._key(places, bases)
+            effect = self._effects.get(key)
+            if effect is None:
+                hope.miss()
+                self._learn(key, places, bases)
+            else:
+                hope.hit()
+                self._apply(effect, places, bases)
+            machine.tick()
+
+    def _room(self) -> int:
+        """How many cells it is worth to look at: in proportion to what an iteration costs."""
+        return 64 + 4 * self._cost
+
+    def _iterate(self) -> None:
+        machine, body = self._machine, self._body
+        before = machine.operations
+        machine.operations += body.size
+        for step in body.steps:
+            step()
+        self._cost = machine.operations - before
+
+    def _now(self) -> list[Barrier | None]:
+        return [self._machine.barriers[name] for name in self._barriers]
+
+    def _key(self, places: list[Place], bases: list[list[int]]) -> Hashable:
+        """All that the effect of the present iteration depends on."""
+        barriers = tuple(
+            None if b is None else (tuple([min(n, b.facts.small) for n in base]), b.save(base))
+            for b, base in zip(self._now(), bases, strict=True)
+        )
+        return (
+            self._signed.values(self._machine.values),
+            tuple([shape for shape, _ in places]),
+            self._contents(places),
+            barriers,
+            self._about() if self._parts.lifts else None,
+        )
+
+    def _contents(self, places: list[Place]) -> tuple[Contents, ...]:
+        classes = self._machine.classes
+        return tuple(
+            [
+                None if box.store.cells is None else classes.contents(box.store, runs)
+                for box, (_, runs) in zip(self._signed.boxes, places, strict=True)
+            ]
+        )
+
+    def _about(self) -> frozenset[StateId]:
+        """The states that syncs of the body can change."""
+        classes = self._machine.classes
+        if self._parts.cpu:
+            return frozenset([classes.state_of[held] for held in classes.live])
+        inert = classes.tables.inert
+        return frozenset([s for s in (classes.state_of[c] for c in classes.live) if not inert(s)])
+
+    def _learn(self, key: Hashable, places: list[Place], bases: list[list[int]]) -> None:
+        """Runs the iteration and remembers what it does."""
+        machine, classes = self._machine, self._machine.classes
+        before, operations, task = self._now(), machine.operations, machine.task
+        watch = _Watch()
+        if self._parts.lifts:
+            watch.states = list(self._about())
+            watch.held = [classes.hold(state) for state in watch.states]
+            self._watches.append(watch)
+        self._iterate()
+        if self._parts.lifts:
+            self._watches.pop()
+        lifted = {
+            state: classes.state_of[held]
+            for state, held in zip(watch.states, watch.held, strict=True)
+        }
+        barriers: list[tuple[bool, BarrierKey | None]] = []
+        for old, new, base in zip(before, self._now(), bases, strict=True):
+            fresh = new is not old
+            if new is not None and fresh:
+                base = [0] * new.facts.size
+            barriers.append((fresh, None if new is None else new.save(base)))
+        if len(self._effects) >= ROOM:
+            self._effects.clear()
+        self._effects[key] = Effect(
+            self._contents(places),
+            lifted,
+            tuple(barriers),
+            machine.operations - operations,
+            machine.task - task,
+        )
+        for held in watch.held:
+            classes.drop(held)
+
+    def _apply(self, effect: Effect, places: list[Place], bases: list[list[int]]) -> None:
+        """Does at once what the iteration does."""
+        machine, classes = self._machine, self._machine.classes
+        machine.operations += effect.operations
+        machine.task += effect.tasks
+        if effect.lifted:
+            state_of, lifted = classes.state_of, effect.lifted
+            for held in classes.live:
+                state = state_of[held]
+                state_of[held] = lifted.get(state, state)
+            classes.renamed()
+        for name, (fresh, key), base in zip(self._barriers, effect.barriers, bases, strict=True):
+            if fresh:
+                machine.close(name)
+                if key is not None:
+                    facts = machine.layout.barriers[name]
+                    machine.barriers[name] = Barrier(facts, classes)
+                    base = [0] * facts.size
+            barrier = machine.barriers[name]
+            if barrier is not None and key is not None:
+                barrier.restore(key, base)
+        self._fill(places, effect.contents)
+
+    def _fill(self, places: list[Place], contents: tuple[Contents, ...]) -> None:
+        classes = self._machine.classes
+        for box, (_, runs), states in zip(self._signed.boxes, places, contents, strict=True):
+            if states is None:
+                classes.release(box.store)
+                continue
+            if box.store.cells is None:
+                classes.allocate(box.store)
+            classes.fill(box.store, runs, states)
+
+    def _rename(self, into: dict[ClassId, ClassId]) -> None:
+        for watch in self._watches:
+            watch.held = [into.get(held, held) for held in watch.held]
+
+    # --- loops without syncs whose boxes stay where they are ----------------------------------
+
+    def run_quiet(self, lo: int, hi: int) -> None:
+        """As `run`: here the boxes' contents are all there is, so that they are numbered, and
+        written back only where an iteration has to be run."""
+        machine, hope, values = self._machine, self._hope, self._signed.values
+        e, slot, links = machine.values, self._body.slot, self._links
+        e[slot] = lo
+        places = [box.at(e) for box in self._signed.boxes]
+        if sum(last - first for _, runs in places for first, last in runs) > self._room():
+            for y in range(lo, hi):
+                e[slot] = y
+                self._iterate()
+            return
+        here: int | None = None
+        written = True
+        for y in range(lo, hi):
+            e[slot] = y
+            if hope.pause:
+                hope.pause -= 1
+                if not written and here is not None:
+                    self._fill(places, self._configurations[here])
+                here, written = None, True
+                self._iterate()
+                continue
+            if here is None:
+                here = self._number(places)
+            signed = values(e)
+            link = links.get((here, signed))
+            if link is not None:
+                hope.hit()
+                here, written = link[0], False
+                machine.operations += link[1]
+                continue
+            hope.miss()
+            if not written:
+                self._fill(places, self._configurations[here])
+            before, start = here, machine.operations
+            self._iterate()
+            here, written = self._number(places), True
+            links[before, signed] = (here, machine.operations - start)
+        if not written and here is not None:
+            self._fill(places, self._configurations[here])
+        machine.tick()
+
+    def _number(self, places: list[Place]) -> int:
+        contents = self._contents(places)
+        key = (tuple([shape for shape, _ in places]), contents)
+        found = self._numbers.get(key)
+        if found is None:
+            if len(self._configurations) >= ROOM:
+                self._numbers.clear()
+                self._links.clear()
+                self._configurations.clear()
+            found = self._numbers[key] = len(self._configurations)
+            self._configurations.append(contents)
+        return found
+
+
+__all__ = ["Body", "Run", "loop_step"]

@@ -1,0 +1,155 @@
+"""The configuration of the fast interpreter, and how it reports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Final, TypeAlias
+
+from exogpu.ir.names import Sym
+from exogpu.machine.amir import Op
+from exogpu.machine.fast.barriers import Barrier, Failure
+from exogpu.machine.fast.cells import Classes
+from exogpu.machine.fast.control import Values
+from exogpu.machine.fast.layout import Layout
+from exogpu.machine.fast.lifts import Lift, forget, next_task
+from exogpu.machine.fast.records import Tables
+from exogpu.machine.violation import Violation
+from exogpu.verdict import HazardKind
+
+Nest: TypeAlias = tuple[tuple[str, int], ...]
+"""The loops around an operation: name and slot of each iterator, outermost first."""
+
+TICK: Final = 0.1
+"""Seconds between two calls of the progress callback."""
+
+_KINDS: Final = list(HazardKind)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a check has come: `operations` and `tasks_done` include skipped ones."""
+
+    operations: int
+    tasks_done: int
+    tasks: int
+
+
+class Found(Exception):
+    """The first violation ends the run."""
+
+
+class Machine:
+    """The configuration `(iota, sigma, rho)`, and what was found so far."""
+
+    def __init__(
+        self,
+        layout: Layout,
+        tables: Tables,
+        collect: bool,
+        skip: bool,
+        progress: Callable[[Progress], None] | None,
+        tasks: int,
+    ) -> None:
+        self.layout = layout
+        self.tables = tables
+        self.collect = collect
+        self.skip = skip
+        self.values: Values = [0] * len(layout.scope.ranges)
+        self.operations = 0
+        self.task = 0
+        self.classes = Classes(tables, list(layout.stores.values()))
+        self.barriers: dict[Sym, Barrier | None] = dict.fromkeys(layout.barriers)
+        self.found: dict[Violation, None] = {}
+        self._places = {op: place for place, op in enumerate(layout.ops)}
+        self._progress = progress
+        self._tasks = tasks
+        self._last = perf_counter()
+        self._next_task = Lift(tables, next_task)
+        self._forgets = {
+            name: Lift(tables, forget(facts.first, facts.first + facts.size))
+            for name, facts in layout.barriers.items()
+        }
+        self.classes.renamers.append(self._rename)
+        for variable in layout.program.variables:
+            if variable.name not in layout.allocated:
+                self.allocate(variable.name)
+
+    # --- steps that several operations share ----------------------------------------------
+
+    def allocate(self, name: Sym) -> None:
+        """Alloc: `rho' = rho[(x, n) -> (empty, empty, (0, 0))]`."""
+        self.release(name)
+        if name in self.layout.stores:
+            self.classes.allocate(self.layout.stores[name])
+        if name in self.barriers:
+            self.barriers[name] = Barrier(self.layout.barriers[name], self.classes)
+
+    def release(self, name: Sym) -> None:
+        """The variable's state is dropped, and a barrier's tags in every record (decision 9)."""
+        if name in self.layout.stores:
+            self.classes.release(self.layout.stores[name])
+        barrier = self.barriers.get(name)
+        if barrier is not None:
+            self.close(name)
+            self.classes.lift(self._forgets[name])
+
+    def close(self, name: Sym) -> None:
+        """The barrier's own state is dropped."""
+        barrier = self.barriers[name]
+        if barrier is not None and barrier.phase is not None:
+            barrier.phase.close()
+        self.barriers[name] = None
+
+    def next_task(self) -> None:
+        """InctaskID: `iota' = iota + 1`."""
+        self.task += 1
+        self.classes.lift(self._next_task)
+        self.tick()
+
+    def _rename(self, into: dict[int, int]) -> None:
+        for barrier in self.barriers.values():
+            if barrier is not None and barrier.phase is not None:
+                barrier.phase.rename(into)
+
+    # --- reports --------------------------------------------------------------------------
+
+    def tick(self) -> None:
+        """Calls the progress callback now and then."""
+        if self._progress is not None and perf_counter() - self._last > TICK:
+            self._last = perf_counter()
+            self._progress(Progress(self.operations, self.task, max(self._tasks, self.task)))
+
+    def report(
+        self,
+        op: Op,
+        nest: Nest,
+        failures: Iterable[tuple[HazardKind, Sym, tuple[int, ...], Op | None]],
+    ) -> None:
+        """Adds the violations of one operation: smallest index first, then the record that comes
+        first in the program text (none before any), then by kind.
+
+        Raises Found where the first one ends the run.
+        """
+
+        def order(
+            failure: tuple[HazardKind, Sym, tuple[int, ...], Op | None],
+        ) -> tuple[tuple[int, ...], int, int]:
+            kind, _, index, record = failure
+            return (index, -1 if record is None else self._places[record], _KINDS.index(kind))
+
+        iteration = tuple((name, self.values[slot]) for name, slot in nest)
+        task = None if op.origin.threads is None else self.task
+        for kind, name, index, record in sorted(failures, key=order):
+            self.found.setdefault(Violation(kind, name.name, index, task, op, iteration, record))
+            if not self.collect:
+                raise Found
+
+    def report_barrier(self, op: Op, nest: Nest, name: Sym, failures: list[Failure]) -> None:
+        """As `report`, for elements of a barrier by number."""
+        if failures:
+            facts = self.layout.barriers[name]
+            self.report(op, nest, [(k, name, facts.index(e), r) for k, e, r in failures])
+
+

@@ -1,0 +1,49 @@
+"""What a block's behaviour depends on, gathered while it is compiled, for `fast.loops`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from exogpu.ir.names import Sym
+from exogpu.machine.fast.control import Linear
+
+Bounds: TypeAlias = tuple[tuple[Linear, Linear], ...]
+"""By dimension, where a window begins and ends."""
+
+
+@dataclass(slots=True)
+class Parts:
+    """Control values and state that the operations of a block use."""
+
+    exact: dict[Linear, None] = field(default_factory=dict)
+    """Values that matter as they are."""
+    compared: dict[Linear, None] = field(default_factory=dict)
+    """Values whose sign matters."""
+    windows: dict[Sym, dict[Bounds, None]] = field(default_factory=dict)
+    """Accesses of cells."""
+    inner: set[int] = field(default_factory=set)
+    """Iterators of the loops in the block."""
+    fresh: set[Sym] = field(default_factory=set)
+    """Variables that the block allocates or releases."""
+    barriers: set[Sym] = field(default_factory=set)
+    """Barrier variables whose counts it uses."""
+    lifts: bool = False
+    """Whether it has operations that rewrite every record."""
+    cpu: bool = False
+    """Whether some of those stand at CPU scope."""
+    tasks: bool = False
+    """Whether tasks begin in it."""
+
+    def add(self, other: Parts) -> None:
+        """Joins what another block of the same loop depends on."""
+        self.exact |= other.exact
+        self.compared |= other.compared
+        for name, windows in other.windows.items():
+            self.windows.setdefault(name, {}).update(windows)
+        self.inner |= other.inner
+        self.fresh |= other.fresh
+        self.barriers |= other.barriers
+        self.lifts |= other.lifts
+        self.cpu |= other.cpu
+        self.tasks |= other.tasks

@@ -1,0 +1,167 @@
+"""What an iteration of a loop depends on: its control values, and the cells that it may touch.
+
+Two iterations of equal signature do the same to the cells of their boxes.  A value enters as far
+as it can make a difference: a thread index as it is, the two sides of a comparison by their order,
+the place of a window only relative to the other windows on its variable, because the box moves
+with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from exogpu.machine.fast.cells import Run, Store
+from exogpu.machine.fast.control import (
+    Linear,
+    Split,
+    Strided,
+    Values,
+    numbers,
+    plus,
+    range_of,
+    slots_of,
+    source,
+    split,
+    times,
+    tuple_source,
+)
+from exogpu.machine.fast.layout import Layout
+from exogpu.machine.fast.parts import Bounds, Parts
+
+Place: TypeAlias = tuple[Hashable, tuple[Run, ...]]
+"""Where the box's cells begin and end relative to its base, and which cells they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A box in one dimension: elements `base + lo .. base + hi - 1`; None is the whole extent."""
+
+    base: Linear
+    lo: int
+    hi: int
+
+
+class Box:
+    """The cells of one variable that an iteration may touch."""
+
+    def __init__(self, store: Store, sides: tuple[Side | None, ...]) -> None:
+        self.store = store
+        self._sides = sides
+        self._bases = numbers(
+            tuple_source([source(side.base) for side in sides if side is not None])
+        )
+        self._known: dict[tuple[int, ...], Place] = {}
+        self.slots = frozenset(
+            slot for side in sides if side is not None for slot in slots_of(side.base)
+        )
+
+    def at(self, e: Values) -> Place:
+        """The box of the present iteration."""
+        bases = self._bases(e)
+        found = self._known.get(bases)
+        if found is None:
+            found = self._known[bases] = self._place(bases)
+        return found
+
+    def _place(self, bases: tuple[int, ...]) -> Place:
+        store, used = self.store, 0
+        spans: list[tuple[int, int]] = []
+        shape: list[Hashable] = []
+        for dim, side in enumerate(self._sides):
+            breaks = store.breaks[dim]
+            if side is None:
+                spans.append((0, len(breaks) - 1))
+                continue
+            base, used = bases[used], used + 1
+            first, last = store.around(dim, base + side.lo, base + side.hi)
+            spans.append((first, last))
+            if isinstance(breaks, range):
+                shape.append((first - base, last - base) if first < last else None)
+            elif first < last:
+                shape.append(tuple(at - base for at in breaks[first : last + 1]))
+            else:
+                shape.append(None)
+        return (tuple(shape), store.runs(spans))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Signature:
+    """The signature of the iterations of one loop."""
+
+    values: Callable[[Values], tuple[int, ...]]
+    boxes: tuple[Box, ...]
+
+
+def signature(layout: Layout, parts: Parts) -> Signature:
+    """The signature of a loop whose body depends on `parts`."""
+    ranges = layout.scope.ranges
+    inner = frozenset(parts.inner)
+    texts: dict[str, None] = {}
+
+    def exact(value: Linear) -> None:
+        if value.terms:
+            texts[source(Linear(0, value.terms))] = None
+
+    for value in parts.exact:
+        part = split(value, inner, ranges)
+        for term in (part.outer, *part.residues):
+            exact(term)
+    for value in parts.compared:
+        part = split(value, inner, ranges)
+        for term in part.residues:
+            exact(term)
+        if part.outer.terms:
+            # Beyond these ends the sign is the same whatever the inner iterators are.
+            least, most = -part.hi - 1, -part.lo + 1
+            texts[f"min(max({source(part.outer)}, {least}), {most})"] = None
+    boxes = []
+    for name, windows in parts.windows.items():
+        store = layout.stores[name]
+        whole = name in parts.fresh
+        sides = tuple(
+            _side([w[dim] for w in windows], inner, ranges, whole, exact)
+            for dim in range(len(store.shape))
+        )
+        boxes.append(Box(store, sides))
+    for name in parts.fresh - parts.windows.keys():
+        if name in layout.stores:
+            store = layout.stores[name]
+            boxes.append(Box(store, (None,) * len(store.shape)))
+    return Signature(numbers(tuple_source(list(texts))), tuple(boxes))
+
+
+def _side(
+    bounds: list[tuple[Linear, Linear]],
+    inner: frozenset[int],
+    ranges: list[Strided],
+    whole: bool,
+    exact: Callable[[Linear], None],
+) -> Side | None:
+    """The box of some windows in one dimension; what is not relative to its base is `exact`."""
+    parts: list[tuple[Split, int]] = []
+    for lo, hi in bounds:
+        parts += [(split(lo, inner, ranges), 0), (split(hi, inner, ranges), 0)]
+    base = Linear(0) if whole else min((p.outer for p, _ in parts), key=_plainness)
+    base = Linear(0, base.terms)
+    least, most = None, None
+    for part, _ in parts:
+        for term in part.residues:
+            exact(term)
+        relative = plus(part.outer, times(-1, base))
+        exact(relative)
+        span = range_of(relative, ranges)
+        lo, hi = span.lo + part.lo, span.hi + part.hi
+        least = lo if least is None else min(least, lo)
+        most = hi if most is None else max(most, hi)
+    if whole or least is None or most is None:
+        return None
+    return Side(base, least, most)
+
+
+def _plainness(value: Linear) -> tuple[int, str]:
+    return (len(value.terms), source(value))
+
+
+__all__ = ["Bounds", "Box", "Place", "Side", "Signature", "signature"]

@@ -1,0 +1,118 @@
+"""Compiles AMIR to Python functions, one a step; each runs a rule of the abstract machine."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from exogpu.machine.amir import (
+    Alloc,
+    Arrive,
+    Await,
+    Block,
+    Check,
+    CheckBarrier,
+    Clear,
+    Fence,
+    Guard,
+    IncTaskID,
+    Loop,
+    Record,
+    Release,
+)
+from exogpu.machine.fast.accesses import access_steps
+from exogpu.machine.fast.context import Context, Step
+from exogpu.machine.fast.control import (
+    comparisons,
+    condition,
+    difference,
+    linear,
+    number,
+    source,
+    truth,
+)
+from exogpu.machine.fast.layout import leave
+from exogpu.machine.fast.loops import Body, loop_step
+from exogpu.machine.fast.machine import Nest
+from exogpu.machine.fast.parts import Parts
+from exogpu.machine.fast.syncs import arrive_step, await_step, fence_step, free_step
+
+
+def block_steps(context: Context, block: Block, nest: Nest, parts: Parts) -> tuple[Step, ...]:
+    """Seq: `s1; s2`.  Adds to `parts` what the block depends on."""
+    steps: list[Step] = []
+    accesses: list[Record | Check | Clear] = []
+    for op in block:
+        if isinstance(op, Record | Check | Clear):
+            accesses.append(op)
+            continue
+        steps += access_steps(context, accesses, nest, parts)
+        accesses = []
+        match op:
+            case Loop():
+                steps.append(_loop(context, op, nest, parts))
+            case Guard():
+                steps.append(_guard(context, op, nest, parts))
+            case IncTaskID():
+                parts.lifts = parts.tasks = True
+                steps.append(context.machine.next_task)
+            case Alloc() | Release():
+                steps += _lifetime(context, op, parts)
+            case Fence():
+                steps.append(fence_step(context, op, parts))
+            case Arrive():
+                steps.append(arrive_step(context, op, nest, parts))
+            case Await():
+                steps.append(await_step(context, op, nest, parts))
+            case CheckBarrier():
+                steps.append(free_step(context, op, nest, parts))
+            case _:
+                assert_never(op)
+    return (*steps, *access_steps(context, accesses, nest, parts))
+
+
+def _loop(context: Context, op: Loop, nest: Nest, parts: Parts) -> Step:
+    """LoopStep, LoopDone: the body once for each y in `[lo, hi)`."""
+    scope = context.scope
+    slot = context.machine.layout.slots[op]
+    lo, hi = linear(op.lo, scope), linear(op.hi, scope)
+    shadowed = scope.slots.get(op.iterator)
+    scope.slots[op.iterator] = slot
+    inside = Parts()
+    steps = block_steps(context, op.body, (*nest, (op.iterator.name, slot)), inside)
+    leave(scope, op.iterator, shadowed)
+    body = Body(slot, number(source(lo)), number(source(hi)), steps, len(op.body))
+    step = loop_step(context.machine, body, inside)
+    inside.inner.add(slot)
+    parts.add(inside)
+    parts.exact |= {lo: None, hi: None}
+    return step
+
+
+def _guard(context: Context, op: Guard, nest: Nest, parts: Parts) -> Step:
+    """IF-True, IF-False."""
+    machine, e = context.machine, context.machine.values
+    holds = truth(condition(op.condition, context.scope))
+    for comparison in comparisons(op.condition):
+        parts.compared[difference(comparison, context.scope)] = None
+    steps, size = block_steps(context, op.body, nest, parts), len(op.body)
+
+    def step() -> None:
+        if holds(e):
+            machine.operations += size
+            for inner in steps:
+                inner()
+
+    return step
+
+
+def _lifetime(context: Context, op: Alloc | Release, parts: Parts) -> list[Step]:
+    """Alloc, and the end of a variable's lifetime."""
+    machine, name = context.machine, op.name
+    if name in machine.barriers:
+        parts.barriers.add(name)
+        parts.lifts = True
+    elif name not in machine.layout.stores:
+        return []
+    parts.fresh.add(name)
+    act = machine.allocate if isinstance(op, Alloc) else machine.release
+    return [lambda: act(name)]

@@ -1,0 +1,69 @@
+"""What the README shows is what happens."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from exogpu.cli import app
+from exogpu.loader import load
+
+README = (Path(__file__).parent.parent / "README.md").read_text()
+SOURCE, FROM_PYTHON = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+(OUTPUT,) = re.findall(r"```text\n(.*?)```", README, re.DOTALL)
+
+
+def without_cost(text: str) -> str:
+    """Without seconds, which depend on the machine."""
+    return re.sub(r"in \d+\.\d+ s", "in ... s", text)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("reverse.py").write_text(SOURCE)
+
+
+def test_the_example_is_refuted_as_shown():
+    result = CliRunner().invoke(app, ["check", "reverse.py", "--at", "M=4"])
+    assert result.exit_code == 1
+    assert without_cost(result.stdout) == without_cost(OUTPUT)
+
+
+def test_the_repair_is_safe_and_both_fences_are_needed():
+    fence = "            Fence(cuda_in_order, cuda_in_order)\n"
+    second_loop = SOURCE.rindex("            for t in")
+    repaired = SOURCE[:second_loop] + fence + SOURCE[second_loop:]
+    for text, status in ((repaired, 0), (repaired.removesuffix(fence), 1)):
+        Path("repaired.py").write_text(text)
+        assert CliRunner().invoke(app, ["check", "repaired.py", "--at", "M=4"]).exit_code == status
+
+
+def test_the_lines_from_python_run(monkeypatch, capsys):
+    monkeypatch.syspath_prepend(".")
+    x = np.arange(256, dtype=np.float32).reshape(4, 64)
+    y = np.zeros_like(x)
+    exec(FROM_PYTHON, {"x": x, "y": y})
+    assert (y == x[:, ::-1]).all()
+    assert "HazardKind.RAW 10 12" in capsys.readouterr().out
+
+
+def test_every_command_of_the_readme_exists():
+    listed = set(re.findall(r"^    exogpu (\w+)", README, re.MULTILINE))
+    assert listed == {command.callback.__name__ for command in app.registered_commands}
+
+
+def test_every_linked_file_exists():
+    for target in re.findall(r"\]\((?!http)([^)]+)\)", README):
+        assert (Path(__file__).parent.parent / target).exists(), target
+
+
+def test_the_kernels_the_readme_names_are_shipped():
+    units = load("exogpu.kernels")
+    names = " ".join(unit.name for unit in units)
+    assert all(unit.procedure is not None for unit in units)
+    assert all(name in names for name in ("gemm_sm90", "gemm_splitk", "gemm_sm80", "gemv"))
