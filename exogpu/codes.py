@@ -8,6 +8,9 @@ from typing import Final
 from exogpu.codes_collective import COLLECTIVE
 from exogpu.codes_hazards import HAZARDS
 from exogpu.codes_invocation import INVOCATION
+from exogpu.codes_parsing import PARSING
+from exogpu.codes_scopes import SCOPES
+from exogpu.codes_types import TYPES
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,19 +109,19 @@ CODES: Final[dict[str, Code]] = {
     "X920": Code(
         "a run is given an argument that the procedure does not have",
         "Arguments of a run are given by the names of the procedure's parameters.",
-        "p.run(AA=a)  # p has A\np.run(A=a)",
+        "p.run(AA=a)  # p has A\n# repair\np.run(A=a)",
     ),
     "X921": Code(
         "a run is not given an array",
         "Every data parameter needs an array; only sizes that are an extent of an array may be "
         "left out.",
-        "p.run(A=a)  # p has A and C\np.run(A=a, C=c)",
+        "p.run(A=a)  # p has A and C\n# repair\np.run(A=a, C=c)",
     ),
     "X922": Code(
         "an argument of a run has the wrong type",
         "Data parameters are numpy arrays of the declared precision (bf16: float32, or bfloat16 "
         "of ml_dtypes); a scalar that is only read may be a number.  Sizes are integers.",
-        "p.run(A=np.zeros((4, 4)))  # float64, where A is f32\n"
+        "p.run(A=np.zeros((4, 4)))  # float64, where A is f32\n# repair\n"
         "p.run(A=np.zeros((4, 4), np.float32))",
     ),
     "X923": Code(
@@ -139,17 +142,17 @@ CODES: Final[dict[str, Code]] = {
         "a run would write a read-only array",
         "The procedure writes the parameter; a number, or an array that numpy protects, cannot "
         "take the result.",
-        "p.run(s=0.0)  # p writes s\ns = np.zeros((), np.float32)\np.run(s=s)",
+        "p.run(s=0.0)  # p writes s\n# repair\ns = np.zeros((), np.float32)\np.run(s=s)",
     ),
     "X926": Code(
         "two arrays of a run share memory",
         "Parameters are different variables; a write to one must not change another.",
-        "p.run(A=a, C=a)  # p writes C\np.run(A=a.copy(), C=a)",
+        "p.run(A=a, C=a)  # p writes C\n# repair\np.run(A=a.copy(), C=a)",
     ),
     "X927": Code(
         "an access is out of range",
-        "While it ran, the procedure accessed an element that a variable or window does not have. "
-        " Only the global operands of TMA instructions are clipped.",
+        "While it ran, the procedure accessed an element that a variable or window does not have.  "
+        "Only the global operands of TMA instructions are clipped.",
         "for i in seq(0, 8):\n    x[i + 1] = 0  # x: f32[8]\n"
         "# repair: guard it\n    if i + 1 < 8:\n        x[i + 1] = 0",
     ),
@@ -157,7 +160,7 @@ CODES: Final[dict[str, Code]] = {
         "a call does not satisfy what its callee asks for",
         "While it ran, the procedure called another, or an instruction, with arguments that break "
         "a precondition, or with a window of other extents than the parameter's.",
-        "scale(x[0:n])  # def scale(x: f32[4]), and n is 3\nscale(x[0:4])",
+        "scale(x[0:n])  # def scale(x: f32[4]), and n is 3\n# repair\nscale(x[0:4])",
     ),
     "X929": Code(
         "an integer is divided by zero",
@@ -168,6 +171,11 @@ CODES: Final[dict[str, Code]] = {
         code: Code(*entry)
         for table in (COLLECTIVE, HAZARDS, INVOCATION)
         for code, entry in table.items()
+    },
+    **{
+        code: Code(title, explanation, f"{bad}\n# repair\n{repaired}")
+        for table in (PARSING, SCOPES, TYPES)
+        for code, (title, explanation, bad, repaired) in table.items()
     },
 }
 """By code; the letter is the stage: P parsing, T types, S scopes, C collective tiling,

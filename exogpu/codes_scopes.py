@@ -40,8 +40,8 @@ SCOPES: Final[dict[str, tuple[str, str, str, str]]] = {
     "S306": (
         "an instruction is called at the wrong scope",
         "An instruction belongs to CPU scope (stream copies, memset) or to CUDA scope.",
-        "Sm90_tma_to_smem(...)  # outside any launch",
-        _TASK + "Sm90_tma_to_smem(...)",
+        "Sm90_tma_load(...)  # outside any launch",
+        _TASK + "Sm90_tma_load(...)",
     ),
     "S307": (
         "a variable is freed by hand",
@@ -60,7 +60,7 @@ SCOPES: Final[dict[str, tuple[str, str, str, str]]] = {
         "a cuda_tasks loop stands in the wrong place",
         "The tasks of a launch are one nest of cuda_tasks loops directly inside it.",
         _TASK + "for i in seq(0, 4):\n            for u in cuda_tasks(0, 2): ...",
-        "for t in cuda_tasks(0, 1):\n    for u in cuda_tasks(0, 2):\n        for i in seq(0, 4): ...",
+        "for t in cuda_tasks(0, 1):\n    for u in cuda_tasks(0, 2):\n        ...",
     ),
     "S310": (
         "a cuda_threads loop stands outside a task",

@@ -115,7 +115,8 @@ def test_one_procedure_of_a_file(call):
     assert "reverse" not in result.stdout
 
 
-def test_timeout_is_undecided(call):
+def test_timeout_is_undecided(call, monkeypatch):
+    monkeypatch.setattr("exogpu.machine.fast.machine.TICK", -1.0)  # report at every chance
     result = call("check", "k.py", "--at", "M=4", "--timeout", "0", k=SAFE)
     assert result.exit_code == 3
     assert "stopped after 0 s" in result.stdout

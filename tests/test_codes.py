@@ -33,6 +33,19 @@ def test_every_registered_code_is_in_use():
     assert not CODES.keys() - codes_in_use().keys()
 
 
+def test_no_code_is_registered_twice():
+    """A second entry would silently replace the first."""
+    keys = [
+        key.value
+        for file in (ROOT / "exogpu").glob("codes*.py")
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Dict)
+        for key in node.keys
+        if isinstance(key, ast.Constant)
+    ]
+    assert sorted(keys) == sorted(CODES)
+
+
 def test_codes_name_their_stage():
     stages = {"P": 1, "T": 2, "S": 3, "C": 4, "D": 5, "B": 6, "H": 7, "X": 9}
     for code in CODES:

@@ -1,11 +1,11 @@
 """The fast interpreter of the abstract machine; it agrees with `machine.literal` on every program.
 
-    records, lifts    visibility records as interned families; what syncs do to them
-    cells             variables divided into cells, cells grouped into classes of one state
-    barriers, phase   counts, DEADLOCK, BARRIER, PHASE
-    control, layout   what is read off the program text before the run
-    steps, accesses, syncs   operations compiled to Python functions
-    signature, loops  skipping iterations, and tasks, whose effect is known
+records, lifts    visibility records as interned families; what syncs do to them
+cells             variables divided into cells, cells grouped into classes of one state
+barriers, phase   counts, DEADLOCK, BARRIER, PHASE
+control, layout   what is read off the program text before the run
+steps, accesses, syncs   operations compiled to Python functions
+signature, loops  skipping iterations, and tasks, whose effect is known
 """
 
 from __future__ import annotations

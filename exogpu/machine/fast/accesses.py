@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from exogpu.ir.names import Sym
-from exogpu.machine.amir import Check, Clear, Op, Record, Trailing
+from exogpu.machine.amir import Check, Clear, Record, Trailing
 from exogpu.machine.fast.cells import Classes, Store
 from exogpu.machine.fast.context import Context, Elements, Masks, Step, Windows
 from exogpu.machine.fast.control import Values
@@ -97,7 +97,11 @@ class _Group:
         self.known: dict[object, dict[StateId, StateId]] = {}
 
     def transition(
-        self, state: StateId, threads: Threads, tags: tuple[Tags, ...], known: dict[StateId, StateId]
+        self,
+        state: StateId,
+        threads: Threads,
+        tags: tuple[Tags, ...],
+        known: dict[StateId, StateId],
     ) -> StateId:
         """The state after all operations, or FAILS."""
         tables = self.machine.tables

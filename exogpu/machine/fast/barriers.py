@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from exogpu.ir.types import BarrierMechanism
 from exogpu.machine.amir import Op, Variable
 from exogpu.machine.fast.cells import Classes
 from exogpu.machine.fast.phase import DEPTHS, Fault, Phase, Saved

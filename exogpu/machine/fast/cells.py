@@ -47,8 +47,7 @@ class Store:
         self.strides = tuple(reversed(strides))
         self.size = size
         self._numbers = tuple(
-            None if isinstance(b, range) else {at: i for i, at in enumerate(b)}
-            for b in self.breaks
+            None if isinstance(b, range) else {at: i for i, at in enumerate(b)} for b in self.breaks
         )
 
     def span(self, dim: int, lo: int, hi: int) -> tuple[int, int]:

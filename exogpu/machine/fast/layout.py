@@ -208,9 +208,7 @@ def _survey_syncs(layout: Layout, tables: Tables) -> None:
             tables.facts.append(facts)
 
 
-def _survey_barriers(
-    layout: Layout, shapes: Mapping[Sym, tuple[int, ...]], tables: Tables
-) -> None:
+def _survey_barriers(layout: Layout, shapes: Mapping[Sym, tuple[int, ...]], tables: Tables) -> None:
     counts: dict[Sym, set[int]] = {}
     multicast: set[Sym] = set()
     for op in layout.ops:
@@ -248,4 +246,3 @@ def _note_targets(home: Access, targets: tuple[Access, ...], multicast: set[Sym]
         raise Unsupported("an Arrive on two barrier variables")
     if any(target != home for target in targets):
         multicast.add(home.name)
-

@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 
 from exogpu.ir.names import Sym
 from exogpu.machine.fast.barriers import Barrier, BarrierKey
-from exogpu.machine.fast.cells import ClassId, Run
+from exogpu.machine.fast.cells import ClassId
 from exogpu.machine.fast.context import Step
 from exogpu.machine.fast.control import Values
 from exogpu.machine.fast.machine import Machine
@@ -129,7 +129,7 @@ class _Skipping:
         self._barriers: tuple[Sym, ...] = tuple(parts.barriers)
         self._hope = Hope()
         self._effects: dict[Hashable, Effect] = {}
-        self._cost = 0
+        self._cost = ROOM
         self._watches: list[_Watch] = []
         moving = any(body.slot in box.slots for box in signed.boxes)
         self.quiet = not (moving or parts.lifts or parts.barriers or parts.tasks)
@@ -339,6 +339,3 @@ class _Skipping:
             found = self._numbers[key] = len(self._configurations)
             self._configurations.append(contents)
         return found
-
-
-__all__ = ["Body", "Run", "loop_step"]

@@ -151,5 +151,3 @@ class Machine:
         if failures:
             facts = self.layout.barriers[name]
             self.report(op, nest, [(k, name, facts.index(e), r) for k, e, r in failures])
-
-

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from exogpu.machine.amir import Op
-from exogpu.machine.fast.cells import ClassId, Classes
+from exogpu.machine.fast.cells import Classes, ClassId
 from exogpu.machine.fast.records import EMPTY, EVERYONE, RecordFacts, StateId, Threads
 
 DEPTHS: Final = tuple(range(1, 33))
@@ -120,9 +120,9 @@ class Phase:
             return
         tables = self._classes.tables
         number = self._facts.number
-        everyone = threads == EVERYONE
-        family = (number, 1, (EVERYONE,), (0,), ()) if everyone else (number, threads, (0,), (0,), ())
-        state = tables.state([tables.family(family)], [])
+        # At CPU scope one record that everyone sees.
+        owners, seen = (1, EVERYONE) if threads == EVERYONE else (threads, 0)
+        state = tables.state([tables.family((number, owners, (seen,), (0,), ()))], [])
         awaited = Awaited(element, bound, op, self._classes.hold(state))
         for depth in self.depths:
             if bound + depth in self.arrived[element]:

@@ -135,9 +135,7 @@ def record_facts(
 
 def order_facts(number: int) -> RecordFacts:
     """Records of execution order: a timeline of their own, on which every sync is transitive."""
-    return RecordFacts(
-        number, None, True, Level.UNORDERED, None, frozenset(), (None,), (0,)
-    )
+    return RecordFacts(number, None, True, Level.UNORDERED, None, frozenset(), (None,), (0,))
 
 
 def sync_facts(op: Fence | Await, policy: Policy) -> SyncFacts:
@@ -194,8 +192,8 @@ class Tables:
         return tuple(sorted(kept))
 
     def inert(self, state: StateId) -> bool:
-        """Whether no sync of a running task can change the state: all its records are visible
-        wherever that can make a difference, or to no thread of the task."""
+        """Whether no sync of a running task, nor the next task, can change the state: its records
+        are visible wherever that can make a difference, or to no thread of the task."""
         found = self._inert.get(state)
         if found is None:
             reads, mutates = self.states[state]
@@ -204,10 +202,10 @@ class Tables:
 
     def _still(self, family: FamilyId) -> bool:
         number, owners, full, temporal, tags = self.families[family]
-        facts = self.facts[number]
-        if saturated(facts, full):
-            return True
-        return not tags and all(m in (0, ANOTHER_TASK) for m in (owners, *full, *temporal))
+        masks = {owners, *full, *temporal}
+        if saturated(self.facts[number], full):
+            return masks <= {0, ANOTHER_TASK, EVERYONE}
+        return not tags and masks <= {0, ANOTHER_TASK}
 
 
 def _joined(families: list[Family]) -> list[Family]:

@@ -15,7 +15,6 @@ from typing import TypeAlias
 from exogpu.machine.fast.cells import Run, Store
 from exogpu.machine.fast.control import (
     Linear,
-    Split,
     Strided,
     Values,
     numbers,
@@ -28,7 +27,7 @@ from exogpu.machine.fast.control import (
     tuple_source,
 )
 from exogpu.machine.fast.layout import Layout
-from exogpu.machine.fast.parts import Bounds, Parts
+from exogpu.machine.fast.parts import Parts
 
 Place: TypeAlias = tuple[Hashable, tuple[Run, ...]]
 """Where the box's cells begin and end relative to its base, and which cells they are."""
@@ -140,28 +139,19 @@ def _side(
     exact: Callable[[Linear], None],
 ) -> Side | None:
     """The box of some windows in one dimension; what is not relative to its base is `exact`."""
-    parts: list[tuple[Split, int]] = []
-    for lo, hi in bounds:
-        parts += [(split(lo, inner, ranges), 0), (split(hi, inner, ranges), 0)]
-    base = Linear(0) if whole else min((p.outer for p, _ in parts), key=_plainness)
+    parts = [split(bound, inner, ranges) for pair in bounds for bound in pair]
+    base = Linear(0) if whole else min((part.outer for part in parts), key=_plainness)
     base = Linear(0, base.terms)
-    least, most = None, None
-    for part, _ in parts:
+    ends: list[int] = []
+    for part in parts:
         for term in part.residues:
             exact(term)
         relative = plus(part.outer, times(-1, base))
         exact(relative)
         span = range_of(relative, ranges)
-        lo, hi = span.lo + part.lo, span.hi + part.hi
-        least = lo if least is None else min(least, lo)
-        most = hi if most is None else max(most, hi)
-    if whole or least is None or most is None:
-        return None
-    return Side(base, least, most)
+        ends += [span.lo + part.lo, span.hi + part.hi]
+    return None if whole else Side(base, min(ends), max(ends))
 
 
 def _plainness(value: Linear) -> tuple[int, str]:
     return (len(value.terms), source(value))
-
-
-__all__ = ["Bounds", "Box", "Place", "Side", "Signature", "signature"]

@@ -1,0 +1,379 @@
+"""Relations between instances of operations: order, uncleared accesses, counts of earlier ones.
+
+Beside `exogpu.solvers.isl`, the only file that imports islpy, functions only.  Relations are
+between named tuples, `S3[k, m]` for an instance of operation 3; parameters match by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
+
+import islpy
+
+Set: TypeAlias = islpy.Set
+Map: TypeAlias = islpy.Map
+Count: TypeAlias = islpy.PwAff
+
+_PARAM, _IN, _OUT = islpy.dim_type.param, islpy.dim_type.in_, islpy.dim_type.out
+
+UNROLL = 64
+"""Loops of at most so many constant iterations are enumerated by `count_outputs`."""
+
+
+def context(params: Iterable[str], constraint: str) -> Set:
+    """`[params] -> { : constraint }`"""
+    return islpy.Set(f"[{', '.join(params)}] -> {{ : {constraint} }}")
+
+
+def nothing(params: Iterable[str], ins: str, outs: str) -> Map:
+    """The empty relation between two tuples, as `S3[k]` and `T[t]`."""
+    return islpy.Map(f"[{', '.join(params)}] -> {{ {ins} -> {outs} : 0 = 1 }}")
+
+
+def identity(points: Set) -> Map:
+    """Each point with itself."""
+    return points.identity()
+
+
+def empty_like(relation: Map) -> Map:
+    """The empty relation between the same tuples."""
+    return relation.subtract(relation)
+
+
+def restrict_range(relation: Map, outputs: Set) -> Map:
+    """The pairs whose output is in `outputs`."""
+    return relation.intersect_range(outputs)
+
+
+def under(relation: Map, condition: Set) -> Map:
+    """The pairs for parameters in `condition`."""
+    return relation.intersect_params(condition)
+
+
+def set_under(points: Set, condition: Set) -> Set:
+    """The points for parameters in `condition`."""
+    return points.intersect_params(condition)
+
+
+def params_where(relation: Map) -> Set:
+    """The parameters for which the relation has a pair."""
+    return relation.params().coalesce()
+
+
+def coalesce(relation: Map) -> Map:
+    """The same relation in fewer pieces."""
+    return relation.coalesce()
+
+
+def pieces(relation: Map) -> int:
+    """Number of basic relations that it is the union of."""
+    return int(relation.n_basic_map())
+
+
+def project_params(condition: Set, names: Iterable[str]) -> Set:
+    """The parameters left when `names` may have any values that satisfy the condition."""
+    for name in names:
+        at = condition.find_dim_by_name(_PARAM, name)
+        if at >= 0:
+            condition = condition.project_out(_PARAM, at, 1)
+    return condition.coalesce()
+
+
+def before(first: Map, second: Map) -> Map:
+    """The pairs of inputs of two schedules of which the first comes strictly earlier."""
+    return first.lex_lt_map(second).coalesce()
+
+
+def pairs(left: Map, right: Map) -> Map:
+    """The pairs of inputs of two relations that share an output."""
+    return left.apply_range(right.reverse())
+
+
+def contained(left: Map, right: Map) -> Map:
+    """The pairs of inputs, of those both have, such that the outputs of the first are all among
+    those of the second."""
+    both = left.domain().product(right.domain()).unwrap()
+    # (first, second) -> output of the first; minus those that are outputs of the second too
+    outputs = both.domain_map().apply_range(left)
+    others = both.range_map().apply_range(right)
+    return both.subtract(outputs.subtract(others).domain().unwrap()).coalesce()
+
+
+def with_output(relation: Map, outputs: Map) -> Map:
+    """`a -> [b -> c]` for `a -> b` in the relation and `b -> c` in `outputs`."""
+    return relation.apply_range(outputs.domain_map().reverse())
+
+
+def extend_input(relation: Map, name: str) -> Map:
+    """`S[i] -> name[i, t]` for `S[i] -> T[t]`: an instance with one of its outputs."""
+    return relation.domain_map().reverse().flatten_range().set_tuple_name(_OUT, name)
+
+
+def output_of_extended(relation: Map, name: str) -> Map:
+    """`name[i, t] -> T[t]` for `S[i] -> T[t]`."""
+    return relation.range_map().flatten_domain().set_tuple_name(_IN, name)
+
+
+def equal_dims(relation: Map, dims: Sequence[tuple[int, int]]) -> Map:
+    """The pairs whose input dimension equals the output dimension, for each pair of positions."""
+    for of_input, of_output in dims:
+        relation = relation.equate(_IN, of_input, _OUT, of_output)
+    return relation
+
+
+# --- uncleared accesses -----------------------------------------------------------------------
+
+
+def uncleared(
+    sinks: Iterable[Map], sources: Iterable[Map], kills: Iterable[Map], schedules: Iterable[Map]
+) -> tuple[Map, ...]:
+    """For each (source, sink) that occurs, `source -> [sink -> element]`: the element is accessed
+    by both, the source earlier, and no kill of the element lies in between.
+
+    Sources, sinks and kills map instances to elements; every one of them has a schedule.
+    """
+    access = islpy.UnionAccessInfo.from_sink(_union(sinks))
+    access = access.set_may_source(_union(sources))
+    killers = tuple(kills)
+    if killers:
+        access = access.set_kill(_union(killers))
+    access = access.set_schedule_map(_union(schedules))
+    found = access.compute_flow().get_full_may_dependence()
+    return tuple(found.get_map_list().get_at(at) for at in range(found.n_map()))
+
+
+def _union(relations: Iterable[Map]) -> islpy.UnionMap:
+    first, *rest = relations
+    result = first.to_union_map()
+    for relation in rest:
+        result = result.union(relation.to_union_map())
+    return result
+
+
+def names(relation: Map) -> tuple[str, str]:
+    """The tuple names of input and output; of `a -> [b -> c]`, those of a and b."""
+    outputs = relation.get_tuple_name(_OUT) if relation.has_tuple_name(_OUT) else None
+    if outputs is None and relation.range_is_wrapping():
+        inner = relation.range().unwrap()
+        outputs = inner.get_tuple_name(_IN)
+    return relation.get_tuple_name(_IN), outputs or ""
+
+
+def without_element(relation: Map) -> Map:
+    """`a -> b` of `a -> [b -> c]`."""
+    return relation.range_factor_domain().coalesce()
+
+
+def elements_where(relation: Map, wanted: Map) -> Map:
+    """The part of `a -> [b -> c]` with `a -> b` in `wanted`."""
+    inner = relation.range().unwrap().domain_map()
+    return relation.intersect(wanted.apply_range(inner.reverse()))
+
+
+# --- counts -------------------------------------------------------------------------------------
+
+
+def count_outputs(relation: Map) -> Count | None:
+    """How many outputs each input has, where it has any, as a piecewise quasi-affine function.
+
+    None where no such function was found: the outputs are then no arithmetic progression.
+    """
+    relation = relation.coalesce()
+    if relation.is_empty():
+        return None
+    if relation.is_single_valued():
+        return _indicator(relation.domain())
+    for at in range(relation.dim(_OUT)):
+        line = _onto(relation, at)
+        if _determined_by(relation, at):
+            count = _count_line(line)
+            if count is not None:
+                return count
+    for at in range(relation.dim(_OUT)):
+        span = _constant_span(relation, at)
+        if span is None or relation.range().dim(_OUT) == 0:
+            continue
+        total: Count | None = None
+        for value in range(span[0], span[1] + 1):
+            part = relation.fix_val(_OUT, at, islpy.Val(value))
+            if part.is_empty():
+                continue
+            count = count_outputs(part.project_out(_OUT, at, 1))
+            if count is None:
+                return None
+            total = count if total is None else total.union_add(count)
+        return total
+    return None
+
+
+def _indicator(domain: Set) -> Count:
+    one = islpy.Aff.zero_on_domain(islpy.LocalSpace.from_space(domain.space)).add_constant_val(
+        islpy.Val(1)
+    )
+    return islpy.PwAff.from_aff(one).intersect_domain(domain)
+
+
+def _onto(relation: Map, at: int) -> Map:
+    rank = relation.dim(_OUT)
+    relation = relation.project_out(_OUT, at + 1, rank - at - 1)
+    return relation.project_out(_OUT, 0, at)
+
+
+def _determined_by(relation: Map, at: int) -> bool:
+    """Whether input and output dimension `at` determine the output."""
+    wrapped = relation.range_map().intersect_domain(relation.wrap())
+    rank_in = relation.dim(_IN)
+    rank_out = relation.dim(_OUT)
+    flat = wrapped.flatten_domain()
+    for drop in reversed(range(rank_out)):
+        if drop != at:
+            flat = flat.project_out(_IN, rank_in + drop, 1)
+    return bool(flat.is_single_valued())
+
+
+def _constant_span(relation: Map, at: int) -> tuple[int, int] | None:
+    line = _onto(relation, at).range()
+    line = line.project_out(_PARAM, 0, line.dim(_PARAM))
+    if not (line.dim_has_lower_bound(_OUT, 0) and line.dim_has_upper_bound(_OUT, 0)):
+        return None
+    low, high = line.dim_min_val(0), line.dim_max_val(0)
+    if not (low.is_int() and high.is_int()):
+        return None
+    lo, hi = int(low.to_python()), int(high.to_python())
+    return (lo, hi) if hi - lo < UNROLL else None
+
+
+def _count_line(line: Map) -> Count | None:
+    """Outputs of one dimension: the whole relation as one progression, else its pieces'."""
+    line = line.coalesce()
+    whole = _progression(line)
+    if whole is not None:
+        return whole
+    total: Count | None = None
+    disjoint = line.make_disjoint()
+    if disjoint.n_basic_map() > 64:
+        return None
+    for piece in disjoint.get_basic_maps():
+        count = _progression(piece.to_map())
+        if count is None:
+            return None
+        total = count if total is None else total.union_add(count)
+    return total
+
+
+def _progression(line: Map) -> Count | None:
+    """The number of outputs if they are all of `low, low + stride .. high`, for each input."""
+    stride = max(1, int(line.get_range_stride_info(0).get_stride().to_python()))
+    low = line.lexmin_pw_multi_aff().get_pw_aff(0)
+    high = line.lexmax_pw_multi_aff().get_pw_aff(0)
+    value = islpy.Val(stride)
+    dense = low.as_map().reset_tuple_id(_IN) if False else None
+    del dense
+    between = _between(low, high, line)
+    if stride > 1:
+        between = between.intersect(_stride_apart(low, stride, line))
+    if not between.is_subset(line):
+        return None
+    steps = high.sub(low).scale_down_val(value).floor()
+    return steps.add_constant_val(islpy.Val(1)).coalesce()
+
+
+def _between(low: Count, high: Count, line: Map) -> Map:
+    ge = low.as_map().apply_range(islpy.Map("{ [a] -> [b] : b >= a }"))
+    le = high.as_map().apply_range(islpy.Map("{ [a] -> [b] : b <= a }"))
+    return ge.intersect(le)
+
+
+def _stride_apart(low: Count, stride: int, line: Map) -> Map:
+    return low.as_map().apply_range(islpy.Map(f"{{ [a] -> [b] : (b - a) mod {stride} = 0 }}"))
+
+
+def total(counts: Iterable[Count | None], domain: Set) -> Count:
+    """The sum of counts, 0 where none has a value, on `domain`."""
+    zero = islpy.PwAff.from_aff(
+        islpy.Aff.zero_on_domain(islpy.LocalSpace.from_space(domain.space))
+    ).intersect_domain(domain)
+    for count in counts:
+        if count is not None:
+            zero = zero.union_add(count.intersect_domain(domain))
+    return zero.coalesce()
+
+
+def plus(count: Count, constant: int) -> Count:
+    """The function with a constant added."""
+    return count.add_constant_val(islpy.Val(constant))
+
+
+def graph(count: Count) -> Map:
+    """`input -> [value]`"""
+    return count.as_map()
+
+
+def at_most(left: Map, right: Map) -> Map:
+    """The pairs of inputs of two relations to values with `left value <= right value`."""
+    return left.apply_range(islpy.Map("{ [a] -> [b] : a <= b }")).apply_range(right.reverse())
+
+
+def largest(relation: Map) -> Map:
+    """Each input with its largest output."""
+    return relation.lexmax()
+
+
+def where_different(left: Count, right: Count) -> Set:
+    """The inputs at which two functions differ."""
+    return left.ne_set(right).coalesce()
+
+
+def where_at_least(count: Count, constant: int) -> Set:
+    """The inputs at which the function is at least the constant."""
+    bound = count.mul(islpy.PwAff.from_aff(_zero(count))).add_constant_val(islpy.Val(constant))
+    return count.ge_set(bound)
+
+
+def _zero(count: Count) -> islpy.Aff:
+    return islpy.Aff.zero_on_domain(islpy.LocalSpace.from_space(count.get_domain_space()))
+
+
+# --- points -------------------------------------------------------------------------------------
+
+
+def fix_params(relation: Map, values: Mapping[str, int]) -> Map:
+    """The relation at the values of some of its parameters."""
+    for name, value in values.items():
+        at = relation.find_dim_by_name(_PARAM, name)
+        if at >= 0:
+            relation = relation.fix_val(_PARAM, at, islpy.Val(value))
+    return relation
+
+
+def params_first(relation: Map) -> tuple[tuple[str, ...], Set]:
+    """The relation as a set whose first dimensions are its parameters, and their names."""
+    names = tuple(relation.get_dim_name(_PARAM, at) for at in range(relation.dim(_PARAM)))
+    flat = relation.wrap().flatten().reset_tuple_id()
+    return names, flat.move_dims(_OUT, 0, _PARAM, 0, len(names)) if names else flat
+
+
+def smallest_sum(condition: Set) -> dict[str, int] | None:
+    """The parameters of the set with the smallest sum, then lexicographically; None if empty.
+
+    Also None where the sum has no smallest value.
+    """
+    names = tuple(condition.get_dim_name(_PARAM, at) for at in range(condition.dim(_PARAM)))
+    whole = condition.move_dims(_OUT, 0, _PARAM, 0, len(names)) if names else condition
+    if whole.is_empty():
+        return None
+    if not names:
+        return {}
+    dims = ", ".join(f"x{at}" for at in range(len(names)))
+    total_of = islpy.Map(
+        f"{{ [{dims}] -> [{' + '.join(f'x{at}' for at in range(len(names)))}, {dims}] }}"
+    )
+    keyed = whole.reset_tuple_id().apply(total_of)
+    if not keyed.dim_has_lower_bound(_OUT, 0):
+        return None
+    point = keyed.lexmin().sample_point()
+    values = [
+        int(point.get_coordinate_val(_OUT, at + 1).to_python()) for at in range(len(names))
+    ]
+    return dict(zip(names, values, strict=True))
