@@ -17,7 +17,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 KERNEL := exogpu/kernels/gemm_sm90.py
-SIZES := L=1,M=512,N=512,K_split=512,cluster_K=1
+SIZES := L=1,M=512,N=512,cluster_K=512
 PYTEST_FLAGS ?=
 
 .PHONY: demo test lint check bench clean install

@@ -1,1 +1,1 @@
-"""CUDA for Hopper."""
+"""CUDA C++ from checked procedures: text, compilation, and launching from Python."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from exogpu.codes_codegen import CODEGEN
 from exogpu.codes_collective import COLLECTIVE
 from exogpu.codes_hazards import HAZARDS
 from exogpu.codes_invocation import INVOCATION
@@ -169,7 +170,7 @@ CODES: Final[dict[str, Code]] = {
     ),
     **{
         code: Code(*entry)
-        for table in (COLLECTIVE, HAZARDS, INVOCATION)
+        for table in (CODEGEN, COLLECTIVE, HAZARDS, INVOCATION)
         for code, entry in table.items()
     },
     **{
@@ -179,4 +180,4 @@ CODES: Final[dict[str, Code]] = {
     },
 }
 """By code; the letter is the stage: P parsing, T types, S scopes, C collective tiling,
-D distributed memory, B bounds, H hazards, X invocation."""
+D distributed memory, B bounds, H hazards, G code generation, X invocation."""

@@ -9,14 +9,15 @@ from pathlib import Path
 from exogpu.codes import CODES
 
 ROOT = Path(__file__).parent.parent
-CODE = re.compile(r"[PTSCDBHX]\d{3}")
+CODE = re.compile(r"[PTSCDBHGX]\d{3}")
 
 
 def codes_in_use() -> dict[str, str]:
     """The string constants of the sources that have the form of a code, with a place of each."""
     return {
         node.value: f"{file.relative_to(ROOT)}:{node.lineno}"
-        for file in sorted((ROOT / "exogpu").rglob("*.py"))
+        for folder in ("exogpu", "symbolic", "codegen")
+        for file in sorted((ROOT / folder).rglob("*.py"))
         if not file.name.startswith("codes")
         for node in ast.walk(ast.parse(file.read_text()))
         if isinstance(node, ast.Constant)
@@ -47,6 +48,6 @@ def test_no_code_is_registered_twice():
 
 
 def test_codes_name_their_stage():
-    stages = {"P": 1, "T": 2, "S": 3, "C": 4, "D": 5, "B": 6, "H": 7, "X": 9}
+    stages = {"P": 1, "T": 2, "S": 3, "C": 4, "D": 5, "B": 6, "H": 7, "G": 8, "X": 9}
     for code in CODES:
         assert CODE.fullmatch(code) and int(code[1]) == stages[code[0]], code

@@ -8,14 +8,18 @@ from exogpu.hw.operands import CUDA_MEMORY, CUDA_REGISTER, STREAM, over
 from exogpu.hw.units import cuda_thread, cuda_warp
 
 
-@instr(unit=cuda_thread, dst=CUDA_REGISTER, src=CUDA_MEMORY)
+@instr(
+    unit=cuda_thread, dst=CUDA_REGISTER, src=CUDA_MEMORY, template="cuda_load<{n}>({dst}, {src});"
+)
 def cuda_load(dst: dtype[n] @ CudaRmem, src: dtype[n] @ CudaDeviceVisibleLinear, *, n=4, dtype=f32):
     """A thread reads n adjacent elements into its registers (ld.v4)."""
     for i in seq(0, n):
         dst[i] = src[i]
 
 
-@instr(unit=cuda_thread, dst=CUDA_MEMORY, src=CUDA_REGISTER)
+@instr(
+    unit=cuda_thread, dst=CUDA_MEMORY, src=CUDA_REGISTER, template="cuda_store<{n}>({dst}, {src});"
+)
 def cuda_store(
     dst: dtype[n] @ CudaDeviceVisibleLinear, src: dtype[n] @ CudaRmem, *, n=4, dtype=f32
 ):
@@ -24,14 +28,24 @@ def cuda_store(
         dst[i] = src[i]
 
 
-@instr(unit=cuda_warp, dst=over(CUDA_REGISTER, cuda_thread), src=over(CUDA_REGISTER, cuda_thread))
+@instr(
+    unit=cuda_warp,
+    dst=over(CUDA_REGISTER, cuda_thread),
+    src=over(CUDA_REGISTER, cuda_thread),
+    template="{dst} = __shfl_xor_sync(0xffffffffu, {src}, {mask});",
+)
 def cuda_shfl_xor(dst: dtype[32] @ CudaRmem, src: dtype[32] @ CudaRmem, *, mask, dtype=f32):
     """Lane t reads the register of lane t ^ mask, mask a power of two (shfl.sync.bfly)."""
     for t in seq(0, 32):
         dst[t] = src[t + mask - 2 * mask * ((t / mask) % 2)]
 
 
-@instr(unit=cuda_warp, dst=over(CUDA_REGISTER, cuda_thread), src=over(CUDA_REGISTER, cuda_thread))
+@instr(
+    unit=cuda_warp,
+    dst=over(CUDA_REGISTER, cuda_thread),
+    src=over(CUDA_REGISTER, cuda_thread),
+    template="{dst} = __shfl_down_sync(0xffffffffu, {src}, {delta});",
+)
 def cuda_shfl_down(dst: dtype[32] @ CudaRmem, src: dtype[32] @ CudaRmem, *, delta, dtype=f32):
     """Lane t reads the register of lane t + delta, or its own past the end (shfl.sync.down)."""
     for t in seq(0, 32):
@@ -41,7 +55,12 @@ def cuda_shfl_down(dst: dtype[32] @ CudaRmem, src: dtype[32] @ CudaRmem, *, delt
             dst[t] = src[t]
 
 
-@instr(unit=cuda_warp, dst=over(CUDA_REGISTER, cuda_thread), src=over(CUDA_REGISTER, cuda_thread))
+@instr(
+    unit=cuda_warp,
+    dst=over(CUDA_REGISTER, cuda_thread),
+    src=over(CUDA_REGISTER, cuda_thread),
+    template="{dst} = __shfl_sync(0xffffffffu, {src}, {lane});",
+)
 def cuda_shfl_idx(dst: dtype[32] @ CudaRmem, src: dtype[32] @ CudaRmem, *, lane, dtype=f32):
     """Every lane reads the register of one lane (shfl.sync.idx)."""
     for t in seq(0, 32):

@@ -8,7 +8,9 @@ from exogpu.hw.operands import CP_ASYNC, CUDA_MEMORY, CUDA_REGISTER
 from exogpu.hw.units import cuda_thread, cuda_warp
 
 
-@instr(unit=cuda_thread, dst=CP_ASYNC, src=CP_ASYNC)
+@instr(
+    unit=cuda_thread, dst=CP_ASYNC, src=CP_ASYNC, template="Sm80_cp_async_copy<{n}>({dst}, {src});"
+)
 def Sm80_cp_async_copy(
     dst: dtype[n] @ CudaSmemAtomicity16B, src: dtype[n] @ CudaDeviceVisibleLinear, *, n=4, dtype=f32
 ):
@@ -17,7 +19,12 @@ def Sm80_cp_async_copy(
         dst[i] = src[i]
 
 
-@instr(unit=cuda_thread, dst=CP_ASYNC, src=CP_ASYNC)
+@instr(
+    unit=cuda_thread,
+    dst=CP_ASYNC,
+    src=CP_ASYNC,
+    template="Sm80_cp_async_copy_zfill<{n}>({valid}, {dst}, {src});",
+)
 def Sm80_cp_async_copy_zfill(
     valid: index,
     dst: dtype[n] @ CudaSmemAtomicity16B,
@@ -34,7 +41,12 @@ def Sm80_cp_async_copy_zfill(
             dst[i] = 0
 
 
-@instr(unit=cuda_warp, A=CUDA_REGISTER, src=CUDA_MEMORY)
+@instr(
+    unit=cuda_warp,
+    A=CUDA_REGISTER,
+    src=CUDA_MEMORY,
+    template="Sm80_load_A<{M}, {K}>({A}, {src}, {src.ld});",
+)
 def Sm80_load_A(
     A: dtype[M, K] @ Sm80_RmemMatrixA(M, K),
     src: dtype[M, K] @ CudaSmemAtomicity16B,
@@ -49,7 +61,12 @@ def Sm80_load_A(
             A[m, k] = src[m, k]
 
 
-@instr(unit=cuda_warp, B=CUDA_REGISTER, src=CUDA_MEMORY)
+@instr(
+    unit=cuda_warp,
+    B=CUDA_REGISTER,
+    src=CUDA_MEMORY,
+    template="Sm80_load_B<{N}, {K}>({B}, {src}, {src.ld});",
+)
 def Sm80_load_B(
     B: dtype[N, K] @ Sm80_RmemMatrixB(N, K),
     src: dtype[N, K] @ CudaSmemAtomicity16B,
@@ -64,7 +81,7 @@ def Sm80_load_B(
             B[n, k] = src[n, k]
 
 
-@instr(unit=cuda_warp, D=CUDA_REGISTER)
+@instr(unit=cuda_warp, D=CUDA_REGISTER, template="Sm80_zero_D({D});")
 def Sm80_zero_D(D: dtype[M, N] @ Sm80_RmemMatrixD(M, N), *, M=16, N=8, dtype=f32):
     """A warp zeroes an accumulator tile."""
     for m in seq(0, M):
@@ -72,7 +89,13 @@ def Sm80_zero_D(D: dtype[M, N] @ Sm80_RmemMatrixD(M, N), *, M=16, N=8, dtype=f32
             D[m, n] = 0
 
 
-@instr(unit=cuda_warp, D=CUDA_REGISTER, A=CUDA_REGISTER, B=CUDA_REGISTER)
+@instr(
+    unit=cuda_warp,
+    D=CUDA_REGISTER,
+    A=CUDA_REGISTER,
+    B=CUDA_REGISTER,
+    template="Sm80_mma_tf32({D}, {A}, {B});",
+)
 def Sm80_mma_tf32(
     D: f32[16, 8] @ Sm80_RmemMatrixD(16, 8),
     A: f32[16, K] @ Sm80_RmemMatrixA(16, K),
@@ -102,7 +125,12 @@ def Sm80_mma_f16(
                 D[m, n] += A[m, k] * B[n, k]
 
 
-@instr(unit=cuda_warp, C=CUDA_MEMORY, D=CUDA_REGISTER)
+@instr(
+    unit=cuda_warp,
+    C=CUDA_MEMORY,
+    D=CUDA_REGISTER,
+    template="Sm80_store_D({rows}, {cols}, {C}, {C.ld}, {D});",
+)
 def Sm80_store_D(
     rows: index,
     cols: index,

@@ -1,0 +1,137 @@
+"""C++ text of windows: elements, pointers with strides, register fragments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from exogpu.codegen.errors import unsupported
+from exogpu.codegen.expressions import (
+    C_TYPE,
+    Control,
+    c_control,
+    c_factor,
+    plus,
+    simplify,
+    times,
+)
+from exogpu.codegen.names import Names
+from exogpu.codegen.storage import Storage
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import Access, CExpr, CVar, Int, Interval, Mul, Point
+from exogpu.ir.types import Space
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """An instruction's data argument as C++ text; templates use its fields."""
+
+    text: str
+    """A pointer to the window's first element, a fragment (an array), or a scalar register."""
+    strides: tuple[str, ...] = ()
+    """Elements from one index to the next, a window dimension each."""
+    dtype: str = "float"
+
+    @property
+    def ld(self) -> str:
+        """The stride of the last dimension but one."""
+        return self.strides[-2]
+
+    def __format__(self, spec: str) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class Accesses:
+    """Windows of variables as text."""
+
+    storage: Mapping[Sym, Storage]
+    names: Names
+    control: Control
+
+    def element(self, access: Access) -> str:
+        """One element, as an lvalue."""
+        variable = self.storage[access.name]
+        firsts = [_first(c) for c in access.coords]
+        return self._at(variable, firsts)
+
+    def operand(self, access: Access, distributed: int) -> Operand:
+        """A window; its first `distributed` interval coordinates belong to the threads."""
+        variable = self.storage[access.name]
+        dtype = C_TYPE[variable.dtype]
+        intervals = [d for d, c in enumerate(access.coords) if isinstance(c, Interval)]
+        window = [d for d in intervals[distributed:]]
+        firsts = [_first(c) for c in access.coords]
+        if variable.space is Space.REGISTER:
+            return self._register(access, variable, firsts, window, dtype)
+        strides = tuple(self._stride(variable, d) for d in window)
+        return Operand(f"&{self._at(variable, firsts)}", strides, dtype)
+
+    def _register(
+        self,
+        access: Access,
+        variable: Storage,
+        firsts: Sequence[CExpr],
+        window: Sequence[int],
+        dtype: str,
+    ) -> Operand:
+        inside = [d for d in window if d in variable.kept]
+        if inside and (len(inside) > 1 or inside[0] != variable.kept[-1]):
+            raise unsupported(
+                f"the window of {access.name} is not contiguous in registers",
+                access.span,
+                "put the window's dimension last",
+            )
+        if variable.tile_rank or not inside:
+            return Operand(self._at(variable, firsts), (), dtype)
+        if simplify(firsts[inside[0]], self.control.constants) == Int(0):
+            return Operand(self._registers(variable, firsts, variable.kept[:-1]), ("1",), dtype)
+        return Operand(f"&{self._at(variable, firsts)}", ("1",), dtype)
+
+    def _at(self, variable: Storage, firsts: Sequence[CExpr]) -> str:
+        """The element, or the fragment of a register tile, at the given indices."""
+        name = self.names(variable.name)
+        if variable.space is Space.REGISTER:
+            return self._registers(variable, firsts, variable.kept)
+        if not variable.kept:
+            return f"{name}[0]"
+        if variable.space is Space.SHARED:
+            return f"{name}[{self._constant_offset(variable, firsts)}]"
+        return f"{name}[{self._global_offset(variable, firsts)}]"
+
+    def _registers(self, variable: Storage, firsts: Sequence[CExpr], dims: Sequence[int]) -> str:
+        indices = "".join(f"[{c_control(firsts[d], self.control)}]" for d in dims)
+        return f"{self.names(variable.name)}{indices}"
+
+    def _constant_offset(self, variable: Storage, firsts: Sequence[CExpr]) -> str:
+        offset: CExpr = Int(0)
+        stride = 1
+        for d, extent in reversed(list(zip(variable.kept, variable.extents, strict=True))):
+            index = simplify(firsts[d], self.control.constants)
+            term = times(stride, index) if isinstance(index, Int | CVar) else Mul(stride, index)
+            offset = plus(term if stride > 1 else index, offset)
+            stride *= extent
+        return c_control(offset, self.control)
+
+    def _global_offset(self, variable: Storage, firsts: Sequence[CExpr]) -> str:
+        """`(i * n1 + j) * n2 + k`, 64 bits wide from the first product on."""
+        text = c_control(firsts[0], self.control)
+        if len(firsts) == 1:
+            return text
+        text = f"(long long)({text})"
+        for at, (index, extent) in enumerate(zip(firsts[1:], variable.shape[1:], strict=True)):
+            inner = text if at == 0 else f"({text})"
+            text = f"{inner} * {c_factor(extent, self.control)}"
+            if simplify(index, self.control.constants) != Int(0):
+                text += f" + ({c_control(index, self.control)})"
+        return text
+
+    def _stride(self, variable: Storage, dim: int) -> str:
+        later = [d for d in variable.kept if d > dim]
+        if not later:
+            return "1"
+        return " * ".join(c_factor(variable.shape[d], self.control) for d in later)
+
+
+def _first(coord: Point | Interval) -> CExpr:
+    return coord.at if isinstance(coord, Point) else coord.lo

@@ -1,0 +1,328 @@
+"""Statements of a kernel as C++ text: one function a statement."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from exogpu.analysis.divergence import Mechanisms
+from exogpu.analysis.facts import CollectiveFacts
+from exogpu.analysis.mechanisms import GroupKind
+from exogpu.codegen import sync
+from exogpu.codegen.access import Accesses
+from exogpu.codegen.errors import unsupported
+from exogpu.codegen.expressions import (
+    C_TYPE,
+    Control,
+    c_condition,
+    c_control,
+    c_data,
+    is_nonnegative,
+    simplify,
+)
+from exogpu.codegen.instructions import call_text
+from exogpu.codegen.names import CTA, LANE, THREAD, WARP, Names
+from exogpu.codegen.smem import SharedLayout
+from exogpu.codegen.storage import Storage
+from exogpu.codegen.threads import condition_of_warps, inverse_of_loop
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import (
+    Access,
+    Alloc,
+    Arrive,
+    Assign,
+    Await,
+    BarrierAlloc,
+    Block,
+    CallInstr,
+    CallProc,
+    CExpr,
+    CudaTasks,
+    CudaThreads,
+    DeviceFunction,
+    Fence,
+    For,
+    Free,
+    If,
+    Int,
+    Pass,
+    Point,
+    Reduce,
+    Seq,
+    Stmt,
+    Truth,
+    Warps,
+    WindowStmt,
+)
+from exogpu.ir.types import BarrierMechanism, Space
+from exogpu.ir.walk import accesses, control_variables, reads, walk
+
+Lines = list[str]
+
+UNROLL_LIMIT = 16
+"""Loops of at most this many iterations are unrolled; those that index registers always are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """The code of one warp group (section "Warp Specialization")."""
+
+    group: str
+    by_role: bool
+    """Whether the launch has several warp groups, each on a path of its own."""
+
+
+@dataclass(slots=True)
+class Device:
+    """What the statements of one kernel are lowered with."""
+
+    facts: CollectiveFacts
+    mechanisms: Mechanisms
+    storage: Mapping[Sym, Storage]
+    shared: SharedLayout
+    names: Names
+    control: Control
+    path: Path
+    access: Accesses = field(init=False)
+    helpers: list[str] = field(default_factory=list)
+    """Names of the helper functions that the text calls, in order of first use."""
+
+    def __post_init__(self) -> None:
+        self.access = Accesses(self.storage, self.names, self.control)
+        self.control.nonnegative |= {THREAD, WARP, LANE, CTA}
+
+
+def block(device: Device, statements: Block) -> Lines:
+    """The statements of a block that this path executes."""
+    with device.names.scope():
+        return [line for stmt in statements for line in statement(device, stmt)]
+
+
+def statement(device: Device, stmt: Stmt) -> Lines:
+    """The lines of one statement; none where the path does not execute it."""
+    match stmt:
+        case For(mode=CudaThreads()):
+            return thread_loop(device, stmt)
+        case For(mode=CudaTasks()):
+            raise unsupported(
+                "this cuda_tasks loop stands below something that is no cuda_tasks loop",
+                stmt.span,
+                "nest cuda_tasks loops directly in each other, outermost in the kernel",
+            )
+        case For(mode=Seq()):
+            return sequential_loop(device, stmt)
+        case For():
+            raise AssertionError(stmt.mode)
+        case If():
+            return conditional(device, stmt)
+        case Warps():
+            return warps(device, stmt)
+        case Assign():
+            return [source(stmt), f"{_target(device, stmt)} = {_value(device, stmt)};"]
+        case Reduce():
+            return [source(stmt), *_reduce(device, stmt)]
+        case CallInstr():
+            return [source(stmt), *call_text(device.access, device.facts, stmt, device.helpers)]
+        case Alloc():
+            return allocation(device, stmt)
+        case BarrierAlloc():
+            return barrier_allocation(device, stmt)
+        case Fence():
+            return [source(stmt), *fence(device, stmt)]
+        case Arrive():
+            return [source(stmt), *arrive(device, stmt)]
+        case Await():
+            return [source(stmt), *wait(device, stmt)]
+        case Free() | Pass():
+            return []
+        case DeviceFunction() | CallProc() | WindowStmt():
+            raise AssertionError(f"{stmt} does not stand in a kernel")
+        case _:
+            assert_never(stmt)
+
+
+def source(stmt: Stmt) -> str:
+    """The comment that names a statement's source line."""
+    text = stmt.span.text.strip()
+    return f"// {stmt.span.line}: {text}" if stmt.span.line else "//"
+
+
+def indented(lines: Lines) -> Lines:
+    """The lines of a block's inside."""
+    return [f"    {line}" if line else line for line in lines]
+
+
+def braces(head: str, inside: Lines) -> Lines:
+    """`head { inside }`"""
+    return [f"{head} {{" if head else "{", *indented(inside), "}"]
+
+
+# --- loops and conditions -------------------------------------------------------------------
+
+
+def thread_loop(device: Device, stmt: For) -> Lines:
+    """`for y in cuda_threads(lo, hi, unit) do s` lowers to `if (int y = f; g) { s }`."""
+    parent, child = device.facts.scope[stmt], device.facts.inner[stmt]
+    assert parent is not None
+    inverse = inverse_of_loop(stmt, parent, child)
+    value = simplify(inverse.value, device.control.constants)
+    if isinstance(value, Int):
+        device.control.constants[stmt.iterator] = value.value
+        condition = inverse.condition
+        inside = block(device, stmt.body)
+        if not inside:
+            return []
+        if condition == Truth(True):
+            return braces(f"/* {stmt.iterator.name} = {value.value} */", inside)
+        return braces(f"if ({c_condition(condition, device.control)})", inside)
+    with device.names.scope():
+        text = c_control(value, device.control)
+        name = device.names.declare(stmt.iterator)
+        if all(r.lo >= 0 for r in child.ranges):
+            device.control.nonnegative.add(stmt.iterator)
+        inside = block(device, stmt.body)
+        condition_text = c_condition(inverse.condition, device.control)
+    if not inside:
+        return []
+    return [source(stmt), *braces(f"if (const int {name} = {text}; {condition_text})", inside)]
+
+
+def sequential_loop(device: Device, stmt: For) -> Lines:
+    """`for i in seq(lo, hi)`."""
+    control = device.control
+    lo, hi = simplify(stmt.lo, control.constants), simplify(stmt.hi, control.constants)
+    first, end = c_control(lo, control), c_control(hi, control)
+    with device.names.scope():
+        name = device.names.declare(stmt.iterator)
+        if is_nonnegative(lo, control):
+            control.nonnegative.add(stmt.iterator)
+        inside = block(device, stmt.body)
+    if not inside:
+        return []
+    head = f"for (int {name} = {first}; {name} < {end}; ++{name})"
+    unroll = ["#pragma unroll"] if _unrolled(device, stmt, lo, hi) else []
+    return [source(stmt), *unroll, *braces(head, inside)]
+
+
+def _unrolled(device: Device, stmt: For, lo: CExpr, hi: CExpr) -> bool:
+    if not (isinstance(lo, Int) and isinstance(hi, Int)):
+        return False
+    if hi.value - lo.value <= UNROLL_LIMIT:
+        return True
+    return any(
+        device.storage[access.name].space is Space.REGISTER
+        and any(stmt.iterator in control_variables(e) for e in _indices(access))
+        for inner in walk(stmt.body)
+        for access in accesses(inner)
+        if access.name in device.storage
+    )
+
+
+def _indices(access: Access) -> Iterator[CExpr]:
+    for coord in access.coords:
+        yield coord.at if isinstance(coord, Point) else coord.lo
+
+
+def conditional(device: Device, stmt: If) -> Lines:
+    """`if b: s` with its `else`."""
+    body, orelse = block(device, stmt.body), block(device, stmt.orelse)
+    if not body and not orelse:
+        return []
+    condition = c_condition(stmt.condition, device.control)
+    lines = [source(stmt), *braces(f"if ({condition})", body)]
+    if orelse:
+        lines[-1:] = braces("} else", orelse)
+    return lines
+
+
+def warps(device: Device, stmt: Warps) -> Lines:
+    """`with CudaWarps`: nothing on the paths of other warp groups."""
+    parent, child = device.facts.scope[stmt], device.facts.inner[stmt]
+    assert parent is not None
+    if device.path.by_role and child.group != device.path.group:
+        return []
+    condition = condition_of_warps(stmt, parent, child)
+    inside = block(device, stmt.body)
+    if not inside:
+        return []
+    return [source(stmt), *braces(f"if ({c_condition(condition, device.control)})", inside)]
+
+
+# --- data -----------------------------------------------------------------------------------
+
+
+def allocation(device: Device, stmt: Alloc) -> Lines:
+    """Registers are C++ arrays; shared variables point into the dynamic shared memory."""
+    variable = device.storage[stmt.name]
+    name = device.names.declare(stmt.name)
+    dtype = C_TYPE[variable.dtype]
+    if variable.space is Space.SHARED:
+        offset = device.shared.offsets[stmt.name]
+        pointer = f"reinterpret_cast<{dtype}*>(smem + {offset})"
+        return [source(stmt), f"{dtype}* const {name} = {pointer};"]
+    extents = "".join(f"[{n}]" for n in variable.extents)
+    fragment = f"[{variable.fragment}]" if variable.fragment else ""
+    return [source(stmt), f"{dtype} {name}{extents}{fragment};"]
+
+
+def _target(device: Device, stmt: Assign | Reduce) -> str:
+    return device.access.element(stmt.target)
+
+
+def _value(device: Device, stmt: Assign | Reduce) -> str:
+    dtype = device.storage[stmt.target.name].dtype
+    for access in (stmt.target, *reads(stmt.value)):
+        if C_TYPE[device.storage[access.name].dtype] == "unsigned short":
+            raise unsupported(
+                f"{access.name} has 16-bit elements, which scalar statements do not compute with",
+                stmt.span,
+                "use an instruction, or an f32 variable",
+            )
+    return c_data(stmt.value, dtype, device.access.element)
+
+
+def _reduce(device: Device, stmt: Reduce) -> Lines:
+    return [f"{_target(device, stmt)} += {_value(device, stmt)};"]
+
+
+# --- synchronisation ------------------------------------------------------------------------
+
+
+def fence(device: Device, stmt: Fence) -> Lines:
+    """A Fence: what its timelines ask for, then the barrier of its scope."""
+    tiling = device.facts.scope[stmt]
+    assert tiling is not None
+    scope = sync.scope_of(tiling)
+    lines: Lines = []
+    for key in sync.fence_rows(stmt.pre, stmt.post, scope, by_role=device.path.by_role):
+        if key == "fence warps":
+            raise unsupported(
+                f"a Fence of {scope.value}", stmt.span, "fence at warp or CTA scope", "G803"
+            )
+        lines += sync.emit(key)
+    return lines
+
+
+def barrier_allocation(device: Device, stmt: BarrierAlloc) -> Lines:
+    """Commit groups need no storage."""
+    if stmt.mechanism is BarrierMechanism.COMMIT_GROUP:
+        return []
+    raise unsupported(f"{stmt.mechanism.value} barriers", stmt.span, "use a commit group", "G803")
+
+
+def arrive(device: Device, stmt: Arrive) -> Lines:
+    """An Arrive on a commit group ends the group."""
+    return sync.emit(f"arrive {sync.GROUP_ROWS[_kind(device, stmt.targets[0])]}")
+
+
+def wait(device: Device, stmt: Await) -> Lines:
+    """An Await on a commit group waits for all but its newest n."""
+    return sync.emit(f"await {sync.GROUP_ROWS[_kind(device, stmt.barrier)]}", n=stmt.n)
+
+
+def _kind(device: Device, access: Access) -> GroupKind:
+    kind = device.mechanisms.kinds.get(access.name)
+    if kind is None:
+        raise AssertionError(f"{access.name} is no commit group")
+    return kind

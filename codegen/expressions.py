@@ -1,0 +1,281 @@
+"""Control, boolean and data expressions as C++ text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias, assert_never
+
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import (
+    Access,
+    Add,
+    And,
+    Apply,
+    BExpr,
+    BinOp,
+    CExpr,
+    Compare,
+    Const,
+    CVar,
+    DExpr,
+    FloorDiv,
+    Int,
+    Mod,
+    Mul,
+    Negate,
+    Not,
+    Or,
+    Read,
+    Sub,
+    Truth,
+)
+from exogpu.ir.types import DataType
+
+C_TYPE: Final[Mapping[DataType, str]] = {
+    DataType.F16: "unsigned short",
+    DataType.BF16: "unsigned short",
+    DataType.F32: "float",
+    DataType.F64: "double",
+    DataType.I8: "signed char",
+    DataType.I32: "int",
+    DataType.I64: "long long",
+    DataType.UI8: "unsigned char",
+    DataType.UI16: "unsigned short",
+    DataType.UI64: "unsigned long long",
+}
+"""Sixteen-bit floats are stored as their bits; instructions alone compute with them."""
+
+SIZE_OF: Final[Mapping[DataType, int]] = {
+    DataType.F16: 2,
+    DataType.BF16: 2,
+    DataType.F32: 4,
+    DataType.F64: 8,
+    DataType.I8: 1,
+    DataType.I32: 4,
+    DataType.I64: 8,
+    DataType.UI8: 1,
+    DataType.UI16: 2,
+    DataType.UI64: 8,
+}
+"""Bytes of an element."""
+
+_OR, _AND, _EQUAL, _SUM, _PRODUCT, _UNARY, _ATOM = range(7)
+
+
+@dataclass(slots=True)
+class Control:
+    """How control variables are written where an expression stands."""
+
+    name: Callable[[Sym], str]
+    nonnegative: set[Sym] = field(default_factory=set)
+    """Variables known to be at least 0: division of them may truncate."""
+    constants: dict[Sym, int] = field(default_factory=dict)
+    """Variables with one value, written as that value."""
+
+
+def is_nonnegative(expr: CExpr, control: Control) -> bool:
+    """Whether the expression is at least 0, told from its parts; False where that is unclear."""
+    match expr:
+        case Int():
+            return expr.value >= 0
+        case CVar():
+            return expr.name in control.nonnegative or control.constants.get(expr.name, -1) >= 0
+        case Add():
+            return is_nonnegative(expr.left, control) and is_nonnegative(expr.right, control)
+        case Sub():
+            return False
+        case Mul():
+            return expr.factor >= 0 and is_nonnegative(expr.term, control)
+        case FloorDiv():
+            return is_nonnegative(expr.term, control)
+        case Mod():
+            return True
+        case _:
+            assert_never(expr)
+
+
+def simplify(expr: CExpr, constants: Mapping[Sym, int]) -> CExpr:
+    """The expression with constants put in, and what they make trivial removed."""
+    match expr:
+        case Int():
+            return expr
+        case CVar():
+            value = constants.get(expr.name)
+            return expr if value is None else Int(value)
+        case Add():
+            return plus(simplify(expr.left, constants), simplify(expr.right, constants))
+        case Sub():
+            left, right = simplify(expr.left, constants), simplify(expr.right, constants)
+            match left, right:
+                case _, Int(value):
+                    return plus(left, Int(-value))
+                case _:
+                    return Sub(left, right)
+        case Mul():
+            return times(expr.factor, simplify(expr.term, constants))
+        case FloorDiv():
+            term = simplify(expr.term, constants)
+            if isinstance(term, Int):
+                return Int(term.value // expr.divisor)
+            return term if expr.divisor == 1 else FloorDiv(term, expr.divisor)
+        case Mod():
+            term = simplify(expr.term, constants)
+            if isinstance(term, Int):
+                return Int(term.value % expr.divisor)
+            return Int(0) if expr.divisor == 1 else Mod(term, expr.divisor)
+        case _:
+            assert_never(expr)
+
+
+def plus(left: CExpr, right: CExpr) -> CExpr:
+    """`left + right`, without zeros; constants are added up."""
+    match left, right:
+        case Int(a), Int(b):
+            return Int(a + b)
+        case Int(0), _:
+            return right
+        case _, Int(0):
+            return left
+        case Add(inner, Int(a)), Int(b):
+            return plus(inner, Int(a + b))
+        case _:
+            return Add(left, right)
+
+
+def times(factor: int, term: CExpr) -> CExpr:
+    """`factor * term`, without ones and zeros."""
+    match term:
+        case Int(value):
+            return Int(factor * value)
+        case _ if factor == 0:
+            return Int(0)
+        case _ if factor == 1:
+            return term
+        case Mul(inner, rest):
+            return times(factor * inner, rest)
+        case _:
+            return Mul(factor, term)
+
+
+def c_control(expr: CExpr, control: Control, needed: int = _OR) -> str:
+    """C++ text of a control expression, in parentheses if it binds weaker than `needed`."""
+    return _control(simplify(expr, control.constants), control, needed)
+
+
+def c_atom(expr: CExpr, control: Control) -> str:
+    """C++ text of a control expression, in parentheses unless it is a single token or call."""
+    return c_control(expr, control, _ATOM)
+
+
+def c_factor(expr: CExpr, control: Control) -> str:
+    """C++ text of a control expression that may stand as the right side of a product."""
+    return c_control(expr, control, _UNARY)
+
+
+def _control(expr: CExpr, control: Control, needed: int) -> str:
+    def inner(term: CExpr, strength: int) -> str:
+        return _control(term, control, strength)
+
+    match expr:
+        case Int():
+            return _wrap(str(expr.value), _ATOM if expr.value >= 0 else _UNARY, needed)
+        case CVar():
+            return control.name(expr.name)
+        case Add(left, Int(value)) if value < 0:
+            return _wrap(f"{inner(left, _SUM)} - {-value}", _SUM, needed)
+        case Add():
+            text = f"{inner(expr.left, _SUM)} + {inner(expr.right, _PRODUCT)}"
+            return _wrap(text, _SUM, needed)
+        case Sub():
+            text = f"{inner(expr.left, _SUM)} - {inner(expr.right, _PRODUCT)}"
+            return _wrap(text, _SUM, needed)
+        case Mul():
+            return _wrap(f"{expr.factor} * {inner(expr.term, _UNARY)}", _PRODUCT, needed)
+        case FloorDiv():
+            if not is_nonnegative(expr.term, control):
+                return f"floor_div({inner(expr.term, _OR)}, {expr.divisor})"
+            return _wrap(f"{inner(expr.term, _PRODUCT)} / {expr.divisor}", _PRODUCT, needed)
+        case Mod():
+            if not is_nonnegative(expr.term, control):
+                return f"floor_mod({inner(expr.term, _OR)}, {expr.divisor})"
+            return _wrap(f"{inner(expr.term, _PRODUCT)} % {expr.divisor}", _PRODUCT, needed)
+        case _:
+            assert_never(expr)
+
+
+def c_condition(expr: BExpr, control: Control, needed: int = _OR) -> str:
+    """C++ text of a boolean expression."""
+    match expr:
+        case Truth():
+            return "true" if expr.value else "false"
+        case Compare():
+            left, right = (c_control(e, control, _SUM) for e in (expr.left, expr.right))
+            return _wrap(f"{left} {expr.op} {right}", _EQUAL, needed)
+        case And():
+            text = f"{c_condition(expr.left, control, _AND)} && "
+            return _wrap(text + c_condition(expr.right, control, _EQUAL), _AND, needed)
+        case Or():
+            text = f"{c_condition(expr.left, control, _AND)} || "
+            return _wrap(text + c_condition(expr.right, control, _AND), _OR, needed)
+        case Not():
+            return f"!({c_condition(expr.term, control)})"
+        case _:
+            assert_never(expr)
+
+
+Element: TypeAlias = Callable[[Access], str]
+"""C++ text of one element of a variable, as a value."""
+
+_FUNCTION: Final[Mapping[tuple[str, bool], str]] = {
+    ("min", True): "fminf({}, {})",
+    ("max", True): "fmaxf({}, {})",
+    ("exp", True): "expf({})",
+    ("sqrt", True): "sqrtf({})",
+    ("relu", True): "fmaxf({}, 0.0f)",
+    ("min", False): "min({}, {})",
+    ("max", False): "max({}, {})",
+    ("exp", False): "exp({})",
+    ("sqrt", False): "sqrt({})",
+    ("relu", False): "max({}, 0)",
+}
+"""By name, and whether the type is f32."""
+
+
+def c_data(expr: DExpr, dtype: DataType, element: Element, needed: int = _OR) -> str:
+    """C++ text of a data expression whose result is of type `dtype`."""
+    match expr:
+        case Const():
+            return _wrap(c_constant(expr.value, dtype), _UNARY, needed)
+        case Read():
+            return element(expr.access)
+        case BinOp():
+            own = _SUM if expr.op in "+-" else _PRODUCT
+            left = c_data(expr.left, dtype, element, own)
+            right = c_data(expr.right, dtype, element, own + 1)
+            return _wrap(f"{left} {expr.op} {right}", own, needed)
+        case Negate():
+            return _wrap(f"-{c_data(expr.term, dtype, element, _ATOM)}", _UNARY, needed)
+        case Apply(function="select"):
+            a, b, x, y = (c_data(e, dtype, element, _SUM) for e in expr.arguments)
+            return f"({a} < {b} ? {x} : {y})"
+        case Apply():
+            given = [c_data(e, dtype, element) for e in expr.arguments]
+            return _FUNCTION[expr.function, dtype is DataType.F32].format(*given)
+        case _:
+            assert_never(expr)
+
+
+def c_constant(value: float | int, dtype: DataType) -> str:
+    """C++ text of a constant of type `dtype`."""
+    match dtype:
+        case DataType.F32:
+            return f"{float(value)!r}f"
+        case DataType.F64:
+            return repr(float(value))
+        case _:
+            return repr(value)
+
+
+def _wrap(text: str, strength: int, needed: int) -> str:
+    return text if strength >= needed else f"({text})"

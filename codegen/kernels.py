@@ -1,0 +1,269 @@
+"""One kernel launch as a `__global__` function."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from exogpu.analysis.divergence import Mechanisms
+from exogpu.analysis.facts import CollectiveFacts
+from exogpu.codegen.device import Device, Lines, Path, block, braces, source
+from exogpu.codegen.errors import unsupported
+from exogpu.codegen.expressions import C_TYPE, Control, c_control
+from exogpu.codegen.instructions import note_helpers
+from exogpu.codegen.names import CTA, LANE, THREAD, WARP, Names
+from exogpu.codegen.render import KernelText
+from exogpu.codegen.smem import SharedLayout, layout
+from exogpu.codegen.storage import Storage
+from exogpu.codegen.tasks import TaskNest, task_nest
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import (
+    Access,
+    Assign,
+    CallInstr,
+    ControlParam,
+    CudaTasks,
+    DataParam,
+    DeviceFunction,
+    For,
+    Free,
+    Int,
+    Pass,
+    Proc,
+    Reduce,
+    Stmt,
+    WarpConfig,
+)
+from exogpu.ir.types import AccessMode
+from exogpu.ir.walk import accesses, walk
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """An emitted kernel, and what its launch needs to know."""
+
+    text: KernelText
+    nests: tuple[TaskNest, ...]
+    cluster_dim: int
+    block_dim: int
+    shared_bytes: int
+    sizes: tuple[Sym, ...]
+    """Control parameters, in the order of the kernel's parameters; data follow them."""
+    data: tuple[Sym, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What all kernels of a procedure are made from."""
+
+    proc: Proc
+    facts: CollectiveFacts
+    mechanisms: Mechanisms
+    storage: Mapping[Sym, Storage]
+
+
+def kernel(source_: Source, launch: DeviceFunction, name: str, helpers: list[str]) -> Kernel:
+    """The kernel of one `CudaDeviceFunction` block."""
+    shared = layout(launch, source_.storage, 0)
+    names = Names()
+    params = source_.proc.params
+    sizes = tuple(p.name for p in params if isinstance(p, ControlParam))
+    used = _used(launch)
+    data = tuple(p.name for p in params if isinstance(p, DataParam) and p.name in used)
+    spelled = {n: names.declare(n) for n in (*sizes, *data)}
+    control = Control(names)
+    control.nonnegative |= {
+        p.name for p in params if isinstance(p, ControlParam) and p.kind == "size"
+    }
+    written = _written(launch)
+    body: Lines = []
+    nests = [_nest(stmt) for stmt in launch.body if not isinstance(stmt, Pass | Free)]
+    for branch in _branches(launch):
+        lines: Lines = []
+        for path in branch.paths:
+            device = Device(
+                source_.facts,
+                source_.mechanisms,
+                source_.storage,
+                shared,
+                names,
+                control,
+                path,
+                helpers=helpers,
+            )
+            inside = [line for nest in nests for line in _persistent(device, nest, launch)]
+            lines += braces(branch.guards[path], inside) if path.by_role else inside
+        body += braces(branch.guard, [*branch.registers, *lines]) if branch.guard else lines
+    body = [*_builtins(body, launch, shared), *body]
+    note_helpers("\n".join(body), helpers)
+    parameters = [f"const int {spelled[n]}" for n in sizes]
+    for n in data:
+        const = "" if n in written else "const "
+        dtype = C_TYPE[source_.storage[n].dtype]
+        parameters.append(f"{const}{dtype}* __restrict__ {spelled[n]}")
+    changes = any(g.setmaxnreg_dec or g.setmaxnreg_inc for g in launch.warps)
+    bounds = f"{launch.block_dim}, 1" if changes else str(launch.block_dim)
+    text = KernelText(name, launch.cluster_dim, bounds, tuple(parameters), tuple(body))
+    return Kernel(
+        text,
+        tuple(nests),
+        launch.cluster_dim,
+        launch.block_dim,
+        shared.size,
+        sizes,
+        data,
+    )
+
+
+# --- warp groups ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Branch:
+    """Warp groups next to each other that change their registers alike: one `setmaxnreg`."""
+
+    paths: tuple[Path, ...]
+    guard: str
+    guards: Mapping[Path, str]
+    registers: tuple[str, ...]
+
+
+def _branches(launch: DeviceFunction) -> tuple[_Branch, ...]:
+    """Warp groups, gathered by register change: all warps of a warpgroup must execute the same
+    setmaxnreg (PTX ISA, setmaxnreg)."""
+    if len(launch.warps) == 1:
+        path = Path(launch.warps[0].name, by_role=False)
+        return (_Branch((path,), "", {path: ""}, ()),)
+    runs: list[list[tuple[WarpConfig, int]]] = []
+    at = 0
+    for group in launch.warps:
+        if runs and _change(runs[-1][-1][0]) == _change(group):
+            runs[-1].append((group, at))
+        else:
+            runs.append([(group, at)])
+        at += group.count
+    found = []
+    for number, run in enumerate(runs):
+        end = run[-1][1] + run[-1][0].count
+        guard = _chain(number, len(runs), end)
+        guards = {}
+        for inner, (group, start) in enumerate(run):
+            path = Path(group.name, by_role=True)
+            guards[path] = "" if len(run) == 1 else _chain(inner, len(run), start + group.count)
+        found.append(_Branch(tuple(guards), guard, guards, _registers(run[0][0])))
+    return tuple(found)
+
+
+def _chain(number: int, count: int, end: int) -> str:
+    if number == count - 1:
+        return "else"
+    return f"{'else ' if number else ''}if (warp < {end})"
+
+
+def _change(group: WarpConfig) -> tuple[int, int]:
+    return group.setmaxnreg_dec, group.setmaxnreg_inc
+
+
+def _registers(group: WarpConfig) -> tuple[str, ...]:
+    for action, value in (("dec", group.setmaxnreg_dec), ("inc", group.setmaxnreg_inc)):
+        if value:
+            return (f'asm volatile("setmaxnreg.{action}.sync.aligned.u32 {value};");',)
+    return ()
+
+
+# --- tasks ----------------------------------------------------------------------------------
+
+
+def _nest(stmt: Stmt) -> TaskNest:
+    if isinstance(stmt, For) and stmt.mode == CudaTasks():
+        return task_nest(stmt)
+    raise unsupported(
+        "this statement stands in a kernel outside of its cuda_tasks loops",
+        stmt.span,
+        "put it inside the innermost cuda_tasks loop",
+        "G805",
+    )
+
+
+def _persistent(device: Device, nest: TaskNest, launch: DeviceFunction) -> Lines:
+    """The loop over the tasks of this cluster, in lexicographic order (section "Persistent
+    Kernels and cuda_tasks Loops")."""
+    control = device.control
+    with device.names.scope():
+        counts: Lines = []
+        spelled = []
+        for loop, count in zip(nest.loops, nest.counts, strict=True):
+            name = device.names.declare(Sym(f"tasks_{loop.iterator.name}"))
+            counts.append(f"const int {name} = {c_control(count, control)};")
+            spelled.append(name)
+        total = " * ".join(spelled)
+        decode: Lines = []
+        rest = "task_number"
+        for at, loop in reversed(list(enumerate(nest.loops))):
+            value = rest if at == 0 else f"{rest} % {spelled[at]}"
+            decode.insert(0, _task_coordinate(device, loop, value))
+            rest = f"{rest} / {spelled[at]}"
+        body = block(device, nest.body)
+    first, step = "blockIdx.x", "gridDim.x"
+    if launch.cluster_dim > 1:
+        first, step = f"{first} / {launch.cluster_dim}", f"{step} / {launch.cluster_dim}"
+    head = f"for (int task_number = {first}; task_number < {total}; task_number += {step})"
+    return [*counts, source(nest.loops[0]), *braces(head, [*decode, *body])]
+
+
+def _task_coordinate(device: Device, loop: For, value: str) -> str:
+    name = device.names.declare(loop.iterator)
+    if isinstance(loop.lo, Int) and loop.lo.value >= 0:
+        device.control.nonnegative.add(loop.iterator)
+    if loop.lo != Int(0):
+        value = f"{c_control(loop.lo, device.control)} + {value}"
+    return f"[[maybe_unused]] const int {name} = {value};"
+
+
+# --- what the kernel refers to --------------------------------------------------------------
+
+
+def _builtins(body: Lines, launch: DeviceFunction, shared: SharedLayout) -> Lines:
+    """Definitions of the built-in variables that the body mentions."""
+    text = "\n".join(line for line in body if not line.strip().startswith("//"))
+
+    def mentions(name: Sym) -> bool:
+        return re.search(rf"\b{name.name}\b", text) is not None
+
+    lines: Lines = []
+    if shared.size:
+        lines.append("extern __shared__ __align__(1024) unsigned char smem[];")
+    if mentions(THREAD) or mentions(WARP) or mentions(LANE):
+        lines.append("const int thread = threadIdx.x;")
+    if mentions(WARP):
+        lines.append("const int warp = __shfl_sync(0xffffffffu, thread / 32, 0);")
+    if mentions(LANE):
+        lines.append("const int lane = thread % 32;")
+    if mentions(CTA):
+        lines.append(f"const int cta = blockIdx.x % {launch.cluster_dim};")
+    return lines
+
+
+def _used(launch: DeviceFunction) -> frozenset[Sym]:
+    return frozenset(a.name for stmt in walk(launch.body) for a in accesses(stmt))
+
+
+def _written(launch: DeviceFunction) -> frozenset[Sym]:
+    """The variables that a statement or an instruction of the kernel writes."""
+    found: set[Sym] = set()
+    for stmt in walk(launch.body):
+        if isinstance(stmt, CallInstr):
+            modes = iter(stmt.instr.modes)
+            for param, argument in zip(stmt.instr.params, stmt.arguments, strict=True):
+                if isinstance(param, DataParam):
+                    mode = next(modes)
+                    if mode is not AccessMode.READ and isinstance(argument, Access):
+                        found.add(argument.name)
+        else:
+            found |= {target.name for target in _targets(stmt)}
+    return frozenset(found)
+
+
+def _targets(stmt: Stmt) -> tuple[Access, ...]:
+    return (stmt.target,) if isinstance(stmt, Assign | Reduce) else ()

@@ -1,0 +1,62 @@
+"""Spellings of the kernel's variables in C++: the source's own names wherever they are free."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+from exogpu.ir.names import Sym
+
+THREAD: Final = Sym("thread")
+"""threadIdx.x"""
+WARP: Final = Sym("warp")
+"""threadIdx.x / 32, the same for all threads of a warp and known to be so by the compiler."""
+LANE: Final = Sym("lane")
+"""threadIdx.x % 32"""
+CTA: Final = Sym("cta")
+"""Rank of the CTA in its cluster."""
+
+_KEYWORDS = """
+    alignas alignof and asm auto bool break case catch char class const constexpr continue
+    default delete do double else enum explicit export extern false float for friend goto if
+    inline int long mutable namespace new not nullptr operator or private protected public
+    register return short signed sizeof static struct switch template this throw true try typedef
+    typename union unsigned using virtual void volatile while xor
+    smem task_number gridDim blockIdx blockDim threadIdx min max
+"""
+_RESERVED: Final = frozenset(_KEYWORDS.split())
+
+
+@dataclass(slots=True)
+class Names:
+    """Spellings by scope: a name in use in an enclosing scope gets a number."""
+
+    _scopes: list[set[str]] = field(default_factory=lambda: [set(_RESERVED)])
+    _spelling: dict[Sym, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for builtin in (THREAD, WARP, LANE, CTA):
+            self.declare(builtin)
+
+    def declare(self, name: Sym) -> str:
+        """The spelling of a variable from here to the end of the scope."""
+        taken = {spelled for scope in self._scopes for spelled in scope}
+        spelled, number = name.name, 0
+        while spelled in taken:
+            number += 1
+            spelled = f"{name.name}_{number}"
+        self._scopes[-1].add(spelled)
+        self._spelling[name] = spelled
+        return spelled
+
+    def __call__(self, name: Sym) -> str:
+        return self._spelling[name]
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """A block: what is declared inside is free again after it."""
+        self._scopes.append(set())
+        yield
+        self._scopes.pop()

@@ -1,0 +1,128 @@
+"""Where each variable lives on the device, and the C++ text of its elements."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from exogpu.analysis.affine import constant
+from exogpu.analysis.derive import unit_threads
+from exogpu.analysis.facts import CollectiveFacts
+from exogpu.analysis.ownership import distributed_dims
+from exogpu.analysis.uses import Declared, cuda_variables
+from exogpu.codegen.errors import unsupported
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import Alloc, BarrierAlloc, CExpr, DataParam, Int, Point, Proc
+from exogpu.ir.types import DataType, Space
+from exogpu.ir.walk import control_variables, walk
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """How a data variable is laid out: by rows, over the dimensions that are not distributed."""
+
+    name: Sym
+    dtype: DataType
+    space: Space
+    shape: tuple[CExpr, ...]
+    """All extents, the distributed ones too."""
+    kept: tuple[int, ...]
+    """The dimensions that a thread (registers) or a CTA (shared memory) indexes."""
+    fragment: int = 0
+    """Elements of a register tile that one thread holds; 0 where there is no tile."""
+    tile_rank: int = 0
+    """Trailing dimensions that the tile fills."""
+    swizzle: int = 0
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        """The kept extents of a variable on the device, all constant."""
+        found = [constant(self.shape[d]) for d in self.kept]
+        return tuple(n for n in found if n is not None)
+
+    @property
+    def elements(self) -> int:
+        """Elements of one owner's allocation, of variables on the device."""
+        return math.prod(self.extents)
+
+
+def storages(proc: Proc, facts: CollectiveFacts) -> Mapping[Sym, Storage]:
+    """The layout of every parameter and of every variable allocated in a kernel."""
+    found: dict[Sym, Storage] = {}
+    for param in proc.params:
+        if isinstance(param, DataParam):
+            found[param.name] = _global(param)
+    for stmt in walk(proc.body):
+        if isinstance(stmt, Alloc) and stmt.memory.space is Space.GLOBAL:
+            found[stmt.name] = _global(stmt)
+    for declared in cuda_variables(proc, facts):
+        if isinstance(declared.declaration, Alloc):
+            found[declared.declaration.name] = _local(declared, declared.declaration)
+    return found
+
+
+def _global(declared: DataParam | Alloc) -> Storage:
+    return Storage(
+        declared.name,
+        declared.dtype,
+        declared.memory.space,
+        declared.shape,
+        tuple(range(len(declared.shape))),
+    )
+
+
+def _local(declared: Declared, alloc: Alloc) -> Storage:
+    shape = tuple(_extent(alloc, n) for n in alloc.shape)
+    tiling, memory = declared.where.tiling, alloc.memory
+    rank, tile_rank = len(shape), len(memory.tile)
+    match memory.space:
+        case Space.SHARED:
+            dims = distributed(declared, tiling.block_dim) if tiling.cluster_dim > 1 else ()
+            kept = tuple(d for d in range(rank) if d not in dims)
+            return Storage(
+                alloc.name, alloc.dtype, memory.space, shape, kept, swizzle=memory.swizzle
+            )
+        case Space.REGISTER:
+            assert memory.unit is not None
+            size = unit_threads(tiling, memory.unit)
+            assert size is not None, "distributed memory analysis refuses it"
+            dims = (*distributed(declared, size), *_fixed(declared, rank - tile_rank))
+            kept = tuple(d for d in range(rank - tile_rank) if d not in dims)
+            tile = [n.value for n in shape[rank - tile_rank :]]
+            fragment = math.prod(tile) // size if tile_rank else 0
+            return Storage(alloc.name, alloc.dtype, memory.space, shape, kept, fragment, tile_rank)
+        case Space.HOST | Space.GLOBAL | Space.GRID_CONSTANT:
+            raise unsupported(
+                f"{alloc.name} is allocated in {memory.name} inside a kernel",
+                alloc.span,
+                "allocate it outside of the kernel, as a parameter",
+            )
+
+
+def distributed(declared: Declared, size: int) -> tuple[int, ...]:
+    """The dimensions of a variable that are distributed over units of `size` threads."""
+    return distributed_dims(declared, declared.uses, size)
+
+
+def _fixed(declared: Declared, rank: int) -> Iterator[int]:
+    """The dimensions that every use indexes alike, by iterators around the allocation only."""
+    outside = frozenset(declared.where.iterators)
+    for d in range(rank):
+        indices = {use.access.coords[d] for use in declared.uses}
+        if len(indices) == 1:
+            (index,) = indices
+            if isinstance(index, Point) and control_variables(index.at) <= outside:
+                yield d
+
+
+def _extent(alloc: Alloc | BarrierAlloc, extent: CExpr) -> Int:
+    value = constant(extent)
+    if value is None:
+        raise unsupported(
+            f"{alloc.name} is allocated in a kernel with an extent that depends on sizes",
+            alloc.span,
+            "give it a constant extent",
+            "G802",
+        )
+    return Int(value)

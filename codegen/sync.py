@@ -1,0 +1,269 @@
+"""The synchronisation that is emitted: one table for the code and for docs/lowering.md."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from exogpu.analysis.mechanisms import GroupKind
+from exogpu.analysis.tiling import Tiling, block_axes, cluster_axes
+from exogpu.hw.timelines import ASYNC_PROXY
+from exogpu.ir.nodes import Int
+from exogpu.ir.types import Policy, QualSet, QualTL, SyncTL
+
+
+class Scope(Enum):
+    """The threads of a Fence, by the cheapest hardware barrier that joins them."""
+
+    THREAD = "one thread"
+    LANES = "part of a warp"
+    WARP = "a warp"
+    WARPS = "some warps of a CTA"
+    CTA = "a CTA"
+    CLUSTER = "a cluster"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of the lowering table."""
+
+    mechanism: str
+    scope: str
+    timelines: str
+    text: str
+    """C++ with PTX; fields in braces are filled in by the code generator."""
+    section: str
+    """Of the PTX ISA."""
+    why: str
+
+
+def _asm(instruction: str) -> str:
+    return f'asm volatile("{instruction}" ::: "memory");'
+
+
+_BULK = "Data Movement and Conversion Instructions: cp.async.bulk.{commit,wait}_group"
+_SM80 = "Data Movement and Conversion Instructions: cp.async.{commit,wait}_group"
+_WGMMA = "Asynchronous Warpgroup Level Matrix Instructions"
+
+ROWS: Final[Mapping[str, Row]] = {
+    "fence thread": Row(
+        "Fence",
+        Scope.THREAD.value,
+        "generic to generic",
+        "",
+        "Memory Consistency Model: Program Order",
+        "A thread sees its own generic accesses in program order.",
+    ),
+    "fence warp": Row(
+        "Fence",
+        Scope.WARP.value,
+        "generic to generic",
+        "__syncwarp();",
+        "Parallel Synchronization and Communication Instructions: bar.warp.sync",
+        "bar.warp.sync orders the memory accesses of the participating threads.",
+    ),
+    "fence warps": Row(
+        "Fence",
+        Scope.WARPS.value,
+        "generic to generic",
+        _asm("barrier.cta.sync.aligned {id}, {threads};"),
+        "Parallel Synchronization and Communication Instructions: barrier.cta",
+        "A named barrier joins a subset of whole warps; it orders their memory accesses.",
+    ),
+    "fence cta": Row(
+        "Fence",
+        Scope.CTA.value,
+        "generic to generic",
+        "__syncthreads();",
+        "Parallel Synchronization and Communication Instructions: barrier.cta",
+        "barrier.cta.sync joins all warps of the CTA and orders their memory accesses.",
+    ),
+    "fence cta by role": Row(
+        "Fence",
+        "a CTA, on the path of one warp group",
+        "generic to generic",
+        _asm("barrier.cta.sync 0;"),
+        "Parallel Synchronization and Communication Instructions: barrier.cta",
+        "Every warp group has a copy of the statement; without .aligned the copies may be "
+        "different instructions.",
+    ),
+    "fence cluster": Row(
+        "Fence",
+        Scope.CLUSTER.value,
+        "generic to generic",
+        'asm volatile("barrier.cluster.arrive.release.aligned;\\n\\t"\n'
+        '             "barrier.cluster.wait.acquire.aligned;" ::: "memory");',
+        "Parallel Synchronization and Communication Instructions: barrier.cluster",
+        "Release and acquire at cluster scope by all its threads; .aligned asks for one "
+        "instruction a warp only.",
+    ),
+    "proxy fence": Row(
+        "Fence, Await",
+        "any",
+        "generic, to a post side that is full in the async proxy",
+        _asm("fence.proxy.async;"),
+        "Memory Consistency Model: Proxies; membar / fence",
+        "Accesses through two proxies need a proxy fence on the path between them.  The other "
+        "direction needs none: completion of an asynchronous operation has one implied.",
+    ),
+    "drain cp.async": Row(
+        "Fence",
+        "any",
+        "a pre side that is full in Sm80",
+        _asm("cp.async.wait_all;"),
+        _SM80,
+        "The executing thread's copies have completed and are visible to it.",
+    ),
+    "drain bulk": Row(
+        "Fence",
+        "any",
+        "a pre side that is full in tmaG",
+        _asm("cp.async.bulk.commit_group;") + "\n" + _asm("cp.async.bulk.wait_group 0;"),
+        _BULK,
+        "The executing thread's bulk stores have completed, their writes included.",
+    ),
+    "drain wgmma": Row(
+        "Fence",
+        "any",
+        "a pre side that is full in wgD, wgA or wgS",
+        _asm("wgmma.commit_group.sync.aligned;") + "\n" + _asm("wgmma.wait_group.sync.aligned 0;"),
+        _WGMMA + ": wgmma.wait_group",
+        "The warpgroup's matrix operations have completed.",
+    ),
+    "wgmma fence": Row(
+        "Fence",
+        "a warpgroup",
+        "wgmma_fence_1 to wgmma_fence_2",
+        _asm("wgmma.fence.sync.aligned;"),
+        _WGMMA + ": wgmma.fence",
+        "Orders register accesses of the warpgroup before its next wgmma.mma_async.",
+    ),
+    "arrive cp.async": Row(
+        "Arrive, CudaCommitGroup",
+        "each thread",
+        "Sm80",
+        _asm("cp.async.commit_group;"),
+        _SM80,
+        "The thread's copies since its last group make one more group.",
+    ),
+    "await cp.async": Row(
+        "Await, CudaCommitGroup",
+        "each thread",
+        "Sm80",
+        _asm("cp.async.wait_group {n};"),
+        _SM80,
+        "All but the thread's newest n groups have completed and are visible to it.",
+    ),
+    "arrive bulk": Row(
+        "Arrive, CudaCommitGroup",
+        "each thread",
+        "tmaG",
+        _asm("cp.async.bulk.commit_group;"),
+        _BULK,
+        "The thread's bulk operations since its last group make one more group.",
+    ),
+    "await bulk": Row(
+        "Await, CudaCommitGroup",
+        "each thread",
+        "tmaG",
+        _asm("cp.async.bulk.wait_group {n};"),
+        _BULK,
+        "All but the thread's newest n groups have completed, their writes included.",
+    ),
+    "arrive wgmma": Row(
+        "Arrive, CudaCommitGroup",
+        "a warpgroup",
+        "wgA, wgD, wgS",
+        _asm("wgmma.commit_group.sync.aligned;"),
+        _WGMMA + ": wgmma.commit_group",
+        "The warpgroup's matrix operations since its last group make one more group.",
+    ),
+    "await wgmma": Row(
+        "Await, CudaCommitGroup",
+        "a warpgroup",
+        "wgA, wgD, wgS",
+        _asm("wgmma.wait_group.sync.aligned {n};"),
+        _WGMMA + ": wgmma.wait_group",
+        "All but the warpgroup's newest n groups have completed; their registers may be read.",
+    ),
+}
+"""By the name that the code generator knows the row by."""
+
+GENERIC: Final[QualSet] = frozenset({QualTL.CUDA1, QualTL.CUDA2, QualTL.SM80})
+"""Timelines whose memory accesses go through the generic proxy."""
+
+
+def emit(key: str, **fields: int | str) -> list[str]:
+    """The lines of a row, its fields filled in."""
+    text = ROWS[key].text
+    for name, value in fields.items():
+        text = text.replace("{" + name + "}", str(value))
+    return text.split("\n") if text else []
+
+
+def scope_of(tiling: Tiling) -> Scope:
+    """The threads of a scope, by the cheapest barrier that joins them."""
+    if any(axis.extent > 1 for axis in cluster_axes(tiling)):
+        return Scope.CLUSTER
+    inside = block_axes(tiling)
+    threads = 1
+    for axis in inside:
+        threads *= axis.extent
+    if threads == 1:
+        return Scope.THREAD
+    if threads == tiling.block_dim:
+        return Scope.CTA
+    last = inside[-1]
+    if threads < 32 or (threads == 32 and (last.pitch != 1 or last.extent != 32)):
+        return Scope.LANES
+    return Scope.WARP if threads == 32 else Scope.WARPS
+
+
+def fence_rows(pre: SyncTL, post: SyncTL, scope: Scope, *, by_role: bool) -> list[str]:
+    """The rows that a Fence emits, in order.
+
+    Draining and the proxy fence come first: the threads that made the accesses execute them,
+    then the barrier joins those threads with the ones that come after.
+    """
+    before, after = pre.under(Policy.STRICT).full, post.under(Policy.STRICT).full
+    if pre.name == "wgmma_fence_1":
+        return ["wgmma fence"]
+    rows = []
+    if QualTL.SM80 in before:
+        rows.append("drain cp.async")
+    if QualTL.TMA_G in before:
+        rows.append("drain bulk")
+    if before & {QualTL.WG_A, QualTL.WG_D, QualTL.WG_S}:
+        rows.append("drain wgmma")
+    if before & GENERIC and after & ASYNC_PROXY:
+        rows.append("proxy fence")
+    match scope:
+        case Scope.THREAD:
+            rows.append("fence thread")
+        case Scope.WARP:
+            rows.append("fence warp")
+        case Scope.LANES | Scope.WARPS:
+            rows.append("fence warps")
+        case Scope.CTA:
+            rows.append("fence cta by role" if by_role else "fence cta")
+        case Scope.CLUSTER:
+            rows.append("fence cluster")
+    return rows
+
+
+GROUP_ROWS: Final[Mapping[GroupKind, str]] = {
+    GroupKind.CP_ASYNC: "cp.async",
+    GroupKind.BULK: "bulk",
+    GroupKind.WGMMA: "wgmma",
+}
+"""The last word of the rows of a commit group."""
+
+
+def first_warp(tiling: Tiling) -> int | None:
+    """The first warp of a scope of contiguous whole warps that no loop chooses; else None."""
+    axes = block_axes(tiling)
+    if len(axes) == 1 and axes[0].pitch == 1 and isinstance(axes[0].offset, Int):
+        return axes[0].offset.value // 32
+    return None

@@ -1,0 +1,42 @@
+"""`cuda_tasks` loops as a persistent loop: each cluster takes every n-th task."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from exogpu.codegen.errors import unsupported
+from exogpu.ir.nodes import Block, CExpr, CudaTasks, For, Int, Sub
+from exogpu.ir.walk import control_variables
+
+
+@dataclass(frozen=True, slots=True)
+class TaskNest:
+    """Directly nested `cuda_tasks` loops, outermost first, and what is inside them."""
+
+    loops: tuple[For, ...]
+    body: Block
+
+    @property
+    def counts(self) -> tuple[CExpr, ...]:
+        """Iterations of each loop."""
+        return tuple(s.hi if s.lo == Int(0) else Sub(s.hi, s.lo) for s in self.loops)
+
+
+def task_nest(stmt: For) -> TaskNest:
+    """The nest that begins with a `cuda_tasks` loop.  Its loops must form a rectangle."""
+    loops = [stmt]
+    while len(loops[-1].body) == 1:
+        (inner,) = loops[-1].body
+        if not (isinstance(inner, For) and inner.mode == CudaTasks()):
+            break
+        loops.append(inner)
+    outer = {s.iterator for s in loops}
+    for loop in loops:
+        if outer & (control_variables(loop.lo) | control_variables(loop.hi)):
+            raise unsupported(
+                f"the bounds of the cuda_tasks loop over {loop.iterator} depend on other tasks",
+                loop.span,
+                "iterate over a rectangle, and guard the body by an `if`",
+                "G805",
+            )
+    return TaskNest(tuple(loops), loops[-1].body)

@@ -1,0 +1,47 @@
+"""Codes of code generation: what has no lowering to CUDA yet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+CODEGEN: Final[Mapping[str, tuple[str, str, str]]] = {
+    "G801": (
+        "a statement has no lowering",
+        "The kernel can be checked, but code generation does not know how to emit this "
+        "statement.  Nothing is emitted in its place.",
+        "x: f32[4] @ CudaGmemLinear  # inside a kernel\n# repair: make it a parameter",
+    ),
+    "G802": (
+        "an extent in a kernel depends on sizes",
+        "Registers and shared memory are laid out when the kernel is compiled.",
+        "A_smem: f32[K] @ CudaSmemLinear\n# repair\nA_smem: f32[128] @ CudaSmemLinear",
+    ),
+    "G803": (
+        "a synchronisation has no lowering",
+        "No row of the lowering table serves this mechanism, scope and pair of timelines.",
+        "Fence(cuda_in_order, cuda_in_order)  # executed by 7 lanes of a warp\n"
+        "# repair: fence at warp or CTA scope",
+    ),
+    "G804": (
+        "an instruction has no emitted text",
+        "The instruction's definition says what it means, and not yet what it is in CUDA C++.",
+        "@instr(unit=cuda_thread, ...)  # no template\n"
+        '# repair\n@instr(unit=cuda_thread, ..., template="add_one({x});")',
+    ),
+    "G805": (
+        "tasks do not form a rectangle",
+        "A kernel is a sequence of cuda_tasks nests; the bounds of a nest do not depend on its "
+        "own iterators, and nothing stands outside of it.",
+        "for i in cuda_tasks(0, M):\n    for j in cuda_tasks(0, i): ...\n"
+        "# repair\nfor i in cuda_tasks(0, M):\n    for j in cuda_tasks(0, M):\n"
+        "        if j < i: ...",
+    ),
+    "G806": (
+        "a statement of the CPU part has no lowering",
+        "The CPU part of a compiled procedure is launches and stream instructions, in order.",
+        "for i in seq(0, 4):\n    with CudaDeviceFunction(blockDim=32): ...\n"
+        "# repair: launch once, and loop over cuda_tasks",
+    ),
+}
+"""By code: title, explanation, example."""
