@@ -85,7 +85,9 @@ def main() -> None:
         return
     rows = []
     if not options.json:
-        print(f"{'kernel':20}{'size':>6}{'seconds':>10}{'MiB':>8}{'operations':>14}{'original':>10}")
+        print(
+            f"{'kernel':20}{'size':>6}{'seconds':>10}{'MiB':>8}{'operations':>14}{'original':>10}"
+        )
     for kernel, n in CASES:
         if options.only not in (None, kernel):
             continue

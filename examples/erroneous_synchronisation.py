@@ -1,6 +1,6 @@
 """The three erroneous programs of the paper's section 2.2, and their repairs.
 
-exogpu check examples/erroneous_synchronisation.py::example_3 --at task_count=1
+exogpu check examples/erroneous_synchronisation.py::example_3 --policy paper
 """
 
 from __future__ import annotations

@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 from exogpu import kernels
 from exogpu.api import Procedure, collecting
 from exogpu.errors import Span
+from exogpu.hw.memories import DRAM
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
+    Access,
     Add,
     And,
     Assign,
-    Access,
     BinOp,
     Compare,
     Const,
@@ -37,7 +38,6 @@ from exogpu.ir.nodes import (
     Read,
     Sub,
 )
-from exogpu.hw.memories import DRAM
 from exogpu.ir.printer import print_proc
 from exogpu.ir.types import DataType
 from exogpu.kernels import gemm_sm80, gemm_sm90, gemm_splitk_sm90, gemv

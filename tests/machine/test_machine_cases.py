@@ -17,7 +17,8 @@ from exogpu.ir.types import Policy
 
 CASES = Path(__file__).parent.parent / "cases" / "machine"
 _EXPECTATION = re.compile(
-    r"(?:(?P<policy>strict|paper) )?(?P<word>safe|refuted)(?P<at>(?: at)?(?: n=\d+)*)(?:: (?P<what>.+))?"
+    r"(?:(?P<policy>strict|paper) )?(?P<word>safe|refuted)"
+    r"(?P<at>(?: at)?(?: n=\d+)*)(?:: (?P<what>.+))?"
 )
 
 
@@ -30,7 +31,9 @@ def expectations() -> list[tuple[str, str, Policy, int, frozenset[tuple[str, ...
                 assert match, f"{path.name}: {part!r} is no expectation"
                 policies = [Policy(match["policy"])] if match["policy"] else list(Policy)
                 sizes = [int(n) for n in re.findall(r"n=(\d+)", match["at"])] or [4]
-                hazards = frozenset(tuple(h.split()) for h in (match["what"] or "").split(", ") if h)
+                hazards = frozenset(
+                    tuple(h.split()) for h in (match["what"] or "").split(", ") if h
+                )
                 assert (match["word"] == "refuted") == bool(hazards)
                 found += [
                     (path.stem, name, policy, n, hazards) for policy in policies for n in sizes
@@ -51,7 +54,12 @@ def test_the_comment_holds(stem, name, policy, n, hazards) -> None:
     sizes = {size: n for size in procedure.size_names}
     verdict = procedure.check_at(policy=policy, **sizes)
     drawn = {
-        (h.kind.value, h.variable, str(h.first.span.line) if h.first else "-", str(h.second.span.line))
+        (
+            h.kind.value,
+            h.variable,
+            str(h.first.span.line) if h.first else "-",
+            str(h.second.span.line),
+        )
         for h in verdict.hazards
     }
     assert (verdict.word, drawn) == ("refuted" if hazards else "proved", hazards)

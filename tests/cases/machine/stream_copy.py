@@ -1,4 +1,4 @@
-"""Copies around a launch: the host writes, the stream copies in, a kernel runs, the stream copies out."""
+"""Copies around a launch: the host writes, the stream copies in, a kernel adds, it copies out."""
 
 from __future__ import annotations
 
