@@ -37,9 +37,7 @@ def kernel(g: f32[64, 32] @ CudaGmemLinear):
             cg: barrier @ CudaCommitGroup
             Sm90_tma_load(s[:, :], g_map[:, :], rows=64, cols=32, box=(64, 32)) >> z
             Sm90_tma_load(s[:, :], g_map[:, :], rows=64, cols=32, box=(64, 32))  # expect: T228
-            (
-                Sm90_tma_load(s[:, :], g_map[:, :], rows=64, cols=32, box=(64, 32)) >> cg
-            )  # expect: T230
+            Sm90_tma_load(s, g_map, rows=64, cols=32, box=(64, 32)) >> cg  # expect: T230
             Sm90_tma_load(s[:, :], g[:, :], rows=64, cols=32, box=(64, 32)) >> z  # expect: T226
             Sm90_tma_load(s[:, :], g_map[:, :], rows=64, cols=32) >> z  # expect: T221
             Sm90_wgmma_tf32(D[:, :], s[:, 0:8], s[:, 0:8], N=257)  # expect: T221
