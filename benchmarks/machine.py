@@ -41,7 +41,10 @@ CASES = [
 
 
 def check(kernel: str, n: int) -> dict[str, object]:
-    """Check one kernel at one size in this process; the seconds exclude imports."""
+    """Check one kernel at one size in this process.
+
+    The seconds exclude imports and the analyses that a definition gets once, at no size.
+    """
     sys.path.insert(0, str(ROOT))
     from exogpu.kernels import gemm_sm90, gemm_splitk_sm90, gemv
 
@@ -59,6 +62,7 @@ def check(kernel: str, n: int) -> dict[str, object]:
             from examples.matmul_cuda_cores import matmul_cuda_cores as procedure
 
             sizes = {"M": n, "N": n, "K": n}
+    assert not procedure.diagnostics  # analyses of the definition, once for all sizes
     start = perf_counter()
     verdict = procedure.check_at(**sizes)
     seconds = perf_counter() - start

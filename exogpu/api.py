@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cached_property
 from time import perf_counter
-from typing import TYPE_CHECKING, overload
+from typing import overload
 
 from exogpu.analysis import collective, distribution, divergence
 from exogpu.analysis.facts import CollectiveFacts
@@ -22,13 +22,16 @@ from exogpu.frontend.procedures import parse_proc
 from exogpu.frontend.sizes import check_sizes
 from exogpu.ir.nodes import ControlParam, Proc
 from exogpu.ir.types import Policy
-from exogpu.machine import amir, sequential
-from exogpu.machine.explain import hazard_of_bounds, hazard_of_divergence, hazards_of
+from exogpu.machine import amir, fast, sequential
+from exogpu.machine.explain import (
+    distinct,
+    hazard_of_bounds,
+    hazard_of_divergence,
+    hazards_of,
+)
 from exogpu.machine.lower import lower
+from exogpu.machine.provenance import locate
 from exogpu.verdict import Hazard, Verdict
-
-if TYPE_CHECKING:
-    from exogpu.machine.fast import Progress
 
 _collector: ContextVar[list[Procedure] | None] = ContextVar("collector", default=None)
 
@@ -133,25 +136,28 @@ class Procedure:
         self,
         *,
         policy: Policy = Policy.STRICT,
-        progress: Callable[[Progress], None] | None = None,
+        progress: Callable[[fast.Progress], None] | None = None,
         **sizes: int,
     ) -> Verdict:
-        """The verdict at concrete sizes, by running the abstract machine."""
+        """The verdict at concrete sizes, by running the abstract machine.
+
+        A refutation has one hazard for each kind, variable and pair of statements.
+        """
         start = perf_counter()
         if self.diagnostics:
             return self._error(self.diagnostics, sizes, policy, start)
         assert self.ir is not None
         if wrong := check_sizes(self.ir, sizes):
             return self._error(wrong, sizes, policy, start)
-        from exogpu.machine import fast
-
         flat, operations = self.analysed.proc, 0
         hazards = self._divergences(sizes)
         if self._bounds:
             hazards = (*hazards, *map(hazard_of_bounds, bounds.violations_at(flat, sizes)))
         if not hazards:
-            outcome = fast.run(self.amir(policy), sizes, progress=progress)
-            hazards, operations = hazards_of(outcome.violations, sizes), outcome.operations
+            program = self.amir(policy)
+            outcome = fast.run(program, sizes, report=fast.Report.PAIRS, progress=progress)
+            located = [locate(program, sizes, v) for v in distinct(outcome.violations)]
+            hazards, operations = hazards_of(located, sizes), outcome.operations
         return Verdict(
             proc=self.name,
             word="refuted" if hazards else "proved",

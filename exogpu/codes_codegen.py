@@ -43,5 +43,13 @@ CODEGEN: Final[Mapping[str, tuple[str, str, str]]] = {
         "for i in seq(0, 4):\n    with CudaDeviceFunction(blockDim=32): ...\n"
         "# repair: launch once, and loop over cuda_tasks",
     ),
+    "G807": (
+        "an mbarrier has no lowering",
+        "Each thread counts the Arrives and the Awaits that it executes, to know which mbarrier "
+        "of a ring comes next: one collective must execute all Arrives on an element, and one "
+        "all Awaits.  Guards tell how deep the ring is.",
+        "full: barrier @ CudaMbarrier\n# repair: say which mbarriers take turns\n"
+        "full: barrier @ CudaMbarrier\nempty: barrier(full) @ CudaMbarrier",
+    ),
 }
 """By code: title, explanation, example."""

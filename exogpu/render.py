@@ -178,7 +178,8 @@ def _draw_site(site: Site, role: str) -> Text:
     drawn = draw_span(site.span)
     text.append(drawn if drawn.plain else Text(f"        {site.text}\n"))
     facts = [f"by {site.threads}"] if site.threads else []
-    facts += [f"at {name} = {value}" for name, value in site.iteration]
+    if site.iteration:
+        facts.append("at " + ", ".join(f"{name} = {value}" for name, value in site.iteration))
     facts += [f"on timeline {site.timeline}"] if site.timeline else []
     return text.append(f"        {', '.join(facts)}\n" if facts else "")
 

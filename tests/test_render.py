@@ -131,7 +131,7 @@ def test_hazard_shows_all_it_knows():
         "  k.py:5:9: the read that may not see it\n"
         "      5 |     x = A[k] + 1\n"
         "        |         ^^^^\n"
-        "        by threads 0-127, at k = 5, at wg = 1, on timeline cuda2\n"
+        "        by threads 0-127, at k = 5, wg = 1, on timeline cuda2\n"
         "  missing: no Fence or Arrive follows\n"
         "  repair: add Fence(a, b)\n"
         "  replayed on the abstract machine at these sizes\n"

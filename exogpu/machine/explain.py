@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, assert_never
 
 from exogpu.analysis.describe import thread_names
@@ -59,7 +59,16 @@ _POST: Final[Mapping[QualTL, str]] = {
 """A sync timeline that orders the timeline of the second access."""
 
 
-def hazards_of(violations: tuple[Violation, ...], sizes: Mapping[str, int]) -> tuple[Hazard, ...]:
+def distinct(violations: Iterable[Violation]) -> tuple[Violation, ...]:
+    """The first violation of each kind, variable and pair of statements."""
+    first: dict[object, Violation] = {}
+    for v in violations:
+        record = v.record.origin.span if v.record is not None else None
+        first.setdefault((v.kind, v.variable, record, v.check.origin.span), v)
+    return tuple(first.values())
+
+
+def hazards_of(violations: Iterable[Violation], sizes: Mapping[str, int]) -> tuple[Hazard, ...]:
     """The hazards, in the order of the violations."""
     return tuple(hazard_of(v, sizes) for v in violations)
 

@@ -26,7 +26,7 @@ from exogpu.hw.units import (
 )
 
 
-@instr(unit=cuda_warpgroup, D=WGMMA_ZERO)
+@instr(unit=cuda_warpgroup, D=WGMMA_ZERO, template="{D.scale} = 0;")
 def Sm90_zero_scale_d(D: f32[M, N] @ Sm90_RmemMatrixD(M, N), *, M=64, N=256):
     """The next wgmma overwrites the accumulator instead of adding to it (scale-d = 0)."""
     for m in seq(0, M):
@@ -34,7 +34,13 @@ def Sm90_zero_scale_d(D: f32[M, N] @ Sm90_RmemMatrixD(M, N), *, M=64, N=256):
             D[m, n] = 0
 
 
-@instr(unit=cuda_warpgroup, D=WGMMA_D, A=WGMMA_SMEM, B=WGMMA_SMEM)
+@instr(
+    unit=cuda_warpgroup,
+    D=WGMMA_D,
+    A=WGMMA_SMEM,
+    B=WGMMA_SMEM,
+    template="Sm90_wgmma_tf32_n{N}<{M}, {swizzle}>({D}, {D.scale}, {A}, {B});",
+)
 def Sm90_wgmma_tf32(
     D: f32[M, N] @ Sm90_RmemMatrixD(M, N),
     A: f32[M, 8] @ Sm90_SmemSwizzled(swizzle),
@@ -122,7 +128,12 @@ def Sm90_load_A(
             A[m, k] = src[m, k]
 
 
-@instr(unit=cuda_warpgroup, C=CUDA_MEMORY, D=CUDA_REGISTER)
+@instr(
+    unit=cuda_warpgroup,
+    C=CUDA_MEMORY,
+    D=CUDA_REGISTER,
+    template="Sm90_store_D<{M}, {N}>({rows}, {cols}, {C}, {C.ld}, {D});",
+)
 def Sm90_store_D(
     rows: index,
     cols: index,
@@ -139,7 +150,12 @@ def Sm90_store_D(
                 C[m, n] = D[m, n]
 
 
-@instr(unit=cuda_warpgroup, C=CUDA_MEMORY, D=CUDA_REGISTER)
+@instr(
+    unit=cuda_warpgroup,
+    C=CUDA_MEMORY,
+    D=CUDA_REGISTER,
+    template="Sm90_stage_D<{M}, {N}>({C}, {C.ld}, {D});",
+)
 def Sm90_stage_D(
     C: f32[M, N] @ CudaSmemAtomicity16B,
     D: f32[M, N] @ Sm90_RmemMatrixD(M, N),
@@ -158,6 +174,8 @@ def Sm90_stage_D(
     barrier=CudaMbarrier,
     dst=TMA_LOAD,
     src=clipped(TMA_LOAD),
+    template="Sm90_tma_load<1>({transfer.shared}, {transfer.tensor}, {barrier}, {transfer.ctas}, "
+    "{transfer.coordinates});",
 )
 def Sm90_tma_load(
     dst: dtype[rows, cols] @ Sm90_SmemSwizzled(swizzle),
@@ -186,6 +204,8 @@ def _ctas(n, stride):
     barrier_units=lambda stride: (_ctas(1, stride),),
     dst=lambda stride: over(TMA_LOAD, _ctas(1, stride)),
     src=clipped(TMA_LOAD),
+    template="Sm90_tma_load<{n}>({transfer.shared}, {transfer.tensor}, {barrier}, "
+    "{transfer.ctas}, {transfer.coordinates});",
 )
 def Sm90_tma_multicast(
     dst: dtype[n, rows, cols] @ Sm90_SmemSwizzled(swizzle),
@@ -206,7 +226,12 @@ def Sm90_tma_multicast(
                 dst[cta, i, j] = src[i, j]
 
 
-@instr(unit=cuda_warp, dst=clipped(TMA_STORE), src=TMA_STORE)
+@instr(
+    unit=cuda_warp,
+    dst=clipped(TMA_STORE),
+    src=TMA_STORE,
+    template="Sm90_tma_store({transfer.shared}, {transfer.tensor}, {transfer.coordinates});",
+)
 def Sm90_tma_store(
     dst: dtype[rows, cols] @ Sm90_tensorMap(swizzle, *box),
     src: dtype[rows, cols] @ CudaSmemAtomicity16B,
@@ -223,7 +248,12 @@ def Sm90_tma_store(
             dst[i, j] = src[i, j]
 
 
-@instr(unit=cuda_warp, dst=clipped(TMA_REDUCE), src=TMA_STORE)
+@instr(
+    unit=cuda_warp,
+    dst=clipped(TMA_REDUCE),
+    src=TMA_STORE,
+    template="Sm90_tma_reduce({transfer.shared}, {transfer.tensor}, {transfer.coordinates});",
+)
 def Sm90_tma_reduce(
     dst: dtype[rows, cols] @ Sm90_tensorMap(swizzle, *box),
     src: dtype[rows, cols] @ CudaSmemAtomicity16B,

@@ -41,6 +41,16 @@ def empty_like(relation: Map) -> Map:
     return relation.subtract(relation)
 
 
+def input_of(relation: Map) -> Map:
+    """`[a -> b] -> a`"""
+    return relation.domain_map()
+
+
+def output_of(relation: Map) -> Map:
+    """`[a -> b] -> b`"""
+    return relation.range_map()
+
+
 def restrict_range(relation: Map, outputs: Set) -> Map:
     """The pairs whose output is in `outputs`."""
     return relation.intersect_range(outputs)
@@ -268,24 +278,22 @@ def _progression(line: Map) -> Count | None:
     low = line.lexmin_pw_multi_aff().get_pw_aff(0)
     high = line.lexmax_pw_multi_aff().get_pw_aff(0)
     value = islpy.Val(stride)
-    dense = low.as_map().reset_tuple_id(_IN) if False else None
-    del dense
-    between = _between(low, high, line)
+    between = _between(low, high)
     if stride > 1:
-        between = between.intersect(_stride_apart(low, stride, line))
+        between = between.intersect(_stride_apart(low, stride))
     if not between.is_subset(line):
         return None
     steps = high.sub(low).scale_down_val(value).floor()
     return steps.add_constant_val(islpy.Val(1)).coalesce()
 
 
-def _between(low: Count, high: Count, line: Map) -> Map:
+def _between(low: Count, high: Count) -> Map:
     ge = low.as_map().apply_range(islpy.Map("{ [a] -> [b] : b >= a }"))
     le = high.as_map().apply_range(islpy.Map("{ [a] -> [b] : b <= a }"))
     return ge.intersect(le)
 
 
-def _stride_apart(low: Count, stride: int, line: Map) -> Map:
+def _stride_apart(low: Count, stride: int) -> Map:
     return low.as_map().apply_range(islpy.Map(f"{{ [a] -> [b] : (b - a) mod {stride} = 0 }}"))
 
 
@@ -349,7 +357,7 @@ def fix_params(relation: Map, values: Mapping[str, int]) -> Map:
 
 def params_first(relation: Map) -> tuple[tuple[str, ...], Set]:
     """The relation as a set whose first dimensions are its parameters, and their names."""
-    names = tuple(relation.get_dim_name(_PARAM, at) for at in range(relation.dim(_PARAM)))
+    names = tuple(relation.get_dim_name(_PARAM, at) or "" for at in range(relation.dim(_PARAM)))
     flat = relation.wrap().flatten().reset_tuple_id()
     return names, flat.move_dims(_OUT, 0, _PARAM, 0, len(names)) if names else flat
 
@@ -359,7 +367,7 @@ def smallest_sum(condition: Set) -> dict[str, int] | None:
 
     Also None where the sum has no smallest value.
     """
-    names = tuple(condition.get_dim_name(_PARAM, at) for at in range(condition.dim(_PARAM)))
+    names = tuple(condition.get_dim_name(_PARAM, at) or "" for at in range(condition.dim(_PARAM)))
     whole = condition.move_dims(_OUT, 0, _PARAM, 0, len(names)) if names else condition
     if whole.is_empty():
         return None
@@ -373,7 +381,24 @@ def smallest_sum(condition: Set) -> dict[str, int] | None:
     if not keyed.dim_has_lower_bound(_OUT, 0):
         return None
     point = keyed.lexmin().sample_point()
-    values = [
-        int(point.get_coordinate_val(_OUT, at + 1).to_python()) for at in range(len(names))
-    ]
+    values = [int(point.get_coordinate_val(_OUT, at + 1).to_python()) for at in range(len(names))]
     return dict(zip(names, values, strict=True))
+
+
+def unwrap(points: Set) -> Map:
+    """The relation whose pairs are the points `[a -> b]`."""
+    return points.unwrap()
+
+
+def largest_value(relation: Map) -> Count:
+    """The function that gives each input its largest output, one-dimensional."""
+    return relation.coalesce().lexmax_pw_multi_aff().get_pw_aff(0)
+
+
+def has_pair(relation: Map, inputs: Sequence[int], outputs: Sequence[int]) -> bool:
+    """Whether the pair is in the relation, for some values of its parameters."""
+    for at, value in enumerate(inputs):
+        relation = relation.fix_val(_IN, at, islpy.Val(value))
+    for at, value in enumerate(outputs):
+        relation = relation.fix_val(_OUT, at, islpy.Val(value))
+    return not relation.is_empty()

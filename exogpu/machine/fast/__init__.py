@@ -19,13 +19,14 @@ from exogpu.machine import literal
 from exogpu.machine.amir import Block, Guard, IncTaskID, Loop, Program
 from exogpu.machine.fast.context import Context
 from exogpu.machine.fast.layout import Unsupported, survey
-from exogpu.machine.fast.machine import Found, Machine, Progress
+from exogpu.machine.fast.machine import Found, Machine, Progress, Report
 from exogpu.machine.fast.parts import Parts
+from exogpu.machine.fast.provenance import with_record
 from exogpu.machine.fast.records import Tables
 from exogpu.machine.fast.steps import block_steps
 from exogpu.machine.violation import Violation
 
-__all__ = ["Outcome", "Progress", "run"]
+__all__ = ["Outcome", "Progress", "Report", "run"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,40 +43,47 @@ def run(
     sizes: Mapping[str, int],
     *,
     collect: bool = False,
+    report: Report = Report.FIRST,
     progress: Callable[[Progress], None] | None = None,
     skip: bool = True,
 ) -> Outcome:
     """Executes the program at the given sizes.
 
-    Stops at the first operation that fails and gives its first violation; with `collect` it
-    carries on and gives all, and skips nothing.  `progress` is called now and then; an exception
-    that it raises ends the run.  Without `skip` every operation is executed.
+    `report` says how much it finds; `collect` is short for `Report.ALL`.  `progress` is called
+    now and then; an exception that it raises ends the run.  Without `skip` every operation is
+    executed.
     """
     sigma = {parameter.name: sizes[parameter.name.name] for parameter in program.params}
+    if collect:
+        report = Report.ALL
     try:
-        return _run(program, sigma, collect, skip, progress)
+        return _run(program, sigma, report, skip, progress)
     except Unsupported:
+        collect = report is not Report.FIRST
         return Outcome(literal.run(program, sizes, collect=collect), 0)
 
 
 def _run(
     program: Program,
     sigma: Mapping[Sym, int],
-    collect: bool,
+    report: Report,
     skip: bool,
     progress: Callable[[Progress], None] | None,
 ) -> Outcome:
     tables = Tables()
-    layout = survey(program, sigma, tables, fine=collect)
+    layout = survey(program, sigma, tables, fine=report is Report.ALL)
     tasks = count_tasks(program.body, sigma) if progress is not None else 0
-    machine = Machine(layout, tables, collect, skip, progress, tasks)
+    machine = Machine(layout, tables, report, skip, progress, tasks)
     steps = block_steps(Context(machine), program.body, (), Parts())
     machine.operations += len(program.body)
     try:
         for step in steps:
             step()
     except Found:
-        pass
+        (first,) = machine.found
+        operations = (machine.operations, machine.operations - machine.began)
+        sizes = {name.name: value for name, value in sigma.items()}
+        return Outcome((with_record(program, sizes, first, operations),), machine.operations)
     return Outcome(tuple(machine.found), machine.operations)
 
 

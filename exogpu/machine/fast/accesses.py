@@ -6,22 +6,23 @@ record of one assignment, are one transition of the states they meet, found once
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Hashable
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from exogpu.ir.names import Sym
-from exogpu.machine.amir import Check, Clear, Record, Trailing
-from exogpu.machine.fast.cells import Classes, Store
-from exogpu.machine.fast.context import Context, Elements, Masks, Step, Windows
+from exogpu.machine.amir import Check, Clear, Record
+from exogpu.machine.fast.barriers import Barrier
+from exogpu.machine.fast.cells import Store
+from exogpu.machine.fast.context import KEPT, Context, Elements, Masks, Step, Windows
 from exogpu.machine.fast.control import Values
-from exogpu.machine.fast.lifts import FULL, tagged
+from exogpu.machine.fast.lifts import FULL, Lift, tagged, trail
 from exogpu.machine.fast.machine import Machine, Nest
 from exogpu.machine.fast.parts import Parts
 from exogpu.machine.fast.records import (
     EMPTY,
     FAILS,
     CheckFacts,
-    FamilyId,
     RecordFacts,
     StateId,
     Tables,
@@ -33,23 +34,22 @@ from exogpu.machine.fast.records import (
 from exogpu.verdict import HazardKind
 
 Access: TypeAlias = Record | Check | Clear
-Pairs: TypeAlias = tuple[tuple[int, int], ...]
 
 
 def access_steps(context: Context, ops: list[Access], nest: Nest, parts: Parts) -> list[Step]:
     """The steps of neighbouring accesses, without those that cannot matter."""
+    matters = context.machine.layout.matters
     steps: list[Step] = []
     group: list[Access] = []
     for op in ops:
-        trailing = isinstance(op, Record) and op.trailing is not None
-        if not context.machine.layout.matters(op) and not trailing:
+        if not matters(op) and not (isinstance(op, Record) and op.trailing is not None):
             continue
         if group and not _together(context.machine, group[0], op):
-            steps.append(_group_step(context, group, nest, parts))
+            steps.append(_step(context, group, nest, parts))
             group = []
         group.append(op)
     if group:
-        steps.append(_group_step(context, group, nest, parts))
+        steps.append(_step(context, group, nest, parts))
     return steps
 
 
@@ -64,195 +64,7 @@ def _together(machine: Machine, first: Access, op: Access) -> bool:
     )
 
 
-@dataclass(slots=True, eq=False)
-class _Signal:
-    """The trailing barrier of a Record."""
-
-    op: Record
-    name: Sym
-    home: Elements
-    targets: Elements
-
-
-class _Group:
-    """Accesses of one window by the same threads."""
-
-    def __init__(self, context: Context, ops: list[Access], nest: Nest, parts: Parts) -> None:
-        machine = context.machine
-        self.machine = machine
-        self.ops = ops
-        self.nest = nest
-        self.masks: Masks = context.masks(ops[0].origin.threads, parts)
-        self.signals = [
-            _signal(context, op, op.trailing, parts)
-            for op in ops
-            if isinstance(op, Record) and op.trailing is not None
-        ]
-        self.store: Store | None = None
-        self.windows: Windows | None = None
-        if machine.layout.matters(ops[0]):
-            self.store = machine.layout.stores[ops[0].access.name]
-            self.windows = context.windows(self.store, ops[0].access, parts)
-        self.rules = [_rule(machine, op) for op in ops if machine.layout.matters(op)]
-        self.known: dict[object, dict[StateId, StateId]] = {}
-
-    def transition(
-        self,
-        state: StateId,
-        threads: Threads,
-        tags: tuple[Tags, ...],
-        known: dict[StateId, StateId],
-    ) -> StateId:
-        """The state after all operations, or FAILS."""
-        tables = self.machine.tables
-        after, used = state, 0
-        for rule in self.rules:
-            mine: Tags = ()
-            if isinstance(rule, _Made) and rule.op.trailing is not None:
-                mine, used = tags[used], used + 1
-            after = _apply(tables, rule, after, threads, mine)
-            if after == FAILS:
-                break
-        known[state] = after
-        return after
-
-    def tags(self, e: Values) -> tuple[Tags, ...]:
-        """The tags of each signal: `P(z, n) = {a}`, with the count of the home (decision 15)."""
-        found = []
-        for signal in self.signals:
-            barrier = self.machine.barriers[signal.name]
-            assert barrier is not None
-            (home,) = signal.home(e)
-            found.append(tagged((), barrier.tags(home, signal.targets(e)), FULL))
-        return tuple(found)
-
-    def signal(self, e: Values, threads: Threads) -> None:
-        """What trailing barriers oblige to (decisions 3, 12)."""
-        for signal in self.signals:
-            barrier = self.machine.barriers[signal.name]
-            assert barrier is not None
-            (home,) = signal.home(e)
-            found = barrier.check_trailing(home, signal.targets(e), threads, signal.op)
-            self.machine.report_barrier(signal.op, self.nest, signal.name, found)
-
-    def explain(self, e: Values, threads: Threads) -> None:
-        """One operation after the other, until the one that fails has been reported."""
-        machine = self.machine
-        for op in self.ops:
-            alone = _Group.__new__(_Group)
-            alone.machine, alone.nest, alone.ops = machine, self.nest, [op]
-            alone.signals = [s for s in self.signals if s.op is op]
-            alone.store, alone.windows = self.store, self.windows
-            alone.rules = [r for r in self.rules if r.op is op]
-            alone.known = {}
-            alone.run(e, threads)
-
-    def run(self, e: Values, threads: Threads) -> None:
-        """A single operation, its failures reported element by element."""
-        store, windows, machine = self.store, self.windows, self.machine
-        if self.signals:
-            tags = self.tags(e)
-            self.signal(e, threads)
-        else:
-            tags = ()
-        if store is None or windows is None:
-            return
-        (rule,) = self.rules
-        cells, classes = store.cells, machine.classes
-        assert cells is not None
-        window = [cell for first, last in windows(e) for cell in range(first, last)]
-        if isinstance(rule, _Asked):
-            failures = [
-                (_hazard(rule.op), store.name, store.index(cell), machine.tables.facts[number].op)
-                for cell in window
-                for number in _failing(machine.tables, rule, classes.state_of[cells[cell]], threads)
-            ]
-            if failures:
-                machine.report(rule.op, self.nest, failures)
-            return
-        known: dict[StateId, StateId] = {}
-        for cell in window:
-            state = classes.state_of[cells[cell]]
-            after = known.get(state)
-            if after is None:
-                after = self.transition(state, threads, tags, known)
-            _put(classes, cells, cell, after)
-
-
-def _signal(context: Context, op: Record, trailing: Trailing, parts: Parts) -> _Signal:
-    return _Signal(
-        op,
-        trailing.home.name,
-        context.elements((trailing.home,), parts),
-        context.elements(trailing.targets, parts),
-    )
-
-
-def _group_step(context: Context, ops: list[Access], nest: Nest, parts: Parts) -> Step:
-    group = _Group(context, ops, nest, parts)
-    machine, e = context.machine, context.machine.values
-    masks = group.masks
-    if machine.collect or group.store is None or group.windows is None:
-        return lambda: group.run(e, masks(e))
-    windows, known, classes, store = group.windows, group.known, machine.classes, group.store
-    state_of = classes.state_of
-
-    def step() -> None:
-        threads = masks(e)
-        tags: tuple[Tags, ...] = ()
-        if group.signals:
-            tags = group.tags(e)
-            states = known.setdefault((threads, tags), {})
-        else:
-            states = known.setdefault(threads, {})
-        cells = store.cells
-        assert cells is not None
-        runs = windows(e)
-        if len(runs) == 1 and runs[0][1] - runs[0][0] == 1:
-            held = cells[runs[0][0]]
-            state = state_of[held]
-            after = states.get(state)
-            if after is None:
-                after = group.transition(state, threads, tags, states)
-            if after == FAILS:
-                group.explain(e, threads)
-                return
-            if group.signals:
-                group.signal(e, threads)
-            if after != state:
-                cells[runs[0][0]] = classes.hold(after)
-                classes.drop(held)
-            return
-        changes: list[tuple[int, StateId]] = []
-        for first, last in runs:
-            for cell in range(first, last):
-                state = state_of[cells[cell]]
-                after = states.get(state)
-                if after is None:
-                    after = group.transition(state, threads, tags, states)
-                if after == FAILS:
-                    group.explain(e, threads)
-                    return
-                if after != state:
-                    changes.append((cell, after))
-        if group.signals:
-            group.signal(e, threads)
-        for cell, after in changes:
-            held = cells[cell]
-            cells[cell] = classes.hold(after)
-            classes.drop(held)
-
-    return step
-
-
-def _put(classes: Classes, cells: list[int], cell: int, after: StateId) -> None:
-    held = cells[cell]
-    if classes.state_of[held] != after:
-        cells[cell] = classes.hold(after)
-        classes.drop(held)
-
-
-# --- rules ----------------------------------------------------------------------------------
+# --- what one operation does ----------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -272,26 +84,78 @@ class _Cleared:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Made:
-    """RecordRead, RecordMutate."""
+    """RecordRead, RecordMutate; `facts` None if no check can meet its records."""
 
     op: Record
-    facts: RecordFacts
+    facts: RecordFacts | None
+    signal: _Signal | None
 
 
 _Rule: TypeAlias = _Asked | _Cleared | _Made
 
 
-def _rule(machine: Machine, op: Access) -> _Rule:
+@dataclass(slots=True, eq=False)
+class _Signal:
+    """The trailing barrier of a Record."""
+
+    machine: Machine
+    op: Record
+    nest: Nest
+    name: Sym
+    home: Elements
+    targets: Elements
+    lifts: dict[Hashable, Lift] = field(default_factory=dict)
+
+    def barrier(self) -> Barrier:
+        """The barrier's present allocation."""
+        barrier = self.machine.barriers[self.name]
+        assert barrier is not None
+        return barrier
+
+    def tags(self, e: Values) -> Tags:
+        """`P(z, n) = {a}`, with the count of the home (decision 15)."""
+        (home,) = self.home(e)
+        return tagged((), self.barrier().tags(home, self.targets(e)), FULL)
+
+    def send(self, e: Values, threads: Threads) -> None:
+        """What the trailing barrier obliges to (decisions 3, 12), and its order of execution."""
+        machine, barrier = self.machine, self.barrier()
+        (home,), targets = self.home(e), self.targets(e)
+        found = barrier.check_trailing(home, targets, threads, self.op)
+        machine.report_barrier(self.op, self.nest, self.name, found)
+        key = (threads, barrier.tags(home, targets))
+        lift = self.lifts.get(key)
+        if lift is None:
+            if len(self.lifts) >= KEPT:
+                self.lifts.clear()
+            lift = self.lifts[key] = Lift(machine.tables, trail(*key), threads)
+        machine.classes.lift(lift)
+
+
+def _rule(context: Context, op: Access, nest: Nest, parts: Parts) -> _Rule:
     match op:
         case Check():
             return _Asked(op, CheckFacts(op.level, op.convergent, op.timelines))
         case Clear():
             return _Cleared(op)
         case Record():
-            return _Made(op, machine.layout.records[op])
+            return _Made(
+                op, context.machine.layout.records.get(op), _signal(context, op, nest, parts)
+            )
 
 
-def _apply(tables: Tables, rule: _Rule, state: StateId, threads: Threads, tags: Tags) -> StateId:
+def _signal(context: Context, op: Record, nest: Nest, parts: Parts) -> _Signal | None:
+    if op.trailing is None:
+        return None
+    parts.lifts = True
+    parts.cpu |= op.origin.threads is None
+    home = context.elements((op.trailing.home,), parts)
+    targets = context.elements(op.trailing.targets, parts)
+    return _Signal(context.machine, op, nest, op.trailing.home.name, home, targets)
+
+
+def _after(tables: Tables, rule: _Rule, state: StateId, threads: Threads, tags: Tags) -> StateId:
+    """The state after one operation, or FAILS."""
     match rule:
         case _Asked():
             return FAILS if _failing(tables, rule, state, threads) else state
@@ -299,7 +163,9 @@ def _apply(tables: Tables, rule: _Rule, state: StateId, threads: Threads, tags: 
             reads, mutates = tables.states[state]
             return tables.state(reads, ()) if rule.op.mutates else tables.state((), mutates)
         case _Made():
-            made: FamilyId = tables.family(new_family(rule.facts, threads, tags))
+            if rule.facts is None:
+                return state
+            made = tables.family(new_family(rule.facts, threads, tags))
             reads, mutates = tables.states[state]
             if rule.op.mutate:
                 return tables.state(reads, (*mutates, made))
@@ -326,3 +192,132 @@ def _hazard(op: Check) -> HazardKind:
     if not op.mutates:
         return HazardKind.WAR
     return HazardKind.RAW if op.reads else HazardKind.WAW
+
+
+# --- steps ----------------------------------------------------------------------------------
+
+
+def _step(context: Context, ops: list[Access], nest: Nest, parts: Parts) -> Step:
+    machine, first = context.machine, ops[0]
+    masks = context.masks(first.origin.threads, parts)
+    rules = tuple(_rule(context, op, nest, parts) for op in ops)
+    signals = tuple(r.signal for r in rules if isinstance(r, _Made) and r.signal is not None)
+    e = machine.values
+    if not machine.layout.matters(first):
+
+        def only_signal() -> None:
+            for signal in signals:
+                signal.send(e, masks(e))
+
+        return only_signal
+    store = machine.layout.stores[first.access.name]
+    windows = context.windows(store, first.access, parts)
+    if machine.collect:
+        return lambda: _one_by_one(machine, nest, rules, store, windows, masks(e))
+    return _Transition(machine, nest, rules, signals, store, windows).step(masks)
+
+
+def _one_by_one(
+    machine: Machine,
+    nest: Nest,
+    rules: tuple[_Rule, ...],
+    store: Store,
+    windows: Windows,
+    threads: Threads,
+) -> None:
+    """One operation after the other, failures reported element by element."""
+    e, tables, classes = machine.values, machine.tables, machine.classes
+    cells = store.cells
+    assert cells is not None
+    window = [cell for first, last in windows(e) for cell in range(first, last)]
+    for rule in rules:
+        if isinstance(rule, _Asked):
+            failures = [
+                (_hazard(rule.op), store.name, store.index(cell), tables.facts[number].op)
+                for cell in window
+                for number in _failing(tables, rule, classes.state_of[cells[cell]], threads)
+            ]
+            if failures:
+                machine.report(rule.op, nest, failures)
+            continue
+        tags: Tags = ()
+        if isinstance(rule, _Made) and rule.signal is not None:
+            tags = rule.signal.tags(e)
+            rule.signal.send(e, threads)
+        for cell in window:
+            held = cells[cell]
+            after = _after(tables, rule, classes.state_of[held], threads, tags)
+            cells[cell] = classes.hold(after)
+            classes.drop(held)
+
+
+@dataclass(slots=True, eq=False)
+class _Transition:
+    """Operations on one window by the same threads, as one function of states."""
+
+    machine: Machine
+    nest: Nest
+    rules: tuple[_Rule, ...]
+    signals: tuple[_Signal, ...]
+    store: Store
+    windows: Windows
+    known: dict[Hashable, dict[StateId, StateId]] = field(default_factory=dict)
+    """By threads and tags, the states met and those after."""
+
+    def after(self, state: StateId, threads: Threads, tags: tuple[Tags, ...]) -> StateId:
+        """The state after all operations, or FAILS."""
+        tables, left = self.machine.tables, list(reversed(tags))
+        for rule in self.rules:
+            signals = isinstance(rule, _Made) and rule.signal is not None
+            state = _after(tables, rule, state, threads, left.pop() if signals else ())
+            if state == FAILS:
+                return FAILS
+        return state
+
+    def states(self, key: Hashable) -> dict[StateId, StateId]:
+        """What is known of the transition for these threads and tags."""
+        found = self.known.get(key)
+        if found is None:
+            if len(self.known) >= KEPT:
+                self.known.clear()
+            found = self.known[key] = {}
+        return found
+
+    def step(self, masks: Masks) -> Step:
+        """The step of the operations."""
+        machine, store, windows, signals = self.machine, self.store, self.windows, self.signals
+        e, classes = machine.values, machine.classes
+        state_of = classes.state_of
+
+        def step() -> None:
+            threads = masks(e)
+            if signals:
+                tags = tuple([signal.tags(e) for signal in signals])
+                states = self.states((threads, tags))
+            else:
+                tags = ()
+                states = self.states(threads)
+            cells = store.cells
+            assert cells is not None
+            changes: list[tuple[int, StateId]] = []
+            for first, last in windows(e):
+                for cell in range(first, last):
+                    state = state_of[cells[cell]]
+                    after = states.get(state)
+                    if after is None:
+                        after = states[state] = self.after(state, threads, tags)
+                    if after == FAILS:
+                        _one_by_one(machine, self.nest, self.rules, store, windows, threads)
+                        # Reported, unless the pair is known already; and all operations done.
+                        assert machine.found, "the check that failed has passed"
+                        return
+                    if after != state:
+                        changes.append((cell, after))
+            for signal in signals:
+                signal.send(e, threads)
+            for cell, after in changes:
+                held = cells[cell]
+                cells[cell] = classes.hold(after)
+                classes.drop(held)
+
+        return step

@@ -39,8 +39,10 @@ class BarrierFacts:
     @property
     def small(self) -> int:
         """Counts from here on are not small: no rule compares them with a constant."""
-        depth = self.variable.depth if self.variable.depth is not None else DEPTHS[-1]
-        return max((abs(n) for n in self.counts), default=0) + depth + 2
+        depth = 0
+        if self.order is not None:
+            depth = self.variable.depth if self.variable.depth is not None else DEPTHS[-1]
+        return max(depth, *(abs(n) for n in self.counts), 0) + 2
 
     def index(self, element: int) -> tuple[int, ...]:
         """Coordinates of an element."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import product
 from typing import Final, TypeAlias
 
 from exogpu.ir.names import Sym
@@ -69,23 +68,23 @@ class Store:
 
     def runs(self, spans: Sequence[tuple[int, int]]) -> tuple[Run, ...]:
         """The cells of a box, in order, in as few runs as possible."""
-        if any(lo >= hi for lo, hi in spans):
-            return ()
-        if not spans:
-            return ((0, 1),)
-        # Dimensions that are taken whole join the one before.
-        last = len(spans) - 1
-        while last > 0 and spans[last] == (0, len(self.breaks[last]) - 1):
-            last -= 1
-        lo, hi = spans[last]
-        stride = self.strides[last]
-        return tuple(
-            (start + lo * stride, start + hi * stride)
-            for start in (
-                sum(i * s for i, s in zip(outer, self.strides, strict=False))
-                for outer in product(*(range(*span) for span in spans[:last]))
-            )
-        )
+        strides, breaks = self.strides, self.breaks
+        starts, length = [0], 1
+        whole = True
+        for dim in range(len(spans) - 1, -1, -1):
+            lo, hi = spans[dim]
+            if lo >= hi:
+                return ()
+            stride = strides[dim]
+            if whole:
+                # The innermost dimension, and those whose inner neighbours are taken whole.
+                starts, length = [lo * stride], (hi - lo) * stride
+                whole = (lo, hi) == (0, len(breaks[dim]) - 1)
+            elif hi == lo + 1:
+                starts = [start + lo * stride for start in starts]
+            else:
+                starts = [start + i * stride for i in range(lo, hi) for start in starts]
+        return tuple([(start, start + length) for start in starts])
 
     def window(self, bounds: tuple[int, ...]) -> tuple[Run, ...]:
         """The cells of an access: `bounds` has lo and hi of each dimension."""
@@ -109,10 +108,13 @@ class Classes:
         self.tables = tables
         self.stores = stores
         self.state_of: list[StateId] = [EMPTY]
-        self.class_of: dict[StateId, ClassId] = {EMPTY: EMPTY_CLASS}
-        self.refs: list[int] = [0]
-        self.live: dict[ClassId, None] = {}
+        self.live: dict[StateId, list[ClassId]] = {}
+        """The classes of each state that some element has; EMPTY aside."""
+        self._bits = 0
+        """The live states, as bits."""
+        self._refs: list[int] = [0]
         self._free: list[ClassId] = []
+        self._count = 0
         self._work = 0
         self.renamers: list[Callable[[dict[ClassId, ClassId]], None]] = []
         """Told when classes are joined: other holders of classes than cells."""
@@ -121,75 +123,107 @@ class Classes:
         """A class with the state, with `count` more holders."""
         if state == EMPTY:
             return EMPTY_CLASS
-        found = self.class_of.get(state)
-        if found is None:
-            if self._free:
-                found = self._free.pop()
-                self.state_of[found] = state
-            else:
-                found = len(self.state_of)
-                self.state_of.append(state)
-                self.refs.append(0)
-            self.class_of[state] = found
-            self.live[found] = None
-        self.refs[found] += count
+        classes = self.live.get(state)
+        if classes is not None:
+            found = classes[0]
+            self._refs[found] += count
+            return found
+        if self._free:
+            found = self._free.pop()
+            self.state_of[found] = state
+            self._refs[found] = count
+        else:
+            found = len(self.state_of)
+            self.state_of.append(state)
+            self._refs.append(count)
+        self.live[state] = [found]
+        self._bits |= 1 << state
+        self._count += 1
         return found
 
     def drop(self, held: ClassId, count: int = 1) -> None:
         """With `count` holders less; at none the class goes."""
         if held == EMPTY_CLASS:
             return
-        refs = self.refs
+        refs = self._refs
         refs[held] -= count
         if refs[held] == 0:
             state = self.state_of[held]
-            if self.class_of.get(state) == held:
-                del self.class_of[state]
-            del self.live[held]
+            classes = self.live[state]
+            if len(classes) == 1:
+                del self.live[state]
+                self._bits ^= 1 << state
+            else:
+                classes.remove(held)
+            self._count -= 1
             self._free.append(held)
 
     def lift(self, lift: Lift) -> None:
         """Applies a sync to every element of every variable."""
-        states, state_of = lift.states, self.state_of
-        changed = False
-        for held in self.live:
-            state = state_of[held]
+        rest = self._bits & ~lift.still
+        if not rest:
+            return
+        changes: dict[StateId, StateId] = {}
+        states, still = lift.states, 0
+        while rest:
+            low = rest & -rest
+            rest ^= low
+            state = low.bit_length() - 1
             after = states.get(state)
             if after is None:
                 after = lift.state(state)
-            if after != state:
+                if after == state:
+                    still |= low
+                    continue
+            changes[state] = after
+        lift.still |= still
+        if changes:
+            self.rewrite(changes)
+
+    def rewrite(self, changes: dict[StateId, StateId]) -> None:
+        """Gives the classes of some states other states, all at once."""
+        live, state_of = self.live, self.state_of
+        bits = self._bits
+        moved: list[tuple[StateId, list[ClassId]]] = []
+        for state, after in changes.items():
+            classes = live.pop(state, None)
+            if classes is not None and after != state:
+                bits ^= 1 << state
+                moved.append((after, classes))
+            elif classes is not None:
+                live[state] = classes
+        for after, classes in moved:
+            for held in classes:
                 state_of[held] = after
-                changed = True
-        if changed:
-            self.renamed()
-
-    def renamed(self) -> None:
-        """After the states of classes have changed."""
-        state_of = self.state_of
-        self.class_of = {state_of[held]: held for held in self.live}
-        self.class_of[EMPTY] = EMPTY_CLASS
+            found = live.get(after)
+            if found is None:
+                live[after] = classes
+                bits |= 1 << after
+            else:
+                found += classes
+        self._bits = bits
         # Two classes of one state are right but slow; to join them costs a pass over all cells.
-        self._work += len(self.live)
-        if len(self.live) > 2 * len(self.class_of) + 32 and self._work > self._total():
-            self._work = 0
-            self._join()
-
-    def _total(self) -> int:
-        return sum(len(s.cells) for s in self.stores if s.cells is not None) // 8
+        if self._count > 2 * len(live) + 32:
+            self._work += self._count
+            if self._work > sum(len(s.cells) for s in self.stores if s.cells is not None) // 8:
+                self._work = 0
+                self._join()
 
     def _join(self) -> None:
-        into = {held: self.class_of[self.state_of[held]] for held in self.live}
+        into: dict[ClassId, ClassId] = {}
+        for first, *others in self.live.values():
+            into.update(dict.fromkeys(others, first))
         for store in self.stores:
             if store.cells is not None:
                 store.cells[:] = [into.get(c, c) for c in store.cells]
         for rename in self.renamers:
             rename(into)
         for held, other in into.items():
-            if held != other:
-                self.refs[other] += self.refs[held]
-                self.refs[held] = 0
-                del self.live[held]
-                self._free.append(held)
+            self._refs[other] += self._refs[held]
+            self._refs[held] = 0
+            self._free.append(held)
+        self.live = {state: classes[:1] for state, classes in self.live.items()}
+        self._count = len(self.live)
 
     def allocate(self, store: Store) -> None:
         """Fresh state for every element."""

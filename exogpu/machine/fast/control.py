@@ -219,8 +219,9 @@ def split(term: Linear, inner: frozenset[int], ranges: Sequence[Strided]) -> Spl
                 part = split(atom.term, inner, ranges)
                 residues += [*part.residues, remainder(part.outer, atom.divisor, ranges)]
                 outer = plus(outer, times(factor, quotient(part.outer, atom.divisor, ranges)))
-                least = part.lo // atom.divisor
-                most = (part.hi + atom.divisor - 1) // atom.divisor
+                left = range_of(remainder(part.outer, atom.divisor, ranges), ranges)
+                least = (left.lo + part.lo) // atom.divisor
+                most = (left.hi + part.hi) // atom.divisor
             case _:
                 assert_never(atom)
         ends = (factor * least, factor * most)

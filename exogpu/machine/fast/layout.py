@@ -36,9 +36,11 @@ from exogpu.machine.fast.barriers import BarrierFacts
 from exogpu.machine.fast.cells import Store
 from exogpu.machine.fast.control import Linear, Scope, Strided, linear, plus, range_of
 from exogpu.machine.fast.records import (
+    EVERYONE,
     RecordFacts,
     SyncFacts,
     Tables,
+    Threads,
     order_facts,
     record_facts,
     sync_facts,
@@ -64,6 +66,8 @@ class Layout:
     records: dict[Record, RecordFacts] = field(default_factory=dict)
     """Of the Records that some check can meet."""
     syncs: dict[Op, SyncFacts] = field(default_factory=dict)
+    threads: dict[Op, Threads] = field(default_factory=dict)
+    """Of Fences and Awaits within tasks: all that may execute them."""
     allocated: frozenset[Sym] = frozenset()
     """Variables with an Alloc; the others exist from the start."""
     recorded: frozenset[tuple[Sym, bool]] = frozenset()
@@ -171,7 +175,10 @@ def _survey_block(block: Block, layout: Layout, breaks: _Breaks) -> None:
             case Record() | Check() | Clear():
                 if layout.matters(op):
                     breaks.add(op.access, scope)
-            case IncTaskID() | Alloc() | Release() | Fence() | Arrive() | Await() | CheckBarrier():
+            case Fence() | Await():
+                if op.origin.threads is not None:
+                    layout.threads[op] = _threads(op, scope)
+            case IncTaskID() | Alloc() | Release() | Arrive() | CheckBarrier():
                 pass
             case _:
                 assert_never(op)
@@ -200,16 +207,68 @@ def _survey_syncs(layout: Layout, tables: Tables) -> None:
         if isinstance(op, Check):
             checks.setdefault((op.access.name, op.mutates), []).append(op)
     syncs = [(facts, op.origin.threads is None) for op, facts in layout.syncs.items()]
+    most = _most(layout)
     for op in layout.ops:
         if isinstance(op, Record) and layout.matters(op):
             met = checks[op.access.name, op.mutate]
-            facts = record_facts(len(tables.facts), op, met, syncs)
+            facts = record_facts(len(tables.facts), op, met, syncs, most)
             layout.records[op] = facts
             tables.facts.append(facts)
 
 
+def _most(layout: Layout) -> Threads:
+    """Threads to which tags can still grant something: all that execute a Fence or an Await.
+
+    Everyone, where a tag may be met at CPU scope, or by threads of a later task: then tags stay
+    of use however many threads of this task see the record.
+    """
+    mask = 0
+    for op in layout.ops:
+        if isinstance(op, Fence | Await) and op.origin.threads is not None:
+            mask |= layout.threads[op]
+        elif isinstance(op, Await):
+            return EVERYONE
+    if any(isinstance(op, IncTaskID) for op in layout.ops) and not _tags_end(layout.program.body):
+        return EVERYONE
+    return mask
+
+
+def _tags_end(block: Block) -> bool:
+    """Whether every Await is in a task that has allocated its barrier first."""
+    fresh: set[Sym] | None = None
+    for op in block:
+        if isinstance(op, IncTaskID):
+            fresh = set()
+        elif isinstance(op, Alloc) and fresh is not None:
+            fresh.add(op.name)
+        elif fresh is not None:
+            inside = walk((op,))
+            if any(isinstance(o, Await) and o.barrier.name not in fresh for o in inside):
+                return False
+        elif isinstance(op, Await) or (isinstance(op, Loop | Guard) and not _tags_end(op.body)):
+            return False
+    return True
+
+
+def _threads(op: Fence | Await, scope: Scope) -> Threads:
+    """All threads that execute the operation at some time; more, if there are many cases."""
+    assert op.origin.threads is not None
+    mask = 2
+    for axis in op.origin.threads.axes:
+        span = range_of(linear(axis.offset, scope), scope.ranges)
+        if span.lo < 0:
+            raise Unsupported("a negative thread index")
+        found, step = 0, span.step or 1
+        for first in range(span.lo, span.hi + 1, step):
+            for j in range(axis.extent):
+                found |= mask << (axis.pitch * (first + j))
+        mask = found
+    return mask
+
+
 def _survey_barriers(layout: Layout, shapes: Mapping[Sym, tuple[int, ...]], tables: Tables) -> None:
     counts: dict[Sym, set[int]] = {}
+    most = _most(layout)
     multicast: set[Sym] = set()
     for op in layout.ops:
         if isinstance(op, Await):
@@ -224,7 +283,7 @@ def _survey_barriers(layout: Layout, shapes: Mapping[Sym, tuple[int, ...]], tabl
             continue
         order = None
         if variable.mechanism is BarrierMechanism.MBARRIER:
-            order = order_facts(len(tables.facts))
+            order = order_facts(len(tables.facts), most)
             tables.facts.append(order)
         size = 1
         for extent in shapes[variable.name]:

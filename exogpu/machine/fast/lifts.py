@@ -35,24 +35,39 @@ NOTHING, TEMPORAL, FULL = 0, 1, 2
 
 
 class Lift:
-    """`lift(rho, lambda)`, with its results so far."""
+    """`lift(rho, lambda)`, with its results so far.
 
-    __slots__ = ("_families", "_rule", "_tables", "states")
+    It can change a record only if one of `threads` sees it, or if it has a tag at one of
+    `elements`, which are bits as threads are.
+    """
 
-    def __init__(self, tables: Tables, rule: Rule) -> None:
+    __slots__ = ("_elements", "_families", "_rule", "_tables", "_threads", "states", "still")
+
+    def __init__(
+        self, tables: Tables, rule: Rule, threads: Threads = EVERYONE, elements: int = 0
+    ) -> None:
         self._tables = tables
         self._rule = rule
+        self._threads = threads
+        self._elements = elements
         self._families: dict[FamilyId, tuple[FamilyId, ...]] = {}
         self.states: dict[StateId, StateId] = {}
+        """What it makes of the states that it changes."""
+        self.still = 0
+        """The states that it is known to leave as they are, as bits."""
 
     def state(self, state: StateId) -> StateId:
         """The state that this sync makes of a state."""
+        seen, tagged_at = self._tables.reach(state)
+        if not (seen & self._threads or tagged_at & self._elements):
+            return state
         reads, mutates = self._tables.states[state]
         after = self._tables.state(
-            (g for f in reads for g in self._family(f)),
-            (g for f in mutates for g in self._family(f)),
+            [g for f in reads for g in self._family(f)],
+            [g for f in mutates for g in self._family(f)],
         )
-        self.states[state] = after
+        if after != state:
+            self.states[state] = after
         return after
 
     def _family(self, family: FamilyId) -> tuple[FamilyId, ...]:
@@ -70,7 +85,7 @@ def fence(sync: SyncFacts, threads: Threads) -> Rule:
     projections: dict[int, Grants] = {}
 
     def rule(facts: RecordFacts, family: Family) -> tuple[Family, ...]:
-        if saturated(facts, family[2]):
+        if threads != EVERYONE and saturated(facts, family[2], family[3]):
             return (family,)
         grants = _project(projections, sync, facts)
         shared, owners = witness(sync.policy, grants, threads, facts, family)
@@ -96,13 +111,30 @@ def arrive(
     projections: dict[int, Grants] = {}
 
     def rule(facts: RecordFacts, family: Family) -> tuple[Family, ...]:
-        if saturated(facts, family[2]):
+        if saturated(facts, family[2], family[3]):
             return (family,)
         grants = _project(projections, sync, facts)
         shared, owners = witness(sync.policy, grants, threads, facts, family)
         return tuple(
             _retagged(facts, part, shifted(tagged(part[4], tags, grant), shift))
             for part, grant in _parts(family, shared, owners)
+        )
+
+    return rule
+
+
+def trail(threads: Threads, tags: tuple[tuple[int, int], ...]) -> Rule:
+    """A trailing barrier orders execution as an Arrive does."""
+
+    def rule(facts: RecordFacts, family: Family) -> tuple[Family, ...]:
+        if facts.op is not None or saturated(facts, family[2], family[3]):
+            return (family,)
+        owners = 0 if family[2][0] & threads else family[1] & threads
+        shared = FULL if family[2][0] & threads else NOTHING
+        return tuple(
+            _retagged(facts, part, tagged(part[4], tags, grant))
+            for part, grant in _parts(family, shared, owners)
+            if part[1]
         )
 
     return rule
@@ -191,7 +223,7 @@ def augment(
     """`A(r, g, full, temp)`; a temporal grant makes the full entries temporal (decision 7b)."""
     if grant == NOTHING:
         return family
-    number, owners, old_full, old_temporal, tags = family
+    _, owners, old_full, old_temporal, tags = family
     full, temporal = list(old_full), list(old_temporal)
     raised = full if grant == FULL else temporal
     for i in grants.full:

@@ -23,7 +23,8 @@ from exogpu.machine.fast.records import StateId
 from exogpu.machine.fast.signature import Place, Signature, signature
 
 WORTH: Final = 4
-"""Fewer iterations than these are just run."""
+"""Loops of fewer iterations than these are just run; those without syncs, of four times as many
+unless their boxes stay where they are."""
 
 PATIENCE: Final = 48
 """Iterations looked up in vain before a loop runs as many without, and then twice as many."""
@@ -37,13 +38,15 @@ Contents: TypeAlias = tuple[StateId, ...] | None
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Body:
-    """A loop: its iterator's slot, bounds, steps, and how many operations its block has."""
+    """A loop: its iterator's slot, bounds, steps, how many operations its block has, and whether
+    the first of them begins a task."""
 
     slot: int
     lo: Callable[[Values], int]
     hi: Callable[[Values], int]
     steps: tuple[Step, ...]
     size: int
+    begins_task: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,12 +85,16 @@ def loop_step(machine: Machine, body: Body, parts: Parts) -> Step:
     plain = _plain(machine, body)
     if machine.collect or not machine.skip:
         return plain
-    skipping = _Skipping(machine, body, parts, signature(machine.layout, parts))
+    signed = signature(machine.layout, parts)
+    if body.slot in signed.distinct and not parts.tasks:
+        return plain
+    skipping = _Skipping(machine, body, parts, signed)
+    least = 1 if parts.tasks else WORTH if parts.lifts or skipping.quiet else 4 * WORTH
     e = machine.values
 
     def step() -> None:
         lo, hi = body.lo(e), body.hi(e)
-        if hi - lo < WORTH and not parts.tasks:
+        if hi - lo < least:
             plain()
         elif skipping.quiet:
             skipping.run_quiet(lo, hi)
@@ -154,6 +161,10 @@ class _Skipping:
             if sum(last - first for _, runs in places for first, last in runs) > self._room():
                 self._iterate()
                 continue
+            if self._body.begins_task:
+                # The first thing to happen anyway; after it the records of one task look like
+                # those of another.
+                machine.leave_task()
             bases = [b.bases() if b is not None else [] for b in self._now()]
             key = self._key(places, bases)
             effect = self._effects.get(key)
@@ -207,9 +218,9 @@ class _Skipping:
         """The states that syncs of the body can change."""
         classes = self._machine.classes
         if self._parts.cpu:
-            return frozenset([classes.state_of[held] for held in classes.live])
+            return frozenset(classes.live)
         inert = classes.tables.inert
-        return frozenset([s for s in (classes.state_of[c] for c in classes.live) if not inert(s)])
+        return frozenset([state for state in classes.live if not inert(state)])
 
     def _learn(self, key: Hashable, places: list[Place], bases: list[list[int]]) -> None:
         """Runs the iteration and remembers what it does."""
@@ -251,11 +262,7 @@ class _Skipping:
         machine.operations += effect.operations
         machine.task += effect.tasks
         if effect.lifted:
-            state_of, lifted = classes.state_of, effect.lifted
-            for held in classes.live:
-                state = state_of[held]
-                state_of[held] = lifted.get(state, state)
-            classes.renamed()
+            classes.rewrite(effect.lifted)
         for name, (fresh, key), base in zip(self._barriers, effect.barriers, bases, strict=True):
             if fresh:
                 machine.close(name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from enum import Enum
 from time import perf_counter
 from typing import Final, TypeAlias
 
@@ -36,6 +37,14 @@ class Progress:
     tasks: int
 
 
+class Report(Enum):
+    """How much of what is wrong a run finds."""
+
+    FIRST = "stop at the first operation that fails: its first violation"
+    PAIRS = "the first violation of each pair of a record and a check"
+    ALL = "every violation; skips nothing"
+
+
 class Found(Exception):
     """The first violation ends the run."""
 
@@ -47,28 +56,37 @@ class Machine:
         self,
         layout: Layout,
         tables: Tables,
-        collect: bool,
+        reporting: Report,
         skip: bool,
         progress: Callable[[Progress], None] | None,
         tasks: int,
     ) -> None:
         self.layout = layout
         self.tables = tables
-        self.collect = collect
+        self.reporting = reporting
+        self.collect = reporting is Report.ALL
         self.skip = skip
         self.values: Values = [0] * len(layout.scope.ranges)
         self.operations = 0
         self.task = 0
+        self.began = 0
+        """Operations before the present task."""
         self.classes = Classes(tables, list(layout.stores.values()))
         self.barriers: dict[Sym, Barrier | None] = dict.fromkeys(layout.barriers)
         self.found: dict[Violation, None] = {}
+        self._pairs: set[tuple[HazardKind, Op, Op | None]] = set()
         self._places = {op: place for place, op in enumerate(layout.ops)}
         self._progress = progress
         self._tasks = tasks
         self._last = perf_counter()
         self._next_task = Lift(tables, next_task)
         self._forgets = {
-            name: Lift(tables, forget(facts.first, facts.first + facts.size))
+            name: Lift(
+                tables,
+                forget(facts.first, facts.first + facts.size),
+                0,
+                ((1 << facts.size) - 1) << facts.first,
+            )
             for name, facts in layout.barriers.items()
         }
         self.classes.renamers.append(self._rename)
@@ -105,8 +123,13 @@ class Machine:
     def next_task(self) -> None:
         """InctaskID: `iota' = iota + 1`."""
         self.task += 1
-        self.classes.lift(self._next_task)
+        self.began = self.operations
+        self.leave_task()
         self.tick()
+
+    def leave_task(self) -> None:
+        """The threads so far are threads of another task from here on."""
+        self.classes.lift(self._next_task)
 
     def _rename(self, into: dict[int, int]) -> None:
         for barrier in self.barriers.values():
@@ -142,8 +165,14 @@ class Machine:
         iteration = tuple((name, self.values[slot]) for name, slot in nest)
         task = None if op.origin.threads is None else self.task
         for kind, name, index, record in sorted(failures, key=order):
-            self.found.setdefault(Violation(kind, name.name, index, task, op, iteration, record))
-            if not self.collect:
+            violation = Violation(kind, name.name, index, task, op, iteration, record)
+            if self.reporting is Report.PAIRS:
+                pair = (kind, op, record)
+                if pair in self._pairs:
+                    continue
+                self._pairs.add(pair)
+            self.found.setdefault(violation)
+            if self.reporting is Report.FIRST:
                 raise Found
 
     def report_barrier(self, op: Op, nest: Nest, name: Sym, failures: list[Failure]) -> None:

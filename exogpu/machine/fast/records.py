@@ -58,6 +58,12 @@ class RecordFacts:
     """The timelines on which visibility can make a difference."""
     gains: tuple[int, ...]
     """Which of `timelines` a sync of the program can grant."""
+    full: tuple[int, ...]
+    """Which of them a sync within a task can grant in full;"""
+    temporal: tuple[int, ...]
+    """and which it can grant temporally at most."""
+    most: Threads
+    """The threads to which syncs within a task can grant; see `Tables.most`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +108,7 @@ def record_facts(
     op: Record,
     checks: Iterable[Check],
     syncs: Iterable[tuple[SyncFacts, bool]],
+    most: Threads,
 ) -> RecordFacts:
     """The facts of one Record: `checks` are those that its records can meet, `syncs` every sync
     of the program, each with whether it is at CPU scope."""
@@ -111,6 +118,8 @@ def record_facts(
     for check in checks:
         relevant |= check.timelines
     gains: set[QualTL] = set()
+    in_full: set[QualTL] = set()
+    temporally: set[QualTL] = set()
     for sync, everyone in syncs:
         # At CPU scope a record with owners is witnessed by these, whatever else sees it.
         witnessed = everyone and op.timeline in sync.pre and own is not Level.INVISIBLE
@@ -120,6 +129,9 @@ def record_facts(
         if sync.policy is Policy.STRICT and op.timeline not in ASYNC_PROXY:
             entries -= ASYNC_PROXY
         gains |= sync.full | entries
+        if not everyone:
+            in_full |= sync.full
+            temporally |= entries
     timelines = tuple(q for q in QualTL if q in relevant)
     return RecordFacts(
         number,
@@ -130,12 +142,18 @@ def record_facts(
         op.atomic,
         timelines,
         tuple(i for i, q in enumerate(timelines) if q in gains),
+        tuple(i for i, q in enumerate(timelines) if q in in_full),
+        tuple(i for i, q in enumerate(timelines) if q in temporally - in_full),
+        most,
     )
 
 
-def order_facts(number: int) -> RecordFacts:
+def order_facts(number: int, most: Threads) -> RecordFacts:
     """Records of execution order: a timeline of their own, on which every sync is transitive."""
-    return RecordFacts(number, None, True, Level.UNORDERED, None, frozenset(), (None,), (0,))
+    nothing = frozenset[QualTL]()
+    return RecordFacts(
+        number, None, True, Level.UNORDERED, None, nothing, (None,), (0,), (0,), (), most
+    )
 
 
 def sync_facts(op: Fence | Await, policy: Policy) -> SyncFacts:
@@ -154,6 +172,7 @@ class Tables:
         self._family_ids: dict[Family, FamilyId] = {}
         self._state_ids: dict[State, StateId] = {}
         self._inert: dict[StateId, bool] = {}
+        self._reach: dict[StateId, tuple[Threads, int]] = {}
         self.state([], [])
 
     def family(self, family: Family) -> FamilyId:
@@ -187,9 +206,24 @@ class Tables:
             if facts.each and len(families) > 1:
                 families = _joined(families)
             if facts.op is not None and len(families) > 1:
-                families = _least(families, facts.each)
+                families = _least(facts, families)
             kept += [self.family(f) for f in families]
         return tuple(sorted(kept))
+
+    def reach(self, state: StateId) -> tuple[Threads, int]:
+        """The threads that see some record, and the barrier elements with tags, both as bits."""
+        found = self._reach.get(state)
+        if found is None:
+            seen, elements = 0, 0
+            reads, mutates = self.states[state]
+            for _, owners, full, temporal, tags in map(self.families.__getitem__, reads + mutates):
+                seen |= owners
+                for mask in (*full, *temporal):
+                    seen |= mask
+                for element, _, _ in tags:
+                    elements |= 1 << element
+            found = self._reach[state] = (seen, elements)
+        return found
 
     def inert(self, state: StateId) -> bool:
         """Whether no sync of a running task, nor the next task, can change the state: its records
@@ -203,7 +237,7 @@ class Tables:
     def _still(self, family: FamilyId) -> bool:
         number, owners, full, temporal, tags = self.families[family]
         masks = {owners, *full, *temporal}
-        if saturated(self.facts[number], full):
+        if complete(self.facts[number], full):
             return masks <= {0, ANOTHER_TASK, EVERYONE}
         return not tags and masks <= {0, ANOTHER_TASK}
 
@@ -218,24 +252,24 @@ def _joined(families: list[Family]) -> list[Family]:
     return [(f[0], owners[rest], f[2], f[3], f[4]) for rest, f in by_rest.items()]
 
 
-def _least(families: list[Family], each: bool) -> list[Family]:
+def _least(facts: RecordFacts, families: list[Family]) -> list[Family]:
     """Without the families that are at least as visible as another one of the same Record.
 
     Checks and syncs are monotone, so that wherever one of these fails the other one does.
     """
     kept: list[Family] = []
     for family in families:
-        if any(_implied(family, other, each) for other in kept):
+        if any(_implied(facts, family, other) for other in kept):
             continue
-        kept = [other for other in kept if not _implied(other, family, each)]
+        kept = [other for other in kept if not _implied(facts, other, family)]
         kept.append(family)
     return kept
 
 
-def _implied(family: Family, by: Family, each: bool) -> bool:
+def _implied(facts: RecordFacts, family: Family, by: Family) -> bool:
     _, owners, full, temporal, tags = family
     _, by_owners, by_full, by_temporal, by_tags = by
-    if (owners & ~by_owners) if each else (by_owners & ~owners):
+    if (owners & ~by_owners) if facts.each else (by_owners & ~owners):
         return False
     for mine, theirs in zip(full, by_full, strict=True):
         if theirs & ~mine:
@@ -243,7 +277,7 @@ def _implied(family: Family, by: Family, each: bool) -> bool:
     for mine, also, theirs in zip(temporal, full, by_temporal, strict=True):
         if theirs & ~(mine | also):
             return False
-    if by_tags:
+    if by_tags and not saturated(facts, full, temporal):
         found = {element: (some, most) for element, some, most in tags}
         for element, some, most in by_tags:
             mine_some, mine_most = found.get(element, (NEVER, NEVER))
@@ -252,9 +286,17 @@ def _implied(family: Family, by: Family, each: bool) -> bool:
     return True
 
 
-def saturated(facts: RecordFacts, full: tuple[Threads, ...]) -> bool:
-    """Whether no sync can add to the visibility."""
+def complete(facts: RecordFacts, full: tuple[Threads, ...]) -> bool:
+    """Whether no sync at all can add to the visibility."""
     return all(full[i] == EVERYONE for i in facts.gains)
+
+
+def saturated(facts: RecordFacts, full: tuple[Threads, ...], temporal: tuple[Threads, ...]) -> bool:
+    """Whether no sync within a task can add to the visibility; then tags are of no use."""
+    most = facts.most
+    return not any(most & ~full[i] for i in facts.full) and not any(
+        most & ~(full[i] | temporal[i]) for i in facts.temporal
+    )
 
 
 def family_of(
@@ -267,8 +309,11 @@ def family_of(
     """The family in normal form: full visibility contains temporal, and a record that cannot
     become more visible needs no tags."""
     if any(temporal):
-        temporal = tuple(t & ~f for t, f in zip(temporal, full, strict=True))
-    if tags and saturated(facts, full):
+        temporal = tuple(
+            t if t == EVERYONE and f != EVERYONE else t & ~f
+            for t, f in zip(temporal, full, strict=True)
+        )
+    if tags and saturated(facts, full, temporal):
         tags = ()
     return (facts.number, owners, full, temporal, tags)
 

@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 from exogpu.machine.fast.cells import Run, Store
 from exogpu.machine.fast.control import (
+    Iterator,
     Linear,
     Strided,
     Values,
@@ -91,6 +92,8 @@ class Signature:
 
     values: Callable[[Values], tuple[int, ...]]
     boxes: tuple[Box, ...]
+    distinct: frozenset[int]
+    """Iterators each of whose values has a signature of its own, the others being equal."""
 
 
 def signature(layout: Layout, parts: Parts) -> Signature:
@@ -98,10 +101,15 @@ def signature(layout: Layout, parts: Parts) -> Signature:
     ranges = layout.scope.ranges
     inner = frozenset(parts.inner)
     texts: dict[str, None] = {}
+    distinct: set[int] = set()
 
     def exact(value: Linear) -> None:
         if value.terms:
             texts[source(Linear(0, value.terms))] = None
+        for atom, _ in value.terms:
+            others = Linear(0, tuple(term for term in value.terms if term[0] != atom))
+            if isinstance(atom, Iterator) and atom.slot not in slots_of(others):
+                distinct.add(atom.slot)
 
     for value in parts.exact:
         part = split(value, inner, ranges)
@@ -128,7 +136,7 @@ def signature(layout: Layout, parts: Parts) -> Signature:
         if name in layout.stores:
             store = layout.stores[name]
             boxes.append(Box(store, (None,) * len(store.shape)))
-    return Signature(numbers(tuple_source(list(texts))), tuple(boxes))
+    return Signature(numbers(tuple_source(list(texts))), tuple(boxes), frozenset(distinct))
 
 
 def _side(

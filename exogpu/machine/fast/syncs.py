@@ -10,7 +10,7 @@ from exogpu.machine.fast.context import Context, Step
 from exogpu.machine.fast.lifts import Lift, Rule, arrive, await_, fence
 from exogpu.machine.fast.machine import Nest
 from exogpu.machine.fast.parts import Parts
-from exogpu.machine.fast.records import Tables
+from exogpu.machine.fast.records import Tables, Threads
 
 KEPT: Final = 1 << 12
 """Lifts that an operation keeps before it starts anew."""
@@ -26,10 +26,10 @@ class _Lifts:
     def get(self, key: Hashable) -> Lift | None:
         return self._known.get(key)
 
-    def make(self, key: Hashable, rule: Rule) -> Lift:
+    def make(self, key: Hashable, rule: Rule, threads: Threads, elements: int) -> Lift:
         if len(self._known) >= KEPT:
             self._known.clear()
-        lift = self._known[key] = Lift(self._tables, rule)
+        lift = self._known[key] = Lift(self._tables, rule, threads, elements)
         return lift
 
 
@@ -43,7 +43,7 @@ def fence_step(context: Context, op: Fence, parts: Parts) -> Step:
 
     def step() -> None:
         threads = masks(e)
-        lift = known.get(threads) or known.make(threads, fence(sync, threads))
+        lift = known.get(threads) or known.make(threads, fence(sync, threads), threads, 0)
         machine.classes.lift(lift)
 
     return step
@@ -69,7 +69,10 @@ def arrive_step(context: Context, op: Arrive, nest: Nest, parts: Parts) -> Step:
         shift = (first + at, rise) if rise else None
         if tags or shift:
             key = (threads, tags, shift)
-            lift = known.get(key) or known.make(key, arrive(sync, threads, tags, shift))
+            lift = known.get(key)
+            if lift is None:
+                shifted = 1 << shift[0] if shift else 0
+                lift = known.make(key, arrive(sync, threads, tags, shift), threads, shifted)
             machine.classes.lift(lift)
         barrier.arrived(at, to, threads)
 
@@ -98,7 +101,8 @@ def await_step(context: Context, op: Await, nest: Nest, parts: Parts) -> Step:
         key = (threads, at, bound - barrier.floor(at), rise)
         lift = known.get(key)
         if lift is None:
-            lift = known.make(key, await_(sync, threads, first + at, key[2], shift))
+            rule = await_(sync, threads, first + at, key[2], shift)
+            lift = known.make(key, rule, 0, 1 << (first + at))
         machine.classes.lift(lift)
         barrier.awaited(at, bound, op.n, op, threads)
 

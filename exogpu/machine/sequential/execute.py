@@ -50,6 +50,7 @@ from exogpu.machine.sequential.memory import (
     view,
     within,
 )
+from exogpu.machine.sequential.rewrite import loads
 from exogpu.machine.sequential.values import Array, apply, stored
 
 INSTANCES: Final = 1 << 20
@@ -120,12 +121,14 @@ class Machine:
 
     def _store(self, store: Store, lanes: Lanes) -> None:
         target = store.target
+        verify(target, lanes)
         if target.clips:
+            for place in loads(store.value):  # a dropped write is no licence to read anywhere
+                verify(place, lanes)
             kept = within(target.clips, lanes)
             if kept is None:
                 return
             lanes = kept
-        verify(target, lanes)
         storage = self._storage[target.buffer]
         index = position(target, self._offset(target), storage, lanes)
         dtype = target.buffer.dtype

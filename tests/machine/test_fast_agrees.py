@@ -1,0 +1,135 @@
+"""The fast interpreter finds what the literal rules find, on generated programs.
+
+2,100 programs at two sizes each: the first violation, the whole set of violations, and one of each
+pair of operations; and skipping changes nothing.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from exogpu.machine import fast, literal
+from exogpu.machine.fast import loops
+from exogpu.machine.violation import Violation
+from tests.machine import generate
+
+PROGRAMS = 350
+"""Of each of the six shapes."""
+
+
+def facts(violations: tuple[Violation, ...]) -> list[tuple[object, ...]]:
+    """What is compared, in a form that a failing test can print."""
+    return [
+        (
+            v.kind.name,
+            v.variable,
+            v.index,
+            v.task,
+            v.check.origin.span.line,
+            v.iteration,
+            None if v.record is None else v.record.origin.span.line,
+        )
+        for v in violations
+    ]
+
+
+def first_of_pairs(violations: tuple[Violation, ...]) -> list[tuple[object, ...]]:
+    """The first violation of each pair of a record and a check."""
+    pairs: dict[tuple[object, ...], Violation] = {}
+    for violation in violations:
+        pairs.setdefault((violation.kind, violation.check, violation.record), violation)
+    return facts(tuple(pairs.values()))
+
+
+def compare(generated: generate.Generated) -> None:
+    program = generated.program
+    for sizes in generated.sizes:
+        try:
+            every = literal.run(program, sizes, collect=True)
+        except KeyError:
+            continue  # a barrier that an earlier iteration has freed: no well-formed program
+        first = literal.run(program, sizes)
+        assert first == every[:1]
+        outcome = fast.run(program, sizes)
+        assert facts(outcome.violations) == facts(first)
+        whole = fast.run(program, sizes, collect=True)
+        assert set(whole.violations) == set(every), (
+            facts(tuple(set(whole.violations) - set(every))),
+            facts(tuple(set(every) - set(whole.violations))),
+        )
+        pairs = fast.run(program, sizes, report=fast.Report.PAIRS)
+        assert sorted(facts(pairs.violations), key=repr) == sorted(first_of_pairs(every), key=repr)
+        # Skipping accounts for every operation, and finds the same.
+        plain = fast.run(program, sizes, skip=False)
+        assert (facts(plain.violations), plain.operations) == (facts(first), outcome.operations)
+        assert whole.operations == pairs.operations
+        # The record's iteration and task are those that the literal rules name.
+        for mine, theirs in zip(outcome.violations, first, strict=True):
+            assert mine.record_iteration == theirs.record_iteration
+            assert mine.record_task == theirs.record_task
+
+
+@pytest.mark.parametrize("shape", generate.SHAPES)
+@settings(
+    max_examples=PROGRAMS,
+    derandomize=True,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
+@given(random=st.randoms(use_true_random=False))
+def test_agrees(shape: str, random: Random) -> None:
+    compare(generate.program(random, shape))
+
+
+@pytest.mark.parametrize("shape", generate.SHAPES)
+def test_agrees_on_long_runs(shape: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sizes at which most iterations are skipped, loops of any length included."""
+    monkeypatch.setattr(loops, "WORTH", 1)
+    for seed in range(25):
+        made = generate.program(Random(seed), shape)
+        sizes = tuple({name: 47 for name in size} for size in made.sizes[-1:])
+        compare(generate.Generated(made.program, sizes, shape))
+
+
+def test_skips(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 1,000 iterations of a correct ring only the first few are run."""
+    runs = []
+    iterate = loops._Skipping._iterate
+    monkeypatch.setattr(
+        loops._Skipping, "_iterate", lambda self: (runs.append(1), iterate(self))[1]
+    )
+    seed = next(
+        seed
+        for seed in range(100)
+        if not fast.run(generate.program(Random(seed), "ring").program, {"K": 9}).violations
+    )
+    runs.clear()
+    outcome = fast.run(generate.program(Random(seed), "ring").program, {"K": 1000})
+    assert not outcome.violations
+    # A ring of 4 slots and ring depths up to 32 that must be tried: periodic soon after that.
+    assert len(runs) < 200
+    assert outcome.operations > 20_000
+
+
+def test_progress_may_end_the_run() -> None:
+    class Enough(Exception):
+        pass
+
+    def stop(progress: fast.Progress) -> None:
+        assert progress.tasks_done <= progress.tasks
+        raise Enough
+
+    from exogpu.machine.fast import machine
+
+    program = generate.program(Random(0), "threads").program
+    interval = machine.TICK
+    machine.TICK = 0.0  # type: ignore[misc]
+    try:
+        with pytest.raises(Enough):
+            fast.run(program, {"K": 9}, progress=stop)
+    finally:
+        machine.TICK = interval  # type: ignore[misc]
