@@ -30,7 +30,6 @@ from exogpu.machine.explain import (
     hazards_of,
 )
 from exogpu.machine.lower import lower
-from exogpu.machine.provenance import locate
 from exogpu.verdict import Hazard, Verdict
 
 _collector: ContextVar[list[Procedure] | None] = ContextVar("collector", default=None)
@@ -156,8 +155,8 @@ class Procedure:
         if not hazards:
             program = self.amir(policy)
             outcome = fast.run(program, sizes, report=fast.Report.PAIRS, progress=progress)
-            located = [locate(program, sizes, v) for v in distinct(outcome.violations)]
-            hazards, operations = hazards_of(located, sizes), outcome.operations
+            hazards = hazards_of(distinct(outcome.violations), sizes)
+            operations = outcome.operations
         return Verdict(
             proc=self.name,
             word="refuted" if hazards else "proved",

@@ -402,3 +402,18 @@ def has_pair(relation: Map, inputs: Sequence[int], outputs: Sequence[int]) -> bo
     for at, value in enumerate(outputs):
         relation = relation.fix_val(_OUT, at, islpy.Val(value))
     return not relation.is_empty()
+
+
+def params_to_both(relation: Map, names: Sequence[str], tuples: tuple[str, str]) -> Map:
+    """The relation with parameters as first dimensions, equal, of input and output, which are
+    named anew."""
+    for position, name in enumerate(names):
+        at = relation.find_dim_by_name(_PARAM, name)
+        relation = relation.move_dims(_IN, position, _PARAM, at, 1)
+        relation = relation.insert_dims(_OUT, position, 1).equate(_IN, position, _OUT, position)
+    return relation.set_tuple_name(_IN, tuples[0]).set_tuple_name(_OUT, tuples[1])
+
+
+def nowhere(points: Set) -> Set:
+    """The empty set of the same tuple."""
+    return points.subtract(points)

@@ -178,6 +178,18 @@ def test_guards_that_couple_iterators():
     both(simplex, x=np.zeros((5, 5, 5, 5), np.float32))
 
 
+def test_guards_that_thin_an_iterator_twice():
+    # 0, 2, 3, 5, 6 are left of i, then 0, 2, 5, 6: neither is evenly spaced.
+    @proc
+    def thinned(x: f32[8, 3] @ DRAM, y: f32[8] @ DRAM):
+        for i in seq(0, 7):
+            for j in seq(0, 3):
+                if i % 3 != 1 and i != 3:
+                    x[i, j] = y[i] + 1
+
+    both(thinned, x=np.zeros((8, 3), np.float32), y=np.arange(8, dtype=np.float32))
+
+
 def test_windows_of_one_variable_overlap():
     @proc
     def shift(n: size, dst: f32[n] @ DRAM, src: f32[n] @ DRAM):

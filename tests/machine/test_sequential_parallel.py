@@ -205,3 +205,11 @@ def test_divisions_of_forms(constant, coefficients, divisor):
         exact = evaluate(form, lanes).base
         assert evaluate(quotient, lanes).base == exact // divisor
         assert evaluate(rest, lanes).base == exact % divisor
+
+
+def test_products_in_bands():
+    # 100 rows of 64 * 80 multiplications each do not fit in one band.
+    generator = np.random.default_rng(4)
+    left, right = (generator.integers(-3, 4, s).astype("f4") for s in ((100, 64, 1), (1, 64, 80)))
+    found = sum_of_products(left, right, (100, 64, 80), [1])
+    np.testing.assert_array_equal(found[:, 0], left[:, :, 0] @ right[0])

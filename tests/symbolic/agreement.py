@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from random import Random
 
 from exogpu.ir.nodes import Compare, CVar, Int
 from exogpu.machine import amir, literal
@@ -11,6 +12,8 @@ from exogpu.machine.violation import Violation
 from exogpu.symbolic.findings import Instance, instances
 from exogpu.symbolic.prover import Findings, analyse
 from exogpu.verdict import HazardKind
+from tests.machine import generate
+from tests.symbolic import chains
 
 Key = tuple[object, ...]
 
@@ -21,6 +24,12 @@ def key(found: Violation | Instance) -> Key:
     several = found.kind in (HazardKind.DEADLOCK, HazardKind.PHASE)
     record = None if several else found.record
     return (found.kind, found.variable, found.index, found.check, found.iteration, record)
+
+
+def generated(shape: str, seed: int) -> amir.Program:
+    """A program of one of the generators' shapes."""
+    random = Random(seed)
+    return chains.program(random) if shape == "chains" else generate.program(random, shape).program
 
 
 def admitting_zero(program: amir.Program) -> amir.Program:

@@ -80,11 +80,12 @@ def _run(
         for step in steps:
             step()
     except Found:
-        (first,) = machine.found
-        operations = (machine.operations, machine.operations - machine.began)
-        sizes = {name.name: value for name, value in sigma.items()}
-        return Outcome((with_record(program, sizes, first, operations),), machine.operations)
-    return Outcome(tuple(machine.found), machine.operations)
+        pass
+    if report is Report.ALL:
+        return Outcome(tuple(machine.found), machine.operations)
+    sizes = {name.name: value for name, value in sigma.items()}
+    located = (with_record(program, sizes, v, spent) for v, spent in machine.found.items())
+    return Outcome(tuple(located), machine.operations)
 
 
 def count_tasks(block: Block, sigma: Mapping[Sym, int]) -> int:

@@ -73,7 +73,8 @@ class Machine:
         """Operations before the present task."""
         self.classes = Classes(tables, list(layout.stores.values()))
         self.barriers: dict[Sym, Barrier | None] = dict.fromkeys(layout.barriers)
-        self.found: dict[Violation, None] = {}
+        self.found: dict[Violation, tuple[int, int]] = {}
+        """With the operations until then, in all and in the task."""
         self._pairs: set[tuple[HazardKind, Op, Op | None]] = set()
         self._places = {op: place for place, op in enumerate(layout.ops)}
         self._progress = progress
@@ -171,7 +172,8 @@ class Machine:
                 if pair in self._pairs:
                     continue
                 self._pairs.add(pair)
-            self.found.setdefault(violation)
+            spent = (self.operations, self.operations - self.began)
+            self.found.setdefault(violation, spent)
             if self.reporting is Report.FIRST:
                 raise Found
 

@@ -52,15 +52,15 @@ def with_record(
     slicer = _Slicer(program, violation)
     if operations[1 if slicer.local else 0] > AFFORDABLE:
         return violation
-    for found in literal.run(slicer.program(), sizes):
-        if slicer.origin_of(found.record) is violation.record:
+    for found in literal.run(slicer.program(), sizes, collect=True):
+        same = (found.kind, found.iteration) == (violation.kind, violation.iteration)
+        ops = (slicer.origin_of(found.check), slicer.origin_of(found.record))
+        if same and ops == (violation.check, violation.record):
             task = found.record_task
             if task is not None and slicer.local:
                 # The slice has but one task, and calls it the first.
                 task = violation.task
-            return replace(
-                violation, record_iteration=found.record_iteration, record_task=task
-            )
+            return replace(violation, record_iteration=found.record_iteration, record_task=task)
     return violation
 
 
@@ -161,10 +161,9 @@ def _path(block: Block, check: Op) -> list[Loop]:
     for op in block:
         if op is check:
             return []
-        if isinstance(op, Loop | Guard):
-            if op is check or _contains(op.body, check):
-                inner = _path(op.body, check)
-                return [op, *inner] if isinstance(op, Loop) else inner
+        if isinstance(op, Loop | Guard) and (op is check or _contains(op.body, check)):
+            inner = _path(op.body, check)
+            return [op, *inner] if isinstance(op, Loop) else inner
     return []
 
 

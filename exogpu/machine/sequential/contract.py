@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from exogpu.machine.sequential.values import Array
+
+SMALL: Final = 1 << 18
+"""Multiplications up to which BLAS stays in one thread."""
 
 
 def total(value: Array, shape: tuple[int, ...], summed: list[int]) -> Array:
@@ -43,7 +48,7 @@ def sum_of_products(left: Array, right: Array, shape: tuple[int, ...], summed: l
     batch = [a for a in kept if left.shape[a] > 1 and right.shape[a] > 1]
     rows = [a for a in kept if left.shape[a] > 1 and right.shape[a] == 1]
     columns = [a for a in kept if right.shape[a] > 1 and left.shape[a] == 1]
-    matrices = np.matmul(_matrix(left, batch, rows, both), _matrix(right, batch, both, columns))
+    matrices = _matmul(_matrix(left, batch, rows, both), _matrix(right, batch, both, columns))
     order = [*batch, *rows, *columns]
     extents = [*(left.shape[a] for a in (*batch, *rows)), *(right.shape[a] for a in columns)]
     product = matrices.reshape(extents).transpose([order.index(a) for a in sorted(order)])
@@ -51,6 +56,22 @@ def sum_of_products(left: Array, right: Array, shape: tuple[int, ...], summed: l
     once = [a for a in summed if left.shape[a] == 1 and right.shape[a] == 1]
     lone = [a for a in once if a not in own_left and a not in own_right]
     return total(product.reshape(full), shape, lone)
+
+
+def _matmul(left: Array, right: Array) -> Array:
+    """The products of stacked matrices, a band of rows at a time where bands are worth a call.
+
+    Larger products wake all threads of BLAS, which on a busy machine costs a thousand times the
+    product of two tiles.
+    """
+    rows, columns = left.shape[1], right.shape[2]
+    band = SMALL // max(1, left.shape[2] * columns)
+    if band >= rows or band < 8:
+        return np.asarray(np.matmul(left, right))
+    found = np.empty((len(left), rows, columns), left.dtype)
+    for start in range(0, rows, band):
+        found[:, start : start + band] = np.matmul(left[:, start : start + band], right)
+    return found
 
 
 def _matrix(value: Array, batch: list[int], rows: list[int], columns: list[int]) -> Array:

@@ -224,7 +224,9 @@ def _select(value: Iterator, positions: Mapping[int, Integers], into: int, rank:
             at = positions[value.axis]
             return _ramp(value.start + value.step * at, into, rank)
         case _:
-            return _gather(value, positions, into, rank)
+            chosen = [a for a in positions if value.shape[rank - 1 - a] > 1]
+            # Dense values lie along one axis: they come from `_ramp` alone.
+            return _ramp(value.reshape(-1)[positions[chosen[0]]], into, rank) if chosen else value
 
 
 def _ramp(values: Integers, axis: int, rank: int) -> Iterator:
@@ -236,20 +238,3 @@ def _ramp(values: Integers, axis: int, rank: int) -> Iterator:
     if step and np.array_equal(values, first + step * np.arange(len(values))):
         return Ramp(first, step, axis)
     return along(axis, rank, values)
-
-
-def _gather(values: Integers, positions: Mapping[int, Integers], into: int, rank: int) -> Integers:
-    """Dense values at the kept positions: the selected axes give way to `into`."""
-    chosen = [a for a in positions if values.shape[rank - 1 - a] > 1]
-    if not chosen:
-        return values
-    front = np.moveaxis(values, [rank - 1 - a for a in chosen], range(len(chosen)))
-    picked = front[tuple(positions[a] for a in chosen)]
-    shape = [1 if a in positions else values.shape[rank - 1 - a] for a in range(rank)]
-    # `picked` has the kept lanes first, then the axes that stay; the chosen ones are gone.
-    stay = [rank - 1 - a for a in reversed(range(rank)) if a not in chosen]
-    spread = picked.reshape([len(picked), *(values.shape[axis] for axis in stay)])
-    full = [shape[rank - 1 - axis] for axis in range(rank)]
-    moved = np.moveaxis(spread.reshape([len(picked), *full]), 0, rank - 1 - into)
-    full[rank - 1 - into] = len(picked)
-    return moved.reshape(full)

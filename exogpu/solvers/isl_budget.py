@@ -1,0 +1,32 @@
+"""A budget for ISL, in its own operations: the same on every machine.
+
+Beside `exogpu.solvers.isl`, a file that imports islpy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import islpy
+
+
+class IslGaveUpError(Exception):
+    """ISL could not answer, most often for lack of operations."""
+
+
+@contextmanager
+def limited(operations: int) -> Iterator[None]:
+    """Within it, ISL may make so many operations; beyond them IslGaveUpError is raised.
+
+    Some ten million are a second.  Budgets do not nest.
+    """
+    context = islpy.DEFAULT_CONTEXT
+    context.reset_operations()
+    context.set_max_operations(operations)
+    try:
+        yield
+    except islpy.Error as error:
+        raise IslGaveUpError(str(error)) from error
+    finally:
+        context.set_max_operations(0)

@@ -1,0 +1,115 @@
+"""Random programs rich in chains: few accesses, many syncs between them.
+
+`tests.machine.generate` mixes everything; here a record meets a check over two to six Fences and
+Arrive-Await pairs by overlapping threads, so that transitivity, levels and classes decide.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+from exogpu.ir.types import Policy
+from exogpu.machine import amir
+from tests.machine.build import (
+    ATOMIC,
+    COMMIT,
+    FULL,
+    Q0,
+    Q1,
+    Q2,
+    TEMPORAL,
+    TMA,
+    UNORDERED,
+    Builder,
+    Control,
+    Name,
+    add,
+    mod,
+    t,
+)
+
+TIMELINES = (Q0, Q1, Q2, TMA)
+THREADS = 4
+
+
+def some(random: Random, p: float) -> frozenset:
+    return frozenset(q for q in TIMELINES if random.random() < p)
+
+
+def group(random: Random, k: Control):
+    """One to three neighbouring threads, sometimes another in each iteration."""
+    first: Control = random.randrange(THREADS)
+    if random.random() < 0.3:
+        first = mod(add(k, random.randrange(THREADS)), THREADS)
+    return t(first, random.choice((1, 2, 2, 3)))
+
+
+def sync(random: Random, b: Builder, barriers: list[tuple[Name, int]], k: Control) -> None:
+    """A Fence, or an Arrive with its Await; an Await may also wait for an older Arrive."""
+    pre = some(random, 0.4) or {random.choice(TIMELINES)}
+    full, temporal = some(random, 0.35), some(random, 0.35)
+    transitive = random.random() < 0.5
+    if random.random() < 0.6:
+        b.fence(group(random, k), pre, full, temporal, transitive=transitive)
+        return
+    barrier, n = random.choice(barriers)
+    at = barrier[mod(add(k, random.randrange(2)), 2)]
+    b.arrive(group(random, k), pre, at, transitive=transitive)
+    b.await_(at, group(random, k), full, temporal, n)
+
+
+def access(random: Random, b: Builder, x: Name, k: Control) -> None:
+    level = random.choice((FULL, UNORDERED, UNORDERED, TEMPORAL))
+    convergent = random.random() < 0.4
+    element = x[mod(add(k, random.randrange(2)), 2)]
+    q = random.choice(TIMELINES)
+    if random.random() < 0.2:
+        atomic = {q} | some(random, 0.3)
+        b.check(element, group(random, k), {q}, mutates=True, level=ATOMIC)
+        b.record(element, group(random, k), q, mutate=True, level=level, atomic=atomic)
+    else:
+        b.record(
+            element,
+            group(random, k),
+            q,
+            mutate=random.random() < 0.6,
+            level=level,
+            convergent=convergent,
+        )
+
+
+def program(random: Random) -> amir.Program:
+    """A chain, in a loop of `K` trips or straight."""
+    b = Builder()
+    count = b.size("K")
+    x = b.data("x", 2)
+    z0 = b.barrier("z0", 2, depth=random.choice((None, 1, 1, 2)))
+    z1 = b.barrier("z1", 2, mechanism=COMMIT)
+    barriers = [(z0, random.choice((-1, -1, -2))), (z1, random.choice((0, 0, 1)))]
+    b.alloc(z0)
+    b.alloc(z1)
+
+    def body(k: Control) -> None:
+        for _ in range(random.randrange(1, 3)):
+            access(random, b, x, k)
+            for _ in range(random.randrange(1, 4)):
+                sync(random, b, barriers, k)
+        for mutates in (True, False):
+            b.check(
+                x[mod(add(k, random.randrange(2)), 2)],
+                group(random, k),
+                some(random, 0.3) or {random.choice(TIMELINES)},
+                mutates=mutates,
+                level=random.choice((FULL, FULL, TEMPORAL, UNORDERED)),
+                convergent=random.random() < 0.5,
+            )
+        if random.random() < 0.5:
+            b.clear(x[mod(k, 2)], mutates=random.random() < 0.5)
+
+    if random.random() < 0.6:
+        with b.loop("k", 0, count) as k:
+            body(k)
+    else:
+        body(0)
+        body(1)
+    return b.program(random.choice((Policy.STRICT, Policy.PAPER)))
