@@ -135,13 +135,15 @@ def check(
         want = reference(case.arrays)
         error = (out.double() - want).abs()
         worst = float(error.max()) if not out.isnan().any() else float("nan")
-        # tf32 has 10 explicit bits; truncated operands err by 2**-10 each, sums grow as sqrt(K).
-        limit = 0.0 if kind == "integers" else 2.0**-8 * k_total**0.5 + 1e-5
-        if not worst <= limit:
+        # tf32 has 10 explicit bits: truncated operands err by 2**-10 each, relative to each
+        # product; sums of f32 by 2**-23 a term, truncated as tensor cores do.
+        magnitude = reference({n: x.abs() for n, x in case.arrays.items() if n != case.output})
+        limit = magnitude * (0.0 if kind == "integers" else 2.0**-9 * 1.001 + k_total * 2.0**-23)
+        if not bool((error <= limit).all()):
             bad = (~(error <= limit)).nonzero()
             at = tuple(bad[0].tolist())
             wrong.append(
-                f"{kind}: error {worst:.3e} > {limit:.1e}, {len(bad)} of {error.numel()} elements,"
+                f"{kind}: error {worst:.3e}, too large at {len(bad)} of {error.numel()} elements,"
                 f" first {at}: {float(out[at])} for {float(want[at])}"
             )
         if not case.intact():
@@ -171,6 +173,7 @@ def seconds(run: Callable[[], None], flush: torch.Tensor) -> list[float]:
     times = []
     for _ in range(20):
         flush.zero_()
+        torch.cuda._sleep(1_000_000)  # so that the launch is enqueued before the clock starts
         start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         start.record()
         run()

@@ -1,7 +1,7 @@
 """Relations between instances of operations: order, uncleared accesses, counts of earlier ones.
 
-Beside `exogpu.solvers.isl`, the only file that imports islpy, functions only.  Relations are
-between named tuples, `S3[k, m]` for an instance of operation 3; parameters match by name.
+Beside `exogpu.solvers.isl`, a file of functions that imports islpy.  Relations are between named
+tuples, `S3[k, m]` for an instance of operation 3; parameters match by name.
 """
 
 from __future__ import annotations
@@ -24,11 +24,6 @@ UNROLL = 64
 def context(params: Iterable[str], constraint: str) -> Set:
     """`[params] -> { : constraint }`"""
     return islpy.Set(f"[{', '.join(params)}] -> {{ : {constraint} }}")
-
-
-def nothing(params: Iterable[str], ins: str, outs: str) -> Map:
-    """The empty relation between two tuples, as `S3[k]` and `T[t]`."""
-    return islpy.Map(f"[{', '.join(params)}] -> {{ {ins} -> {outs} : 0 = 1 }}")
 
 
 def identity(points: Set) -> Map:
@@ -76,11 +71,6 @@ def coalesce(relation: Map) -> Map:
     return relation.coalesce()
 
 
-def pieces(relation: Map) -> int:
-    """Number of basic relations that it is the union of."""
-    return int(relation.n_basic_map())
-
-
 def project_params(condition: Set, names: Iterable[str]) -> Set:
     """The parameters left when `names` may have any values that satisfy the condition."""
     for name in names:
@@ -88,11 +78,6 @@ def project_params(condition: Set, names: Iterable[str]) -> Set:
         if at >= 0:
             condition = condition.project_out(_PARAM, at, 1)
     return condition.coalesce()
-
-
-def before(first: Map, second: Map) -> Map:
-    """The pairs of inputs of two schedules of which the first comes strictly earlier."""
-    return first.lex_lt_map(second).coalesce()
 
 
 def pairs(left: Map, right: Map) -> Map:
@@ -108,11 +93,6 @@ def contained(left: Map, right: Map) -> Map:
     outputs = both.domain_map().apply_range(left)
     others = both.range_map().apply_range(right)
     return both.subtract(outputs.subtract(others).domain().unwrap()).coalesce()
-
-
-def with_output(relation: Map, outputs: Map) -> Map:
-    """`a -> [b -> c]` for `a -> b` in the relation and `b -> c` in `outputs`."""
-    return relation.apply_range(outputs.domain_map().reverse())
 
 
 def extend_input(relation: Map, name: str) -> Map:
@@ -135,39 +115,23 @@ def equal_dims(relation: Map, dims: Sequence[tuple[int, int]]) -> Map:
 # --- uncleared accesses -----------------------------------------------------------------------
 
 
-def uncleared(
-    sinks: Iterable[Map], sources: Iterable[Map], kills: Iterable[Map], schedules: Iterable[Map]
-) -> tuple[Map, ...]:
-    """For each (source, sink) that occurs, `source -> [sink -> element]`: the element is accessed
-    by both, the source earlier, and no kill of the element lies in between.
+def met_on(pairs: Map, first: Map, second: Map) -> Map:
+    """`a -> [b -> element]` for `a -> b` in the pairs, on the elements of both."""
+    there = second.domain_map().reverse()
+    return pairs.apply_range(there).intersect(first.apply_range(second.range_map().reverse()))
 
-    Sources, sinks and kills map instances to elements; every one of them has a schedule.
+
+def met_through(after: Map, until: Map, first: Map, middle: Map, second: Map) -> Map:
+    """`a -> [c -> element]` for `a -> b` in `after` and `b -> c` in `until`, on the elements of
+    all three.
+
+    (ISL's flow analysis with kills is not used: it lets some sources pass a kill.)
     """
-    access = islpy.UnionAccessInfo.from_sink(_union(sinks))
-    access = access.set_may_source(_union(sources))
-    killers = tuple(kills)
-    if killers:
-        access = access.set_kill(_union(killers))
-    access = access.set_schedule_map(_union(schedules))
-    found = access.compute_flow().get_full_may_dependence()
-    return tuple(found.get_map_list().get_at(at) for at in range(found.n_map()))
-
-
-def _union(relations: Iterable[Map]) -> islpy.UnionMap:
-    first, *rest = relations
-    result = first.to_union_map()
-    for relation in rest:
-        result = result.union(relation.to_union_map())
-    return result
-
-
-def names(relation: Map) -> tuple[str, str]:
-    """The tuple names of input and output; of `a -> [b -> c]`, those of a and b."""
-    outputs = relation.get_tuple_name(_OUT) if relation.has_tuple_name(_OUT) else None
-    if outputs is None and relation.range_is_wrapping():
-        inner = relation.range().unwrap()
-        outputs = inner.get_tuple_name(_IN)
-    return relation.get_tuple_name(_IN), outputs or ""
+    begun = met_on(after, first, middle)
+    there = second.domain_map().reverse()
+    ended = middle.domain_map().apply_range(until).apply_range(there)
+    ended = ended.intersect(middle.range_map().apply_range(second.range_map().reverse()))
+    return begun.apply_range(ended)
 
 
 def without_element(relation: Map) -> Map:
@@ -323,11 +287,6 @@ def at_most(left: Map, right: Map) -> Map:
     return left.apply_range(islpy.Map("{ [a] -> [b] : a <= b }")).apply_range(right.reverse())
 
 
-def largest(relation: Map) -> Map:
-    """Each input with its largest output."""
-    return relation.lexmax()
-
-
 def where_different(left: Count, right: Count) -> Set:
     """The inputs at which two functions differ."""
     return left.ne_set(right).coalesce()
@@ -417,3 +376,14 @@ def params_to_both(relation: Map, names: Sequence[str], tuples: tuple[str, str])
 def nowhere(points: Set) -> Set:
     """The empty set of the same tuple."""
     return points.subtract(points)
+
+
+def simplified(condition: Set, known: Set) -> Set:
+    """A condition on parameters that says the same where another is known to hold."""
+    return condition.coalesce().gist(known).coalesce()
+
+
+def condition_text(condition: Set) -> str:
+    """The constraints of a set of parameters, in ISL's notation."""
+    body = str(condition).partition("{")[2].rpartition("}")[0]
+    return body.strip().removeprefix(":").strip()

@@ -340,10 +340,9 @@ def groups(random: Random, b: Builder) -> None:
             b.arrive(t(w), Q2, cg[w])
             b.await_(cg[w], t(w), {Q0, Q1, Q2}, TIMELINES, lag)
         b.fence(t(0, width), {Q0, Q1}, {Q0, Q1}, TIMELINES, transitive=True)
-        with b.when(at_least(i, lag)):
-            with b.loop("w", 0, width) as w:
-                b.read(x[mod(sub(i, lag), slots), 0:width], t(w), Q1)
-                b.write(acc[w], t(w), Q0, reads=True, convergent=True)
+        with b.when(at_least(i, lag)), b.loop("w", 0, width) as w:
+            b.read(x[mod(sub(i, lag), slots), 0:width], t(w), Q1)
+            b.write(acc[w], t(w), Q0, reads=True, convergent=True)
         b.fence(t(0, width), {Q0, Q1}, {Q0, Q1}, TIMELINES, transitive=True)
     with b.loop("w", 0, width) as w:
         b.await_(cg[w], t(w), {Q0, Q1}, TIMELINES, 0)

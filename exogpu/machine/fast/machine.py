@@ -45,6 +45,15 @@ class Report(Enum):
     ALL = "every violation; skips nothing"
 
 
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """When a violation was found: in which task, after how many operations, in all and in it."""
+
+    task: int
+    operations: int
+    in_task: int
+
+
 class Found(Exception):
     """The first violation ends the run."""
 
@@ -73,7 +82,7 @@ class Machine:
         """Operations before the present task."""
         self.classes = Classes(tables, list(layout.stores.values()))
         self.barriers: dict[Sym, Barrier | None] = dict.fromkeys(layout.barriers)
-        self.found: dict[Violation, tuple[int, int]] = {}
+        self.found: dict[Violation, Spent] = {}
         """With the operations until then, in all and in the task."""
         self._pairs: set[tuple[HazardKind, Op, Op | None]] = set()
         self._places = {op: place for place, op in enumerate(layout.ops)}
@@ -172,7 +181,7 @@ class Machine:
                 if pair in self._pairs:
                     continue
                 self._pairs.add(pair)
-            spent = (self.operations, self.operations - self.began)
+            spent = Spent(self.task, self.operations, self.operations - self.began)
             self.found.setdefault(violation, spent)
             if self.reporting is Report.FIRST:
                 raise Found

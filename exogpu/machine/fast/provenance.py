@@ -31,6 +31,7 @@ from exogpu.machine.amir import (
     Record,
     Release,
 )
+from exogpu.machine.fast.machine import Spent
 from exogpu.machine.violation import Violation
 
 AFFORDABLE: Final = 100_000
@@ -41,26 +42,25 @@ def with_record(
     program: Program,
     sizes: Mapping[str, int],
     violation: Violation,
-    operations: tuple[int, int],
+    spent: Spent,
 ) -> Violation:
-    """The violation with iteration and task of its record, if that costs no more than seconds.
-
-    `operations` is how many the run has taken to find it, in all and in its task.
-    """
+    """The violation with iteration and task of its record, if that costs no more than seconds."""
     if violation.record is None:
         return violation
     slicer = _Slicer(program, violation)
-    if operations[1 if slicer.local else 0] > AFFORDABLE:
+    if (spent.in_task if slicer.local else spent.operations) > AFFORDABLE:
         return violation
     for found in literal.run(slicer.program(), sizes, collect=True):
         same = (found.kind, found.iteration) == (violation.kind, violation.iteration)
         ops = (slicer.origin_of(found.check), slicer.origin_of(found.record))
         if same and ops == (violation.check, violation.record):
-            task = found.record_task
-            if task is not None and slicer.local:
-                # The slice has but one task, and calls it the first.
-                task = violation.task
-            return replace(violation, record_iteration=found.record_iteration, record_task=task)
+            # The slice of a local variable has but one task, and calls it the first.
+            known = found.record_task is None or not slicer.local
+            return replace(
+                violation,
+                record_iteration=found.record_iteration,
+                record_task=found.record_task if known else spent.task,
+            )
     return violation
 
 
@@ -78,6 +78,12 @@ class _Slicer:
         name = check.access.name if isinstance(check, Check) else _barrier_of(check)
         self.local = _local(program.body, name)
         """Whether the variable belongs to a task."""
+        values = [value for _, value in violation.iteration]
+        around = list(zip(self._path, values, strict=True))
+        self._only = {loop: value for loop, value in around if self.local and _begins(loop.body)}
+        """The one iteration to run of the loops over tasks."""
+        self._until = dict([pair for pair in around if pair[0] not in self._only][:1])
+        """The last iteration to run of the outermost loop otherwise."""
 
     def origin_of(self, op: Op | None) -> Op | None:
         """The operation of the program that one of the slice stands for."""
@@ -101,9 +107,10 @@ class _Slicer:
         match op:
             case Loop():
                 lo, hi = op.lo, op.hi
-                if self.local and op in self._path and _begins(op.body):
-                    at = dict(self._iterators())[op]
-                    lo, hi = Int(at), Int(at + 1)
+                if op in self._only:
+                    lo, hi = Int(self._only[op]), Int(self._only[op] + 1)
+                elif op in self._until:
+                    hi = Int(self._until[op] + 1)
                 body = self._block(op.body)
                 return (replace(op, lo=lo, hi=hi, body=body),) if body else ()
             case Guard():
@@ -138,11 +145,6 @@ class _Slicer:
             _less(coord, at) for coord, at in zip(access.coords, self._violation.index, strict=True)
         )
         return Access(self._element, coords)
-
-    def _iterators(self) -> list[tuple[Loop, int]]:
-        """The loops around the check, and their iterators' values."""
-        values = [value for _, value in self._violation.iteration]
-        return list(zip(self._path, values, strict=True))
 
 
 def _less(coord: Coord, by: int) -> Coord:
