@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from exogpu.codes import CODES
-from exogpu.doctor import examine, exogpu_version
 from exogpu.errors import NOWHERE, Diagnostic, ExoGpuError
 from exogpu.ir.types import Policy
-from exogpu.outcome import Outcome, exit_status
-from exogpu.render import (
+from exogpu.terminal.doctor import examine, exogpu_version
+from exogpu.terminal.outcome import Outcome, exit_status
+from exogpu.terminal.render import (
     console,
     draw_code,
     draw_codes,
@@ -31,9 +31,9 @@ from exogpu.render import (
     draw_summary,
     draw_verdict,
 )
-from exogpu.to_json import json_text
-from exogpu.to_junit import junit_text
-from exogpu.to_sarif import sarif_text
+from exogpu.terminal.to_json import json_text
+from exogpu.terminal.to_junit import junit_text
+from exogpu.terminal.to_sarif import sarif_text
 from exogpu.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -114,8 +114,8 @@ def check(
 def _outcomes(
     target: str, at: list[str] | None, policy: Policy, timeout: float | None
 ) -> Iterator[Outcome]:
-    from exogpu.checker import check_all, parse_sizes
-    from exogpu.loader import load
+    from exogpu.terminal.checker import check_all, parse_sizes
+    from exogpu.terminal.loader import load
 
     try:
         sizes = None if at is None else parse_sizes(at)
@@ -144,8 +144,8 @@ def run(
     seed: Annotated[int, typer.Option(help="Of the random data.")] = 0,
 ) -> None:
     """Run the sequential meaning; print shapes and checksums."""
-    from exogpu.checker import parse_sizes, sizes_for, unknown_to_all
-    from exogpu.random_run import run_on_random_data
+    from exogpu.terminal.checker import parse_sizes, sizes_for, unknown_to_all
+    from exogpu.terminal.random_run import run_on_random_data
 
     if not random:
         _stop(_wrong("X949", "run has no data to work on", "add --random"))
@@ -169,7 +169,7 @@ def threads(
     ] = False,
 ) -> None:
     """Say for each scope which threads execute it."""
-    from exogpu.listing import threads_listing
+    from exogpu.terminal.listing import threads_listing
 
     try:
         for procedure in _parsed(target):
@@ -182,8 +182,8 @@ def threads(
 @app.command()
 def amir(target: Target, policy: PolicyOption = Policy.STRICT, as_json: AsJson = False) -> None:
     """Print the abstract machine program; --json as a list."""
-    from exogpu.listing import amir_listing
     from exogpu.machine.export import to_json
+    from exogpu.terminal.listing import amir_listing
 
     try:
         programs = [procedure.amir(policy) for procedure in _procedures(target)]
@@ -217,7 +217,7 @@ def doctor() -> None:
 
 def _parsed(target: str) -> list[Procedure]:
     """The procedures of a target.  Raises ExoGpuError where one could not be read."""
-    from exogpu.loader import load
+    from exogpu.terminal.loader import load
 
     units = load(target)
     wrong = [

@@ -1,7 +1,7 @@
 """What is wrong with a program, as data: where, what, and what to do about it.
 
 Analyses return or collect `Diagnostic` values; `ExoGpuError` carries them across the
-Python boundary when a user's decorator or call cannot go on.  Drawing them is `exogpu.render`'s.
+Python boundary when a user's decorator or call cannot go on.  `exogpu.terminal.render` draws them.
 """
 
 from __future__ import annotations

@@ -8,7 +8,13 @@ from enum import Enum
 from typing import Literal
 
 from exogpu.errors import Diagnostic, Span
-from exogpu.ir.types import Policy
+
+
+class Policy(Enum):
+    """Which tables and rules hold: the paper's figures, or the narrower ones of decision 7."""
+
+    STRICT = "strict"
+    PAPER = "paper"
 
 
 class HazardKind(Enum):

@@ -12,11 +12,11 @@ from xml.etree import ElementTree
 import pytest
 from typer.testing import CliRunner
 
-from exogpu import progress
 from exogpu.cli import app
 from exogpu.codes import CODES
 from exogpu.machine import fast
-from exogpu.progress import TimedOut, Watch
+from exogpu.terminal import progress
+from exogpu.terminal.progress import TimedOut, Watch
 
 ROOT = Path(__file__).parent.parent
 

@@ -11,9 +11,9 @@ from exogpu.frontend.instructions import InstructionTemplate
 from exogpu.hw.language import LANGUAGE
 from exogpu.hw.timelines import SYNC_TIMELINES
 from exogpu.ir.types import Policy, QualTL
-from exogpu.loader import load
 from exogpu.machine import literal
 from exogpu.platforms import cuda, sm80, sm90
+from exogpu.terminal.loader import load
 from exogpu.verdict import HazardKind
 
 PAGE = Path(__file__).parent.parent / "docs" / "language.md"

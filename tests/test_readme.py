@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from exogpu.cli import app
-from exogpu.loader import load
+from exogpu.terminal.loader import load
 
 README = (Path(__file__).parent.parent / "README.md").read_text()
 SOURCE, FROM_PYTHON = re.findall(r"```python\n(.*?)```", README, re.DOTALL)

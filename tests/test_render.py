@@ -13,11 +13,11 @@ from rich.console import Console
 from exogpu.codes import CODES
 from exogpu.errors import Diagnostic, Note, Span
 from exogpu.ir.types import Policy
-from exogpu.outcome import Outcome, exit_status
-from exogpu.render import ROLES, draw_code, draw_diagnostics, draw_hazard, draw_verdict
-from exogpu.to_json import json_text
-from exogpu.to_junit import junit_text
-from exogpu.to_sarif import sarif_text
+from exogpu.terminal.outcome import Outcome, exit_status
+from exogpu.terminal.render import ROLES, draw_code, draw_diagnostics, draw_hazard, draw_verdict
+from exogpu.terminal.to_json import json_text
+from exogpu.terminal.to_junit import junit_text
+from exogpu.terminal.to_sarif import sarif_text
 from exogpu.verdict import Hazard, HazardKind, Site, Verdict
 
 DECLARED = Span("k.py", 3, 5, 3, 16, "    A: f32[8] @ DRAM")

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from enum import Enum, IntEnum
 from fractions import Fraction
 
+from exogpu.verdict import Policy as Policy
+
 
 class DataType(Enum):
     """Precision of a data variable (figure "List of variable types", and decision 18)."""
@@ -53,13 +55,6 @@ class Level(IntEnum):
     UNORDERED = 2
     TEMPORALLY_ORDERED = 3
     FULLY_ORDERED = 4
-
-
-class Policy(Enum):
-    """Which tables and rules hold: the paper's figures, or the narrower ones of decision 7."""
-
-    STRICT = "strict"
-    PAPER = "paper"
 
 
 @dataclass(frozen=True, slots=True)

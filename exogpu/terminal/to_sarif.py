@@ -9,9 +9,9 @@ from pathlib import Path
 
 from exogpu.codes import CODES
 from exogpu.errors import Diagnostic, Note, Span
-from exogpu.outcome import Outcome
-from exogpu.render import ROLES, sizes_text
-from exogpu.to_json import Json
+from exogpu.terminal.outcome import Outcome
+from exogpu.terminal.render import ROLES, sizes_text
+from exogpu.terminal.to_json import Json
 from exogpu.verdict import Hazard
 
 UNDECIDED = "undecided"

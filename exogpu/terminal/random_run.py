@@ -16,7 +16,7 @@ from exogpu.ir.nodes import ControlParam, DataParam, Proc
 from exogpu.ir.types import DataType
 from exogpu.ir.walk import evaluate
 from exogpu.machine.sequential.values import NUMPY, stored
-from exogpu.render import sizes_text
+from exogpu.terminal.render import sizes_text
 
 
 def random_arguments(

@@ -12,9 +12,9 @@ from time import perf_counter
 from exogpu.api import Procedure
 from exogpu.errors import NOWHERE, Diagnostic, ExoGpuError
 from exogpu.ir.types import Policy
-from exogpu.loader import Unit
-from exogpu.outcome import Outcome
-from exogpu.progress import TimedOut, Watch
+from exogpu.terminal.loader import Unit
+from exogpu.terminal.outcome import Outcome
+from exogpu.terminal.progress import TimedOut, Watch
 from exogpu.verdict import Verdict
 
 _ASSIGNMENT = re.compile(r"\s*([^\W\d]\w*)\s*=\s*([+-]?\d+)\s*")

@@ -9,7 +9,7 @@ from typing import Final
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from exogpu.machine import fast
-from exogpu.render import console
+from exogpu.terminal.render import console
 
 PATIENCE: Final = 2.0
 """Seconds after which a check shows a bar."""

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import assert_never
 from xml.etree import ElementTree
 
-from exogpu.outcome import Outcome
-from exogpu.render import draw_verdict, shown_path, sizes_text
+from exogpu.terminal.outcome import Outcome
+from exogpu.terminal.render import draw_verdict, shown_path, sizes_text
 from exogpu.verdict import Verdict
 
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from exogpu.errors import Diagnostic, Span
-from exogpu.outcome import Outcome
+from exogpu.terminal.outcome import Outcome
 from exogpu.verdict import Hazard, Site, Verdict
 
 Json: TypeAlias = bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"] | None

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from exogpu.codes_codegen import CODEGEN
-from exogpu.codes_collective import COLLECTIVE
-from exogpu.codes_hazards import HAZARDS
-from exogpu.codes_invocation import INVOCATION
-from exogpu.codes_parsing import PARSING
-from exogpu.codes_scopes import SCOPES
-from exogpu.codes_types import TYPES
+from exogpu.codes.codegen import CODEGEN
+from exogpu.codes.collective import COLLECTIVE
+from exogpu.codes.hazards import HAZARDS
+from exogpu.codes.invocation import INVOCATION
+from exogpu.codes.parsing import PARSING
+from exogpu.codes.scopes import SCOPES
+from exogpu.codes.types import TYPES
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,8 @@ from rich.console import Console
 from rich.text import Text
 
 from exogpu.codes import Code
-from exogpu.doctor import Finding
 from exogpu.errors import Diagnostic, Span
+from exogpu.terminal.doctor import Finding
 from exogpu.verdict import Hazard, HazardKind, Site, Verdict
 
 ROLES: Final[dict[HazardKind, tuple[str, str]]] = {

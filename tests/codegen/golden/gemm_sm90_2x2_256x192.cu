@@ -1,0 +1,450 @@
+// gemm_sm90_2x2_256x192
+// Made by exogpu from gemm_sm90.py; freestanding CUDA C++ for sm_90a.
+
+// What cuTensorMapEncodeTiled fills in: a tensor's address, shape, strides, box and swizzle.
+struct alignas(64) TensorMap {
+    unsigned char opaque[128];
+};
+
+// The address of a shared-memory object in the shared state space, as PTX takes it.
+__device__ __forceinline__ unsigned smem_address(const void* pointer)
+{
+    return static_cast<unsigned>(__cvta_generic_to_shared(pointer));
+}
+
+// One lane of the warp copies a box to shared memory (PTX ISA, cp.async.bulk.tensor); with
+// several CTAs in the mask, to the same place in each, and signals the same mbarrier in each.
+template <int ctas, int rank>
+__device__ __forceinline__ void Sm90_tma_load(
+    const void* dst, const TensorMap& map, unsigned barrier, unsigned mask, const int (&at)[rank])
+{
+    static_assert(2 <= rank && rank <= 5, "tensor maps of 2 to 5 dimensions");
+    if (threadIdx.x % 32 != 0)
+        return;
+    const unsigned to = smem_address(dst);
+    const unsigned short to_ctas = static_cast<unsigned short>(mask);
+    if constexpr (ctas == 1) {
+        if constexpr (rank == 2)
+            asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile"
+                         ".mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];"
+                         :: "r"(to), "l"(&map), "r"(barrier), "r"(at[0]), "r"(at[1]) : "memory");
+        else if constexpr (rank == 3)
+            asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile"
+                         ".mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], [%2];"
+                         :: "r"(to), "l"(&map), "r"(barrier), "r"(at[0]), "r"(at[1]), "r"(at[2])
+                         : "memory");
+        else if constexpr (rank == 4)
+            asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile"
+                         ".mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], [%2];"
+                         :: "r"(to), "l"(&map), "r"(barrier), "r"(at[0]), "r"(at[1]), "r"(at[2]),
+                            "r"(at[3]) : "memory");
+        else
+            asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.tile"
+                         ".mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6, %7}], [%2];"
+                         :: "r"(to), "l"(&map), "r"(barrier), "r"(at[0]), "r"(at[1]), "r"(at[2]),
+                            "r"(at[3]), "r"(at[4]) : "memory");
+    } else {
+        if constexpr (rank == 2)
+            asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile"
+                         ".mbarrier::complete_tx::bytes.multicast::cluster"
+                         " [%0], [%1, {%4, %5}], [%2], %3;"
+                         :: "r"(to), "l"(&map), "r"(barrier), "h"(to_ctas), "r"(at[0]), "r"(at[1])
+                         : "memory");
+        else if constexpr (rank == 3)
+            asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile"
+                         ".mbarrier::complete_tx::bytes.multicast::cluster"
+                         " [%0], [%1, {%4, %5, %6}], [%2], %3;"
+                         :: "r"(to), "l"(&map), "r"(barrier), "h"(to_ctas), "r"(at[0]), "r"(at[1]),
+                            "r"(at[2]) : "memory");
+        else if constexpr (rank == 4)
+            asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile"
+                         ".mbarrier::complete_tx::bytes.multicast::cluster"
+                         " [%0], [%1, {%4, %5, %6, %7}], [%2], %3;"
+                         :: "r"(to), "l"(&map), "r"(barrier), "h"(to_ctas), "r"(at[0]), "r"(at[1]),
+                            "r"(at[2]), "r"(at[3]) : "memory");
+        else
+            asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.tile"
+                         ".mbarrier::complete_tx::bytes.multicast::cluster"
+                         " [%0], [%1, {%4, %5, %6, %7, %8}], [%2], %3;"
+                         :: "r"(to), "l"(&map), "r"(barrier), "h"(to_ctas), "r"(at[0]), "r"(at[1]),
+                            "r"(at[2]), "r"(at[3]), "r"(at[4]) : "memory");
+    }
+}
+
+// The mbarrier of arrival `number` in a ring.
+template <unsigned depth>
+__device__ __forceinline__ unsigned mbarrier_at(unsigned ring, unsigned number)
+{
+    return ring + 8 * (number % depth);
+}
+
+// Descriptor of a K-major matrix in swizzled shared memory, `swizzle` bytes a row: eight rows
+// repeat, one after the other (PTX ISA, wgmma, matrix descriptor).
+template <int swizzle>
+__device__ __forceinline__ unsigned long long wgmma_descriptor(const void* matrix)
+{
+    static_assert(swizzle == 32 || swizzle == 64 || swizzle == 128, "rows of one swizzle");
+    constexpr unsigned long long mode = swizzle == 128 ? 1 : swizzle == 64 ? 2 : 3;
+    constexpr unsigned long long stride = 8 * swizzle / 16, leading = 1;
+    return (smem_address(matrix) & 0x3ffff) / 16 | leading << 16 | stride << 32 | mode << 62;
+}
+
+// D += A * B^T, or D = A * B^T where scale is 0, on M x 192 accumulators of a warpgroup
+// (PTX ISA, wgmma.mma_async); A and B are K-major in swizzled shared memory.
+template <int M, int swizzle>
+__device__ __forceinline__ void Sm90_wgmma_tf32_n192(
+    float (&D)[M * 192 / 128], int& scale, const void* A, const void* B)
+{
+    const unsigned long long b = wgmma_descriptor<swizzle>(B);
+#pragma unroll
+    for (int m = 0; m < M / 64; ++m) {
+        const unsigned long long a = wgmma_descriptor<swizzle>(A) + 64 * swizzle / 16 * m;
+        asm volatile(
+            "{\n\t.reg .pred accumulate;\n\tsetp.ne.b32 accumulate, %98, 0;\n\t"
+            "wgmma.mma_async.sync.aligned.m64n192k8.f32.tf32.tf32 {"
+            "%0, %1, %2, %3, %4, %5, %6, %7, "
+            "%8, %9, %10, %11, %12, %13, %14, %15, "
+            "%16, %17, %18, %19, %20, %21, %22, %23, "
+            "%24, %25, %26, %27, %28, %29, %30, %31, "
+            "%32, %33, %34, %35, %36, %37, %38, %39, "
+            "%40, %41, %42, %43, %44, %45, %46, %47, "
+            "%48, %49, %50, %51, %52, %53, %54, %55, "
+            "%56, %57, %58, %59, %60, %61, %62, %63, "
+            "%64, %65, %66, %67, %68, %69, %70, %71, "
+            "%72, %73, %74, %75, %76, %77, %78, %79, "
+            "%80, %81, %82, %83, %84, %85, %86, %87, "
+            "%88, %89, %90, %91, %92, %93, %94, %95}, "
+            "%96, %97, accumulate, 1, 1;\n\t}"
+            : "+f"(D[96 * m + 0]), "+f"(D[96 * m + 1]), "+f"(D[96 * m + 2]), "+f"(D[96 * m + 3]),
+              "+f"(D[96 * m + 4]), "+f"(D[96 * m + 5]), "+f"(D[96 * m + 6]), "+f"(D[96 * m + 7]),
+              "+f"(D[96 * m + 8]), "+f"(D[96 * m + 9]), "+f"(D[96 * m + 10]), "+f"(D[96 * m + 11]),
+              "+f"(D[96 * m + 12]), "+f"(D[96 * m + 13]), "+f"(D[96 * m + 14]), "+f"(D[96 * m + 15]),
+              "+f"(D[96 * m + 16]), "+f"(D[96 * m + 17]), "+f"(D[96 * m + 18]), "+f"(D[96 * m + 19]),
+              "+f"(D[96 * m + 20]), "+f"(D[96 * m + 21]), "+f"(D[96 * m + 22]), "+f"(D[96 * m + 23]),
+              "+f"(D[96 * m + 24]), "+f"(D[96 * m + 25]), "+f"(D[96 * m + 26]), "+f"(D[96 * m + 27]),
+              "+f"(D[96 * m + 28]), "+f"(D[96 * m + 29]), "+f"(D[96 * m + 30]), "+f"(D[96 * m + 31]),
+              "+f"(D[96 * m + 32]), "+f"(D[96 * m + 33]), "+f"(D[96 * m + 34]), "+f"(D[96 * m + 35]),
+              "+f"(D[96 * m + 36]), "+f"(D[96 * m + 37]), "+f"(D[96 * m + 38]), "+f"(D[96 * m + 39]),
+              "+f"(D[96 * m + 40]), "+f"(D[96 * m + 41]), "+f"(D[96 * m + 42]), "+f"(D[96 * m + 43]),
+              "+f"(D[96 * m + 44]), "+f"(D[96 * m + 45]), "+f"(D[96 * m + 46]), "+f"(D[96 * m + 47]),
+              "+f"(D[96 * m + 48]), "+f"(D[96 * m + 49]), "+f"(D[96 * m + 50]), "+f"(D[96 * m + 51]),
+              "+f"(D[96 * m + 52]), "+f"(D[96 * m + 53]), "+f"(D[96 * m + 54]), "+f"(D[96 * m + 55]),
+              "+f"(D[96 * m + 56]), "+f"(D[96 * m + 57]), "+f"(D[96 * m + 58]), "+f"(D[96 * m + 59]),
+              "+f"(D[96 * m + 60]), "+f"(D[96 * m + 61]), "+f"(D[96 * m + 62]), "+f"(D[96 * m + 63]),
+              "+f"(D[96 * m + 64]), "+f"(D[96 * m + 65]), "+f"(D[96 * m + 66]), "+f"(D[96 * m + 67]),
+              "+f"(D[96 * m + 68]), "+f"(D[96 * m + 69]), "+f"(D[96 * m + 70]), "+f"(D[96 * m + 71]),
+              "+f"(D[96 * m + 72]), "+f"(D[96 * m + 73]), "+f"(D[96 * m + 74]), "+f"(D[96 * m + 75]),
+              "+f"(D[96 * m + 76]), "+f"(D[96 * m + 77]), "+f"(D[96 * m + 78]), "+f"(D[96 * m + 79]),
+              "+f"(D[96 * m + 80]), "+f"(D[96 * m + 81]), "+f"(D[96 * m + 82]), "+f"(D[96 * m + 83]),
+              "+f"(D[96 * m + 84]), "+f"(D[96 * m + 85]), "+f"(D[96 * m + 86]), "+f"(D[96 * m + 87]),
+              "+f"(D[96 * m + 88]), "+f"(D[96 * m + 89]), "+f"(D[96 * m + 90]), "+f"(D[96 * m + 91]),
+              "+f"(D[96 * m + 92]), "+f"(D[96 * m + 93]), "+f"(D[96 * m + 94]), "+f"(D[96 * m + 95])
+            : "l"(a), "l"(b), "r"(scale) : "memory");
+    }
+    scale = 1;
+}
+
+// The first rows x cols elements of a wgmma accumulator (PTX ISA, wgmma, register fragments).
+template <int M, int N>
+__device__ __forceinline__ void Sm90_store_D(
+    int rows, int cols, float* C, int ld, float (&D)[M * N / 128])
+{
+#pragma unroll
+    for (int i = 0; i < M * N / 128; ++i)
+        asm volatile("" : "+f"(D[i]) :: "memory");  // not read before the wait that precedes
+    const int t = threadIdx.x % 128, first = t / 32 * 16 + t % 32 / 4, column = t % 4 * 2;
+#pragma unroll
+    for (int half = 0; half < M / 32; ++half) {
+        const int m = half / 2 * 64 + half % 2 * 8 + first;
+        float* const row = C + static_cast<long long>(m) * ld + column;
+        const bool pairs = reinterpret_cast<unsigned long long>(row) % 8 == 0;
+        if (m < rows) {
+#pragma unroll
+            for (int j = 0; j < N / 8; ++j) {
+                const int i = half / 2 * (N / 2) + 4 * j + half % 2 * 2, n = column + 8 * j;
+                if (pairs && n + 1 < cols) {
+                    *reinterpret_cast<float2*>(row + 8 * j) = make_float2(D[i], D[i + 1]);
+                } else {
+                    if (n < cols)
+                        row[8 * j] = D[i];
+                    if (n + 1 < cols)
+                        row[8 * j + 1] = D[i + 1];
+                }
+            }
+        }
+    }
+}
+
+// Initialises `barriers` adjacent mbarriers; `count` arrivals complete a phase (mbarrier.init).
+__device__ __forceinline__ void mbarrier_init(unsigned ring, int barriers, unsigned count)
+{
+    for (int i = 0; i < barriers; ++i)
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(ring + 8 * i), "r"(count) : "memory");
+}
+
+// Waits for arrival `number` on a ring that other CTAs signal (PTX ISA, mbarrier.try_wait).
+template <unsigned depth>
+__device__ __forceinline__ void mbarrier_wait_cluster(unsigned ring, unsigned number)
+{
+    const unsigned barrier = ring + 8 * (number % depth), parity = number / depth % 2;
+    unsigned done;
+    do {
+        asm volatile("{\n\t.reg .pred done;\n\t"
+                     "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%1], %2;\n\t"
+                     "selp.u32 %0, 1, 0, done;\n\t}"
+                     : "=r"(done) : "r"(barrier), "r"(parity) : "memory");
+    } while (!done);
+}
+
+// Arrives, and tells how many bytes the phase waits for (PTX ISA, mbarrier.arrive.expect_tx).
+template <unsigned depth>
+__device__ __forceinline__ void mbarrier_arrive_expect_tx(unsigned ring, unsigned number, unsigned bytes)
+{
+    asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;"
+                 :: "r"(mbarrier_at<depth>(ring, number)), "r"(bytes) : "memory");
+}
+
+// Waits for arrival `number` on a ring of mbarriers (PTX ISA, mbarrier.try_wait).
+template <unsigned depth>
+__device__ __forceinline__ void mbarrier_wait(unsigned ring, unsigned number)
+{
+    const unsigned barrier = ring + 8 * (number % depth), parity = number / depth % 2;
+    unsigned done;
+    do {
+        asm volatile("{\n\t.reg .pred done;\n\t"
+                     "mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 done, [%1], %2;\n\t"
+                     "selp.u32 %0, 1, 0, done;\n\t}"
+                     : "=r"(done) : "r"(barrier), "r"(parity) : "memory");
+    } while (!done);
+}
+
+// Arrives on the mbarrier of a CTA of the cluster, with reads alone to order (mbarrier.arrive).
+template <unsigned depth>
+__device__ __forceinline__ void mbarrier_arrive_reads(unsigned ring, unsigned number, unsigned cta)
+{
+    asm volatile("{\n\t.reg .b32 remote;\n\t"
+                 "mapa.shared::cluster.u32 remote, %0, %1;\n\t"
+                 "mbarrier.arrive.release.cta.shared::cluster.b64 _, [remote];\n\t}"
+                 :: "r"(mbarrier_at<depth>(ring, number)), "r"(cta) : "memory");
+}
+
+// Arrives on a CTA's mbarrier of arrival `number` in a ring (PTX ISA, mapa, mbarrier.arrive).
+template <unsigned depth>
+__device__ __forceinline__ void mbarrier_arrive_cluster(unsigned ring, unsigned number, unsigned cta)
+{
+    asm volatile("{\n\t.reg .b32 remote;\n\t"
+                 "mapa.shared::cluster.u32 remote, %0, %1;\n\t"
+                 "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remote];\n\t}"
+                 :: "r"(mbarrier_at<depth>(ring, number)), "r"(cta) : "memory");
+}
+
+
+extern "C" __global__ void __cluster_dims__(4, 1, 1)
+__launch_bounds__(384, 1)
+gemm_sm90_2x2_256x192(const int L, const int M, const int N, const int cluster_K, float* __restrict__ C, const __grid_constant__ TensorMap A_map, const __grid_constant__ TensorMap B_map)
+{
+    extern __shared__ __align__(1024) unsigned char smem[];
+    const int thread = threadIdx.x;
+    const int warp = __shfl_sync(0xffffffffu, thread / 32, 0);
+    const int lane = thread % 32;
+    const int cta = blockIdx.x % 4;
+    if (thread == 0) {
+        mbarrier_init(smem_address(smem + 0), 5, 1);  // full
+        mbarrier_init(smem_address(smem + 40), 5, 24);  // empty
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+        asm volatile("fence.proxy.async;" ::: "memory");
+    }
+    asm volatile("barrier.cluster.arrive.release.aligned;\n\t"
+                 "barrier.cluster.wait.acquire.aligned;" ::: "memory");
+    if (warp < 4) {
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
+        if (warp < 1) {
+            const int tasks_batch = L;
+            const int tasks_tm = (M + 511) / 512;
+            const int tasks_tn = (N + 383) / 384;
+            unsigned full_arrived = 0;
+            unsigned full_bytes = 0;
+            unsigned empty_awaited = 0;
+            // 44: for batch in cuda_tasks(0, L):
+            for (int task_number = blockIdx.x / 4; task_number < tasks_batch * tasks_tm * tasks_tn; task_number += gridDim.x / 4) {
+                [[maybe_unused]] const int batch = task_number / tasks_tn / tasks_tm;
+                [[maybe_unused]] const int tm = task_number / tasks_tn % tasks_tm;
+                [[maybe_unused]] const int tn = task_number % tasks_tn;
+                // 47: A_smem: f32[CM, CN, RING, TM, 32] @ Sm90_SmemSwizzled(128)
+                float* const A_smem = reinterpret_cast<float*>(smem + 1024);
+                // 48: B_smem: f32[CM, CN, RING, TN, 32] @ Sm90_SmemSwizzled(128)
+                float* const B_smem = reinterpret_cast<float*>(smem + 132096);
+                // 50: full: barrier[CM, CN] @ CudaMbarrier
+                const unsigned full = smem_address(smem + 0);
+                // 51: empty: barrier(full)[CM, CN] @ CudaMbarrier
+                const unsigned empty = smem_address(smem + 40);
+                const unsigned empty_begin = empty_awaited;
+                // 59: for k in seq(0, (cluster_K + 31) / 32):
+                for (int k = 0; k < (cluster_K + 31) / 32; ++k) {
+                    // 60: with CudaWarps(0, 1, name="producer"):
+                    {
+                        // 61: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
+                        if (const int m = cta / 2; true) {
+                            // 62: for n in cuda_threads(0, CN, unit=cuda_warp_in_cluster):
+                            if (const int n = cta % 2; true) {
+                                // 63: Await(empty[m, n], cuda_temporal, ~RING)
+                                if (empty_awaited - empty_begin >= 4)
+                                    mbarrier_wait_cluster<5>(empty, empty_awaited - 4);
+                                ++empty_awaited;
+                            }
+                        }
+                        // 64: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
+                        if (const int m = cta / 2; true) {
+                            // 65: (
+                            Sm90_tma_load<2>(&A_smem[8192 * (k % 4)] + 4096 * (cta - (2 * m)), A_map, mbarrier_at<5>(full, full_arrived), 0x3 << (2 * m), {32 * k, 256 * (2 * tm + m) + 128 * (cta - (2 * m)), batch});
+                            full_bytes += 32768;
+                        }
+                        // 80: for n in cuda_threads(
+                        if (const int n = cta % 2; true) {
+                            // 83: (
+                            Sm90_tma_load<2>(&B_smem[6144 * (k % 4)] + 3072 * ((cta - n) / 2), B_map, mbarrier_at<5>(full, full_arrived), 0x5 << n, {32 * k, 192 * (2 * tn + n) + 96 * ((cta - n) / 2), batch});
+                            full_bytes += 24576;
+                        }
+                        // 99: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
+                        if (const int m = cta / 2; true) {
+                            // 100: for n in cuda_threads(0, CN, unit=cuda_warp_in_cluster):
+                            if (const int n = cta % 2; true) {
+                                // 101: Arrive(cuda_temporal) >> full[m, n]
+                                __syncwarp();
+                                if (lane == 0)
+                                    mbarrier_arrive_expect_tx<5>(full, full_arrived, full_bytes);
+                                full_bytes = 0;
+                                ++full_arrived;
+                            }
+                        }
+                    }
+                }
+                // 146: Fence(cuda_in_order, cuda_in_order)
+                asm volatile("barrier.cluster.arrive.release.aligned;\n\t"
+                             "barrier.cluster.wait.acquire.aligned;" ::: "memory");
+            }
+        }
+        else {
+            const int tasks_batch = L;
+            const int tasks_tm = (M + 511) / 512;
+            const int tasks_tn = (N + 383) / 384;
+            // 44: for batch in cuda_tasks(0, L):
+            for (int task_number = blockIdx.x / 4; task_number < tasks_batch * tasks_tm * tasks_tn; task_number += gridDim.x / 4) {
+                [[maybe_unused]] const int batch = task_number / tasks_tn / tasks_tm;
+                [[maybe_unused]] const int tm = task_number / tasks_tn % tasks_tm;
+                [[maybe_unused]] const int tn = task_number % tasks_tn;
+                // 146: Fence(cuda_in_order, cuda_in_order)
+                asm volatile("barrier.cluster.arrive.release.aligned;\n\t"
+                             "barrier.cluster.wait.acquire.aligned;" ::: "memory");
+            }
+        }
+    }
+    else {
+        asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
+        {
+            const int tasks_batch = L;
+            const int tasks_tm = (M + 511) / 512;
+            const int tasks_tn = (N + 383) / 384;
+            unsigned full_awaited = 0;
+            unsigned empty_arrived = 0;
+            unsigned empty_awaited = 0;
+            // 44: for batch in cuda_tasks(0, L):
+            for (int task_number = blockIdx.x / 4; task_number < tasks_batch * tasks_tm * tasks_tn; task_number += gridDim.x / 4) {
+                [[maybe_unused]] const int batch = task_number / tasks_tn / tasks_tm;
+                [[maybe_unused]] const int tm = task_number / tasks_tn % tasks_tm;
+                [[maybe_unused]] const int tn = task_number % tasks_tn;
+                // 47: A_smem: f32[CM, CN, RING, TM, 32] @ Sm90_SmemSwizzled(128)
+                float* const A_smem = reinterpret_cast<float*>(smem + 1024);
+                // 48: B_smem: f32[CM, CN, RING, TN, 32] @ Sm90_SmemSwizzled(128)
+                float* const B_smem = reinterpret_cast<float*>(smem + 132096);
+                // 49: D: f32[CM, CN, 2, MM, TN] @ Sm90_RmemMatrixD(MM, TN)
+                float D[192];
+                int D_scale = 1;
+                // 50: full: barrier[CM, CN] @ CudaMbarrier
+                const unsigned full = smem_address(smem + 0);
+                // 51: empty: barrier(full)[CM, CN] @ CudaMbarrier
+                const unsigned empty = smem_address(smem + 40);
+                const unsigned empty_begin = empty_awaited;
+                // 53: with CudaWarps(name="consumer"):
+                {
+                    // 54: for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
+                    if (const int m = cta / 2; true) {
+                        // 55: for n in cuda_threads(0, CN, unit=cuda_cta_in_cluster):
+                        if (const int n = cta % 2; true) {
+                            // 56: for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
+                            if (const int wg = warp / 4 - 1; true) {
+                                // 57: Sm90_zero_scale_d(D[m, n, wg, :, :], M=MM, N=TN)
+                                D_scale = 0;
+                                // 58: Fence(wgmma_fence_1, wgmma_fence_2)
+                                asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+                            }
+                        }
+                    }
+                }
+                // 59: for k in seq(0, (cluster_K + 31) / 32):
+                for (int k = 0; k < (cluster_K + 31) / 32; ++k) {
+                    // 102: with CudaWarps(name="consumer"):
+                    {
+                        // 103: for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
+                        if (const int m = cta / 2; true) {
+                            // 104: for n in cuda_threads(0, CN, unit=cuda_cta_in_cluster):
+                            if (const int n = cta % 2; true) {
+                                // 105: Await(full[m, n], cuda_generic_and_async, ~0)
+                                mbarrier_wait<5>(full, full_awaited);
+                                ++full_awaited;
+                                // 106: for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
+                                if (const int wg = warp / 4 - 1; true) {
+                                    // 107: for kk in seq(0, 4):
+                                    #pragma unroll
+                                    for (int kk = 0; kk < 4; ++kk) {
+                                        // 108: Sm90_wgmma_tf32(
+                                        Sm90_wgmma_tf32_n192<128, 128>(D, D_scale, &A_smem[8192 * (k % 4) + (4096 * wg + 8 * kk)], &B_smem[6144 * (k % 4) + 8 * kk]);
+                                    }
+                                    // 121: Arrive(wgmma_async) >> cg[m, n, wg]
+                                    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+                                    // 122: if k >= 1:
+                                    if (k >= 1) {
+                                        // 123: Await(cg[m, n, wg], cuda_in_order, 1)
+                                        asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
+                                    }
+                                }
+                                // 124: if k >= 1:
+                                if (k >= 1) {
+                                    // 125: Arrive(cuda_in_order) >> empty[m, :] >> empty[:, n]
+                                    __syncwarp();
+                                    if (lane < 4 && (0xedb7ull >> 4 * cta >> lane & 1))
+                                        mbarrier_arrive_reads<5>(empty, empty_arrived, lane);
+                                    ++empty_arrived;
+                                }
+                            }
+                        }
+                    }
+                }
+                // 126: with CudaWarps(name="consumer"):
+                {
+                    // 127: for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
+                    if (const int m = cta / 2; true) {
+                        // 128: for n in cuda_threads(0, CN, unit=cuda_cta_in_cluster):
+                        if (const int n = cta % 2; true) {
+                            // 129: for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
+                            if (const int wg = warp / 4 - 1; true) {
+                                // 130: Await(cg[m, n, wg], cuda_in_order, 0)
+                                asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+                                // 131: Sm90_store_D(
+                                Sm90_store_D<128, 192>(M - 256 * (2 * tm + m) - 128 * wg, N - 192 * (2 * tn + n), &C[((long long)(batch) * M + (256 * (2 * tm + m) + 128 * wg)) * N + (192 * (2 * tn + n))], N, D);
+                            }
+                            // 145: Arrive(cuda_in_order) >> empty[m, :] >> empty[:, n]
+                            __syncwarp();
+                            if (lane < 4 && (0xedb7ull >> 4 * cta >> lane & 1))
+                                mbarrier_arrive_cluster<5>(empty, empty_arrived, lane);
+                            ++empty_arrived;
+                        }
+                    }
+                }
+                // 146: Fence(cuda_in_order, cuda_in_order)
+                asm volatile("barrier.cluster.arrive.release.aligned;\n\t"
+                             "barrier.cluster.wait.acquire.aligned;" ::: "memory");
+            }
+        }
+    }
+}
