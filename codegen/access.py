@@ -31,6 +31,8 @@ class Operand:
     strides: tuple[str, ...] = ()
     """Elements from one index to the next, a window dimension each."""
     dtype: str = "float"
+    scale: str = ""
+    """Of a wgmma accumulator: the variable that is 0 before the product that overwrites it."""
 
     @property
     def ld(self) -> str:
@@ -52,6 +54,12 @@ class Accesses:
     def element(self, access: Access) -> str:
         """One element, as an lvalue."""
         variable = self.storage[access.name]
+        if variable.swizzle:
+            raise unsupported(
+                f"{access.name} is swizzled, which scalar statements do not index",
+                access.span,
+                "use an instruction, or CudaSmemLinear",
+            )
         firsts = [_first(c) for c in access.coords]
         return self._at(variable, firsts)
 
@@ -83,7 +91,11 @@ class Accesses:
                 "put the window's dimension last",
             )
         if variable.tile_rank or not inside:
-            return Operand(self._at(variable, firsts), (), dtype)
+            scale = ""
+            if variable.scale is not None:
+                indices = self._indices(firsts, variable.kept)
+                scale = f"{self.names(variable.scale)}{indices}"
+            return Operand(self._at(variable, firsts), (), dtype, scale)
         if simplify(firsts[inside[0]], self.control.constants) == Int(0):
             return Operand(self._registers(variable, firsts, variable.kept[:-1]), ("1",), dtype)
         return Operand(f"&{self._at(variable, firsts)}", ("1",), dtype)
@@ -100,8 +112,10 @@ class Accesses:
         return f"{name}[{self._global_offset(variable, firsts)}]"
 
     def _registers(self, variable: Storage, firsts: Sequence[CExpr], dims: Sequence[int]) -> str:
-        indices = "".join(f"[{c_control(firsts[d], self.control)}]" for d in dims)
-        return f"{self.names(variable.name)}{indices}"
+        return f"{self.names(variable.name)}{self._indices(firsts, dims)}"
+
+    def _indices(self, firsts: Sequence[CExpr], dims: Sequence[int]) -> str:
+        return "".join(f"[{c_control(firsts[d], self.control)}]" for d in dims)
 
     def _constant_offset(self, variable: Storage, firsts: Sequence[CExpr]) -> str:
         offset: CExpr = Int(0)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from exogpu.analysis.divergence import Mechanisms
 from exogpu.analysis.facts import CollectiveFacts
-from exogpu.analysis.mechanisms import GroupKind
-from exogpu.codegen import sync
+from exogpu.codegen import barriers, sync
 from exogpu.codegen.access import Accesses
+from exogpu.codegen.barriers import Barriers
 from exogpu.codegen.errors import unsupported
 from exogpu.codegen.expressions import (
     C_TYPE,
@@ -21,10 +21,12 @@ from exogpu.codegen.expressions import (
     is_nonnegative,
     simplify,
 )
-from exogpu.codegen.instructions import call_text
+from exogpu.codegen.instructions import Calls, call_text
+from exogpu.codegen.named import NamedBarriers
 from exogpu.codegen.names import CTA, LANE, THREAD, WARP, Names
 from exogpu.codegen.smem import SharedLayout
 from exogpu.codegen.storage import Storage
+from exogpu.codegen.tensors import TensorMap
 from exogpu.codegen.threads import condition_of_warps, inverse_of_loop
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
@@ -55,7 +57,7 @@ from exogpu.ir.nodes import (
     Warps,
     WindowStmt,
 )
-from exogpu.ir.types import BarrierMechanism, Space
+from exogpu.ir.types import Space
 from exogpu.ir.walk import accesses, control_variables, reads, walk
 
 Lines = list[str]
@@ -71,6 +73,9 @@ class Path:
     group: str
     by_role: bool
     """Whether the launch has several warp groups, each on a path of its own."""
+    first: int = 0
+    """Number of the group's first warp; it has `count`."""
+    count: int = 0
 
 
 @dataclass(slots=True)
@@ -78,12 +83,16 @@ class Device:
     """What the statements of one kernel are lowered with."""
 
     facts: CollectiveFacts
-    mechanisms: Mechanisms
     storage: Mapping[Sym, Storage]
     shared: SharedLayout
     names: Names
     control: Control
     path: Path
+    barriers: Barriers
+    named: NamedBarriers
+    proxied: frozenset[Sym]
+    """Shared variables whose bytes go from the generic to the async proxy when they are freed."""
+    maps: Mapping[TensorMap, Sym]
     access: Accesses = field(init=False)
     helpers: list[str] = field(default_factory=list)
     """Names of the helper functions that the text calls, in order of first use."""
@@ -92,11 +101,31 @@ class Device:
         self.access = Accesses(self.storage, self.names, self.control)
         self.control.nonnegative |= {THREAD, WARP, LANE, CTA}
 
+    def calls(self) -> Calls:
+        """What instruction calls are lowered with."""
+        return Calls(self.access, self.facts, self.barriers, self.maps, self.helpers)
+
 
 def block(device: Device, statements: Block) -> Lines:
     """The statements of a block that this path executes."""
     with device.names.scope():
-        return [line for stmt in statements for line in statement(device, stmt)]
+        made = [(stmt, statement(device, stmt)) for stmt in statements]
+        after: Lines = []
+        for stmt, lines in reversed(made):
+            if _needed(device, stmt, lines, after):
+                after = [*lines, *after]
+        return after
+
+
+def _needed(device: Device, stmt: Stmt, lines: Lines, after: Lines) -> bool:
+    """Whether a statement's lines say something: declarations that are used, no fence twice."""
+    match stmt:
+        case Alloc() | BarrierAlloc() if lines:
+            return mentions(after, device.names(stmt.name))
+        case Free():
+            return lines != after[: len(lines)]
+        case _:
+            return True
 
 
 def statement(device: Device, stmt: Stmt) -> Lines:
@@ -123,23 +152,32 @@ def statement(device: Device, stmt: Stmt) -> Lines:
         case Reduce():
             return [source(stmt), *_reduce(device, stmt)]
         case CallInstr():
-            return [source(stmt), *call_text(device.access, device.facts, stmt, device.helpers)]
+            return [source(stmt), *call_text(device.calls(), stmt)]
         case Alloc():
             return allocation(device, stmt)
         case BarrierAlloc():
-            return barrier_allocation(device, stmt)
+            lines = barriers.allocation(device.barriers, stmt)
+            return [source(stmt), *lines] if lines else []
         case Fence():
             return [source(stmt), *fence(device, stmt)]
         case Arrive():
-            return [source(stmt), *arrive(device, stmt)]
+            return [source(stmt), *barriers.arrive(device.barriers, stmt)]
         case Await():
-            return [source(stmt), *wait(device, stmt)]
-        case Free() | Pass():
+            return [source(stmt), *barriers.wait(device.barriers, stmt)]
+        case Free():
+            return sync.emit("proxy fence at free") if stmt.name in device.proxied else []
+        case Pass():
             return []
         case DeviceFunction() | CallProc() | WindowStmt():
             raise AssertionError(f"{stmt} does not stand in a kernel")
         case _:
             assert_never(stmt)
+
+
+def mentions(lines: Lines, name: str) -> bool:
+    """Whether the text, comments aside, has the name in it."""
+    text = "\n".join(line for line in lines if not line.strip().startswith("//"))
+    return re.search(rf"(?<![\w.:]){name}\b", text) is not None
 
 
 def source(stmt: Stmt) -> str:
@@ -246,6 +284,9 @@ def warps(device: Device, stmt: Warps) -> Lines:
     inside = block(device, stmt.body)
     if not inside:
         return []
+    path, chosen = device.path, child.dims[-1].ops[-1]
+    if path.by_role and (chosen.offset, chosen.box) == (32 * path.first, 32 * path.count):
+        return [source(stmt), *braces("", inside)]
     return [source(stmt), *braces(f"if ({c_condition(condition, device.control)})", inside)]
 
 
@@ -263,7 +304,12 @@ def allocation(device: Device, stmt: Alloc) -> Lines:
         return [source(stmt), f"{dtype}* const {name} = {pointer};"]
     extents = "".join(f"[{n}]" for n in variable.extents)
     fragment = f"[{variable.fragment}]" if variable.fragment else ""
-    return [source(stmt), f"{dtype} {name}{extents}{fragment};"]
+    lines = [source(stmt), f"{dtype} {name}{extents}{fragment};"]
+    if variable.scale is not None:
+        scale = device.names.declare(variable.scale)
+        initial = " = 1" if not variable.extents else ""
+        lines.append(f"int {scale}{extents}{initial};")
+    return lines
 
 
 def _target(device: Device, stmt: Assign | Reduce) -> str:
@@ -297,32 +343,13 @@ def fence(device: Device, stmt: Fence) -> Lines:
     lines: Lines = []
     for key in sync.fence_rows(stmt.pre, stmt.post, scope, by_role=device.path.by_role):
         if key == "fence warps":
-            raise unsupported(
-                f"a Fence of {scope.value}", stmt.span, "fence at warp or CTA scope", "G803"
-            )
+            found = device.named.of(tiling)
+            if found is None:
+                raise unsupported(
+                    f"a Fence of {scope.value}", stmt.span, "fence at warp or CTA scope", "G803"
+                )
+            number = c_control(found.number, device.control)
+            lines += sync.emit(key, id=number, threads=found.threads)
+            continue
         lines += sync.emit(key)
     return lines
-
-
-def barrier_allocation(device: Device, stmt: BarrierAlloc) -> Lines:
-    """Commit groups need no storage."""
-    if stmt.mechanism is BarrierMechanism.COMMIT_GROUP:
-        return []
-    raise unsupported(f"{stmt.mechanism.value} barriers", stmt.span, "use a commit group", "G803")
-
-
-def arrive(device: Device, stmt: Arrive) -> Lines:
-    """An Arrive on a commit group ends the group."""
-    return sync.emit(f"arrive {sync.GROUP_ROWS[_kind(device, stmt.targets[0])]}")
-
-
-def wait(device: Device, stmt: Await) -> Lines:
-    """An Await on a commit group waits for all but its newest n."""
-    return sync.emit(f"await {sync.GROUP_ROWS[_kind(device, stmt.barrier)]}", n=stmt.n)
-
-
-def _kind(device: Device, access: Access) -> GroupKind:
-    kind = device.mechanisms.kinds.get(access.name)
-    if kind is None:
-        raise AssertionError(f"{access.name} is no commit group")
-    return kind

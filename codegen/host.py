@@ -14,6 +14,7 @@ from exogpu.analysis.facts import CollectiveFacts
 from exogpu.codegen.errors import unsupported
 from exogpu.codegen.instructions import helper_text
 from exogpu.codegen.kernels import Kernel, Source, kernel
+from exogpu.codegen.mbarriers import rings
 from exogpu.codegen.render import UnitText, render
 from exogpu.codegen.storage import storages
 from exogpu.ir.nodes import (
@@ -62,7 +63,7 @@ def emit(proc: Proc, facts: CollectiveFacts, arch: str = "sm_90a") -> Emitted:
     Takes an inlined procedure with frees, and its facts.  Raises ExoGpuError (G8...) for what
     has no lowering.
     """
-    source = Source(proc, facts, mechanisms_of(proc), storages(proc, facts))
+    source = Source(proc, facts, mechanisms_of(proc), storages(proc, facts), rings(proc, facts))
     helpers: list[str] = []
     kernels: list[Kernel] = []
     steps: list[Json] = []
@@ -131,6 +132,8 @@ def _parameter(param: ControlParam | DataParam) -> Json:
 
 def _launch(made: Kernel) -> Json:
     names: list[Json] = [n.name for n in (*made.sizes, *made.data)]
+    for m in made.maps:
+        names.append({"tensor": m.tensor.name, "box": list(m.box), "swizzle": m.swizzle})
     counts: list[Json] = []
     for nest in made.nests:
         counts.append([control_json(n) for n in nest.counts])

@@ -3,21 +3,44 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
 from exogpu.analysis.facts import CollectiveFacts
 from exogpu.codegen.access import Accesses, Operand
+from exogpu.codegen.barriers import Barriers, trailing
 from exogpu.codegen.errors import unsupported
-from exogpu.codegen.expressions import C_TYPE, c_constant, c_control
-from exogpu.ir.nodes import Access, CallInstr, Const, DataParam
-from exogpu.ir.types import DataType
+from exogpu.codegen.expressions import C_TYPE, c_constant, c_control, simplify
+from exogpu.codegen.mbarriers import divides
+from exogpu.codegen.tensors import TensorMap, Transfer, transfer
+from exogpu.codegen.wgmma import is_wgmma, wgmma_text
+from exogpu.hw.timelines import ASYNC_PROXY
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import Access, CallInstr, Const, DataParam, Interval
+from exogpu.ir.types import DataType, QualTL
 
 
-def call_text(
-    access: Accesses, facts: CollectiveFacts, stmt: CallInstr, helpers: list[str]
-) -> list[str]:
-    """The lines of a call; the helper functions that they call are added to `helpers`."""
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """What instruction calls are lowered with."""
+
+    access: Accesses
+    facts: CollectiveFacts
+    barriers: Barriers
+    maps: Mapping[TensorMap, Sym]
+    helpers: list[str]
+    """Names of the helper functions that the text calls, in order of first use."""
+
+
+def call_text(calls: Calls, stmt: CallInstr) -> list[str]:
+    """The lines of a call; the helper functions that they call are added to `helpers`.
+
+    A template's fields are the parameters and the compile-time parameters (a data type's C++ type,
+    and its name as `<parameter>_name`); where a parameter is a tensor map `transfer`, and where the
+    instruction signals a barrier `barrier`.
+    """
     if not stmt.instr.template:
         raise unsupported(
             f"{stmt.instr.name} has no emitted text yet",
@@ -25,29 +48,61 @@ def call_text(
             "check the kernel without compiling it, or use another instruction",
             "G804",
         )
-    fields: dict[str, Operand | str | int] = {}
+    fields: dict[str, Operand | Transfer | str | int] = {}
+    moved = transfer(stmt, calls.facts, calls.access, calls.maps)
+    after: list[str] = []
+    if moved is not None:
+        fields["transfer"] = moved
+    if stmt.trailing is not None:
+        assert moved is not None, "only TMA loads signal mbarriers"
+        fields["barrier"], after = trailing(calls.barriers, stmt, moved.bytes)
     for at, (param, argument) in enumerate(zip(stmt.instr.params, stmt.arguments, strict=True)):
         name = param.name.name
         match argument:
             case Access():
-                loops = facts.operands.get((stmt, at))
-                fields[name] = access.operand(argument, len(loops.iterators) if loops else 0)
+                assert isinstance(param, DataParam)
+                if param.window is None:
+                    fields[name] = _operand(calls, stmt, at, param, argument)
             case Const():
                 assert isinstance(param, DataParam), f"{name} takes a control expression"
                 fields[name] = c_constant(argument.value, param.dtype)
             case _:
-                fields[name] = c_control(argument, access.control)
+                fields[name] = c_control(argument, calls.access.control)
     for name, value in stmt.instr.constants:
         fields[name] = C_TYPE[value] if isinstance(value, DataType) else str(value)
+        if isinstance(value, DataType):
+            fields[f"{name}_name"] = value.value
     text = stmt.instr.template.format(**fields)
-    note_helpers(text, helpers)
-    return text.split("\n")
+    note_helpers(text, calls.helpers)
+    return [*text.split("\n"), *after]
+
+
+def _operand(calls: Calls, stmt: CallInstr, at: int, param: DataParam, argument: Access) -> Operand:
+    loops = calls.facts.operands.get((stmt, at))
+    initial = param.operand.initial if param.operand is not None else None
+    swizzled = calls.access.storage[argument.name].swizzle
+    if swizzled and initial not in ASYNC_PROXY:
+        raise unsupported(
+            f"{stmt.instr.name} does not undo the swizzle of {argument.name}",
+            stmt.span,
+            "use TMA or wgmma, or CudaSmemLinear",
+            "G804",
+        )
+    if initial is QualTL.WG_S:
+        rows = [c for c in argument.coords if isinstance(c, Interval)][-2]
+        if not divides(8, simplify(rows.lo, calls.access.control.constants)):
+            raise unsupported(
+                f"the rows of {argument.name} do not begin at a multiple of 8",
+                stmt.span,
+                "a swizzle repeats every eight rows",
+            )
+    return calls.access.operand(argument, len(loops.iterators) if loops else 0)
 
 
 def note_helpers(text: str, helpers: list[str]) -> None:
     """Add the helper functions that the text calls, those that they call first."""
     for name in re.findall(r"\b([A-Za-z_]\w*)(?=\s*[<(])", text):
-        if name in helpers or name not in _helper_names():
+        if name in helpers or not (name in _helper_names() or is_wgmma(name)):
             continue
         note_helpers(helper_text(name).replace(name, ""), helpers)
         helpers.append(name)
@@ -62,4 +117,6 @@ def _helper_names() -> frozenset[str]:
 @cache
 def helper_text(name: str) -> str:
     """The definition of a helper function."""
+    if is_wgmma(name):
+        return wgmma_text(name)
     return (resources.files("exogpu.codegen") / "prelude" / f"{name}.cuh").read_text()

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from exogpu.analysis.divergence import Mechanisms
 from exogpu.analysis.facts import CollectiveFacts
-from exogpu.codegen.device import Device, Lines, Path, block, braces, source
+from exogpu.codegen.barriers import Barriers, declare_counters, initialisation
+from exogpu.codegen.device import Device, Lines, Path, block, braces, mentions, source
 from exogpu.codegen.errors import unsupported
 from exogpu.codegen.expressions import C_TYPE, Control, c_control
 from exogpu.codegen.instructions import note_helpers
+from exogpu.codegen.mbarriers import Ring, barrier_bytes
+from exogpu.codegen.named import NamedBarriers
 from exogpu.codegen.names import CTA, LANE, THREAD, WARP, Names
+from exogpu.codegen.published import unwritten
 from exogpu.codegen.render import KernelText
-from exogpu.codegen.smem import SharedLayout, layout
+from exogpu.codegen.smem import SharedLayout, layout, proxied_variables
 from exogpu.codegen.storage import Storage
+from exogpu.codegen.sync import emit
 from exogpu.codegen.tasks import TaskNest, task_nest
+from exogpu.codegen.tensors import TensorMap, tensor_maps
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
     Access,
     Assign,
+    BarrierAlloc,
     CallInstr,
     ControlParam,
     CudaTasks,
@@ -51,6 +57,8 @@ class Kernel:
     sizes: tuple[Sym, ...]
     """Control parameters, in the order of the kernel's parameters; data follow them."""
     data: tuple[Sym, ...]
+    maps: tuple[TensorMap, ...]
+    """The last parameters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,35 +69,50 @@ class Source:
     facts: CollectiveFacts
     mechanisms: Mechanisms
     storage: Mapping[Sym, Storage]
+    rings: Mapping[Sym, Ring]
 
 
 def kernel(source_: Source, launch: DeviceFunction, name: str, helpers: list[str]) -> Kernel:
     """The kernel of one `CudaDeviceFunction` block."""
-    shared = layout(launch, source_.storage, 0)
+    offsets, reserved = barrier_bytes(launch, source_.rings)
+    shared = layout(launch, source_.storage, reserved)
     names = Names()
     params = source_.proc.params
     sizes = tuple(p.name for p in params if isinstance(p, ControlParam))
     used = _used(launch)
     data = tuple(p.name for p in params if isinstance(p, DataParam) and p.name in used)
-    spelled = {n: names.declare(n) for n in (*sizes, *data)}
+    maps = tensor_maps(launch)
+    spelled = {n: names.declare(n) for n in (*sizes, *data, *maps.values())}
     control = Control(names)
     control.nonnegative |= {
         p.name for p in params if isinstance(p, ControlParam) and p.kind == "size"
     }
     written = _written(launch)
-    body: Lines = []
+    barriers = Barriers(
+        source_.mechanisms,
+        source_.rings,
+        offsets,
+        unwritten(launch, source_.facts, source_.storage),
+        names,
+        control,
+    )
+    named, proxied = NamedBarriers(), proxied_variables(launch, source_.storage)
+    body: Lines = _start(barriers, launch)
     nests = [_nest(stmt) for stmt in launch.body if not isinstance(stmt, Pass | Free)]
     for branch in _branches(launch):
         lines: Lines = []
         for path in branch.paths:
             device = Device(
                 source_.facts,
-                source_.mechanisms,
                 source_.storage,
                 shared,
                 names,
                 control,
                 path,
+                barriers,
+                named,
+                proxied,
+                maps,
                 helpers=helpers,
             )
             inside = [line for nest in nests for line in _persistent(device, nest, launch)]
@@ -102,6 +125,10 @@ def kernel(source_: Source, launch: DeviceFunction, name: str, helpers: list[str
         const = "" if n in written else "const "
         dtype = C_TYPE[source_.storage[n].dtype]
         parameters.append(f"{const}{dtype}* __restrict__ {spelled[n]}")
+    for map_name in maps.values():
+        parameters.append(f"const __grid_constant__ TensorMap {spelled[map_name]}")
+    if maps and "TensorMap" not in helpers:
+        helpers.insert(0, "TensorMap")
     changes = any(g.setmaxnreg_dec or g.setmaxnreg_inc for g in launch.warps)
     bounds = f"{launch.block_dim}, 1" if changes else str(launch.block_dim)
     text = KernelText(name, launch.cluster_dim, bounds, tuple(parameters), tuple(body))
@@ -113,6 +140,7 @@ def kernel(source_: Source, launch: DeviceFunction, name: str, helpers: list[str
         shared.size,
         sizes,
         data,
+        tuple(maps),
     )
 
 
@@ -149,7 +177,7 @@ def _branches(launch: DeviceFunction) -> tuple[_Branch, ...]:
         guard = _chain(number, len(runs), end)
         guards = {}
         for inner, (group, start) in enumerate(run):
-            path = Path(group.name, by_role=True)
+            path = Path(group.name, by_role=True, first=start, count=group.count)
             guards[path] = "" if len(run) == 1 else _chain(inner, len(run), start + group.count)
         found.append(_Branch(tuple(guards), guard, guards, _registers(run[0][0])))
     return tuple(found)
@@ -204,12 +232,23 @@ def _persistent(device: Device, nest: TaskNest, launch: DeviceFunction) -> Lines
             value = rest if at == 0 else f"{rest} % {spelled[at]}"
             decode.insert(0, _task_coordinate(device, loop, value))
             rest = f"{rest} / {spelled[at]}"
+        declared = {
+            stmt.name: declare_counters(device.barriers, stmt.name)
+            for stmt in walk(nest.body)
+            if isinstance(stmt, BarrierAlloc) and stmt.name in device.barriers.rings
+        }
         body = block(device, nest.body)
+        counters = [
+            line
+            for lines in declared.values()
+            for line in lines
+            if mentions(body, line.split()[1].partition("[")[0])
+        ]
     first, step = "blockIdx.x", "gridDim.x"
     if launch.cluster_dim > 1:
         first, step = f"{first} / {launch.cluster_dim}", f"{step} / {launch.cluster_dim}"
     head = f"for (int task_number = {first}; task_number < {total}; task_number += {step})"
-    return [*counts, source(nest.loops[0]), *braces(head, [*decode, *body])]
+    return [*counts, *counters, source(nest.loops[0]), *braces(head, [*decode, *body])]
 
 
 def _task_coordinate(device: Device, loop: For, value: str) -> str:
@@ -226,27 +265,41 @@ def _task_coordinate(device: Device, loop: For, value: str) -> str:
 
 def _builtins(body: Lines, launch: DeviceFunction, shared: SharedLayout) -> Lines:
     """Definitions of the built-in variables that the body mentions."""
-    text = "\n".join(line for line in body if not line.strip().startswith("//"))
-
-    def mentions(name: Sym) -> bool:
-        return re.search(rf"\b{name.name}\b", text) is not None
-
     lines: Lines = []
     if shared.size:
         lines.append("extern __shared__ __align__(1024) unsigned char smem[];")
-    if mentions(THREAD) or mentions(WARP) or mentions(LANE):
+    if mentions(body, THREAD.name) or mentions(body, WARP.name) or mentions(body, LANE.name):
         lines.append("const int thread = threadIdx.x;")
-    if mentions(WARP):
+    if mentions(body, WARP.name):
         lines.append("const int warp = __shfl_sync(0xffffffffu, thread / 32, 0);")
-    if mentions(LANE):
+    if mentions(body, LANE.name):
         lines.append("const int lane = thread % 32;")
-    if mentions(CTA):
+    if mentions(body, CTA.name):
         lines.append(f"const int cta = blockIdx.x % {launch.cluster_dim};")
     return lines
 
 
+def _start(barriers: Barriers, launch: DeviceFunction) -> Lines:
+    """Before the tasks: the mbarriers are initialised, and every thread of the cluster knows."""
+    inside = initialisation(barriers)
+    if not inside:
+        return []
+    fence = "fence cluster" if launch.cluster_dim > 1 else "fence cta"
+    return [*braces(f"if ({THREAD} == 0)", inside), *emit(fence)]
+
+
 def _used(launch: DeviceFunction) -> frozenset[Sym]:
-    return frozenset(a.name for stmt in walk(launch.body) for a in accesses(stmt))
+    """What the kernel has pointers to: tensor maps stand for their tensors."""
+    found: set[Sym] = set()
+    for stmt in walk(launch.body):
+        if isinstance(stmt, CallInstr):
+            for param, argument in zip(stmt.instr.params, stmt.arguments, strict=True):
+                mapped = isinstance(param, DataParam) and param.window is not None
+                if isinstance(argument, Access) and not mapped:
+                    found.add(argument.name)
+        else:
+            found |= {a.name for a in accesses(stmt)}
+    return frozenset(found)
 
 
 def _written(launch: DeviceFunction) -> frozenset[Sym]:

@@ -8,10 +8,11 @@ from typing import Final
 
 from exogpu.codegen.expressions import SIZE_OF
 from exogpu.codegen.storage import Storage
+from exogpu.hw.timelines import ASYNC_PROXY
 from exogpu.ir.names import Sym
-from exogpu.ir.nodes import Alloc, DeviceFunction, Free
+from exogpu.ir.nodes import Access, Alloc, CallInstr, DataParam, DeviceFunction, Free
 from exogpu.ir.types import Space
-from exogpu.ir.walk import walk
+from exogpu.ir.walk import accesses, walk
 
 ALIGNMENT: Final = 128
 """Bytes; TMA asks for 128 in shared memory (PTX ISA, cp.async.bulk.tensor)."""
@@ -57,6 +58,30 @@ def layout(launch: DeviceFunction, storage: Mapping[Sym, Storage], reserved: int
         placed.append((live, offset))
     size = max((at + live.size for live, at in placed), default=reserved)
     return SharedLayout({live.name: at for live, at in placed}, size)
+
+
+def proxied_variables(launch: DeviceFunction, storage: Mapping[Sym, Storage]) -> frozenset[Sym]:
+    """The shared variables that the generic proxy accesses, in a launch whose shared memory the
+    async proxy accesses too."""
+    through: dict[Sym, set[bool]] = {}
+    for stmt in walk(launch.body):
+        if isinstance(stmt, CallInstr):
+            for param, argument in zip(stmt.instr.params, stmt.arguments, strict=True):
+                if isinstance(param, DataParam) and isinstance(argument, Access):
+                    operand = param.operand
+                    asynchronous = operand is not None and operand.initial in ASYNC_PROXY
+                    through.setdefault(argument.name, set()).add(asynchronous)
+        else:
+            for access in accesses(stmt):
+                through.setdefault(access.name, set()).add(False)
+    shared = {
+        name: found
+        for name, found in through.items()
+        if name in storage and storage[name].space is Space.SHARED
+    }
+    if not any(True in found for found in shared.values()):
+        return frozenset()
+    return frozenset(name for name, found in shared.items() if False in found)
 
 
 def _lifetimes(launch: DeviceFunction, storage: Mapping[Sym, Storage]) -> list[_Live]:

@@ -12,9 +12,20 @@ from exogpu.analysis.facts import CollectiveFacts
 from exogpu.analysis.ownership import distributed_dims
 from exogpu.analysis.uses import Declared, cuda_variables
 from exogpu.codegen.errors import unsupported
+from exogpu.codegen.expressions import SIZE_OF
 from exogpu.ir.names import Sym
-from exogpu.ir.nodes import Alloc, BarrierAlloc, CExpr, DataParam, Int, Point, Proc
-from exogpu.ir.types import DataType, Space
+from exogpu.ir.nodes import (
+    Access,
+    Alloc,
+    BarrierAlloc,
+    CallInstr,
+    CExpr,
+    DataParam,
+    Int,
+    Point,
+    Proc,
+)
+from exogpu.ir.types import DataType, QualTL, Space
 from exogpu.ir.walk import control_variables, walk
 
 
@@ -34,6 +45,8 @@ class Storage:
     tile_rank: int = 0
     """Trailing dimensions that the tile fills."""
     swizzle: int = 0
+    scale: Sym | None = None
+    """Of a wgmma accumulator: its scale-d, 0 where the next product overwrites it."""
 
     @property
     def extents(self) -> tuple[int, ...]:
@@ -80,6 +93,12 @@ def _local(declared: Declared, alloc: Alloc) -> Storage:
         case Space.SHARED:
             dims = distributed(declared, tiling.block_dim) if tiling.cluster_dim > 1 else ()
             kept = tuple(d for d in range(rank) if d not in dims)
+            if memory.swizzle and shape[-1].value * SIZE_OF[alloc.dtype] != memory.swizzle:
+                raise unsupported(
+                    f"the rows of {alloc.name} are not {memory.swizzle} bytes, its swizzle",
+                    alloc.span,
+                    "give the last dimension as many elements as the swizzle has room for",
+                )
             return Storage(
                 alloc.name, alloc.dtype, memory.space, shape, kept, swizzle=memory.swizzle
             )
@@ -89,15 +108,39 @@ def _local(declared: Declared, alloc: Alloc) -> Storage:
             assert size is not None, "distributed memory analysis refuses it"
             dims = (*distributed(declared, size), *_fixed(declared, rank - tile_rank))
             kept = tuple(d for d in range(rank - tile_rank) if d not in dims)
+            if tile_rank:
+                kept = tuple(d for d in kept if shape[d] != Int(1))
             tile = [n.value for n in shape[rank - tile_rank :]]
             fragment = math.prod(tile) // size if tile_rank else 0
-            return Storage(alloc.name, alloc.dtype, memory.space, shape, kept, fragment, tile_rank)
+            scale = Sym(f"{alloc.name}_scale") if _accumulates(declared) else None
+            return Storage(
+                alloc.name,
+                alloc.dtype,
+                memory.space,
+                shape,
+                kept,
+                fragment,
+                tile_rank,
+                scale=scale,
+            )
         case Space.HOST | Space.GLOBAL | Space.GRID_CONSTANT:
             raise unsupported(
                 f"{alloc.name} is allocated in {memory.name} inside a kernel",
                 alloc.span,
                 "allocate it outside of the kernel, as a parameter",
             )
+
+
+def _accumulates(declared: Declared) -> bool:
+    """Whether a wgmma writes the variable."""
+    for use in declared.uses:
+        if isinstance(use.stmt, CallInstr):
+            for param, argument in zip(use.stmt.instr.params, use.stmt.arguments, strict=True):
+                operand = param.operand if isinstance(param, DataParam) else None
+                mine = isinstance(argument, Access) and argument.name == declared.declaration.name
+                if mine and operand is not None and operand.initial is QualTL.WG_D:
+                    return True
+    return False
 
 
 def distributed(declared: Declared, size: int) -> tuple[int, ...]:

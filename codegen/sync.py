@@ -45,6 +45,7 @@ def _asm(instruction: str) -> str:
 
 _BULK = "Data Movement and Conversion Instructions: cp.async.bulk.{commit,wait}_group"
 _SM80 = "Data Movement and Conversion Instructions: cp.async.{commit,wait}_group"
+_MBARRIER = "Parallel Synchronization and Communication Instructions"
 _WGMMA = "Asynchronous Warpgroup Level Matrix Instructions"
 
 ROWS: Final[Mapping[str, Row]] = {
@@ -68,7 +69,7 @@ ROWS: Final[Mapping[str, Row]] = {
         "Fence",
         Scope.WARPS.value,
         "generic to generic",
-        _asm("barrier.cta.sync.aligned {id}, {threads};"),
+        'asm volatile("barrier.cta.sync.aligned %0, {threads};" :: "r"({id}) : "memory");',
         "Parallel Synchronization and Communication Instructions: barrier.cta",
         "A named barrier joins a subset of whole warps; it orders their memory accesses.",
     ),
@@ -107,6 +108,15 @@ ROWS: Final[Mapping[str, Row]] = {
         "Memory Consistency Model: Proxies; membar / fence",
         "Accesses through two proxies need a proxy fence on the path between them.  The other "
         "direction needs none: completion of an asynchronous operation has one implied.",
+    ),
+    "proxy fence at free": Row(
+        "end of a shared variable's lifetime",
+        "any",
+        "accesses of the generic proxy, to bytes that the async proxy may use next",
+        _asm("fence.proxy.async;"),
+        "Memory Consistency Model: Proxies; membar / fence",
+        "The check of the free orders the accesses before every thread of the cluster; the thread "
+        "that next starts an asynchronous copy into the bytes has the proxy fence on the path.",
     ),
     "drain cp.async": Row(
         "Fence",
@@ -188,6 +198,84 @@ ROWS: Final[Mapping[str, Row]] = {
         _WGMMA + ": wgmma.wait_group",
         "All but the warpgroup's newest n groups have completed; their registers may be read.",
     ),
+    "arrive mbarrier": Row(
+        "Arrive, CudaMbarrier",
+        "each thread",
+        "any",
+        "mbarrier_arrive<{depth}>({ring}, {number});",
+        _MBARRIER + ": mbarrier.arrive",
+        "Releases what the thread did before, at CTA scope.",
+    ),
+    "arrive mbarrier of warps": Row(
+        "Arrive, CudaMbarrier",
+        "whole warps",
+        "any",
+        "__syncwarp();\nif (lane == 0)\n    mbarrier_arrive<{depth}>({ring}, {number});",
+        _MBARRIER + ": mbarrier.arrive",
+        "bar.warp.sync orders the lanes' accesses before the one arrival, whose release is "
+        "cumulative: one arrival a warp completes the phase.",
+    ),
+    "arrive mbarrier with bytes": Row(
+        "Arrive, CudaMbarrier with trailing instructions",
+        "whole warps",
+        "any",
+        "__syncwarp();\nif (lane == 0)\n"
+        "    mbarrier_arrive_expect_tx<{depth}>({ring}, {number}, {bytes});\n{bytes} = 0;",
+        _MBARRIER + ": mbarrier.arrive.expect_tx",
+        "The phase completes when this arrival and the bytes of all instructions that trail on "
+        "it are there: expect_tx and complete_tx may come in any order before the last arrival.",
+    ),
+    "arrive mbarrier of CTAs": Row(
+        "Arrive, CudaMbarrier, multicast",
+        "whole warps",
+        "any",
+        "__syncwarp();\nif (lane < {ctas} && ({mask} >> lane & 1))\n"
+        "    mbarrier_arrive_cluster<{depth}>({ring}, {number}, lane);",
+        _MBARRIER + ": mbarrier.arrive; mapa",
+        "One lane a target: each releases at cluster scope, cumulatively, what its warp did.",
+    ),
+    "arrive mbarrier of CTAs, reads": Row(
+        "Arrive, CudaMbarrier, multicast, with nothing written since a Fence of the cluster",
+        "whole warps",
+        "any",
+        "__syncwarp();\nif (lane < {ctas} && ({mask} >> lane & 1))\n"
+        "    mbarrier_arrive_reads<{depth}>({ring}, {number}, lane);",
+        _MBARRIER + ": mbarrier.arrive; mapa",
+        "A read that is performed is performed for all CTAs; there is no write to publish.",
+    ),
+    "await mbarrier": Row(
+        "Await, CudaMbarrier",
+        "each thread",
+        "any",
+        "mbarrier_wait<{depth}>({ring}, {number});",
+        _MBARRIER + ": mbarrier.try_wait",
+        "Acquires, at CTA scope, what was released or completed in the phase.",
+    ),
+    "await mbarrier of CTAs": Row(
+        "Await, CudaMbarrier that other CTAs signal",
+        "each thread",
+        "any",
+        "mbarrier_wait_cluster<{depth}>({ring}, {number});",
+        _MBARRIER + ": mbarrier.try_wait",
+        "Acquires, at cluster scope, what was released or completed in the phase.",
+    ),
+    "init mbarrier": Row(
+        "start of the kernel, CudaMbarrier",
+        "one thread of each CTA",
+        "",
+        "mbarrier_init({ring}, {barriers}, {count});",
+        _MBARRIER + ": mbarrier.init",
+        "Once: phases are carried on across tasks.",
+    ),
+    "publish mbarriers": Row(
+        "start of the kernel, CudaMbarrier",
+        "one thread of each CTA",
+        "",
+        _asm("fence.mbarrier_init.release.cluster;") + "\n" + _asm("fence.proxy.async;"),
+        "Memory Consistency Model; membar / fence: fence.mbarrier_init",
+        "Other threads of the cluster, and TMA through the async proxy, signal the mbarriers after "
+        "the barrier that follows.",
+    ),
 }
 """By the name that the code generator knows the row by."""
 
@@ -221,6 +309,19 @@ def scope_of(tiling: Tiling) -> Scope:
     return Scope.WARP if threads == 32 else Scope.WARPS
 
 
+def drain_rows(pre: SyncTL) -> list[str]:
+    """The rows that complete a pre side's asynchronous operations."""
+    before = pre.under(Policy.STRICT).full
+    rows = []
+    if QualTL.SM80 in before:
+        rows.append("drain cp.async")
+    if QualTL.TMA_G in before:
+        rows.append("drain bulk")
+    if before & {QualTL.WG_A, QualTL.WG_D, QualTL.WG_S}:
+        rows.append("drain wgmma")
+    return rows
+
+
 def fence_rows(pre: SyncTL, post: SyncTL, scope: Scope, *, by_role: bool) -> list[str]:
     """The rows that a Fence emits, in order.
 
@@ -230,13 +331,7 @@ def fence_rows(pre: SyncTL, post: SyncTL, scope: Scope, *, by_role: bool) -> lis
     before, after = pre.under(Policy.STRICT).full, post.under(Policy.STRICT).full
     if pre.name == "wgmma_fence_1":
         return ["wgmma fence"]
-    rows = []
-    if QualTL.SM80 in before:
-        rows.append("drain cp.async")
-    if QualTL.TMA_G in before:
-        rows.append("drain bulk")
-    if before & {QualTL.WG_A, QualTL.WG_D, QualTL.WG_S}:
-        rows.append("drain wgmma")
+    rows = drain_rows(pre)
     if before & GENERIC and after & ASYNC_PROXY:
         rows.append("proxy fence")
     match scope:

@@ -14,6 +14,7 @@ from exogpu.codegen.expressions import plus
 from exogpu.codegen.names import CTA, LANE, THREAD, WARP
 from exogpu.ir.isltext import bexpr, cexpr, conjunction, identifier
 from exogpu.ir.nodes import (
+    Add,
     And,
     BExpr,
     CExpr,
@@ -84,6 +85,8 @@ def condition_of_warps(stmt: Warps, parent: Tiling, child: Tiling) -> BExpr:
 
 
 def _quotient(where: CExpr, pitch: int) -> CExpr:
+    if isinstance(where, Add) and isinstance(where.right, Int) and where.right.value % pitch == 0:
+        return plus(_quotient(where.left, pitch), Int(where.right.value // pitch))
     if where == CVar(THREAD) and pitch % 32 == 0:
         where, pitch = CVar(WARP), pitch // 32
     return where if pitch == 1 else FloorDiv(where, pitch)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-FLAGS = ("-std=c++17", "-O3", "-lineinfo")
+FLAGS = ("-std=c++17", "-O3", "-lineinfo", "-diag-suppress=177")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,229 @@
+"""Split barriers as text: rings of mbarriers, and commit groups."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from exogpu.analysis.barriers import home_of
+from exogpu.analysis.divergence import Mechanisms
+from exogpu.codegen import sync
+from exogpu.codegen.errors import unsupported
+from exogpu.codegen.expressions import Control, c_atom, c_control, plus, simplify
+from exogpu.codegen.mbarriers import Ring
+from exogpu.codegen.names import CTA, Names
+from exogpu.hw.timelines import ASYNC_PROXY
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import (
+    Access,
+    Arrive,
+    Await,
+    BarrierAlloc,
+    CallInstr,
+    CExpr,
+    Int,
+    Mul,
+    Point,
+)
+from exogpu.ir.types import BarrierMechanism, Policy
+
+Lines = list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """A thread's running totals for one variable; see `exogpu.codegen.mbarriers`."""
+
+    arrived: Sym
+    awaited: Sym
+    begin: Sym
+    """`awaited` at the variable's allocation."""
+    bytes: Sym
+    """That trail on the next arrival."""
+
+
+@dataclass(frozen=True, slots=True)
+class Barriers:
+    """What the barrier statements of a kernel are lowered with."""
+
+    mechanisms: Mechanisms
+    rings: Mapping[Sym, Ring]
+    offsets: Mapping[Sym, int]
+    """Of rings in shared memory."""
+    unwritten: frozenset[Arrive]
+    """Arrives with nothing to publish to other CTAs."""
+    names: Names
+    control: Control
+    counters: dict[Sym, Counters] = field(default_factory=dict)
+
+
+def declare_counters(barriers: Barriers, name: Sym) -> Lines:
+    """Declarations of an mbarrier variable's running totals, outside of the loop over tasks."""
+    ring = barriers.rings[name]
+    base = name.name
+    found = Counters(
+        Sym(f"{base}_arrived"), Sym(f"{base}_awaited"), Sym(f"{base}_begin"), Sym(f"{base}_bytes")
+    )
+    barriers.counters[name] = found
+    lines = []
+    for counter in (found.arrived, found.awaited, found.bytes):
+        spelled = barriers.names.declare(counter)
+        if ring.elements == 1:
+            lines.append(f"unsigned {spelled} = 0;")
+        else:
+            lines.append(f"unsigned {spelled}[{ring.elements}] = {{}};")
+    return lines
+
+
+def allocation(barriers: Barriers, stmt: BarrierAlloc) -> Lines:
+    """Commit groups need no storage; a ring has its place since the kernel's start."""
+    if stmt.mechanism is BarrierMechanism.COMMIT_GROUP:
+        return []
+    if stmt.mechanism is not BarrierMechanism.MBARRIER:
+        raise unsupported(
+            f"{stmt.mechanism.value} barriers", stmt.span, "use an mbarrier or a Fence", "G803"
+        )
+    ring, counters = barriers.rings[stmt.name], barriers.counters[stmt.name]
+    name = barriers.names.declare(stmt.name)
+    lines = [f"const unsigned {name} = smem_address(smem + {barriers.offsets[stmt.name]});"]
+    if ring.skip:
+        begin, awaited = barriers.names.declare(counters.begin), barriers.names(counters.awaited)
+        if ring.elements == 1:
+            lines.append(f"const unsigned {begin} = {awaited};")
+        else:
+            lines.append(f"unsigned {begin}[{ring.elements}];")
+            lines.append(f"for (int i = 0; i < {ring.elements}; ++i)")
+            lines.append(f"    {begin}[i] = {awaited}[i];")
+    return lines
+
+
+def arrive(barriers: Barriers, stmt: Arrive) -> Lines:
+    """An Arrive: on a commit group it ends the group."""
+    name = stmt.targets[0].name
+    ring = barriers.rings.get(name)
+    if ring is None:
+        return sync.emit(f"arrive {_group(barriers, name)}")
+    home = home_of(stmt.targets)
+    assert home is not None
+    lines = [line for row in sync.drain_rows(stmt.timeline) for line in sync.emit(row)]
+    counters = barriers.counters[name]
+    number = _counter(barriers, ring, counters.arrived, home)
+    fields: dict[str, int | str] = {
+        "depth": ring.depth,
+        "ring": _ring_at(barriers, ring, home),
+        "number": number,
+    }
+    masks = ring.targets[stmt]
+    alone = all(mask == 1 << cta for cta, mask in enumerate(masks))
+    if ring.trailing and not (alone and ring.warps):
+        raise unsupported(
+            f"an Arrive on {name}, on which instructions trail, by other than whole warps of "
+            "the home's CTA",
+            stmt.span,
+            "arrive on one element, by the warp that executes the instructions",
+            "G807",
+        )
+    if ring.trailing:
+        fields["bytes"] = _counter(barriers, ring, counters.bytes, home)
+        lines += sync.emit("arrive mbarrier with bytes", **fields)
+    elif alone:
+        row = "arrive mbarrier of warps" if ring.warps else "arrive mbarrier"
+        lines += sync.emit(row, **fields)
+    elif ring.warps:
+        row = "arrive mbarrier of CTAs"
+        if stmt in barriers.unwritten:
+            row = "arrive mbarrier of CTAs, reads"
+        lines += sync.emit(row, ctas=len(masks), mask=_mask(barriers, masks), **fields)
+    else:
+        raise unsupported(
+            "a multicast Arrive by less than whole warps", stmt.span, "arrive by warps", "G807"
+        )
+    return [*lines, f"++{number};"]
+
+
+def wait(barriers: Barriers, stmt: Await) -> Lines:
+    """An Await: on a commit group it waits for all but its newest n."""
+    name = stmt.barrier.name
+    ring = barriers.rings.get(name)
+    if ring is None:
+        return sync.emit(f"await {_group(barriers, name)}", n=stmt.n)
+    counters = barriers.counters[name]
+    awaited = _counter(barriers, ring, counters.awaited, stmt.barrier)
+    row = "await mbarrier of CTAs" if ring.remote else "await mbarrier"
+    number = f"{awaited} - {ring.skip}" if ring.skip else awaited
+    lines = sync.emit(
+        row, depth=ring.depth, ring=_ring_at(barriers, ring, stmt.barrier), number=number
+    )
+    if ring.skip:
+        begin = _counter(barriers, ring, counters.begin, stmt.barrier)
+        lines = [f"if ({awaited} - {begin} >= {ring.skip})", *(f"    {line}" for line in lines)]
+    lines.append(f"++{awaited};")
+    if ring.generic and stmt.timeline.under(Policy.STRICT).full & ASYNC_PROXY:
+        lines += sync.emit("proxy fence")
+    return lines
+
+
+def trailing(barriers: Barriers, stmt: CallInstr, count: int) -> tuple[str, Lines]:
+    """The mbarrier that a call signals, and what accounts for the `count` bytes that it brings."""
+    assert stmt.trailing is not None
+    ring = barriers.rings[stmt.trailing.name]
+    counters = barriers.counters[stmt.trailing.name]
+    number = _counter(barriers, ring, counters.arrived, stmt.trailing)
+    where = f"mbarrier_at<{ring.depth}>({_ring_at(barriers, ring, stmt.trailing)}, {number})"
+    expected = _counter(barriers, ring, counters.bytes, stmt.trailing)
+    return where, [f"{expected} += {count};"]
+
+
+def initialisation(barriers: Barriers) -> Lines:
+    """Every ring's mbarriers, by one thread of each CTA; a barrier must follow."""
+    lines: Lines = []
+    for name, offset in barriers.offsets.items():
+        ring = barriers.rings[name]
+        lines += sync.emit(
+            "init mbarrier",
+            ring=f"smem_address(smem + {offset})",
+            barriers=ring.depth * ring.elements,
+            count=ring.count,
+        )
+        lines[-1] += f"  // {name.name}"
+    return [*lines, *sync.emit("publish mbarriers")] if lines else []
+
+
+def _group(barriers: Barriers, name: Sym) -> str:
+    kind = barriers.mechanisms.kinds.get(name)
+    if kind is None:
+        raise AssertionError(f"{name} is no commit group")
+    return sync.GROUP_ROWS[kind]
+
+
+def _mask(barriers: Barriers, masks: tuple[int, ...]) -> str:
+    """The mask of this CTA, out of those of all CTAs in one constant."""
+    if len(set(masks)) == 1:
+        return hex(masks[0])
+    packed = sum(mask << len(masks) * cta for cta, mask in enumerate(masks))
+    return f"{packed:#x}ull >> {len(masks)} * {barriers.names(CTA)}"
+
+
+def _element(ring: Ring, access: Access) -> CExpr:
+    """The number of an element among those of its CTA."""
+    index: CExpr = Int(0)
+    for d, extent in zip(ring.kept, ring.extents, strict=True):
+        coord = access.coords[d]
+        at = coord.at if isinstance(coord, Point) else coord.lo
+        index = plus(Mul(extent, index) if index != Int(0) else index, at)
+    return index
+
+
+def _ring_at(barriers: Barriers, ring: Ring, access: Access) -> str:
+    name = barriers.names(ring.name)
+    index = simplify(_element(ring, access), barriers.control.constants)
+    if ring.elements == 1 or index == Int(0):
+        return name
+    return f"{name} + {8 * ring.depth} * {c_atom(index, barriers.control)}"
+
+
+def _counter(barriers: Barriers, ring: Ring, counter: Sym, access: Access) -> str:
+    name = barriers.names(counter)
+    if ring.elements == 1:
+        return name
+    return f"{name}[{c_control(_element(ring, access), barriers.control)}]"

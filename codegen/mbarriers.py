@@ -1,0 +1,315 @@
+"""What an mbarrier variable becomes: a ring of hardware mbarriers in each CTA.
+
+The model counts the Arrives and Awaits of each element anew in every task; a hardware mbarrier
+counts phases for as long as the kernel runs.  Each thread keeps, for each variable, how often it
+has arrived and how often it has awaited since the kernel began.  The invariant that makes this
+enough: at every Free as many Arrives as Awaits have been executed on each element (BARRIER
+balance), all of them are ordered before what any thread of the cluster does next (the check of
+the Free), and all Arrives, as all Awaits, of an element are executed by the same threads (checked
+here).  So all running totals agree on the number of the next task's first arrival.  Arrival
+number r, counted over all tasks, is phase r / depth of mbarrier r % depth; its parity is
+r / depth % 2.  An Await with skip m waits for its own number - m, and not at all for the first m
+of a task.  When it waits, phase r / depth - 1 of the mbarrier is over: in an earlier task, or
+because the same thread awaited it depth Awaits ago; PHASE says that phase r / depth + 1 is not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Final
+
+from exogpu.analysis.affine import constant
+from exogpu.analysis.barriers import home_of, targeting_ctas
+from exogpu.analysis.facts import CollectiveFacts
+from exogpu.analysis.ownership import distributed_dims, relation, thread_iterators
+from exogpu.analysis.pairing import ring_depths
+from exogpu.analysis.threadmap import threads_of
+from exogpu.analysis.tiling import Tiling, block_axes
+from exogpu.analysis.uses import Declared, Use, cuda_variables
+from exogpu.codegen.errors import unsupported
+from exogpu.codegen.sync import GENERIC
+from exogpu.hw.timelines import ASYNC_PROXY
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import (
+    Add,
+    Arrive,
+    Await,
+    BarrierAlloc,
+    CallInstr,
+    CExpr,
+    DataParam,
+    DeviceFunction,
+    Int,
+    Mul,
+    Point,
+    Proc,
+)
+from exogpu.ir.types import BarrierMechanism, Policy
+from exogpu.ir.walk import control_variables, evaluate, walk
+from exogpu.solvers import isl
+
+UNGUARDED: Final = 32
+"""Depth without guards: PHASE is proved for some depth up to 32, and holds for all deeper rings.
+
+Arrival r + d + e follows, by PHASE at depth d, an Await for arrival r + e or later, so one for r
+or later; and a thread's Await for r precedes its own for r + e, which some thread of arrival
+r + d + e follows.
+"""
+
+MAX_CLUSTER: Final = 8
+"""CTAs of a cluster whose masks of targets fit one 64-bit constant."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ring:
+    """How an mbarrier variable is laid out and used."""
+
+    name: Sym
+    depth: int
+    skip: int
+    kept: tuple[int, ...]
+    """The dimensions that a CTA indexes."""
+    extents: tuple[int, ...]
+    warps: bool
+    """Whether whole warps arrive: one lane of each, for all."""
+    count: int
+    """Arrivals that complete a phase."""
+    trailing: bool
+    """Whether instructions signal it, by bytes."""
+    targets: Mapping[Arrive, tuple[int, ...]]
+    """By the rank of the arriving CTA, a mask of the CTAs whose mbarriers it signals."""
+    remote: bool
+    """Whether threads of other CTAs arrive on it.  Bytes that other CTAs send do not count: they
+    land in this CTA's memory, and the mbarrier beside them tells when."""
+    generic: bool
+    """Whether an Arrive orders accesses of the generic proxy."""
+
+    @property
+    def elements(self) -> int:
+        """Elements that one CTA holds, each a ring."""
+        return math.prod(self.extents)
+
+    @property
+    def bytes(self) -> int:
+        """Of shared memory."""
+        return 8 * self.depth * self.elements
+
+
+def rings(proc: Proc, facts: CollectiveFacts) -> Mapping[Sym, Ring]:
+    """The ring of every mbarrier variable.  Raises ExoGpuError (G807) for what has none."""
+    depths = ring_depths(proc)
+    found: dict[Sym, Ring] = {}
+    for declared in cuda_variables(proc, facts):
+        alloc = declared.declaration
+        if isinstance(alloc, BarrierAlloc) and alloc.mechanism is BarrierMechanism.MBARRIER:
+            found[alloc.name] = _ring(declared, alloc, depths[alloc.name] or UNGUARDED)
+    return found
+
+
+def barrier_bytes(
+    launch: DeviceFunction, all_rings: Mapping[Sym, Ring]
+) -> tuple[Mapping[Sym, int], int]:
+    """Where the rings of a launch begin in shared memory, and the bytes of all of them.
+
+    Rings never share bytes: a hardware mbarrier is initialised once.
+    """
+    offsets: dict[Sym, int] = {}
+    at = 0
+    for stmt in walk(launch.body):
+        if isinstance(stmt, BarrierAlloc) and stmt.name in all_rings:
+            offsets[stmt.name] = at
+            at += all_rings[stmt.name].bytes
+    return offsets, at
+
+
+def _ring(declared: Declared, alloc: BarrierAlloc, depth: int) -> Ring:
+    tiling = declared.where.tiling
+    arrives = [u for u in declared.uses if isinstance(u.stmt, Arrive)]
+    awaits = [u for u in declared.uses if isinstance(u.stmt, Await)]
+    trailing = [u for u in declared.uses if isinstance(u.stmt, CallInstr)]
+    homes = list(_homes(arrives))
+    if not homes or not awaits:
+        raise _refuse(alloc, f"{alloc.name} has no Arrive or no Await", "remove it")
+    skips = {-u.stmt.n - 1 for u in awaits if isinstance(u.stmt, Await)}
+    if len(skips) > 1:
+        raise _refuse(
+            alloc, f"the Awaits on {alloc.name} differ in their skip", "use one `~m` everywhere"
+        )
+    same_element = [*homes, *awaits, *trailing]
+    dims: tuple[int, ...] = ()
+    if tiling.cluster_dim > 1:
+        dims = distributed_dims(declared, same_element, tiling.block_dim)
+    _check_threads(declared, alloc, [*homes, *trailing], "arrive on")
+    _check_threads(declared, alloc, awaits, "await")
+    extents = []
+    kept = tuple(d for d in range(len(alloc.shape)) if d not in dims)
+    for d in kept:
+        extent = constant(alloc.shape[d])
+        if extent is None:
+            raise _refuse(alloc, f"the extents of {alloc.name} depend on sizes", "use constants")
+        extents.append(extent)
+    first = homes[0]
+    assert isinstance(first.stmt, Arrive)
+    warps = whole_warps(first.where.tiling)
+    threads = math.prod(axis.extent for axis in block_axes(first.where.tiling))
+    each = threads // 32 if warps else threads
+    targets = _targets(alloc, homes, dims)
+    own = tuple(1 << cta for cta in range(tiling.cluster_dim))
+    pre = [u.stmt.timeline.under(Policy.STRICT).full for u in arrives if isinstance(u.stmt, Arrive)]
+    return Ring(
+        alloc.name,
+        depth,
+        skips.pop(),
+        kept,
+        tuple(extents),
+        warps,
+        each * targeting_ctas(first.stmt.targets),
+        bool(trailing),
+        targets,
+        any(masks != own for masks in targets.values()),
+        any(full & GENERIC for full in pre) or any(_generic_source(u) for u in trailing),
+    )
+
+
+def _refuse(alloc: BarrierAlloc, what: str, help: str) -> Exception:
+    return unsupported(what, alloc.span, help, "G807")
+
+
+def _generic_source(use: Use) -> bool:
+    """Whether an operand of a trailing instruction goes through the generic proxy."""
+    assert isinstance(use.stmt, CallInstr)
+    operands = [p.operand for p in use.stmt.instr.params if isinstance(p, DataParam)]
+    return any(o is not None and o.initial not in ASYNC_PROXY for o in operands)
+
+
+def _homes(arrives: Sequence[Use]) -> Iterator[Use]:
+    """One use an Arrive, of its home element."""
+    seen: set[Arrive] = set()
+    for use in arrives:
+        assert isinstance(use.stmt, Arrive)
+        home = home_of(use.stmt.targets)
+        assert home is not None, "distributed memory analysis refuses it"
+        if use.stmt not in seen:
+            seen.add(use.stmt)
+            yield replace(use, access=home)
+
+
+def _check_threads(declared: Declared, alloc: BarrierAlloc, uses: Sequence[Use], what: str) -> None:
+    """All uses of an element are executed by the same threads: they count alike."""
+    inputs: dict[str, int] = {}
+    for d in range(len(alloc.shape)):
+        for use in uses:
+            coord = use.access.coords[d]
+            if isinstance(coord, Point) and control_variables(coord.at) & thread_iterators(
+                use.where, declared
+            ):
+                inputs[f"i{d}"] = d
+    maps = [relation(use, declared, inputs, "u").map for use in uses]
+    alike = all(isl.is_equal_map(maps[0], other) for other in maps[1:])
+    if not alike or not all(_one_collective(use, inputs.values()) for use in uses):
+        raise _refuse(
+            alloc,
+            f"different threads {what} {alloc.name}: none of them could count for all",
+            "let one collective execute them all",
+        )
+
+
+def _one_collective(use: Use, dims: Iterable[int]) -> bool:
+    """Whether no two iterations of the thread loops around a use divide an element's threads."""
+    by_element: dict[tuple[int, ...], tuple[int, ...]] = {}
+    for env in _iterations(use.where.tiling):
+        points = [c.at for c in (use.access.coords[d] for d in dims) if isinstance(c, Point)]
+        known = [at for at in points if control_variables(at) <= env.keys()]
+        element = tuple(evaluate(at, env) for at in known)
+        threads = threads_of(use.where.tiling.thread_map(), env)
+        if by_element.setdefault(element, threads) != threads:
+            return False
+    return True
+
+
+def _iterations(tiling: Tiling) -> Iterator[dict[Sym, int]]:
+    """All values of the thread iterators around a scope."""
+    ranges = [range(r.lo, r.lo + r.count) for r in tiling.ranges]
+    for values in product(*ranges):
+        yield dict(zip((r.iterator for r in tiling.ranges), values, strict=True))
+
+
+def whole_warps(tiling: Tiling) -> bool:
+    """Whether the scope consists of whole warps in each CTA."""
+    axes = block_axes(tiling)
+    return (
+        bool(axes)
+        and axes[-1].pitch == 1
+        and axes[-1].extent % 32 == 0
+        and all(axis.pitch % 32 == 0 for axis in axes[:-1])
+        and all(divides(32 // math.gcd(32, axis.pitch), axis.offset) for axis in axes)
+    )
+
+
+def divides(factor: int, expr: CExpr) -> bool:
+    """Whether the expression is a multiple of `factor`, told from its parts."""
+    match expr:
+        case Int():
+            return expr.value % factor == 0
+        case Add():
+            return divides(factor, expr.left) and divides(factor, expr.right)
+        case Mul():
+            return divides(factor // math.gcd(factor, expr.factor), expr.term)
+        case _:
+            return factor == 1
+
+
+# --- multicast ------------------------------------------------------------------------------
+
+
+def _targets(
+    alloc: BarrierAlloc, homes: Sequence[Use], dims: Sequence[int]
+) -> Mapping[Arrive, tuple[int, ...]]:
+    """The CTAs that each Arrive signals, by enumeration of the thread iterators."""
+    cluster = homes[0].where.tiling.cluster_dim
+    found: dict[Arrive, tuple[int, ...]] = {}
+    for use in homes:
+        assert isinstance(use.stmt, Arrive)
+        owner = {element: cta for cta, element in _home_elements(alloc, use, dims)}
+        masks = [0] * cluster
+        for element, cta in owner.items():
+            for target in use.stmt.targets:
+                spans = []
+                for d, at in zip(dims, element, strict=True):
+                    extent = constant(alloc.shape[d])
+                    assert extent is not None
+                    point = isinstance(target.coords[d], Point)
+                    spans.append((at,) if point else tuple(range(extent)))
+                for other in product(*spans):
+                    masks[cta] |= 1 << owner[other]
+        if cluster > MAX_CLUSTER and any(m != 1 << cta for cta, m in enumerate(masks)):
+            raise _refuse(
+                alloc,
+                f"a multicast over more than {MAX_CLUSTER} CTAs of a cluster",
+                "use smaller clusters",
+            )
+        found[use.stmt] = tuple(masks)
+    return found
+
+
+def _home_elements(
+    alloc: BarrierAlloc, use: Use, dims: Sequence[int]
+) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """Each CTA that arrives, and its home's distributed indices."""
+    tiling = use.where.tiling
+    for env in _iterations(tiling):
+        element = []
+        for d in dims:
+            coord = use.access.coords[d]
+            assert isinstance(coord, Point)
+            if not control_variables(coord.at) <= env.keys():
+                raise _refuse(
+                    alloc,
+                    f"an index of {alloc.name} depends on more than the CTA",
+                    "index it by cuda_threads iterators alone",
+                )
+            element.append(evaluate(coord.at, env))
+        yield threads_of(tiling.thread_map(), env)[0] // tiling.block_dim, tuple(element)

@@ -1,0 +1,107 @@
+"""Which Arrives have writes to publish to other CTAs: a release at cluster scope is dear."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import assert_never
+
+from exogpu.analysis.facts import CollectiveFacts
+from exogpu.codegen.storage import Storage
+from exogpu.codegen.sync import Scope, scope_of
+from exogpu.hw.timelines import ASYNC_PROXY
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import (
+    Access,
+    Alloc,
+    Arrive,
+    Assign,
+    Await,
+    BarrierAlloc,
+    Block,
+    CallInstr,
+    CallProc,
+    DataParam,
+    DeviceFunction,
+    Fence,
+    For,
+    Free,
+    If,
+    Pass,
+    Reduce,
+    Stmt,
+    Warps,
+    WindowStmt,
+)
+from exogpu.ir.types import AccessMode, Space
+
+
+def unwritten(
+    launch: DeviceFunction, facts: CollectiveFacts, storage: Mapping[Sym, Storage]
+) -> frozenset[Arrive]:
+    """The Arrives before which no thread of the cluster has written memory through the generic
+    proxy since a Fence of the whole cluster.
+
+    Such an Arrive publishes nothing.  It orders reads, and a read that is over is over for all
+    CTAs: a release at CTA scope will do.
+    """
+    found: dict[Arrive, bool] = {}
+
+    def after(block: Block, dirty: bool) -> bool:
+        for stmt in block:
+            dirty = one(stmt, dirty)
+        return dirty
+
+    def one(stmt: Stmt, dirty: bool) -> bool:
+        match stmt:
+            case For():
+                # Once more from what the body leaves behind: the second pass is the fixed point.
+                return after(stmt.body, after(stmt.body, dirty) or dirty) or dirty
+            case If():
+                branches = [after(stmt.body, dirty), after(stmt.orelse, dirty)]
+                return any(branches)
+            case Warps():
+                return after(stmt.body, dirty) or dirty
+            case Fence():
+                tiling = facts.scope[stmt]
+                whole = (
+                    tiling is not None
+                    and scope_of(tiling) is Scope.CLUSTER
+                    and tiling.threads == launch.cluster_dim * launch.block_dim
+                )
+                return dirty and not whole
+            case Arrive():
+                found[stmt] = found.get(stmt, False) or dirty
+                return dirty
+            case Assign() | Reduce():
+                return dirty or _in_memory(stmt.target, storage)
+            case CallInstr():
+                return dirty or _writes(stmt, storage)
+            case Await() | Alloc() | BarrierAlloc() | Free() | Pass():
+                return dirty
+            case DeviceFunction() | CallProc() | WindowStmt():
+                raise AssertionError(f"{stmt} does not stand in a kernel")
+            case _:
+                assert_never(stmt)
+
+    after(launch.body, dirty=False)
+    return frozenset(stmt for stmt, dirty in found.items() if not dirty)
+
+
+def _in_memory(access: Access, storage: Mapping[Sym, Storage]) -> bool:
+    return storage[access.name].space is not Space.REGISTER
+
+
+def _writes(call: CallInstr, storage: Mapping[Sym, Storage]) -> bool:
+    """Whether the call writes memory through the generic proxy."""
+    data = [
+        (param, argument)
+        for param, argument in zip(call.instr.params, call.arguments, strict=True)
+        if isinstance(param, DataParam)
+    ]
+    for (param, argument), mode in zip(data, call.instr.modes, strict=True):
+        if mode is AccessMode.READ or not isinstance(argument, Access):
+            continue
+        generic = param.operand is None or param.operand.initial not in ASYNC_PROXY
+        if generic and _in_memory(argument, storage):
+            return True
+    return False

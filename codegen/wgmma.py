@@ -1,0 +1,55 @@
+"""Helper functions with one operand a register: wgmma.mma_async for each shape and type."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_NAME: Final = re.compile(r"Sm90_wgmma_(tf32|f16|bf16)_n(\d+)")
+_DEPTH: Final = {"tf32": 8, "f16": 16, "bf16": 16}
+_FLAGS: Final = {"tf32": "1, 1", "f16": "1, 1, 0, 0", "bf16": "1, 1, 0, 0"}
+"""Signs of A and B; for 16-bit types also whether they are transposed."""
+
+
+def is_wgmma(name: str) -> bool:
+    """Whether `wgmma_text` knows the helper function."""
+    return _NAME.fullmatch(name) is not None
+
+
+def wgmma_text(name: str) -> str:
+    """The definition of `Sm90_wgmma_<type>_n<columns>`."""
+    found = _NAME.fullmatch(name)
+    assert found is not None, name
+    kind, columns = found[1], int(found[2])
+    registers = columns // 2
+    lines = [", ".join(f"%{i}" for i in range(at, at + 8)) for at in range(0, registers, 8)]
+    if registers % 8:
+        lines[-1] = ", ".join(f"%{i}" for i in range(registers // 8 * 8, registers))
+    listed = ', "\n            "'.join(lines)
+    operands = [f'"+f"(D[{registers} * m + {i}])' for i in range(registers)]
+    grouped = ",\n              ".join(
+        ", ".join(operands[at : at + 4]) for at in range(0, registers, 4)
+    )
+    shape = f"m64n{columns}k{_DEPTH[kind]}.f32.{kind}.{kind}"
+    return f"""\
+// D += A * B^T, or D = A * B^T where scale is 0, on M x {columns} accumulators of a warpgroup
+// (PTX ISA, wgmma.mma_async); A and B are K-major in swizzled shared memory.
+template <int M, int swizzle>
+__device__ __forceinline__ void {name}(
+    float (&D)[M * {columns} / 128], int& scale, const void* A, const void* B)
+{{
+    const unsigned long long b = wgmma_descriptor<swizzle>(B);
+#pragma unroll
+    for (int m = 0; m < M / 64; ++m) {{
+        const unsigned long long a = wgmma_descriptor<swizzle>(A) + 64 * swizzle / 16 * m;
+        asm volatile(
+            "{{\\n\\t.reg .pred accumulate;\\n\\tsetp.ne.b32 accumulate, %{registers + 2}, 0;\\n\\t"
+            "wgmma.mma_async.sync.aligned.{shape} {{"
+            "{listed}}}, "
+            "%{registers}, %{registers + 1}, accumulate, {_FLAGS[kind]};\\n\\t}}"
+            : {grouped}
+            : "l"(a), "l"(b), "r"(scale) : "memory");
+    }}
+    scale = 1;
+}}
+"""
