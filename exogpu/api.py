@@ -30,6 +30,8 @@ from exogpu.machine.explain import (
     hazards_of,
 )
 from exogpu.machine.lower import lower
+from exogpu.symbolic.prover import analyse
+from exogpu.symbolic.refute import Refutation, refute
 from exogpu.verdict import Hazard, Verdict
 
 _collector: ContextVar[list[Procedure] | None] = ContextVar("collector", default=None)
@@ -109,18 +111,21 @@ class Procedure:
         return tuple(p.name.name for p in self.ir.params if isinstance(p, ControlParam))
 
     def check(self, *, policy: Policy = Policy.STRICT) -> Verdict:
-        """The verdict for all sizes: undecided where only the definition could be judged."""
+        """The verdict for all sizes: refuted at the smallest failing sizes, or undecided.
+
+        A refutation is replayed on the abstract machine.  That nothing was found is not yet
+        certified, so it is not called proved; only a procedure without sizes can be.
+        """
         start = perf_counter()
         if self.diagnostics:
             return self._error(self.diagnostics, None, policy, start)
         outside = [v for v in self._bounds if isinstance(v.finding, Outside)]
         hazards = (*self._divergences({}), *map(hazard_of_bounds, outside))
-        reason = (
-            ""
-            if hazards
-            else "synchronisation is not yet proved for all sizes; give sizes to check it at, "
-            "such as " + ",".join(f"{n}=512" for n in self.size_names)
-        )
+        if not hazards and not self.size_names:
+            return self.check_at(policy=policy)
+        reason = ""
+        if not hazards:
+            hazards, reason = self._refuted(policy)
         return Verdict(
             proc=self.name,
             word="refuted" if hazards else "undecided",
@@ -130,6 +135,22 @@ class Procedure:
             hazards=hazards,
             reason=reason,
         )
+
+    def _refuted(self, policy: Policy) -> tuple[tuple[Hazard, ...], str]:
+        """The hazards at the smallest failing sizes, or why there is no answer."""
+        program = self.amir(policy)
+        findings = analyse(program)
+        found = refute(program, findings, lambda p, sizes: fast.run(p, sizes).violations)
+        if isinstance(found, Refutation):
+            return self.check_at(policy=policy, progress=None, **found.sizes).hazards, ""
+        sizes = ",".join(f"{name}=512" for name in self.size_names)
+        offer = f"give sizes to check it at, such as --at {sizes}"
+        open_questions = (*([found] if found else []), *findings.undecided)
+        if open_questions:
+            first = open_questions[0]
+            return (), f"line {first.span.line}: {first.reason}; {offer}"
+        pairs = f"none of its {findings.obligations} pairs of accesses fails at any sizes"
+        return (), f"{pairs}, but this is not certified yet; {offer}"
 
     def check_at(
         self,

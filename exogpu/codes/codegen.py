@@ -47,9 +47,9 @@ CODEGEN: Final[Mapping[str, tuple[str, str, str]]] = {
         "an mbarrier has no lowering",
         "Each thread counts the Arrives and the Awaits that it executes, to know which mbarrier "
         "of a ring comes next: one collective must execute all Arrives on an element, and one "
-        "all Awaits.  Guards tell how deep the ring is.",
-        "full: barrier @ CudaMbarrier\n# repair: say which mbarriers take turns\n"
-        "full: barrier @ CudaMbarrier\nempty: barrier(full) @ CudaMbarrier",
+        "all Awaits, with one skip.",
+        "for w in cuda_threads(0, 2, unit=cuda_warp):\n    Await(z, cuda_in_order, ~0)\n"
+        "# repair: one Await by all\nAwait(z, cuda_in_order, ~0)",
     ),
 }
 """By code: title, explanation, example."""

@@ -59,7 +59,13 @@ def Sm90_wgmma_tf32(
                 D[m, n] += A[m, k] * B[n, k]
 
 
-@instr(unit=cuda_warpgroup, D=WGMMA_D, A=WGMMA_SMEM, B=WGMMA_SMEM)
+@instr(
+    unit=cuda_warpgroup,
+    D=WGMMA_D,
+    A=WGMMA_SMEM,
+    B=WGMMA_SMEM,
+    template="Sm90_wgmma_{dtype_name}_n{N}<{M}, {swizzle}>({D}, {D.scale}, {A}, {B});",
+)
 def Sm90_wgmma_f16(
     D: f32[M, N] @ Sm90_RmemMatrixD(M, N),
     A: dtype[M, 16] @ Sm90_SmemSwizzled(swizzle),

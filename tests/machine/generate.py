@@ -394,6 +394,54 @@ def threads(random: Random, b: Builder) -> None:
     b.read(result[0:12], None, Q1, convergent=True)
 
 
+def tiles(random: Random, b: Builder) -> None:
+    """Kernels one after the other, each with tasks on the tiles of a matrix that they divide
+    unevenly; a tile is staged in shared memory, and neighbours' edges may be read."""
+    r = random
+    everything = frozenset(TIMELINES)
+    rows, columns, height, width = r.choice((5, 7, 8)), r.choice((6, 9)), 2, r.choice((2, 3))
+    k = b.size("K")
+    a, c = b.data("a", rows, columns), b.data("c", rows, columns)
+    stage = b.data("stage", 2, height, width, shared=True)
+    b.write(a[0:rows, 0:columns], None, Q1, convergent=True)
+    down, across = -(-rows // height), -(-columns // width)
+    atomic, halo, accumulate = r.random() < 0.3, r.choice((0, 0, 1)), r.random() < 0.5
+    source, target = (a, c) if r.random() < 0.7 else (c, c)
+
+    def tile(name: Name, i: Control, j: Control, more: int = 0) -> Access:
+        top, left = mul(height, i), mul(width, j)
+        return name[top : add(top, height + more), left : add(left, width + more)]
+
+    def task(i: Control, j: Control, at: Control) -> None:
+        b.alloc(stage)
+        with b.loop("w", 0, 2) as w:
+            b.read(tile(source, i, j, halo), t(w), Q1)
+            b.write(stage[mod(add(w, at), 2), 0:height, 0:width], t(w), Q1)
+        if r.random() < 0.8:
+            b.fence(t(0, 2), {Q0, Q1}, {Q0, Q1}, everything, transitive=True)
+        with b.loop("s", 0, 3) as s:
+            b.read(stage[mod(s, 2), 0:height, 0:width], t(mod(add(s, 1), 2)), Q1)
+        window = tile(target, i, j)
+        if atomic:
+            b.check(window, t(1), Q1, mutates=True, level=ATOMIC)
+            b.check(window, t(1), Q1, mutates=False, level=TEMPORAL)
+            b.clear(window, mutates=False)
+            b.record(window, t(1), Q1, mutate=True, atomic={Q1})
+        else:
+            b.write(window, t(1), Q1, reads=accumulate)
+        b.fence(t(0, 2), {Q0, Q1}, {Q0, Q1}, everything, transitive=True)
+        b.free(stage[0:2, 0:height, 0:width], t(0, 2))
+        b.release(stage)
+
+    with b.loop("n", 0, k) as n:
+        b.fence(None, everything, everything, transitive=True)
+        with b.loop("i", 0, down, tasks=True) as i:
+            with b.tasks("j", 0, across) as j:
+                task(i, j, r.choice((0, n, j)))
+        b.fence(None, everything, everything, transitive=True)
+    b.read(c[0:rows, 0:columns], None, Q1, convergent=True)
+
+
 SHAPES: dict[str, Callable[[Random, Builder], None]] = {
     "straight_line": straight_line,
     "nested": nested,
@@ -401,8 +449,9 @@ SHAPES: dict[str, Callable[[Random, Builder], None]] = {
     "ring": ring,
     "groups": groups,
     "threads": threads,
+    "tiles": tiles,
 }
-IDIOMS = ("ring", "groups", "threads")
+IDIOMS = ("ring", "groups", "threads", "tiles")
 
 
 def program(random: Random, shape: str, sizes: int = 2) -> Generated:
@@ -416,8 +465,8 @@ def program(random: Random, shape: str, sizes: int = 2) -> Generated:
     if not made.params:
         return Generated(made, ({},), shape)
     values = [random.randrange(0, 10) for _ in range(sizes - 1)]
-    # A long run is there for the interpreter that skips.
-    values.append(random.choice((5, 9, 13, 24)))
+    # Longer runs are there for the interpreter that skips; random code nests loops of that size.
+    values.append(random.choice((5, 9, 13, 20) if shape in IDIOMS[:3] else (5, 7, 9)))
     return Generated(made, tuple({"K": k} for k in values), shape)
 
 

@@ -13,12 +13,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from exogpu.machine import fast, literal
-from exogpu.machine.fast import loops
+from exogpu.machine.fast import loops, provenance
 from exogpu.machine.violation import Violation
 from tests.machine import generate
 
-PROGRAMS = 350
-"""Of each of the six shapes."""
+PROGRAMS = 300
+"""Of each of the seven shapes."""
 
 
 def facts(violations: tuple[Violation, ...]) -> list[tuple[object, ...]]:
@@ -35,6 +35,10 @@ def facts(violations: tuple[Violation, ...]) -> list[tuple[object, ...]]:
         )
         for v in violations
     ]
+
+
+def located(violations: tuple[Violation, ...]) -> list[object]:
+    return [(v.record_iteration, v.record_task) for v in violations]
 
 
 def first_of_pairs(violations: tuple[Violation, ...]) -> list[tuple[object, ...]]:
@@ -68,9 +72,8 @@ def compare(generated: generate.Generated) -> None:
         assert (facts(plain.violations), plain.operations) == (facts(first), outcome.operations)
         assert whole.operations == pairs.operations
         # The record's iteration and task are those that the literal rules name.
-        for mine, theirs in zip(outcome.violations, first, strict=True):
-            assert mine.record_iteration == theirs.record_iteration
-            assert mine.record_task == theirs.record_task
+        if outcome.operations <= provenance.AFFORDABLE:
+            assert located(outcome.violations) == located(first)
 
 
 @pytest.mark.parametrize("shape", generate.SHAPES)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from exogpu.ir.names import Sym
 from exogpu.ir.walk import control_variables, evaluate, holds
@@ -27,6 +28,9 @@ from exogpu.machine.fast.steps import block_steps
 from exogpu.machine.violation import Violation
 
 __all__ = ["Outcome", "Progress", "Report", "run"]
+
+LOCATED: Final = 8
+"""Violations of which the record's iteration is looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +88,9 @@ def _run(
     if report is Report.ALL:
         return Outcome(tuple(machine.found), machine.operations)
     sizes = {name.name: value for name, value in sigma.items()}
-    located = (with_record(program, sizes, v, spent) for v, spent in machine.found.items())
-    return Outcome(tuple(located), machine.operations)
+    found = list(machine.found.items())
+    located = [with_record(program, sizes, v, spent) for v, spent in found[:LOCATED]]
+    return Outcome((*located, *(v for v, _ in found[LOCATED:])), machine.operations)
 
 
 def count_tasks(block: Block, sigma: Mapping[Sym, int]) -> int:

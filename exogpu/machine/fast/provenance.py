@@ -34,8 +34,8 @@ from exogpu.machine.amir import (
 from exogpu.machine.fast.machine import Spent
 from exogpu.machine.violation import Violation
 
-AFFORDABLE: Final = 100_000
-"""Operations up to which the slice is run."""
+AFFORDABLE: Final = 20_000
+"""Operations up to which the slice is run: about a second."""
 
 
 def with_record(
