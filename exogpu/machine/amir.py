@@ -209,3 +209,9 @@ class Program:
     variables: tuple[Variable, ...]
     body: Block
     policy: Policy
+
+    def to_json(self) -> dict[str, object]:
+        """The program as a JSON object (schema: docs/amir.md)."""
+        from exogpu.machine.export import to_json  # the export reads these nodes
+
+        return dict(to_json(self))

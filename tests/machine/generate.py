@@ -435,9 +435,8 @@ def tiles(random: Random, b: Builder) -> None:
 
     with b.loop("n", 0, k) as n:
         b.fence(None, everything, everything, transitive=True)
-        with b.loop("i", 0, down, tasks=True) as i:
-            with b.tasks("j", 0, across) as j:
-                task(i, j, r.choice((0, n, j)))
+        with b.loop("i", 0, down, tasks=True) as i, b.tasks("j", 0, across) as j:
+            task(i, j, r.choice((0, n, j)))
         b.fence(None, everything, everything, transitive=True)
     b.read(c[0:rows, 0:columns], None, Q1, convergent=True)
 
