@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pytest
 
 from exogpu.ir.types import Policy
-from exogpu.machine import amir, literal
+from exogpu.machine import amir, fast, literal
 from exogpu.machine.violation import Violation
 from tests.machine.build import (
     ATOMIC,
@@ -34,7 +34,12 @@ from tests.machine.build import (
     t,
 )
 
-INTERPRETERS = {"literal": literal.run}
+
+def run_fast(*arguments: object, **options: object) -> tuple[Violation, ...]:
+    return fast.run(*arguments, **options).violations
+
+
+INTERPRETERS = {"literal": literal.run, "fast": run_fast}
 """A new interpreter joins every test of this folder here."""
 
 PAPER, STRICT = Policy.PAPER, Policy.STRICT

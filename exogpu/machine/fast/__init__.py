@@ -63,8 +63,12 @@ def run(
     try:
         return _run(program, sigma, report, skip, progress)
     except Unsupported:
-        collect = report is not Report.FIRST
-        return Outcome(literal.run(program, sizes, collect=collect), 0)
+        found = literal.run(program, sizes, collect=report is not Report.FIRST)
+        if report is Report.PAIRS:
+            # In reverse, so that the first of each pair stays.
+            pairs = {(v.kind, v.check, v.record): v for v in reversed(found)}
+            found = tuple(v for v in found if pairs[v.kind, v.check, v.record] is v)
+        return Outcome(found, 0)
 
 
 def _run(
@@ -85,12 +89,12 @@ def _run(
             step()
     except Found:
         pass
-    if report is Report.ALL:
-        return Outcome(tuple(machine.found), machine.operations)
-    sizes = {name.name: value for name, value in sigma.items()}
     found = list(machine.found.items())
-    located = [with_record(program, sizes, v, spent) for v, spent in found[:LOCATED]]
-    return Outcome((*located, *(v for v, _ in found[LOCATED:])), machine.operations)
+    near = found[:LOCATED] if report is not Report.ALL or len(found) <= LOCATED else []
+    sizes = {name.name: value for name, value in sigma.items()}
+    located = [with_record(program, sizes, violation, spent) for violation, spent in near]
+    rest = [violation for violation, _ in found[len(near) :]]
+    return Outcome((*located, *rest), machine.operations)
 
 
 def count_tasks(block: Block, sigma: Mapping[Sym, int]) -> int:

@@ -34,7 +34,7 @@ from exogpu.machine.amir import (
 from exogpu.machine.fast.machine import Spent
 from exogpu.machine.violation import Violation
 
-AFFORDABLE: Final = 20_000
+AFFORDABLE: Final = 10_000
 """Operations up to which the slice is run: about a second."""
 
 
