@@ -57,7 +57,7 @@ from exogpu.ir.nodes import (
     Warps,
     WindowStmt,
 )
-from exogpu.ir.types import Space
+from exogpu.ir.types import Policy, QualTL, Space
 from exogpu.ir.walk import accesses, control_variables, reads, walk
 
 Lines = list[str]
@@ -339,6 +339,13 @@ def fence(device: Device, stmt: Fence) -> Lines:
     """A Fence: what its timelines ask for, then the barrier of its scope."""
     tiling = device.facts.scope[stmt]
     assert tiling is not None
+    if QualTL.TMA_S in stmt.pre.under(Policy.STRICT).full:
+        raise unsupported(
+            f"a Fence that waits for TMA loads ({stmt.pre.name})",
+            stmt.span,
+            "let the loads signal an mbarrier and Await it: no instruction waits for them all",
+            "G803",
+        )
     scope = sync.scope_of(tiling)
     lines: Lines = []
     for key in sync.fence_rows(stmt.pre, stmt.post, scope, by_role=device.path.by_role):

@@ -149,8 +149,8 @@ class Procedure:
         if open_questions:
             first = open_questions[0]
             return (), f"line {first.span.line}: {first.reason}; {offer}"
-        pairs = f"none of its {findings.obligations} pairs of accesses fails at any sizes"
-        return (), f"{pairs}, but this is not certified yet; {offer}"
+        searched = f"no violation was found among {findings.obligations} pairs of accesses"
+        return (), f"{searched}, for any sizes, but this is not certified yet; {offer}"
 
     def check_at(
         self,

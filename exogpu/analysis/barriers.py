@@ -17,10 +17,12 @@ from exogpu.analysis.uses import Declared, Use
 from exogpu.errors import Diagnostic, Note
 from exogpu.ir.nodes import (
     Access,
+    Add,
     Arrive,
     BarrierAlloc,
     CallInstr,
     Coord,
+    Int,
     Interval,
     Point,
 )
@@ -28,18 +30,31 @@ from exogpu.ir.types import BarrierMechanism
 
 
 def home_of(targets: Sequence[Access]) -> Access | None:
-    """The home of an Arrive: in each dimension the point of the first target that has one.
+    """The home of an Arrive: in each dimension the point that one of the targets has (decision 15).
 
-    None where no target has a point in some dimension.
+    An interval of extent 1 is a point where no target names one.  None where every target has a
+    wider interval in some dimension.
     """
-    first = targets[0]
     coords: list[Coord] = []
-    for d in range(len(first.coords)):
-        points = [t.coords[d] for t in targets if isinstance(t.coords[d], Point)]
-        if not points:
+    for several in zip(*(target.coords for target in targets), strict=True):
+        points = [c for c in several if isinstance(c, Point)]
+        single = [p for c in several if (p := _point(c)) is not None]
+        if not single:
             return None
-        coords.append(points[0])
-    return replace(first, coords=tuple(coords))
+        coords.append((points or single)[0])
+    return replace(targets[0], coords=tuple(coords))
+
+
+def _point(coord: Coord) -> Point | None:
+    match coord:
+        case Point():
+            return coord
+        case Interval(Int(lo), Int(hi)) if hi == lo + 1:
+            return Point(coord.lo)
+        case Interval(lo, hi) if hi == Add(lo, Int(1)):
+            return Point(lo)
+        case _:
+            return None
 
 
 def check_barrier(

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import assert_never
 
+from exogpu.analysis.barriers import home_of
 from exogpu.analysis.facts import CollectiveFacts
 from exogpu.analysis.pairing import ring_depths
 from exogpu.analysis.threadmap import ThreadMap
@@ -17,7 +18,6 @@ from exogpu.errors import Diagnostic, ExoGpuError
 from exogpu.hw.timelines import SYNC_TIMELINES
 from exogpu.ir.nodes import (
     Access,
-    Add,
     Alloc,
     Arrive,
     Assign,
@@ -27,7 +27,6 @@ from exogpu.ir.nodes import (
     CallInstr,
     CallProc,
     ControlParam,
-    Coord,
     CudaTasks,
     CudaThreads,
     DataParam,
@@ -40,7 +39,6 @@ from exogpu.ir.nodes import (
     Interval,
     Not,
     Pass,
-    Point,
     Proc,
     Reduce,
     Seq,
@@ -265,39 +263,17 @@ def t_arrive(low: Lowering, stmt: Arrive) -> Ops:
             _in_order(False, access, t_qarr(low, stmt.timeline), origin), convergent=False
         )
     pre = stmt.timeline.under(low.policy).full
-    yield amir.Arrive(stmt.timeline.transitive, pre, home_of(stmt), stmt.targets, origin)
+    home = home_of(stmt.targets)
+    if home is None:
+        raise ExoGpuError([_no_home(stmt)])
+    yield amir.Arrive(stmt.timeline.transitive, pre, home, stmt.targets, origin)
 
 
-def home_of(stmt: Arrive) -> Access:
-    """`{(z, n)}`, the intersection of the targets: in each dimension the point that one of them
-    has, or an interval of extent 1 (decision 15)."""
-    coords: list[Coord] = []
-    for at, several in enumerate(zip(*(target.coords for target in stmt.targets), strict=True)):
-        points = [p for c in several if (p := _point(c)) is not None]
-        if not points:
-            raise ExoGpuError([_no_home(stmt, at)])
-        coords.append(points[0])
-    return replace(stmt.targets[0], coords=tuple(coords))
-
-
-def _point(coord: Coord) -> Point | None:
-    """The point that a coordinate is, None for an interval of another extent than 1."""
-    match coord:
-        case Point():
-            return coord
-        case Interval(Int(lo), Int(hi)) if hi == lo + 1:
-            return Point(coord.lo)
-        case Interval(lo, hi) if hi == Add(lo, Int(1)):
-            return Point(lo)
-        case _:
-            return None
-
-
-def _no_home(stmt: Arrive, dimension: int) -> Diagnostic:
+def _no_home(stmt: Arrive) -> Diagnostic:
     return Diagnostic(
         "S341",
-        f"dimension {dimension} of {stmt.targets[0].name} is an interval in every target, so the "
-        "arrive has no home",
+        f"a dimension of {stmt.targets[0].name} is an interval in every target, so the arrive "
+        "has no home",
         stmt.span,
         "name the arriving thread's own element too: Arrive(tl) >> z[cta, :] >> z[:, n]",
     )
