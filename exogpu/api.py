@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from time import perf_counter
-from typing import overload
+from typing import TYPE_CHECKING, overload
 
+from exogpu.allsizes import answer
 from exogpu.analysis import collective, distribution, divergence
 from exogpu.analysis.facts import CollectiveFacts
 from exogpu.analysis.inline import inline
@@ -21,6 +22,7 @@ from exogpu.frontend.bounds_report import Outside
 from exogpu.frontend.procedures import parse_proc
 from exogpu.frontend.sizes import check_sizes
 from exogpu.ir.nodes import ControlParam, Proc
+from exogpu.ir.printer import print_proc
 from exogpu.ir.types import Policy
 from exogpu.machine import amir, fast, sequential
 from exogpu.machine.explain import (
@@ -30,9 +32,16 @@ from exogpu.machine.explain import (
     hazards_of,
 )
 from exogpu.machine.lower import lower
-from exogpu.symbolic.prover import analyse
-from exogpu.symbolic.refute import Refutation, refute
+from exogpu.notebook import card
+from exogpu.symbolic.conditions import weakest_condition
+from exogpu.symbolic.prover import Findings
 from exogpu.verdict import Hazard, Verdict
+
+if TYPE_CHECKING:
+    from exogpu.codegen.compiled import CompiledKernel
+    from exogpu.codegen.host import Emitted
+    from exogpu.codegen.runtime.expressions import Json
+    from exogpu.codegen.task_order import TaskOrder
 
 _collector: ContextVar[list[Procedure] | None] = ContextVar("collector", default=None)
 
@@ -111,46 +120,51 @@ class Procedure:
         return tuple(p.name.name for p in self.ir.params if isinstance(p, ControlParam))
 
     def check(self, *, policy: Policy = Policy.STRICT) -> Verdict:
-        """The verdict for all sizes: refuted at the smallest failing sizes, or undecided.
+        """The verdict for all sizes: proved, refuted at the smallest failing sizes, or undecided.
 
-        A refutation is replayed on the abstract machine.  That nothing was found is not yet
-        certified, so it is not called proved; only a procedure without sizes can be.
+        A proof is a set of obligations that a solver has answered; a refutation is replayed on
+        the abstract machine.  A procedure without sizes that cannot be proved is run on it.
         """
         start = perf_counter()
         if self.diagnostics:
             return self._error(self.diagnostics, None, policy, start)
         outside = [v for v in self._bounds if isinstance(v.finding, Outside)]
-        hazards = (*self._divergences({}), *map(hazard_of_bounds, outside))
-        if not hazards and not self.size_names:
-            return self.check_at(policy=policy)
-        reason = ""
-        if not hazards:
-            hazards, reason = self._refuted(policy)
-        return Verdict(
+        diverging = self._divergences({})
+        verdict = Verdict(
             proc=self.name,
-            word="refuted" if hazards else "undecided",
+            word="refuted",
             sizes=None,
             policy=policy,
-            seconds=perf_counter() - start,
-            hazards=hazards,
-            reason=reason,
+            seconds=0.0,
+            hazards=(*diverging, *map(hazard_of_bounds, outside)),
         )
+        if outside and not diverging:
+            verdict = replace(verdict, condition=self._condition(policy))
+        if not verdict.hazards:
+            verdict = self._synchronisation(verdict, policy)
+        return replace(verdict, seconds=perf_counter() - start)
 
-    def _refuted(self, policy: Policy) -> tuple[tuple[Hazard, ...], str]:
-        """The hazards at the smallest failing sizes, or why there is no answer."""
-        program = self.amir(policy)
-        findings = analyse(program)
-        found = refute(program, findings, lambda p, sizes: fast.run(p, sizes).violations)
-        if isinstance(found, Refutation):
-            return self.check_at(policy=policy, progress=None, **found.sizes).hazards, ""
+    def _condition(self, policy: Policy, findings: Findings | None = None) -> str | None:
+        """The weakest condition on the sizes under which nothing is found."""
+        assert self.ir is not None
+        found = weakest_condition(self.ir, self.amir(policy), findings)
+        return None if found is None else str(found)
+
+    def _synchronisation(self, verdict: Verdict, policy: Policy) -> Verdict:
+        """The verdict on what the abstract machine checks."""
+        found = answer(self.amir(policy))
+        if found.proof is not None:
+            return replace(verdict, word="proved", proof=found.proof)
+        if found.refutation is not None:
+            hazards = self.check_at(policy=policy, progress=None, **found.refutation.sizes).hazards
+            return replace(
+                verdict, hazards=hazards, condition=self._condition(policy, found.findings)
+            )
+        if not self.size_names:
+            return self.check_at(policy=policy)
         sizes = ",".join(f"{name}=512" for name in self.size_names)
         offer = f"give sizes to check it at, such as --at {sizes}"
-        open_questions = (*([found] if found else []), *findings.undecided)
-        if open_questions:
-            first = open_questions[0]
-            return (), f"line {first.span.line}: {first.reason}; {offer}"
-        searched = f"no violation was found among {findings.obligations} pairs of accesses"
-        return (), f"{searched}, for any sizes, but this is not certified yet; {offer}"
+        return replace(verdict, word="undecided", reason=f"{found.reason}; {offer}")
 
     def check_at(
         self,
@@ -176,7 +190,7 @@ class Procedure:
         if not hazards:
             program = self.amir(policy)
             outcome = fast.run(program, sizes, report=fast.Report.PAIRS, progress=progress)
-            hazards = hazards_of(distinct(outcome.violations), sizes)
+            hazards = hazards_of(distinct(outcome.violations), sizes, program)
             operations = outcome.operations
         return Verdict(
             proc=self.name,
@@ -218,6 +232,52 @@ class Procedure:
         assert self.ir is not None
         sequential.run(self.ir, arguments)
 
+    def compile(
+        self,
+        arch: str = "sm_90a",
+        *,
+        at: Mapping[str, int] | None = None,
+        unchecked: bool = False,
+        policy: Policy = Policy.STRICT,
+        task_order: TaskOrder | None = None,
+    ) -> CompiledKernel:
+        """The procedure as a kernel that can be called: `p.compile()(A, B, C)`.
+
+        What is not proved for all sizes needs sizes to check it `at`, or `unchecked`; `manifest`
+        says which it was.  Raises RefusedError, an ExoGpuError with the verdict, for what is
+        refuted or not proved, ExoGpuError for what has no lowering, and CompileError where there
+        is no compiler or it refuses.
+        """
+        from exogpu.codegen.compiled import compile_emitted
+
+        emitted, manifest = self.emit(
+            arch, at=at, unchecked=unchecked, policy=policy, task_order=task_order
+        )
+        return compile_emitted(emitted, manifest)
+
+    def emit(
+        self,
+        arch: str = "sm_90a",
+        *,
+        at: Mapping[str, int] | None = None,
+        unchecked: bool = False,
+        policy: Policy = Policy.STRICT,
+        task_order: TaskOrder | None = None,
+    ) -> tuple[Emitted, dict[str, Json]]:
+        """What `compile` compiles: CUDA C++ and the manifest.  It needs no CUDA."""
+        from exogpu.codegen.compiled import complete_manifest
+        from exogpu.codegen.host import emit
+        from exogpu.codegen.vetting import UNCHECKED, vet
+
+        checked = UNCHECKED
+        if not unchecked:
+            concrete = partial(self.check_at, policy=policy, progress=None)
+            at_sizes = None if at is None else partial(concrete, **at)
+            checked = vet(partial(self.check, policy=policy), at_sizes)
+        analysed = self.analysed
+        emitted = emit(analysed.proc, analysed.facts, arch, task_order)
+        return emitted, complete_manifest(analysed.proc, emitted, checked)
+
     def amir(self, policy: Policy = Policy.STRICT) -> amir.Program:
         """The abstract machine program.  Raises ExoGpuError for an ill-formed procedure."""
         analysed = self.analysed
@@ -225,6 +285,12 @@ class Procedure:
 
     def __repr__(self) -> str:
         return f"<procedure {self.name}({', '.join(self.size_names)})>"
+
+    def _repr_html_(self) -> str:
+        """The procedure as a notebook shows it: its text, or what is wrong with it."""
+        wrong = [(f"{d.code} line {d.span.line}", d.message) for d in self._parsing]
+        text = "" if self.ir is None else print_proc(self.ir)
+        return card(repr(self).strip("<>"), "error" if wrong else "", wrong, text)
 
 
 @overload

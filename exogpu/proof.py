@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from exogpu.errors import Span
-from exogpu.verdict import HazardKind, Site
+from exogpu.hazards import HazardKind, Site
 
 Role = Literal["start", "trailing", "fence", "arrive", "await", "clear", "alloc", "access"]
 """What a statement does in a chain.  `start`: the threads that made the access see it at once.

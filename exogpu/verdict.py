@@ -8,6 +8,11 @@ from enum import Enum
 from typing import Literal
 
 from exogpu.errors import Diagnostic, Span
+from exogpu.hazards import Hazard as Hazard
+from exogpu.hazards import HazardKind as HazardKind
+from exogpu.hazards import Site as Site
+from exogpu.notebook import card
+from exogpu.proof import Proof
 
 
 class Policy(Enum):
@@ -17,58 +22,17 @@ class Policy(Enum):
     PAPER = "paper"
 
 
-class HazardKind(Enum):
-    """What goes wrong."""
-
-    RAW = "RAW"
-    """A read may not see an earlier write."""
-    WAR = "WAR"
-    """A write may overtake an earlier read."""
-    WAW = "WAW"
-    """A write may overtake an earlier write."""
-    FREE = "FREE"
-    """Shared memory may be reused while it is still accessed."""
-    BARRIER = "BARRIER"
-    """A barrier's arrives and awaits do not balance at its end."""
-    DEADLOCK = "DEADLOCK"
-    """An Await may wait for an arrival that comes after it."""
-    PHASE = "PHASE"
-    """An mbarrier may run a whole ring ahead of a waiter."""
-    DIVERGENCE = "DIVERGENCE"
-    BOUNDS = "BOUNDS"
-
-
 @dataclass(frozen=True, slots=True)
-class Site:
-    """One side of a hazard: an access or a synchronisation statement of the source."""
+class Redundancy:
+    """Synchronisation that a kernel does not need: without it still nothing is found."""
 
-    span: Span
-    text: str
-    timeline: str = ""
-    """Short name of the qualitative timeline; empty for synchronisation statements."""
-    threads: str = ""
-    """Executing threads in words: `threads 0-127 of CTA 1`."""
-    iteration: tuple[tuple[str, int], ...] = ()
-    """Values of the enclosing loops' iterators, outermost first; empty where not known."""
-
-
-@dataclass(frozen=True, slots=True)
-class Hazard:
-    """A refutation: two statements and the concrete instance at which they are not ordered."""
-
-    code: str
-    kind: HazardKind
-    variable: str
-    index: tuple[int, ...]
-    sizes: Mapping[str, int]
-    task: int | None
-    """Number of the task within the program, from 1; None at CPU scope."""
-    first: Site | None
-    second: Site
-    message: str
-    """What is missing between the two, in a sentence."""
-    help: str
-    replayed: bool
+    kind: Literal["delete", "weaken"]
+    spans: tuple[Span, ...]
+    """The statements; several where only deleting them together leaves a kernel."""
+    texts: tuple[str, ...]
+    """Of each statement."""
+    replacement: str = ""
+    """What would do instead of the one statement; empty for `delete`."""
 
 
 Word = Literal["proved", "refuted", "undecided", "error"]
@@ -89,5 +53,24 @@ class Verdict:
     diagnostics: tuple[Diagnostic, ...] = ()
     reason: str = ""
     """Why undecided."""
+    condition: str | None = None
+    """Of a refuted procedure: the weakest condition on its sizes under which nothing is found."""
+    redundant: tuple[Redundancy, ...] | None = None
+    """Synchronisation that is not needed; None where that was not asked."""
+    proof: Proof | None = None
+    """The obligations for all sizes with the solver's answers, of what is proved."""
     operations: int = 0
     """Dynamic operations of the abstract machine that the check stands for."""
+
+    def _repr_html_(self) -> str:
+        """The verdict as a notebook shows it."""
+        word = "safe" if self.word == "proved" and self.sizes is not None else self.word
+        sizes = ", ".join(f"{name}={value}" for name, value in (self.sizes or {}).items())
+        facts = [("sizes", "all" if self.sizes is None else sizes), ("policy", self.policy.value)]
+        for hazard in self.hazards:
+            lines = [site.span.line for site in (hazard.first, hazard.second) if site is not None]
+            where = " and ".join(f"line {line}" for line in lines)
+            facts.append((f"{hazard.kind.value} {where}", f"{hazard.message}; {hazard.help}"))
+        facts += [(f"{d.code} line {d.span.line}", d.message) for d in self.diagnostics]
+        facts += [("reason", self.reason)] if self.reason else []
+        return card(self.proc, word, facts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from exogpu.hazards import HazardKind
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Access, Int, Interval
 from exogpu.machine.amir import Arrive, Await, CheckBarrier
@@ -16,7 +17,6 @@ from exogpu.symbolic.findings import Finding
 from exogpu.symbolic.frames import Frame
 from exogpu.symbolic.ranks import Ranks
 from exogpu.symbolic.sites import Site, UndecidedError, home_of, targets_of
-from exogpu.verdict import HazardKind
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ relations are kept under policy strict, of full and of temporal grants (decision
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from exogpu.hw.timelines import ASYNC_PROXY
 from exogpu.ir.types import Level, Policy, QualSet, QualTL
@@ -88,17 +88,23 @@ class Syncs:
         """From an instance that granted, over a later one of `site` with a shared thread, to what
         that one's firing grants."""
         if isinstance(site.op, Fence):
-            shared = self.frame.shared(granted, site)
-            if not isl.is_empty(shared):
-                yield site, shared
-            return
-        for await_, edge in self.released(site):
-            key = (granted.number, site.number, await_.number)
-            if key not in self._hops:
-                shared = self.frame.shared(granted, site)
-                self._hops[key] = rel.coalesce(isl.compose(shared, edge))
-            if not isl.is_empty(self._hops[key]):
-                yield await_, self._hops[key]
+            reached = [site]
+        else:
+            reached = [await_ for await_, _ in self.released(site)]
+        for next_ in reached:
+            found = self.hop(granted, site, next_)
+            if not isl.is_empty(found):
+                yield next_, found
+
+    def hop(self, granted: Site, site: Site, next_: Site) -> isl.Map:
+        """The part of `hops` that leads to `next_`."""
+        shared = self.frame.shared(granted, site)
+        if isinstance(site.op, Fence):
+            return shared
+        key = (granted.number, site.number, next_.number)
+        if key not in self._hops:
+            self._hops[key] = rel.coalesce(isl.compose(shared, self.edge(site, next_)))
+        return self._hops[key]
 
 
 # --- timelines ----------------------------------------------------------------------------------
@@ -151,12 +157,32 @@ def passes(granted: Site, site: Site, original: QualTL | None, policy: Policy) -
 # --- closure ------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Step:
+    """How pairs came to be granted: `via` fired, for what was granted before it."""
+
+    granted: Site
+    full: bool
+    via: Site
+    """The Fence or Arrive; the Record itself, where its trailing barrier grants."""
+    before: Site | None
+    """The granting site that `via` fires after; None where it fires for the record's own
+    threads."""
+    before_full: bool
+    base: isl.Map
+    """`record -> before`, or `record -> via` where there is none before."""
+    pairs: isl.Map
+    """`record -> granted`"""
+
+
 @dataclass(slots=True)
 class Grants:
     """By granting site, the pairs (record, instance) where it makes the record visible."""
 
     full: dict[int, isl.Map] = field(default_factory=dict)
     temporal: dict[int, isl.Map] = field(default_factory=dict)
+    steps: list[Step] = field(default_factory=list)
+    """In the order in which they were found: what a step starts from was found before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,71 +254,78 @@ def close(syncs: Syncs, records: Holder, policy: Policy) -> Iterator[Grants]:
     grants = Grants()
     fresh = Grants()
     if op.trailing is not None:
+        made = instances(frame, records)
         for await_, edge in syncs.released(records.site):
-            _add(grants.full, fresh.full, await_, isl.compose(instances(frame, records), edge))
+            found = isl.compose(made, edge)
+            _add(grants, fresh, Step(await_, True, records.site, None, False, made, found))
     if op.timeline is not None and op.level >= Level.UNORDERED:
         for site in syncs.firing:
             assert isinstance(site.op, Fence | Arrive)
             if op.timeline in site.op.pre:
                 fired = first_seen(frame, records, site)
                 for granted, pairs in syncs.grants(fired, site):
-                    _add(grants.full, fresh.full, granted, pairs)
+                    _add(grants, fresh, Step(granted, True, site, None, False, fired, pairs))
     yield grants
     original = op.timeline
+
+    def hop(from_full: bool, number: int, base: isl.Map, site: Site, full: bool) -> None:
+        before = syncs.site(number)
+        for granted, pairs in syncs.hops(before, site):
+            found = isl.compose(base, pairs)
+            _add(grants, fresh, Step(granted, full, site, before, from_full, base, found))
+
     while fresh.full or fresh.temporal:
         current, fresh = fresh, Grants()
-        for number, pairs in current.full.items():
+        for number, base in current.full.items():
             for site in syncs.firing:
                 how = passes(syncs.site(number), site, original, policy)
-                if not (how.full or how.lowered):
-                    continue
-                for granted, hop in syncs.hops(syncs.site(number), site):
-                    found = isl.compose(pairs, hop)
-                    if how.full:
-                        _add(grants.full, fresh.full, granted, found)
-                    else:
-                        _add(grants.temporal, fresh.temporal, granted, found)
-        for number, pairs in current.temporal.items():
+                if how.full or how.lowered:
+                    hop(True, number, base, site, how.full)
+        for number, base in current.temporal.items():
             for site in syncs.firing:
-                if not passes(syncs.site(number), site, original, policy).temporal:
-                    continue
-                for granted, hop in syncs.hops(syncs.site(number), site):
-                    _add(grants.temporal, fresh.temporal, granted, isl.compose(pairs, hop))
+                if passes(syncs.site(number), site, original, policy).temporal:
+                    hop(False, number, base, site, False)
         yield grants
 
 
-def close_order(syncs: Syncs, waiter: Holder) -> dict[int, isl.Map]:
+def close_order(syncs: Syncs, waiter: Holder) -> Grants:
     """By granting site, the pairs (Await, instance) whose threads are ordered after the Await in
     execution order: every sync passes it on, and so does a trailing barrier, whatever the
-    timelines (decision 12)."""
-    known: dict[int, isl.Map] = {}
-    fresh: dict[int, isl.Map] = {}
+    timelines (decision 12).  All are full."""
+    grants = Grants()
+    fresh = Grants()
     firing = [*syncs.firing, *syncs.trailing]
     for site in firing:
-        for granted, pairs in syncs.grants(first_seen(syncs.frame, waiter, site), site):
-            _add(known, fresh, granted, pairs)
-    while fresh:
-        current, fresh = fresh, {}
-        for number, pairs in current.items():
+        fired = first_seen(syncs.frame, waiter, site)
+        for granted, pairs in syncs.grants(fired, site):
+            _add(grants, fresh, Step(granted, True, site, None, False, fired, pairs))
+    while fresh.full:
+        current, fresh = fresh, Grants()
+        for number, base in current.full.items():
+            before = syncs.site(number)
             for site in firing:
-                for granted, hop in syncs.hops(syncs.site(number), site):
-                    _add(known, fresh, granted, isl.compose(pairs, hop))
-    return known
+                for granted, pairs in syncs.hops(before, site):
+                    found = isl.compose(base, pairs)
+                    _add(grants, fresh, Step(granted, True, site, before, True, base, found))
+    return grants
 
 
-def _add(known: dict[int, isl.Map], fresh: dict[int, isl.Map], site: Site, found: isl.Map) -> None:
-    """Adds the pairs to what is known, and to what the next round starts from if any is new."""
-    found = rel.coalesce(found)
+def _add(grants: Grants, fresh: Grants, step: Step) -> None:
+    """Adds the pairs of a step to what is known, and to what the next round starts from, if any
+    is new."""
+    found = rel.coalesce(step.pairs)
     if isl.is_empty(found):
         return
-    number = site.number
+    number = step.granted.number
+    known, new = (grants.full, fresh.full) if step.full else (grants.temporal, fresh.temporal)
     if number in known:
         if isl.is_subset_map(found, known[number]):
             return
         known[number] = isl.union_map(known[number], found)
     else:
         known[number] = found
-    fresh[number] = isl.union_map(fresh[number], found) if number in fresh else found
+    new[number] = isl.union_map(new[number], found) if number in new else found
+    grants.steps.append(replace(step, pairs=found))
 
 
 # --- visibility ---------------------------------------------------------------------------------

@@ -1,13 +1,63 @@
-"""The sizes at which nothing was found to be wrong."""
+"""The weakest condition on the sizes under which nothing is found to be wrong."""
 
 from __future__ import annotations
 
-from exogpu.ir.isltext import readable
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import TypeVar
+
+from exogpu.frontend import bounds
+from exogpu.frontend.bounds_report import Outside
+from exogpu.ir import print_expressions
+from exogpu.ir.isltext import identifier
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import (
+    Add,
+    And,
+    BExpr,
+    CExpr,
+    Compare,
+    CVar,
+    FloorDiv,
+    Int,
+    Mod,
+    Mul,
+    Or,
+    Proc,
+    Sub,
+    Truth,
+)
 from exogpu.machine.amir import Program
 from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
+from exogpu.solvers.isl_budget import IslGaveUpError, limited
+from exogpu.solvers.isl_exprs import Tree, tree
 from exogpu.symbolic.domains import Model
-from exogpu.symbolic.prover import Findings
+from exogpu.symbolic.prover import BUDGET, Findings, analyse
+from exogpu.symbolic.sites import UndecidedError
+
+Conditional = TypeVar("Conditional", Program, Proc)
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A condition on sizes: `K mod 32 = 0`."""
+
+    expr: BExpr
+
+    def __str__(self) -> str:
+        return self.source.replace(" == ", " = ").replace(" % ", " mod ")
+
+    @property
+    def source(self) -> str:
+        """What stands after `assert` in a precondition: `K % 32 == 0`."""
+        return print_expressions.condition(self.expr, lambda name: name.name)
+
+
+def conditioned(program: Conditional, condition: BExpr) -> Conditional:
+    """The program, or procedure, with one more precondition."""
+    return replace(program, preconditions=(*program.preconditions, condition))
 
 
 def unsafe_sizes(findings: Findings) -> isl.Set | None:
@@ -27,13 +77,103 @@ def safe_condition(program: Program, findings: Findings) -> str | None:
     unsafe = unsafe_sizes(findings)
     if unsafe is None:
         return ""
+    found = without(program, unsafe)
+    return None if found is None else str(found)
+
+
+def without(program: Program, unsafe: isl.Set) -> Condition | None:
+    """What excludes these sizes of a program, beside the preconditions.
+
+    None if no sizes are left, or the condition cannot be written.
+    """
     model = Model(program)
-    names = findings.violations[0].size_names()
-    allowed = rel.project_params(
-        model.exact_context, [name for name in model.names if name not in names]
-    )
+    sizes = {identifier(name): name for name in model.sizes}
+    named = [name for name in model.names if name not in sizes]
+    allowed = rel.project_params(model.exact_context, named)
     safe = isl.subtract(allowed, unsafe)
     if isl.is_empty(safe):
         return None
-    text = rel.condition_text(rel.simplified(safe, allowed))
-    return readable(text, model.sizes)
+    found = tree(safe, allowed)
+    return None if found is None else Condition(_boolean(found, sizes))
+
+
+def weakest_condition(
+    proc: Proc, program: Program, findings: Findings | None = None
+) -> Condition | None:
+    """The weakest condition on the sizes under which a procedure stays in bounds and nothing is
+    found in its program.
+
+    `findings` is what the analysis of the program found, if it was done.  None if no sizes are
+    left, or a condition cannot be had: where something is undecided, or what is found does not
+    end with it.  That nothing is found under the condition was asked once more.
+    """
+    try:
+        with limited(BUDGET):
+            outside = bounds.failing_sizes(proc)
+            inside = None if outside is None else without(program, outside)
+        if outside is not None:
+            if inside is None:
+                return None
+            # What happens where an access is out of bounds anyway does not matter.
+            findings = analyse(conditioned(program, inside.expr))
+        elif findings is None:
+            findings = analyse(program)
+        if findings.undecided:
+            return None
+        with limited(BUDGET):
+            parts = [part for part in (outside, unsafe_sizes(findings)) if part is not None]
+            condition = without(program, reduce(isl.union, parts)) if parts else None
+        if condition is None or not _confirmed(proc, program, condition.expr):
+            return None
+    except (UndecidedError, IslGaveUpError):
+        return None
+    return condition
+
+
+def _confirmed(proc: Proc, program: Program, condition: BExpr) -> bool:
+    again = bounds.violations(conditioned(proc, condition))
+    if any(isinstance(violation.finding, Outside) for violation in again):
+        return False
+    findings = analyse(conditioned(program, condition))
+    return not (findings.violations or findings.undecided or findings.vacuous)
+
+
+# --- from ISL's trees to expressions ------------------------------------------------------------
+
+
+def _boolean(node: Tree, names: Mapping[str, Sym]) -> BExpr:
+    match node:
+        case int():
+            return Truth(node != 0)
+        case (("and" | "or") as operator, (first, *rest)):
+            joined = And if operator == "and" else Or
+            made = _boolean(first, names)
+            for other in rest:
+                made = joined(made, _boolean(other, names))
+            return made
+        case (("==" | "<" | "<=" | ">" | ">=") as operator, (left, right)):
+            return Compare(operator, _control(left, names), _control(right, names))
+        case _:
+            raise AssertionError(node)
+
+
+def _control(node: Tree, names: Mapping[str, Sym]) -> CExpr:
+    match node:
+        case int():
+            return Int(node)
+        case str():
+            return CVar(names[node])
+        case ("+", (left, right)):
+            return Add(_control(left, names), _control(right, names))
+        case ("-", (left, right)):
+            return Sub(_control(left, names), _control(right, names))
+        case ("*", (int(factor), term)) | ("*", (term, int(factor))):
+            return Mul(factor, _control(term, names))
+        case ("neg", (term,)):
+            return Mul(-1, _control(term, names))
+        case ("floor", (term, int(divisor))):
+            return FloorDiv(_control(term, names), divisor)
+        case ("mod", (term, int(divisor))):
+            return Mod(_control(term, names), divisor)
+        case _:
+            raise AssertionError(node)

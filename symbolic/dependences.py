@@ -47,9 +47,22 @@ def dependences(frame: Frame, variable: Sym) -> Iterator[Dependence]:
                 yield Dependence(frame, variable, record, check, pairs)
 
 
-def uncleared(dependence: Dependence, pairs: isl.Map) -> isl.Map:
+@dataclass(frozen=True, slots=True, eq=False)
+class Cleared:
+    """Records that an operation clears before a check meets them."""
+
+    clear: Site
+    after: isl.Map
+    """`record -> clear`"""
+    until: isl.Map
+    """`clear -> check`"""
+    met: isl.Map
+    """`record -> [check -> element]`"""
+
+
+def uncleared(dependence: Dependence, pairs: isl.Map) -> tuple[isl.Map, tuple[Cleared, ...]]:
     """The elements on which pairs of a dependence meet and no Clear lies in between:
-    `record -> [check -> element]`.
+    `record -> [check -> element]`; and the Clears that keep others from meeting.
 
     Clears act element by element, and a record does not end an earlier one: atomics and reads
     pile up.  Alloc and Release clear nothing here: a frame's instances share one allocation, or
@@ -59,6 +72,7 @@ def uncleared(dependence: Dependence, pairs: isl.Map) -> isl.Map:
     assert isinstance(check.op, Check)
     recorded, checked = _cells(frame, record), _cells(frame, check)
     found = rel.met_on(pairs, recorded, checked)
+    clears: list[Cleared] = []
     for clear in frame.sites:
         op = clear.op
         if not isinstance(op, Clear) or op.access.name != dependence.variable:
@@ -70,8 +84,11 @@ def uncleared(dependence: Dependence, pairs: isl.Map) -> isl.Map:
         if isl.is_empty(after) or isl.is_empty(until):
             continue
         cleared = rel.met_through(after, until, recorded, _cells(frame, clear), checked)
-        found = isl.subtract_map(found, cleared)
-    return rel.coalesce(found)
+        met = isl.intersect_map(found, cleared)
+        if not isl.is_empty(met):
+            clears.append(Cleared(clear, after, until, met))
+            found = isl.subtract_map(found, cleared)
+    return rel.coalesce(found), tuple(clears)
 
 
 def _cells(frame: Frame, site: Site) -> isl.Map:

@@ -30,6 +30,7 @@ class Model:
         self.sites = sites(program)
         self.variables: Mapping[Sym, Variable] = {v.name: v for v in program.variables}
         self.sizes = tuple(p.name for p in program.params)
+        self._least: dict[Sym, int] = {}
         self.definitions = Definitions(frozenset(self.sizes))
         self.scopes = self._find_scopes()
         self._frames: dict[tuple[Loop, ...], Frame] = {}
@@ -56,7 +57,7 @@ class Model:
 
     def _exact(self) -> str:
         least = [
-            f"({identifier(p.name)} >= {0 if self._admits_zero(p.name) else 1})"
+            f"({identifier(p.name)} >= {self.least(p.name)})"
             for p in self.program.params
             if p.kind == "size"
         ]
@@ -65,8 +66,14 @@ class Model:
         ]
         return conjunction([*least, *map(bexpr, self.program.preconditions), *named])
 
+    def least(self, size: Sym) -> int:
+        """The least value of a size, preconditions aside: 0 where one of them admits it, else 1
+        (decision 6)."""
+        if size not in self._least:
+            self._least[size] = 0 if self._admits_zero(size) else 1
+        return self._least[size]
+
     def _admits_zero(self, size: Sym) -> bool:
-        """Whether a precondition admits 0 for a size (decision 6)."""
         for precondition in self.program.preconditions:
             for condition in conjuncts(precondition):
                 if control_variables(condition) == {size} and holds(condition, {size: 0}):

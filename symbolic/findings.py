@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from exogpu.hazards import HazardKind
 from exogpu.ir.isltext import identifier
 from exogpu.ir.names import Sym
 from exogpu.machine.amir import Op
@@ -13,7 +14,6 @@ from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
 from exogpu.symbolic.frames import Frame
 from exogpu.symbolic.sites import Site
-from exogpu.verdict import HazardKind
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,7 +7,7 @@ sees a record; what it leaves is decided with threads as coordinates.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from exogpu.ir.types import Policy
 from exogpu.machine.amir import Check
@@ -15,6 +15,7 @@ from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
 from exogpu.symbolic.closure import (
     Holder,
+    Step,
     Syncs,
     close,
     first_seen,
@@ -24,9 +25,30 @@ from exogpu.symbolic.closure import (
     instances,
     members,
 )
-from exogpu.symbolic.dependences import Dependence, uncleared
+from exogpu.symbolic.dependences import Cleared, Dependence, uncleared
 from exogpu.symbolic.frames import Frame
 from exogpu.symbolic.sites import Site
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ordered:
+    """Pairs that a grant discharges: what a certificate is made from."""
+
+    records: Holder
+    check: Site
+    by_thread: bool
+    """Whether the check's threads are coordinates."""
+    pairs: isl.Map
+    """From records (with their threads, where exact) to checks (likewise)."""
+    granted: Site | None
+    """None where the record's own threads see it."""
+    full: bool
+    found: isl.Map
+    """`record -> granted`, or `record -> check`."""
+    reached: isl.Map
+    """`granted -> check`"""
+    steps: tuple[Step, ...]
+    """Those that led to what was found."""
 
 
 @dataclass(slots=True, eq=False)
@@ -36,6 +58,7 @@ class Goal:
     dependence: Dependence
     left: isl.Map
     """From records (with their threads, where exact) to checks (likewise)."""
+    ordered: list[Ordered] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,36 +72,62 @@ class Left:
     """`record -> [check -> element]`, of these pairs and perhaps of others."""
 
 
-def undischarged(
+@dataclass(frozen=True, slots=True, eq=False)
+class Discharged:
+    """What became of a dependence."""
+
+    dependence: Dependence
+    ordered: tuple[Ordered, ...]
+    cleared: tuple[Cleared, ...]
+    left: Left | None
+
+
+def discharge(
     syncs: Syncs, record: Site, dependences: Sequence[Dependence], policy: Policy
-) -> Iterator[Left]:
-    """The pairs of each dependence of one Record that no chain of syncs orders.
+) -> Iterator[Discharged]:
+    """How the dependences of one Record are ordered, and the pairs that no chain of syncs orders.
 
-    Only dependences of which something is left are given.  Whether the record was cleared in
-    between is asked last: most pairs are ordered all the same.
+    Whether the record was cleared in between is asked last: most pairs are ordered all the same.
     """
-    coarse = _after_discharge(syncs, record, [(d, d.pairs) for d in dependences], policy, False)
-    met = [(d, uncleared(d, pairs)) for d, pairs in coarse]
-    elements = {d.check: found for d, found in met if not isl.is_empty(found)}
-    open_still = [(d, rel.without_element(found)) for d, found in met if d.check in elements]
-    for dependence, pairs in _after_discharge(syncs, record, open_still, policy, True):
-        yield Left(dependence, pairs, elements[dependence.check])
+    coarse = _goals(syncs, record, [(d, d.pairs) for d in dependences], policy, False)
+    exact: dict[Dependence, Goal] = {}
+    elements: dict[Dependence, isl.Map] = {}
+    cleared: dict[Dependence, tuple[Cleared, ...]] = {}
+    open_still = []
+    for goal in _open(coarse):
+        dependence = goal.dependence
+        found, cleared[dependence] = uncleared(dependence, goal.left)
+        if not isl.is_empty(found):
+            elements[dependence] = found
+            open_still.append((dependence, rel.without_element(found)))
+    for goal in _goals(syncs, record, open_still, policy, True):
+        exact[goal.dependence] = goal
+    for goal in coarse:
+        dependence, left = goal.dependence, None
+        ordered = goal.ordered
+        if (last := exact.get(dependence)) is not None:
+            ordered = [*ordered, *last.ordered]
+            if not isl.is_empty(last.left):
+                records = holder(syncs.frame, record, exact=True)
+                pairs = _instances_only(syncs.frame, records, last)
+                left = Left(dependence, pairs, elements[dependence])
+        yield Discharged(dependence, tuple(ordered), cleared.get(dependence, ()), left)
 
 
-def _after_discharge(
+def _goals(
     syncs: Syncs,
     record: Site,
     asked: Sequence[tuple[Dependence, isl.Map]],
     policy: Policy,
     exact: bool,
-) -> list[tuple[Dependence, isl.Map]]:
+) -> list[Goal]:
     """What is left of the pairs, with threads as coordinates where `exact`."""
     if not asked:
         return []
     records = holder(syncs.frame, record, exact=exact)
     goals = [Goal(d, _extended(syncs.frame, records, d.check, pairs)) for d, pairs in asked]
     _discharge(syncs, records, goals, policy)
-    return [(goal.dependence, _instances_only(syncs.frame, records, goal)) for goal in _open(goals)]
+    return goals
 
 
 def _discharge(syncs: Syncs, records: Holder, goals: list[Goal], policy: Policy) -> None:
@@ -87,7 +136,9 @@ def _discharge(syncs: Syncs, records: Holder, goals: list[Goal], policy: Policy)
         check = goal.dependence.check
         assert isinstance(check.op, Check)
         if granted_from_start(records.op, check.op):
-            _take(goal, _seen_from_start(syncs.frame, records, check))
+            seen = _seen_from_start(syncs.frame, records, check)
+            by_thread = _per_thread(syncs.frame, check, records.exact)
+            _take(goal, Ordered(records, check, by_thread, seen, None, True, seen, seen, ()))
     if not _open(goals):
         return
     original = records.op.timeline
@@ -95,12 +146,19 @@ def _discharge(syncs: Syncs, records: Holder, goals: list[Goal], policy: Policy)
         for goal in _open(goals):
             check = goal.dependence.check
             assert isinstance(check.op, Check)
+            by_thread = _per_thread(syncs.frame, check, records.exact)
             for site in syncs.granting:
                 by_full, by_temporal = granted_at(site, check.op, original, policy)
-                for wanted, found in ((by_full, grants.full), (by_temporal, grants.temporal)):
-                    if wanted and site.number in found:
+                for wanted, full in ((by_full, True), (by_temporal, False)):
+                    found = (grants.full if full else grants.temporal).get(site.number)
+                    if wanted and found is not None:
                         reached = _reached(syncs.frame, site, check, exact=records.exact)
-                        _take(goal, isl.compose(found[site.number], reached))
+                        seen = isl.compose(found, reached)
+                        steps = tuple(grants.steps)
+                        how = Ordered(
+                            records, check, by_thread, seen, site, full, found, reached, steps
+                        )
+                        _take(goal, how)
         if not _open(goals):
             return
 
@@ -109,9 +167,13 @@ def _open(goals: Sequence[Goal]) -> list[Goal]:
     return [goal for goal in goals if not isl.is_empty(goal.left)]
 
 
-def _take(goal: Goal, seen: isl.Map) -> None:
-    if not isl.is_empty(goal.left) and not isl.is_empty(seen):
-        goal.left = rel.coalesce(isl.subtract_map(goal.left, seen))
+def _take(goal: Goal, how: Ordered) -> None:
+    if isl.is_empty(goal.left) or isl.is_empty(how.pairs):
+        return
+    common = isl.intersect_map(goal.left, how.pairs)
+    if not isl.is_empty(common):
+        goal.left = rel.coalesce(isl.subtract_map(goal.left, how.pairs))
+        goal.ordered.append(replace(how, pairs=common))
 
 
 # --- the check's side ---------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from exogpu.hazards import HazardKind
 from exogpu.machine.literal_phase import DEPTHS
 from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
@@ -20,10 +21,9 @@ from exogpu.symbolic.barriers import (
     targets,
     whole,
 )
-from exogpu.symbolic.closure import Holder, Syncs, close_order, first_seen, instances
+from exogpu.symbolic.closure import Grants, Holder, Syncs, close_order, first_seen, instances
 from exogpu.symbolic.findings import Finding
 from exogpu.symbolic.sites import Site
-from exogpu.verdict import HazardKind
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,21 +37,20 @@ class _Event:
     """`site -> element`"""
 
 
-def phase_failures(syncs: Syncs, uses: BarrierUses) -> Iterator[Finding]:
-    """Where an mbarrier violates PHASE at its depth or, where that must be found, at every depth.
+def phase_failures(orders: Orders) -> Iterator[Finding]:
+    """Where an mbarrier violates PHASE at its depth or, where that must be found, at every depth;
+    a depth that holds everywhere is noted in `orders`.
 
     Raises UndecidedError where its counts, or a barrier's that passes the order on, are not
     quasi-affine.
     """
-    depth = uses.frame.model.variables[uses.name].depth
-    orders = _Orders(syncs, uses)
-    if depth is not None:
-        yield from _given_depth(uses, orders, depth)
+    if orders.depth is not None:
+        yield from _given_depth(orders.uses, orders, orders.depth)
     else:
-        yield from _any_depth(uses, orders)
+        yield from _any_depth(orders.uses, orders)
 
 
-def _given_depth(uses: BarrierUses, orders: _Orders, depth: int) -> Iterator[Finding]:
+def _given_depth(uses: BarrierUses, orders: Orders, depth: int) -> Iterator[Finding]:
     for event in (*_early_arrivals(uses, orders, depth), *_unfollowed(uses, orders, depth)):
         failing = rel.under(event.failing, uses.frame.context())
         if not isl.is_empty(failing):
@@ -62,7 +61,7 @@ def _given_depth(uses: BarrierUses, orders: _Orders, depth: int) -> Iterator[Fin
             )
 
 
-def _any_depth(uses: BarrierUses, orders: _Orders) -> Iterator[Finding]:
+def _any_depth(uses: BarrierUses, orders: Orders) -> Iterator[Finding]:
     """Frees of allocations at which no depth up to 32 holds; the elements are those of the first
     operation that rules out depth 1."""
     for free in uses.frees:
@@ -70,6 +69,8 @@ def _any_depth(uses: BarrierUses, orders: _Orders) -> Iterator[Finding]:
         first: isl.Map | None = None
         for depth in DEPTHS:
             events = [*_early_arrivals(uses, orders, depth), *_unfollowed(uses, orders, depth)]
+            if not events:
+                orders.depth = depth
             if depth == 1:
                 first = _first(uses, free, events)
             ruled_out = _frees_after(uses, free, events)
@@ -123,16 +124,17 @@ def _first(uses: BarrierUses, free: Site, events: Sequence[_Event]) -> isl.Map |
 # --- execution order ----------------------------------------------------------------------------
 
 
-class _Orders:
+class Orders:
     """The instances that hear of an Await, by Await; computed once for all depths."""
 
     def __init__(self, syncs: Syncs, uses: BarrierUses) -> None:
         self.syncs = syncs
         self.uses = uses
-        self._heard: dict[Holder, dict[int, isl.Map]] = {}
+        self.depth = uses.frame.model.variables[uses.name].depth
+        self._heard: dict[Holder, Grants] = {}
         self._ordered: dict[tuple[int, int, bool], isl.Map] = {}
 
-    def heard(self, waiter: Holder) -> dict[int, isl.Map]:
+    def heard(self, waiter: Holder) -> Grants:
         """By granting site, the instances whose threads are ordered after an Await."""
         if waiter not in self._heard:
             self._heard[waiter] = close_order(self.syncs, waiter)
@@ -146,7 +148,7 @@ class _Orders:
             frame = self.syncs.frame
             reach = frame.thread_after if each else frame.covered
             found = reach(await_, site)
-            for number, pairs in self.heard(Holder(await_, False, True)).items():
+            for number, pairs in self.heard(Holder(await_, False, True)).full.items():
                 found = isl.union_map(
                     found, isl.compose(pairs, reach(self.syncs.site(number), site))
                 )
@@ -158,7 +160,7 @@ class _Orders:
         `site`, of which some thread is ordered after it."""
         frame = self.syncs.frame
         found = first_seen(frame, waiter, site)
-        for number, pairs in self.heard(waiter).items():
+        for number, pairs in self.heard(waiter).full.items():
             found = isl.union_map(
                 found, isl.compose(pairs, frame.shared(self.syncs.site(number), site))
             )
@@ -168,7 +170,7 @@ class _Orders:
 # --- (i) ----------------------------------------------------------------------------------------
 
 
-def _early_arrivals(uses: BarrierUses, orders: _Orders, depth: int) -> Iterator[_Event]:
+def _early_arrivals(uses: BarrierUses, orders: Orders, depth: int) -> Iterator[_Event]:
     """(i) every thread of arrival r + d on an element, and of every instruction trailing on it,
     is ordered after some Await for arrival r or later on it."""
     for site in (*uses.arrives, *uses.trailing):
@@ -186,7 +188,7 @@ def _early_arrivals(uses: BarrierUses, orders: _Orders, depth: int) -> Iterator[
 
 
 def _followers(
-    uses: BarrierUses, orders: _Orders, site: Site, depth: int, each: bool, asked: isl.Map
+    uses: BarrierUses, orders: Orders, site: Site, depth: int, each: bool, asked: isl.Map
 ) -> isl.Map:
     """The arrivals and elements all of whose threads are ordered after an Await that counts."""
     frame = uses.frame
@@ -221,7 +223,7 @@ def _last(uses: BarrierUses, site: Site) -> Site | None:
 # --- (ii) ---------------------------------------------------------------------------------------
 
 
-def _unfollowed(uses: BarrierUses, orders: _Orders, depth: int) -> Iterator[_Event]:
+def _unfollowed(uses: BarrierUses, orders: Orders, depth: int) -> Iterator[_Event]:
     """(ii) for each Await of r by thread g, some thread of arrival r + d is ordered after it.
 
     Asked at each Await of an arrival from r + d on, and at the free; vacuous where arrival r + d
@@ -247,7 +249,7 @@ def _unfollowed(uses: BarrierUses, orders: _Orders, depth: int) -> Iterator[_Eve
 
 
 def _asked(
-    uses: BarrierUses, orders: _Orders, await_: Site, waiter: Holder, depth: int
+    uses: BarrierUses, orders: Orders, await_: Site, waiter: Holder, depth: int
 ) -> Iterator[tuple[Site, isl.Map]]:
     """The Awaits (with their thread) and the operations at which they turn out unfollowed."""
     frame = uses.frame

@@ -6,7 +6,7 @@ the absence of violations has yet to be certified.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -24,8 +24,8 @@ from exogpu.symbolic.dependences import Dependence, dependences
 from exogpu.symbolic.domains import Model
 from exogpu.symbolic.findings import Finding
 from exogpu.symbolic.frames import Frame
-from exogpu.symbolic.obligations import Left, undischarged
-from exogpu.symbolic.phase import phase_failures
+from exogpu.symbolic.obligations import Discharged, Left, discharge
+from exogpu.symbolic.phase import Orders, phase_failures
 from exogpu.symbolic.sites import Site, UndecidedError, variables_of
 
 BUDGET: Final = 20_000_000
@@ -54,6 +54,25 @@ class Findings:
     """Pairs of a Record and a Check that meet on some element, for some sizes."""
     vacuous: bool
     """Whether no sizes satisfy the preconditions."""
+    evidence: Evidence | None = None
+    """What certificates are made from; None where nothing could be analysed."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Evidence:
+    """How the accesses of a program are ordered, as ISL found it."""
+
+    model: Model
+    discharged: tuple[Discharged, ...]
+    syncs: Callable[[Frame], Syncs]
+    orders: Mapping[Sym, Orders]
+    """By mbarrier, the execution order that PHASE asks for."""
+
+
+def frame_of(model: Model, name: Sym) -> Frame | None:
+    """The frame of a variable's allocation; None for a variable that is never used."""
+    used = [s for s in model.sites if name in variables_of(s.op)]
+    return model.frame(model.scope(name, used[0].op.origin.span)) if used else None
 
 
 class _Analysis:
@@ -64,6 +83,8 @@ class _Analysis:
         self.model = Model(program)
         self.policy = program.policy
         self.violations: list[Finding] = []
+        self.discharged: list[Discharged] = []
+        self.orders: dict[Sym, Orders] = {}
         self.undecided: dict[tuple[str, Span], Undecided] = {}
         self.obligations = 0
         self._syncs: dict[tuple[Loop, ...], Syncs] = {}
@@ -78,7 +99,11 @@ class _Analysis:
                 if variable.mechanism is BarrierMechanism.MBARRIER:
                     self.attempt(self.phase, variable.name)
         return Findings(
-            tuple(self.violations), tuple(self.undecided.values()), self.obligations, vacuous
+            tuple(self.violations),
+            tuple(self.undecided.values()),
+            self.obligations,
+            vacuous,
+            Evidence(self.model, tuple(self.discharged), self.syncs, self.orders),
         )
 
     def attempt(self, task: Callable[[Sym], None], name: Sym) -> None:
@@ -110,23 +135,17 @@ class _Analysis:
 
     def counts(self, name: Sym) -> None:
         """Balance and DEADLOCK of one barrier."""
-        frame = self.frame_of(name)
+        frame = frame_of(self.model, name)
         if frame is not None:
             self.violations.extend(barrier_failures(self.syncs(frame), name))
 
     def phase(self, name: Sym) -> None:
         """PHASE of one mbarrier."""
-        frame = self.frame_of(name)
+        frame = frame_of(self.model, name)
         if frame is not None:
             syncs = self.syncs(frame)
-            self.violations.extend(phase_failures(syncs, uses_of(syncs, name)))
-
-    def frame_of(self, name: Sym) -> Frame | None:
-        """The frame of a variable's allocation; None for a variable that is never used."""
-        used = [s for s in self.model.sites if name in variables_of(s.op)]
-        if not used:
-            return None
-        return self.model.frame(self.model.scope(name, used[0].op.origin.span))
+            self.orders[name] = Orders(syncs, uses_of(syncs, name))
+            self.violations.extend(phase_failures(self.orders[name]))
 
     # --- accesses -------------------------------------------------------------------------
 
@@ -135,7 +154,7 @@ class _Analysis:
         tasks, within each task and then between tasks, kernels and the CPU."""
         if not any(isinstance(s.op, Check) and s.op.access.name == name for s in self.model.sites):
             return
-        frame = self.frame_of(name)
+        frame = frame_of(self.model, name)
         assert frame is not None
         done: list[tuple[Loop, ...]] = []
         if not frame.loops:
@@ -177,16 +196,19 @@ class _Analysis:
         syncs = self.syncs(frame)
         context = frame.context() if by_record else None
         for record, several in by_record.items():
-            for left in undischarged(syncs, record, several, self.policy):
+            for done in discharge(syncs, record, several, self.policy):
+                self.discharged.append(done)
+                if done.left is None:
+                    continue
                 assert context is not None
-                pairs = rel.under(left.pairs, context)
+                pairs = rel.under(done.left.pairs, context)
                 if isl.is_empty(pairs):
                     continue
                 if syncs.missing:
                     for reason in syncs.missing.values():
                         self.give_up(reason)
                     continue
-                self.violations.append(_violation(left, pairs))
+                self.violations.append(_violation(done.left, pairs))
 
 
 def _violation(left: Left, pairs: isl.Map) -> Finding:

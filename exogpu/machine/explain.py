@@ -13,7 +13,8 @@ from exogpu.frontend.bounds_report import Outside
 from exogpu.hw.timelines import ASYNC_PROXY, SHORT_NAME
 from exogpu.ir.types import Level, QualSet, QualTL
 from exogpu.ir.walk import control_variables
-from exogpu.machine.amir import Check, Op, Record
+from exogpu.machine.amir import Check, Op, Program, Record
+from exogpu.machine.link import broken_link
 from exogpu.machine.violation import Violation
 from exogpu.verdict import Hazard, HazardKind, Site
 
@@ -68,13 +69,21 @@ def distinct(violations: Iterable[Violation]) -> tuple[Violation, ...]:
     return tuple(first.values())
 
 
-def hazards_of(violations: Iterable[Violation], sizes: Mapping[str, int]) -> tuple[Hazard, ...]:
-    """The hazards, in the order of the violations."""
-    return tuple(hazard_of(v, sizes) for v in violations)
+def hazards_of(
+    violations: Iterable[Violation], sizes: Mapping[str, int], program: Program | None = None
+) -> tuple[Hazard, ...]:
+    """The hazards, in the order of the violations; with the program, their broken links too."""
+    return tuple(hazard_of(v, sizes, program) for v in violations)
 
 
-def hazard_of(violation: Violation, sizes: Mapping[str, int]) -> Hazard:
-    """One violation with both sites, what is missing between them, and a repair."""
+def hazard_of(
+    violation: Violation, sizes: Mapping[str, int], program: Program | None = None
+) -> Hazard:
+    """One violation with both sites, what is missing between them, and a repair.
+
+    With the program, the link of the chain that is broken, where it can be told.
+    """
+    broken = None if program is None else broken_link(program, sizes, violation)
     first = None
     if violation.record is not None:
         first = _site(violation.record, violation.record_iteration, sizes)
@@ -91,6 +100,7 @@ def hazard_of(violation: Violation, sizes: Mapping[str, int]) -> Hazard:
         message=_message(violation),
         help=_help(violation),
         replayed=True,
+        link="" if broken is None else str(broken),
     )
 
 

@@ -376,14 +376,3 @@ def params_to_both(relation: Map, names: Sequence[str], tuples: tuple[str, str])
 def nowhere(points: Set) -> Set:
     """The empty set of the same tuple."""
     return points.subtract(points)
-
-
-def simplified(condition: Set, known: Set) -> Set:
-    """A condition on parameters that says the same where another is known to hold."""
-    return condition.coalesce().gist(known).coalesce()
-
-
-def condition_text(condition: Set) -> str:
-    """The constraints of a set of parameters, in ISL's notation."""
-    body = str(condition).partition("{")[2].rpartition("}")[0]
-    return body.strip().removeprefix(":").strip()

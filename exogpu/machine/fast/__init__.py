@@ -50,18 +50,19 @@ def run(
     report: Report = Report.FIRST,
     progress: Callable[[Progress], None] | None = None,
     skip: bool = True,
+    locate: bool = True,
 ) -> Outcome:
     """Executes the program at the given sizes.
 
     `report` says how much it finds; `collect` is short for `Report.ALL`.  `progress` is called
     now and then; an exception that it raises ends the run.  Without `skip` every operation is
-    executed.
+    executed; with `locate` the instance of the record is looked for, of the first few violations.
     """
     sigma = {parameter.name: sizes[parameter.name.name] for parameter in program.params}
     if collect:
         report = Report.ALL
     try:
-        return _run(program, sigma, report, skip, progress)
+        return _run(program, sigma, report, skip, locate, progress)
     except Unsupported:
         found = literal.run(program, sizes, collect=report is not Report.FIRST)
         if report is Report.PAIRS:
@@ -76,6 +77,7 @@ def _run(
     sigma: Mapping[Sym, int],
     report: Report,
     skip: bool,
+    locate: bool,
     progress: Callable[[Progress], None] | None,
 ) -> Outcome:
     tables = Tables()
@@ -90,7 +92,7 @@ def _run(
     except Found:
         pass
     found = list(machine.found.items())
-    near = found[:LOCATED] if report is not Report.ALL or len(found) <= LOCATED else []
+    near = found[:LOCATED] if locate and (report is not Report.ALL or len(found) <= LOCATED) else []
     sizes = {name.name: value for name, value in sigma.items()}
     located = [with_record(program, sizes, violation, spent) for violation, spent in near]
     rest = [violation for violation, _ in found[len(near) :]]

@@ -1,0 +1,110 @@
+"""FlashAttention #2462 with warp roles, as it was: policy strict is stricter than the hardware.
+
+Fact: as in fa_2462.py, but a producer warp refills the slot, after an mbarrier by which the
+consumers release it.  The proxy fence is in the consumers, before they arrive.
+Hazard: none on the hardware, which asks for a proxy fence anywhere on the way from the read to
+the TMA load.  Policy strict asks that the last step, the producer's Await, be one: it refuses
+`suspected` and even `patched`, and accepts `acquired`.  Policy paper accepts all three.
+"""
+
+from __future__ import annotations
+
+from exogpu import *
+from exogpu.platforms.sm90 import Sm90_store_D, Sm90_tma_load, Sm90_wgmma_tf32, Sm90_zero_scale_d
+
+RING = 2
+
+WARPS = [
+    CudaWarpConfig("producer", 1, 40, 0),
+    CudaWarpConfig("unused", 3, 40, 0),
+    CudaWarpConfig("consumer", 4, 0, 232),
+]
+
+
+def make(name: str, before_release: object, acquire: object) -> Procedure:
+    """The second timelines of the consumers' last fence and of the producer's Await."""
+
+    @proc(name=name)
+    def attention_backward(
+        Q: size,
+        S: f32[64, Q] @ CudaGmemLinear,
+        lse: f32[1, Q] @ CudaGmemLinear,
+        dO: f32[32, Q] @ CudaGmemLinear,
+        dV: f32[64, 32] @ CudaGmemLinear,
+    ):
+        assert Q % 32 == 0
+        lse_map = lse[:, :] @ Sm90_tensorMap(128, 1, 32)
+        dO_map = dO[:, :] @ Sm90_tensorMap(128, 32, 32)
+        with CudaDeviceFunction(warp_config=WARPS):
+            for task in cuda_tasks(0, 1):
+                lse_smem: f32[RING, 1, 32] @ Sm90_SmemSwizzled(128)
+                dO_smem: f32[RING, 32, 32] @ Sm90_SmemSwizzled(128)
+                P_smem: f32[64, 32] @ Sm90_SmemSwizzled(128)
+                D: f32[64, 32] @ Sm90_RmemMatrixD(64, 32)
+                full: barrier @ CudaMbarrier
+                empty: barrier(full) @ CudaMbarrier
+                cg: barrier @ CudaCommitGroup
+                with CudaWarps(name="consumer"):
+                    Sm90_zero_scale_d(D[:, :], N=32)
+                    Fence(wgmma_fence_1, wgmma_fence_2)
+                for q in seq(0, Q / 32):
+                    with CudaWarps(name="producer"):
+                        Await(empty, acquire, ~RING)
+                        (  # [load]
+                            Sm90_tma_load(
+                                lse_smem[q % RING, :, :],
+                                lse_map[0:1, 32 * q : 32 * q + 32],
+                                rows=1,
+                                cols=32,
+                                box=(1, 32),
+                            )
+                            >> full
+                        )
+                        (
+                            Sm90_tma_load(
+                                dO_smem[q % RING, :, :],
+                                dO_map[0:32, 32 * q : 32 * q + 32],
+                                rows=32,
+                                cols=32,
+                                box=(32, 32),
+                            )
+                            >> full
+                        )
+                        Arrive(cuda_temporal) >> full
+                    with CudaWarps(name="consumer"):
+                        Await(full, cuda_generic_and_async, ~0)
+                        for t in cuda_threads(0, 128, unit=cuda_thread):
+                            for i in seq(0, 16):
+                                P_smem[4 * i + t / 32, t % 32] = exp(  # [read]
+                                    S[4 * i + t / 32, 32 * q + t % 32]
+                                    - lse_smem[q % RING, 0, t % 32]
+                                )
+                        Fence(cuda_in_order, cuda_generic_and_async)  # for P, and for lse_smem
+                        for kk in seq(0, 4):
+                            Sm90_wgmma_tf32(
+                                D[:, :],
+                                P_smem[:, 8 * kk : 8 * kk + 8],
+                                dO_smem[q % RING, :, 8 * kk : 8 * kk + 8],
+                                N=32,
+                            )
+                        Arrive(wgmma_async) >> cg
+                        Await(cg, cuda_in_order, 0)
+                        Fence(cuda_in_order, before_release)
+                        Arrive(cuda_in_order) >> empty
+                with CudaWarps(name="consumer"):
+                    Sm90_store_D(64, 32, dV[:, :], D[:, :], N=32)
+                Fence(cuda_in_order, cuda_in_order)
+
+    return attention_backward
+
+
+suspected = make("suspected", before_release=cuda_in_order, acquire=cuda_temporal)
+# strict refuted at Q=96: WAR lse_smem read load
+# strict safe iff Q <= 64
+# paper safe
+patched = make("patched", before_release=cuda_generic_and_async, acquire=cuda_temporal)
+# strict refuted at Q=96: WAR lse_smem read load
+# strict safe iff Q <= 64
+# paper safe
+acquired = make("acquired", before_release=cuda_in_order, acquire=cuda_generic_and_async)
+# safe

@@ -1,0 +1,55 @@
+"""The answer for all sizes: refuted at the smallest, proved with obligations, or undecided."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from exogpu.machine import fast
+from exogpu.machine.amir import Program
+from exogpu.machine.violation import Violation
+from exogpu.proof import Proof
+from exogpu.symbolic.certify.prove import prove
+from exogpu.symbolic.prover import Findings, Undecided, analyse
+from exogpu.symbolic.refute import Refutation, refute
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One of a refutation, a proof, and a reason why there is neither."""
+
+    findings: Findings
+    refutation: Refutation | None = None
+    proof: Proof | None = None
+    reason: str = ""
+
+
+def answer(program: Program) -> Answer:
+    """Analyse, replay what is violated on the concrete machine, certify what is not."""
+    findings = analyse(program)
+    if findings.vacuous:
+        reason = (
+            "the preconditions contradict each other: the claim holds of no sizes, which proves "
+            "nothing; change the preconditions"
+        )
+        return Answer(findings, reason=reason)
+    found = refute(program, findings, _first_violation)
+    if isinstance(found, Refutation):
+        return Answer(findings, refutation=found)
+    questions: tuple[Undecided, ...] = (*([found] if found else []), *findings.undecided)
+    if not questions:
+        proved = prove(findings)
+        if isinstance(proved, Proof):
+            return Answer(findings, proof=proved)
+        questions = (proved,)
+    return Answer(findings, reason=_reason(questions))
+
+
+def _first_violation(program: Program, sizes: Mapping[str, int]) -> tuple[Violation, ...]:
+    return fast.run(program, sizes).violations
+
+
+def _reason(questions: Sequence[Undecided]) -> str:
+    first = questions[0]
+    more = f" (and {len(questions) - 1} more)" if len(questions) > 1 else ""
+    return f"line {first.span.line}: {first.reason}{more}"

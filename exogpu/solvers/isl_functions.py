@@ -1,0 +1,145 @@
+"""Quasi-affine functions of ISL as plain data, by position of the input.
+
+Beside `exogpu.solvers.isl`, a file of functions that imports islpy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import islpy
+
+from exogpu.solvers.isl_relations import Count, Map
+
+Function: TypeAlias = islpy.PwMultiAff
+
+_PARAM, _IN, _DIV = islpy.dim_type.param, islpy.dim_type.in_, islpy.dim_type.div
+
+
+@dataclass(frozen=True, slots=True)
+class Affine:
+    """`floor((constant + inputs + params + floors) / divisor)`, with integer coefficients."""
+
+    constant: int
+    inputs: tuple[tuple[int, int], ...]
+    """Coefficient and position."""
+    params: tuple[tuple[int, str], ...]
+    floors: tuple[tuple[int, Affine], ...]
+    divisor: int
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """`value = 0`, or `value >= 0`."""
+
+    value: Affine
+    equality: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A value where one of several conjunctions holds."""
+
+    where: tuple[tuple[Constraint, ...], ...]
+    value: Affine
+
+
+def joined(left: Map, right: Map) -> Map:
+    """`[a -> b] -> c` for `a -> c` in the first and `b -> c` in the second."""
+    return left.domain_product(right)
+
+
+def first_of(relation: Map) -> Map:
+    """`a -> c` of `[a -> b] -> c`."""
+    return relation.domain_factor_domain()
+
+
+def second_of(relation: Map) -> Map:
+    """`b -> c` of `[a -> b] -> c`."""
+    return relation.domain_factor_range()
+
+
+def among(relation: Map, pairs: Map) -> Map:
+    """The part of `[a -> b] -> c` with `a -> b` in `pairs`."""
+    return relation.intersect_domain(pairs.wrap())
+
+
+def inputs_of(relation: Map) -> Map:
+    """`a -> b` of `[a -> b] -> c`."""
+    return relation.domain().unwrap()
+
+
+def smallest(relation: Map) -> Function:
+    """The function that gives each input its smallest output."""
+    return relation.coalesce().lexmin_pw_multi_aff()
+
+
+def graph(function: Function) -> Map:
+    """The function as a relation."""
+    return function.as_map()
+
+
+def choices(function: Function) -> tuple[tuple[Affine, ...], ...]:
+    """The distinct expressions that give a function's output, one of them at each input."""
+    found: dict[tuple[Affine, ...], None] = {}
+
+    def note(_: islpy.Set, value: islpy.MultiAff) -> None:
+        rank = value.dim(islpy.dim_type.out)
+        found[tuple(_affine(value.get_aff(at)) for at in range(rank))] = None
+
+    function.foreach_piece(note)
+    return tuple(found)
+
+
+def pieces(count: Count) -> tuple[Piece, ...]:
+    """A count as expressions, each with the condition under which it holds."""
+    count = count.coalesce()
+    domain = count.domain()
+    found = count.get_pieces()
+    for _, value in found if len(found) > 1 else ():
+        # One expression often gives the value everywhere.
+        whole = islpy.PwAff.from_aff(value).intersect_domain(domain)
+        if count.eq_set(whole).is_equal(domain):
+            return (Piece(((),), _affine(value)),)
+    return tuple(
+        Piece(_conjunctions(points.gist(domain)), _affine(value)) for points, value in found
+    )
+
+
+def _conjunctions(points: islpy.Set) -> tuple[tuple[Constraint, ...], ...]:
+    found = []
+    for basic in points.coalesce().compute_divs().get_basic_sets():
+        constraints = (
+            Constraint(_affine(one.get_aff()), bool(one.is_equality()))
+            for one in basic.get_constraints()
+            if not one.is_div_constraint()
+        )
+        found.append(tuple(constraints))
+    return tuple(found)
+
+
+def _affine(aff: islpy.Aff) -> Affine:
+    denominator = aff.get_denominator_val()
+
+    def scaled(value: islpy.Val) -> int:
+        return int(value.mul(denominator).to_python())
+
+    inputs = _terms(scaled(aff.get_coefficient_val(_IN, at)) for at in range(aff.dim(_IN)))
+    params = tuple(
+        (coefficient, aff.get_dim_name(_PARAM, at) or "")
+        for at in range(aff.dim(_PARAM))
+        if (coefficient := scaled(aff.get_coefficient_val(_PARAM, at)))
+    )
+    floors = tuple(
+        (coefficient, _affine(aff.get_div(at)))
+        for at in range(aff.dim(_DIV))
+        if (coefficient := scaled(aff.get_coefficient_val(_DIV, at)))
+    )
+    constant = scaled(aff.get_constant_val())
+    return Affine(constant, inputs, params, floors, int(denominator.to_python()))
+
+
+def _terms(coefficients: Iterable[int]) -> tuple[tuple[int, int], ...]:
+    return tuple((value, at) for at, value in enumerate(coefficients) if value)

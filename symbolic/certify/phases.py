@@ -1,0 +1,292 @@
+"""Obligations of PHASE (decision 12): no arrival on an mbarrier runs a ring ahead of a waiter.
+
+The order is of execution: it starts at an Await with its threads, and every sync passes it on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from exogpu.hazards import HazardKind
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import BExpr, CExpr, Int
+from exogpu.solvers import isl
+from exogpu.solvers import isl_functions as functions
+from exogpu.solvers import isl_relations as rel
+from exogpu.symbolic.barriers import BarrierUses, earlier, element, targets
+from exogpu.symbolic.certify.chains import Chains, ExecutionOrder
+from exogpu.symbolic.certify.counted import own_element
+from exogpu.symbolic.certify.drafts import Certifier, Draft
+from exogpu.symbolic.certify.expressions import linear
+from exogpu.symbolic.certify.formulas import (
+    Instance,
+    at_most,
+    before,
+    equal,
+    every,
+    everyone,
+    executes,
+    exists,
+    in_shape,
+    inside,
+    less,
+    plus,
+    same_allocation,
+    same_task,
+    some,
+)
+from exogpu.symbolic.certify.script import Script
+from exogpu.symbolic.certify.witness import Ends, Finder, Granted, Trail, Values
+from exogpu.symbolic.closure import Grants, Holder, first_seen, instances
+from exogpu.symbolic.phase import Orders
+from exogpu.symbolic.sites import Site, UndecidedError, targets_of
+
+
+def phase_obligations(certifier: Certifier, orders: Orders) -> Iterator[Draft]:
+    """PHASE of one mbarrier.
+
+    Raises UndecidedError where no one depth holds for all its allocations.
+    """
+    if orders.depth is None:
+        span = orders.uses.awaits[0].op.origin.span if orders.uses.awaits else None
+        if span is None:
+            return
+        raise UndecidedError(f"no one ring depth holds for {orders.uses.name.name}", span)
+    made = _Phase(certifier, orders, orders.depth)
+    for site in (*orders.uses.arrives, *orders.uses.trailing):
+        yield made.not_early(site)
+    for await_ in orders.uses.awaits:
+        for arrive in orders.uses.arrives:
+            yield made.followed(await_, arrive)
+
+
+class _Phase:
+    """PHASE of one mbarrier at one depth."""
+
+    def __init__(self, certifier: Certifier, orders: Orders, depth: int) -> None:
+        self.certifier = certifier
+        self.orders = orders
+        self.depth = depth
+        self.uses: BarrierUses = orders.uses
+        self.model = certifier.model
+        self.name: Sym = self.uses.name
+        self.table = certifier.ranks(self.name)
+
+    # --- (i) ------------------------------------------------------------------------------
+
+    def not_early(self, site: Site) -> Draft:
+        """(i) every thread of arrival r + d on an element, and of every instruction trailing on
+        it, is ordered after some Await for arrival r or later on it."""
+        if everyone(site):
+            raise UndecidedError("an arrival on an mbarrier at CPU scope", site.op.origin.span)
+        script = self.certifier.script()
+        here = script.free(site, "arrival.")
+        script.assume(exists(here))
+        shape = self.model.variables[self.name].shape
+        on = tuple(script.constant(Sym(f"element{at}")) for at in range(len(shape)))
+        script.assume(in_shape(self.model, self.name, on))
+        script.assume(some(inside(here, target, on) for target in targets_of(site)))
+        thread = script.thread(here, "arrival.thread")
+        rank = script.define("arrival.rank", self.table.arrivals(here))
+        script.assume(at_most(Int(self.depth), rank))
+        script.refute(list(self._awaited(script, here, on, thread, rank)))
+        claim = (
+            f"No arrival at line {site.op.origin.span.line} ({site.op.origin.text}) on "
+            f"{self.name.name} runs {self.depth} ahead of a waiter: each of its threads is "
+            "ordered after an Await for the arrival that many before it, or a later one."
+        )
+        return Draft(HazardKind.PHASE, self.name, None, site, claim, script.text(claim))
+
+    def _awaited(
+        self, script: Script, here: Instance, on: Values, thread: CExpr, rank: CExpr
+    ) -> Iterator[str]:
+        """Candidates for the Await that the thread of an arrival is ordered after."""
+        uses, site = self.uses, here.site
+        frame, syncs = uses.frame, self.orders.syncs
+        finder = self.certifier.beside(frame, here)
+        deep = uses.ranks.deep(site, self.depth)
+        left = isl.restrict_domain(targets(uses, site), deep)
+        extended = frame.with_thread(site)
+        left = isl.compose(isl.inverse(extended), left)
+        for await_ in uses.awaits:
+            waiter = Holder(await_, False, True)
+            heard = self.orders.heard(waiter)
+            enough = isl.intersect_map(
+                rel.pairs(element(uses, await_), targets(uses, site)),
+                isl.inverse(uses.ranks.released(site, await_, self.depth)),
+            )
+            enough = isl.compose(isl.intersect_map(enough, earlier(uses, await_, site)), extended)
+            for granted in (None, *sorted(heard.full)):
+                if isl.is_empty(left):
+                    return
+                by = await_ if granted is None else syncs.site(granted)
+                reached = frame.thread_after(by, site)
+                found = reached if granted is None else isl.compose(heard.full[granted], reached)
+                found = isl.inverse(isl.intersect_map(found, enough))
+                relation = functions.joined(found, isl.inverse(element(uses, await_)))
+                relation = functions.among(relation, left)
+                if isl.is_empty(relation):
+                    continue
+                left = isl.subtract_map(left, functions.inputs_of(relation))
+                start = functions.smallest(relation)
+                inputs = (*finder.inner(here), thread, *on)
+                for values in finder.values(start, inputs):
+                    chain = None
+                    if granted is not None:
+                        pairs = isl.inverse(functions.first_of(functions.graph(start)))
+                        last = functions.joined(heard.full[granted], isl.inverse(reached))
+                        function = functions.smallest(functions.among(last, pairs))
+                        chain = (heard, by, function, (*values, *finder.inner(here), thread))
+                    yield from self._is_after(script, here, on, thread, rank, await_, values, chain)
+
+    def _is_after(
+        self,
+        script: Script,
+        here: Instance,
+        on: Values,
+        thread: CExpr,
+        rank: CExpr,
+        await_: Site,
+        values: Values,
+        chain: tuple[Grants, Site, functions.Function, Values] | None,
+    ) -> Iterator[str]:
+        """The thread of the arrival is ordered after this Await, which waits for enough."""
+        finder = self.certifier.beside(self.uses.frame, here)
+        label = script.label(await_)
+        waits = script.instance(finder.instance(await_, values), label)
+        bound = script.define(f"{label}.bound", self.table.bound(waits))
+        element_there = own_element(waits)
+        enough: list[BExpr] = [
+            exists(waits),
+            before(waits, here),
+            same_allocation(self.model, waits, here, self.name),
+            every(equal(one, other) for one, other in zip(element_there, on, strict=True)),
+            at_most(plus(rank, -self.depth), bound),
+        ]
+        if chain is None:
+            parts = [*enough, same_task(waits, here), executes(thread, waits)]
+            yield script.node(f"{label}.is_before", parts)
+            return
+        heard, by, function, inputs = chain
+        ends = Ends(waits, None, here, thread, on)
+        chains = Chains(script, self.model, self.certifier.ranks, ends)
+        for node, at in self._heard(finder, chains, heard, by, function, inputs, values, False):
+            parts = [*enough, before(at, here), same_task(at, here), executes(thread, at)]
+            yield script.node(f"{label}.is_before", [[node], *parts])
+
+    def _heard(
+        self,
+        finder: Finder,
+        chains: Chains,
+        heard: Grants,
+        by: Site,
+        function: functions.Function,
+        inputs: Values,
+        record: Values,
+        each: bool,
+    ) -> Iterator[tuple[str, Instance]]:
+        """Candidates for an instance of `by` whose threads hear of the Await."""
+        trail = Trail(finder, chains.ends.record.site, record, each)
+        needed = functions.first_of(functions.graph(function))
+        at = finder.values(function, inputs)
+        for one, ways in zip(at, trail.ways(by, True, heard.steps, needed, at), strict=True):
+            granted = Granted(finder.instance(by, one), True, tuple(ways))
+            found = chains.granted(granted, ExecutionOrder())
+            if found is not None:
+                yield found
+
+    # --- (ii) -----------------------------------------------------------------------------
+
+    def followed(self, await_: Site, arrive: Site) -> Draft:
+        """(ii) for each Await of r by thread g, some thread of arrival r + d is ordered after
+        it; vacuous where arrival r + d does not exist."""
+        if everyone(await_):
+            raise UndecidedError("an Await on an mbarrier at CPU scope", await_.op.origin.span)
+        script = self.certifier.script()
+        waits, other = script.free(await_, "await."), script.free(arrive, "arrival.")
+        script.assume(exists(waits))
+        script.assume(exists(other))
+        script.assume(same_allocation(self.model, waits, other, self.name))
+        on = own_element(waits)
+        script.assume(some(inside(other, target, on) for target in targets_of(arrive)))
+        thread = script.thread(waits, "await.thread")
+        bound = script.define("await.bound", self.table.bound(waits))
+        script.assume(at_most(Int(0), bound))
+        rank = script.define("arrival.rank", self.table.arrivals(other))
+        script.assume(equal(rank, linear(self.depth, [(1, bound)])))
+        script.refute(list(self._followers(script, waits, thread, bound)))
+        claim = (
+            f"Each thread of the Await at line {await_.op.origin.span.line} "
+            f"({await_.op.origin.text}) is waited for by the arrival {self.depth} later, where "
+            f"line {arrive.op.origin.span.line} ({arrive.op.origin.text}) makes one."
+        )
+        return Draft(HazardKind.PHASE, self.name, await_, arrive, claim, script.text(claim))
+
+    def _followers(
+        self, script: Script, waits: Instance, thread: CExpr, bound: CExpr
+    ) -> Iterator[str]:
+        """Candidates for the arrival that is ordered after the thread of an Await."""
+        uses, await_ = self.uses, waits.site
+        frame, syncs = uses.frame, self.orders.syncs
+        finder = self.certifier.beside(frame, waits)
+        waited = isl.restrict_domain(element(uses, await_), uses.ranks.waiting(await_))
+        waiter = Holder(await_, True, True)
+        heard = self.orders.heard(waiter)
+        records = instances(frame, waiter)
+        inputs = (*finder.inner(waits), thread)
+        due_at: list[tuple[Site, isl.Map]] = []
+        for arrive in uses.arrives:
+            due = isl.subtract_map(
+                uses.ranks.released(arrive, await_, self.depth),
+                uses.ranks.released(arrive, await_, self.depth - 1),
+            )
+            that = isl.intersect_map(rel.pairs(waited, targets(uses, arrive)), isl.inverse(due))
+            that = frame.same_allocation(that, await_, arrive, self.name)
+            due_at.append((arrive, isl.compose(records, that)))
+        rest = isl.domain(due_at[0][1])
+        for _, that in due_at[1:]:
+            rest = isl.union(rest, isl.domain(that))
+        for arrive, that in due_at:
+            for granted in (None, *sorted(heard.full)):
+                by = await_ if granted is None else syncs.site(granted)
+                if granted is None:
+                    found = first_seen(frame, waiter, arrive)
+                else:
+                    found = isl.compose(heard.full[granted], frame.shared(by, arrive))
+                found = isl.restrict_domain(isl.intersect_map(found, that), rest)
+                if isl.is_empty(found):
+                    continue
+                rest = isl.subtract(rest, isl.domain(found))
+                start = functions.smallest(found)
+                for values in finder.values(start, inputs):
+                    label = script.label(arrive)
+                    there = script.instance(finder.instance(arrive, values), label)
+                    rank = script.define(f"{label}.rank", self.table.arrivals(there))
+                    parts: list[BExpr] = [
+                        exists(there),
+                        same_allocation(self.model, waits, there, self.name),
+                        some(
+                            inside(there, target, own_element(waits))
+                            for target in targets_of(arrive)
+                        ),
+                        equal(rank, linear(self.depth, [(1, bound)])),
+                        less(bound, rank),
+                    ]
+                    if granted is None:
+                        parts += [before(waits, there), same_task(waits, there)]
+                        parts.append(executes(thread, there))
+                        yield script.node(f"{label}.follows", parts)
+                        continue
+                    last = functions.joined(
+                        heard.full[granted], isl.inverse(frame.shared(by, arrive))
+                    )
+                    function = functions.smallest(functions.among(last, functions.graph(start)))
+                    ends = Ends(waits, thread, there, None, ())
+                    chains = Chains(script, self.model, self.certifier.ranks, ends)
+                    for node, at in self._heard(
+                        finder, chains, heard, by, function, (*inputs, *values), inputs, True
+                    ):
+                        threads = finder.common(by, arrive, finder.inner(at), values)
+                        shared = chains.common(at, there, threads)
+                        more = [before(at, there), same_task(at, there), shared]
+                        yield script.node(f"{label}.follows", [[node], *parts, *more])

@@ -1,0 +1,106 @@
+"""The proof of a program for all sizes: obligations, answered by Z3."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from time import perf_counter
+
+from exogpu.ir.names import Sym
+from exogpu.proof import Answered, Obligation, Proof
+from exogpu.solvers import smt
+from exogpu.solvers.isl_budget import IslGaveUpError, limited
+from exogpu.symbolic.barriers import uses_of
+from exogpu.symbolic.certify.barriers import barrier_obligations
+from exogpu.symbolic.certify.counted import count_lemmas
+from exogpu.symbolic.certify.drafts import Certifier, Draft
+from exogpu.symbolic.certify.links import obligation
+from exogpu.symbolic.certify.pairs import pairs
+from exogpu.symbolic.certify.phases import phase_obligations
+from exogpu.symbolic.certify.ranks import RankTable
+from exogpu.symbolic.prover import BUDGET, Evidence, Findings, Undecided, frame_of
+from exogpu.symbolic.sites import UndecidedError, variables_of
+
+
+def prove(
+    findings: Findings,
+    *,
+    ask: Callable[[str], smt.Reply] = smt.ask_z3,
+    budget: int = BUDGET,
+) -> Proof | Undecided:
+    """The proof that nothing found means that nothing is wrong, for all sizes.
+
+    Asked of findings without violations and without open questions.  Undecided where a count is
+    no expression, an obligation is not confirmed, or a budget is exhausted.
+    """
+    assert findings.evidence is not None
+    start, asking = perf_counter(), 0.0
+    answered: list[Answered] = []
+    names: dict[str, int] = {}
+    try:
+        for draft in _within(findings.evidence, budget):
+            made = obligation(draft, names)
+            if not made.smt:
+                answered.append(Answered(made, "", "unsat", 0.0))
+                continue
+            reply = ask(made.smt)
+            asking += reply.seconds
+            answered.append(Answered(made, reply.solver, reply.word, reply.seconds))
+            if reply.word != "unsat":
+                return _unconfirmed(made, draft, reply)
+    except UndecidedError as reason:
+        return Undecided(reason.reason, reason.span)
+    return Proof(tuple(answered), perf_counter() - start - asking, asking)
+
+
+def _within(evidence: Evidence, budget: int) -> Iterator[Draft]:
+    """The drafts, made within ISL's budget."""
+    try:
+        with limited(budget * 4):
+            yield from drafts(evidence)
+    except IslGaveUpError:
+        used = next(s for s in evidence.model.sites if any(variables_of(s.op)))
+        reason = "the chains that order the accesses are too large to be written as expressions"
+        raise UndecidedError(reason, used.op.origin.span) from None
+
+
+def _unconfirmed(made: Obligation, draft: Draft, reply: smt.Reply) -> Undecided:
+    site = draft.second or draft.first
+    assert site is not None
+    if reply.word == "unknown":
+        reason = f"{reply.solver} could not decide within its budget: {made.claim}"
+    else:
+        reason = f"{reply.solver} does not confirm what was found: {made.claim}"
+    return Undecided(reason, site.op.origin.span)
+
+
+def drafts(evidence: Evidence) -> Iterator[Draft]:
+    """Every obligation of a program.
+
+    Raises UndecidedError where a barrier's counts are no expressions.
+    """
+    certifier = certifier_of(evidence)
+    yield from pairs(certifier, evidence.discharged)
+    for variable in evidence.model.program.variables:
+        frame = frame_of(evidence.model, variable.name)
+        if variable.mechanism is None or frame is None:
+            continue
+        uses = uses_of(evidence.syncs(frame), variable.name)
+        yield from count_lemmas(certifier, uses)
+        yield from barrier_obligations(certifier, uses)
+        if variable.name in evidence.orders:
+            yield from phase_obligations(certifier, evidence.orders[variable.name])
+
+
+def certifier_of(evidence: Evidence) -> Certifier:
+    """What a program's obligations are made from."""
+    model = evidence.model
+    tables: dict[Sym, RankTable] = {}
+
+    def ranks(name: Sym) -> RankTable:
+        if name not in tables:
+            frame = frame_of(model, name)
+            assert frame is not None
+            tables[name] = RankTable(evidence.syncs(frame).ranks)
+        return tables[name]
+
+    return Certifier(model, evidence.syncs, ranks)
