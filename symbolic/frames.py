@@ -16,6 +16,7 @@ from exogpu.ir.nodes import Access, Interval, Point
 from exogpu.machine.amir import Loop
 from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
+from exogpu.symbolic.sharing import Sharing
 from exogpu.symbolic.sites import Site, UndecidedError
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ class Frame:
         self.depth = len(loops)
         self.params = (*model.names, *(identifier(loop.iterator) for loop in loops))
         self._head = f"[{', '.join(self.params)}] -> "
+        self.sharing = Sharing(self.depth, self._head)
         self._domains: dict[int, isl.Set] = {}
         self._threads: dict[int, isl.Map] = {}
         self._before: dict[tuple[int, int], isl.Map] = {}
@@ -138,21 +140,17 @@ class Frame:
             if one is not other:
                 break
             common += 1
-        names = self.inner(second)
-        primed = [f"{name}_" for name in names]
-        level: list[str] = []
-        orders: list[str] = []
-        for name, prime in zip(names[: common - self.depth], primed, strict=False):
-            orders.append(conjunction([*level, f"{name} < {prime}"]))
-            level.append(f"{name} = {prime}")
-        if first.path[common] < second.path[common]:
-            orders.append(conjunction(level))
-        text = (
-            f"{self._head}{{ {self.tuple_text(first)} -> {second.tuple_name}"
-            f"[{', '.join(primed)}] : {' or '.join(orders) or '0 = 1'} }}"
+        here, there = self.domain(first), self.domain(second)
+        above = first.path[common] < second.path[common]
+        order = rel.lexicographic(
+            len(first.loops) - self.depth,
+            len(second.loops) - self.depth,
+            common - self.depth,
+            or_equal=above,
         )
-        order = isl.restrict_domain(isl.parse_map(text), self.domain(first))
-        return rel.coalesce(rel.restrict_range(order, self.domain(second)))
+        order = rel.between(order, first.tuple_name, second.tuple_name)
+        order = isl.restrict_domain(order, here)
+        return rel.coalesce(rel.restrict_range(order, there))
 
     def shared(self, first: Site, second: Site) -> isl.Map:
         """The pairs, the first earlier, that some thread executes both of."""
@@ -160,8 +158,7 @@ class Frame:
         if key not in self._shared:
             found = self.same_task(self.before(first, second), first, second)
             if not self.everyone(first) and not self.everyone(second) and not found.is_empty():
-                pairs = rel.pairs(self.threads(first), self.threads(second))
-                found = found.intersect(pairs).coalesce()
+                found = found.intersect(self.sharing.common(first, second)).coalesce()
             self._shared[key] = found
         return self._shared[key]
 
@@ -208,7 +205,7 @@ class Frame:
 
     def contained(self, inner: Site, outer: Site) -> isl.Map:
         """The pairs, in any order, such that all threads of the first execute the second."""
-        return rel.contained(self.threads(inner), self.threads(outer))
+        return self.sharing.contained(inner, outer)
 
     def same_allocation(self, relation: isl.Map, first: Site, second: Site, name: Sym) -> isl.Map:
         """The pairs within one allocation of a variable that both use."""

@@ -7,6 +7,7 @@ tuples, `S3[k, m]` for an instance of operation 3; parameters match by name.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from typing import TypeAlias
 
 import islpy
@@ -110,6 +111,28 @@ def equal_dims(relation: Map, dims: Sequence[tuple[int, int]]) -> Map:
     for of_input, of_output in dims:
         relation = relation.equate(_IN, of_input, _OUT, of_output)
     return relation
+
+
+@cache
+def lexicographic(ins: int, outs: int, common: int, *, or_equal: bool) -> Map:
+    """The pairs whose input is smaller in the first `common` dimensions, or equal there where
+    `or_equal`; in no others where these are none."""
+    left = [f"a{at}" for at in range(ins)]
+    right = [f"b{at}" for at in range(outs)]
+    equal: list[str] = []
+    orders: list[str] = []
+    for one, other in zip(left[:common], right[:common], strict=True):
+        orders.append(" and ".join([*equal, f"{one} < {other}"]))
+        equal.append(f"{one} = {other}")
+    if or_equal:
+        orders.append(" and ".join(equal) or "0 = 0")
+    condition = " or ".join(f"({order})" for order in orders) or "0 = 1"
+    return islpy.Map(f"{{ [{', '.join(left)}] -> [{', '.join(right)}] : {condition} }}")
+
+
+def between(relation: Map, first: str, second: str) -> Map:
+    """The relation between named tuples."""
+    return relation.set_tuple_name(_IN, first).set_tuple_name(_OUT, second)
 
 
 # --- uncleared accesses -----------------------------------------------------------------------

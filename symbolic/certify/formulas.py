@@ -29,7 +29,7 @@ from exogpu.ir.nodes import (
     Sub,
     Truth,
 )
-from exogpu.ir.walk import control_variables, holds, substitute, substitute_bool
+from exogpu.ir.walk import holds, substitute, substitute_bool
 from exogpu.symbolic.domains import Model
 from exogpu.symbolic.sites import Site
 
@@ -50,25 +50,27 @@ class Instance:
 
 def every(terms: Iterable[BExpr]) -> BExpr:
     """The conjunction."""
-    found: dict[BExpr, None] = {}
+    found: list[BExpr] = []
     for term in terms:
         folded = _folded(term)
-        if folded == FALSE:
-            return FALSE
-        if folded != TRUE:
-            found[folded] = None
+        if isinstance(folded, Truth):
+            if not folded.value:
+                return FALSE
+        else:
+            found.append(folded)
     return reduce(And, found) if found else TRUE
 
 
 def some(terms: Iterable[BExpr]) -> BExpr:
     """The disjunction."""
-    found: dict[BExpr, None] = {}
+    found: list[BExpr] = []
     for term in terms:
         folded = _folded(term)
-        if folded == TRUE:
-            return TRUE
-        if folded != FALSE:
-            found[folded] = None
+        if isinstance(folded, Truth):
+            if folded.value:
+                return TRUE
+        else:
+            found.append(folded)
     return reduce(Or, found) if found else FALSE
 
 
@@ -78,10 +80,11 @@ def opposite(term: BExpr) -> BExpr:
 
 
 def _folded(term: BExpr) -> BExpr:
-    if isinstance(term, Compare) and not control_variables(term):
-        return Truth(holds(term, {}))
-    if isinstance(term, Compare) and term.left == term.right:
-        return Truth(term.op in ("==", "<=", ">="))
+    if isinstance(term, Compare):
+        if isinstance(term.left, Int) and isinstance(term.right, Int):
+            return Truth(holds(term, {}))
+        if term.left == term.right:
+            return Truth(term.op in ("==", "<=", ">="))
     return term
 
 

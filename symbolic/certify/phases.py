@@ -29,7 +29,6 @@ from exogpu.symbolic.certify.formulas import (
     exists,
     in_shape,
     inside,
-    less,
     plus,
     same_allocation,
     same_task,
@@ -102,42 +101,73 @@ class _Phase:
     ) -> Iterator[str]:
         """Candidates for the Await that the thread of an arrival is ordered after."""
         uses, site = self.uses, here.site
-        frame, syncs = uses.frame, self.orders.syncs
-        finder = self.certifier.beside(frame, here)
-        deep = uses.ranks.deep(site, self.depth)
-        left = isl.restrict_domain(targets(uses, site), deep)
-        extended = frame.with_thread(site)
-        left = isl.compose(isl.inverse(extended), left)
-        for await_ in uses.awaits:
-            waiter = Holder(await_, False, True)
-            heard = self.orders.heard(waiter)
-            enough = isl.intersect_map(
-                rel.pairs(element(uses, await_), targets(uses, site)),
-                isl.inverse(uses.ranks.released(site, await_, self.depth)),
-            )
-            enough = isl.compose(isl.intersect_map(enough, earlier(uses, await_, site)), extended)
-            for granted in (None, *sorted(heard.full)):
-                if isl.is_empty(left):
-                    return
-                by = await_ if granted is None else syncs.site(granted)
-                reached = frame.thread_after(by, site)
-                found = reached if granted is None else isl.compose(heard.full[granted], reached)
-                found = isl.inverse(isl.intersect_map(found, enough))
-                relation = functions.joined(found, isl.inverse(element(uses, await_)))
-                relation = functions.among(relation, left)
-                if isl.is_empty(relation):
-                    continue
-                left = isl.subtract_map(left, functions.inputs_of(relation))
-                start = functions.smallest(relation)
-                inputs = (*finder.inner(here), thread, *on)
-                for values in finder.values(start, inputs):
-                    chain = None
-                    if granted is not None:
-                        pairs = isl.inverse(functions.first_of(functions.graph(start)))
-                        last = functions.joined(heard.full[granted], isl.inverse(reached))
-                        function = functions.smallest(functions.among(last, pairs))
-                        chain = (heard, by, function, (*values, *finder.inner(here), thread))
-                    yield from self._is_after(script, here, on, thread, rank, await_, values, chain)
+        left = isl.restrict_domain(targets(uses, site), uses.ranks.deep(site, self.depth))
+        for by_thread in (False, True):
+            # First all threads of the arrival at once, then each for itself.
+            if by_thread:
+                left = isl.compose(isl.inverse(uses.frame.with_thread(site)), left)
+            for await_ in uses.awaits:
+                for granted in (None, *sorted(self.orders.heard(_any(await_)).full)):
+                    if isl.is_empty(left):
+                        return
+                    found = self._before(await_, granted, site, by_thread)
+                    found = isl.inverse(found)
+                    relation = functions.joined(found, isl.inverse(element(uses, await_)))
+                    relation = functions.among(relation, left)
+                    if not isl.is_empty(relation):
+                        left = isl.subtract_map(left, functions.inputs_of(relation))
+                        yield from self._chains_to(
+                            script, here, on, thread, rank, await_, granted, relation, by_thread
+                        )
+
+    def _reached(self, by: Site, site: Site, by_thread: bool) -> isl.Map:
+        """`by -> site`, all of whose threads, or the one that is a coordinate, execute `by`."""
+        frame = self.uses.frame
+        return frame.thread_after(by, site) if by_thread else frame.covered(by, site)
+
+    def _before(self, await_: Site, granted: int | None, site: Site, by_thread: bool) -> isl.Map:
+        """The Awaits for enough arrivals after which an arrival is ordered, by one grant."""
+        uses = self.uses
+        enough = isl.intersect_map(
+            rel.pairs(element(uses, await_), targets(uses, site)),
+            isl.inverse(uses.ranks.released(site, await_, self.depth)),
+        )
+        enough = isl.intersect_map(enough, earlier(uses, await_, site))
+        if by_thread:
+            enough = isl.compose(enough, uses.frame.with_thread(site))
+        if granted is None:
+            return isl.intersect_map(self._reached(await_, site, by_thread), enough)
+        heard = self.orders.heard(_any(await_)).full[granted]
+        reached = self._reached(self.orders.syncs.site(granted), site, by_thread)
+        return isl.intersect_map(isl.compose(heard, reached), enough)
+
+    def _chains_to(
+        self,
+        script: Script,
+        here: Instance,
+        on: Values,
+        thread: CExpr,
+        rank: CExpr,
+        await_: Site,
+        granted: int | None,
+        relation: isl.Map,
+        by_thread: bool,
+    ) -> Iterator[str]:
+        """The chains from the Awaits that a relation `[arrival -> element] -> Await` gives."""
+        finder = self.certifier.beside(self.uses.frame, here)
+        arrival = (*finder.inner(here), thread) if by_thread else finder.inner(here)
+        start = functions.smallest(relation)
+        heard = self.orders.heard(_any(await_))
+        for values in finder.values(start, (*arrival, *on)):
+            chain = None
+            if granted is not None:
+                by = self.orders.syncs.site(granted)
+                pairs = isl.inverse(functions.first_of(functions.graph(start)))
+                reached = self._reached(by, here.site, by_thread)
+                last = functions.joined(heard.full[granted], isl.inverse(reached))
+                function = functions.smallest(functions.among(last, pairs))
+                chain = (heard, by, function, (*values, *arrival))
+            yield from self._is_after(script, here, on, thread, rank, await_, values, chain)
 
     def _is_after(
         self,
@@ -170,7 +200,7 @@ class _Phase:
         heard, by, function, inputs = chain
         ends = Ends(waits, None, here, thread, on)
         chains = Chains(script, self.model, self.certifier.ranks, ends)
-        for node, at in self._heard(finder, chains, heard, by, function, inputs, values, False):
+        for node, at in self._heard(finder, chains, heard, by, function, inputs, values):
             parts = [*enough, before(at, here), same_task(at, here), executes(thread, at)]
             yield script.node(f"{label}.is_before", [[node], *parts])
 
@@ -183,9 +213,9 @@ class _Phase:
         function: functions.Function,
         inputs: Values,
         record: Values,
-        each: bool,
     ) -> Iterator[tuple[str, Instance]]:
         """Candidates for an instance of `by` whose threads hear of the Await."""
+        each = chains.ends.record_thread is not None
         trail = Trail(finder, chains.ends.record.site, record, each)
         needed = functions.first_of(functions.graph(function))
         at = finder.values(function, inputs)
@@ -227,66 +257,96 @@ class _Phase:
     ) -> Iterator[str]:
         """Candidates for the arrival that is ordered after the thread of an Await."""
         uses, await_ = self.uses, waits.site
-        frame, syncs = uses.frame, self.orders.syncs
-        finder = self.certifier.beside(frame, waits)
+        due_at = [(arrive, self._due(await_, arrive)) for arrive in uses.arrives]
+        left = isl.domain(due_at[0][1])
+        for _, due in due_at[1:]:
+            left = isl.union(left, isl.domain(due))
+        for exact in (False, True):
+            # First all threads of the Await at once, then each for itself.
+            waiter = Holder(await_, True, exact)
+            if isl.is_empty(left):
+                return
+            if exact:
+                left = isl.apply(left, isl.inverse(instances(uses.frame, waiter)))
+            heard = self.orders.heard(waiter)
+            for arrive, due in due_at:
+                for granted in (None, *sorted(heard.full)):
+                    found = self._after(waiter, granted, arrive, due)
+                    found = isl.restrict_domain(found, left)
+                    if not isl.is_empty(found):
+                        left = isl.subtract(left, isl.domain(found))
+                        yield from self._chains_from(
+                            script, waits, thread, bound, waiter, granted, arrive, found
+                        )
+
+    def _due(self, await_: Site, arrive: Site) -> isl.Map:
+        """The Awaits and the arrivals `depth` later on their elements."""
+        uses = self.uses
         waited = isl.restrict_domain(element(uses, await_), uses.ranks.waiting(await_))
-        waiter = Holder(await_, True, True)
-        heard = self.orders.heard(waiter)
-        records = instances(frame, waiter)
-        inputs = (*finder.inner(waits), thread)
-        due_at: list[tuple[Site, isl.Map]] = []
-        for arrive in uses.arrives:
-            due = isl.subtract_map(
-                uses.ranks.released(arrive, await_, self.depth),
-                uses.ranks.released(arrive, await_, self.depth - 1),
-            )
-            that = isl.intersect_map(rel.pairs(waited, targets(uses, arrive)), isl.inverse(due))
-            that = frame.same_allocation(that, await_, arrive, self.name)
-            due_at.append((arrive, isl.compose(records, that)))
-        rest = isl.domain(due_at[0][1])
-        for _, that in due_at[1:]:
-            rest = isl.union(rest, isl.domain(that))
-        for arrive, that in due_at:
-            for granted in (None, *sorted(heard.full)):
-                by = await_ if granted is None else syncs.site(granted)
-                if granted is None:
-                    found = first_seen(frame, waiter, arrive)
-                else:
-                    found = isl.compose(heard.full[granted], frame.shared(by, arrive))
-                found = isl.restrict_domain(isl.intersect_map(found, that), rest)
-                if isl.is_empty(found):
-                    continue
-                rest = isl.subtract(rest, isl.domain(found))
-                start = functions.smallest(found)
-                for values in finder.values(start, inputs):
-                    label = script.label(arrive)
-                    there = script.instance(finder.instance(arrive, values), label)
-                    rank = script.define(f"{label}.rank", self.table.arrivals(there))
-                    parts: list[BExpr] = [
-                        exists(there),
-                        same_allocation(self.model, waits, there, self.name),
-                        some(
-                            inside(there, target, own_element(waits))
-                            for target in targets_of(arrive)
-                        ),
-                        equal(rank, linear(self.depth, [(1, bound)])),
-                        less(bound, rank),
-                    ]
-                    if granted is None:
-                        parts += [before(waits, there), same_task(waits, there)]
-                        parts.append(executes(thread, there))
-                        yield script.node(f"{label}.follows", parts)
-                        continue
-                    last = functions.joined(
-                        heard.full[granted], isl.inverse(frame.shared(by, arrive))
-                    )
-                    function = functions.smallest(functions.among(last, functions.graph(start)))
-                    ends = Ends(waits, thread, there, None, ())
-                    chains = Chains(script, self.model, self.certifier.ranks, ends)
-                    for node, at in self._heard(
-                        finder, chains, heard, by, function, (*inputs, *values), inputs, True
-                    ):
-                        threads = finder.common(by, arrive, finder.inner(at), values)
-                        shared = chains.common(at, there, threads)
-                        more = [before(at, there), same_task(at, there), shared]
-                        yield script.node(f"{label}.follows", [[node], *parts, *more])
+        due = isl.subtract_map(
+            uses.ranks.released(arrive, await_, self.depth),
+            uses.ranks.released(arrive, await_, self.depth - 1),
+        )
+        that = isl.intersect_map(rel.pairs(waited, targets(uses, arrive)), isl.inverse(due))
+        return uses.frame.same_allocation(that, await_, arrive, self.name)
+
+    def _after(self, waiter: Holder, granted: int | None, arrive: Site, due: isl.Map) -> isl.Map:
+        """The Awaits (with their thread, where exact) and the arrivals due that are ordered after
+        them, by one grant."""
+        frame = self.uses.frame
+        due = isl.compose(instances(frame, waiter), due)
+        if granted is None:
+            return isl.intersect_map(first_seen(frame, waiter, arrive), due)
+        by = self.orders.syncs.site(granted)
+        heard = self.orders.heard(waiter).full[granted]
+        return isl.intersect_map(isl.compose(heard, frame.shared(by, arrive)), due)
+
+    def _chains_from(
+        self,
+        script: Script,
+        waits: Instance,
+        thread: CExpr,
+        bound: CExpr,
+        waiter: Holder,
+        granted: int | None,
+        arrive: Site,
+        found: isl.Map,
+    ) -> Iterator[str]:
+        """The chains from an Await to the arrivals that a relation gives it."""
+        frame, name = self.uses.frame, self.name
+        finder = self.certifier.beside(frame, waits)
+        own = finder.inner(waits)
+        inputs = (*own, thread) if waiter.with_members else own
+        start = functions.smallest(found)
+        for values in finder.values(start, inputs):
+            label = script.label(arrive)
+            there = script.instance(finder.instance(arrive, values), label)
+            rank = script.define(f"{label}.rank", self.table.arrivals(there))
+            on = own_element(waits)
+            parts: list[BExpr] = [
+                exists(there),
+                same_allocation(self.model, waits, there, name),
+                some(inside(there, target, on) for target in targets_of(arrive)),
+                equal(rank, linear(self.depth, [(1, bound)])),
+            ]
+            if granted is None:
+                parts += [before(waits, there), same_task(waits, there), executes(thread, there)]
+                yield script.node(f"{label}.follows", parts)
+                continue
+            by = self.orders.syncs.site(granted)
+            heard = self.orders.heard(waiter)
+            last = functions.joined(heard.full[granted], isl.inverse(frame.shared(by, arrive)))
+            function = functions.smallest(functions.among(last, functions.graph(start)))
+            ends = Ends(waits, thread, there, None, ())
+            chains = Chains(script, self.model, self.certifier.ranks, ends)
+            at_inputs = (*inputs, *values)
+            for node, at in self._heard(finder, chains, heard, by, function, at_inputs, inputs):
+                threads = finder.common(by, arrive, finder.inner(at), values)
+                shared = chains.common(at, there, threads)
+                more = [before(at, there), same_task(at, there), shared]
+                yield script.node(f"{label}.follows", [[node], *parts, *more])
+
+
+def _any(await_: Site) -> Holder:
+    """An Await as one record that all its threads see."""
+    return Holder(await_, False, True)

@@ -100,7 +100,7 @@ def test_condition_on_a_remainder() -> None:
     b.check(x[0], t(1), Q1, mutates=True)
     program = admitting_zero(b.program())
     findings = check(program, TRIPS)
-    assert safe_condition(program, findings) == "(K) mod 2 = 0"
+    assert safe_condition(program, findings) == "K mod 2 = 0"
 
 
 def test_threads_that_move_with_the_iteration() -> None:
