@@ -354,5 +354,5 @@ def granted_from_start(records: Record, check: Check) -> bool:
 def always_visible(records: Record, check: Check) -> bool:
     """Whether every thread sees the record at the check's level: atomics among themselves."""
     if check.level is Level.INVISIBLE:
-        return True
+        return bool(check.timelines)
     return check.level is Level.ATOMIC_ONLY and bool(records.atomic & check.timelines)

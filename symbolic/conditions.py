@@ -1,4 +1,4 @@
-"""The weakest condition on the sizes under which nothing is found to be wrong."""
+"""The weakest condition on the sizes under which a program is proved."""
 
 from __future__ import annotations
 
@@ -29,10 +29,12 @@ from exogpu.ir.nodes import (
     Truth,
 )
 from exogpu.machine.amir import Program
+from exogpu.proof import Proof
 from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
 from exogpu.solvers.isl_budget import IslGaveUpError, limited
 from exogpu.solvers.isl_exprs import Tree, tree
+from exogpu.symbolic.certify.prove import prove
 from exogpu.symbolic.domains import Model
 from exogpu.symbolic.prover import BUDGET, Findings, analyse
 from exogpu.symbolic.sites import UndecidedError
@@ -100,12 +102,12 @@ def without(program: Program, unsafe: isl.Set) -> Condition | None:
 def weakest_condition(
     proc: Proc, program: Program, findings: Findings | None = None
 ) -> Condition | None:
-    """The weakest condition on the sizes under which a procedure stays in bounds and nothing is
-    found in its program.
+    """The weakest condition on the sizes under which a procedure stays in bounds and its program
+    is proved.
 
     `findings` is what the analysis of the program found, if it was done.  None if no sizes are
     left, or a condition cannot be had: where something is undecided, or what is found does not
-    end with it.  That nothing is found under the condition was asked once more.
+    end with it.  Under the condition the program was analysed once more, and certified.
     """
     try:
         with limited(BUDGET):
@@ -135,7 +137,9 @@ def _confirmed(proc: Proc, program: Program, condition: BExpr) -> bool:
     if any(isinstance(violation.finding, Outside) for violation in again):
         return False
     findings = analyse(conditioned(program, condition))
-    return not (findings.violations or findings.undecided or findings.vacuous)
+    if findings.violations or findings.undecided or findings.vacuous:
+        return False
+    return isinstance(prove(findings), Proof)
 
 
 # --- from ISL's trees to expressions ------------------------------------------------------------

@@ -119,14 +119,20 @@ class Counts:
         self, arrives: Sequence[tuple[Site, Access]], awaits: Sequence[tuple[Site, Access]]
     ) -> bool:
         """Whether each element has as many Arrives as Awaits in the whole frame."""
-        elements = rel.nowhere(isl.image(self.frame.cells(*awaits[0])))
-        for site, access in (*arrives, *awaits):
-            elements = isl.union(elements, isl.image(self.frame.cells(site, access)))
-        arrived, waited = (self._whole(sites, elements) for sites in (arrives, awaits))
+        elements = self.elements([*arrives, *awaits])
+        arrived, waited = (self.whole(sites, elements) for sites in (arrives, awaits))
         different = rel.where_different(arrived, waited)
         return isl.is_empty(rel.set_under(different, self.frame.model.context))
 
-    def _whole(self, sites: Sequence[tuple[Site, Access]], elements: isl.Set) -> rel.Count:
+    def elements(self, sites: Sequence[tuple[Site, Access]]) -> isl.Set:
+        """The elements that some instance of the sites touches."""
+        first, *rest = (isl.image(self.frame.cells(site, access)) for site, access in sites)
+        for more in rest:
+            first = isl.union(first, more)
+        return first
+
+    def whole(self, sites: Sequence[tuple[Site, Access]], elements: isl.Set) -> rel.Count:
+        """How many instances of the sites there are on each element, in the whole frame."""
         counts = []
         for site, access in sites:
             found = isl.inverse(self.frame.cells(site, access))

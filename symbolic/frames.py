@@ -218,6 +218,10 @@ class Frame:
             return relation
         depth = first.task
         if depth is None and second.task is None:
+            for site in (first, second):
+                if self.model.follows_a_task(site) and not relation.is_empty():
+                    span = site.op.origin.span
+                    raise UndecidedError("threads outside of tasks, after one", span)
             return relation
         if depth is None or second.task != depth or first.loops[:depth] != second.loops[:depth]:
             return rel.empty_like(relation)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from exogpu.ir.names import Sym
-from exogpu.machine.amir import Arrive, Await
+from exogpu.machine.amir import Arrive, Await, Loop
 from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
 from exogpu.symbolic.counts import Counts
@@ -45,6 +45,10 @@ class Nest:
             assert isinstance(site.op, Await)
             if site.op.n >= 0:
                 raise reason
+        self.loops: tuple[Loop, ...] = ()
+        """The common outer loops, each of whose iterations is balanced."""
+        self.inner: Counts | None = None
+        """The counts within one of these iterations."""
         self._meets = self._meetings()
         self._chains: dict[tuple[Site, int], dict[Site, isl.Map]] = {}
 
@@ -70,7 +74,7 @@ class Nest:
                 continue
         raise self.reason
 
-    def _within(self, loops: tuple[object, ...]) -> dict[Site, dict[Site, isl.Map]]:
+    def _within(self, loops: tuple[Loop, ...]) -> dict[Site, dict[Site, isl.Map]]:
         depth = len(loops)
         inside = tuple(s for s in self.frame.sites if s.loops[:depth] == loops)
         inner = Frame(self.frame.model, inside[0].loops[:depth], inside)
@@ -89,7 +93,12 @@ class Nest:
                 names = [inner.params[len(self.frame.params) + at] for at in range(depth - outer)]
                 met = rel.params_to_both(met, names, (await_.tuple_name, arrive.tuple_name))
                 found.setdefault(await_, {})[arrive] = met
+        self.loops, self.inner = loops, counts
         return found
+
+    def meets(self, await_: Site, arrive: Site) -> isl.Map:
+        """The pairs of which the Arrive's rank is the number of earlier Awaits."""
+        return self._meets[await_][arrive]
 
     # --- chains of Arrives ------------------------------------------------------------------
 

@@ -29,7 +29,7 @@ from exogpu.machine.amir import (
     Record,
 )
 from exogpu.machine.link import is_launch
-from exogpu.symbolic.prover import analyse
+from exogpu.symbolic.prover import Findings, analyse
 from exogpu.symbolic.refute import smallest_sizes
 from exogpu.symbolic.sites import variables_of
 from exogpu.verdict import Redundancy
@@ -42,24 +42,27 @@ Progress = Callable[[int, int], None]
 
 
 class NothingFound:
-    """Whether the analysis finds nothing in a program, and leaves nothing open.
+    """Whether the analysis finds nothing in a program, leaves nothing open, and what it finds is
+    `certified`, where that is asked.
 
     Sizes at which other programs were refuted are tried on the concrete machine first.
     """
 
-    def __init__(self) -> None:
-        self._sizes: list[Mapping[str, int]] = []
+    def __init__(self, certified: Callable[[Findings], bool] = lambda _: True) -> None:
+        self._certified = certified
+        self._failing: list[Mapping[str, int]] = []
 
     def __call__(self, program: Program) -> bool:
-        for sizes in self._sizes:
-            if fast.run(program, sizes, locate=False).violations:
-                return False
+        if any(fast.run(program, at, locate=False).violations for at in self._failing):
+            return False
         findings = analyse(program)
         if findings.violations:
-            sizes_ = smallest_sizes(program, findings)
-            if sizes_ is not None and sizes_ not in self._sizes:
-                self._sizes.append(sizes_)
-        return not findings.violations and not findings.undecided
+            at = smallest_sizes(program, findings)
+            if at is not None:
+                self._failing.append(at)
+        if findings.violations or findings.undecided:
+            return False
+        return self._certified(findings)
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,8 +99,8 @@ def _flatten(
             case Guard():
                 inside = (*guards, (len(loops), op.condition))
                 _flatten(op.body, loops, inside, prefix, task, counter, found)
-            case IncTaskID() if task != len(loops):
-                raise UndecidedError("a task begins outside a loop", op.origin.span)
+            case IncTaskID() if task != len(loops) or counter[0] > 1:
+                raise UndecidedError("a task begins elsewhere than first in a loop", op.origin.span)
             case _:
                 path = (*prefix, counter[0])
                 found.append(Site(len(found), op, loops, guards, path, task))

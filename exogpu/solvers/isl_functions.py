@@ -73,7 +73,8 @@ def inputs_of(relation: Map) -> Map:
 
 def smallest(relation: Map) -> Function:
     """The function that gives each input its smallest output."""
-    return relation.coalesce().lexmin_pw_multi_aff()
+    # Of relations with equalities that are only implied, lexmin drops a part of the domain.
+    return relation.coalesce().detect_equalities().lexmin_pw_multi_aff()
 
 
 def graph(function: Function) -> Map:

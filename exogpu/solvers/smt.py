@@ -50,7 +50,10 @@ def cvc5_version() -> str | None:
 
 
 def ask_cvc5(script: str, milliseconds: int = 60_000) -> Reply:
-    """cvc5's answer.  Raises ModuleNotFoundError where it is not installed."""
+    """cvc5's answer; unknown beyond the limit or where it cannot read the script.
+
+    Raises ModuleNotFoundError where it is not installed.
+    """
     import cvc5
 
     start = perf_counter()
@@ -60,11 +63,11 @@ def ask_cvc5(script: str, milliseconds: int = 60_000) -> Reply:
     parser.setStringInput(cvc5.InputLanguage.SMT_LIB_2_6, script, "obligation")
     symbols = parser.getSymbolManager()
     word = "unknown"
-    while True:
-        command = parser.nextCommand()
-        if command.isNull():
-            break
-        answer = str(command.invoke(solver, symbols)).strip()
-        if answer in ("sat", "unsat", "unknown"):
-            word = answer
+    try:
+        while not (command := parser.nextCommand()).isNull():
+            answer = str(command.invoke(solver, symbols)).strip()
+            if answer in ("sat", "unsat", "unknown"):
+                word = answer
+    except RuntimeError:  # the parser's
+        word = "unknown"
     return Reply(f"cvc5 {cvc5_version()}", word, perf_counter() - start)  # type: ignore[arg-type]

@@ -15,6 +15,7 @@ from exogpu.ir.types import Policy
 from exogpu.terminal.loader import Unit
 from exogpu.terminal.outcome import Outcome
 from exogpu.terminal.progress import TimedOut, Watch
+from exogpu.terminal.redundancy import with_redundant
 from exogpu.verdict import Verdict
 
 _ASSIGNMENT = re.compile(r"\s*([^\W\d]\w*)\s*=\s*([+-]?\d+)\s*")
@@ -44,12 +45,13 @@ def check_all(
     *,
     seconds: float | None = None,
     bar: bool = False,
+    redundant: bool = False,
 ) -> Iterator[Outcome]:
     """One outcome a unit, as soon as it is known.
 
     Without `sizes`, for all sizes.  A size that only some of the procedures have is ignored for
     the others; one that none has is an error, and then nothing is checked.  `seconds` bounds each
-    check; `bar` asks for a progress bar.
+    check; `bar` asks for a progress bar, `redundant` for the synchronisation that is not needed.
     """
     procedures = [unit.procedure for unit in units if unit.procedure is not None]
     if unknown := unknown_to_all(procedures, sizes or {}):
@@ -61,6 +63,8 @@ def check_all(
         else:
             known = sizes if sizes is None else sizes_for(unit.procedure, procedures, sizes)
             verdict = _check(unit.procedure, known, policy, seconds, bar)
+            if redundant and verdict.word in ("proved", "undecided"):
+                verdict = with_redundant(verdict, unit.procedure, seconds, bar)
         yield Outcome(unit.span, verdict)
 
 

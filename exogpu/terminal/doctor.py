@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import importlib
 import platform
-import shutil
-import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
 from typing import Final
+
+from exogpu.codegen.runtime import LaunchError, driver
+from exogpu.codegen.toolchain import find
+from exogpu.codegen.toolchain.cache import cache_folder
+from exogpu.codegen.toolchain.errors import INSTALL
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +32,7 @@ PACKAGES: Final = (
     ("islpy", "exogpu.solvers.isl"),
     ("z3-solver", "exogpu.solvers.smt"),
     ("numpy", "numpy"),
+    ("platformdirs", "platformdirs"),
     ("jinja2", "jinja2"),
     ("sympy", "sympy"),
     ("typer", "typer"),
@@ -38,7 +44,7 @@ PACKAGES: Final = (
 
 def examine() -> list[Finding]:
     """The findings, those that exogpu needs first."""
-    return [_python(), _exogpu(), *(_package(*names) for names in PACKAGES), _plot(), _nvcc()]
+    return [_python(), _exogpu(), *(_package(*names) for names in PACKAGES), _plot(), *_cuda()]
 
 
 def _python() -> Finding:
@@ -87,10 +93,42 @@ def _plot() -> Finding:
         return Finding("matplotlib", "not installed (only for plots)", repair, needed=False)
 
 
-def _nvcc() -> Finding:
-    path = shutil.which("nvcc")
-    if path is None:
-        return Finding("nvcc", "not installed (checking needs no CUDA)", needed=False)
-    done = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
-    words = [line for line in done.stdout.splitlines() if "release" in line]
-    return Finding("nvcc", words[0].strip() if words else path, needed=False)
+# --- CUDA: only compiling and running kernels need it ---------------------------------------
+
+
+def _cuda() -> Iterator[Finding]:
+    """The tools of the extra `cuda`, the driver, the GPUs, and where compiled kernels are kept."""
+    folders = (*find.wheel_folders(), *find.system_folders())
+    nvrtc = next(filter(None, map(find.nvrtc_in, folders)), None)
+    nvcc = next(filter(None, map(find.nvcc_in, folders)), None)
+    compiles = bool(nvrtc or nvcc)
+    yield _tool("NVRTC", nvrtc and f"{nvrtc.version} ({nvrtc.library})", compiles)
+    yield _tool("nvcc", nvcc and f"{nvcc.version} ({nvcc.nvcc})", compiles)
+    yield _tool("ptxas", find.find_program("ptxas"), compiles)
+    disassemblers = {name: find.find_program(name) for name in ("nvdisasm", "cuobjdump")}
+    for name, path in disassemblers.items():
+        yield _tool(name, path, any(disassemblers.values()))
+    yield from _gpus()
+    with suppress(ModuleNotFoundError):  # then platformdirs is a finding already
+        yield Finding("cache", str(cache_folder()), needed=False)
+
+
+def _tool(part: str, found: object, replaced: bool) -> Finding:
+    """A tool, and how to get it where neither it nor another that does the same is there."""
+    if found:
+        return Finding(part, str(found), needed=False)
+    return Finding(part, "not installed", "" if replaced else INSTALL, needed=False)
+
+
+def _gpus() -> Iterator[Finding]:
+    try:
+        found = driver.gpus()
+    except LaunchError as error:
+        state = f"{error.problem}: kernels can be compiled, and not run"
+        yield Finding("GPU", state, error.remedy, needed=False)
+        return
+    major, minor = divmod(driver.version(), 1000)
+    yield Finding("driver", f"for CUDA {major}.{minor // 10}", needed=False)
+    for gpu in found:
+        major, minor = gpu.capability
+        yield Finding("GPU", f"{gpu.ordinal}: {gpu.name}, sm_{major}{minor}", needed=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -26,5 +26,9 @@ PRECEDENCE: Final = (2, 1, 3, 0)
 
 def exit_status(outcomes: Iterable[Outcome]) -> int:
     """Of several statuses, the first of 2, 1, 3 that occurs, else 0."""
-    statuses = {STATUS[outcome.verdict.word] for outcome in outcomes}
+    return worst({STATUS[outcome.verdict.word] for outcome in outcomes})
+
+
+def worst(statuses: Collection[int]) -> int:
+    """Of several statuses, the first of 2, 1, 3 that occurs, else 0."""
     return next((status for status in PRECEDENCE if status in statuses), 0)

@@ -9,7 +9,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from textwrap import fill, indent
-from typing import Final, assert_never
+from typing import assert_never
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -17,21 +17,9 @@ from rich.text import Text
 
 from exogpu.codes import Code
 from exogpu.errors import Diagnostic, Span
+from exogpu.report.roles import ROLES as ROLES
 from exogpu.terminal.doctor import Finding
-from exogpu.verdict import Hazard, HazardKind, Site, Verdict
-
-ROLES: Final[dict[HazardKind, tuple[str, str]]] = {
-    HazardKind.RAW: ("the write", "the read that may not see it"),
-    HazardKind.WAR: ("the read", "the write that may overtake it"),
-    HazardKind.WAW: ("the write", "the write that may overtake it"),
-    HazardKind.FREE: ("the access", "where the memory is freed"),
-    HazardKind.BARRIER: ("the barrier", "where arrives and awaits do not agree"),
-    HazardKind.DEADLOCK: ("the barrier", "the Await that may wait for ever"),
-    HazardKind.PHASE: ("the waiter", "what may run a whole ring ahead of it"),
-    HazardKind.DIVERGENCE: ("the scope", "what its threads do not all reach"),
-    HazardKind.BOUNDS: ("the variable", "the access outside of it"),
-}
-"""What the first and the second site of a hazard are to each other, by kind."""
+from exogpu.verdict import Hazard, Redundancy, Site, Verdict
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -100,15 +88,37 @@ def draw_diagnostics(diagnostics: Iterable[Diagnostic]) -> Text:
 
 
 def draw_verdict(verdict: Verdict) -> Text:
-    """The verdict in a line, then what it rests on: hazards, diagnostics, assumptions, reason."""
+    """The verdict in a line, then what it rests on: hazards, diagnostics, assumptions, reason;
+    the sizes that are safe, and the synchronisation that is not needed."""
     # A target that could not be loaded has no procedure to name.
     text = _headline(verdict) if verdict.proc else Text()
     for hazard in verdict.hazards:
         text.append("\n").append(draw_hazard(hazard))
+    if verdict.condition is not None:
+        text.append("\nsafe iff ", "bold").append(f"{verdict.condition}\n", "bold")
     if verdict.diagnostics:
         text.append("\n" if verdict.proc else "").append(draw_diagnostics(verdict.diagnostics))
     for assumption in verdict.assumptions:
         text.append(f"  assuming {assumption}\n")
+    if verdict.redundant is not None:
+        text.append(_draw_redundant(verdict.redundant))
+    return text
+
+
+def _draw_redundant(found: Sequence[Redundancy]) -> Text:
+    """What may be left out or weakened, one at a time, each with its line."""
+    if not found:
+        return Text("  no synchronisation statement can be left out or weakened\n")
+    text = Text()
+    for one in found:
+        for span in one.spans:
+            text.append(f"  {place(span)}: ", "bold")
+            text.append("redundant\n" if one.kind == "delete" else "stronger than needed\n", "cyan")
+            text.append(draw_span(span))
+        if one.kind == "weaken":
+            text.append("  enough: ", "green").append(f"{one.replacement}\n")
+        elif len(one.spans) > 1:
+            text.append("  these can be left out together\n", "green")
     return text
 
 
@@ -166,6 +176,8 @@ def draw_hazard(hazard: Hazard) -> Text:
         text.append(_draw_site(hazard.first, first_role))
     text.append(_draw_site(hazard.second, second_role))
     text.append("  missing: ", "cyan").append(f"{_hanging(hazard.message)}\n")
+    if hazard.link:
+        text.append("  chain: ", "cyan").append(f"{_hanging(hazard.link)}\n")
     text.append("  repair: ", "green").append(f"{_hanging(hazard.help)}\n")
     if hazard.replayed:
         text.append("  replayed on the abstract machine at these sizes\n", "dim")

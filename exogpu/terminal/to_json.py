@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from exogpu.errors import Diagnostic, Span
+from exogpu.proof import Proof
 from exogpu.terminal.outcome import Outcome
-from exogpu.verdict import Hazard, Site, Verdict
+from exogpu.verdict import Hazard, Redundancy, Site, Verdict
 
 Json: TypeAlias = bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"] | None
 
@@ -29,14 +31,33 @@ def _outcome(outcome: Outcome) -> Json:
         "policy": verdict.policy.value,
         "seconds": round(verdict.seconds, 6),
         "operations": verdict.operations,
-        # These four are of the proof for all sizes; null says "not asked", never "none found".
-        "obligations": {},
-        "condition": None,
+        # Null says "not asked", never "none found".
+        "obligations": {} if verdict.proof is None else _counts(verdict.proof),
+        "condition": verdict.condition,
         "vacuous": None,
-        "redundant": None,
+        "redundant": None
+        if verdict.redundant is None
+        else [_redundancy(found) for found in verdict.redundant],
         "reason": verdict.reason,
         "hazards": [_hazard(hazard) for hazard in verdict.hazards],
         "diagnostics": [_diagnostic(diagnostic) for diagnostic in verdict.diagnostics],
+    }
+
+
+def _counts(proof: Proof) -> Json:
+    """How many obligations of each kind there are; a lemma excludes no hazard itself."""
+    kinds = (answered.obligation.kind for answered in proof.answered)
+    return dict(Counter("lemma" if kind is None else kind.value for kind in kinds))
+
+
+def _redundancy(found: Redundancy) -> Json:
+    return {
+        "kind": found.kind,
+        "statements": [
+            {"file": span.file, "line": span.line, "column": span.column, "text": text}
+            for span, text in zip(found.spans, found.texts, strict=True)
+        ],
+        "replacement": found.replacement,
     }
 
 
@@ -51,6 +72,7 @@ def _hazard(hazard: Hazard) -> Json:
         "first": None if hazard.first is None else _site(hazard.first),
         "second": _site(hazard.second),
         "message": hazard.message,
+        "link": hazard.link,
         "help": hazard.help,
         "replayed": hazard.replayed,
     }

@@ -92,7 +92,8 @@ def _of_hazard(hazard: Hazard) -> dict[str, Json]:
     related: list[Json] = []
     if hazard.first is not None and hazard.first.span.line:
         related.append(_related(0, Note(ROLES[hazard.kind][0], hazard.first.span)))
-    text = f"{hazard.kind.value} on {hazard.variable}{sizes}: {hazard.message}. {hazard.help}"
+    said = ". ".join(part for part in (hazard.message, hazard.link, hazard.help) if part)
+    text = f"{hazard.kind.value} on {hazard.variable}{sizes}: {said}"
     return {
         "ruleId": hazard.code,
         "kind": "fail",

@@ -12,7 +12,7 @@ from exogpu.solvers import isl
 from exogpu.solvers import isl_functions as functions
 from exogpu.solvers import isl_relations as rel
 from exogpu.symbolic.barriers import BarrierUses, earlier, targets
-from exogpu.symbolic.certify.counted import cells, own_element, same_element
+from exogpu.symbolic.certify.counted import cells
 from exogpu.symbolic.certify.drafts import Certifier, Draft
 from exogpu.symbolic.certify.formulas import (
     Instance,
@@ -25,6 +25,7 @@ from exogpu.symbolic.certify.formulas import (
     same_allocation,
     some,
 )
+from exogpu.symbolic.certify.ranks import own_element, same_element
 from exogpu.symbolic.certify.script import Script
 from exogpu.symbolic.sites import Site, targets_of
 
@@ -59,12 +60,6 @@ class _Barrier:
 
     # --- pieces of formulas ---------------------------------------------------------------
 
-    def rank(self, script: Script, instance: Instance, label: str) -> CExpr:
-        return script.define(f"{label}.rank", self.table.arrivals(instance))
-
-    def bound(self, script: Script, instance: Instance, label: str) -> CExpr:
-        return script.define(f"{label}.bound", self.table.bound(instance))
-
     def order(self, first: Instance, second: Instance) -> list[BExpr]:
         """Both in one allocation, the first earlier."""
         return [before(first, second), same_allocation(self.model, first, second, self.name)]
@@ -73,14 +68,6 @@ class _Barrier:
         """The Arrive targets the element of the Await."""
         element = own_element(await_)
         return some(inside(arrive, target, element) for target in targets_of(arrive.site))
-
-    def ranks(self, site: Site) -> isl.Map:
-        """`site -> [rank]`"""
-        return rel.graph(self.table.count(site, arrivals=True))
-
-    def bounds(self, site: Site) -> isl.Map:
-        """`site -> [Max]`"""
-        return rel.graph(self.uses.ranks.bound(site))
 
     def draft(
         self, kind: HazardKind, first: Site | None, second: Site, claim: str, script: Script
@@ -101,13 +88,14 @@ class _Barrier:
         bound is at least, or equal to, the value."""
         nodes = []
         for candidate in self.certifier.partners(self.uses.frame, relation, here, site):
-            label = script.label(site)
-            there = script.instance(candidate, label)
-            if isinstance(site.op, Await):
-                other = self.bound(script, there, label)
-                value_there = other if compare == "bound" else self._awaits(script, there, label)
+            label, there = script.named(candidate)
+            if not isinstance(site.op, Await):
+                value_there = self.table.arrivals(script, there, label)
+            elif compare == "bound":
+                value_there = self.table.bound(script, there, label)
             else:
-                value_there = self.rank(script, there, label)
+                value_there = self.table.awaits(script, there, label)
+            self.table.relate(script, there, here)
             nodes.append(
                 script.node(
                     f"{label}.matches",
@@ -123,12 +111,9 @@ class _Barrier:
             )
         return nodes
 
-    def _awaits(self, script: Script, instance: Instance, label: str) -> CExpr:
-        return script.define(f"{label}.count", self.table.awaits(instance))
-
     def same_cells(self, first: Site, second: Site) -> isl.Map:
         """The pairs on one element of one allocation."""
-        same = rel.pairs(cells(self.uses, first), cells(self.uses, second))
+        same = rel.pairs(cells(self.uses.frame, first), cells(self.uses.frame, second))
         return self.uses.frame.same_allocation(same, first, second, self.name)
 
     # --- balance --------------------------------------------------------------------------
@@ -138,15 +123,14 @@ class _Barrier:
         script = self.certifier.script()
         here, last = script.free(site, "arrive."), script.free(free, "free.")
         script.assume(every([exists(here), exists(last), *self.order(here, last)]))
-        rank = self.rank(script, here, "arrive")
+        rank = self.table.arrivals(script, here, "arrive")
         nodes = []
         for await_ in self.uses.awaits:
             assert isinstance(await_.op, Await)
             if await_.op.n >= 0:
-                values, compare = rel.at_most(self.ranks(site), self.bounds(await_)), "bound"
+                values, compare = self.table.released(site, await_), "bound"
             else:
-                counts = rel.graph(self.table.count(await_, arrivals=False))
-                values, compare = rel.pairs(self.ranks(site), counts), "equal"
+                values, compare = self.table.meeting(site, await_), "equal"
             relation = isl.intersect_map(self.same_cells(site, await_), values)
             nodes += self.some_partner(script, here, relation, await_, last, rank, compare)
         script.refute(nodes)
@@ -161,13 +145,11 @@ class _Barrier:
         script = self.certifier.script()
         here, last = script.free(site, "await."), script.free(free, "free.")
         script.assume(every([exists(here), exists(last), *self.order(here, last)]))
-        count = self._awaits(script, here, "await")
+        count = self.table.awaits(script, here, "await")
         nodes = []
-        counts = rel.graph(self.table.count(site, arrivals=False))
         for arrive in self.uses.arrives:
-            relation = isl.intersect_map(
-                self.same_cells(site, arrive), rel.pairs(counts, self.ranks(arrive))
-            )
+            met = isl.inverse(self.table.meeting(arrive, site))
+            relation = isl.intersect_map(self.same_cells(site, arrive), met)
             nodes += self.some_partner(script, here, relation, arrive, last, count, "equal")
         script.refute(nodes)
         claim = (
@@ -183,12 +165,11 @@ class _Barrier:
         script = self.certifier.script()
         here, last = script.free(site, "trailing."), script.free(free, "free.")
         script.assume(every([exists(here), exists(last), *self.order(here, last)]))
-        rank = self.rank(script, here, "trailing")
+        rank = self.table.arrivals(script, here, "trailing")
         nodes = []
         for arrive in self.uses.arrives:
-            relation = isl.intersect_map(
-                self.same_cells(site, arrive), rel.pairs(self.ranks(site), self.ranks(arrive))
-            )
+            trailed = self.table.trailed(site, arrive)
+            relation = isl.intersect_map(self.same_cells(site, arrive), trailed)
             nodes += self.some_partner(script, here, relation, arrive, last, rank, "equal")
         script.refute(nodes)
         claim = (
@@ -203,7 +184,7 @@ class _Barrier:
         script = self.certifier.script()
         here = script.free(site, "await.")
         script.assume(exists(here))
-        bound = self.bound(script, here, "await")
+        bound = self.table.bound(script, here, "await")
         script.assume(at_most(Int(0), bound))
         ways = [f"(not {node})" for node in self._some_arrive(script, here)]
         failures = [script.node("starved", [[way] for way in ways])]
@@ -225,13 +206,12 @@ class _Barrier:
     def _some_arrive(self, script: Script, here: Instance) -> list[str]:
         nodes = []
         for arrive in self.uses.arrives:
-            met = rel.pairs(cells(self.uses, here.site), targets(self.uses, arrive))
+            met = rel.pairs(cells(self.uses.frame, here.site), targets(self.uses, arrive))
             relation = isl.intersect_map(met, isl.inverse(earlier(self.uses, arrive, here.site)))
             waiting = self.uses.ranks.waiting(here.site)
             relation = isl.restrict_domain(relation, waiting)
             for candidate in self.certifier.partners(self.uses.frame, relation, here, arrive):
-                label = script.label(arrive)
-                there = script.instance(candidate, label)
+                label, there = script.named(candidate)
                 parts = [exists(there), *self.order(there, here), self.hits(there, here)]
                 nodes.append(script.node(f"{label}.signals", parts))
         return nodes
@@ -241,14 +221,12 @@ class _Barrier:
         more."""
         uses, nodes = self.uses, []
         met = isl.intersect_map(
-            rel.pairs(cells(uses, here.site), targets(uses, other.site)),
+            rel.pairs(cells(uses.frame, here.site), targets(uses, other.site)),
             isl.inverse(earlier(uses, other.site, here.site)),
         )
         for arrive in uses.arrives:
-            late = isl.intersect_map(
-                rel.at_most(self.bounds(here.site), self.ranks(arrive)),
-                isl.inverse(earlier(uses, arrive, here.site)),
-            )
+            before_it = isl.inverse(earlier(uses, arrive, here.site))
+            late = self.table.enough(here.site, arrive, before_it)
             same = self.same_cells(other.site, arrive)
             relation = functions.among(functions.joined(late, same), met)
             if isl.is_empty(relation):
@@ -256,9 +234,10 @@ class _Barrier:
             finder = self.certifier.beside(uses.frame, here)
             inputs = (*finder.inner(here), *finder.inner(other))
             for values in finder.values(functions.smallest(relation), inputs):
-                label = script.label(arrive)
-                there = script.instance(finder.instance(arrive, values), label)
-                rank = self.rank(script, there, label)
+                label, there = script.named(finder.instance(arrive, values))
+                rank = self.table.arrivals(script, there, label)
+                self.table.relate(script, there, here)
+                self.table.relate(script, there, other)
                 nodes.append(
                     script.node(
                         f"{label}.is_enough",
@@ -279,8 +258,9 @@ class _Barrier:
         here, there = script.free(site, "arrive."), script.free(await_, "await.")
         script.assume(every([exists(here), exists(there), *self.order(there, here)]))
         script.assume(self.hits(here, there))
-        rank = self.rank(script, here, "arrive")
-        bound = self.bound(script, there, "await")
+        rank = self.table.arrivals(script, here, "arrive")
+        bound = self.table.bound(script, there, "await")
+        self.table.relate(script, there, here)
         script.assume(at_most(rank, bound))
         claim = (
             f"No DEADLOCK: no Await at line {await_.op.origin.span.line} "

@@ -106,14 +106,16 @@ class Chains:
 
     # --- kills ----------------------------------------------------------------------------
 
-    def gone(self, gone: Gone, variable: Sym) -> str:
-        """A Clear of the element between the record and the check."""
+    def gone(self, gone: Gone, variable: Sym) -> str | None:
+        """A Clear of the element between the record and the check; None where it clears another
+        variable, or records of the other kind."""
         site = gone.clear.site
-        op = site.op
-        assert isinstance(op, Clear)
-        label = self.script.label(site)
-        clear = self.script.instance(gone.clear, label)
-        ends = self.ends
+        op, ends = site.op, self.ends
+        made = ends.record.site.op
+        assert isinstance(op, Clear) and isinstance(made, Record)
+        if op.access.name != variable or op.mutates != made.mutate:
+            return None
+        label, clear = self.script.named(gone.clear)
         return self.script.node(
             f"{label}.clears",
             [
@@ -136,22 +138,27 @@ class Chains:
             if not rules.shows(None, op):
                 return None
             shared = self._made_by_the_check(seen.threads)
-            return self.script.node("same_thread", [same_task(self.ends.record, check), shared])
+            return self.script.node(
+                "same_thread", [same_task(self.model, self.ends.record, check), shared]
+            )
         if not rules.shows(seen.granted, op):
             return None
         found = self.granted(seen.granted, rules)
         if found is None:
             return None
         node, at = found
-        parts = [before(at, check), same_task(at, check), self._reaches(at, seen.threads)]
+        parts = [
+            before(at, check),
+            same_task(self.model, at, check),
+            self._reaches(at, seen.threads),
+        ]
         return self.script.node(f"{node}.check", [[node], *parts])
 
     def granted(
         self, granted: Granted, rules: Rules | ExecutionOrder
     ) -> tuple[str, Instance] | None:
         """A Fence or Await makes the record visible: the formula, and the instance by name."""
-        label = self.script.label(granted.at.site)
-        at = self.script.instance(granted.at, label)
+        label, at = self.script.named(granted.at)
         ways = [self._passed(way, at, granted.full, rules) for way in granted.ways]
         names = [way for way in ways if way is not None]
         if not names:
@@ -170,20 +177,19 @@ class Chains:
         via, parts = at, []
         label = ""
         if not isinstance(site.op, Fence):
-            label = self.script.label(site)
-            via = self.script.instance(passed.via, label)
+            label, via = self.script.named(passed.via)
             parts = [exists(via), *self._edge(via, at)]
         elif site is not at.site:
             return None
         if passed.before is None:
             shared = self._by_the_record(via, passed.threads)
-            parts += [before(record, via), same_task(record, via), shared]
+            parts += [before(record, via), same_task(self.model, record, via), shared]
             return self.script.node(f"{label or 'fence'}.fires", parts)
         found = self.granted(passed.before, rules)
         if found is None:
             return None
         node, previous = found
-        parts += [before(previous, via), same_task(previous, via)]
+        parts += [before(previous, via), same_task(self.model, previous, via)]
         parts.append(self.common(previous, via, passed.threads))
         return self.script.node(f"{label or 'fence'}.fires", [[node], *parts])
 
@@ -197,8 +203,9 @@ class Chains:
         if home_of(via.site).name != name:
             raise UndecidedError("a chain joins two barriers", op.origin.span)
         table = self.ranks(name)
-        rank = self.script.define("rank", table.arrivals(via))
-        bound = self.script.define("bound", table.bound(at))
+        rank = table.arrivals(self.script, via, "arrival")
+        bound = table.bound(self.script, at, "wait")
+        table.relate(self.script, via, at)
         element = element_of(at, op.barrier)
         return [
             before(via, at),

@@ -159,13 +159,17 @@ def everyone(site: Site) -> bool:
     return site.op.origin.threads is None
 
 
-def same_task(first: Instance, second: Instance) -> BExpr:
-    """The instances belong to one task; a site at CPU scope shares every task (decision 2)."""
+def same_task(model: Model, first: Instance, second: Instance) -> BExpr:
+    """The instances belong to one task; a site at CPU scope shares every task (decision 2).
+
+    Outside of tasks the machine's task is the last one that ran: two sites there agree surely
+    only where none has begun.
+    """
     one, other = first.site, second.site
     if everyone(one) or everyone(other):
         return TRUE
     if one.task is None and other.task is None:
-        return TRUE
+        return Truth(not model.follows_a_task(one) and not model.follows_a_task(other))
     depth = one.task
     if depth is None or other.task != depth or one.loops[:depth] != other.loops[:depth]:
         return FALSE

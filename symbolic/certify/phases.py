@@ -15,7 +15,6 @@ from exogpu.solvers import isl_functions as functions
 from exogpu.solvers import isl_relations as rel
 from exogpu.symbolic.barriers import BarrierUses, earlier, element, targets
 from exogpu.symbolic.certify.chains import Chains, ExecutionOrder
-from exogpu.symbolic.certify.counted import own_element
 from exogpu.symbolic.certify.drafts import Certifier, Draft
 from exogpu.symbolic.certify.expressions import linear
 from exogpu.symbolic.certify.formulas import (
@@ -34,6 +33,7 @@ from exogpu.symbolic.certify.formulas import (
     same_task,
     some,
 )
+from exogpu.symbolic.certify.ranks import own_element
 from exogpu.symbolic.certify.script import Script
 from exogpu.symbolic.certify.witness import Ends, Finder, Granted, Trail, Values
 from exogpu.symbolic.closure import Grants, Holder, first_seen, instances
@@ -47,9 +47,9 @@ def phase_obligations(certifier: Certifier, orders: Orders) -> Iterator[Draft]:
     Raises UndecidedError where no one depth holds for all its allocations.
     """
     if orders.depth is None:
-        span = orders.uses.awaits[0].op.origin.span if orders.uses.awaits else None
-        if span is None:
-            return
+        if not orders.uses.frees:
+            return  # A depth that must be found is asked for at the free.
+        span = (*orders.uses.awaits, *orders.uses.frees)[0].op.origin.span
         raise UndecidedError(f"no one ring depth holds for {orders.uses.name.name}", span)
     made = _Phase(certifier, orders, orders.depth)
     for site in (*orders.uses.arrives, *orders.uses.trailing):
@@ -86,7 +86,7 @@ class _Phase:
         script.assume(in_shape(self.model, self.name, on))
         script.assume(some(inside(here, target, on) for target in targets_of(site)))
         thread = script.thread(here, "arrival.thread")
-        rank = script.define("arrival.rank", self.table.arrivals(here))
+        rank = self.table.arrivals(script, here, "arrival")
         script.assume(at_most(Int(self.depth), rank))
         script.refute(list(self._awaited(script, here, on, thread, rank)))
         claim = (
@@ -182,9 +182,9 @@ class _Phase:
     ) -> Iterator[str]:
         """The thread of the arrival is ordered after this Await, which waits for enough."""
         finder = self.certifier.beside(self.uses.frame, here)
-        label = script.label(await_)
-        waits = script.instance(finder.instance(await_, values), label)
-        bound = script.define(f"{label}.bound", self.table.bound(waits))
+        label, waits = script.named(finder.instance(await_, values))
+        bound = self.table.bound(script, waits, label)
+        self.table.relate(script, waits, here)
         element_there = own_element(waits)
         enough: list[BExpr] = [
             exists(waits),
@@ -194,14 +194,19 @@ class _Phase:
             at_most(plus(rank, -self.depth), bound),
         ]
         if chain is None:
-            parts = [*enough, same_task(waits, here), executes(thread, waits)]
+            parts = [*enough, same_task(self.model, waits, here), executes(thread, waits)]
             yield script.node(f"{label}.is_before", parts)
             return
         heard, by, function, inputs = chain
         ends = Ends(waits, None, here, thread, on)
         chains = Chains(script, self.model, self.certifier.ranks, ends)
         for node, at in self._heard(finder, chains, heard, by, function, inputs, values):
-            parts = [*enough, before(at, here), same_task(at, here), executes(thread, at)]
+            parts = [
+                *enough,
+                before(at, here),
+                same_task(self.model, at, here),
+                executes(thread, at),
+            ]
             yield script.node(f"{label}.is_before", [[node], *parts])
 
     def _heard(
@@ -240,9 +245,10 @@ class _Phase:
         on = own_element(waits)
         script.assume(some(inside(other, target, on) for target in targets_of(arrive)))
         thread = script.thread(waits, "await.thread")
-        bound = script.define("await.bound", self.table.bound(waits))
+        bound = self.table.bound(script, waits, "await")
         script.assume(at_most(Int(0), bound))
-        rank = script.define("arrival.rank", self.table.arrivals(other))
+        rank = self.table.arrivals(script, other, "arrival")
+        self.table.relate(script, other, waits)
         script.assume(equal(rank, linear(self.depth, [(1, bound)])))
         script.refute(list(self._followers(script, waits, thread, bound)))
         claim = (
@@ -319,9 +325,9 @@ class _Phase:
         inputs = (*own, thread) if waiter.with_members else own
         start = functions.smallest(found)
         for values in finder.values(start, inputs):
-            label = script.label(arrive)
-            there = script.instance(finder.instance(arrive, values), label)
-            rank = script.define(f"{label}.rank", self.table.arrivals(there))
+            label, there = script.named(finder.instance(arrive, values))
+            rank = self.table.arrivals(script, there, label)
+            self.table.relate(script, there, waits)
             on = own_element(waits)
             parts: list[BExpr] = [
                 exists(there),
@@ -330,7 +336,8 @@ class _Phase:
                 equal(rank, linear(self.depth, [(1, bound)])),
             ]
             if granted is None:
-                parts += [before(waits, there), same_task(waits, there), executes(thread, there)]
+                parts += [before(waits, there), same_task(self.model, waits, there)]
+                parts.append(executes(thread, there))
                 yield script.node(f"{label}.follows", parts)
                 continue
             by = self.orders.syncs.site(granted)
@@ -343,7 +350,7 @@ class _Phase:
             for node, at in self._heard(finder, chains, heard, by, function, at_inputs, inputs):
                 threads = finder.common(by, arrive, finder.inner(at), values)
                 shared = chains.common(at, there, threads)
-                more = [before(at, there), same_task(at, there), shared]
+                more = [before(at, there), same_task(self.model, at, there), shared]
                 yield script.node(f"{label}.follows", [[node], *parts, *more])
 
 

@@ -81,8 +81,10 @@ def drafts(evidence: Evidence) -> Iterator[Draft]:
     certifier = certifier_of(evidence)
     yield from pairs(certifier, evidence.discharged)
     for variable in evidence.model.program.variables:
+        if variable.mechanism is None:
+            continue
         frame = frame_of(evidence.model, variable.name)
-        if variable.mechanism is None or frame is None:
+        if frame is None:
             continue
         uses = uses_of(evidence.syncs(frame), variable.name)
         yield from count_lemmas(certifier, uses)
@@ -100,7 +102,9 @@ def certifier_of(evidence: Evidence) -> Certifier:
         if name not in tables:
             frame = frame_of(model, name)
             assert frame is not None
-            tables[name] = RankTable(evidence.syncs(frame).ranks)
+            uses = uses_of(evidence.syncs(frame), name)
+            sites = (*uses.arrives, *uses.trailing, *uses.awaits)
+            tables[name] = RankTable(model, name, uses.ranks, sites)
         return tables[name]
 
     return Certifier(model, evidence.syncs, ranks)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import And, BExpr, CExpr, CVar, Int
@@ -15,14 +16,26 @@ from exogpu.symbolic.sites import Site
 
 WIDTH = 96
 
+# fmt: off
+RESERVED: Final = frozenset({
+    "Bool", "Int", "abs", "assert", "distinct", "div", "exists", "false", "forall", "ite", "let",
+    "match", "mod", "par", "select", "store", "true", "xor",
+})
+# fmt: on
+"""Words of SMT-LIB that may also be names in Python."""
+
 
 class Script:
     """A script under construction: constants, what is known of them, and what is refuted."""
 
     def __init__(self) -> None:
         self._names: dict[Sym, str] = {}
-        self._taken: set[str] = set()
+        self._taken = set(RESERVED)
         self._lines: list[str] = []
+        self._instances: dict[tuple[int, str], tuple[str, Instance]] = {}
+        self._defined: dict[str, CVar] = {}
+        self._nodes: dict[str, str] = {}
+        self._said: set[str] = set()
         self._labels = 0
 
     # --- integers -------------------------------------------------------------------------
@@ -33,20 +46,29 @@ class Script:
         return CVar(name)
 
     def define(self, label: str, value: CExpr | Pieces) -> CExpr:
-        """The value under a name; a variable or constant is its own."""
+        """The value under a name; a variable or constant is its own, and what has a name keeps
+        it."""
         if isinstance(value, tuple) and len(value) == 1:
             value = value[0][1]
         if isinstance(value, Int | CVar):
             return value
-        if isinstance(value, tuple):
-            text = cexpr(value[-1][1], self._names)
-            for where, one in reversed(value[:-1]):
-                text = f"(ite {bexpr(where, self._names)} {cexpr(one, self._names)} {text})"
-        else:
-            text = cexpr(value, self._names)
+        text = self._text(value)
+        if text not in self._defined:
+            self._defined[text] = self._new(label, text)
+        return self._defined[text]
+
+    def _new(self, label: str, text: str) -> CVar:
         name = Sym(label)
         self._lines.append(f"(define-fun {self._name(name, '')} () Int {text})")
         return CVar(name)
+
+    def _text(self, value: CExpr | Pieces) -> str:
+        if not isinstance(value, tuple):
+            return cexpr(value, self._names)
+        text = cexpr(value[-1][1], self._names)
+        for where, one in reversed(value[:-1]):
+            text = f"(ite {bexpr(where, self._names)} {cexpr(one, self._names)} {text})"
+        return text
 
     def free(self, site: Site, prefix: str) -> Instance:
         """An instance whose iterators are constants."""
@@ -63,13 +85,22 @@ class Script:
         self.assume(on_axes(threads, at))
         return self.define(label, thread_at(threads, instance.values, at))
 
-    def instance(self, instance: Instance, prefix: str) -> Instance:
-        """The instance with its iterators under names of their own."""
-        values = {
-            name: self.define(f"{prefix}.{name.name}", value)
-            for name, value in instance.values.items()
-        }
-        return Instance(instance.site, values)
+    def named(self, instance: Instance) -> tuple[str, Instance]:
+        """The instance under a name, which a comment explains, with its iterators under names of
+        their own; one instance has one name."""
+        site = instance.site
+        texts = {name: self._text(value) for name, value in instance.values.items()}
+        key = (site.number, " ".join(texts.values()))
+        if key not in self._instances:
+            label = self.label(site)
+            values: dict[Sym, CExpr] = {
+                name: value
+                if isinstance(value, Int | CVar)
+                else self._new(f"{label}.{name.name}", texts[name])
+                for name, value in instance.values.items()
+            }
+            self._instances[key] = (label, Instance(site, values))
+        return self._instances[key]
 
     def _name(self, name: Sym, prefix: str) -> str:
         plain = prefix + name.name
@@ -85,7 +116,7 @@ class Script:
     # --- formulas -------------------------------------------------------------------------
 
     def label(self, site: Site) -> str:
-        """A name for an instance of a site, explained in a comment."""
+        """A new name for an instance of a site, explained in a comment."""
         self._labels += 1
         label = f"{type(site.op).__name__.lower()}{self._labels}"
         text = f"{label}: line {site.op.origin.span.line}: {site.op.origin.text}"
@@ -97,19 +128,33 @@ class Script:
         """What is known, one line for each of its parts."""
         for part in conjuncts(formula):
             if part != TRUE:
-                self._lines.append(f"(assert {bexpr(part, self._names)})")
+                self._say(f"(assert {bexpr(part, self._names)})")
+
+    def _say(self, line: str) -> None:
+        if line not in self._said:
+            self._said.add(line)
+            self._lines.append(line)
+
+    def imply(self, known: Sequence[str], premise: BExpr, conclusion: BExpr) -> None:
+        """What is known where the named formulas and the premise hold."""
+        terms = [*known]
+        terms += (bexpr(one, self._names) for one in conjuncts(premise) if one != TRUE)
+        then = bexpr(conclusion, self._names)
+        self._say(f"(assert (=> {_joined('and', terms)} {then}))")
 
     def node(self, label: str, parts: Iterable[BExpr | list[str]]) -> str:
         """A named formula: all of its parts, where a list of names offers a choice."""
         terms: list[str] = []
         for part in parts:
             if isinstance(part, list):
-                terms.append(_joined("or", part))
+                terms.append(_joined("or", list(dict.fromkeys(part))))
             else:
                 terms += (bexpr(one, self._names) for one in conjuncts(part) if one != TRUE)
-        name = self._name(Sym(label), "")
-        self._lines.append(f"(define-fun {name} () Bool {_joined('and', terms)})")
-        return name
+        text = _joined("and", list(dict.fromkeys(terms)))
+        if text not in self._nodes:
+            self._nodes[text] = self._name(Sym(label), "")
+            self._lines.append(f"(define-fun {self._nodes[text]} () Bool {text})")
+        return self._nodes[text]
 
     def refute(self, ways: Sequence[str]) -> None:
         """Asserts that none of the named formulas holds."""

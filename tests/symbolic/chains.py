@@ -44,14 +44,20 @@ def group(random: Random, k: Control):
     return t(first, random.choice((1, 2, 2, 3)))
 
 
+def fence(random: Random, b: Builder, k: Control) -> None:
+    pre = some(random, 0.4) or {random.choice(TIMELINES)}
+    full, temporal = some(random, 0.35), some(random, 0.35)
+    b.fence(group(random, k), pre, full, temporal, transitive=random.random() < 0.5)
+
+
 def sync(random: Random, b: Builder, barriers: list[tuple[Name, int]], k: Control) -> None:
     """A Fence, or an Arrive with its Await; an Await may also wait for an older Arrive."""
+    if random.random() < 0.6:
+        fence(random, b, k)
+        return
     pre = some(random, 0.4) or {random.choice(TIMELINES)}
     full, temporal = some(random, 0.35), some(random, 0.35)
     transitive = random.random() < 0.5
-    if random.random() < 0.6:
-        b.fence(group(random, k), pre, full, temporal, transitive=transitive)
-        return
     barrier, n = random.choice(barriers)
     at = barrier[mod(add(k, random.randrange(2)), 2)]
     b.arrive(group(random, k), pre, at, transitive=transitive)
@@ -78,6 +84,39 @@ def access(random: Random, b: Builder, x: Name, k: Control) -> None:
         )
 
 
+def check(random: Random, b: Builder, x: Name, k: Control, *, mutates: bool) -> None:
+    b.check(
+        x[mod(add(k, random.randrange(2)), 2)],
+        group(random, k),
+        some(random, 0.3) or {random.choice(TIMELINES)},
+        mutates=mutates,
+        level=random.choice((FULL, FULL, TEMPORAL, UNORDERED)),
+        convergent=random.random() < 0.5,
+    )
+
+
+def fences(random: Random) -> amir.Program:
+    """Fences alone, three to nine between accesses: who may fire which one decides."""
+    b = Builder()
+    count = b.size("K")
+    x = b.data("x", 2)
+
+    def body(k: Control) -> None:
+        for _ in range(random.randrange(1, 4)):
+            access(random, b, x, k)
+            for _ in range(random.randrange(1, 4)):
+                fence(random, b, k)
+        for mutates in (True, False):
+            check(random, b, x, k, mutates=mutates)
+        if random.random() < 0.5:
+            b.clear(x[mod(k, 2)], mutates=random.random() < 0.5)
+
+    body(0)
+    with b.loop("k", random.choice((0, 0, 1)), count) as k:
+        body(k)
+    return b.program(random.choice((Policy.STRICT, Policy.PAPER)))
+
+
 def program(random: Random) -> amir.Program:
     """A chain, in a loop of `K` trips or straight."""
     b = Builder()
@@ -95,14 +134,7 @@ def program(random: Random) -> amir.Program:
             for _ in range(random.randrange(1, 4)):
                 sync(random, b, barriers, k)
         for mutates in (True, False):
-            b.check(
-                x[mod(add(k, random.randrange(2)), 2)],
-                group(random, k),
-                some(random, 0.3) or {random.choice(TIMELINES)},
-                mutates=mutates,
-                level=random.choice((FULL, FULL, TEMPORAL, UNORDERED)),
-                convergent=random.random() < 0.5,
-            )
+            check(random, b, x, k, mutates=mutates)
         if random.random() < 0.5:
             b.clear(x[mod(k, 2)], mutates=random.random() < 0.5)
 

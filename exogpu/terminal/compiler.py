@@ -1,0 +1,126 @@
+"""Compiling the procedures of a target, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.text import Text
+
+from exogpu.api import Procedure
+from exogpu.codegen.compiled import CompiledKernel, compile_emitted, save_source
+from exogpu.codegen.toolchain import CompileError
+from exogpu.codegen.vetting import RefusedError
+from exogpu.errors import NOWHERE, Diagnostic, ExoGpuError
+from exogpu.ir.types import Policy
+from exogpu.terminal.checker import sizes_for, unknown_to_all
+from exogpu.terminal.loader import Unit
+from exogpu.terminal.outcome import STATUS
+from exogpu.terminal.render import draw_diagnostics, draw_verdict, sizes_text
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What is compiled, and to what."""
+
+    folder: Path
+    arch: str
+    cubin: bool
+    ptx: bool
+    sass: bool
+    sizes: Mapping[str, int] | None
+    unchecked: bool
+    policy: Policy
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """What became of one procedure: text for a reader, and its exit status."""
+
+    text: Text
+    status: int
+
+
+def compile_all(units: tuple[Unit, ...], wish: Wish) -> Iterator[Built]:
+    """One result a unit, as soon as it is there.
+
+    A procedure that is refuted, or not proved, is not written: status 1 or 3.
+    """
+    procedures = [unit.procedure for unit in units if unit.procedure is not None]
+    if unknown := unknown_to_all(procedures, wish.sizes or {}):
+        yield _failed(unknown)
+        return
+    for unit in units:
+        if unit.procedure is None:
+            yield _failed(unit.diagnostics)
+        else:
+            yield _compile(unit.procedure, procedures, wish)
+
+
+def _compile(procedure: Procedure, procedures: Sequence[Procedure], wish: Wish) -> Built:
+    at = None if wish.sizes is None else sizes_for(procedure, procedures, wish.sizes)
+    try:
+        emitted, manifest = procedure.emit(
+            wish.arch, at=at, unchecked=wish.unchecked, policy=wish.policy
+        )
+        checked = _how(manifest["checked"])
+        if not (wish.cubin or wish.ptx or wish.sass):
+            paths = save_source(emitted.source, manifest, wish.folder)
+            return _written(procedure.name, checked, paths, "")
+        kernel = compile_emitted(emitted, manifest)
+        paths = kernel.save(wish.folder, ptx=wish.ptx, sass=wish.sass)
+        return _written(procedure.name, checked, paths, _needs(kernel))
+    except RefusedError as error:
+        return _refused(error)
+    except ExoGpuError as error:
+        return _failed(error.diagnostics)
+    except CompileError as error:
+        what = f"{procedure.name}: {error.problem}"
+        return _failed((Diagnostic("X961", what, NOWHERE, error.remedy),))
+    except OSError as error:
+        what = f"{error.filename} cannot be written: {error.strerror}"
+        return _failed((Diagnostic("X948", what, NOWHERE, "choose another folder"),))
+
+
+def _refused(error: RefusedError) -> Built:
+    verdict = error.verdict
+    text = draw_verdict(verdict)
+    if verdict.word == "undecided":
+        remedy = "give sizes to check it at (--at), or compile it --unchecked"
+        what = f"{verdict.proc} is not compiled: it is not proved for all sizes"
+        text.append(draw_diagnostics([Diagnostic("X960", what, NOWHERE, remedy)]))
+    else:
+        text.append(f"{verdict.proc} is not compiled\n", "bold")
+    return Built(text, STATUS[verdict.word])
+
+
+def _failed(diagnostics: tuple[Diagnostic, ...]) -> Built:
+    return Built(draw_diagnostics(diagnostics), STATUS["error"])
+
+
+def _written(name: str, checked: str, paths: Sequence[Path], needs: str) -> Built:
+    text = Text.assemble((name, "bold"), f": compiled, {checked}{needs}\n")
+    for path in paths:
+        text.append(f"  {path}\n")
+    return Built(text, STATUS["proved"])
+
+
+def _how(checked: object) -> str:
+    match checked:
+        case {"how": "at sizes", "sizes": dict(sizes)}:
+            return f"checked at {sizes_text(sizes)}"
+        case {"how": "all sizes"}:
+            return "proved for all sizes"
+        case _:
+            return "unchecked"
+
+
+def _needs(kernel: CompiledKernel) -> str:
+    """`, 168 registers, no spills`, for each kernel of the procedure."""
+    found = []
+    for used in kernel.usage.values():
+        spilled = used.spill_stores + used.spill_loads
+        spills = f"{spilled} bytes of spills" if spilled else "no spills"
+        found.append(f"{used.registers} registers, {spills}")
+    return f"; {'; '.join(found)}" if found else ""

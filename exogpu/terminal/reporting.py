@@ -1,0 +1,65 @@
+"""Writing the reports of a target: a folder for each procedure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.text import Text
+
+from exogpu.certificates import write_certificate
+from exogpu.ir.types import Policy
+from exogpu.report.build import build
+from exogpu.report.write import folder_name, write_report
+from exogpu.terminal.checker import check_all
+from exogpu.terminal.doctor import exogpu_version
+from exogpu.terminal.loader import Unit
+from exogpu.terminal.outcome import Outcome
+from exogpu.terminal.render import draw_diagnostics, shown_path
+from exogpu.terminal.to_sarif import sarif_text
+
+SHIPPED = "exogpu.kernels"
+"""The target of `exogpu report --all`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """An outcome, and what to say about it on the terminal."""
+
+    outcome: Outcome
+    text: Text
+
+
+def report_all(
+    units: tuple[Unit, ...],
+    folder: Path,
+    sizes: Mapping[str, int] | None,
+    policy: Policy,
+    *,
+    seconds: float | None = None,
+    bar: bool = False,
+) -> Iterator[Written]:
+    """Checks the procedures and writes the report of each, with its certificate if it is proved;
+    at the end `results.sarif` of all.  Raises OSError where a file cannot be written.
+    """
+    taken: dict[str, int] = {}
+    outcomes: list[Outcome] = []
+    checked = check_all(units, sizes, policy, seconds=seconds, bar=bar)
+    for unit, outcome in zip(units, checked, strict=False):
+        outcomes.append(outcome)
+        verdict = outcome.verdict
+        if unit.procedure is None or not verdict.proc:
+            yield Written(outcome, draw_diagnostics(verdict.diagnostics))
+            continue
+        name = folder_name(unit.procedure.name)
+        taken[name] = taken.get(name, 0) + 1
+        if taken[name] > 1:
+            name = f"{name}-{taken[name]}"
+        report = build(unit.procedure, verdict)
+        write_report(folder / name, report)
+        if verdict.proof is not None and verdict.proof.complete:
+            write_certificate(folder / name, unit.procedure, verdict)
+        page = shown_path(str(folder / name / "report.html"))
+        yield Written(outcome, Text.assemble((verdict.proc, "bold"), f": {report.badge}, {page}\n"))
+    (folder / "results.sarif").write_text(sarif_text(outcomes, exogpu_version()), encoding="utf-8")

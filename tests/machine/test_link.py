@@ -1,0 +1,280 @@
+"""The broken link of a refutation: one small program for each reason, and the paper's examples."""
+
+from __future__ import annotations
+
+import re
+from random import Random
+
+import pytest
+
+from examples import erroneous_synchronisation as paper
+from exogpu.ir.types import Policy
+from exogpu.machine import amir, literal
+from exogpu.machine.link import BrokenLink, broken_link
+from tests.machine import generate
+from tests.machine.build import COMMIT, Q0, Q1, Q2, TMA, UNORDERED, Builder, Name, mod, t
+
+
+def link(b: Builder) -> BrokenLink:
+    """The broken link of a program's first violation."""
+    program = b.program(Policy.STRICT)
+    (violation,) = literal.run(program, {})
+    found = broken_link(program, {}, violation)
+    assert found is not None
+    return found
+
+
+def written() -> Builder:
+    """A write of x[0] by thread 0 on Q1, whose record is line 5."""
+    b = Builder()
+    b.write(b.data("x", 4)[0], t(0), Q1)
+    return b
+
+
+def read(b: Builder, by: int, timeline=Q1) -> int:
+    """Reads x[0]; the line of the read."""
+    b.read(Name(b.variables[0].name)[0], t(by), timeline)
+    return b.line - 1
+
+
+WRITE = "the write of line 5"
+
+
+def test_no_synchronisation_at_all() -> None:
+    b = written()
+    line = read(b, 1)
+    found = link(b)
+    assert found.reached == ()
+    assert str(found) == f"no synchronisation stands between {WRITE} and the read at line {line}"
+
+
+def test_the_checks_threads_execute_no_sync() -> None:
+    b = written()
+    b.fence(t(0, 2), Q1, Q1)
+    read(b, 2)
+    assert str(link(b)) == (
+        "ordered up to Fence at line 6 by all 2 threads; "
+        "in between, thread 2 executes no Fence or Await"
+    )
+
+
+def test_the_first_timeline_lacks_it() -> None:
+    b = written()
+    b.fence(t(0, 2), Q2, Q1, transitive=True)
+    read(b, 1)
+    assert str(link(b)) == (
+        f"nobody orders {WRITE} before Fence at line 6: by then its threads have seen it on "
+        "cuda2 only, and its first timeline takes Sm80"
+    )
+
+
+def test_it_is_not_transitive() -> None:
+    # Thread 1 sees the write on Q0 and Q1 through the first fence, and passes on only what it did.
+    b = written()
+    b.fence(t(0, 2), Q1, Q0)
+    b.fence(t(1, 2), {Q0}, Q1)
+    read(b, 2)
+    found = link(b)
+    assert [step.span.line for step in found.reached] == [6]
+    assert "Fence at line 7 is not transitive" in found.missing and "on cuda1" in found.missing
+
+
+def test_others_have_not_seen_it() -> None:
+    b = written()
+    b.fence(t(1, 2), Q1, Q1, transitive=True)
+    line = read(b, 1)
+    assert str(link(b)) == f"nothing passes {WRITE} on before the read at line {line}"
+
+
+def test_it_reached_other_threads_only() -> None:
+    b = written()
+    b.fence(t(0, 2), Q1, Q1)
+    b.fence(t(2, 2), Q1, Q1, transitive=True)
+    line = read(b, 2)
+    assert str(link(b)) == (
+        "ordered up to Fence at line 6 by all 2 threads; "
+        f"nothing after that passes it on to thread 2 before the read at line {line}"
+    )
+
+
+def test_the_cpu_stands_for_every_thread() -> None:
+    # What one thread's fence makes visible to this thread is not visible to the CPU.
+    b = written()
+    b.fence(t(0), Q1, Q1)
+    b.read(Name(b.variables[0].name)[0], None, Q1, convergent=False)
+    assert str(link(b)) == (
+        "ordered up to Fence at line 6 by all 1 threads; "
+        "in between, the CPU executes no Fence or Await"
+    )
+
+
+def test_it_is_only_temporal() -> None:
+    b = written()
+    b.fence(t(0, 2), Q1, Q2, Q1)
+    line = read(b, 1)
+    found = link(b)
+    assert [step.span.line for step in found.reached] == [6]
+    assert found.missing == (
+        "Fence at line 6 is only temporal on cuda2: enough to overwrite, and "
+        f"the read at line {line} needs the value"
+    )
+
+
+def test_what_reached_it_was_only_temporal() -> None:
+    # Strict only: the first fence orders in time, so the second cannot make anything visible.
+    b = written()
+    b.fence(t(0, 2), Q1, (), Q1)
+    b.fence(t(1, 2), Q1, Q1, transitive=True)
+    read(b, 2)
+    found = link(b)
+    assert [step.span.line for step in found.reached] == [6, 7]
+    assert found.missing == (
+        "what reaches Fence at line 7 is ordered in time only, and not visible: "
+        "Fence at line 6 passes on no more"
+    )
+    assert literal.run(b.program(Policy.PAPER), {}) == ()
+
+
+def test_other_timelines() -> None:
+    b = written()
+    b.fence(t(0, 2), Q1, Q0)
+    read(b, 1)
+    assert link(b).missing == "Fence at line 6 orders it for accesses on cuda1, not on cuda2"
+
+
+def test_the_async_proxy() -> None:
+    b = Builder()
+    name = b.data("x", 1)
+    b.read(name[0], t(0), Q1)
+    b.fence(t(0), Q1, Q1, TMA, transitive=True)
+    b.write(name[0], t(0), TMA, level=UNORDERED)
+    found = link(b)
+    assert "Fence at line 3 is only temporal on tmaS" in found.missing
+    assert "proxy fence" in found.missing
+    assert literal.run(b.program(Policy.PAPER), {}) == ()
+
+
+# --- barriers -----------------------------------------------------------------------------------
+
+
+def ring(skip: int) -> Builder:
+    """Thread 0 writes x[k % 2] and arrives on z[k % 2]; thread 1 awaits it."""
+    b = Builder()
+    name, z = b.data("x", 2), b.barrier("z", 2, depth=9)
+    b.alloc(z)
+    with b.loop("k", 0, 4) as k:
+        b.write(name[mod(k, 2)], t(0), Q1, level=UNORDERED)
+        b.arrive(t(0), Q1, z[mod(k, 2)])
+        b.await_(z[mod(k, 2)], t(1), Q1, n=skip)
+        b.read(name[mod(k, 2)], t(1), Q1)
+    return b
+
+
+def test_an_await_for_an_earlier_arrival() -> None:
+    # `~1`: in trip 0 the Await waits for nothing, and arrival 0 carries the write.
+    found = link(ring(skip=-2))
+    assert [(step.kind, step.span.line) for step in found.reached] == [("Arrive", 8)]
+    assert found.missing == (
+        "Await at line 9 does not wait for arrival 0 of z[0], which carries the write of line 7"
+    )
+
+
+def test_an_await_on_another_element() -> None:
+    b = Builder()
+    name, z = b.data("x", 2), b.barrier("z", 2, depth=9)
+    b.alloc(z)
+    b.arrive(t(0), Q1, z[1])
+    b.write(name[0], t(0), Q1)
+    b.arrive(t(0), Q1, z[0])
+    b.await_(z[1], t(1), Q1)
+    b.read(name[0], t(1), Q1)
+    found = link(b)
+    assert "waits on another element than z[0], which carries the write" in found.missing
+
+
+def test_arrivals_before_the_access() -> None:
+    b = Builder()
+    name, z = b.data("x", 1), b.barrier("z", depth=9)
+    b.alloc(z)
+    b.arrive(t(0), Q1, z[()])
+    b.write(name[0], t(0), Q1)
+    b.await_(z[()], t(1), Q1)
+    b.read(name[0], t(1), Q1)
+    line = b.line
+    assert str(link(b)) == (
+        f"what Await at line {line - 2} waits for arrives before the write of line {line - 3}"
+    )
+
+
+def test_a_commit_group_that_lets_the_newest_run() -> None:
+    b = Builder()
+    name, cg = b.data("x", 1), b.barrier("cg", mechanism=COMMIT)
+    b.alloc(cg)
+    b.write(name[0], t(0), Q2, level=UNORDERED)
+    b.arrive(t(0), Q2, cg[()])
+    b.await_(cg[()], t(0), Q1, n=1)
+    b.read(name[0], t(0), Q1)
+    found = link(b)
+    assert found.reached[-1].kind == "Arrive"
+    assert "does not wait for arrival 0 of cg" in found.missing
+
+
+def test_tasks() -> None:
+    b = Builder()
+    name = b.data("x", 1)
+    with b.tasks("i", 0, 2):
+        b.write(name[0], t(0), Q1)
+        b.fence(t(0), Q1, Q1)
+    assert link(b).missing == "tasks of one kernel are never ordered"
+
+
+def test_of_another_hazard_there_is_none() -> None:
+    b = Builder()
+    z = b.barrier("z")
+    b.alloc(z)
+    b.await_(z[()], t(0), Q1)
+    program = b.program(Policy.STRICT)
+    (violation,) = literal.run(program, {})
+    assert broken_link(program, {}, violation) is None
+
+
+KINDS = tuple(generate.SHAPES)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_violation_of_generated_programs_has_a_link(kind: str) -> None:
+    # The journey applies the rules to one access alone, and must fail where the machine does.
+    told: set[str] = set()
+    for seed in range(40):
+        program = generate.program(Random(seed), kind).program
+        for violation in literal.run(program, {"K": 3}, collect=True):
+            if isinstance(violation.check, amir.Check):
+                found = broken_link(program, {"K": 3}, violation)
+                assert found is not None, (seed, violation)
+                told.add(re.sub(r"\d+", "", found.missing))
+    assert len(told) > 3
+
+
+# --- the paper's three examples -----------------------------------------------------------------
+
+PAPER = {
+    "example_1": (
+        "ordered up to Fence at line 82 by all 256 threads of CTA 0; nothing after that passes it "
+        "on to thread 0 of CTA 1 before the write at line 85"
+    ),
+    "example_2": (
+        "no synchronisation stands between the example_wgmma of line 109 and the read at line 113"
+    ),
+    "example_3": (
+        "ordered up to Await at line 149 by threads 0 to 127 of CTA 0; nobody orders the "
+        "example_wgmma of line 135 before Arrive at line 145, for which Await at line 151 waits: "
+        "by then its threads have seen it on wgS only, and its first timeline takes cuda1, cuda2"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PAPER)
+def test_the_papers_examples(name: str) -> None:
+    program = vars(paper)[name].amir(Policy.PAPER)
+    (violation,) = literal.run(program, {})
+    assert str(broken_link(program, {}, violation)) == PAPER[name]

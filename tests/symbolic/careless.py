@@ -1,0 +1,471 @@
+"""Careless readings of the rules, each as a change to the prover.
+
+`MUTANTS` gives each with the number of the program of the pitfalls (`tests.machine.test_pitfalls`)
+that warns of it, or None where a decision does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from exogpu.ir.types import Level
+from exogpu.machine.amir import Check, Fence, Record
+from exogpu.solvers import isl
+from exogpu.solvers import isl_relations as rel
+from exogpu.symbolic import (
+    barriers,
+    closure,
+    counts,
+    dependences,
+    domains,
+    frames,
+    obligations,
+    phase,
+    ranks,
+)
+
+Patch = pytest.MonkeyPatch
+MUTANTS: dict[str, tuple[int | None, Callable[[Patch], None]]] = {}
+
+
+def careless(pitfall: int | None = None):
+    def register(apply: Callable[[Patch], None]) -> Callable[[Patch], None]:
+        MUTANTS[apply.__name__] = (pitfall, apply)
+        return apply
+
+    return register
+
+
+# --- timelines and levels -----------------------------------------------------------------------
+
+
+@careless()
+def proxies_need_no_fence(patch):
+    """Decision 7a forgotten: temporal entries of the async proxy hold for every record."""
+    patch.setattr(closure, "temporal_side", lambda site, *_: site.op.temporal - site.op.full)
+
+
+@careless(10)
+def temporal_becomes_full(patch):
+    """Decision 7b forgotten: a temporal grant witnesses a full one."""
+
+    def passes(granted, site, original, policy):
+        pre = closure.pre_side(site, original)
+        met = pre & (granted.op.full | closure.temporal_side(granted, original, policy))
+        return closure.Passes(bool(met), False, False)
+
+    patch.setattr(closure, "passes", passes)
+
+
+@careless()
+def temporal_is_no_witness(patch):
+    """A temporal grant passes nothing on: too few chains under strict."""
+    kept = closure.passes
+
+    def passes(*arguments):
+        return replace(kept(*arguments), lowered=False, temporal=False)
+
+    patch.setattr(closure, "passes", passes)
+
+
+@careless(9)
+def a_temporal_grant_lowers_own_access(patch):
+    """One ordered level: after a temporal grant the record's own threads witness no full one."""
+    kept = closure.first_seen
+
+    def first_seen(frame, records, site):
+        found = kept(frame, records, site)
+        for lowering in frame.sites:
+            op = lowering.op
+            if isinstance(op, Fence) and records.op.timeline in op.pre & (op.temporal - op.full):
+                lowered = isl.compose(kept(frame, records, lowering), frame.shared(lowering, site))
+                found = isl.subtract_map(found, lowered)
+        return found
+
+    patch.setattr(closure, "first_seen", first_seen)
+
+
+@careless(8)
+def the_earliest_sync_decides(patch):
+    """Of several syncs that grant, only the first one counts."""
+    kept = obligations.close
+
+    def close(*arguments):
+        for grants in kept(*arguments):
+            first = min((*grants.full, *grants.temporal), default=None)
+            yield replace(
+                grants,
+                full={n: pairs for n, pairs in grants.full.items() if n == first},
+                temporal={n: pairs for n, pairs in grants.temporal.items() if n == first},
+            )
+
+    patch.setattr(obligations, "close", close)
+
+
+@careless(12)
+def temporal_suffices_for_reads(patch):
+    """The level of a check is not asked for."""
+    kept = obligations.granted_at
+
+    def granted_at(site, check, *arguments):
+        return kept(site, replace(check, level=Level.TEMPORALLY_ORDERED), *arguments)
+
+    patch.setattr(obligations, "granted_at", granted_at)
+
+
+@careless()
+def records_are_ordered_at_once(patch):
+    """The level of a record is not asked for: unordered accesses count as done."""
+
+    def granted(records: Record, check: Check) -> bool:
+        return records.timeline in check.timelines and records.level >= Level.UNORDERED
+
+    patch.setattr(obligations, "granted_from_start", granted)
+
+
+@careless()
+def every_timeline_of_a_check(patch):
+    """Decision 17 forgotten: a check asks for all timelines of its set."""
+
+    def granted_at(site, check, original, policy):
+        post = closure.full_side(site)
+        wide = check.timelines <= post | closure.temporal_side(site, original, policy)
+        if check.level is Level.FULLY_ORDERED:
+            return check.timelines <= post, False
+        return wide, wide
+
+    patch.setattr(obligations, "granted_at", granted_at)
+
+
+@careless(4)
+def every_sync_is_transitive(patch):
+    patch.setattr(closure, "pre_side", lambda site, original: site.op.pre)
+
+
+@careless(4)
+def only_owners_fire_intransitive_syncs(patch):
+    """A sync that is not transitive fires for the record's own threads alone."""
+    kept = closure.passes
+
+    def passes(granted, site, *arguments):
+        if site.op.transitive:
+            return kept(granted, site, *arguments)
+        return closure.Passes(False, False, False)
+
+    patch.setattr(closure, "passes", passes)
+
+
+# --- threads ------------------------------------------------------------------------------------
+
+
+@careless()
+def one_record_for_all_threads(patch):
+    def holder(frame, site, *, exact):
+        return closure.Holder(site, False, exact)
+
+    patch.setattr(obligations, "holder", holder)
+
+
+@careless(5)
+def one_thread_suffices(patch):
+    """A check by several threads is satisfied by any of them."""
+    patch.setattr(frames.Frame, "covered", frames.Frame.shared)
+
+
+@careless()
+def a_chain_needs_every_thread(patch):
+    """A sync after another, or a convergent check, asks for all its threads."""
+    patch.setattr(frames.Frame, "shared", frames.Frame.covered)
+
+
+@careless(11)
+def tasks_share_threads(patch):
+    patch.setattr(frames.Frame, "same_task", lambda self, relation, first, second: relation)
+
+
+@careless()
+def streams_order_nothing(patch):
+    """A sync at CPU scope is not heard by the threads of tasks."""
+    kept = frames.Frame.same_task
+
+    def same_task(self, relation, first, second):
+        if self.everyone(first) != self.everyone(second):
+            return rel.empty_like(relation)
+        return kept(self, relation, first, second)
+
+    patch.setattr(frames.Frame, "same_task", same_task)
+
+
+@careless()
+def streams_end_chains(patch):
+    """A sync at CPU scope hears of accesses, not of what a sync of a task granted."""
+    kept = frames.Frame.shared
+
+    def shared(self, first, second):
+        found = kept(self, first, second)
+        if self.everyone(second) and isinstance(first.op, Fence):
+            return rel.empty_like(found)
+        return found
+
+    patch.setattr(frames.Frame, "shared", shared)
+
+
+# --- records and clears -------------------------------------------------------------------------
+
+
+@careless()
+def nothing_is_cleared(patch):
+    """Clears are not seen: old records stay."""
+
+    def met_through(after, until, first, middle, second):
+        found = rel.met_on(after.apply_range(until), first, second)
+        return found.subtract(found)
+
+    patch.setattr(dependences.rel, "met_through", met_through)
+
+
+@careless(6)
+def whole_windows_are_cleared(patch):
+    """A Clear of some elements of a window clears them all."""
+    patch.setattr(
+        dependences.rel,
+        "met_through",
+        lambda after, until, first, middle, second: rel.met_on(
+            after.apply_range(until), first, second
+        ),
+    )
+
+
+def _last_record_only(patch, mutates: tuple[bool, ...], through) -> None:
+    """A Record ends earlier ones of its kind that meet the check `through` it."""
+    kept = obligations.uncleared
+
+    def uncleared(dependence, pairs):
+        found, clears = kept(dependence, pairs)
+        frame, record, check = dependence.frame, dependence.record, dependence.check
+        cells = [frame.cells(site, site.op.access) for site in (record, check)]
+        for last in frame.sites:
+            op = last.op
+            if not isinstance(op, Record) or op.access.name != dependence.variable:
+                continue
+            if op.mutate is record.op.mutate and op.mutate in mutates:
+                after, until = frame.before(record, last), frame.before(last, check)
+                own = frame.cells(last, op.access)
+                found = isl.subtract_map(found, through(after, until, cells[0], own, cells[1]))
+        return found, clears
+
+    patch.setattr(obligations, "uncleared", uncleared)
+
+
+@careless(7)
+def the_last_write_is_enough(patch):
+    """Must-sources: a mutate ends the earlier ones on its elements, atomics too."""
+    _last_record_only(patch, (True,), rel.met_through)
+
+
+@careless(13)
+def a_partial_access_ends_the_slot(patch):
+    """An access to a part of a slot takes the place of earlier ones to the whole slot."""
+
+    def through(after, until, first, middle, second):
+        common = isl.compose(first, isl.inverse(middle))
+        return rel.met_on(isl.compose(isl.intersect_map(after, common), until), first, second)
+
+    _last_record_only(patch, (True, False), through)
+
+
+@careless()
+def atomics_are_like_writes(patch):
+    patch.setattr(dependences, "always_visible", lambda records, check: False)
+
+
+@careless(7)
+def atomics_never_conflict(patch):
+    """A record of an atomic is visible to every check."""
+    patch.setattr(
+        dependences,
+        "always_visible",
+        lambda records, check: bool(records.atomic) or check.level is Level.INVISIBLE,
+    )
+
+
+# --- trip counts --------------------------------------------------------------------------------
+
+
+@careless(14)
+def loops_run_at_least_once(patch):
+    """Sizes of 0 are not looked at."""
+    kept = frames.Frame.context
+
+    def context(self):
+        found = kept(self)
+        names = self.model.names
+        positive = " and ".join(f"{name} >= 1" for name in names) or "0 = 0"
+        return isl.intersect(found, isl.parse_set(f"[{', '.join(names)}] -> {{ : {positive} }}"))
+
+    patch.setattr(frames.Frame, "context", context)
+
+
+@careless(14)
+def guards_always_hold(patch):
+    patch.setattr(domains.Model, "condition", lambda self, condition: "0 = 0")
+
+
+@careless(15)
+def counts_restart_in_each_iteration(patch):
+    """Barriers are counted within one iteration of the outermost loop of their frame."""
+    kept = counts.Counts.count
+
+    class Restarted:
+        """The frame, with allocations told apart by the outermost loop too."""
+
+        def __init__(self, frame):
+            self._frame = frame
+
+        def __getattr__(self, name):
+            return getattr(self._frame, name)
+
+        def same_allocation(self, relation, first, second, name):
+            found = self._frame.same_allocation(relation, first, second, name)
+            outer = [site.loops[self._frame.depth :] for site in (first, second)]
+            if min(map(len, outer)) < 2 or outer[0][0] is not outer[1][0]:
+                return found
+            return rel.equal_dims(found, [(0, 0)])
+
+    def count(self, *arguments):
+        frame = self.frame
+        self.frame = Restarted(frame)
+        try:
+            return kept(self, *arguments)
+        finally:
+            self.frame = frame
+
+    patch.setattr(counts.Counts, "count", count)
+
+
+# --- barriers -----------------------------------------------------------------------------------
+
+
+@careless(1)
+def targets_count_for_themselves(patch):
+    """Decision 15 forgotten: the rank of a multicast is the count of its last target."""
+    patch.setattr(ranks, "home_of", lambda site: ranks.targets_of(site)[-1])
+    patch.setattr(barriers, "home_of", lambda site: ranks.targets_of(site)[-1])
+
+
+@careless(1)
+def only_the_home_is_tagged(patch):
+    """A multicast tells the Awaits on its home alone."""
+    patch.setattr(ranks, "targets_of", lambda site: (ranks.home_of(site),))
+
+
+@careless(2)
+def deadlock_counts_the_home_alone(patch):
+    """Of the Arrives that target an element, only those homed at it count."""
+    patch.setattr(
+        barriers, "targets", lambda uses, site: uses.frame.cells(site, barriers.home_of(site))
+    )
+
+
+@careless(3)
+def awaits_are_counted(patch):
+    """Balance of commit groups: `w` is the number of Awaits, not the largest `a - n`."""
+    patch.setattr(
+        barriers,
+        "_waited",
+        lambda uses, query: uses.ranks.count(query, uses.ranks.awaits(uses.name)),
+    )
+
+
+@careless(3)
+def balance_is_not_asked(patch):
+    patch.setattr(barriers, "_unbalanced", lambda uses, free: iter(()))
+
+
+@careless(14)
+def one_more_in_flight(patch):
+    """Await off by one."""
+    kept = ranks.Ranks.bound
+    patch.setattr(ranks.Ranks, "bound", lambda self, site: rel.plus(kept(self, site), 1))
+
+
+@careless()
+def one_less_in_flight(patch):
+    kept = ranks.Ranks.bound
+    patch.setattr(ranks.Ranks, "bound", lambda self, site: rel.plus(kept(self, site), -1))
+
+
+@careless(11)
+def tags_outlive_their_barrier(patch):
+    """Allocations of a barrier are not told apart."""
+    patch.setattr(
+        frames.Frame, "same_allocation", lambda self, relation, first, second, name: relation
+    )
+
+
+@careless(2)
+def late_arrives_are_in_time(patch):
+    """DEADLOCK is asked at the Await only."""
+    patch.setattr(barriers, "_arrives_too_late", lambda uses, arrive: iter(()))
+
+
+@careless()
+def tags_need_no_arrive(patch):
+    """Decision 3, last sentence, forgotten: a trailing tag without a later home Arrive."""
+    patch.setattr(barriers, "_tags_without_arrive", lambda uses, free: iter(()))
+
+
+@careless()
+def trailing_barriers_tag_nothing(patch):
+    kept = closure.Syncs.released
+
+    def released(self, site):
+        return iter(()) if isinstance(site.op, Record) else kept(self, site)
+
+    patch.setattr(closure.Syncs, "released", released)
+
+
+@careless()
+def phase_is_for_one_thread(patch):
+    """PHASE (i) is asked of the arrival, not of each of its threads."""
+    patch.setattr(
+        phase.Orders,
+        "all_threads",
+        lambda self, await_, site, *, each: self.some_thread(
+            closure.Holder(await_, False, True), site
+        ),
+    )
+    kept = phase._followers
+    patch.setattr(
+        phase,
+        "_followers",
+        lambda uses, orders, site, depth, each, asked: kept(
+            uses, orders, site, depth, False, asked
+        ),
+    )
+
+
+@careless()
+def phase_needs_no_answer(patch):
+    """PHASE (ii) is forgotten."""
+    patch.setattr(phase, "_unfollowed", lambda uses, orders, depth: iter(()))
+
+
+@careless()
+def phase_forgets_trailing_instructions(patch):
+    """PHASE (i) is asked of Arrives alone."""
+    kept = phase._early_arrivals
+
+    def early(uses, orders, depth):
+        return kept(replace(uses, trailing=()), orders, depth)
+
+    patch.setattr(phase, "_early_arrivals", early)
+
+
+@careless()
+def rings_have_one_slot(patch):
+    """The depth of a ring without guards is not looked for."""
+    patch.setattr(phase, "DEPTHS", (1,))
