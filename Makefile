@@ -17,13 +17,14 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 KERNEL := exogpu/kernels/gemm_sm90.py
-SIZES := L=1,M=512,N=512,cluster_K=512
 PYTEST_FLAGS ?=
+# One that has torch.
+GPU_PYTHON ?= python3
 
-.PHONY: demo test lint check bench clean install
+.PHONY: demo test lint check bench gpu-emit gpu-test clean install
 
 demo: $(INSTALLED)
-	$(BIN)/exogpu check $(KERNEL) --at $(SIZES)
+	$(BIN)/exogpu check $(KERNEL)
 
 test: $(INSTALLED)
 	$(BIN)/python -m pytest $(PYTEST_FLAGS)
@@ -38,6 +39,18 @@ check: test lint
 
 bench: $(INSTALLED)
 	$(BIN)/python benchmarks/machine.py
+
+# Emits and compiles without a GPU; build/gpu then goes to any machine with one and torch, where
+# the command of gpu-test runs as it is.
+gpu-emit: $(INSTALLED)
+	$(BIN)/python -m exogpu.codegen.emit -o build/gpu
+	$(BIN)/python -m exogpu.codegen.emit benchmarks.extra_fences -o build/gpu/fences
+	$(BIN)/python -m exogpu.codegen.emit benchmarks.register_operands -o build/gpu/registers
+	$(BIN)/python benchmarks/host_functions.py build/gpu/host
+
+gpu-test: gpu-emit
+	$(GPU_PYTHON) benchmarks/host_functions.py build/gpu/host --run
+	$(GPU_PYTHON) benchmarks/gpu_check.py build/gpu build/gpu/fences build/gpu/registers --memcheck --times --write build/gpu/results.md
 
 install: $(INSTALLED)
 

@@ -1,24 +1,28 @@
 """Emitted kernels on a GPU: against float64, poisoned outputs, repeatability, and speed.
 
-Takes a folder made by `python -m exogpu.codegen.emit -o build/gpu`; needs torch alone.
+Takes folders made by `make gpu-emit`; needs torch, and neither the solvers nor a compiler.
 
-    python benchmarks/gpu_check.py build/gpu [--only REGEX] [--times]
+    python benchmarks/gpu_check.py build/gpu build/gpu/{fences,registers} --memcheck --times
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
+import importlib
 import itertools
 import json
 import re
+import shutil
+import subprocess
 import sys
 import traceback
 from collections.abc import Callable, Iterator
-from functools import partial
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
 
+import gpu_times
 import torch
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -27,18 +31,16 @@ PAD = 1024
 
 
 def load_runtime() -> ModuleType:
-    """codegen/runtime.py by its path: the rest of the package need not be importable here."""
-    spec = importlib.util.spec_from_file_location("runtime", ROOT / "codegen" / "runtime.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["runtime"] = module
-    spec.loader.exec_module(module)
-    return module
+    """The launcher, which needs neither the solvers nor an installed exogpu."""
+    sys.path.insert(0, str(ROOT))
+    return importlib.import_module("exogpu.codegen.runtime")
 
 
 def shapes_of(names: tuple[str, ...]) -> Iterator[dict[str, int]]:
     """Even, uneven, tiny and larger sizes for a kernel with these control parameters."""
     match names:
+        case ():
+            yield {}
         case ("M", "K"):
             for m, k in itertools.product(
                 (1, 3, 31, 32, 33, 257, 1000, 4096), (4, 28, 32, 36, 1000, 4096)
@@ -70,11 +72,14 @@ def shapes_of(names: tuple[str, ...]) -> Iterator[dict[str, int]]:
             raise SystemExit(f"no sizes are known for a kernel over {names}")
 
 
-def inputs(kind: str, shape: tuple[int, ...]) -> torch.Tensor:
+DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
+
+
+def inputs(kind: str, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
     """Small integers, whose products and sums are exact in f32 and tf32, or normal numbers."""
     if kind == "integers":
-        return torch.randint(-3, 4, shape, device="cuda").float()
-    return torch.randn(shape, device="cuda")
+        return torch.randint(-3, 4, shape, device="cuda").to(dtype)
+    return torch.randn(shape, device="cuda").to(dtype)
 
 
 def reference(arrays: dict[str, torch.Tensor]) -> torch.Tensor:
@@ -108,7 +113,7 @@ class Case:
                 self.whole = torch.empty(count + 2 * PAD, device="cuda")
                 self.arrays[self.output] = self.whole[PAD : PAD + count].view(shape)
             else:
-                self.arrays[p["name"]] = inputs(kind, shape)
+                self.arrays[p["name"]] = inputs(kind, shape, DTYPES[p["dtype"]])
 
     def poison(self) -> None:
         self.whole.fill_(float("nan"))
@@ -166,99 +171,102 @@ def repeat(runtime: ModuleType, kernel: Callable, manifest: dict, sizes: dict[st
     return f"ten runs {'identical' if same else 'DIFFER'}, relative error {error:.2e}"
 
 
-def seconds(run: Callable[[], None], flush: torch.Tensor) -> list[float]:
-    """Times of twenty runs, the L2 cache flushed before each."""
-    for _ in range(3):
-        run()
-    times = []
-    for _ in range(20):
-        flush.zero_()
-        torch.cuda._sleep(1_000_000)  # so that the launch is enqueued before the clock starts
-        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        start.record()
-        run()
-        end.record()
-        end.synchronize()
-        times.append(start.elapsed_time(end) / 1e3)
-    return sorted(times)
+def quick(names: tuple[str, ...]) -> Iterator[dict[str, int]]:
+    """Two of the sizes, uneven ones: for the memory checker, which is slow."""
+    if not names:
+        yield {}
+        return
+    for small in (36, 132):
+        yield {n: 300 if n in "MN" else 2 if n in ("L", "K_split") else small for n in names}
 
 
-def time_kernel(
-    runtime: ModuleType, kernel: Callable, manifest: dict, names: tuple[str, ...]
-) -> None:
-    """TFLOPS (GEMM) or TB/s (GEMV) beside torch, from one run."""
-    torch.backends.cuda.matmul.allow_tf32 = True
-    flush = torch.empty(128 << 20, dtype=torch.uint8, device="cuda")
-    stream = torch.cuda.current_stream().cuda_stream
-    for n in (1024, 2048, 4096, 8192):
-        sizes = {name: n for name in names}
-        sizes |= {name: 1 for name in ("L", "K_split") if name in names}
-        case = Case(runtime, manifest, sizes, "normal")
-        theirs = library(case, n)
-        if "x" in case.arrays:
-            work, unit = 4.0 * n * n, "TB/s"
-        else:
-            work, unit = 2.0 * n**3, "TFLOPS"
-        torch_rate = work / mean(seconds(theirs, flush)) / 1e12
-        ours = partial(kernel, stream=stream, **case.arrays)
-        rate = work / mean(seconds(ours, flush)) / 1e12
-        print(
-            f"    {n}: torch {torch_rate:.2f}, exogpu {rate:.2f} {unit}, "
-            f"ratio {rate / torch_rate:.2f}",
-            flush=True,
-        )
+def memcheck(folders: list[Path], only: str) -> str:
+    """What compute-sanitizer says of the quick sizes, in a process of its own."""
+    tool = shutil.which("compute-sanitizer")
+    if tool is None:
+        return "not run: there is no compute-sanitizer on this machine"
+    command = [tool, "--tool", "memcheck", "--error-exitcode", "9", sys.executable, __file__]
+    command += [*map(str, folders), "--quick", "--only", only]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    output = (done.stdout + done.stderr).strip().splitlines()
+    summary = [line.strip("= ") for line in output if "ERROR SUMMARY" in line]
+    if any("Device not supported" in line for line in output):
+        return "not run: compute-sanitizer does not support this device's driver"
+    if done.returncode:
+        print(*output[-40:], sep="\n", flush=True)
+    count = sum("sizes right" in line for line in output)
+    return f"{summary[-1] if summary else 'no summary'}, {count} kernels, status {done.returncode}"
 
 
-def library(case: Case, n: int) -> Callable[[], object]:
-    """The same product by torch, that is cuBLAS."""
-    a, out = case.arrays["A"].view(n, n), case.arrays[case.output]
-    if "x" in case.arrays:
-        return partial(torch.mv, a, case.arrays["x"], out=out)
-    return partial(torch.mm, a, case.arrays["B"].view(n, n).T, out=out.view(n, n))
+@dataclass(frozen=True)
+class Checked:
+    """A kernel, and how many of its sizes were right."""
+
+    name: str
+    right: int
+    sizes: int
+    repeated: str
+
+    @property
+    def row(self) -> str:
+        return f"| {self.name} | {self.right} of {self.sizes} | {self.repeated} |"
 
 
-def mean(times: list[float]) -> float:
-    """Of the middle half."""
-    middle = times[len(times) // 4 : -(len(times) // 4)]
-    return sum(middle) / len(middle)
+def check_kernel(runtime: ModuleType, path: Path, is_quick: bool) -> Checked:
+    """Run a kernel at all its sizes, or the quick ones, and ten times at the last."""
+    manifest = json.loads(path.read_text())
+    kernel = runtime.Kernel.from_folder(path.parent, path.stem)
+    names = tuple(p["name"] for p in manifest["parameters"] if p["kind"] != "data")
+    right = count = 0
+    for sizes in quick(names) if is_quick else shapes_of(names):
+        wrong = check(runtime, kernel, manifest, sizes)
+        count += 1
+        right += not wrong
+        if wrong and count - right <= 8:
+            print(f"  {path.stem} {sizes}: {'; '.join(wrong)}", flush=True)
+    repeated = "" if is_quick else repeat(runtime, kernel, manifest, sizes)
+    print(f"{path.stem}: {right} of {count} sizes right; {repeated}", flush=True)
+    return Checked(path.stem, right, count, repeated)
 
 
 def main() -> int:
-    """Check, repeat, and time every kernel of the folder."""
+    """Check every kernel of the folders; then memory, speed and the report, as asked for."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--only", default="")
-    parser.add_argument("--times", action="store_true")
+    parser.add_argument("folders", type=Path, nargs="+")
+    parser.add_argument("--only", default="", help="a regular expression on kernel names")
+    parser.add_argument("--quick", action="store_true", help="two sizes a kernel")
+    parser.add_argument("--memcheck", action="store_true", help="compute-sanitizer too")
+    parser.add_argument("--times", action="store_true", help="the first folder's speed too")
+    parser.add_argument("--write", type=Path, help="a file for the report")
     options = parser.parse_args()
     runtime = load_runtime()
-    print(torch.cuda.get_device_name(), "torch", torch.__version__, flush=True)
-    status = 0
-    for path in sorted(options.folder.glob("*.json")):
+    device = f"{torch.cuda.get_device_name()}, torch {torch.__version__}"
+    print(device, flush=True)
+    rows: list[Checked] = []
+    failed = 0
+    for path in (p for folder in options.folders for p in sorted(folder.glob("*.json"))):
         if not re.search(options.only, path.stem):
             continue
-        manifest = json.loads(path.read_text())
-        kernel = runtime.Kernel.from_folder(options.folder, path.stem)
-        names = tuple(p["name"] for p in manifest["parameters"] if p["kind"] != "data")
-        failed = count = 0
         try:
-            for sizes in shapes_of(names):
-                wrong = check(runtime, kernel, manifest, sizes)
-                count += 1
-                failed += bool(wrong)
-                if wrong and failed <= 8:
-                    print(f"  {path.stem} {sizes}: {'; '.join(wrong)}", flush=True)
-            again = repeat(runtime, kernel, manifest, sizes)
-            print(f"{path.stem}: {count - failed} of {count} sizes right; {again}", flush=True)
-            if options.times and not failed:
-                time_kernel(runtime, kernel, manifest, names)
+            rows.append(check_kernel(runtime, path, options.quick))
+            failed += rows[-1].right < rows[-1].sizes
         except Exception:
             traceback.print_exc()
-            print(f"{path.stem}: stopped at {sizes}", flush=True)
+            print(f"{path.stem}: stopped", flush=True)
             failed += 1
             if "CUDA error" in traceback.format_exc():
                 return 1  # the context is lost
-        status |= failed > 0
-    return status
+    memory = memcheck(options.folders, options.only) if options.memcheck else "not asked for"
+    print(f"memcheck: {memory}", flush=True)
+    tables = gpu_times.tables(runtime, options.folders[0], options.only) if options.times else []
+    print(*tables, sep="\n", flush=True)
+    if options.write is not None:
+        today = datetime.now(tz=UTC).date()
+        report = ["| kernel | sizes right | ten runs, relative error |", "| --- | --- | --- |"]
+        report += [row.row for row in rows]
+        head = f"Last run: {today}, {device}.  compute-sanitizer memcheck: {memory}."
+        options.write.write_text("\n".join([head, "", *report, "", *tables]) + "\n")
+    return failed > 0
 
 
 if __name__ == "__main__":

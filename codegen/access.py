@@ -63,6 +63,10 @@ class Accesses:
         firsts = [_first(c) for c in access.coords]
         return self._at(variable, firsts)
 
+    def first(self, access: Access) -> str:
+        """The first element of a window, as an lvalue."""
+        return self._at(self.storage[access.name], [_first(c) for c in access.coords])
+
     def operand(self, access: Access, distributed: int) -> Operand:
         """A window; its first `distributed` interval coordinates belong to the threads."""
         variable = self.storage[access.name]

@@ -76,13 +76,9 @@ def declare_counters(barriers: Barriers, name: Sym) -> Lines:
 
 
 def allocation(barriers: Barriers, stmt: BarrierAlloc) -> Lines:
-    """Commit groups need no storage; a ring has its place since the kernel's start."""
-    if stmt.mechanism is BarrierMechanism.COMMIT_GROUP:
-        return []
+    """Only rings need storage; theirs has its place since the kernel's start."""
     if stmt.mechanism is not BarrierMechanism.MBARRIER:
-        raise unsupported(
-            f"{stmt.mechanism.value} barriers", stmt.span, "use an mbarrier or a Fence", "G803"
-        )
+        return []
     ring, counters = barriers.rings[stmt.name], barriers.counters[stmt.name]
     name = barriers.names.declare(stmt.name)
     lines = [f"const unsigned {name} = smem_address(smem + {barriers.offsets[stmt.name]});"]
@@ -101,11 +97,22 @@ def arrive(barriers: Barriers, stmt: Arrive) -> Lines:
     """An Arrive: on a commit group it ends the group."""
     name = stmt.targets[0].name
     ring = barriers.rings.get(name)
-    if ring is None:
+    if barriers.mechanisms.barriers[name] is BarrierMechanism.COMMIT_GROUP:
         return sync.emit(f"arrive {_group(barriers, name)}")
+    if sync.waits_for_loads(stmt.timeline):
+        raise unsupported(
+            f"an Arrive that waits for TMA loads ({stmt.timeline.name})",
+            stmt.span,
+            "let the loads themselves signal an mbarrier: no instruction waits for them all",
+            "G803",
+        )
+    lines = []
+    if ring is None or not ring.copies:
+        lines = [line for row in sync.drain_rows(stmt.timeline) for line in sync.emit(row)]
+    if ring is None:
+        return [*lines, *sync.emit("arrive cluster")]
     home = home_of(stmt.targets)
     assert home is not None
-    lines = [line for row in sync.drain_rows(stmt.timeline) for line in sync.emit(row)]
     counters = barriers.counters[name]
     number = _counter(barriers, ring, counters.arrived, home)
     fields: dict[str, int | str] = {
@@ -123,7 +130,9 @@ def arrive(barriers: Barriers, stmt: Arrive) -> Lines:
             "arrive on one element, by the warp that executes the instructions",
             "G807",
         )
-    if ring.trailing:
+    if ring.copies and alone:
+        lines += sync.emit("arrive mbarrier of cp.async", **fields)
+    elif ring.trailing:
         fields["bytes"] = _counter(barriers, ring, counters.bytes, home)
         lines += sync.emit("arrive mbarrier with bytes", **fields)
     elif alone:
@@ -145,8 +154,11 @@ def wait(barriers: Barriers, stmt: Await) -> Lines:
     """An Await: on a commit group it waits for all but its newest n."""
     name = stmt.barrier.name
     ring = barriers.rings.get(name)
-    if ring is None:
+    to_async = bool(stmt.timeline.under(Policy.STRICT).full & ASYNC_PROXY)
+    if barriers.mechanisms.barriers[name] is BarrierMechanism.COMMIT_GROUP:
         return sync.emit(f"await {_group(barriers, name)}", n=stmt.n)
+    if ring is None:
+        return [*sync.emit("await cluster"), *(sync.emit("proxy fence") if to_async else [])]
     counters = barriers.counters[name]
     awaited = _counter(barriers, ring, counters.awaited, stmt.barrier)
     row = "await mbarrier of CTAs" if ring.remote else "await mbarrier"
@@ -158,7 +170,7 @@ def wait(barriers: Barriers, stmt: Await) -> Lines:
         begin = _counter(barriers, ring, counters.begin, stmt.barrier)
         lines = [f"if ({awaited} - {begin} >= {ring.skip})", *(f"    {line}" for line in lines)]
     lines.append(f"++{awaited};")
-    if ring.generic and stmt.timeline.under(Policy.STRICT).full & ASYNC_PROXY:
+    if ring.generic and to_async:
         lines += sync.emit("proxy fence")
     return lines
 

@@ -22,7 +22,7 @@ from exogpu.codegen.expressions import (
     simplify,
 )
 from exogpu.codegen.instructions import Calls, call_text
-from exogpu.codegen.named import NamedBarriers
+from exogpu.codegen.named import NamedBarriers, adjacent_lanes
 from exogpu.codegen.names import CTA, LANE, THREAD, WARP, Names
 from exogpu.codegen.smem import SharedLayout
 from exogpu.codegen.storage import Storage
@@ -57,7 +57,7 @@ from exogpu.ir.nodes import (
     Warps,
     WindowStmt,
 )
-from exogpu.ir.types import Policy, QualTL, Space
+from exogpu.ir.types import Space
 from exogpu.ir.walk import accesses, control_variables, reads, walk
 
 Lines = list[str]
@@ -339,7 +339,7 @@ def fence(device: Device, stmt: Fence) -> Lines:
     """A Fence: what its timelines ask for, then the barrier of its scope."""
     tiling = device.facts.scope[stmt]
     assert tiling is not None
-    if QualTL.TMA_S in stmt.pre.under(Policy.STRICT).full:
+    if sync.waits_for_loads(stmt.pre):
         raise unsupported(
             f"a Fence that waits for TMA loads ({stmt.pre.name})",
             stmt.span,
@@ -349,14 +349,16 @@ def fence(device: Device, stmt: Fence) -> Lines:
     scope = sync.scope_of(tiling)
     lines: Lines = []
     for key in sync.fence_rows(stmt.pre, stmt.post, scope, by_role=device.path.by_role):
-        if key == "fence warps":
-            found = device.named.of(tiling)
-            if found is None:
+        match key:
+            case "fence warps" if (found := device.named.of(tiling)) is not None:
+                number = c_control(found.number, device.control)
+                lines += sync.emit(key, id=number, threads=found.threads)
+            case "fence lanes" if (lanes := adjacent_lanes(tiling)) is not None:
+                lines += sync.emit(key, mask=hex((1 << lanes) - 1), lanes=lanes)
+            case "fence warps" | "fence lanes":
                 raise unsupported(
                     f"a Fence of {scope.value}", stmt.span, "fence at warp or CTA scope", "G803"
                 )
-            number = c_control(found.number, device.control)
-            lines += sync.emit(key, id=number, threads=found.threads)
-            continue
-        lines += sync.emit(key)
+            case _:
+                lines += sync.emit(key)
     return lines

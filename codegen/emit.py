@@ -13,6 +13,7 @@ from typing import Protocol, cast
 
 from exogpu.analysis.facts import CollectiveFacts
 from exogpu.codegen.host import Emitted, emit
+from exogpu.codegen.task_order import parse_order
 from exogpu.codegen.toolchain import CompileError, compile_cubin, find_toolchain
 from exogpu.errors import ExoGpuError
 from exogpu.ir.nodes import Proc
@@ -63,6 +64,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("modules", nargs="*", default=DEFAULT_MODULES)
     parser.add_argument("-o", "--output", type=Path, required=True)
     parser.add_argument("--arch", default="sm_90a")
+    parser.add_argument(
+        "--task-order", type=parse_order, help="lexicographic, grouped[:ROWS] or hilbert"
+    )
     parser.add_argument("--only", default="", help="a regular expression on procedure names")
     options = parser.parse_args(arguments)
     toolchain = find_toolchain()
@@ -76,7 +80,7 @@ def main(arguments: list[str] | None = None) -> int:
             try:
                 analysed = procedure.analysed
                 start = perf_counter()
-                emitted = emit(analysed.proc, analysed.facts, options.arch)
+                emitted = emit(analysed.proc, analysed.facts, options.arch, options.task_order)
                 middle = perf_counter()
                 cubin = log = None
                 if toolchain is not None:

@@ -6,22 +6,26 @@ The manifest is JSON.  Expressions in it are integers, names of sizes, or lists
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias, assert_never
 
 from exogpu.analysis.divergence import mechanisms_of
 from exogpu.analysis.facts import CollectiveFacts
-from exogpu.codegen.errors import unsupported
+from exogpu.codegen.host_cpp import HostFiles, host_files
 from exogpu.codegen.instructions import helper_text
 from exogpu.codegen.kernels import Kernel, Source, kernel
 from exogpu.codegen.mbarriers import rings
 from exogpu.codegen.render import UnitText, render
 from exogpu.codegen.storage import storages
+from exogpu.codegen.task_order import TaskOrder
+from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
     Access,
     Add,
     And,
     BExpr,
+    Block,
     CallInstr,
     CExpr,
     Compare,
@@ -30,6 +34,7 @@ from exogpu.ir.nodes import (
     DataParam,
     DeviceFunction,
     FloorDiv,
+    For,
     Free,
     Int,
     Interval,
@@ -43,7 +48,7 @@ from exogpu.ir.nodes import (
     Sub,
     Truth,
 )
-from exogpu.ir.walk import walk
+from exogpu.ir.walk import blocks
 
 Json: TypeAlias = "bool | int | str | list[Json] | dict[str, Json] | None"
 
@@ -55,32 +60,31 @@ class Emitted:
     name: str
     source: str
     manifest: dict[str, Json]
+    host: HostFiles
+    """A C function for the whole procedure, for use without this package."""
 
 
-def emit(proc: Proc, facts: CollectiveFacts, arch: str = "sm_90a") -> Emitted:
+def emit(
+    proc: Proc,
+    facts: CollectiveFacts,
+    arch: str = "sm_90a",
+    task_order: TaskOrder | None = None,
+) -> Emitted:
     """CUDA C++ of all kernels of a procedure, and its manifest.
 
-    Takes an inlined procedure with frees, and its facts.  Raises ExoGpuError (G8...) for what
+    Takes an inlined procedure with frees, and its facts.  Clusters take tasks in `task_order`;
+    None is the default, grouped where two loops share data.  Raises ExoGpuError (G8...) for what
     has no lowering.
     """
-    source = Source(proc, facts, mechanisms_of(proc), storages(proc, facts), rings(proc, facts))
+    source = Source(
+        proc, facts, mechanisms_of(proc), storages(proc, facts), rings(proc, facts), task_order
+    )
     helpers: list[str] = []
-    kernels: list[Kernel] = []
-    steps: list[Json] = []
-    many = sum(isinstance(s, DeviceFunction) for s in walk(proc.body)) > 1
-    for stmt in proc.body:
-        match stmt:
-            case DeviceFunction():
-                suffix = f"_{len(kernels)}" if many else ""
-                made = kernel(source, stmt, f"{proc.name}{suffix}", helpers)
-                kernels.append(made)
-                steps.append(_launch(made))
-            case CallInstr():
-                steps.append(_stream_call(stmt))
-            case Pass() | Free():
-                pass
-            case _:
-                raise _unsupported(stmt)
+    kernels: dict[Stmt, Kernel] = {}
+    launches = list(_launches(proc.body, ()))
+    for number, (launch, outer) in enumerate(launches):
+        suffix = f"_{number}" if len(launches) > 1 else ""
+        kernels[launch] = kernel(source, launch, outer, f"{proc.name}{suffix}", helpers)
     text = render(
         UnitText(
             title=proc.name,
@@ -88,7 +92,7 @@ def emit(proc: Proc, facts: CollectiveFacts, arch: str = "sm_90a") -> Emitted:
             source=_file_name(proc),
             arch=arch,
             helpers=tuple(helper_text(name) for name in helpers),
-            kernels=tuple(k.text for k in kernels),
+            kernels=tuple(k.text for k in kernels.values()),
         )
     )
     manifest: dict[str, Json] = {
@@ -96,22 +100,42 @@ def emit(proc: Proc, facts: CollectiveFacts, arch: str = "sm_90a") -> Emitted:
         "arch": arch,
         "parameters": [_parameter(p) for p in proc.params],
         "preconditions": [condition_json(p) for p in proc.preconditions],
-        "steps": steps,
+        "steps": _steps(proc, kernels),
     }
-    return Emitted(proc.name, text, manifest)
+    return Emitted(proc.name, text, manifest, host_files(proc, source.storage, kernels))
+
+
+def _launches(
+    block: Block, outer: tuple[Sym, ...]
+) -> Iterator[tuple[DeviceFunction, tuple[Sym, ...]]]:
+    """The launches of the CPU part, each with the iterators around it."""
+    for stmt in block:
+        if isinstance(stmt, DeviceFunction):
+            yield stmt, outer
+        else:
+            inner = (*outer, stmt.iterator) if isinstance(stmt, For) else outer
+            for inside in blocks(stmt):
+                yield from _launches(inside, inner)
+
+
+def _steps(proc: Proc, kernels: Mapping[Stmt, Kernel]) -> list[Json]:
+    """What is done on the stream, in order; `host` alone where only the C function can say it."""
+    steps: list[Json] = []
+    for stmt in proc.body:
+        match stmt:
+            case DeviceFunction():
+                steps.append(_launch(kernels[stmt]))
+            case CallInstr() if (cleared := _cleared(stmt)) is not None:
+                steps.append({"op": "memset0", "target": cleared})
+            case Pass() | Free():
+                pass
+            case _:
+                return [{"op": "host"}]
+    return steps
 
 
 def _file_name(proc: Proc) -> str:
     return proc.span.file.rpartition("/")[2]
-
-
-def _unsupported(stmt: Stmt) -> Exception:
-    return unsupported(
-        "this statement of the CPU part has no lowering",
-        stmt.span,
-        "launch kernels, and call stream instructions, directly in the procedure's body",
-        "G806",
-    )
 
 
 def _parameter(param: ControlParam | DataParam) -> Json:
@@ -148,14 +172,13 @@ def _launch(made: Kernel) -> Json:
     }
 
 
-def _stream_call(stmt: CallInstr) -> Json:
-    """A memset: the only stream instruction with a lowering; of a whole variable."""
+def _cleared(stmt: CallInstr) -> str | None:
+    """The parameter that a memset clears as a whole."""
     if not stmt.instr.name.startswith("cuda_memset0"):
-        raise _unsupported(stmt)
+        return None
     (target,) = [a for a in stmt.arguments if isinstance(a, Access)]
-    if any(not isinstance(c, Interval) or c.lo != Int(0) for c in target.coords):
-        raise _unsupported(stmt)
-    return {"op": "memset0", "target": target.name.name}
+    whole = all(isinstance(c, Interval) and c.lo == Int(0) for c in target.coords)
+    return target.name.name if whole else None
 
 
 # --- expressions ----------------------------------------------------------------------------

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from exogpu.analysis.divergence import Mechanisms
 from exogpu.analysis.facts import CollectiveFacts
-from exogpu.codegen.barriers import Barriers, declare_counters, initialisation
-from exogpu.codegen.device import Device, Lines, Path, block, braces, mentions, source
-from exogpu.codegen.errors import unsupported
-from exogpu.codegen.expressions import C_TYPE, Control, c_control
+from exogpu.codegen.barriers import Barriers, initialisation
+from exogpu.codegen.cluster_sync import check_turns
+from exogpu.codegen.device import Device, Lines, Path, braces, mentions
+from exogpu.codegen.expressions import C_TYPE, Control
 from exogpu.codegen.instructions import note_helpers
 from exogpu.codegen.mbarriers import Ring, barrier_bytes
 from exogpu.codegen.named import NamedBarriers
@@ -20,28 +20,27 @@ from exogpu.codegen.render import KernelText
 from exogpu.codegen.smem import SharedLayout, layout, proxied_variables
 from exogpu.codegen.storage import Storage
 from exogpu.codegen.sync import emit
+from exogpu.codegen.task_loop import task_loop
+from exogpu.codegen.task_order import TaskOrder
 from exogpu.codegen.tasks import TaskNest, task_nest
 from exogpu.codegen.tensors import TensorMap, tensor_maps
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
     Access,
     Assign,
-    BarrierAlloc,
+    Block,
     CallInstr,
     ControlParam,
-    CudaTasks,
     DataParam,
     DeviceFunction,
-    For,
     Free,
-    Int,
     Pass,
     Proc,
     Reduce,
     Stmt,
     WarpConfig,
 )
-from exogpu.ir.types import AccessMode
+from exogpu.ir.types import AccessMode, Space
 from exogpu.ir.walk import accesses, walk
 
 
@@ -55,7 +54,7 @@ class Kernel:
     block_dim: int
     shared_bytes: int
     sizes: tuple[Sym, ...]
-    """Control parameters, in the order of the kernel's parameters; data follow them."""
+    """Control parameters and CPU iterators, the kernel's first parameters; data follow them."""
     data: tuple[Sym, ...]
     maps: tuple[TensorMap, ...]
     """The last parameters."""
@@ -70,24 +69,29 @@ class Source:
     mechanisms: Mechanisms
     storage: Mapping[Sym, Storage]
     rings: Mapping[Sym, Ring]
+    order: TaskOrder | None
+    """None: the default of each nest."""
 
 
-def kernel(source_: Source, launch: DeviceFunction, name: str, helpers: list[str]) -> Kernel:
-    """The kernel of one `CudaDeviceFunction` block."""
+def kernel(
+    source_: Source, launch: DeviceFunction, outer: tuple[Sym, ...], name: str, helpers: list[str]
+) -> Kernel:
+    """The kernel of one `CudaDeviceFunction` block, inside CPU loops over the `outer` iterators."""
+    check_turns(launch, source_.facts, source_.mechanisms)
     offsets, reserved = barrier_bytes(launch, source_.rings)
     shared = layout(launch, source_.storage, reserved)
     names = Names()
     params = source_.proc.params
-    sizes = tuple(p.name for p in params if isinstance(p, ControlParam))
+    sizes = (*(p.name for p in params if isinstance(p, ControlParam)), *outer)
     used = _used(launch)
-    data = tuple(p.name for p in params if isinstance(p, DataParam) and p.name in used)
+    data = tuple(n for n, s in source_.storage.items() if s.space is Space.GLOBAL and n in used)
     maps = tensor_maps(launch)
     spelled = {n: names.declare(n) for n in (*sizes, *data, *maps.values())}
     control = Control(names)
     control.nonnegative |= {
         p.name for p in params if isinstance(p, ControlParam) and p.kind == "size"
     }
-    written = _written(launch)
+    changed = written(launch.body)
     barriers = Barriers(
         source_.mechanisms,
         source_.rings,
@@ -98,7 +102,7 @@ def kernel(source_: Source, launch: DeviceFunction, name: str, helpers: list[str
     )
     named, proxied = NamedBarriers(), proxied_variables(launch, source_.storage)
     body: Lines = _start(barriers, launch)
-    nests = [_nest(stmt) for stmt in launch.body if not isinstance(stmt, Pass | Free)]
+    nests = [task_nest(stmt) for stmt in launch.body if not isinstance(stmt, Pass | Free)]
     for branch in _branches(launch):
         lines: Lines = []
         for path in branch.paths:
@@ -115,14 +119,16 @@ def kernel(source_: Source, launch: DeviceFunction, name: str, helpers: list[str
                 maps,
                 helpers=helpers,
             )
-            inside = [line for nest in nests for line in _persistent(device, nest, launch)]
+            inside = []
+            for nest in nests:
+                inside += task_loop(device, nest, source_.order, launch.cluster_dim)
             lines += braces(branch.guards[path], inside) if path.by_role else inside
         body += braces(branch.guard, [*branch.registers, *lines]) if branch.guard else lines
     body = [*_builtins(body, launch, shared), *body]
     note_helpers("\n".join(body), helpers)
     parameters = [f"const int {spelled[n]}" for n in sizes]
     for n in data:
-        const = "" if n in written else "const "
+        const = "" if n in changed else "const "
         dtype = C_TYPE[source_.storage[n].dtype]
         parameters.append(f"{const}{dtype}* __restrict__ {spelled[n]}")
     for map_name in maps.values():
@@ -200,66 +206,6 @@ def _registers(group: WarpConfig) -> tuple[str, ...]:
     return ()
 
 
-# --- tasks ----------------------------------------------------------------------------------
-
-
-def _nest(stmt: Stmt) -> TaskNest:
-    if isinstance(stmt, For) and stmt.mode == CudaTasks():
-        return task_nest(stmt)
-    raise unsupported(
-        "this statement stands in a kernel outside of its cuda_tasks loops",
-        stmt.span,
-        "put it inside the innermost cuda_tasks loop",
-        "G805",
-    )
-
-
-def _persistent(device: Device, nest: TaskNest, launch: DeviceFunction) -> Lines:
-    """The loop over the tasks of this cluster, in lexicographic order (section "Persistent
-    Kernels and cuda_tasks Loops")."""
-    control = device.control
-    with device.names.scope():
-        counts: Lines = []
-        spelled = []
-        for loop, count in zip(nest.loops, nest.counts, strict=True):
-            name = device.names.declare(Sym(f"tasks_{loop.iterator.name}"))
-            counts.append(f"const int {name} = {c_control(count, control)};")
-            spelled.append(name)
-        total = " * ".join(spelled)
-        decode: Lines = []
-        rest = "task_number"
-        for at, loop in reversed(list(enumerate(nest.loops))):
-            value = rest if at == 0 else f"{rest} % {spelled[at]}"
-            decode.insert(0, _task_coordinate(device, loop, value))
-            rest = f"{rest} / {spelled[at]}"
-        declared = {
-            stmt.name: declare_counters(device.barriers, stmt.name)
-            for stmt in walk(nest.body)
-            if isinstance(stmt, BarrierAlloc) and stmt.name in device.barriers.rings
-        }
-        body = block(device, nest.body)
-        counters = [
-            line
-            for lines in declared.values()
-            for line in lines
-            if mentions(body, line.split()[1].partition("[")[0])
-        ]
-    first, step = "blockIdx.x", "gridDim.x"
-    if launch.cluster_dim > 1:
-        first, step = f"{first} / {launch.cluster_dim}", f"{step} / {launch.cluster_dim}"
-    head = f"for (int task_number = {first}; task_number < {total}; task_number += {step})"
-    return [*counts, *counters, source(nest.loops[0]), *braces(head, [*decode, *body])]
-
-
-def _task_coordinate(device: Device, loop: For, value: str) -> str:
-    name = device.names.declare(loop.iterator)
-    if isinstance(loop.lo, Int) and loop.lo.value >= 0:
-        device.control.nonnegative.add(loop.iterator)
-    if loop.lo != Int(0):
-        value = f"{c_control(loop.lo, device.control)} + {value}"
-    return f"[[maybe_unused]] const int {name} = {value};"
-
-
 # --- what the kernel refers to --------------------------------------------------------------
 
 
@@ -302,10 +248,10 @@ def _used(launch: DeviceFunction) -> frozenset[Sym]:
     return frozenset(found)
 
 
-def _written(launch: DeviceFunction) -> frozenset[Sym]:
-    """The variables that a statement or an instruction of the kernel writes."""
+def written(block: Block) -> frozenset[Sym]:
+    """The variables that a statement or an instruction of a block writes."""
     found: set[Sym] = set()
-    for stmt in walk(launch.body):
+    for stmt in walk(block):
         if isinstance(stmt, CallInstr):
             modes = iter(stmt.instr.modes)
             for param, argument in zip(stmt.instr.params, stmt.arguments, strict=True):

@@ -47,7 +47,7 @@ from exogpu.ir.nodes import (
     Point,
     Proc,
 )
-from exogpu.ir.types import BarrierMechanism, Policy
+from exogpu.ir.types import BarrierMechanism, Policy, QualTL
 from exogpu.ir.walk import control_variables, evaluate, walk
 from exogpu.solvers import isl
 
@@ -86,6 +86,8 @@ class Ring:
     land in this CTA's memory, and the mbarrier beside them tells when."""
     generic: bool
     """Whether an Arrive orders accesses of the generic proxy."""
+    copies: bool
+    """Whether the Arrives order each thread's cp.async alone, and wait for none of them."""
 
     @property
     def elements(self) -> int:
@@ -153,12 +155,13 @@ def _ring(declared: Declared, alloc: BarrierAlloc, depth: int) -> Ring:
         extents.append(extent)
     first = homes[0]
     assert isinstance(first.stmt, Arrive)
-    warps = whole_warps(first.where.tiling)
+    pre = [u.stmt.timeline.under(Policy.STRICT).full for u in arrives if isinstance(u.stmt, Arrive)]
+    copies = all(full == {QualTL.SM80} for full in pre)
+    warps = whole_warps(first.where.tiling) and not copies
     threads = math.prod(axis.extent for axis in block_axes(first.where.tiling))
     each = threads // 32 if warps else threads
     targets = _targets(alloc, homes, dims)
     own = tuple(1 << cta for cta in range(tiling.cluster_dim))
-    pre = [u.stmt.timeline.under(Policy.STRICT).full for u in arrives if isinstance(u.stmt, Arrive)]
     return Ring(
         alloc.name,
         depth,
@@ -171,6 +174,7 @@ def _ring(declared: Declared, alloc: BarrierAlloc, depth: int) -> Ring:
         targets,
         any(masks != own for masks in targets.values()),
         any(full & GENERIC for full in pre) or any(_generic_source(u) for u in trailing),
+        copies,
     )
 
 

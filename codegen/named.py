@@ -1,4 +1,4 @@
-"""Named barriers: hardware barriers 1 to 15 of a CTA, for Fences of some of its warps."""
+"""Fences of a part of a CTA: hardware barriers 1 to 15 for some warps, a mask for some lanes."""
 
 from __future__ import annotations
 
@@ -68,3 +68,13 @@ def _quotient(expr: CExpr, divisor: int) -> CExpr:
             return term
         case _:
             return FloorDiv(expr, divisor)
+
+
+def adjacent_lanes(tiling: Tiling) -> int | None:
+    """How many lanes a scope of adjacent ones has, where it starts at a multiple of that."""
+    axes = block_axes(tiling)
+    if len(axes) != 1:
+        return None
+    (axis,) = axes
+    aligned = axis.pitch == 1 and 32 % axis.extent == 0 and divides(axis.extent, axis.offset)
+    return axis.extent if aligned else None

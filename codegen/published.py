@@ -20,6 +20,7 @@ from exogpu.ir.nodes import (
     Block,
     CallInstr,
     CallProc,
+    CudaTasks,
     DataParam,
     DeviceFunction,
     Fence,
@@ -39,7 +40,7 @@ def unwritten(
     launch: DeviceFunction, facts: CollectiveFacts, storage: Mapping[Sym, Storage]
 ) -> frozenset[Arrive]:
     """The Arrives before which no thread of the cluster has written memory through the generic
-    proxy since a Fence of the whole cluster.
+    proxy, in its task, since a Fence of the whole cluster.
 
     Such an Arrive publishes nothing.  It orders reads, and a read that is over is over for all
     CTAs: a release at CTA scope will do.
@@ -53,6 +54,10 @@ def unwritten(
 
     def one(stmt: Stmt, dirty: bool) -> bool:
         match stmt:
+            case For(mode=CudaTasks()):
+                # Nothing orders two tasks: none has writes of another one to publish.
+                after(stmt.body, dirty=False)
+                return dirty
             case For():
                 # Once more from what the body leaves behind: the second pass is the fixed point.
                 return after(stmt.body, after(stmt.body, dirty) or dirty) or dirty

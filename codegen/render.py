@@ -31,6 +31,40 @@ class UnitText:
     kernels: tuple[KernelText, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class HeaderText:
+    """The C declaration of a host function."""
+
+    name: str
+    parameters: tuple[str, ...]
+    conditions: tuple[str, ...]
+    """What the sizes must satisfy, as C."""
+    arrays: tuple[str, ...]
+    """What each pointer points to, in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostText:
+    """The file of a host function."""
+
+    header: HeaderText
+    aligned: tuple[str, ...]
+    """Pointers to device memory."""
+    body: tuple[str, ...]
+    maps: bool
+    """Whether it makes tensor maps."""
+
+
+def render_header(header: HeaderText) -> str:
+    """The text of `<name>.h`."""
+    return _environment().get_template("header.h.j2").render(header=header)
+
+
+def render_host(host: HostText) -> str:
+    """The text of `<name>_host.cu`."""
+    return _environment().get_template("host.cu.j2").render(host=host, header=host.header)
+
+
 def render(unit: UnitText) -> str:
     """The file's text."""
     return _environment().get_template("kernel.cu.j2").render(unit=unit)

@@ -61,13 +61,13 @@ class Storage:
 
 
 def storages(proc: Proc, facts: CollectiveFacts) -> Mapping[Sym, Storage]:
-    """The layout of every parameter and of every variable allocated in a kernel."""
+    """The layout of every parameter, and of every variable that is allocated."""
     found: dict[Sym, Storage] = {}
     for param in proc.params:
         if isinstance(param, DataParam):
             found[param.name] = _global(param)
     for stmt in walk(proc.body):
-        if isinstance(stmt, Alloc) and stmt.memory.space is Space.GLOBAL:
+        if isinstance(stmt, Alloc) and stmt.memory.space in (Space.GLOBAL, Space.HOST):
             found[stmt.name] = _global(stmt)
     for declared in cuda_variables(proc, facts):
         if isinstance(declared.declaration, Alloc):

@@ -65,6 +65,14 @@ ROWS: Final[Mapping[str, Row]] = {
         "Parallel Synchronization and Communication Instructions: bar.warp.sync",
         "bar.warp.sync orders the memory accesses of the participating threads.",
     ),
+    "fence lanes": Row(
+        "Fence",
+        Scope.LANES.value,
+        "generic to generic",
+        "__syncwarp({mask}u << lane / {lanes} * {lanes});",
+        "Parallel Synchronization and Communication Instructions: bar.warp.sync",
+        "bar.warp.sync joins the lanes of its mask and orders their memory accesses.",
+    ),
     "fence warps": Row(
         "Fence",
         Scope.WARPS.value,
@@ -243,6 +251,31 @@ ROWS: Final[Mapping[str, Row]] = {
         _MBARRIER + ": mbarrier.arrive; mapa",
         "A read that is performed is performed for all CTAs; there is no write to publish.",
     ),
+    "arrive mbarrier of cp.async": Row(
+        "Arrive, CudaMbarrier",
+        "each thread",
+        "Sm80_cp_async",
+        "mbarrier_arrive_cp_async<{depth}>({ring}, {number});",
+        _MBARRIER + ": cp.async.mbarrier.arrive",
+        "The arrival, which the mbarrier's count expects (.noinc), happens when the thread's "
+        "copies so far have completed; the thread does not wait for them.",
+    ),
+    "arrive cluster": Row(
+        "Arrive, CudaClusterSync",
+        Scope.CLUSTER.value,
+        "generic",
+        _asm("barrier.cluster.arrive.release.aligned;"),
+        "Parallel Synchronization and Communication Instructions: barrier.cluster",
+        "Releases, at cluster scope, what the thread did before.",
+    ),
+    "await cluster": Row(
+        "Await, CudaClusterSync",
+        Scope.CLUSTER.value,
+        "any",
+        _asm("barrier.cluster.wait.acquire.aligned;"),
+        "Parallel Synchronization and Communication Instructions: barrier.cluster",
+        "Acquires, at cluster scope, what all threads of the cluster released by arriving.",
+    ),
     "await mbarrier": Row(
         "Await, CudaMbarrier",
         "each thread",
@@ -322,6 +355,11 @@ def drain_rows(pre: SyncTL) -> list[str]:
     return rows
 
 
+def waits_for_loads(timeline: SyncTL) -> bool:
+    """Whether a pre side is full in tmaS: no instruction waits for all TMA loads of a thread."""
+    return QualTL.TMA_S in timeline.under(Policy.STRICT).full
+
+
 def fence_rows(pre: SyncTL, post: SyncTL, scope: Scope, *, by_role: bool) -> list[str]:
     """The rows that a Fence emits, in order.
 
@@ -339,7 +377,9 @@ def fence_rows(pre: SyncTL, post: SyncTL, scope: Scope, *, by_role: bool) -> lis
             rows.append("fence thread")
         case Scope.WARP:
             rows.append("fence warp")
-        case Scope.LANES | Scope.WARPS:
+        case Scope.LANES:
+            rows.append("fence lanes")
+        case Scope.WARPS:
             rows.append("fence warps")
         case Scope.CTA:
             rows.append("fence cta by role" if by_role else "fence cta")

@@ -1,11 +1,11 @@
-"""`cuda_tasks` loops as a persistent loop: each cluster takes every n-th task."""
+"""`cuda_tasks` loops that are nested directly in each other: the rectangle of a kernel's tasks."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from exogpu.codegen.errors import unsupported
-from exogpu.ir.nodes import Block, CExpr, CudaTasks, For, Int, Sub
+from exogpu.ir.nodes import Block, CExpr, CudaTasks, For, Int, Stmt, Sub
 from exogpu.ir.walk import control_variables
 
 
@@ -22,8 +22,18 @@ class TaskNest:
         return tuple(s.hi if s.lo == Int(0) else Sub(s.hi, s.lo) for s in self.loops)
 
 
-def task_nest(stmt: For) -> TaskNest:
-    """The nest that begins with a `cuda_tasks` loop.  Its loops must form a rectangle."""
+def task_nest(stmt: Stmt) -> TaskNest:
+    """The nest that begins with a `cuda_tasks` loop.  Its loops must form a rectangle.
+
+    Raises ExoGpuError (G805) where they do not, and for any other statement.
+    """
+    if not (isinstance(stmt, For) and stmt.mode == CudaTasks()):
+        raise unsupported(
+            "this statement stands in a kernel outside of its cuda_tasks loops",
+            stmt.span,
+            "put it inside the innermost cuda_tasks loop",
+            "G805",
+        )
     loops = [stmt]
     while len(loops[-1].body) == 1:
         (inner,) = loops[-1].body

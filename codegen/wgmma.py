@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_NAME: Final = re.compile(r"Sm90_wgmma_(tf32|f16|bf16)_n(\d+)")
+_NAME: Final = re.compile(r"Sm90_wgmma_(rs_)?(tf32|f16|bf16)_n(\d+)")
 _DEPTH: Final = {"tf32": 8, "f16": 16, "bf16": 16}
 _FLAGS: Final = {"tf32": "1, 1", "f16": "1, 1, 0, 0", "bf16": "1, 1, 0, 0"}
 """Signs of A and B; for 16-bit types also whether they are transposed."""
+_RS_FLAGS: Final = {"tf32": "1, 1", "f16": "1, 1, 0", "bf16": "1, 1, 0"}
+"""A in registers is never transposed."""
 
 
 def is_wgmma(name: str) -> bool:
@@ -17,10 +19,12 @@ def is_wgmma(name: str) -> bool:
 
 
 def wgmma_text(name: str) -> str:
-    """The definition of `Sm90_wgmma_<type>_n<columns>`."""
+    """The definition of `Sm90_wgmma_<type>_n<columns>`, or of `Sm90_wgmma_rs_...`."""
     found = _NAME.fullmatch(name)
     assert found is not None, name
-    kind, columns = found[1], int(found[2])
+    kind, columns = found[2], int(found[3])
+    if found[1]:
+        return _register_text(name, kind, columns)
     registers = columns // 2
     lines = [", ".join(f"%{i}" for i in range(at, at + 8)) for at in range(0, registers, 8)]
     if registers % 8:
@@ -50,6 +54,44 @@ __device__ __forceinline__ void {name}(
             : {grouped}
             : "l"(a), "l"(b), "r"(scale) : "memory");
     }}
+    scale = 1;
+}}
+"""
+
+
+def _register_text(name: str, kind: str, columns: int) -> str:
+    """The definition with A in registers: 64 rows."""
+    count = columns // 2
+    listed = ', "\n        "'.join(
+        ", ".join(f"%{i}" for i in range(at, min(at + 8, count))) for at in range(0, count, 8)
+    )
+    operands = ",\n          ".join(
+        ", ".join(f'"+f"(D[{i}])' for i in range(at, min(at + 4, count)))
+        for at in range(0, count, 4)
+    )
+    element, each = ("float", 4) if kind == "tf32" else ("unsigned short", 8)
+    packed = [
+        f"__float_as_uint(A[{i}])" if each == 4 else f"A[{2 * i}] | A[{2 * i + 1}] << 16"
+        for i in range(4)
+    ]
+    a = ", ".join(f"%{count + i}" for i in range(4))
+    shape = f"m64n{columns}k{_DEPTH[kind]}.f32.{kind}.{kind}"
+    return f"""\
+// D += A * B^T, or D = A * B^T where scale is 0, on a 64 x {columns} accumulator of a warpgroup
+// (PTX ISA, wgmma.mma_async); A is in registers, B K-major in swizzled shared memory.
+template <int swizzle>
+__device__ __forceinline__ void {name}(
+    float (&D)[{count}], int& scale, const {element} (&A)[{each}], const void* B)
+{{
+    const unsigned a[4] = {{{", ".join(packed)}}};
+    asm volatile(
+        "{{\\n\\t.reg .pred accumulate;\\n\\tsetp.ne.b32 accumulate, %{count + 5}, 0;\\n\\t"
+        "wgmma.mma_async.sync.aligned.{shape} {{"
+        "{listed}}}, "
+        "{{{a}}}, %{count + 4}, accumulate, {_RS_FLAGS[kind]};\\n\\t}}"
+        : {operands}
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(wgmma_descriptor<swizzle>(B)), "r"(scale)
+        : "memory");
     scale = 1;
 }}
 """

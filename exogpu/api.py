@@ -145,7 +145,7 @@ class Procedure:
         return replace(verdict, seconds=perf_counter() - start)
 
     def _condition(self, policy: Policy, findings: Findings | None = None) -> str | None:
-        """The weakest condition on the sizes under which nothing is found."""
+        """The weakest condition on the sizes under which the procedure is proved."""
         assert self.ir is not None
         found = weakest_condition(self.ir, self.amir(policy), findings)
         return None if found is None else str(found)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -21,7 +22,7 @@ from exogpu.codes import CODES
 from exogpu.errors import NOWHERE, Diagnostic, ExoGpuError
 from exogpu.ir.types import Policy
 from exogpu.terminal.doctor import examine, exogpu_version
-from exogpu.terminal.outcome import Outcome, exit_status
+from exogpu.terminal.outcome import STATUS, Outcome, exit_status, worst
 from exogpu.terminal.render import (
     console,
     draw_code,
@@ -65,6 +66,14 @@ PolicyOption = Annotated[Policy, typer.Option("--policy", help="Which rules hold
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
+class Solver(Enum):
+    """What answers certificates again."""
+
+    Z3 = "z3"
+    CVC5 = "cvc5"
+    ALL = "all"
+
+
 def main() -> None:
     """Run the command line and exit."""
     try:
@@ -86,6 +95,9 @@ def check(
     timeout: Annotated[
         float | None, typer.Option(min=0, metavar="S", help="Seconds that one check may take.")
     ] = None,
+    redundant: Annotated[
+        bool, typer.Option("--redundant", help="Also name synchronisation that is not needed.")
+    ] = False,
     as_json: AsJson = False,
     sarif: Annotated[
         Path | None, typer.Option(metavar="F", help="Write SARIF 2.1.0 to this file.")
@@ -96,7 +108,7 @@ def check(
 ) -> None:
     """Check procedures, at the given sizes or else for all."""
     outcomes = []
-    for outcome in _outcomes(target, at, policy, timeout):
+    for outcome in _outcomes(target, at, policy, timeout, redundant):
         outcomes.append(outcome)
         if not as_json:
             console().print(draw_verdict(outcome.verdict), end="")
@@ -112,7 +124,7 @@ def check(
 
 
 def _outcomes(
-    target: str, at: list[str] | None, policy: Policy, timeout: float | None
+    target: str, at: list[str] | None, policy: Policy, timeout: float | None, redundant: bool
 ) -> Iterator[Outcome]:
     from exogpu.terminal.checker import check_all, parse_sizes
     from exogpu.terminal.loader import load
@@ -124,7 +136,8 @@ def _outcomes(
         yield Outcome(NOWHERE, wrong)
         return
     bar = console(stderr=True).is_terminal
-    yield from check_all(load(target), sizes, policy, seconds=timeout, bar=bar)
+    units = load(target)
+    yield from check_all(units, sizes, policy, seconds=timeout, bar=bar, redundant=redundant)
 
 
 def _write(path: Path, text: str) -> None:
@@ -132,6 +145,130 @@ def _write(path: Path, text: str) -> None:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         _stop(_wrong("X948", f"{path} cannot be written: {error.strerror}", "choose another file"))
+
+
+@app.command("compile")
+def compile_command(
+    target: Target,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="DIR", help="Where the files are written.")
+    ],
+    arch: Annotated[str, typer.Option(help="sm_80, sm_90a, ...")] = "sm_90a",
+    cubin: Annotated[
+        bool, typer.Option("--cubin", help="Also a cubin; needs NVRTC or nvcc.")
+    ] = False,
+    ptx: Annotated[bool, typer.Option("--ptx", help="Also PTX, and the cubin.")] = False,
+    sass: Annotated[
+        bool, typer.Option("--sass", help="Also SASS, and the cubin; needs nvdisasm.")
+    ] = False,
+    at: At = None,
+    unchecked: Annotated[
+        bool, typer.Option("--unchecked", help="Check nothing; the manifest says so.")
+    ] = False,
+    policy: PolicyOption = Policy.STRICT,
+) -> None:
+    """Write CUDA C++ and a manifest of what is proved, or safe at the given sizes."""
+    from exogpu.terminal.checker import parse_sizes
+    from exogpu.terminal.compiler import Wish, compile_all
+    from exogpu.terminal.loader import load
+
+    try:
+        sizes = None if at is None else parse_sizes(at)
+    except ExoGpuError as error:
+        _stop(*error.diagnostics)
+    statuses = set()
+    wish = Wish(output, arch, cubin, ptx, sass, sizes, unchecked, policy)
+    for built in compile_all(load(target), wish):
+        console(stderr=built.status == STATUS["error"]).print(built.text, end="")
+        statuses.add(built.status)
+    raise typer.Exit(worst(statuses))
+
+
+@app.command()
+def report(
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="DIR", help="One folder a procedure in it.")
+    ],
+    target: Annotated[
+        str | None, typer.Argument(metavar="TARGET[::PROC]", help="As for check.")
+    ] = None,
+    shipped: Annotated[bool, typer.Option("--all", help="Report the shipped kernels.")] = False,
+    at: At = None,
+    policy: PolicyOption = Policy.STRICT,
+    timeout: Annotated[
+        float | None, typer.Option(min=0, metavar="S", help="Seconds that one check may take.")
+    ] = None,
+) -> None:
+    """Check procedures, and write a report of each: a page, Markdown, and results for CI."""
+    from exogpu.terminal.checker import parse_sizes
+    from exogpu.terminal.loader import load
+    from exogpu.terminal.reporting import SHIPPED, report_all
+
+    if (target is None) != shipped:
+        _stop(_wrong("X980", "report takes a target or --all", "give one of the two"))
+    outcomes = []
+    try:
+        sizes = None if at is None else parse_sizes(at)
+        units = load(target or SHIPPED)
+        bar = console(stderr=True).is_terminal
+        for written in report_all(units, output, sizes, policy, seconds=timeout, bar=bar):
+            outcomes.append(written.outcome)
+            console().print(written.text, end="")
+    except ExoGpuError as error:
+        _stop(*error.diagnostics)
+    except OSError as error:
+        message = f"{error.filename} cannot be written: {error.strerror}"
+        _stop(_wrong("X948", message, "choose another folder"))
+    raise typer.Exit(exit_status(outcomes))
+
+
+@app.command("recheck")
+def recheck_command(
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="A certificate, or a folder of certificates.")
+    ],
+    solver: Annotated[
+        Solver, typer.Option("--solver", help="all: Z3, and cvc5 where it is installed.")
+    ] = Solver.ALL,
+    as_json: AsJson = False,
+) -> None:
+    """Answer certificates again with solvers alone, without the kernel and the prover.
+
+    Exit status: 0 confirmed, 1 rejected, 2 no certificate that can be read, 3 a solver could not
+    decide.
+    """
+    from exogpu.recheck import solvers
+    from exogpu.terminal.rechecking import draw, json_lines, recheck_all
+
+    lines = []
+    try:
+        bar = console(stderr=True).is_terminal
+        for line in recheck_all(folder, solvers(solver.value), bar=bar):
+            lines.append(line)
+            if not as_json:
+                console(stderr=line.status == STATUS["error"]).print(draw(line), end="")
+    except ExoGpuError as error:
+        _stop(*error.diagnostics)
+    if as_json:
+        typer.echo(json_lines(lines))
+    raise typer.Exit(worst({line.status for line in lines}))
+
+
+@app.command()
+def why(
+    place: Annotated[str, typer.Argument(metavar="FILE:LINE[::PROC]", help="A statement.")],
+    policy: PolicyOption = Policy.STRICT,
+) -> None:
+    """Say why a synchronisation statement is needed, or that it is not."""
+    from exogpu.terminal.why import parse_place
+    from exogpu.terminal.why import why as explanations
+
+    try:
+        target, line = parse_place(place)
+        for text in explanations(_procedures(target), line, policy):
+            console().print(text, end="")
+    except ExoGpuError as error:
+        _stop(*error.diagnostics)
 
 
 @app.command()
@@ -143,7 +280,7 @@ def run(
     at: At = None,
     seed: Annotated[int, typer.Option(help="Of the random data.")] = 0,
 ) -> None:
-    """Run the sequential meaning; print shapes and checksums."""
+    """Run the sequential meaning; print checksums, and the errors of a GPU if there is one."""
     from exogpu.terminal.checker import parse_sizes, sizes_for, unknown_to_all
     from exogpu.terminal.random_run import run_on_random_data
 
@@ -156,7 +293,9 @@ def run(
             _stop(*unknown)
         for procedure in procedures:
             given = sizes_for(procedure, procedures, sizes)
-            console().print(run_on_random_data(procedure, given, seed), end="")
+            ran = run_on_random_data(procedure, given, seed)
+            console().print(ran.text, end="")
+            console(stderr=True).print(ran.note, end="")
     except ExoGpuError as error:
         _stop(*error.diagnostics)
 

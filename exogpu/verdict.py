@@ -54,7 +54,7 @@ class Verdict:
     reason: str = ""
     """Why undecided."""
     condition: str | None = None
-    """Of a refuted procedure: the weakest condition on its sizes under which nothing is found."""
+    """Of a refuted procedure: the weakest condition on its sizes under which it is proved."""
     redundant: tuple[Redundancy, ...] | None = None
     """Synchronisation that is not needed; None where that was not asked."""
     proof: Proof | None = None

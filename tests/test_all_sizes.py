@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from exogpu import Policy, Procedure, proc
 from exogpu.kernels.gemv import gemv
+from exogpu.solvers.smt import Reply
+from exogpu.symbolic.certify.prove import prove
 from exogpu.verdict import HazardKind
 
 
@@ -34,12 +36,24 @@ def test_a_refutation_is_at_the_smallest_sizes_and_replayed() -> None:
     assert hazard.replayed and hazard.first is not None
 
 
-def test_what_is_not_certified_is_not_called_proved() -> None:
+def test_what_is_proved_has_obligations_with_answers() -> None:
     for procedure in (make("fenced", True, 1), gemv):
         for policy in Policy:
             verdict = procedure.check(policy=policy)
-            assert (verdict.word, verdict.hazards) == ("undecided", ())
-            assert "not certified" in verdict.reason
+            assert (verdict.word, verdict.hazards, verdict.sizes) == ("proved", (), None)
+            assert verdict.proof is not None and verdict.proof.complete
+            kinds = {answered.obligation.kind for answered in verdict.proof.answered}
+            assert {HazardKind.RAW, HazardKind.WAR, HazardKind.WAW} <= kinds
+
+
+def test_what_the_solver_does_not_confirm_is_not_called_proved(monkeypatch) -> None:
+    for word in ("sat", "unknown"):
+        monkeypatch.setattr(prove, "__kwdefaults__", {
+            **(prove.__kwdefaults__ or {}), "ask": lambda script, word=word: Reply("z3", word, 0.0)
+        })  # fmt: skip
+        verdict = make("fenced", True, 1).check()
+        assert (verdict.word, verdict.proof) == ("undecided", None)
+        assert "z3" in verdict.reason
 
 
 def test_a_procedure_without_sizes_has_but_one_run() -> None:

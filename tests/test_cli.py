@@ -12,9 +12,11 @@ from xml.etree import ElementTree
 import pytest
 from typer.testing import CliRunner
 
+from exogpu.allsizes import Answer
 from exogpu.cli import app
 from exogpu.codes import CODES
 from exogpu.machine import fast
+from exogpu.symbolic.prover import Findings
 from exogpu.terminal import progress
 from exogpu.terminal.progress import TimedOut, Watch
 
@@ -90,11 +92,26 @@ def test_hazard_shows_both_lines(call, policy):
         assert fact in result.stdout
 
 
-def test_all_sizes_are_undecided_and_the_concrete_check_is_offered(call):
+def test_proved_for_all_sizes(call):
+    result = call("check", "k.py", k=SAFE)
+    assert result.exit_code == 0
+    assert result.stdout.startswith("reverse: proved for all sizes (")
+
+
+@pytest.fixture
+def no_answer(monkeypatch):
+    """The proof for all sizes comes to no end."""
+    monkeypatch.setattr("exogpu.api.answer", lambda program: Answer(NOTHING, reason="planted"))
+
+
+NOTHING = Findings((), (), 0, False)
+
+
+def test_of_what_is_undecided_the_concrete_check_is_offered(call, no_answer):
     result = call("check", "k.py", k=SAFE)
     assert result.exit_code == 3
     assert "undecided for all sizes" in result.stdout
-    assert "M=512" in result.stdout
+    assert "planted" in result.stdout and "M=512" in result.stdout
 
 
 def test_a_procedure_without_sizes_needs_none(call):
@@ -264,14 +281,77 @@ def test_json_of_a_hazard(call):
     assert hazard["second"]["iteration"].keys() == {"m", "t"}
 
 
-def test_json_of_all_sizes_and_of_errors(call):
+def test_json_of_what_is_proved(call):
+    (element,) = json.loads(call("check", "k.py", "--json", k=SAFE).stdout)
+    assert (element["verdict"], element["sizes"], element["reason"]) == ("proved", "all", "")
+    assert element["obligations"]["RAW"] >= 1 and element["obligations"]["FREE"] >= 1
+
+
+def test_json_of_all_sizes_and_of_errors(call, no_answer):
     (element,) = json.loads(call("check", "k.py", "--json", k=SAFE).stdout)
     assert (element["verdict"], element["sizes"]) == ("undecided", "all")
-    assert element["reason"]
+    assert element["reason"] and element["obligations"] == {}
     result = call("check", "absent.py", "--json")
     (element,) = json.loads(result.stdout)
     assert (result.exit_code, element["verdict"]) == (2, "error")
     assert element["diagnostics"][0]["code"] == "X941"
+
+
+def test_the_broken_link_is_shown(call):
+    link = "no synchronisation stands between the write of line 10 and the read at line 13"
+    assert f"  chain: {link}\n" in call("check", "k.py", "--at", "M=4", k=HAZARD).stdout
+    # A refutation for all sizes has it too, from its replay.
+    result = call("check", "k.py", "--json", "--sarif", "out.sarif", k=HAZARD)
+    assert json.loads(result.stdout)[0]["hazards"][0]["link"] == link
+    assert link in Path("out.sarif").read_text()
+
+
+TAIL = """\
+def tail(M: size, x: f32[M] @ DRAM):
+    for i in seq(0, (M + 3) / 4):
+        for j in seq(0, 4):
+            x[4 * i + j] = 0
+"""
+
+
+def test_safe_sizes_are_told(call):
+    result = call("check", "k.py", k=HEAD + TAIL)
+    assert result.exit_code == 1
+    assert result.stdout.endswith("\nsafe iff M mod 4 = 0\n")
+    (element,) = json.loads(call("check", "k.py", "--json", k=HEAD + TAIL).stdout)
+    assert element["condition"] == "M mod 4 = 0"
+    # Nothing is said where every size fails, nor of given sizes.
+    assert "safe iff" not in call("check", "k.py", k=HAZARD).stdout
+    assert "safe iff" not in call("check", "k.py", "--at", "M=5", k=HEAD + TAIL).stdout
+
+
+EXTRA = "Fence(cuda_in_order, cuda_in_order)\n            Fence(cuda_in_order, cuda_in_order)"
+
+
+@pytest.mark.parametrize("at", [(), ("--at", "M=2")])
+def test_redundant_synchronisation_is_named(call, at):
+    plain = call("check", "k.py", *at, k=SAFE)
+    result = call("check", "k.py", "--redundant", *at, k=SAFE)
+    assert result.exit_code == plain.exit_code
+    # Each fence of SAFE is needed; the last one orders the reuse of memory only.
+    assert "k.py:14:13: stronger than needed" in result.stdout
+    assert "enough: Fence(cuda_in_order, cuda_temporal)" in result.stdout
+    assert ": redundant" not in result.stdout
+    arguments = ("check", "k.py", "--redundant", "--json", *at)
+    (element,) = json.loads(call(*arguments, k=HEAD + REVERSE.format(fence=EXTRA)).stdout)
+    deleted = [one for one in element["redundant"] if one["kind"] == "delete"]
+    assert [[s["line"] for s in one["statements"]] for one in deleted] == [[11], [12]]
+    # Not asked, and not asked of what is refuted.
+    (element,) = json.loads(call("check", "k.py", "--json", *at, k=SAFE).stdout)
+    assert element["redundant"] is None
+    (element,) = json.loads(call(*arguments, k=HAZARD).stdout)
+    assert element["redundant"] is None
+
+
+def test_redundancy_keeps_to_its_time(call):
+    result = call("check", "k.py", "--redundant", "--timeout", "0", k=SAFE)
+    assert result.exit_code == call("check", "k.py", k=SAFE).exit_code
+    assert "stronger than needed" not in result.stdout
 
 
 def test_sarif_and_junit_files(call):

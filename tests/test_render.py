@@ -18,7 +18,7 @@ from exogpu.terminal.render import ROLES, draw_code, draw_diagnostics, draw_haza
 from exogpu.terminal.to_json import json_text
 from exogpu.terminal.to_junit import junit_text
 from exogpu.terminal.to_sarif import sarif_text
-from exogpu.verdict import Hazard, HazardKind, Site, Verdict
+from exogpu.verdict import Hazard, HazardKind, Redundancy, Site, Verdict
 
 DECLARED = Span("k.py", 3, 5, 3, 16, "    A: f32[8] @ DRAM")
 ACCESS = Span("k.py", 5, 9, 5, 13, "    x = A[k] + 1")
@@ -214,3 +214,54 @@ def test_every_code_is_explained(code):
     # A bad example, then what to write instead.
     assert "repair" in entry.example, code
     assert code in draw_code(code, entry).plain
+
+
+# --- what goes with a verdict -------------------------------------------------------------
+
+
+def test_the_broken_link_stands_between_what_is_missing_and_the_repair():
+    told = replace(HAZARD, link="ordered up to Await at line 4 by thread 0; nobody orders it")
+    after, before = draw_hazard(told).plain.index("chain: "), draw_hazard(HAZARD).plain
+    assert draw_hazard(told).plain[after:].splitlines()[:2] == [
+        "chain: ordered up to Await at line 4 by thread 0; nobody orders it",
+        "  repair: add Fence(a, b)",
+    ]
+    assert "chain: " not in before
+
+
+def test_the_safe_sizes_come_after_the_hazards():
+    text = draw_verdict(replace(REFUTED, condition="K mod 32 = 0")).plain
+    assert text.endswith(
+        "replayed on the abstract machine at these sizes\n\nsafe iff K mod 32 = 0\n"
+    )
+
+
+def test_redundant_synchronisation_is_drawn_at_its_lines():
+    delete = Redundancy("delete", (DECLARED, ACCESS), ("Arrive(a) >> z", "Await(z, b)"))
+    weaken = Redundancy("weaken", (ACCESS,), ("Fence(a, b)",), "Fence(a, c)")
+    text = draw_verdict(replace(PROVED, redundant=(delete, weaken))).plain
+    assert text.splitlines()[2:] == [
+        "  k.py:3:5: redundant",
+        "      3 |     A: f32[8] @ DRAM",
+        "        |     ^^^^^^^^^^^",
+        "  k.py:5:9: redundant",
+        "      5 |     x = A[k] + 1",
+        "        |         ^^^^",
+        "  these can be left out together",
+        "  k.py:5:9: stronger than needed",
+        "      5 |     x = A[k] + 1",
+        "        |         ^^^^",
+        "  enough: Fence(a, c)",
+    ]
+    assert "can be left out or weakened" in draw_verdict(replace(PROVED, redundant=())).plain
+    assert "weakened" not in draw_verdict(PROVED).plain
+
+
+def test_json_of_condition_and_redundant():
+    weaken = Redundancy("weaken", (ACCESS,), ("Fence(a, b)",), "Fence(a, c)")
+    verdict = replace(REFUTED, condition="K = 1", redundant=(weaken,))
+    (element,) = json.loads(json_text([Outcome(ACCESS, verdict)]))
+    assert element["condition"] == "K = 1"
+    place = {"file": "k.py", "line": 5, "column": 9, "text": "Fence(a, b)"}
+    expected = {"kind": "weaken", "statements": [place], "replacement": "Fence(a, c)"}
+    assert element["redundant"] == [expected]

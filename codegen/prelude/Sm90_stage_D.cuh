@@ -2,17 +2,28 @@
 template <int M, int N>
 __device__ __forceinline__ void Sm90_stage_D(float* C, int ld, float (&D)[M * N / 128])
 {
+    static_assert(N % 16 == 0, "two groups of 8 columns at a time");
 #pragma unroll
     for (int i = 0; i < M * N / 128; ++i)
         asm volatile("" : "+f"(D[i]) :: "memory");  // not read before the wait that precedes
-    const int t = threadIdx.x % 128, first = t / 32 * 16 + t % 32 / 4, column = t % 4 * 2;
+    const int t = threadIdx.x % 128, first = t / 32 * 16 + t % 32 / 4;
+    // Two lanes exchange halves of two 8-column groups: each stores 16 bytes of one group.
+    const bool odd = t % 2;
+    const unsigned corner = smem_address(C + first * ld + 8 * odd + t % 4 / 2 * 4);
 #pragma unroll
     for (int half = 0; half < M / 32; ++half) {
-        float* const row = C + (half / 2 * 64 + half % 2 * 8 + first) * ld + column;
+        const int m = half / 2 * 64 + half % 2 * 8;
 #pragma unroll
-        for (int j = 0; j < N / 8; ++j) {
-            const int i = half / 2 * (N / 2) + 4 * j + half % 2 * 2;
-            *reinterpret_cast<float2*>(row + 8 * j) = make_float2(D[i], D[i + 1]);
+        for (int j = 0; j < N / 8; j += 2) {
+            const float* const own = D + half / 2 * (N / 2) + 4 * j + half % 2 * 2;
+            float x = odd ? own[0] : own[4], y = odd ? own[1] : own[5];
+            asm volatile("shfl.sync.bfly.b32 %0, %0, 1, 0x1f, 0xffffffff;" : "+f"(x));
+            asm volatile("shfl.sync.bfly.b32 %0, %0, 1, 0x1f, 0xffffffff;" : "+f"(y));
+            const float4 v = odd ? make_float4(x, y, own[4], own[5])
+                                 : make_float4(own[0], own[1], x, y);
+            asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};"
+                         :: "r"(corner + 4 * (m * ld + 8 * j)), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w)
+                         : "memory");
         }
     }
 }

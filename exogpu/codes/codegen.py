@@ -39,9 +39,10 @@ CODEGEN: Final[Mapping[str, tuple[str, str, str]]] = {
     ),
     "G806": (
         "a statement of the CPU part has no lowering",
-        "The CPU part of a compiled procedure is launches and stream instructions, in order.",
-        "for i in seq(0, 4):\n    with CudaDeviceFunction(blockDim=32): ...\n"
-        "# repair: launch once, and loop over cuda_tasks",
+        "The CPU part of a procedure becomes a C++ function: loops, conditions, scalar statements "
+        "on host memory, memset and memcpy of adjacent elements, and launches, in order.",
+        "cuda_memset0_1d(n, d[:, 0])  # a column: elements with gaps between them\n"
+        "# repair\nfor i in seq(0, n):\n    cuda_memset0_1d(n, d[i, :])",
     ),
     "G807": (
         "an mbarrier has no lowering",
@@ -50,6 +51,14 @@ CODEGEN: Final[Mapping[str, tuple[str, str, str]]] = {
         "all Awaits, with one skip.",
         "for w in cuda_threads(0, 2, unit=cuda_warp):\n    Await(z, cuda_in_order, ~0)\n"
         "# repair: one Await by all\nAwait(z, cuda_in_order, ~0)",
+    ),
+    "G808": (
+        "a task order finds no two loops to walk together",
+        "Grouped and Hilbert orders walk two cuda_tasks loops together.  Without names they are "
+        "the first two such that some global data depend on one of them alone, and some on the "
+        "other.",
+        'exogpu: task_order=Grouped(8, loops=("tm", "tx"))  # there is no loop over tx\n'
+        '# repair\ntask_order=Grouped(8, loops=("tm", "tn"))',
     ),
 }
 """By code: title, explanation, example."""

@@ -1,4 +1,5 @@
-"""Explanations of what goes wrong on the command line (X94x): targets, options, files."""
+"""Explanations of what goes wrong on the command line (X94x: targets, options, files; X96x:
+compilation; X97x: certificates; X98x: reports)."""
 
 from __future__ import annotations
 
@@ -70,6 +71,56 @@ INVOCATION: Final[dict[str, tuple[str, str, str]]] = {
         "a run has no data",
         "`exogpu run` works on random data, and says so only if it is told to.",
         "exogpu run gemv.py --at M=64,K=64\n# repair\nexogpu run gemv.py --random --at M=64,K=64",
+    ),
+    "X960": (
+        "a procedure that is not proved is not compiled",
+        "What is not proved for all sizes may be checked at sizes that you give, or compiled "
+        "unchecked; the manifest says which it was.  What is refuted is not compiled.",
+        "exogpu compile gemm.py -o build\n"
+        "# repair\nexogpu compile gemm.py -o build --at L=1,M=512,N=512,cluster_K=512",
+    ),
+    "X961": (
+        "emitted code cannot be compiled",
+        "A cubin needs NVRTC or nvcc.  If one is found and refuses the code, the message has its "
+        "text: the architecture may lack an instruction of the kernel, such as wgmma on sm_80.",
+        "exogpu compile gemm.py -o build --cubin\n# repair\npip install 'exogpu[cuda]'",
+    ),
+    "X970": (
+        "there is no certificate",
+        "`exogpu recheck` takes the folder of a certificate, which has a certificate.json, or a "
+        "folder that holds such folders.",
+        "exogpu recheck proofs/gem\n# repair\nexogpu recheck proofs/gemm",
+    ),
+    "X971": (
+        "a certificate cannot be read",
+        "The folder's certificate.json is missing or broken, is no certificate, or has another "
+        "version of the format.  Nothing is said of the proof: a certificate that can be read, "
+        "and is wrong, is rejected instead.",
+        "exogpu recheck proofs/gemm  # its certificate.json was cut off\n"
+        "# repair: make it again\nexogpu report gemm.py -o proofs",
+    ),
+    "X972": (
+        "there is no such solver",
+        "Certificates are answered by Z3, which exogpu needs anyway, and by cvc5 where it is "
+        "installed.",
+        "exogpu recheck proofs --solver cvc5\n# repair\npip install cvc5",
+    ),
+    "X980": (
+        "a report needs a target",
+        "`exogpu report` writes the reports of one target, or with --all those of the shipped "
+        "kernels.",
+        "exogpu report -o out\n# repair\nexogpu report gemm.py -o out",
+    ),
+    "X981": (
+        "this names no line",
+        "`exogpu why` takes a file and the number of a line in it, with a colon between them.",
+        "exogpu why gemm.py\n# repair\nexogpu why gemm.py:58",
+    ),
+    "X982": (
+        "there is nothing to explain on this line",
+        "`exogpu why` explains statements that synchronise, and accesses: the line has neither.",
+        "exogpu why gemm.py:1\n# repair: the line of a Fence, Arrive or Await\n"
+        "exogpu why gemm.py:58",
     ),
 }
 """Title, explanation and example by code."""

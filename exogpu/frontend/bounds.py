@@ -44,7 +44,7 @@ from exogpu.frontend.instances import (
     within_loop,
 )
 from exogpu.frontend.sizes import check_sizes
-from exogpu.ir.isltext import bexpr, cexpr, identifier
+from exogpu.ir.isltext import bexpr, cexpr, conjunction, identifier
 from exogpu.ir.nodes import (
     Access,
     Alloc,
@@ -73,12 +73,15 @@ from exogpu.ir.nodes import (
     WindowStmt,
 )
 from exogpu.ir.walk import accesses, walk
+from exogpu.solvers import isl
+from exogpu.solvers import isl_relations as rel
 
 __all__ = [
     "Violation",
     "admits_zero",
     "check_bounds",
     "check_sizes",
+    "failing_sizes",
     "violations",
     "violations_at",
 ]
@@ -152,6 +155,27 @@ def violations_at(proc: Proc, sizes: Mapping[str, int]) -> tuple[Violation, ...]
     )
     found = _failing(_block(proc.body, _Scope(fixed, views_of(proc))))
     return tuple(v for v in found if isinstance(v.finding, report.Outside))
+
+
+def failing_sizes(proc: Proc) -> isl.Set | None:
+    """The sizes, as parameters, at which an access of the procedure itself leaves its variable.
+
+    None if there are none.
+    """
+    found: isl.Set | None = None
+    names = [identifier(p.name) for p in controls(proc)]
+    for obligation in _obligations(proc):
+        if not isinstance(obligation.finding, report.Outside):
+            continue
+        if never(obligation.domain, [obligation.wrong]):
+            continue
+        others = (*obligation.domain.iterators, *obligation.domain.bound)
+        text = conjunction((*obligation.domain.constraints, f"({obligation.wrong})"))
+        if others:
+            text = f"exists {', '.join(map(identifier, others))} : {text}"
+        sizes = rel.context(names, text)
+        found = sizes if found is None else isl.union(found, sizes)
+    return found
 
 
 @lru_cache(maxsize=1024)

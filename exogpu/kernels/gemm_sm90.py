@@ -119,15 +119,14 @@ def make_gemm(CM: int, CN: int, TM: int, TN: int, RING: int = 4) -> Procedure:
                                                     N=TN,
                                                 )
                                             Arrive(wgmma_async) >> cg[m, n, wg]
-                                            if k >= 1:
-                                                Await(cg[m, n, wg], cuda_in_order, 1)
-                                        if k >= 1:
-                                            Arrive(cuda_in_order) >> empty[m, :] >> empty[:, n]
+                                            Await(cg[m, n, wg], cuda_in_order, 0)
+                                        Arrive(cuda_in_order) >> empty[m, :] >> empty[:, n]
+                        # The ring is done with: the next task's loads overlap the stores.
+                        Fence(cuda_in_order, cuda_in_order)
                         with CudaWarps(name="consumer"):
                             for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
                                 for n in cuda_threads(0, CN, unit=cuda_cta_in_cluster):
                                     for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
-                                        Await(cg[m, n, wg], cuda_in_order, 0)
                                         Sm90_store_D(
                                             M - (CM * tm + m) * TM - MM * wg,
                                             N - (CN * tn + n) * TN,
@@ -142,17 +141,20 @@ def make_gemm(CM: int, CN: int, TM: int, TN: int, RING: int = 4) -> Procedure:
                                             M=MM,
                                             N=TN,
                                         )
-                                    Arrive(cuda_in_order) >> empty[m, :] >> empty[:, n]
-                        Fence(cuda_in_order, cuda_in_order)
 
     return gemm_sm90
 
 
 CLUSTERS = ((1, 1), (2, 1), (1, 2), (2, 2))
 TILES = ((128, 256), (256, 192))
+SMALL_TILES = ((128, 192, 5), (128, 64, 8))
+"""For sizes that fill fewer CTAs, with deeper rings: rows, columns, ring."""
 
 KERNELS: dict[str, Procedure] = {
     kernel.name: kernel
-    for kernel in (make_gemm(cm, cn, tm, tn) for cm, cn in CLUSTERS for tm, tn in TILES)
+    for kernel in (
+        *(make_gemm(cm, cn, tm, tn) for cm, cn in CLUSTERS for tm, tn in TILES),
+        *(make_gemm(1, 1, tm, tn, ring) for tm, tn, ring in SMALL_TILES),
+    )
 }
 """Every configuration, by name."""

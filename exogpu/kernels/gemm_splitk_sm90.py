@@ -131,16 +131,8 @@ def make_gemm_splitk(CM: int, CN: int, TM: int, TN: int, RING: int = 4) -> Proce
                                                         N=TN,
                                                     )
                                                 Arrive(wgmma_async) >> cg[m, n, wg]
-                                                if k >= 1:
-                                                    Await(cg[m, n, wg], cuda_in_order, 1)
-                                            if k >= 1:
-                                                Arrive(cuda_in_order) >> empty[m, :] >> empty[:, n]
-                            with CudaWarps(name="consumer"):
-                                for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
-                                    for n in cuda_threads(0, CN, unit=cuda_cta_in_cluster):
-                                        for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
-                                            Await(cg[m, n, wg], cuda_in_order, 0)
-                                        Arrive(cuda_in_order) >> empty[m, :] >> empty[:, n]
+                                                Await(cg[m, n, wg], cuda_in_order, 0)
+                                            Arrive(cuda_in_order) >> empty[m, :] >> empty[:, n]
                             # The ring is done with: its shared memory may hold the output tile.
                             Fence(cuda_in_order, cuda_generic_and_async)
                             C_smem: f32[CM, CN, 2, MM, TN] @ CudaSmemLinear

@@ -85,7 +85,13 @@ def Sm90_wgmma_f16(
                 D[m, n] += A[m, k] * B[n, k]
 
 
-@instr(unit=cuda_warpgroup, D=WGMMA_D, A=WGMMA_A, B=WGMMA_SMEM)
+@instr(
+    unit=cuda_warpgroup,
+    D=WGMMA_D,
+    A=WGMMA_A,
+    B=WGMMA_SMEM,
+    template="Sm90_wgmma_rs_tf32_n{N}<{swizzle}>({D}, {D.scale}, {A}, {B});",
+)
 def Sm90_wgmma_rs_tf32(
     D: f32[64, N] @ Sm90_RmemMatrixD(64, N),
     A: f32[64, 8] @ Sm90_RmemMatrixA(64),
@@ -102,7 +108,13 @@ def Sm90_wgmma_rs_tf32(
                 D[m, n] += A[m, k] * B[n, k]
 
 
-@instr(unit=cuda_warpgroup, D=WGMMA_D, A=WGMMA_A, B=WGMMA_SMEM)
+@instr(
+    unit=cuda_warpgroup,
+    D=WGMMA_D,
+    A=WGMMA_A,
+    B=WGMMA_SMEM,
+    template="Sm90_wgmma_rs_{dtype_name}_n{N}<{swizzle}>({D}, {D.scale}, {A}, {B});",
+)
 def Sm90_wgmma_rs_f16(
     D: f32[64, N] @ Sm90_RmemMatrixD(64, N),
     A: dtype[64, 16] @ Sm90_RmemMatrixA(64),
@@ -120,7 +132,12 @@ def Sm90_wgmma_rs_f16(
                 D[m, n] += A[m, k] * B[n, k]
 
 
-@instr(unit=cuda_warpgroup, A=CUDA_REGISTER, src=CUDA_MEMORY)
+@instr(
+    unit=cuda_warpgroup,
+    A=CUDA_REGISTER,
+    src=CUDA_MEMORY,
+    template="Sm90_load_A<{K}>({A}, {src}, {src.ld});",
+)
 def Sm90_load_A(
     A: dtype[64, K] @ Sm90_RmemMatrixA(64),
     src: dtype[64, K] @ CudaSmemAtomicity16B,

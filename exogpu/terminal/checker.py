@@ -107,10 +107,10 @@ def _check(
 ) -> Verdict:
     start = perf_counter()
     try:
-        if procedure.ir is None or (sizes is None and procedure.size_names):
+        if procedure.ir is None or sizes is None:
             return procedure.check(policy=policy)
         with Watch(procedure.name, seconds, bar) as watch:
-            return procedure.check_at(policy=policy, progress=watch, **(sizes or {}))
+            return procedure.check_at(policy=policy, progress=watch, **sizes)
     except ExoGpuError as error:
         return _error(procedure.name, sizes, policy, error.diagnostics)
     except TimedOut:

@@ -66,7 +66,7 @@ def _compile(procedure: Procedure, procedures: Sequence[Procedure], wish: Wish) 
         )
         checked = _how(manifest["checked"])
         if not (wish.cubin or wish.ptx or wish.sass):
-            paths = save_source(emitted.source, manifest, wish.folder)
+            paths = save_source(emitted, manifest, wish.folder)
             return _written(procedure.name, checked, paths, "")
         kernel = compile_emitted(emitted, manifest)
         paths = kernel.save(wish.folder, ptx=wish.ptx, sass=wish.sass)

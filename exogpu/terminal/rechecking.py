@@ -46,9 +46,10 @@ def recheck_all(folder: Path, ask: tuple[Ask, ...], *, bar: bool = False) -> Ite
     for one in certificates_in(folder):
         try:
             with _shown(bar) as progress:
-                yield Line(one, recheck(one, ask, progress))
+                line = Line(one, recheck(one, ask, progress))
         except ExoGpuError as error:
-            yield Line(one, error.diagnostics)
+            line = Line(one, error.diagnostics)
+        yield line
 
 
 class _Bar:

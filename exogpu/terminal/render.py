@@ -157,8 +157,10 @@ def sizes_text(sizes: Mapping[str, int]) -> str:
 
 
 def _cost(verdict: Verdict) -> str:
-    operations = f"{verdict.operations:,} operations in " if verdict.operations else ""
-    return f"{operations}{verdict.seconds:.2f} s, policy {verdict.policy.value}"
+    effort = f"{verdict.operations:,} operations in " if verdict.operations else ""
+    if verdict.proof is not None:
+        effort = f"{len(verdict.proof.answered):,} obligations in "
+    return f"{effort}{verdict.seconds:.2f} s, policy {verdict.policy.value}"
 
 
 def draw_hazard(hazard: Hazard) -> Text:

@@ -79,11 +79,12 @@ def test_sass(procedure, wanted, tmp_path):
 
 
 def test_manifest_says_how_to_launch():
-    """(M + 31) / 32 tasks of 256 threads; K must be a multiple of 4, as the source asserts."""
+    """Tasks of 256 threads, eight rows each; K must be a multiple of 4, as the source asserts."""
     manifest = emitted(gemv).manifest
     assert manifest["preconditions"] == [["==", ["%", "K", 4], 0]]
     (launch,) = manifest["steps"]
     assert launch["block"] == 256
+    assert launch["tasks"] == [[["//", ["-", ["+", "M", 8], 1], 8]]]
     assert launch["arguments"] == ["M", "K", "A", "x", "y"]
 
 

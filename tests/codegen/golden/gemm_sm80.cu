@@ -92,6 +92,15 @@ __device__ __forceinline__ void Sm80_store_D(int rows, int cols, float* C, int l
     }
 }
 
+// Row and column of tile `number` of rows x columns: column by column in bands of `group` rows, so
+// that tiles that run together share rows and columns in the L2 cache.
+__device__ __forceinline__ int2 grouped_tile(int number, int rows, int columns, int group)
+{
+    const int first = number / (group * columns) * group, height = min(group, rows - first);
+    const int inside = number - first * columns;
+    return make_int2(first + inside % height, inside / height);
+}
+
 
 extern "C" __global__ void
 __launch_bounds__(128)
@@ -104,8 +113,9 @@ gemm_sm80(const int M, const int N, const int K, const float* __restrict__ A, co
     const int tasks_tn = (N + 63) / 64;
     // 30: for tm in cuda_tasks(0, (M + 63) / 64):
     for (int task_number = blockIdx.x; task_number < tasks_tm * tasks_tn; task_number += gridDim.x) {
-        [[maybe_unused]] const int tm = task_number / tasks_tn;
-        [[maybe_unused]] const int tn = task_number % tasks_tn;
+        const int2 tile = grouped_tile(task_number, tasks_tm, tasks_tn, 8);
+        [[maybe_unused]] const int tm = tile.x;
+        [[maybe_unused]] const int tn = tile.y;
         // 32: A_smem: f32[2, 64, 16] @ CudaSmemLinear
         float* const A_smem = reinterpret_cast<float*>(smem + 0);
         // 33: B_smem: f32[2, 64, 16] @ CudaSmemLinear

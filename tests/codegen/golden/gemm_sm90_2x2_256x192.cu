@@ -152,26 +152,36 @@ __device__ __forceinline__ void Sm90_store_D(
 #pragma unroll
     for (int i = 0; i < M * N / 128; ++i)
         asm volatile("" : "+f"(D[i]) :: "memory");  // not read before the wait that precedes
-    const int t = threadIdx.x % 128, first = t / 32 * 16 + t % 32 / 4, column = t % 4 * 2;
+    const int t = threadIdx.x % 128, first = t / 32 * 16 + t % 32 / 4;
+    if (N % 16 == 0 && cols >= N && ld % 4 == 0 && reinterpret_cast<unsigned long long>(C) % 16 == 0) {
+        // Two lanes exchange halves of two 8-column groups: each stores 16 bytes of one group.
+        const bool odd = t % 2;
+        float* const row = C + first * static_cast<long long>(ld) + 8 * odd + t % 4 / 2 * 4;
 #pragma unroll
-    for (int half = 0; half < M / 32; ++half) {
-        const int m = half / 2 * 64 + half % 2 * 8 + first;
-        float* const row = C + static_cast<long long>(m) * ld + column;
-        const bool pairs = reinterpret_cast<unsigned long long>(row) % 8 == 0;
-        if (m < rows) {
+        for (int half = 0; half < M / 32; ++half) {
+            const int m = half / 2 * 64 + half % 2 * 8;
+            float* const to = row + m * static_cast<long long>(ld);
 #pragma unroll
-            for (int j = 0; j < N / 8; ++j) {
-                const int i = half / 2 * (N / 2) + 4 * j + half % 2 * 2, n = column + 8 * j;
-                if (pairs && n + 1 < cols) {
-                    *reinterpret_cast<float2*>(row + 8 * j) = make_float2(D[i], D[i + 1]);
-                } else {
-                    if (n < cols)
-                        row[8 * j] = D[i];
-                    if (n + 1 < cols)
-                        row[8 * j + 1] = D[i + 1];
-                }
+            for (int j = 0; j < N / 8; j += 2) {
+                const float* const own = D + half / 2 * (N / 2) + 4 * j + half % 2 * 2;
+                float x = odd ? own[0] : own[4], y = odd ? own[1] : own[5];
+                asm volatile("shfl.sync.bfly.b32 %0, %0, 1, 0x1f, 0xffffffff;" : "+f"(x));
+                asm volatile("shfl.sync.bfly.b32 %0, %0, 1, 0x1f, 0xffffffff;" : "+f"(y));
+                const float4 v = odd ? make_float4(x, y, own[4], own[5])
+                                     : make_float4(own[0], own[1], x, y);
+                if (m + first < rows)
+                    asm volatile("st.global.v4.f32 [%0], {%1, %2, %3, %4};"
+                                 :: "l"(to + 8 * j), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w) : "memory");
             }
         }
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < M * N / 128; ++i) {
+        const int m = i / (N / 2) * 64 + i % 4 / 2 * 8 + first;
+        const int n = i % (N / 2) / 4 * 8 + t % 4 * 2 + i % 2;
+        if (m < rows && n < cols)
+            C[m * static_cast<long long>(ld) + n] = D[i];
     }
 }
 
@@ -180,6 +190,15 @@ __device__ __forceinline__ void mbarrier_init(unsigned ring, int barriers, unsig
 {
     for (int i = 0; i < barriers; ++i)
         asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(ring + 8 * i), "r"(count) : "memory");
+}
+
+// Row and column of tile `number` of rows x columns: column by column in bands of `group` rows, so
+// that tiles that run together share rows and columns in the L2 cache.
+__device__ __forceinline__ int2 grouped_tile(int number, int rows, int columns, int group)
+{
+    const int first = number / (group * columns) * group, height = min(group, rows - first);
+    const int inside = number - first * columns;
+    return make_int2(first + inside % height, inside / height);
 }
 
 // Waits for arrival `number` on a ring that other CTAs signal (PTX ISA, mbarrier.try_wait).
@@ -228,16 +247,6 @@ __device__ __forceinline__ void mbarrier_arrive_reads(unsigned ring, unsigned nu
                  :: "r"(mbarrier_at<depth>(ring, number)), "r"(cta) : "memory");
 }
 
-// Arrives on a CTA's mbarrier of arrival `number` in a ring (PTX ISA, mapa, mbarrier.arrive).
-template <unsigned depth>
-__device__ __forceinline__ void mbarrier_arrive_cluster(unsigned ring, unsigned number, unsigned cta)
-{
-    asm volatile("{\n\t.reg .b32 remote;\n\t"
-                 "mapa.shared::cluster.u32 remote, %0, %1;\n\t"
-                 "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remote];\n\t}"
-                 :: "r"(mbarrier_at<depth>(ring, number)), "r"(cta) : "memory");
-}
-
 
 extern "C" __global__ void __cluster_dims__(4, 1, 1)
 __launch_bounds__(384, 1)
@@ -267,9 +276,10 @@ gemm_sm90_2x2_256x192(const int L, const int M, const int N, const int cluster_K
             unsigned empty_awaited = 0;
             // 44: for batch in cuda_tasks(0, L):
             for (int task_number = blockIdx.x / 4; task_number < tasks_batch * tasks_tm * tasks_tn; task_number += gridDim.x / 4) {
-                [[maybe_unused]] const int batch = task_number / tasks_tn / tasks_tm;
-                [[maybe_unused]] const int tm = task_number / tasks_tn % tasks_tm;
-                [[maybe_unused]] const int tn = task_number % tasks_tn;
+                [[maybe_unused]] const int batch = task_number / (tasks_tm * tasks_tn);
+                const int2 tile = grouped_tile(task_number % (tasks_tm * tasks_tn), tasks_tm, tasks_tn, 8);
+                [[maybe_unused]] const int tm = tile.x;
+                [[maybe_unused]] const int tn = tile.y;
                 // 47: A_smem: f32[CM, CN, RING, TM, 32] @ Sm90_SmemSwizzled(128)
                 float* const A_smem = reinterpret_cast<float*>(smem + 1024);
                 // 48: B_smem: f32[CM, CN, RING, TN, 32] @ Sm90_SmemSwizzled(128)
@@ -319,7 +329,7 @@ gemm_sm90_2x2_256x192(const int L, const int M, const int N, const int cluster_K
                         }
                     }
                 }
-                // 146: Fence(cuda_in_order, cuda_in_order)
+                // 125: Fence(cuda_in_order, cuda_in_order)
                 asm volatile("barrier.cluster.arrive.release.aligned;\n\t"
                              "barrier.cluster.wait.acquire.aligned;" ::: "memory");
             }
@@ -330,10 +340,11 @@ gemm_sm90_2x2_256x192(const int L, const int M, const int N, const int cluster_K
             const int tasks_tn = (N + 383) / 384;
             // 44: for batch in cuda_tasks(0, L):
             for (int task_number = blockIdx.x / 4; task_number < tasks_batch * tasks_tm * tasks_tn; task_number += gridDim.x / 4) {
-                [[maybe_unused]] const int batch = task_number / tasks_tn / tasks_tm;
-                [[maybe_unused]] const int tm = task_number / tasks_tn % tasks_tm;
-                [[maybe_unused]] const int tn = task_number % tasks_tn;
-                // 146: Fence(cuda_in_order, cuda_in_order)
+                [[maybe_unused]] const int batch = task_number / (tasks_tm * tasks_tn);
+                const int2 tile = grouped_tile(task_number % (tasks_tm * tasks_tn), tasks_tm, tasks_tn, 8);
+                [[maybe_unused]] const int tm = tile.x;
+                [[maybe_unused]] const int tn = tile.y;
+                // 125: Fence(cuda_in_order, cuda_in_order)
                 asm volatile("barrier.cluster.arrive.release.aligned;\n\t"
                              "barrier.cluster.wait.acquire.aligned;" ::: "memory");
             }
@@ -350,9 +361,10 @@ gemm_sm90_2x2_256x192(const int L, const int M, const int N, const int cluster_K
             unsigned empty_awaited = 0;
             // 44: for batch in cuda_tasks(0, L):
             for (int task_number = blockIdx.x / 4; task_number < tasks_batch * tasks_tm * tasks_tn; task_number += gridDim.x / 4) {
-                [[maybe_unused]] const int batch = task_number / tasks_tn / tasks_tm;
-                [[maybe_unused]] const int tm = task_number / tasks_tn % tasks_tm;
-                [[maybe_unused]] const int tn = task_number % tasks_tn;
+                [[maybe_unused]] const int batch = task_number / (tasks_tm * tasks_tn);
+                const int2 tile = grouped_tile(task_number % (tasks_tm * tasks_tn), tasks_tm, tasks_tn, 8);
+                [[maybe_unused]] const int tm = tile.x;
+                [[maybe_unused]] const int tn = tile.y;
                 // 47: A_smem: f32[CM, CN, RING, TM, 32] @ Sm90_SmemSwizzled(128)
                 float* const A_smem = reinterpret_cast<float*>(smem + 1024);
                 // 48: B_smem: f32[CM, CN, RING, TN, 32] @ Sm90_SmemSwizzled(128)
@@ -402,24 +414,21 @@ gemm_sm90_2x2_256x192(const int L, const int M, const int N, const int cluster_K
                                     }
                                     // 121: Arrive(wgmma_async) >> cg[m, n, wg]
                                     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-                                    // 122: if k >= 1:
-                                    if (k >= 1) {
-                                        // 123: Await(cg[m, n, wg], cuda_in_order, 1)
-                                        asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
-                                    }
+                                    // 122: Await(cg[m, n, wg], cuda_in_order, 0)
+                                    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
                                 }
-                                // 124: if k >= 1:
-                                if (k >= 1) {
-                                    // 125: Arrive(cuda_in_order) >> empty[m, :] >> empty[:, n]
-                                    __syncwarp();
-                                    if (lane < 4 && (0xedb7ull >> 4 * cta >> lane & 1))
-                                        mbarrier_arrive_reads<5>(empty, empty_arrived, lane);
-                                    ++empty_arrived;
-                                }
+                                // 123: Arrive(cuda_in_order) >> empty[m, :] >> empty[:, n]
+                                __syncwarp();
+                                if (lane < 4 && (0xedb7ull >> 4 * cta >> lane & 1))
+                                    mbarrier_arrive_reads<5>(empty, empty_arrived, lane);
+                                ++empty_arrived;
                             }
                         }
                     }
                 }
+                // 125: Fence(cuda_in_order, cuda_in_order)
+                asm volatile("barrier.cluster.arrive.release.aligned;\n\t"
+                             "barrier.cluster.wait.acquire.aligned;" ::: "memory");
                 // 126: with CudaWarps(name="consumer"):
                 {
                     // 127: for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
@@ -428,22 +437,12 @@ gemm_sm90_2x2_256x192(const int L, const int M, const int N, const int cluster_K
                         if (const int n = cta % 2; true) {
                             // 129: for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
                             if (const int wg = warp / 4 - 1; true) {
-                                // 130: Await(cg[m, n, wg], cuda_in_order, 0)
-                                asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
-                                // 131: Sm90_store_D(
+                                // 130: Sm90_store_D(
                                 Sm90_store_D<128, 192>(M - 256 * (2 * tm + m) - 128 * wg, N - 192 * (2 * tn + n), &C[((long long)(batch) * M + (256 * (2 * tm + m) + 128 * wg)) * N + (192 * (2 * tn + n))], N, D);
                             }
-                            // 145: Arrive(cuda_in_order) >> empty[m, :] >> empty[:, n]
-                            __syncwarp();
-                            if (lane < 4 && (0xedb7ull >> 4 * cta >> lane & 1))
-                                mbarrier_arrive_cluster<5>(empty, empty_arrived, lane);
-                            ++empty_arrived;
                         }
                     }
                 }
-                // 146: Fence(cuda_in_order, cuda_in_order)
-                asm volatile("barrier.cluster.arrive.release.aligned;\n\t"
-                             "barrier.cluster.wait.acquire.aligned;" ::: "memory");
             }
         }
     }

@@ -160,17 +160,28 @@ __device__ __forceinline__ void Sm90_wgmma_tf32_n256(
 template <int M, int N>
 __device__ __forceinline__ void Sm90_stage_D(float* C, int ld, float (&D)[M * N / 128])
 {
+    static_assert(N % 16 == 0, "two groups of 8 columns at a time");
 #pragma unroll
     for (int i = 0; i < M * N / 128; ++i)
         asm volatile("" : "+f"(D[i]) :: "memory");  // not read before the wait that precedes
-    const int t = threadIdx.x % 128, first = t / 32 * 16 + t % 32 / 4, column = t % 4 * 2;
+    const int t = threadIdx.x % 128, first = t / 32 * 16 + t % 32 / 4;
+    // Two lanes exchange halves of two 8-column groups: each stores 16 bytes of one group.
+    const bool odd = t % 2;
+    const unsigned corner = smem_address(C + first * ld + 8 * odd + t % 4 / 2 * 4);
 #pragma unroll
     for (int half = 0; half < M / 32; ++half) {
-        float* const row = C + (half / 2 * 64 + half % 2 * 8 + first) * ld + column;
+        const int m = half / 2 * 64 + half % 2 * 8;
 #pragma unroll
-        for (int j = 0; j < N / 8; ++j) {
-            const int i = half / 2 * (N / 2) + 4 * j + half % 2 * 2;
-            *reinterpret_cast<float2*>(row + 8 * j) = make_float2(D[i], D[i + 1]);
+        for (int j = 0; j < N / 8; j += 2) {
+            const float* const own = D + half / 2 * (N / 2) + 4 * j + half % 2 * 2;
+            float x = odd ? own[0] : own[4], y = odd ? own[1] : own[5];
+            asm volatile("shfl.sync.bfly.b32 %0, %0, 1, 0x1f, 0xffffffff;" : "+f"(x));
+            asm volatile("shfl.sync.bfly.b32 %0, %0, 1, 0x1f, 0xffffffff;" : "+f"(y));
+            const float4 v = odd ? make_float4(x, y, own[4], own[5])
+                                 : make_float4(own[0], own[1], x, y);
+            asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};"
+                         :: "r"(corner + 4 * (m * ld + 8 * j)), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w)
+                         : "memory");
         }
     }
 }
@@ -195,6 +206,15 @@ __device__ __forceinline__ void mbarrier_init(unsigned ring, int barriers, unsig
 {
     for (int i = 0; i < barriers; ++i)
         asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(ring + 8 * i), "r"(count) : "memory");
+}
+
+// Row and column of tile `number` of rows x columns: column by column in bands of `group` rows, so
+// that tiles that run together share rows and columns in the L2 cache.
+__device__ __forceinline__ int2 grouped_tile(int number, int rows, int columns, int group)
+{
+    const int first = number / (group * columns) * group, height = min(group, rows - first);
+    const int inside = number - first * columns;
+    return make_int2(first + inside % height, inside / height);
 }
 
 // Waits for arrival `number` on a ring that other CTAs signal (PTX ISA, mbarrier.try_wait).
@@ -273,9 +293,10 @@ gemm_splitk_sm90_2x1_128x256(const int L, const int M, const int N, const int K_
             unsigned empty_awaited = 0;
             // 51: for batch in cuda_tasks(0, L):
             for (int task_number = blockIdx.x / 2; task_number < tasks_batch * tasks_tm * tasks_tn * tasks_s; task_number += gridDim.x / 2) {
-                [[maybe_unused]] const int batch = task_number / tasks_s / tasks_tn / tasks_tm;
-                [[maybe_unused]] const int tm = task_number / tasks_s / tasks_tn % tasks_tm;
-                [[maybe_unused]] const int tn = task_number / tasks_s % tasks_tn;
+                [[maybe_unused]] const int batch = task_number / tasks_s / (tasks_tm * tasks_tn);
+                const int2 tile = grouped_tile(task_number / tasks_s % (tasks_tm * tasks_tn), tasks_tm, tasks_tn, 8);
+                [[maybe_unused]] const int tm = tile.x;
+                [[maybe_unused]] const int tn = tile.y;
                 [[maybe_unused]] const int s = task_number % tasks_s;
                 // 55: A_smem: f32[CM, CN, RING, TM, 32] @ Sm90_SmemSwizzled(128)
                 float* const A_smem = reinterpret_cast<float*>(smem + 1024);
@@ -323,11 +344,11 @@ gemm_splitk_sm90_2x1_128x256(const int L, const int M, const int N, const int K_
                         }
                     }
                 }
-                // 145: Fence(cuda_in_order, cuda_generic_and_async)
+                // 137: Fence(cuda_in_order, cuda_generic_and_async)
                 asm volatile("fence.proxy.async;" ::: "memory");
                 asm volatile("barrier.cluster.arrive.release.aligned;\n\t"
                              "barrier.cluster.wait.acquire.aligned;" ::: "memory");
-                // 177: Fence(cuda_in_order, cuda_in_order)
+                // 169: Fence(cuda_in_order, cuda_in_order)
                 asm volatile("barrier.cluster.arrive.release.aligned;\n\t"
                              "barrier.cluster.wait.acquire.aligned;" ::: "memory");
                 asm volatile("fence.proxy.async;" ::: "memory");
@@ -340,15 +361,16 @@ gemm_splitk_sm90_2x1_128x256(const int L, const int M, const int N, const int K_
             const int tasks_s = K_split;
             // 51: for batch in cuda_tasks(0, L):
             for (int task_number = blockIdx.x / 2; task_number < tasks_batch * tasks_tm * tasks_tn * tasks_s; task_number += gridDim.x / 2) {
-                [[maybe_unused]] const int batch = task_number / tasks_s / tasks_tn / tasks_tm;
-                [[maybe_unused]] const int tm = task_number / tasks_s / tasks_tn % tasks_tm;
-                [[maybe_unused]] const int tn = task_number / tasks_s % tasks_tn;
+                [[maybe_unused]] const int batch = task_number / tasks_s / (tasks_tm * tasks_tn);
+                const int2 tile = grouped_tile(task_number / tasks_s % (tasks_tm * tasks_tn), tasks_tm, tasks_tn, 8);
+                [[maybe_unused]] const int tm = tile.x;
+                [[maybe_unused]] const int tn = tile.y;
                 [[maybe_unused]] const int s = task_number % tasks_s;
-                // 145: Fence(cuda_in_order, cuda_generic_and_async)
+                // 137: Fence(cuda_in_order, cuda_generic_and_async)
                 asm volatile("fence.proxy.async;" ::: "memory");
                 asm volatile("barrier.cluster.arrive.release.aligned;\n\t"
                              "barrier.cluster.wait.acquire.aligned;" ::: "memory");
-                // 177: Fence(cuda_in_order, cuda_in_order)
+                // 169: Fence(cuda_in_order, cuda_in_order)
                 asm volatile("barrier.cluster.arrive.release.aligned;\n\t"
                              "barrier.cluster.wait.acquire.aligned;" ::: "memory");
                 asm volatile("fence.proxy.async;" ::: "memory");
@@ -367,9 +389,10 @@ gemm_splitk_sm90_2x1_128x256(const int L, const int M, const int N, const int K_
             unsigned empty_awaited = 0;
             // 51: for batch in cuda_tasks(0, L):
             for (int task_number = blockIdx.x / 2; task_number < tasks_batch * tasks_tm * tasks_tn * tasks_s; task_number += gridDim.x / 2) {
-                [[maybe_unused]] const int batch = task_number / tasks_s / tasks_tn / tasks_tm;
-                [[maybe_unused]] const int tm = task_number / tasks_s / tasks_tn % tasks_tm;
-                [[maybe_unused]] const int tn = task_number / tasks_s % tasks_tn;
+                [[maybe_unused]] const int batch = task_number / tasks_s / (tasks_tm * tasks_tn);
+                const int2 tile = grouped_tile(task_number / tasks_s % (tasks_tm * tasks_tn), tasks_tm, tasks_tn, 8);
+                [[maybe_unused]] const int tm = tile.x;
+                [[maybe_unused]] const int tn = tile.y;
                 [[maybe_unused]] const int s = task_number % tasks_s;
                 // 55: A_smem: f32[CM, CN, RING, TM, 32] @ Sm90_SmemSwizzled(128)
                 float* const A_smem = reinterpret_cast<float*>(smem + 1024);
@@ -418,73 +441,49 @@ gemm_splitk_sm90_2x1_128x256(const int L, const int M, const int N, const int K_
                                     }
                                     // 133: Arrive(wgmma_async) >> cg[m, n, wg]
                                     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-                                    // 134: if k >= 1:
-                                    if (k >= 1) {
-                                        // 135: Await(cg[m, n, wg], cuda_in_order, 1)
-                                        asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
-                                    }
+                                    // 134: Await(cg[m, n, wg], cuda_in_order, 0)
+                                    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
                                 }
-                                // 136: if k >= 1:
-                                if (k >= 1) {
-                                    // 137: Arrive(cuda_in_order) >> empty[m, :] >> empty[:, n]
-                                    __syncwarp();
-                                    if (lane < 2 && (0x3 >> lane & 1))
-                                        mbarrier_arrive_reads<5>(empty, empty_arrived, lane);
-                                    ++empty_arrived;
-                                }
+                                // 135: Arrive(cuda_in_order) >> empty[m, :] >> empty[:, n]
+                                __syncwarp();
+                                if (lane < 2 && (0x3 >> lane & 1))
+                                    mbarrier_arrive_reads<5>(empty, empty_arrived, lane);
+                                ++empty_arrived;
                             }
                         }
                     }
                 }
-                // 138: with CudaWarps(name="consumer"):
-                {
-                    // 139: for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
-                    if (const int m = cta; true) {
-                        /* n = 0 */ {
-                            // 141: for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
-                            if (const int wg = warp / 4 - 1; true) {
-                                // 142: Await(cg[m, n, wg], cuda_in_order, 0)
-                                asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
-                            }
-                            // 143: Arrive(cuda_in_order) >> empty[m, :] >> empty[:, n]
-                            __syncwarp();
-                            if (lane < 2 && (0x3 >> lane & 1))
-                                mbarrier_arrive_reads<5>(empty, empty_arrived, lane);
-                            ++empty_arrived;
-                        }
-                    }
-                }
-                // 145: Fence(cuda_in_order, cuda_generic_and_async)
+                // 137: Fence(cuda_in_order, cuda_generic_and_async)
                 asm volatile("fence.proxy.async;" ::: "memory");
                 asm volatile("barrier.cluster.arrive.release.aligned;\n\t"
                              "barrier.cluster.wait.acquire.aligned;" ::: "memory");
-                // 146: C_smem: f32[CM, CN, 2, MM, TN] @ CudaSmemLinear
+                // 138: C_smem: f32[CM, CN, 2, MM, TN] @ CudaSmemLinear
                 float* const C_smem = reinterpret_cast<float*>(smem + 128);
-                // 148: with CudaWarps(name="consumer"):
+                // 140: with CudaWarps(name="consumer"):
                 {
-                    // 149: for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
+                    // 141: for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
                     if (const int m = cta; true) {
                         /* n = 0 */ {
-                            // 151: for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
+                            // 143: for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
                             if (const int wg = warp / 4 - 1; true) {
-                                // 152: Sm90_stage_D(
+                                // 144: Sm90_stage_D(
                                 Sm90_stage_D<64, 256>(&C_smem[16384 * wg], 256, D);
-                                // 158: Fence(cuda_in_order, cuda_generic_and_async)
+                                // 150: Fence(cuda_in_order, cuda_generic_and_async)
                                 asm volatile("fence.proxy.async;" ::: "memory");
                                 asm volatile("barrier.cta.sync.aligned %0, 128;" :: "r"(wg + 1) : "memory");
                                 if (thread % 128 < 32) {
-                                    // 160: Sm90_tma_reduce(
+                                    // 152: Sm90_tma_reduce(
                                     Sm90_tma_reduce(&C_smem[16384 * wg], C_map, {256 * tn, 128 * (2 * tm + m) + 64 * wg, batch});
-                                    // 175: Arrive(tma_to_gmem_async) >> done[m, n, wg]
+                                    // 167: Arrive(tma_to_gmem_async) >> done[m, n, wg]
                                     asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-                                    // 176: Await(done[m, n, wg], cuda_in_order, 0)
+                                    // 168: Await(done[m, n, wg], cuda_in_order, 0)
                                     asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
                                 }
                             }
                         }
                     }
                 }
-                // 177: Fence(cuda_in_order, cuda_in_order)
+                // 169: Fence(cuda_in_order, cuda_in_order)
                 asm volatile("barrier.cluster.arrive.release.aligned;\n\t"
                              "barrier.cluster.wait.acquire.aligned;" ::: "memory");
                 asm volatile("fence.proxy.async;" ::: "memory");

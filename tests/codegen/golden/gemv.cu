@@ -22,8 +22,8 @@ gemv(const int M, const int K, const float* __restrict__ A, const float* __restr
     const int thread = threadIdx.x;
     const int warp = __shfl_sync(0xffffffffu, thread / 32, 0);
     const int lane = thread % 32;
-    const int tasks_task = (M + 31) / 32;
-    // 23: for task in cuda_tasks(0, (M + ROWS - 1) / ROWS):
+    const int tasks_task = (M + 7) / 8;
+    // 23: for task in cuda_tasks(0, (M + WARPS - 1) / WARPS):
     for (int task_number = blockIdx.x; task_number < tasks_task; task_number += gridDim.x) {
         [[maybe_unused]] const int task = task_number;
         // 24: part: f32[WARPS, 32]
@@ -36,57 +36,82 @@ gemv(const int M, const int K, const float* __restrict__ A, const float* __restr
             if (const int t = lane; true) {
                 // 28: part[w, t] = 0
                 part = 0.0f;
-                // 29: if ROWS * task + 4 * w + t / 8 < M:
-                if (32 * task + 4 * w + t / 8 < M) {
-                    // 30: for k in seq(0, (K + 31) / 32):
-                    for (int k = 0; k < (K + 31) / 32; ++k) {
-                        // 31: if 32 * k + 4 * (t % 8) < K:
-                        if (32 * k + 4 * (t % 8) < K) {
-                            // 32: a: f32[4]
-                            float a[4];
-                            // 33: b: f32[4]
-                            float b[4];
-                            // 34: cuda_load(
-                            cuda_load<4>(a, &A[(long long)(32 * task + 4 * w + t / 8) * K + (32 * k + 4 * (t % 8))]);
-                            // 41: cuda_load(
-                            cuda_load<4>(b, &x[32 * k + 4 * (t % 8)]);
-                            // 44: for i in seq(0, 4):
-                            #pragma unroll
-                            for (int i = 0; i < 4; ++i) {
-                                // 45: part[w, t] += a[i] * b[i]
-                                part += a[i] * b[i];
+                // 29: if WARPS * task + w < M:
+                if (8 * task + w < M) {
+                    // 30: for k in seq(0, (K + STEP - 1) / STEP):
+                    for (int k = 0; k < (K + 255) / 256; ++k) {
+                        // 31: a: f32[LOADS, 4]
+                        float a[2][4];
+                        // 32: b: f32[LOADS, 4]
+                        float b[2][4];
+                        // 33: for i in seq(0, LOADS):
+                        #pragma unroll
+                        for (int i = 0; i < 2; ++i) {
+                            // 34: if STEP * k + 128 * i + 4 * t < K:
+                            if (256 * k + 128 * i + 4 * t < K) {
+                                // 35: cuda_load(
+                                cuda_load<4>(a[i], &A[(long long)(8 * task + w) * K + (256 * k + 128 * i + 4 * t)]);
+                                // 45: cuda_load(
+                                cuda_load<4>(b[i], &x[256 * k + 128 * i + 4 * t]);
+                            }
+                        }
+                        // 54: for i in seq(0, LOADS):
+                        #pragma unroll
+                        for (int i = 0; i < 2; ++i) {
+                            // 55: if STEP * k + 128 * i + 4 * t < K:
+                            if (256 * k + 128 * i + 4 * t < K) {
+                                // 56: for j in seq(0, 4):
+                                #pragma unroll
+                                for (int j = 0; j < 4; ++j) {
+                                    // 57: part[w, t] += a[i, j] * b[i, j]
+                                    part += a[i][j] * b[i][j];
+                                }
                             }
                         }
                     }
                 }
             }
-            // 47: cuda_shfl_xor(other[w, :], part[w, :], mask=mask)
+            // 59: cuda_shfl_xor(other[w, :], part[w, :], mask=mask)
+            other = __shfl_xor_sync(0xffffffffu, part, 16);
+            // 60: for t in cuda_threads(0, 32, unit=cuda_thread):
+            if (const int t = lane; true) {
+                // 61: part[w, t] += other[w, t]
+                part += other;
+            }
+            // 59: cuda_shfl_xor(other[w, :], part[w, :], mask=mask)
+            other = __shfl_xor_sync(0xffffffffu, part, 8);
+            // 60: for t in cuda_threads(0, 32, unit=cuda_thread):
+            if (const int t = lane; true) {
+                // 61: part[w, t] += other[w, t]
+                part += other;
+            }
+            // 59: cuda_shfl_xor(other[w, :], part[w, :], mask=mask)
             other = __shfl_xor_sync(0xffffffffu, part, 4);
-            // 48: for t in cuda_threads(0, 32, unit=cuda_thread):
+            // 60: for t in cuda_threads(0, 32, unit=cuda_thread):
             if (const int t = lane; true) {
-                // 49: part[w, t] += other[w, t]
+                // 61: part[w, t] += other[w, t]
                 part += other;
             }
-            // 47: cuda_shfl_xor(other[w, :], part[w, :], mask=mask)
+            // 59: cuda_shfl_xor(other[w, :], part[w, :], mask=mask)
             other = __shfl_xor_sync(0xffffffffu, part, 2);
-            // 48: for t in cuda_threads(0, 32, unit=cuda_thread):
+            // 60: for t in cuda_threads(0, 32, unit=cuda_thread):
             if (const int t = lane; true) {
-                // 49: part[w, t] += other[w, t]
+                // 61: part[w, t] += other[w, t]
                 part += other;
             }
-            // 47: cuda_shfl_xor(other[w, :], part[w, :], mask=mask)
+            // 59: cuda_shfl_xor(other[w, :], part[w, :], mask=mask)
             other = __shfl_xor_sync(0xffffffffu, part, 1);
-            // 48: for t in cuda_threads(0, 32, unit=cuda_thread):
+            // 60: for t in cuda_threads(0, 32, unit=cuda_thread):
             if (const int t = lane; true) {
-                // 49: part[w, t] += other[w, t]
+                // 61: part[w, t] += other[w, t]
                 part += other;
             }
-            // 50: for t in cuda_threads(0, 32, unit=cuda_thread):
+            // 62: for t in cuda_threads(0, 32, unit=cuda_thread):
             if (const int t = lane; true) {
-                // 51: if ROWS * task + 4 * w + t / 8 < M and t % 8 == 0:
-                if (32 * task + 4 * w + t / 8 < M && t % 8 == 0) {
-                    // 52: y[ROWS * task + 4 * w + t / 8] = part[w, t]
-                    y[32 * task + 4 * w + t / 8] = part;
+                // 63: if WARPS * task + w < M and t == 0:
+                if (8 * task + w < M && t == 0) {
+                    // 64: y[WARPS * task + w] = part[w, t]
+                    y[8 * task + w] = part;
                 }
             }
         }

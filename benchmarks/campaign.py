@@ -1,0 +1,331 @@
+"""The prover against the literal machine, on thousands of generated programs.
+
+    python benchmarks/campaign.py [--programs N] [--seed S] [--only SHAPE] [--replay SHAPE:SEED]
+
+Every program has a symbolic size.  The prover analyses it once, for all sizes; the literal machine
+runs it at every size from 0 to 7 (0 to 3 where the size counts kernels).  At each size the sets of
+violations, as (kind, variable, element, check, iteration, record), must be the same.  A full run
+writes docs/campaign.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import date
+from pathlib import Path
+from time import perf_counter
+
+from rich.console import Console
+from rich.progress import Progress
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))
+
+from exogpu.analysis.threadmap import threads_of  # noqa: E402
+from exogpu.ir.names import Sym  # noqa: E402
+from exogpu.machine import amir, literal  # noqa: E402
+from exogpu.symbolic.prover import Findings, analyse  # noqa: E402
+from tests.symbolic import agreement  # noqa: E402
+from tests.symbolic.shrink import listing, smaller  # noqa: E402
+
+SHARES = {
+    "ring": 26,
+    "groups": 12,
+    "threads": 4,
+    "tiles": 6,
+    "chains": 16,
+    "fences": 12,
+    "straight_line": 8,
+    "tasked": 10,
+    "nested": 6,
+}
+"""Of a hundred programs, how many have a shape."""
+
+MEANING = {
+    "ring": "a ring of mbarriers between a producer and consumers, 0 to 3 mutations",
+    "groups": "commit groups in flight, 0 to 3 mutations",
+    "threads": "scalar threads that add up their neighbours' sums in tasks, 0 to 3 mutations",
+    "tiles": "kernels one after the other on tiles of a matrix, 0 to 3 mutations",
+    "chains": "few accesses, many syncs between them",
+    "fences": "fences alone, many between accesses",
+    "straight_line": "random statements, rich in fences, without a size",
+    "tasked": "random statements in tasks",
+    "nested": "random statements in random loops and guards",
+}
+
+SHAPE_NOTES = "\n".join(f"- `{shape}`: {meaning}." for shape, meaning in MEANING.items())
+
+
+@dataclass
+class Tally:
+    """What became of the programs of one shape and policy."""
+
+    programs: int = 0
+    sizes: int = 0
+    violating: int = 0
+    safe: int = 0
+    ordered: int = 0
+    """Safe, and with violations between threads if the syncs are taken away."""
+    undecided: int = 0
+    tuples: int = 0
+    """Violations that both found."""
+    disagreeing: int = 0
+    seconds: float = 0
+    reasons: Counter[str] = field(default_factory=Counter)
+
+    def add(self, other: Tally) -> None:
+        for name in ROW:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.reasons += other.reasons
+
+
+ROW = (
+    *("programs", "sizes", "violating", "safe", "ordered", "undecided"),
+    *("tuples", "disagreeing", "seconds"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One program: its tally, and the sizes at which the two disagree."""
+
+    policy: str
+    tally: Tally
+    wrong: tuple[tuple[agreement.Sizes, agreement.Comparison], ...]
+
+
+def outcome(shape: str, seed: int) -> Outcome:
+    """Generates, analyses and compares one program."""
+    start = perf_counter()
+    program = agreement.admitting_zero(agreement.generated(shape, seed))
+    findings = analyse(program)
+    sizes = agreement.small_sizes(shape, program)
+    found = [(at, agreement.compared(program, findings, at)) for at in sizes]
+    tally = Tally(programs=1, sizes=len(sizes))
+    tally.tuples = sum(len(c.mine & c.theirs) for _, c in found)
+    if findings.undecided:
+        tally.undecided = 1
+        tally.reasons.update({reason(program, u.reason) for u in findings.undecided})
+    elif any(c.theirs for _, c in found):
+        tally.violating = 1
+    else:
+        tally.safe = 1
+        tally.ordered = int(needs_syncs(program, sizes[-1]))
+    wrong = tuple((at, c) for at, c in found if not c.agree)
+    tally.disagreeing = int(bool(wrong))
+    tally.seconds = perf_counter() - start
+    return Outcome(program.policy.value, tally, wrong)
+
+
+def reason(program: amir.Program, text: str) -> str:
+    """A reason without the program's own names."""
+    names = "|".join(re.escape(v.name.name) for v in program.variables)
+    return re.sub(rf"\b({names})\b", "a variable", text)
+
+
+# --- programs that need their syncs -----------------------------------------------------------
+
+
+def needs_syncs(program: amir.Program, sizes: agreement.Sizes) -> bool:
+    """Whether, without its Fences, Arrives and Awaits, some access of a program violates against
+    an access by other threads: then a chain orders the two."""
+    bare = replace(program, body=tuple(without_syncs(program.body)))
+    loops = dict(enclosing(bare.body, ()))
+    return any(
+        v.record is not None
+        and not isinstance(v.check, amir.CheckBarrier)
+        and threads(loops, v.check, v.iteration)
+        != threads(loops, v.record, v.record_iteration or ())
+        for v in literal.run(bare, sizes, collect=True)
+    )
+
+
+def without_syncs(block: amir.Block) -> Iterator[amir.Op]:
+    for op in block:
+        if isinstance(op, amir.Loop | amir.Guard):
+            yield replace(op, body=tuple(without_syncs(op.body)))
+        elif isinstance(op, amir.Record) and op.trailing is not None:
+            yield replace(op, trailing=None)
+        elif not isinstance(op, amir.Fence | amir.Arrive | amir.Await | amir.CheckBarrier):
+            yield op
+
+
+def enclosing(
+    block: amir.Block, iterators: tuple[Sym, ...]
+) -> Iterator[tuple[amir.Op, tuple[Sym, ...]]]:
+    for op in block:
+        yield op, iterators
+        if isinstance(op, amir.Loop):
+            yield from enclosing(op.body, (*iterators, op.iterator))
+        elif isinstance(op, amir.Guard):
+            yield from enclosing(op.body, iterators)
+
+
+def threads(
+    loops: dict[amir.Op, tuple[Sym, ...]], op: amir.Op, iteration: Iterable[tuple[str, int]]
+) -> tuple[int, ...]:
+    if op.origin.threads is None:
+        return ()
+    values = (value for _, value in iteration)
+    return threads_of(op.origin.threads, dict(zip(loops[op], values, strict=True)))
+
+
+# --- one program again ------------------------------------------------------------------------
+
+
+def replay(shape: str, seed: int, console: Console) -> int:
+    """Shows the disagreements of one program and the smallest program that still has one."""
+    program = agreement.admitting_zero(agreement.generated(shape, seed))
+    sizes = agreement.small_sizes(shape, program)
+
+    def wrong(
+        candidate: amir.Program,
+    ) -> tuple[Findings, list[tuple[agreement.Sizes, agreement.Comparison]]]:
+        findings = analyse(candidate)
+        compared = ((at, agreement.compared(candidate, findings, at)) for at in sizes)
+        return findings, [(at, c) for at, c in compared if not c.agree]
+
+    def disagrees(candidate: amir.Program) -> bool:
+        try:
+            return bool(wrong(candidate)[1])
+        except (AssertionError, KeyError, IndexError):  # no longer a program of the machine
+            return False
+
+    findings, found = wrong(program)
+    console.print(f"{shape}:{seed}: {len(findings.violations)} findings")
+    for undecided in findings.undecided:
+        console.print(f"undecided at line {undecided.span.line}: {undecided.reason}")
+    if found:
+        program = smaller(program, disagrees)
+        _, found = wrong(program)
+    console.print(listing(program), markup=False, highlight=False, soft_wrap=True)
+    for at, comparison in found:
+        for who, keys in (("prover", comparison.invented), ("machine", comparison.missed)):
+            for text in agreement.shown(keys):
+                console.print(f"{dict(at)} only the {who}: {text}", markup=False, soft_wrap=True)
+    return 1 if found else 0
+
+
+# --- the whole campaign -----------------------------------------------------------------------
+
+
+def programs(total: int, first: int, only: str | None) -> list[tuple[str, int]]:
+    """Shapes and seeds, shape by shape."""
+    shares = {only: 100} if only else SHARES
+    return [
+        (shape, seed)
+        for shape, share in shares.items()
+        for seed in range(first, first + -(-total * share // 100))
+    ]
+
+
+def table(tallies: dict[tuple[str, str], Tally]) -> str:
+    """A Markdown table, one line a shape and policy."""
+    lines = [
+        "| shape | policy | programs | sizes | violating | safe | ordered by syncs | undecided |"
+        " tuples | disagreeing | seconds |",
+        "| --- | --- |" + " ---: |" * len(ROW),
+    ]
+    every = Tally()
+    for (shape, policy), tally in sorted(
+        tallies.items(), key=lambda t: list(SHARES).index(t[0][0])
+    ):
+        every.add(tally)
+        lines.append(row(f"{shape} | {policy}", tally))
+    lines.append(row("**all** |", every))
+    return "\n".join(lines)
+
+
+def row(name: str, tally: Tally) -> str:
+    values = [getattr(tally, column) for column in ROW[:-1]]
+    cells = " | ".join(f"{value:,}" for value in values)
+    return f"| {name} | {cells} | {tally.seconds:.0f} |"
+
+
+def text(tallies: dict[tuple[str, str], Tally], first: int, wrong: list[str]) -> str:
+    """docs/campaign.md."""
+    every = Tally()
+    for tally in tallies.values():
+        every.add(tally)
+
+    counts = (every.violating, every.safe, every.ordered, every.undecided)
+    violating, safe, ordered, undecided = (f"{100 * n / every.programs:.1f} %" for n in counts)
+    reasons = "\n".join(f"- {count}: {why}." for why, count in every.reasons.most_common())
+    answer = "\n".join(f"- `{name}`" for name in wrong) or "No disagreement."
+    return f"""# The prover against the literal machine
+
+    python benchmarks/campaign.py --programs {every.programs} --seed {first}
+
+Last run: {date.today()}, one process.  {every.programs:,} generated programs, each analysed once
+for all sizes and then run by the literal machine at every size from 0 to 7 (rings at 13 too; 0 to 3
+where the size counts kernels, 1 to 7 where it counts tasks that allocate).  At each size the sets
+of violations, as (kind, variable, element, check, iteration, record), are compared; of a late
+Arrive and of PHASE, without the record.
+
+{answer}
+
+Violating at some of these sizes: {violating}.  Safe: {safe}; safe because syncs order accesses of
+different threads: {ordered}.  Undecided, in part at least: {undecided}; of these no violation may
+be invented, but some may be missed.
+
+{table(tallies)}
+
+"tuples" are the violations that both found; "ordered by syncs" are the safe programs that have a
+violation between two threads as soon as their syncs are taken away.
+
+Why programs were undecided:
+
+{reasons or "None was."}
+
+The shapes:
+
+{SHAPE_NOTES}
+"""
+
+
+def campaign(total: int, first: int, only: str | None, console: Console) -> int:
+    """Runs and prints everything; 1 if some program disagrees."""
+    tallies: dict[tuple[str, str], Tally] = {}
+    wrong: list[str] = []
+    cases = programs(total, first, only)
+    with Progress(console=Console(stderr=True)) as progress:
+        bar = progress.add_task("programs", total=len(cases))
+        for shape, seed in cases:
+            found = outcome(shape, seed)
+            tallies.setdefault((shape, found.policy), Tally()).add(found.tally)
+            if found.wrong:
+                wrong.append(f"{shape}:{seed}")
+                console.print(f"disagreement: --replay {shape}:{seed}", style="red")
+            progress.update(bar, advance=1, description=shape)
+    made = text(tallies, first, wrong)
+    console.print(made, markup=False, highlight=False, soft_wrap=True)
+    if only is None:
+        (ROOT / "docs" / "campaign.md").write_text(made)
+    return 1 if wrong else 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--programs", type=int, default=5000, help="how many, in all")
+    parser.add_argument("--seed", type=int, default=0, help="the first seed of each shape")
+    parser.add_argument("--only", choices=list(SHARES), metavar="SHAPE", help="one shape")
+    parser.add_argument("--replay", metavar="SHAPE:SEED", help="one program, made smaller")
+    options = parser.parse_args()
+    console = Console()
+    if options.replay:
+        shape, _, seed = options.replay.partition(":")
+        if shape not in SHARES or not seed.isdecimal():
+            parser.error(f"--replay needs SHAPE:SEED, with a shape of {', '.join(SHARES)}")
+        return replay(shape, int(seed), console)
+    if options.programs < 1:
+        parser.error("--programs needs at least 1")
+    return campaign(options.programs, options.seed, options.only, console)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

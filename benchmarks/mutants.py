@@ -1,0 +1,185 @@
+"""Mutants of the shipped kernels: the prover, for all sizes, against the concrete machine.
+
+    python benchmarks/mutants.py [--only KERNEL] [--policy strict]
+
+Of each kernel, every synchronisation statement is deleted, every timeline weakened by an entry,
+every skip count and index shifted by one, one at a time.  A refutation is replayed at its smallest
+sizes; a mutant of which nothing is found is redundant, and must be safe on the concrete machine at
+sizes that exercise it.  A full run writes docs/mutants.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+from time import perf_counter
+
+from rich.console import Console
+from rich.progress import Progress
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))
+
+from examples import erroneous_synchronisation as paper  # noqa: E402
+from exogpu.api import Procedure  # noqa: E402
+from exogpu.ir.types import Policy  # noqa: E402
+from exogpu.kernels.gemm_sm80 import gemm_sm80  # noqa: E402
+from exogpu.kernels.gemm_sm90 import KERNELS as GEMM_SM90  # noqa: E402
+from exogpu.kernels.gemm_splitk_sm90 import KERNELS as GEMM_SPLITK  # noqa: E402
+from exogpu.kernels.gemv import gemv  # noqa: E402
+from tests.symbolic.judging import GRIDS, judge  # noqa: E402
+from tests.symbolic.kernel_mutants import OPERATORS, Mutant, mutants  # noqa: E402
+
+KERNELS: list[Procedure] = [
+    *(found for found in vars(paper).values() if isinstance(found, Procedure)),
+    GEMM_SM90["gemm_sm90_2x1_128x256"],
+    gemm_sm80,
+    gemv,
+    GEMM_SPLITK["gemm_splitk_sm90_2x1_128x256"],
+]
+
+
+@dataclass
+class Tally:
+    """The mutants of one kernel."""
+
+    words: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    """By operator, how many were judged in which word."""
+    redundant: list[Mutant] = field(default_factory=list)
+    undecided: list[str] = field(default_factory=list)
+    disagreements: list[str] = field(default_factory=list)
+    sizes: Counter[str] = field(default_factory=Counter)
+    """Smallest failing sizes, in words."""
+    seconds: float = 0
+
+    @property
+    def total(self) -> Counter[str]:
+        return sum(self.words.values(), Counter())
+
+
+def study(kernel: Procedure, policy: Policy, progress: Progress) -> Tally:
+    """Judges every mutant of a kernel."""
+    start = perf_counter()
+    tally = Tally()
+    grid = GRIDS.get(kernel.name, [{}])
+    made = list(mutants(kernel.amir(policy)))
+    bar = progress.add_task(kernel.name, total=len(made))
+    for mutant in made:
+        judged = judge(mutant.program, grid)
+        tally.words[mutant.operator][judged.word] += 1
+        tally.disagreements += [f"{mutant.label}: {wrong}" for wrong in judged.disagreements]
+        if judged.word == "safe":
+            tally.redundant.append(mutant)
+        if judged.word == "undecided":
+            tally.undecided.append(f"{mutant.label}: {judged.reason}")
+        if judged.sizes:
+            tally.sizes[", ".join(f"{n} = {v}" for n, v in judged.sizes.items())] += 1
+        progress.update(bar, advance=1)
+    tally.seconds = perf_counter() - start
+    return tally
+
+
+# --- the page ---------------------------------------------------------------------------------
+
+
+def summary(tallies: dict[str, Tally]) -> str:
+    """One line a kernel."""
+    kinds = sorted({w for t in tallies.values() for w in t.total} - {"safe", "undecided"})
+    head = ["kernel", "mutants", *kinds, "redundant", "undecided", "disagreeing", "seconds"]
+    lines = ["| " + " | ".join(head) + " |", "| --- |" + " ---: |" * (len(head) - 1)]
+    for name, tally in tallies.items():
+        total = tally.total
+        counts = [total[kind] for kind in (*kinds, "safe", "undecided")]
+        cells = [sum(total.values()), *counts, len(tally.disagreements), round(tally.seconds)]
+        lines.append(f"| {name} | " + " | ".join(map(str, cells)) + " |")
+    return "\n".join(lines)
+
+
+def by_operator(tallies: dict[str, Tally]) -> str:
+    """One line a kind of mistake: how many mutants, and how many are redundant."""
+    lines = ["| mistake | mutants | refuted | redundant |", "| --- | ---: | ---: | ---: |"]
+    for operator, function in OPERATORS.items():
+        found = sum((t.words[operator] for t in tallies.values()), Counter[str]())
+        every, safe = sum(found.values()), found["safe"]
+        meaning = (function.__doc__ or "").split("\n")[0].rstrip(".").lower()
+        refuted = every - safe - found["undecided"]
+        lines.append(f"| {operator}: {meaning} | {every} | {refuted} | {safe} |")
+    return "\n".join(lines)
+
+
+def redundant(tally: Tally) -> str:
+    """The redundant mutants, one line a statement."""
+    statements: dict[tuple[int, str], dict[str, list[str]]] = {}
+    for mutant in tally.redundant:
+        text = mutant.text if len(mutant.text) <= 60 else mutant.text[:57] + "..."
+        where = statements.setdefault((mutant.span.line, text), {})
+        where.setdefault(mutant.operator, []).append(mutant.what)
+    lines = []
+    for (line, text), operators in sorted(statements.items()):
+        words = "; ".join(
+            f"{operator} {', '.join(dict.fromkeys(whats))}".rstrip()
+            for operator, whats in operators.items()
+        )
+        lines.append(f"- line {line}, `{text}`: {words}")
+    return "\n".join(lines) or "None."
+
+
+def page(tallies: dict[str, Tally], policy: Policy) -> str:
+    """docs/mutants.md."""
+    wrong = [f"- {name}, {w}" for name, t in tallies.items() for w in t.disagreements]
+    open_ = [f"- {name}, {w}" for name, t in tallies.items() for w in t.undecided]
+    late = ", ".join(kernel.name for kernel in KERNELS if kernel.name not in tallies)
+    parts = [
+        f"""# Mutants of the shipped kernels
+
+    python benchmarks/mutants.py
+
+Last run: {date.today()}, policy {policy.value}.  Each mutant has one mistake in one statement.
+The prover judges it for all sizes; the concrete machine runs it at the sizes of a grid (every trip
+count around a ring's turns with one tile, a few of them with several tiles), of a refuted mutant up
+to its smallest failing sizes and some beyond.  The two have to agree at each, and at the smallest
+failing sizes on every pair of statements at fault.  A redundant mutant is safe for all sizes, and
+safe on the machine at the whole grid.
+
+{summary(tallies)}
+
+{f"Not judged in this run: {late}." if late else "Every kernel was judged."}
+
+{by_operator(tallies)}
+""",
+        "Disagreements:\n\n" + "\n".join(wrong) + "\n" if wrong else "No disagreement.\n",
+        "Undecided:\n\n" + "\n".join(open_) + "\n" if open_ else "No mutant is undecided.\n",
+    ]
+    for name, tally in tallies.items():
+        parts.append(f"## {name}: what is redundant\n\n{redundant(tally)}\n")
+        if tally.sizes:
+            sizes = "; ".join(f"{n} at {at}" for at, n in tally.sizes.most_common())
+            parts.append(f"Smallest failing sizes: {sizes}.\n")
+    return "\n".join(parts)
+
+
+def main() -> int:
+    names = {kernel.name: kernel for kernel in KERNELS}
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", choices=list(names), metavar="KERNEL", help="one kernel")
+    parser.add_argument("--policy", choices=[p.value for p in Policy], default="strict")
+    options = parser.parse_args()
+    policy = Policy(options.policy)
+    tallies: dict[str, Tally] = {}
+    made = ""
+    with Progress(console=Console(stderr=True)) as progress:
+        for kernel in [names[options.only]] if options.only else KERNELS:
+            tallies[kernel.name] = study(kernel, policy, progress)
+            made = page(tallies, policy)
+            if not options.only and policy is Policy.STRICT:
+                (ROOT / "docs" / "mutants.md").write_text(made)
+    Console().print(made, markup=False, highlight=False, soft_wrap=True)
+    return 1 if any(tally.disagreements for tally in tallies.values()) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

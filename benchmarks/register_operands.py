@@ -1,0 +1,90 @@
+"""One tile of C = A * B^T with A in registers, of each type that wgmma takes: for the GPU check.
+
+python -m exogpu.codegen.emit benchmarks.register_operands -o build/gpu/registers
+"""
+
+from __future__ import annotations
+
+from exogpu.api import Procedure, proc
+from exogpu.hw.datatypes import bf16, f16, f32
+from exogpu.platforms.sm80 import Sm80_cp_async_copy
+from exogpu.platforms.sm90 import (
+    Sm90_load_A,
+    Sm90_store_D,
+    Sm90_tma_load,
+    Sm90_wgmma_rs_f16,
+    Sm90_wgmma_rs_tf32,
+    Sm90_zero_scale_d,
+)
+
+
+def make_tile(dtype: object, K: int, name: str) -> Procedure:
+    """C = A * B^T, 64 x 64 elements from K columns of 32 bytes; A goes through registers."""
+    HALF = K // 2
+
+    @proc(name=name)
+    def tile(  # noqa: ANN202
+        A: dtype[64, K] @ CudaGmemLinear,
+        B: dtype[64, K] @ CudaGmemLinear,
+        C: f32[64, 64] @ CudaGmemLinear,
+    ):
+        B_map = B[:, :] @ Sm90_tensorMap(32, 64, K)
+        with CudaDeviceFunction(blockDim=128):
+            for task in cuda_tasks(0, 1):
+                A_smem: dtype[64, K] @ CudaSmemLinear
+                B_smem: dtype[64, K] @ Sm90_SmemSwizzled(32)
+                A_reg: dtype[64, K] @ Sm90_RmemMatrixA(64)
+                D: f32[64, 64] @ Sm90_RmemMatrixD(64, 64)
+                full: barrier @ CudaMbarrier
+                cg: barrier @ CudaCommitGroup
+                copies: barrier @ CudaMbarrier
+                for t in cuda_threads(0, 128, unit=cuda_thread):
+                    Sm80_cp_async_copy(
+                        A_smem[t / 2, HALF * (t % 2) : HALF * (t % 2) + HALF],
+                        A[t / 2, HALF * (t % 2) : HALF * (t % 2) + HALF],
+                        n=HALF,
+                        dtype=dtype,
+                    )
+                Arrive(Sm80_cp_async) >> copies
+                for w in cuda_threads(0, 1, unit=cuda_warp):
+                    (
+                        Sm90_tma_load(
+                            B_smem[:, :],
+                            B_map[:, :],
+                            rows=64,
+                            cols=K,
+                            box=(64, K),
+                            swizzle=32,
+                            dtype=dtype,
+                        )
+                        >> full
+                    )
+                    Arrive(cuda_temporal) >> full
+                Await(copies, cuda_in_order, ~0)
+                Sm90_load_A(A_reg[:, :], A_smem[:, :], K=K, dtype=dtype)
+                Await(full, cuda_generic_and_async, ~0)
+                Sm90_zero_scale_d(D[:, :], M=64, N=64)
+                Fence(wgmma_fence_1, wgmma_fence_2)
+                if dtype is f32:
+                    Sm90_wgmma_rs_tf32(D[:, :], A_reg[:, :], B_smem[:, :], N=64, swizzle=32)
+                else:
+                    Sm90_wgmma_rs_f16(
+                        D[:, :], A_reg[:, :], B_smem[:, :], N=64, swizzle=32, dtype=dtype
+                    )
+                Arrive(wgmma_async) >> cg
+                Await(cg, cuda_in_order, 0)
+                Sm90_store_D(64, 64, C[:, :], D[:, :], M=64, N=64)
+                Fence(cuda_in_order, cuda_in_order)
+
+    return tile
+
+
+KERNELS: dict[str, Procedure] = {
+    name: make_tile(dtype, K, name)
+    for dtype, K, name in (
+        (f32, 8, "registers_f32"),
+        (f16, 16, "registers_f16"),
+        (bf16, 16, "registers_bf16"),
+    )
+}
+"""By name."""

@@ -1,0 +1,103 @@
+"""A procedure as CUDA C++, PTX, cubin and SASS, with its manifest."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from functools import cached_property
+from pathlib import Path
+
+from exogpu.codegen.host import Emitted
+from exogpu.codegen.kernels import written
+from exogpu.codegen.runtime import Kernel
+from exogpu.codegen.runtime.expressions import Json
+from exogpu.codegen.toolchain import Compiled, Usage, compile_cubin, disassemble, usage
+from exogpu.codegen.vetting import Checked
+from exogpu.frontend.instances import least
+from exogpu.ir.nodes import ControlParam, DataParam, Proc
+
+
+class CompiledKernel(Kernel):
+    """A compiled procedure: call it, look at it, or save it."""
+
+    def __init__(self, emitted: Emitted, manifest: Mapping[str, Json], compiled: Compiled) -> None:
+        self._emitted = emitted
+        self.source = emitted.source
+        self.ptx = compiled.ptx
+        self.log = compiled.log
+        super().__init__(manifest, compiled.cubin)
+
+    @cached_property
+    def sass(self) -> str:
+        """The machine code as text.  Raises CompileError where no disassembler is found."""
+        return disassemble(self.cubin)
+
+    @property
+    def usage(self) -> Mapping[str, Usage]:
+        """Registers and spills of each kernel."""
+        return usage(self.log)
+
+    def save(self, folder: Path, *, ptx: bool = False, sass: bool = False) -> tuple[Path, ...]:
+        """Write what `save_source` does, `<name>.cubin`, and what else is asked for.
+
+        `Kernel.from_folder` reads them.  Raises CompileError where there is no disassembler.
+        """
+        paths = [*save_source(self._emitted, self.manifest, folder)]
+        stem = folder / str(self.manifest["name"])
+        paths.append(stem.with_name(f"{stem.name}.cubin"))
+        paths[-1].write_bytes(self.cubin)
+        for wanted, end, text in (
+            (ptx, "ptx", self.ptx),
+            (sass, "sass", self.sass if sass else ""),
+        ):
+            if wanted:
+                paths.append(stem.with_name(f"{stem.name}.{end}"))
+                paths[-1].write_text(text)
+        return tuple(paths)
+
+
+def compile_emitted(emitted: Emitted, manifest: Mapping[str, Json]) -> CompiledKernel:
+    """The kernel of an emitted procedure and its completed manifest.
+
+    Raises CompileError where there is no compiler, or it refuses.
+    """
+    compiled = compile_cubin(emitted.source, str(manifest["arch"]))
+    needs: dict[str, Json] = {name: asdict(u) for name, u in usage(compiled.log).items()}
+    return CompiledKernel(emitted, {**manifest, "usage": needs}, compiled)
+
+
+def save_source(emitted: Emitted, manifest: Mapping[str, Json], folder: Path) -> tuple[Path, ...]:
+    """Write `<name>.cu`, `<name>.json`, and the C function of the CPU part: `<name>.h` and
+    `<name>_host.cu`."""
+    texts = {
+        f"{emitted.name}.cu": emitted.source,
+        f"{emitted.name}.json": json.dumps(manifest, indent=1) + "\n",
+        f"{emitted.name}.h": emitted.host.header,
+        f"{emitted.name}_host.cu": emitted.host.source,
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in texts.items():
+        (folder / name).write_text(text)
+    return tuple(folder / name for name in texts)
+
+
+def complete_manifest(proc: Proc, emitted: Emitted, checked: Checked) -> dict[str, Json]:
+    """The manifest with what a call must know, and how the procedure was checked.
+
+    Sizes get their `least` value, and arrays whether they are `written`.
+    """
+    outputs = written(proc.body)
+    parameters: list[Json] = []
+    described = emitted.manifest["parameters"]
+    assert isinstance(described, list)
+    for param, shown in zip(proc.params, described, strict=True):
+        assert isinstance(shown, dict)
+        match param:
+            case ControlParam(kind="size"):
+                parameters.append({**shown, "least": least(proc, param.name)})
+            case ControlParam():
+                parameters.append(shown)
+            case DataParam():
+                parameters.append({**shown, "written": param.name in outputs})
+    return {**emitted.manifest, "parameters": parameters, "checked": checked.to_json()}

@@ -1,0 +1,303 @@
+"""The CPU part of a procedure as C++: one function that puts everything on one stream, in order.
+
+Two texts: a C header, and a `.cu` that includes the kernels' own.  `nvcc -shared` makes a shared
+object of the latter that needs nothing of this package; see the templates `header.h.j2` and
+`host.cu.j2`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from exogpu.codegen.access import Accesses
+from exogpu.codegen.device import Lines, braces, source
+from exogpu.codegen.errors import unsupported
+from exogpu.codegen.expressions import (
+    C_TYPE,
+    SIZE_OF,
+    Control,
+    c_condition,
+    c_control,
+    c_data,
+    c_factor,
+    is_nonnegative,
+)
+from exogpu.codegen.kernels import Kernel, written
+from exogpu.codegen.names import Names
+from exogpu.codegen.render import HeaderText, HostText, render_header, render_host
+from exogpu.codegen.storage import Storage
+from exogpu.codegen.tensors import TensorMap
+from exogpu.frontend.instances import least
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import (
+    Access,
+    Alloc,
+    Assign,
+    Block,
+    CallInstr,
+    ControlParam,
+    DataParam,
+    DeviceFunction,
+    Fence,
+    For,
+    Free,
+    If,
+    Int,
+    Interval,
+    Pass,
+    Proc,
+    Reduce,
+    Seq,
+    Stmt,
+)
+from exogpu.ir.types import DataType, Space
+from exogpu.ir.walk import reads
+
+MAPPED_TYPE: Mapping[DataType, int] = {
+    DataType.UI8: 0,
+    DataType.UI16: 1,
+    DataType.I32: 3,
+    DataType.UI64: 4,
+    DataType.I64: 5,
+    DataType.F16: 6,
+    DataType.F32: 7,
+    DataType.F64: 8,
+    DataType.BF16: 9,
+}
+"""CUtensorMapDataType."""
+
+SWIZZLE: Mapping[int, int] = {0: 0, 32: 1, 64: 2, 128: 3}
+"""CUtensorMapSwizzle, by bytes."""
+
+COPIES: Mapping[str, str] = {
+    "cuda_memcpy_to_device": "cudaMemcpyHostToDevice",
+    "cuda_memcpy_to_host": "cudaMemcpyDeviceToHost",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class HostFiles:
+    """The texts of `<name>.h` and `<name>_host.cu`."""
+
+    header: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """What the statements of the CPU part are lowered with."""
+
+    storage: Mapping[Sym, Storage]
+    kernels: Mapping[Stmt, Kernel]
+    access: Accesses
+    names: Names
+    control: Control
+    parameters: frozenset[Sym]
+    """Data that the caller owns."""
+
+
+def host_files(
+    proc: Proc, storage: Mapping[Sym, Storage], kernels: Mapping[Stmt, Kernel]
+) -> HostFiles:
+    """The C header and the host function.  Raises ExoGpuError (G806) for what has no lowering."""
+    names = Names()
+    for word in ("stream", "arguments", "launch", "encode", "count"):  # what the template uses
+        names.declare(Sym(word))
+    control = Control(names)
+    changed = written(proc.body)
+    parameters, checks = [], []
+    for param in proc.params:
+        name = names.declare(param.name)
+        match param:
+            case ControlParam():
+                parameters.append(f"int {name}")
+                if param.kind == "size":
+                    control.nonnegative.add(param.name)
+                    checks.append(f"{name} >= {least(proc, param.name)}")
+            case DataParam():
+                const = "" if param.name in changed else "const "
+                parameters.append(f"{const}{C_TYPE[param.dtype]}* {name}")
+    checks += [c_condition(p, control) for p in proc.preconditions]
+    arrays = [p for p in proc.params if isinstance(p, DataParam)]
+    aligned = [names(p.name) for p in arrays if p.memory.space is Space.GLOBAL]
+    owned = frozenset(p.name for p in arrays)
+    host = Host(storage, kernels, Accesses(storage, names, control), names, control, owned)
+    body = _block(host, proc.body)
+    described = tuple(
+        f"{names(p.name)}: {p.dtype.value}[{', '.join(c_control(n, control) for n in p.shape)}] in "
+        + ("device memory" if p.memory.space is Space.GLOBAL else "host memory")
+        for p in arrays
+    )
+    header = HeaderText(proc.name, tuple(parameters), tuple(checks), described)
+    text = HostText(
+        header, tuple(aligned), tuple(body), bool(any(k.maps for k in kernels.values()))
+    )
+    return HostFiles(render_header(header), render_host(text))
+
+
+def _block(host: Host, block: Block) -> Lines:
+    with host.names.scope():
+        return [line for stmt in block for line in _statement(host, stmt)]
+
+
+def _statement(host: Host, stmt: Stmt) -> Lines:
+    match stmt:
+        case DeviceFunction():
+            return [source(stmt), *_launch(host, host.kernels[stmt])]
+        case CallInstr():
+            return [source(stmt), *_stream_call(host, stmt)]
+        case For(mode=Seq()):
+            return [source(stmt), *_loop(host, stmt)]
+        case If():
+            head = f"if ({c_condition(stmt.condition, host.control)})"
+            lines = braces(head, _block(host, stmt.body))
+            if stmt.orelse:
+                lines[-1:] = braces("} else", _block(host, stmt.orelse))
+            return [source(stmt), *lines]
+        case Alloc():
+            return [source(stmt), *_allocation(host, stmt)]
+        case Free():
+            known = host.storage.get(stmt.name)
+            device = known is not None and known.space is Space.GLOBAL
+            return [f"TRY({host.names(stmt.name)}.free());"] if device else []
+        case Fence():
+            return [source(stmt), "TRY(cudaStreamSynchronize(stream));"]
+        case Assign():
+            return [source(stmt), f"{_at(host, stmt.target)} = {_value(host, stmt)};"]
+        case Reduce():
+            return [source(stmt), f"{_at(host, stmt.target)} += {_value(host, stmt)};"]
+        case Pass():
+            return []
+        case _:
+            raise _unsupported(stmt)
+
+
+def _unsupported(stmt: Stmt, help: str = "") -> Exception:
+    return unsupported(
+        "this statement of the CPU part has no lowering",
+        stmt.span,
+        help or "use loops, conditions, stream instructions, launches, and data in host memory",
+        "G806",
+    )
+
+
+def _loop(host: Host, stmt: For) -> Lines:
+    first, end = c_control(stmt.lo, host.control), c_control(stmt.hi, host.control)
+    with host.names.scope():
+        name = host.names.declare(stmt.iterator)
+        if is_nonnegative(stmt.lo, host.control):
+            host.control.nonnegative.add(stmt.iterator)
+        inside = _block(host, stmt.body)
+    return braces(f"for (int {name} = {first}; {name} < {end}; ++{name})", inside)
+
+
+# --- launches -------------------------------------------------------------------------------
+
+
+def _launch(host: Host, kernel: Kernel) -> Lines:
+    """The tensor maps, the number of tasks, and the launch, in a block of their own."""
+    names = host.names
+    with names.scope():
+        maps = {m: names.declare(Sym(f"{m.tensor.name}_map")) for m in kernel.maps}
+        inside: Lines = []
+        for used, name in maps.items():
+            inside += _tensor_map(host, used, name)
+        counts = [
+            " * ".join(["1LL", *(f"count({c_control(n, host.control)})" for n in nest.counts)])
+            for nest in kernel.nests
+        ]
+        most = counts[0] if len(counts) == 1 else f"std::max({{{', '.join(counts)}}})"
+        values = [f"&{names(n)}" for n in kernel.sizes]
+        for data in kernel.data:
+            local = host.storage[data].space is Space.GLOBAL and data not in host.parameters
+            values.append(f"&{names(data)}{'.pointer' if local else ''}")
+        values += [f"&{name}" for name in maps.values()]
+        inside.append(f"void* arguments[] = {{{', '.join(values)}}};")
+        shape = f"{kernel.cluster_dim}, {kernel.block_dim}, {kernel.shared_bytes}"
+        inside.append(f"TRY(launch({kernel.text.name}, {most}, {shape}, arguments, stream));")
+    return braces("", inside)
+
+
+def _tensor_map(host: Host, used: TensorMap, name: str) -> Lines:
+    variable = host.storage[used.tensor]
+    shape = ", ".join(c_control(n, host.control) for n in variable.shape)
+    pointer = _pointer(host, used.tensor)
+    what = f"{MAPPED_TYPE[variable.dtype]}, {SIZE_OF[variable.dtype]}, {SWIZZLE[used.swizzle]}"
+    return [
+        f"TensorMap {name};",
+        f"TRY(encode({name}, {pointer}, {{{shape}}}, "
+        f"{{{', '.join(map(str, used.box))}}}, {what}));",
+    ]
+
+
+# --- memory ---------------------------------------------------------------------------------
+
+
+def _allocation(host: Host, stmt: Alloc) -> Lines:
+    """Device memory from the stream's pool, host memory from the heap."""
+    name, dtype = host.names.declare(stmt.name), C_TYPE[stmt.dtype]
+    count = " * ".join(["(size_t)1", *(c_factor(n, host.control) for n in stmt.shape)])
+    match stmt.memory.space:
+        case Space.GLOBAL:
+            return [
+                f"DeviceArray<{dtype}> {name}(stream);",
+                f"TRY({name}.allocate({count}));",
+            ]
+        case Space.HOST:
+            return [f"std::vector<{dtype}> {name}({count});"]
+        case _:
+            raise _unsupported(stmt)
+
+
+def _pointer(host: Host, name: Sym) -> str:
+    spelled = host.names(name)
+    if name in host.parameters:
+        return spelled
+    return f"{spelled}.pointer" if host.storage[name].space is Space.GLOBAL else f"{spelled}.data()"
+
+
+def _stream_call(host: Host, stmt: CallInstr) -> Lines:
+    """memset and memcpy of adjacent elements."""
+    windows = [a for a in stmt.arguments if isinstance(a, Access)]
+    name = stmt.instr.name.partition("[")[0]
+    if name.startswith("cuda_memset0"):
+        (target,) = windows
+        first, count = _adjacent(host, stmt, target)
+        return [f"TRY(cudaMemsetAsync({first}, 0, {count}, stream));"]
+    for copy, kind in COPIES.items():
+        if name.startswith(copy):
+            (to, count), (of, _) = (_adjacent(host, stmt, a) for a in windows)
+            return [f"TRY(cudaMemcpyAsync({to}, {of}, {count}, {kind}, stream));"]
+    raise _unsupported(stmt)
+
+
+def _adjacent(host: Host, stmt: Stmt, window: Access) -> tuple[str, str]:
+    """Address and bytes of a window.  Raises ExoGpuError where its elements are not adjacent."""
+    variable = host.storage[window.name]
+    extents = [f"(size_t){SIZE_OF[variable.dtype]}"]
+    whole = True
+    for coord, extent in reversed(list(zip(window.coords, variable.shape, strict=True))):
+        if not isinstance(coord, Interval):
+            whole = False
+            continue
+        if not whole:
+            raise _unsupported(stmt, "let the window's elements be adjacent: last dimensions whole")
+        whole = coord.lo == Int(0) and coord.hi == extent
+        lo, hi = c_control(coord.lo, host.control), c_control(coord.hi, host.control)
+        extents.append(f"({hi})" if coord.lo == Int(0) else f"({hi} - ({lo}))")
+    return f"&{_at(host, window)}", " * ".join(extents)
+
+
+def _at(host: Host, access: Access) -> str:
+    text = host.access.first(access)
+    spelled = host.names(access.name)
+    return _pointer(host, access.name) + text.removeprefix(spelled)
+
+
+def _value(host: Host, stmt: Assign | Reduce) -> str:
+    dtype = host.storage[stmt.target.name].dtype
+    for access in (stmt.target, *reads(stmt.value)):
+        if C_TYPE[host.storage[access.name].dtype] == "unsigned short":
+            raise _unsupported(stmt, "16-bit elements are computed with in kernels only")
+    return c_data(stmt.value, dtype, lambda access: _at(host, access))

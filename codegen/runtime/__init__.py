@@ -1,0 +1,14 @@
+"""Launches compiled procedures on arrays of torch, cupy, jax, numba or numpy.
+
+It needs Python and the CUDA driver alone, and nothing else of exogpu: a folder that `exogpu
+compile` wrote can be used on a machine without the solvers.
+
+    kernel = Kernel.from_folder(Path("build"), "gemv")
+    kernel(A, x, y)
+"""
+
+from exogpu.codegen.runtime.errors import LaunchError
+from exogpu.codegen.runtime.expressions import evaluate
+from exogpu.codegen.runtime.kernel import Kernel
+
+__all__ = ["Kernel", "LaunchError", "evaluate"]

@@ -1,0 +1,151 @@
+"""What a launch needs to know of an array, whichever library it comes from."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeGuard
+
+from exogpu.codegen.runtime.dlpack import Exporter, exported
+from exogpu.codegen.runtime.errors import LaunchError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+TYPESTR: Final[Mapping[str, tuple[str, ...]]] = {
+    "f16": ("<f2",),
+    "bf16": ("<V2", "<u2"),
+    "f32": ("<f4",),
+    "f64": ("<f8",),
+    "i8": ("|i1",),
+    "i32": ("<i4",),
+    "i64": ("<i8",),
+    "ui8": ("|u1",),
+    "ui16": ("<u2",),
+    "ui64": ("<u8",),
+}
+"""The array interface's types of each data type; bf16 may come as its bits, too, for libraries
+that do not have the type."""
+
+ITEM_SIZE: Final[Mapping[str, int]] = {
+    dtype: int(typestrs[0][2:]) for dtype, typestrs in TYPESTR.items()
+}
+"""Bytes of an element."""
+
+ALIGNMENT: Final = 16
+"""Bytes: vector loads and TMA start at multiples of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """A block of memory with a shape and strides."""
+
+    pointer: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...] | None
+    """In bytes; None where it is contiguous by rows."""
+    typestr: str
+    readonly: bool
+    stream: int | None
+    """The stream on which it is being made; None where its library says nothing."""
+    host: bool
+    """Whether it is numpy's: it is copied to the device, and back if it is written."""
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of the elements."""
+        return math.prod(self.shape) * int(self.typestr[2:])
+
+
+def is_numpy(value: object) -> TypeGuard[npt.NDArray[np.generic]]:
+    """Whether the value is an array of numpy, which need not be installed."""
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(value, numpy.ndarray)
+
+
+def array_of(name: str, value: object, stream: int) -> Array:
+    """The description of an array, which is going to be used on a stream.
+
+    Raises LaunchError for what is no array, or lives neither on a GPU nor in numpy.
+    """
+    if is_numpy(value):
+        address, readonly = value.__array_interface__["data"]
+        shape, typestr = value.shape, value.dtype.str
+        return Array(address, shape, value.strides, typestr, readonly, None, host=True)
+    try:
+        interface = getattr(value, "__cuda_array_interface__", None)
+    except Exception as error:  # torch raises for a tensor that requires a gradient
+        raise LaunchError(f"{name} cannot be used: {error}") from error
+    if interface is not None:
+        return _of_interface(interface)
+    if not isinstance(value, Exporter):
+        what = f"{name} is a {type(value).__name__}, and no array"
+        raise LaunchError(what, "pass an array of torch, cupy, jax, numba or numpy")
+    packed = exported(name, value, stream)
+    item = int(packed.typestr[2:])
+    strides = packed.strides and tuple(s * item for s in packed.strides)
+    return Array(
+        packed.pointer, packed.shape, strides, packed.typestr, packed.readonly, None, host=False
+    )
+
+
+def _of_interface(interface: Mapping[str, Any]) -> Array:
+    """Version 3 of the CUDA array interface."""
+    shape = tuple(int(n) for n in interface["shape"])
+    typestr = str(interface["typestr"])
+    pointer, readonly = interface["data"]
+    strides = interface.get("strides")
+    stream = interface.get("stream")
+    # The interface calls the default stream 1, and the default stream of the thread 2.
+    stream = {None: None, 1: 0}.get(stream, stream)
+    strides = strides and tuple(strides)
+    return Array(int(pointer), shape, strides, typestr, bool(readonly), stream, host=False)
+
+
+def _by_rows(shape: tuple[int, ...], item: int) -> tuple[int, ...]:
+    return tuple(item * math.prod(shape[d + 1 :]) for d in range(len(shape)))
+
+
+def check_layout(name: str, array: Array) -> None:
+    """Kernels address arrays by rows, without gaps, from an aligned start.  Raises LaunchError."""
+    if 0 in array.shape:
+        return
+    if array.pointer % ALIGNMENT and not array.host:
+        what = f"{name} does not start at a multiple of {ALIGNMENT} bytes"
+        raise LaunchError(what, "pass a copy of it instead of a slice")
+    if array.strides is None:
+        return
+    expected = _by_rows(array.shape, int(array.typestr[2:]))
+    wrong = [
+        d
+        for d, (found, wanted) in enumerate(zip(array.strides, expected, strict=True))
+        if found != wanted and array.shape[d] != 1
+    ]
+    if wrong:
+        what = f"{name} has strides of {array.strides} bytes, not {expected}"
+        raise LaunchError(what, "pass an array that is contiguous by rows")
+
+
+def check_writes(arrays: Mapping[str, Array], written: Iterable[str]) -> None:
+    """What is written can be, and shares no memory: parameters are different variables.
+
+    Raises LaunchError.
+    """
+    outputs = frozenset(written)
+    for name in sorted(outputs):
+        if arrays[name].readonly:
+            raise LaunchError(f"{name} is written, and read-only", "pass a writable array")
+    spans = sorted((a.pointer, a.pointer + a.bytes, n) for n, a in arrays.items() if a.bytes)
+    reached: dict[bool, tuple[int, str]] = {}
+    for begin, end, name in spans:
+        for other_written, (other_end, other) in reached.items():
+            if begin < other_end and (other_written or name in outputs):
+                guilty = name if name in outputs else other
+                what = f"{other} and {name} share memory, and {guilty} is written"
+                raise LaunchError(what, "copy one of them")
+        key = name in outputs
+        if key not in reached or reached[key][0] < end:
+            reached[key] = (end, name)

@@ -1,0 +1,116 @@
+"""The arguments of a call: names, sizes, shapes and types, checked without a GPU."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import SupportsIndex, cast
+
+from exogpu.codegen.runtime.arrays import TYPESTR, Array, check_layout, check_writes
+from exogpu.codegen.runtime.errors import LaunchError
+from exogpu.codegen.runtime.expressions import evaluate, names, shown
+from exogpu.codegen.runtime.manifest import Data, Manifest
+
+_LIMIT = 1 << 31
+"""Sizes are ints in the kernels."""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a call gives: arrays by name, not yet looked at, and sizes."""
+
+    arrays: Mapping[str, object]
+    sizes: Mapping[str, int]
+
+
+def named(manifest: Manifest, arrays: Sequence[object], arguments: Mapping[str, object]) -> Given:
+    """The arguments by name: arrays by position or by name, sizes by name.
+
+    Raises LaunchError for what is unknown, missing, given twice, or no integer.
+    """
+    data, sizes = [d.name for d in manifest.data], [s.name for s in manifest.sizes]
+    if len(arrays) > len(data):
+        what = f"{manifest.name} has {len(data)} arrays, and {len(arrays)} are given"
+        raise LaunchError(what, "give sizes by name")
+    given = dict(zip(data, arrays, strict=False))
+    for name, value in arguments.items():
+        if name in given:
+            raise LaunchError(f"{name} is given twice", "by position or by name, not both")
+        if name not in data and name not in sizes:
+            close = get_close_matches(name, [*data, *sizes], 1)
+            remedy = f"did you mean {close[0]}?" if close else f"it has {', '.join(data + sizes)}"
+            raise LaunchError(f"{manifest.name} has no parameter {name}", remedy)
+        given[name] = value
+    if missing := [name for name in data if name not in given]:
+        what = f"no array is given for {', '.join(missing)}"
+        raise LaunchError(what, f"{manifest.name} has the arrays {', '.join(data)}")
+    return Given(
+        {n: given[n] for n in data}, {n: _integer(n, given[n]) for n in sizes if n in given}
+    )
+
+
+def _integer(name: str, value: object) -> int:
+    try:
+        return operator.index(cast(SupportsIndex, value))
+    except TypeError:
+        what = f"{name} is a {type(value).__name__}, not an integer"
+        raise LaunchError(what, "pass an integer") from None
+
+
+def bind(
+    manifest: Manifest, arrays: Mapping[str, Array], given: Mapping[str, int]
+) -> dict[str, int]:
+    """The sizes: those given, and those that are an extent of an array.
+
+    Raises LaunchError where one is unknown or not admitted, and where an array has not the type,
+    the shape or the layout that its parameter declares, or shares memory that is written.
+    """
+    sizes = dict(given)
+    for param in manifest.data:
+        _check_type(param, arrays[param.name])
+        for extent, expr in zip(arrays[param.name].shape, param.shape, strict=True):
+            if isinstance(expr, str):
+                sizes.setdefault(expr, extent)
+    _check_sizes(manifest, sizes)
+    for param in manifest.data:
+        wanted = tuple(evaluate(expr, sizes) for expr in param.shape)
+        if arrays[param.name].shape != wanted:
+            at = _at(sizes, (n for expr in param.shape for n in names(expr)))
+            what = f"{param.name} has the shape {arrays[param.name].shape}, not {wanted}{at}"
+            raise LaunchError(what, "pass arrays whose shapes agree with each other and the sizes")
+        check_layout(param.name, arrays[param.name])
+    check_writes(arrays, [p.name for p in manifest.data if p.written])
+    return sizes
+
+
+def _check_type(param: Data, array: Array) -> None:
+    if len(array.shape) != len(param.shape):
+        what = f"{param.name} has {len(array.shape)} dimensions, not {len(param.shape)}"
+        raise LaunchError(what, f"its shape is [{', '.join(map(shown, param.shape))}]")
+    if array.typestr not in TYPESTR[param.dtype]:
+        what = f"{param.name} holds {array.typestr}, not {TYPESTR[param.dtype][0]}"
+        raise LaunchError(what, f"pass an array of {param.dtype}")
+
+
+def _check_sizes(manifest: Manifest, sizes: Mapping[str, int]) -> None:
+    for size in manifest.sizes:
+        if size.name not in sizes:
+            what = f"the size {size.name} is not given, and is no array's extent"
+            raise LaunchError(what, f"pass {size.name}=")
+        value = sizes[size.name]
+        if size.least is not None and value < size.least:
+            what = f"{size.name} is {value}, and at least {size.least} is needed"
+            raise LaunchError(what, "nothing is to be done: leave the call out")
+        if not -_LIMIT <= value < _LIMIT:
+            raise LaunchError(f"{size.name} is {value}: more than 32 bits")
+    for condition in manifest.preconditions:
+        if not evaluate(condition, sizes):
+            what = f"{manifest.name} needs {shown(condition)}{_at(sizes, names(condition))}"
+            raise LaunchError(what, "pass arrays of sizes that satisfy it")
+
+
+def _at(sizes: Mapping[str, int], read: Iterable[str]) -> str:
+    values = ", ".join(f"{n} = {sizes[n]}" for n in dict.fromkeys(read))
+    return f" at {values}" if values else ""

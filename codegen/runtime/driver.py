@@ -1,0 +1,157 @@
+"""The CUDA driver: calls, devices, contexts, memory."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+from exogpu.codegen.runtime.errors import LaunchError
+
+_COMPUTE_MAJOR: Final = 75  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
+_COMPUTE_MINOR: Final = 76
+MULTIPROCESSORS: Final = 16  # CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
+_DEVICE_ORDINAL: Final = 9  # CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+_NO_DEVICE: Final = 100  # CUDA_ERROR_NO_DEVICE
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """A GPU of this machine."""
+
+    ordinal: int
+    name: str
+    capability: tuple[int, int]
+
+
+def library() -> ctypes.CDLL:
+    """The driver's library.  Raises LaunchError where there is none."""
+    try:
+        return ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        remedy = "install NVIDIA's driver, or run on a machine with a GPU"
+        raise LaunchError("there is no CUDA driver on this machine", remedy) from None
+
+
+@cache
+def _driver() -> ctypes.CDLL:
+    driver = library()
+    status = driver.cuInit(0)
+    if status == _NO_DEVICE:
+        raise LaunchError("there is no GPU on this machine", "run on a machine with a GPU")
+    _check(driver, status, "cuInit")
+    return driver
+
+
+def _check(driver: ctypes.CDLL, status: int, what: str) -> None:
+    if status:
+        text = ctypes.c_char_p()
+        driver.cuGetErrorString(status, ctypes.byref(text))
+        raise LaunchError(f"{what}: {(text.value or b'unknown error').decode()} ({status})")
+
+
+def call(name: str, *arguments: object) -> None:
+    """One call of the driver.  Raises LaunchError with what the driver says."""
+    driver = _driver()
+    _check(driver, driver[name](*arguments), name)
+
+
+# --- devices --------------------------------------------------------------------------------
+
+
+@cache
+def gpus() -> tuple[Gpu, ...]:
+    """The GPUs.  Raises LaunchError where there is no driver or no GPU."""
+    count = ctypes.c_int()
+    call("cuDeviceGetCount", ctypes.byref(count))
+    return tuple(_gpu(ordinal) for ordinal in range(count.value))
+
+
+def version() -> int:
+    """The newest CUDA that the driver is for: 13000 for 13.0."""
+    found = ctypes.c_int()
+    call("cuDriverGetVersion", ctypes.byref(found))
+    return found.value
+
+
+def _gpu(ordinal: int) -> Gpu:
+    name = ctypes.create_string_buffer(256)
+    call("cuDeviceGetName", name, 256, ordinal)
+    major, minor = (attribute(ordinal, a) for a in (_COMPUTE_MAJOR, _COMPUTE_MINOR))
+    return Gpu(ordinal, name.value.decode(), (major, minor))
+
+
+def attribute(device: int, which: int) -> int:
+    """An attribute of a device."""
+    value = ctypes.c_int()
+    call("cuDeviceGetAttribute", ctypes.byref(value), which, device)
+    return value.value
+
+
+def device_of(name: str, pointer: int) -> int:
+    """The device whose memory a pointer points to.  Raises LaunchError for other memory."""
+    device = ctypes.c_int()
+    try:
+        where = ctypes.c_uint64(pointer)
+        call("cuPointerGetAttribute", ctypes.byref(device), _DEVICE_ORDINAL, where)
+    except LaunchError as error:
+        what = f"{name} does not point to memory that CUDA knows"
+        raise LaunchError(what, error.problem) from None
+    return device.value
+
+
+def current_device() -> int:
+    """The device of the current context; the first one where there is no context."""
+    context, device = ctypes.c_void_p(), ctypes.c_int()
+    call("cuCtxGetCurrent", ctypes.byref(context))
+    if not context:
+        return 0
+    call("cuCtxGetDevice", ctypes.byref(device))
+    return device.value
+
+
+@cache
+def _primary(device: int) -> ctypes.c_void_p:
+    context = ctypes.c_void_p()
+    call("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
+    return context
+
+
+@contextmanager
+def active(device: int) -> Iterator[None]:
+    """Within it, the device's primary context, which its libraries use, is the current one."""
+    call("cuCtxPushCurrent_v2", _primary(device))
+    try:
+        yield
+    finally:
+        call("cuCtxPopCurrent_v2", ctypes.byref(ctypes.c_void_p()))
+
+
+# --- memory ---------------------------------------------------------------------------------
+
+
+def allocate(count: int) -> int:
+    """The address of fresh memory on the current device."""
+    address = ctypes.c_uint64()
+    call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(max(count, 1)))
+    return address.value
+
+
+def free(address: int) -> None:
+    """Give memory back."""
+    call("cuMemFree_v2", ctypes.c_uint64(address))
+
+
+def copy_in(device: int, host: int, count: int, stream: ctypes.c_void_p) -> None:
+    """Enqueue a copy of bytes from the host to the device."""
+    to, source = ctypes.c_uint64(device), ctypes.c_void_p(host)
+    call("cuMemcpyHtoDAsync_v2", to, source, ctypes.c_size_t(count), stream)
+
+
+def copy_out(host: int, device: int, count: int, stream: ctypes.c_void_p) -> None:
+    """Enqueue a copy of bytes from the device to the host."""
+    to, source = ctypes.c_void_p(host), ctypes.c_uint64(device)
+    call("cuMemcpyDtoHAsync_v2", to, source, ctypes.c_size_t(count), stream)

@@ -1,0 +1,195 @@
+"""A compiled procedure that can be called."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import TypeAlias, TypeVar
+
+from exogpu.codegen.runtime.arrays import Array, array_of
+from exogpu.codegen.runtime.binding import bind, named
+from exogpu.codegen.runtime.driver import (
+    active,
+    allocate,
+    call,
+    copy_in,
+    copy_out,
+    current_device,
+    device_of,
+    free,
+    gpus,
+)
+from exogpu.codegen.runtime.errors import LaunchError
+from exogpu.codegen.runtime.expressions import Json, evaluate
+from exogpu.codegen.runtime.manifest import Clear, HostCode, Launch, MapOf, Step, read_manifest
+from exogpu.codegen.runtime.modules import Loaded, check_arch, enqueue, load
+from exogpu.codegen.runtime.streams import current_stream, handle, pointer, wait_for
+from exogpu.codegen.runtime.tensormaps import tensor_map
+
+_T = TypeVar("_T")
+_Items: TypeAlias = tuple[tuple[str, _T], ...]
+"""A mapping that can be a key."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """A kernel with all that its launch needs."""
+
+    loaded: Loaded
+    tasks: int
+    arguments: list[ctypes._CData]
+
+
+class Kernel:
+    """A compiled procedure: its manifest, its cubin, and how to call it.
+
+    `manifest` is the JSON that `exogpu compile` writes.
+    """
+
+    def __init__(self, manifest: Mapping[str, Json], cubin: bytes) -> None:
+        self.manifest = manifest
+        self.cubin = cubin
+        self._data = read_manifest(manifest)
+        self._dtypes = {p.name: p.dtype for p in self._data.data}
+        self._launches = tuple(s for s in self._data.steps if isinstance(s, Launch))
+        self._written = frozenset(p.name for p in self._data.data if p.written)
+        self._loaded: dict[int, dict[str, Loaded]] = {}
+        # Most calls repeat another: what follows from the arrays alone is kept.
+        self._sizes = lru_cache(maxsize=64)(self._bind)
+        self._steps = lru_cache(maxsize=64)(self._ready)
+
+    @classmethod
+    def from_folder(cls, folder: Path, name: str) -> Kernel:
+        """`<name>.json` and `<name>.cubin` of a folder.  Raises LaunchError if one is missing."""
+        try:
+            manifest = json.loads((folder / f"{name}.json").read_text())
+            cubin = (folder / f"{name}.cubin").read_bytes()
+        except OSError as error:
+            what = f"{error.filename} cannot be read: {error.strerror}"
+            raise LaunchError(what, "write it with `exogpu compile --cubin`") from None
+        return Kernel(manifest, cubin)
+
+    def __call__(self, *arrays: object, stream: object = None, **arguments: object) -> None:
+        """Enqueue the procedure on a stream.
+
+        Arrays come by position or by name, sizes by name; sizes that are an extent of an array
+        may be left out.  Arrays are those of any library with `__cuda_array_interface__` or
+        `__dlpack__`, contiguous by rows.  Those of numpy are copied to the GPU and, if they are
+        written, back: the call then takes as long as the copies, and waits for the result.
+
+        Without a stream, the current one of the first array's library, which waits for those of
+        the other arrays' libraries, as they wait for the result.  Raises LaunchError, before
+        anything is launched, for arguments that do not fit, and where there is no GPU.
+        """
+        if HostCode() in self._data.steps:
+            name = self._data.name
+            what = f"{name} does more on the CPU than to launch kernels in order"
+            raise LaunchError(what, f"compile {name}_host.cu by nvcc, and call its C function")
+        given = named(self._data, arrays, arguments)
+        streams = [s for a in given.arrays.values() if (s := current_stream(a)) is not None]
+        chosen = handle(stream) if stream is not None else next(iter(streams), 0)
+        others = set() if stream is not None else set(streams)
+        found = {n: array_of(n, a, chosen) for n, a in given.arrays.items()}
+        sizes = self._sizes(tuple(found.items()), tuple(given.sizes.items()))
+        device = self._device(found)
+        with active(device), _on_device(found, self._written, chosen) as placed:
+            ready = self._steps(device, tuple(placed.items()), sizes)
+            making = {a.stream for a in found.values() if a.stream is not None}
+            wait_for(chosen, others | making)
+            for step in ready:
+                if isinstance(step, _Ready):
+                    enqueue(step.loaded, step.tasks, step.arguments, chosen)
+                else:
+                    count = ctypes.c_size_t(step.bytes)
+                    target = ctypes.c_uint64(step.pointer)
+                    call("cuMemsetD8Async", target, 0, count, pointer(chosen))
+            for other in others - {chosen}:
+                wait_for(other, [chosen])
+
+    def _bind(self, arrays: _Items[Array], given: _Items[int]) -> _Items[int]:
+        return tuple(bind(self._data, dict(arrays), dict(given)).items())
+
+    def _device(self, arrays: Mapping[str, Array]) -> int:
+        """The one device that has all arrays, and runs the cubin.  Raises LaunchError."""
+        known = gpus()
+        places = {n: device_of(n, a.pointer) for n, a in arrays.items() if not a.host and a.pointer}
+        if len(set(places.values())) > 1:
+            where = ", ".join(f"{n} on GPU {d}" for n, d in places.items())
+            raise LaunchError(f"the arrays are on several devices: {where}", "move them to one")
+        device = next(iter(places.values())) if places else current_device()
+        check_arch(self._data.arch, known[device])
+        return device
+
+    def _ready(
+        self, device: int, arrays: _Items[Array], sizes: _Items[int]
+    ) -> tuple[_Ready | Array, ...]:
+        """What is enqueued: kernels, and arrays to clear."""
+        steps = [self._step(s, device, dict(arrays), dict(sizes)) for s in self._data.steps]
+        return tuple(step for step in steps if step is not None)
+
+    def _step(
+        self,
+        step: Step,
+        device: int,
+        arrays: Mapping[str, Array],
+        sizes: Mapping[str, int],
+    ) -> _Ready | Array | None:
+        """A kernel, or an array to clear; None where there is nothing to do."""
+        if isinstance(step, Clear):
+            target = arrays[step.target]
+            return target if target.bytes else None
+        if isinstance(step, HostCode):
+            return None
+        counts = [math.prod(max(0, evaluate(n, sizes)) for n in nest) for nest in step.tasks]
+        tasks = max(counts, default=0)
+        if tasks == 0:
+            return None
+        if tasks >= 1 << 31:
+            raise LaunchError(f"{tasks} tasks are more than a launch can number")
+        if device not in self._loaded:
+            self._loaded[device] = load(self.cubin, self._launches, device)
+        arguments = [self._argument(a, arrays, sizes) for a in step.arguments]
+        return _Ready(self._loaded[device][step.kernel], tasks, arguments)
+
+    def _argument(
+        self, argument: str | MapOf, arrays: Mapping[str, Array], sizes: Mapping[str, int]
+    ) -> ctypes._CData:
+        if isinstance(argument, MapOf):
+            name = argument.tensor
+            return tensor_map(argument, arrays[name], self._dtypes[name])
+        if argument in arrays:
+            return ctypes.c_void_p(arrays[argument].pointer)
+        return ctypes.c_int(sizes[argument])
+
+    def __repr__(self) -> str:
+        return f"<kernel {self._data.name} for {self._data.arch}>"
+
+
+@contextmanager
+def _on_device(
+    arrays: Mapping[str, Array], written: frozenset[str], stream: int
+) -> Iterator[dict[str, Array]]:
+    """The arrays with those of numpy copied to the device; on the way out, the results come back,
+    and are waited for."""
+    placed = dict(arrays)
+    copies: dict[str, int] = {}
+    try:
+        for name, array in arrays.items():
+            if array.host:
+                copies[name] = allocate(array.bytes)
+                copy_in(copies[name], array.pointer, array.bytes, pointer(stream))
+                placed[name] = replace(array, pointer=copies[name])
+        yield placed
+        for name in copies.keys() & written:
+            copy_out(arrays[name].pointer, copies[name], arrays[name].bytes, pointer(stream))
+        if copies:
+            call("cuStreamSynchronize", pointer(stream))
+    finally:
+        for address in copies.values():
+            free(address)

@@ -1,0 +1,128 @@
+"""The manifest as data: the parameters, and what is done on the stream, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from exogpu.codegen.runtime.errors import LaunchError
+from exogpu.codegen.runtime.expressions import Json
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """A size, or an index argument."""
+
+    name: str
+    least: int | None
+    """The smallest value that it may have; None where any will do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """An array."""
+
+    name: str
+    dtype: str
+    shape: tuple[Json, ...]
+    written: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MapOf:
+    """The argument of a kernel that is a tensor map."""
+
+    tensor: str
+    box: tuple[int, ...]
+    swizzle: int
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A kernel: as many clusters as the device holds, or as there are tasks."""
+
+    kernel: str
+    cluster: int
+    block: int
+    shared_bytes: int
+    tasks: tuple[tuple[Json, ...], ...]
+    """The counts of each nest of tasks."""
+    arguments: tuple[str | MapOf, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Clear:
+    """A memset of a whole array to zero."""
+
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class HostCode:
+    """Statements that only the C function of the procedure can do."""
+
+
+Step: TypeAlias = Launch | Clear | HostCode
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """How a compiled procedure is called."""
+
+    name: str
+    arch: str
+    sizes: tuple[Size, ...]
+    data: tuple[Data, ...]
+    preconditions: tuple[Json, ...]
+    steps: tuple[Step, ...]
+
+
+def read_manifest(json: Mapping[str, Any]) -> Manifest:
+    """The data of a manifest.  Raises LaunchError for what is none; more keys do not matter."""
+    try:
+        parameters = json["parameters"]
+        return Manifest(
+            json["name"],
+            json["arch"],
+            tuple(_size(p) for p in parameters if p["kind"] != "data"),
+            tuple(
+                Data(p["name"], p["dtype"], tuple(p["shape"]), p.get("written", True))
+                for p in parameters
+                if p["kind"] == "data"
+            ),
+            tuple(json["preconditions"]),
+            tuple(_step(s) for s in json["steps"]),
+        )
+    except (KeyError, TypeError) as error:
+        remedy = "compile the procedure again"
+        raise LaunchError(f"this is no manifest of exogpu: {error!r}", remedy) from error
+
+
+def _size(p: Mapping[str, Any]) -> Size:
+    return Size(p["name"], p.get("least", 0) if p["kind"] == "size" else None)
+
+
+def _step(step: Mapping[str, Any]) -> Step:
+    match step["op"]:
+        case "launch":
+            return Launch(
+                step["kernel"],
+                step["cluster"],
+                step["block"],
+                step["shared_bytes"],
+                tuple(tuple(nest) for nest in step["tasks"]),
+                tuple(_argument(a) for a in step["arguments"]),
+            )
+        case "memset0":
+            return Clear(step["target"])
+        case "host":
+            return HostCode()
+        case _:
+            raise KeyError(step["op"])
+
+
+def _argument(argument: str | Mapping[str, Any]) -> str | MapOf:
+    if isinstance(argument, str):
+        return argument
+    return MapOf(argument["tensor"], tuple(argument["box"]), argument["swizzle"])

@@ -1,0 +1,111 @@
+"""Cubins on a device: kernels ready to be launched."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from exogpu.codegen.runtime.driver import MULTIPROCESSORS, Gpu, attribute, call
+from exogpu.codegen.runtime.errors import LaunchError
+from exogpu.codegen.runtime.manifest import Launch
+from exogpu.codegen.runtime.streams import pointer
+
+
+class _Attribute(ctypes.Structure):
+    _fields_ = (("id", ctypes.c_int), ("pad", ctypes.c_char * 4), ("value", ctypes.c_uint * 16))
+
+
+class _Config(ctypes.Structure):
+    _fields_ = (
+        ("grid", ctypes.c_uint * 3),
+        ("block", ctypes.c_uint * 3),
+        ("shared_bytes", ctypes.c_uint),
+        ("stream", ctypes.c_void_p),
+        ("attributes", ctypes.POINTER(_Attribute)),
+        ("count", ctypes.c_uint),
+    )
+
+
+_CLUSTER_DIMENSION: Final = 4  # CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+_MAX_SHARED: Final = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+_NON_PORTABLE: Final = 14  # CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
+_PORTABLE_CLUSTER: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A kernel on a device."""
+
+    launch: Launch
+    function: ctypes.c_void_p
+    clusters: int
+    """How many clusters the device holds at a time."""
+
+
+def check_arch(arch: str, gpu: Gpu) -> None:
+    """Whether a GPU runs code for an architecture: `sm_90a` on 9.0 alone, `sm_80` on 8.x.
+
+    Raises LaunchError.
+    """
+    found = re.fullmatch(r"sm_(\d+)(\d)([af]?)", arch)
+    major, minor = gpu.capability
+    if found is not None:
+        least = int(found[2])
+        fits = minor == least if found[3] == "a" else minor >= least
+        if major == int(found[1]) and fits:
+            return
+    what = f"the kernel is compiled for {arch}, and GPU {gpu.ordinal} ({gpu.name}) is"
+    raise LaunchError(f"{what} sm_{major}{minor}", "compile it for that architecture")
+
+
+def load(cubin: bytes, launches: tuple[Launch, ...], device: int) -> dict[str, Loaded]:
+    """The kernels of a cubin on the current device, by name.
+
+    Raises LaunchError where one does not fit the device.
+    """
+    module = ctypes.c_void_p()
+    call("cuModuleLoadData", ctypes.byref(module), cubin)
+    return {launch.kernel: _load(module, launch, device) for launch in launches}
+
+
+def _load(module: ctypes.c_void_p, launch: Launch, device: int) -> Loaded:
+    function, count = ctypes.c_void_p(), ctypes.c_int()
+    call("cuModuleGetFunction", ctypes.byref(function), module, launch.kernel.encode())
+    call("cuFuncSetAttribute", function, _MAX_SHARED, launch.shared_bytes)
+    if launch.cluster > _PORTABLE_CLUSTER:
+        call("cuFuncSetAttribute", function, _NON_PORTABLE, 1)
+    where, shared = ctypes.byref(count), ctypes.c_size_t(launch.shared_bytes)
+    if launch.cluster == 1:
+        name = "cuOccupancyMaxActiveBlocksPerMultiprocessor"
+        call(name, where, function, launch.block, shared)
+        clusters = count.value * attribute(device, MULTIPROCESSORS)
+    else:
+        config = _config(launch, 1, 0)
+        call("cuOccupancyMaxActiveClusters", where, function, ctypes.byref(config))
+        clusters = count.value
+    if clusters < 1:
+        raise LaunchError(f"{launch.kernel} needs more than this GPU has", "use smaller tiles")
+    return Loaded(launch, function, clusters)
+
+
+def enqueue(loaded: Loaded, tasks: int, arguments: list[ctypes._CData], stream: int) -> None:
+    """Launch a kernel: one cluster a task, or as many as the device holds."""
+    pointers = (ctypes.c_void_p * len(arguments))(*(ctypes.addressof(a) for a in arguments))
+    config = _config(loaded.launch, min(tasks, loaded.clusters), stream)
+    call("cuLaunchKernelEx", ctypes.byref(config), loaded.function, pointers, None)
+
+
+def _config(launch: Launch, clusters: int, stream: int) -> _Config:
+    cluster = _Attribute()
+    cluster.id = _CLUSTER_DIMENSION
+    cluster.value[0:3] = (launch.cluster, 1, 1)
+    return _Config(
+        (clusters * launch.cluster, 1, 1),
+        (launch.block, 1, 1),
+        launch.shared_bytes,
+        pointer(stream),
+        ctypes.pointer(cluster),
+        1 if launch.cluster > 1 else 0,
+    )

@@ -1,0 +1,23 @@
+"""From CUDA C++ to PTX, cubin and SASS: NVIDIA's compilers, found and called, with a cache.
+
+Emitted code is freestanding, so that NVRTC compiles it: no CUDA headers, no host compiler.
+"""
+
+from exogpu.codegen.toolchain.compile import compile_cubin
+from exogpu.codegen.toolchain.errors import CompileError
+from exogpu.codegen.toolchain.find import Nvcc, Nvrtc, Toolchain, find_toolchain
+from exogpu.codegen.toolchain.output import Compiled, Usage, usage
+from exogpu.codegen.toolchain.sass import disassemble
+
+__all__ = [
+    "CompileError",
+    "Compiled",
+    "Nvcc",
+    "Nvrtc",
+    "Toolchain",
+    "Usage",
+    "compile_cubin",
+    "disassemble",
+    "find_toolchain",
+    "usage",
+]

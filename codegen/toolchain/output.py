@@ -1,0 +1,42 @@
+"""What a compiler makes of a `.cu` text, and what it says about each kernel."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A text compiled for one architecture."""
+
+    cubin: bytes
+    ptx: str
+    log: str
+    """What the compiler and ptxas printed: warnings, registers, spills."""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What one kernel needs, from the log of ptxas; all but `registers` in bytes a thread."""
+
+    registers: int
+    stack: int
+    spill_stores: int
+    spill_loads: int
+
+
+_ENTRY = re.compile(r"Compiling entry function '(\w+)'")
+_FRAME = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
+_REGISTERS = re.compile(r"Used (\d+) registers")
+
+
+def usage(log: str) -> Mapping[str, Usage]:
+    """The needs of each kernel that ptxas compiled."""
+    found = {}
+    for part in re.split(r"(?=Compiling entry function)", log)[1:]:
+        name, frame, registers = (p.search(part) for p in (_ENTRY, _FRAME, _REGISTERS))
+        if name and frame and registers:
+            found[name[1]] = Usage(int(registers[1]), *map(int, frame.groups()))
+    return found

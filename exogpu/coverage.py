@@ -1,0 +1,158 @@
+"""Which obligations a program has: read off its AMIR as JSON, with nothing of the prover.
+
+A certificate without one of them proves less than it says, though every solver agrees with it.
+An obligation is known by its kind and its statements.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+Op: TypeAlias = Mapping[str, Any]
+"""An operation of the AMIR, by the schema of docs/amir.md."""
+
+Statement: TypeAlias = tuple[str, int, str]
+"""File, line and text."""
+
+MBARRIER: Final = "CudaMbarrier"
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """An obligation that a program has."""
+
+    kind: str | None
+    """None for the lemma on a count."""
+    first: Statement | None
+    second: Statement | None
+
+    def __str__(self) -> str:
+        sites = [f"line {site[1]} ({site[2]})" for site in (self.first, self.second) if site]
+        return f"{self.kind or 'the count'} at {' and '.join(sites)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """How many obligations of each sort a program has, and how many of them hold by the rules
+    alone, whatever the iterations."""
+
+    all: Counter[Need]
+    by_rules: Counter[Need]
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """An operation, its place in the text, and the outermost loop around it."""
+
+    op: Op
+    number: int
+    loop: int | None
+
+
+def needs(program: Mapping[str, Any]) -> Needs:
+    """The obligations of a program.
+
+    Raises KeyError or TypeError for what is no AMIR program.
+    """
+    ops = list(_placed(program["body"]))
+    found, by_rules = Counter[Need](), Counter[Need]()
+    for need, holds in _pairs(ops):
+        found[need] += 1
+        by_rules[need] += holds
+    for variable in program["variables"]:
+        if "mechanism" in variable:
+            found.update(_of_barrier(variable, [placed.op for placed in ops]))
+    return Needs(found, by_rules)
+
+
+def _placed(body: Sequence[Op]) -> Iterator[_Placed]:
+    """The operations but loops and guards, in the order of the text."""
+    number = 0
+    stack: list[tuple[Op, int | None]] = [(op, None) for op in reversed(body)]
+    while stack:
+        op, loop = stack.pop()
+        number += 1
+        if op["op"] in ("Loop", "Guard"):
+            if loop is None and op["op"] == "Loop":
+                loop = number
+            stack += [(inner, loop) for inner in reversed(op["body"])]
+        else:
+            yield _Placed(op, number, loop)
+
+
+# --- accesses -----------------------------------------------------------------------------------
+
+
+def _pairs(ops: Sequence[_Placed]) -> Iterator[tuple[Need, bool]]:
+    """Every Record and Check of one variable that could meet, and whether the rules are enough."""
+    checks: dict[tuple[str, bool], list[_Placed]] = {}
+    for check in ops:
+        if check.op["op"] in ("CheckReads", "CheckMutates"):
+            key = (check.op["access"]["variable"], check.op["op"] == "CheckMutates")
+            checks.setdefault(key, []).append(check)
+    for record in ops:
+        if record.op["op"] in ("RecordRead", "RecordMutate"):
+            key = (record.op["access"]["variable"], record.op["op"] == "RecordMutate")
+            for check in checks.get(key, ()):
+                need = Need(_hazard(check.op), _statement(record.op), _statement(check.op))
+                yield need, _seen_by_all(record.op, check.op) or _never_earlier(record, check)
+
+
+def _hazard(check: Op) -> str:
+    if check["free"]:
+        return "FREE"
+    if check["op"] == "CheckReads":
+        return "WAR"
+    return "RAW" if check["reads"] else "WAW"
+
+
+def _seen_by_all(record: Op, check: Op) -> bool:
+    """Nothing is asked, or atomics are, which see each other."""
+    atomic = check["level"] == "atomic_only" and set(record["atomic"]) & set(check["timelines"])
+    return check["level"] == "invisible" or bool(atomic)
+
+
+def _never_earlier(record: _Placed, check: _Placed) -> bool:
+    """No loop is around both, and the record stands below."""
+    if record.loop is not None and record.loop == check.loop:
+        return False
+    return record.number > check.number
+
+
+# --- barriers -----------------------------------------------------------------------------------
+
+
+def _of_barrier(variable: Mapping[str, Any], ops: Sequence[Op]) -> Iterator[Need]:
+    """Counts, balance, DEADLOCK and PHASE of one barrier (docs/proof.md)."""
+    name = variable["name"]
+    arrives = [op for op in ops if op["op"] == "Arrive" and op["home"]["variable"] == name]
+    awaits = [op for op in ops if op["op"] == "Await" and op["barrier"]["variable"] == name]
+    trailing = [op for op in ops if op.get("trailing") and _home(op) == name]
+    for op in (*arrives, *trailing, *awaits):
+        yield Need(None, None, _statement(op))
+    for free in (op for op in ops if op["op"] == "CheckBarrier" and op["variable"] == name):
+        for op in (*arrives, *(op for op in awaits if op["n"] < 0)):
+            yield Need("BARRIER", _statement(op), _statement(free))
+        for op in trailing:
+            yield Need("DEADLOCK", _statement(op), _statement(free))
+    for op in awaits:
+        yield Need("DEADLOCK", None, _statement(op))
+    followed = [(_statement(op), _statement(arrive)) for op in awaits for arrive in arrives]
+    for first, second in followed:
+        yield Need("DEADLOCK", first, second)
+    if variable["mechanism"] == MBARRIER and (awaits or variable["depth"] is not None):
+        for op in (*arrives, *trailing):
+            yield Need("PHASE", None, _statement(op))
+        for first, second in followed:
+            yield Need("PHASE", first, second)
+
+
+def _home(op: Op) -> str:
+    return str(op["trailing"]["home"]["variable"])
+
+
+def _statement(op: Op) -> Statement:
+    return (op["file"], op["line"], op["text"])

@@ -1,0 +1,1 @@
+"""Proof reports: what a verdict says of a kernel and why, as one offline page and as Markdown."""

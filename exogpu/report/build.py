@@ -1,0 +1,162 @@
+"""A report from a procedure, its verdict and its proof."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+from exogpu.api import Procedure
+from exogpu.certificates import certificate_digest
+from exogpu.errors import one_line
+from exogpu.ir.printer import print_proc
+from exogpu.report.formula import formula
+from exogpu.report.model import HazardCard, Report
+from exogpu.report.obligations import place_of, rows_of, uses_of
+from exogpu.report.owners import owned
+from exogpu.report.rings import rings_of
+from exogpu.report.roles import ROLES
+from exogpu.report.shared import shared
+from exogpu.report.source import Source, source_of
+from exogpu.report.theorem import assumptions, badge, sizes_text, theorem, trusted, uncovered
+from exogpu.report.threads import clusters
+from exogpu.report.timeline import timeline
+from exogpu.verdict import Hazard, Verdict
+
+
+def build(procedure: Procedure, verdict: Verdict) -> Report:
+    """Everything a report shows; of an ill-formed procedure, only what is wrong with it."""
+    ir, proof = procedure.ir, verdict.proof
+    if verdict.word == "error" or ir is None:
+        return _ill_formed(procedure, verdict)
+    analysed, program = procedure.analysed, procedure.amir(verdict.policy)
+    flat = analysed.proc
+    source = source_of(flat)
+    rows = rows_of(proof, verdict.hazards, source)
+    certified = proof is not None and proof.complete and verdict.word == "proved"
+    hazard = verdict.hazards[0] if verdict.hazards else None
+    return Report(
+        name=procedure.name,
+        doc=ir.doc.strip(),
+        file=shown_path(ir.span.file),
+        word=verdict.word,
+        badge=badge(verdict),
+        theorem=theorem(procedure, verdict),
+        formula=formula(ir),
+        facts=_facts(procedure, verdict),
+        assumptions=assumptions(verdict),
+        trusted=trusted(verdict),
+        uncovered=uncovered(procedure),
+        hazards=tuple(_card(h, source) for h in verdict.hazards),
+        problems=(),
+        proof=proof is not None,
+        certified=certified,
+        lines=source.lines,
+        marks=source.marks,
+        rows=rows,
+        uses=uses_of(rows, source, certified, verdict.redundant),
+        clusters=clusters(flat, analysed.facts),
+        owned=owned(flat, analysed.facts),
+        shared=shared(flat, analysed.facts),
+        rings=rings_of(flat, program),
+        timeline=timeline(flat, program, hazard),
+    )
+
+
+def _ill_formed(procedure: Procedure, verdict: Verdict) -> Report:
+    found = verdict.diagnostics or procedure.diagnostics
+    file = found[0].span.file if found else "<none>"
+    return Report(
+        name=procedure.name,
+        doc="",
+        file=shown_path(file),
+        word=verdict.word,
+        badge=badge(verdict),
+        theorem=theorem(procedure, verdict),
+        formula=None,
+        facts=_facts(procedure, verdict),
+        assumptions=(),
+        trusted=(),
+        uncovered=(),
+        hazards=(),
+        problems=tuple(one_line(d).replace(d.span.file, shown_path(d.span.file)) for d in found),
+        proof=False,
+        certified=False,
+        lines=(),
+        marks=(),
+        rows=(),
+        uses=(),
+        clusters=(),
+        owned=(),
+        shared=(),
+        rings=(),
+        timeline=None,
+    )
+
+
+def shown_path(file: str) -> str:
+    """The file relative to the working directory or, elsewhere, its name alone: reports are read
+    on other machines."""
+    try:
+        relative = os.path.relpath(file)
+    except ValueError:  # another drive
+        return Path(file).name
+    return Path(file).name if relative.startswith(os.pardir) else Path(relative).as_posix()
+
+
+def _facts(procedure: Procedure, verdict: Verdict) -> tuple[tuple[str, str], ...]:
+    proof = verdict.proof
+    facts = [("Verdict", badge(verdict)), ("Policy", verdict.policy.value)]
+    facts.append(("Sizes", "all" if verdict.sizes is None else sizes_text(verdict.sizes) or "none"))
+    if verdict.condition is not None:
+        facts.append(("Safe if and only if", verdict.condition))
+    if proof is not None:
+        smt = sum(1 for a in proof.answered if a.obligation.smt)
+        solvers = ", ".join(dict.fromkeys(a.solver for a in proof.answered if a.solver))
+        facts.append(("Obligations", f"{len(proof.answered)}, {smt} of them answered by a solver"))
+        facts.append(("Solver", solvers or "none was needed"))
+        facts.append(
+            ("Time", f"{proof.isl_seconds:.2f} s to find, {proof.smt_seconds:.2f} s to check")
+        )
+    else:
+        facts.append(("Time", f"{verdict.seconds:.2f} s"))
+    if verdict.operations:
+        facts.append(("Operations", f"{verdict.operations:,} of the abstract machine"))
+    if procedure.ir is not None:
+        facts.append(
+            ("Source", f"{shown_path(procedure.ir.span.file)}, line {procedure.ir.span.line}")
+        )
+        facts.append(
+            (
+                "Digest" if verdict.proof is None else "Certificate",
+                f"sha256 {_digest(procedure, verdict)}",
+            )
+        )
+    return tuple(facts)
+
+
+def _digest(procedure: Procedure, verdict: Verdict) -> str:
+    """Of the certificate or, where there is none, of the procedure as its representation prints,
+    which no comment or path changes."""
+    if verdict.proof is not None and verdict.proof.complete:
+        return certificate_digest(procedure, verdict)
+    assert procedure.ir is not None
+    return hashlib.sha256(print_proc(procedure.ir).encode()).hexdigest()
+
+
+def _card(hazard: Hazard, source: Source) -> HazardCard:
+    element = hazard.variable + (f"[{', '.join(map(str, hazard.index))}]" if hazard.index else "")
+    where = [sizes_text(hazard.sizes)] if hazard.sizes else []
+    where += [f"task {hazard.task}"] if hazard.task is not None else []
+    title = f"{hazard.code} {hazard.kind.value}" + (f" on {element}" if element else "")
+    first_role, second_role = ROLES[hazard.kind]
+    return HazardCard(
+        title=title + (f" at {', '.join(where)}" if where else ""),
+        first=None if hazard.first is None else place_of(hazard.first, hazard.variable, source),
+        second=place_of(hazard.second, hazard.variable, source),
+        first_role=first_role,
+        second_role=second_role,
+        missing=hazard.message + (f"; {hazard.link}" if hazard.link else ""),
+        repair=hazard.help,
+        replayed=hazard.replayed,
+    )

@@ -1,0 +1,80 @@
+"""A report as one HTML file: no script, style, font or picture comes from elsewhere."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from importlib.resources import files
+from typing import Final
+
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
+
+from exogpu.report.model import Place, Report, Row
+
+_SAFE: Final = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028"}
+
+
+def html(report: Report) -> str:
+    """The page.  Whatever the program says appears as text: everything is escaped."""
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    template = environment.from_string(_resource("report.html.j2"))
+    formula = Markup(report.formula.html) if report.formula is not None else None
+    return template.render(
+        r=report,
+        formula=formula,
+        uses={use.mark: use for use in report.uses},
+        kinds=list(dict.fromkeys(row.kind for row in report.rows)),
+        variables=list(dict.fromkeys(row.variable for row in report.rows if row.variable)),
+        answers=list(dict.fromkeys(row.answer for row in report.rows)),
+        style=Markup(_resource("report.css")),
+        script=Markup(_resource("report.js")),
+        data=script_json(_data(report)),
+    )
+
+
+def script_json(value: object) -> Markup:
+    """JSON that cannot end a script element."""
+    text = json.dumps(value, ensure_ascii=True, separators=(",", ":"))
+    return Markup("".join(_SAFE.get(c, c) for c in text))
+
+
+@cache
+def _resource(name: str) -> str:
+    return (files("exogpu.report") / "templates" / name).read_text(encoding="utf-8")
+
+
+def _data(report: Report) -> dict[str, object]:
+    """What the page's script draws: where each obligation begins, passes and ends."""
+    return {
+        "proof": report.proof,
+        "marks": [
+            {"line": m.line, "kind": m.kind, "variable": m.variable, "text": m.text}
+            for m in report.marks
+        ],
+        "rows": [_row(row) for row in report.rows],
+        "uses": {str(use.mark): {"rows": use.rows, "why": use.why} for use in report.uses},
+    }
+
+
+def _row(row: Row) -> dict[str, object]:
+    return {
+        "name": row.name,
+        "kind": row.kind,
+        "variable": row.variable,
+        "claim": row.claim,
+        "answer": row.answer,
+        "first": _place(row.first),
+        "second": _place(row.second),
+        "chains": [[[*_place(step.place), step.role] for step in chain] for chain in row.chains],
+    }
+
+
+def _place(place: Place | None) -> list[object]:
+    """Mark (or -1), line (or 0), text, detail, threads."""
+    if place is None:
+        return [-1, 0, "", "", ""]
+    mark = -1 if place.mark is None else place.mark
+    return [mark, place.line, place.text, place.detail, place.threads]

@@ -1,0 +1,201 @@
+"""Obligations, refutations and their chains as rows of a table; which statements they need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from exogpu.proof import Answered, AnswerWord, Link, Obligation, Proof, Role
+from exogpu.report.model import Answer, Mark, Place, Row, Step, Use
+from exogpu.report.source import Source
+from exogpu.verdict import Hazard, HazardKind, Redundancy, Site
+
+ANSWERS: Final[Mapping[AnswerWord, Answer]] = {"unsat": "holds", "sat": "broken", "unknown": "open"}
+
+ROLES: Final[Mapping[Role, str]] = {
+    "start": "seen at once by its threads",
+    "trailing": "signal",
+    "fence": "fence",
+    "arrive": "arrive",
+    "await": "await",
+    "clear": "overwritten",
+    "alloc": "fresh memory",
+    "access": "access",
+}
+"""The part of a statement in a chain, in words."""
+
+PAIRS: Final = (HazardKind.RAW, HazardKind.WAR, HazardKind.WAW, HazardKind.FREE)
+"""Kinds of obligations about two accesses, which a chain may order."""
+
+FOLDER: Final = "obligations"
+"""Of the `.smt2` files, beside the report."""
+
+
+def rows_of(proof: Proof | None, hazards: Iterable[Hazard], source: Source) -> tuple[Row, ...]:
+    """A row for each hazard, then one for each obligation."""
+    rows: list[Row] = []
+    for hazard in hazards:
+        rows.append(_broken(len(rows), hazard, source))
+    for answered in () if proof is None else proof.answered:
+        rows.append(_row(len(rows), answered, source))
+    return tuple(rows)
+
+
+def uses_of(
+    rows: Sequence[Row], source: Source, certified: bool, redundant: Sequence[Redundancy] | None
+) -> tuple[Use, ...]:
+    """For each synchronising mark, the rows that hold because of it: those with a chain over it,
+    and those about the statement itself.
+
+    A fence that no chain passes is redundant: without it every chain is there still.  An Arrive
+    or Await counts too, so it is only where all that was ever done with its barrier is of no use,
+    or where a search has shown it.
+    """
+    needed: dict[int, dict[int, None]] = {m.number: {} for m in source.marks}
+    for row in rows:
+        places = [row.first, row.second, *(step.place for chain in row.chains for step in chain)]
+        for place in places:
+            if place is not None and place.mark is not None:
+                needed[place.mark][row.number] = None
+    passed = {
+        m.variable
+        for m in source.marks
+        if m.variable and any(m.number in _passed(rows[r]) for r in needed[m.number])
+    }
+    found = {span for one in redundant or () if one.kind == "delete" for span in one.spans}
+    searched = {m.number for span in found for m in source.by_statement.get(span, ())}
+    return tuple(
+        _use(mark, tuple(needed[mark.number]), certified, passed, mark.number in searched)
+        for mark in source.marks
+        if mark.synchronises
+    )
+
+
+def _passed(row: Row) -> set[int]:
+    """The marks of the statements that the chains of a row pass."""
+    steps = (step.place.mark for chain in row.chains for step in chain)
+    return {mark for mark in steps if mark is not None}
+
+
+def _use(
+    mark: Mark, rows: tuple[int, ...], certified: bool, passed: set[str], searched: bool
+) -> Use:
+    if searched:
+        return Use(mark.number, rows, True, "Redundant: the kernel is safe without it.")
+    if rows:
+        plural = "s" if len(rows) > 1 else ""
+        return Use(mark.number, rows, False, f"Needed by {len(rows)} obligation{plural}.")
+    if not certified:
+        why = "No obligation is known to need it; only a proof for all sizes tells."
+        return Use(mark.number, rows, False, why)
+    if mark.kind == "launch":
+        return Use(mark.number, rows, False, "The kernel's own beginning and end.")
+    if mark.kind == "signal" or mark.variable in passed:
+        why = f"No chain passes it, but chains pass other uses of {mark.variable}: it counts."
+        return Use(mark.number, rows, False, why)
+    return Use(mark.number, rows, True, "Needed by none: redundant.")
+
+
+def place_of(site: Site, variable: str, source: Source) -> Place:
+    """A site of an obligation or hazard, with the mark it falls on."""
+    mark = source.find(site.span, variable)
+    details = [", ".join(f"{name} = {value}" for name, value in site.iteration)]
+    details.append(f"on timeline {site.timeline}" if site.timeline else "")
+    number = None if mark is None else mark.number
+    detail = ", ".join(filter(None, details))
+    return Place(number, site.span.line, site.text, detail, site.threads)
+
+
+def _row(number: int, answered: Answered, source: Source) -> Row:
+    obligation = answered.obligation
+    variable = obligation.variable
+    chains = tuple(
+        tuple(_step(link, variable, source) for link in _between(chain, obligation))
+        for chain in obligation.chains
+    )
+    return Row(
+        number=number,
+        name=obligation.name,
+        kind="lemma" if obligation.kind is None else obligation.kind.value,
+        variable=variable,
+        claim=_short(obligation),
+        first=None if obligation.first is None else place_of(obligation.first, variable, source),
+        second=None if obligation.second is None else place_of(obligation.second, variable, source),
+        chains=chains,
+        in_words=_told(obligation, chains),
+        answer=ANSWERS[answered.answer],
+        solver=answered.solver,
+        seconds=answered.seconds if answered.solver else None,
+        file=f"{FOLDER}/{obligation.name}.smt2" if obligation.smt else "",
+    )
+
+
+def _between(chain: tuple[Link, ...], obligation: Obligation) -> Iterator[Link]:
+    """The links between the two accesses.  An access that an Await follows at once is what
+    signals its barrier."""
+    for at, link in enumerate(chain):
+        if link.role in ("access", "start"):
+            after = chain[at + 1 : at + 2]
+            if after and after[0].role == "await":
+                yield replace(link, role="trailing")
+                continue
+            ends = [(0, obligation.first), (len(chain) - 1, obligation.second)]
+            if any(at == end and site and site.span == link.span for end, site in ends):
+                continue
+        yield link
+
+
+def _short(obligation: Obligation) -> str:
+    """The claim without the statements' texts, which stand beside it."""
+    claim = obligation.claim
+    for site in (obligation.first, obligation.second):
+        if site is not None:
+            claim = claim.replace(f" ({site.text})", "")
+    return claim
+
+
+def _broken(number: int, hazard: Hazard, source: Source) -> Row:
+    element = hazard.variable + (f"[{', '.join(map(str, hazard.index))}]" if hazard.index else "")
+    first = None if hazard.first is None else place_of(hazard.first, hazard.variable, source)
+    return Row(
+        number=number,
+        name=f"{hazard.code.lower()}-{number + 1}",
+        kind=hazard.kind.value,
+        variable=element,
+        claim=hazard.message,
+        first=first,
+        second=place_of(hazard.second, hazard.variable, source),
+        chains=(),
+        in_words=f"broken: {hazard.message}",
+        answer="broken",
+        solver="abstract machine" if hazard.replayed else "",
+        seconds=None,
+        file="",
+    )
+
+
+def _step(link: Link, variable: str, source: Source) -> Step:
+    synchronises = link.role in ("fence", "arrive", "await", "trailing")
+    mark = source.synchronising(link.span) if synchronises else source.find(link.span, variable)
+    # What is the same as in one of the two accesses goes without saying.
+    told = [(name, value) for name, value in link.iteration if value.rstrip("'") != name]
+    iteration = ", ".join(f"{name} = {value}" for name, value in told)
+    number = None if mark is None else mark.number
+    return Step(Place(number, link.span.line, link.text, iteration, link.threads), ROLES[link.role])
+
+
+def _in_words(chain: tuple[Step, ...]) -> str:
+    """`arrive 121 → await 122`, with line numbers."""
+    if not chain:
+        return "program order is enough"
+    return " → ".join(
+        f"{step.role} {step.place.line}" if step.place.line else step.role for step in chain
+    )
+
+
+def _told(obligation: Obligation, chains: tuple[tuple[Step, ...], ...]) -> str:
+    """What makes an obligation hold."""
+    if chains:
+        return "; or ".join(dict.fromkeys(map(_in_words, chains)))
+    return "no chain is needed" if obligation.kind in PAIRS else _short(obligation)

@@ -1,0 +1,117 @@
+"""The rings of barriers: which arrival uses which slot, and who waits for it, by trip count."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+from exogpu.analysis.pairing import ring_depths
+from exogpu.ir.nodes import BarrierAlloc, Proc
+from exogpu.ir.walk import walk
+from exogpu.machine.amir import (
+    Alloc,
+    Arrive,
+    Await,
+    Block,
+    Guard,
+    IncTaskID,
+    Loop,
+    Op,
+    Program,
+    Record,
+    Release,
+)
+from exogpu.report.instance import main_loop, sizes_for_trips
+from exogpu.report.model import Ring, Trip, Turn
+from exogpu.report.theorem import sizes_text
+from exogpu.report.trace import Element, Event, trace
+
+TRIPS: Final = 8
+"""The largest trip count that is offered."""
+
+
+def rings_of(proc: Proc, program: Program) -> tuple[Ring, ...]:
+    """Every barrier of a kernel, at one element that stands for all."""
+    runs = dict(_runs(proc, program))
+    if not runs:
+        return ()
+    depths = ring_depths(proc)
+    found: list[Ring] = []
+    for stmt in walk(proc.body):
+        if isinstance(stmt, BarrierAlloc):
+            depth = depths.get(stmt.name) or 0
+            element = _element(stmt.name.name, runs[max(runs)][1])
+            if element is None:
+                continue
+            trips = tuple(
+                Trip(count, sizes, _turns(element, events))
+                for count, (sizes, events) in runs.items()
+            )
+            shown = ", ".join(map(str, element[1]))
+            found.append(
+                Ring(
+                    stmt.name.name,
+                    f"{stmt.name.name}[{shown}]" if shown else stmt.name.name,
+                    stmt.mechanism.value,
+                    stmt.span.line,
+                    depth,
+                    trips,
+                )
+            )
+    return tuple(found)
+
+
+def _runs(proc: Proc, program: Program) -> Iterator[tuple[int, tuple[str, tuple[Event, ...]]]]:
+    """By trip count, the sizes and the events of the first task."""
+    if not any(isinstance(stmt, BarrierAlloc) for stmt in walk(proc.body)):
+        return
+    main = main_loop(proc)
+    program = replace(program, body=_barriers_only(program.body))
+    for trips in range(1, (TRIPS if main is not None else 1) + 1):
+        sizes = sizes_for_trips(proc, main, trips)
+        if sizes is not None:
+            yield trips, (sizes_text(sizes), trace(program, sizes, tasks=1).events)
+
+
+def _barriers_only(block: Block) -> Block:
+    """The operations on barriers, with what encloses them."""
+    kept: list[Op] = []
+    for op in block:
+        match op:
+            case Loop() | Guard():
+                body = _barriers_only(op.body)
+                if body:
+                    kept.append(replace(op, body=body))
+            case Arrive() | Await() | Alloc() | Release() | IncTaskID():
+                kept.append(op)
+            case Record() if op.trailing is not None:
+                kept.append(op)
+            case _:
+                pass
+    return tuple(kept)
+
+
+def _element(name: str, events: tuple[Event, ...]) -> Element | None:
+    """The element of a barrier that is awaited first."""
+    return next(
+        (e for event in events if event.kind == "await" for e in event.elements if e[0] == name),
+        None,
+    )
+
+
+def _turns(element: Element, events: tuple[Event, ...]) -> tuple[Turn, ...]:
+    found: dict[int, tuple[str, list[str]]] = {}
+    for event in events:
+        if event.kind == "arrive" and event.home == element:
+            found.setdefault(event.rank, (_where(event), []))
+    for event in events:
+        if event.kind == "await" and event.elements == (element,) and event.rank in found:
+            found[event.rank][1].append(_where(event))
+    return tuple(Turn(rank, at, tuple(waits)) for rank, (at, waits) in sorted(found.items()))
+
+
+def _where(event: Event) -> str:
+    """`line 63, k = 4`: with the innermost sequential iterator of the task."""
+    inner = event.sequential[-1:]
+    return f"line {event.span.line}" + "".join(f", {name} = {value}" for name, value in inner)

@@ -1,0 +1,223 @@
+"""The source of a procedure with its accesses and synchronisation statements marked."""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from textwrap import dedent
+from typing import Final
+
+from pygments.lexers.python import PythonLexer
+from pygments.token import Comment, Keyword, Name, Number, Operator, String, _TokenType
+
+from exogpu.errors import Span
+from exogpu.ir.nodes import (
+    Access,
+    Alloc,
+    Arrive,
+    Assign,
+    Await,
+    BarrierAlloc,
+    CallInstr,
+    DataParam,
+    DeviceFunction,
+    Fence,
+    Proc,
+    Reduce,
+    Stmt,
+)
+from exogpu.ir.types import AccessMode
+from exogpu.ir.walk import reads, walk
+from exogpu.machine.lower_args import statement_text
+from exogpu.report.model import Line, Mark, MarkKind, Piece, Segment
+
+_STYLES: Final[tuple[tuple[_TokenType, str], ...]] = (
+    (Comment, "c"),
+    (String, "s"),
+    (Number, "n"),
+    (Keyword, "k"),
+    (Operator.Word, "k"),
+    (Name.Decorator, "d"),
+    (Name.Function, "f"),
+)
+"""Classes of the style sheet by token."""
+
+_MODES: Final[Mapping[AccessMode, MarkKind]] = {
+    AccessMode.READ: "read",
+    AccessMode.WRITE: "write",
+    AccessMode.READ_WRITE: "update",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A place to mark."""
+
+    kind: MarkKind
+    variable: str
+    statement: Span
+    at: Span
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The lines of a procedure, and its marks by the statement they are in."""
+
+    lines: tuple[Line, ...]
+    marks: tuple[Mark, ...]
+    by_statement: Mapping[Span, tuple[Mark, ...]]
+    by_place: Mapping[Span, Mark]
+
+    def find(self, span: Span, variable: str) -> Mark | None:
+        """The mark of a variable in a statement; else the statement's synchronising mark; else,
+        where the statement has but one, that one; else that of the very place."""
+        marks = self.by_statement.get(span, ())
+        for mark in marks:
+            if mark.variable == variable and variable and mark.kind != "signal":
+                return mark
+        only = marks[0] if len(marks) == 1 else None
+        return self.synchronising(span) or only or self.by_place.get(span)
+
+    def synchronising(self, span: Span) -> Mark | None:
+        """The mark of a Fence, Arrive, Await or launch, or of a trailing barrier."""
+        marks = self.by_statement.get(span, ())
+        wanted = [m for m in marks if m.synchronises]
+        return wanted[0] if wanted else None
+
+
+def source_of(proc: Proc) -> Source:
+    """The marked source of a procedure; `proc` has no windows (`analysis.inline`)."""
+    first, text = _text(proc)
+    found = list(dict.fromkeys(f for stmt in walk(proc.body) for f in _places(stmt)))
+    found.sort(key=lambda f: (f.at.line, f.at.column))
+    inside = [f for f in found if f.at.file == proc.span.file and f.at.line >= first]
+    marks = tuple(
+        Mark(number, f.kind, f.at.line, f.variable, f.text) for number, f in enumerate(inside)
+    )
+    by_statement: dict[Span, tuple[Mark, ...]] = {}
+    for mark, place in zip(marks, inside, strict=True):
+        by_statement[place.statement] = (*by_statement.get(place.statement, ()), mark)
+    spans = {mark: place.at for mark, place in zip(marks, inside, strict=True)}
+    by_place = {place: mark for mark, place in spans.items()}
+    return Source(tuple(_lines(first, text, spans)), marks, by_statement, by_place)
+
+
+def _text(proc: Proc) -> tuple[int, list[str]]:
+    """Number of the first line, and the lines, decorators included; none if there is no file."""
+    span = proc.span
+    lines = linecache.getlines(span.file)
+    first = span.line
+    while first > 1 and lines[first - 2 : first - 1] and lines[first - 2].strip().startswith("@"):
+        first -= 1
+    last = max([span.end_line, *(stmt.span.end_line for stmt in walk(proc.body))])
+    return first, [line.rstrip("\n").expandtabs(4) for line in lines[first - 1 : last]]
+
+
+# --- what is marked -----------------------------------------------------------------------
+
+
+def _places(stmt: Stmt) -> Iterator[_Found]:
+    span = stmt.span
+    if not span.line:
+        return
+    text = statement_text(stmt)
+    match stmt:
+        case Fence():
+            yield _Found("fence", "", span, span, text)
+        case Arrive():
+            yield _Found("arrive", stmt.targets[0].name.name, span, span, text)
+        case Await():
+            yield _Found("await", stmt.barrier.name.name, span, span, text)
+        case DeviceFunction():
+            yield _Found("launch", "", span, span, text)
+        case Alloc() | BarrierAlloc():
+            yield _Found("alloc", stmt.name.name, span, span, text)
+        case Assign() | Reduce():
+            for access in reads(stmt.value):
+                yield _accessed("read", access, span, text)
+            kind: MarkKind = "write" if isinstance(stmt, Assign) else "update"
+            yield _accessed(kind, stmt.target, span, text)
+        case CallInstr():
+            modes = iter(stmt.instr.modes)
+            for param, argument in zip(stmt.instr.params, stmt.arguments, strict=True):
+                if isinstance(param, DataParam):
+                    mode = _MODES[next(modes)]
+                    if isinstance(argument, Access):
+                        yield _accessed(mode, argument, span, text)
+            if stmt.trailing is not None:
+                yield _accessed("signal", stmt.trailing, span, text)
+        case _:
+            return
+
+
+def _accessed(kind: MarkKind, access: Access, statement: Span, text: str) -> _Found:
+    at = access.span if access.span.line else statement
+    return _Found(kind, access.name.name, statement, at, text)
+
+
+# --- lines --------------------------------------------------------------------------------
+
+
+def _lines(first: int, text: list[str], spans: Mapping[Mark, Span]) -> Iterator[Line]:
+    # What follows a first line that is indented is dedented with it.
+    shift = _shared_indent(text)
+    styles = _styles(dedent("\n".join(text)))
+    starts: dict[int, list[tuple[int, int, Mark]]] = {}
+    for mark, span in spans.items():
+        index = span.line - first
+        if 0 <= index < len(text):
+            length = len(text[index].rstrip())
+            end = span.end_column - 1 if span.end_line == span.line else length
+            starts.setdefault(index, []).append((span.column - 1 - shift, end - shift, mark))
+    for index, line in enumerate(text):
+        shown = line[shift:]
+        style = styles[index] if index < len(styles) else [""] * len(shown)
+        yield Line(first + index, tuple(_segments(shown, style, sorted_spans(starts.get(index)))))
+
+
+def sorted_spans(found: list[tuple[int, int, Mark]] | None) -> list[tuple[int, int, Mark]]:
+    """The spans of a line from left to right; of two that overlap, the first alone."""
+    kept: list[tuple[int, int, Mark]] = []
+    for start, end, mark in sorted(found or (), key=lambda s: (s[0], -s[1])):
+        if not kept or start >= kept[-1][1]:
+            kept.append((start, end, mark))
+    return kept
+
+
+def _shared_indent(text: list[str]) -> int:
+    return min((len(line) - len(line.lstrip()) for line in text if line.strip()), default=0)
+
+
+def _styles(text: str) -> list[list[str]]:
+    """The class of every character, by line."""
+    lines: list[list[str]] = [[]]
+    for kind, value in PythonLexer(stripnl=False).get_tokens(text):
+        style = next((name for token, name in _STYLES if kind in token), "")
+        for character in value:
+            if character == "\n":
+                lines.append([])
+            else:
+                lines[-1].append(style)
+    return lines
+
+
+def _segments(line: str, style: list[str], spans: list[tuple[int, int, Mark]]) -> Iterator[Segment]:
+    at = 0
+    for start, end, mark in spans:
+        if start > at:
+            yield Segment(None, tuple(_pieces(line, style, at, start)))
+        yield Segment(mark, tuple(_pieces(line, style, start, end)))
+        at = end
+    if at < len(line):
+        yield Segment(None, tuple(_pieces(line, style, at, len(line))))
+
+
+def _pieces(line: str, style: list[str], start: int, end: int) -> Iterator[Piece]:
+    while start < end:
+        stop = start + 1
+        while stop < end and style[stop : stop + 1] == style[start : start + 1]:
+            stop += 1
+        yield Piece(line[start:stop], (style[start : start + 1] or [""])[0])
+        start = stop

@@ -1,0 +1,348 @@
+"""The reduction summary of a kernel's sequential meaning: what each output element is a sum of.
+
+Values are followed backwards from the stores to parameters, through copies and accumulations, by
+matching the indices of a read with those of the writes.  Guards and the order of statements are
+not looked at: what comes out is a guess, and `exogpu.report.formula` checks it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import assert_never
+
+from exogpu.ir.names import Sym
+from exogpu.machine.sequential.affine import (
+    Affine,
+    Atom,
+    Floor,
+    Range,
+    Rest,
+    combine,
+    substitute,
+    variable,
+    variables,
+)
+from exogpu.machine.sequential.core import (
+    Buffer,
+    Convert,
+    Guard,
+    Literal,
+    Load,
+    Loop,
+    Nodes,
+    Operation,
+    Store,
+    Value,
+)
+from exogpu.report.terms import Call, Element, Equation, Index, Number, Sum, Term
+
+
+class NoSummary(Exception):
+    """The value cannot be followed."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Write:
+    """A store with the iterators around it."""
+
+    store: Store
+    around: tuple[Sym, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Summed:
+    """A sum over all values of some iterators."""
+
+    over: tuple[Sym, ...]
+    body: Followed
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Found:
+    """An element of a parameter."""
+
+    buffer: Buffer
+    at: tuple[Affine, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Applied:
+    function: Operation
+    arguments: tuple[Followed, ...]
+
+
+Followed = Summed | Found | Applied | Number
+
+
+def summarise(
+    nodes: Nodes, ranges: dict[Sym, Range], extents: Mapping[Buffer, tuple[str, ...]]
+) -> Iterator[Equation]:
+    """An equation for each parameter that is written; `extents` names those of parameters.
+
+    Raises NoSummary.
+    """
+    writes: dict[Buffer, list[Write]] = {}
+    for write in _writes(nodes, ()):
+        writes.setdefault(write.store.target.buffer, []).append(write)
+    for buffer, stores in writes.items():
+        if not buffer.local:
+            follow = _Follow(writes, dict(ranges))
+            found = {_equation(write, follow, extents) for write in stores}
+            if len(found) != 1:
+                raise NoSummary
+            yield found.pop()
+
+
+def _writes(nodes: Nodes, around: tuple[Sym, ...]) -> Iterator[Write]:
+    for node in nodes:
+        match node:
+            case Store():
+                yield Write(node, around)
+            case Loop():
+                yield from _writes(node.body, (*around, node.iterator))
+            case Guard():
+                yield from _writes((*node.body, *node.orelse), around)
+            case _:
+                pass
+
+
+# --- following values -----------------------------------------------------------------------
+
+
+@dataclass(slots=True, eq=False)
+class _Follow:
+    writes: Mapping[Buffer, Sequence[Write]]
+    ranges: dict[Sym, Range]
+    stack: tuple[Buffer, ...] = ()
+
+    def value(self, value: Value, at: Mapping[Sym, Affine]) -> Followed:
+        """The value where iterators have the given forms."""
+        match value:
+            case Literal():
+                return Number(value.value)
+            case Convert():
+                return self.value(value.term, at)
+            case Operation():
+                return Applied(value, tuple(self.value(a, at) for a in value.arguments))
+            case Load():
+                place = value.place
+                dims = tuple(substitute(d, at, self.ranges) for d in place.dims)
+                if not place.buffer.local:
+                    return Found(place.buffer, dims)
+                return self.local(place.buffer, dims, at)
+            case _:
+                assert_never(value)
+
+    def local(self, buffer: Buffer, dims: tuple[Affine, ...], at: Mapping[Sym, Affine]) -> Followed:
+        """What was stored to an element of a variable of the kernel."""
+        if buffer in self.stack:
+            raise NoSummary
+        self.stack = (*self.stack, buffer)
+        writes = self.writes.get(buffer, ())
+        plain = [w for w in writes if not w.store.accumulate]
+        sums = [w for w in writes if w.store.accumulate]
+        if len(plain) != 1 or len(sums) > 1:
+            raise NoSummary
+        base = self.stored(plain[0], dims, at)
+        if sums:
+            if not isinstance(base, Number) or base.value != 0:
+                raise NoSummary
+            base = self.stored(sums[0], dims, at)
+        self.stack = self.stack[:-1]
+        return base
+
+    def stored(self, write: Write, dims: tuple[Affine, ...], at: Mapping[Sym, Affine]) -> Followed:
+        bound = {name: at[name] for name in write.around if name in at}
+        for mine, wanted in zip(write.store.target.dims, dims, strict=True):
+            self.match(mine, wanted, write.around, bound)
+        free = tuple(name for name in write.around if name not in bound)
+        fresh = {name: Sym(name.name) for name in free}
+        for name, new in fresh.items():
+            self.ranges[new] = self.ranges[name]
+            bound[name] = variable(new)
+        value = self.value(write.store.value, bound)
+        if write.store.accumulate:
+            return Summed(tuple(fresh.values()), value)
+        if set(_mentioned(value)) & set(fresh.values()):
+            raise NoSummary
+        return value
+
+    def match(
+        self, mine: Affine, wanted: Affine, around: tuple[Sym, ...], bound: dict[Sym, Affine]
+    ) -> None:
+        """Binds iterators of a write so that its index is the one that is read."""
+        rest = combine((1, wanted), (-1, substitute(mine, bound, self.ranges)))
+        free = [
+            (atom, c) for atom, c in mine.terms if set(_inside(atom)) & set(around) - set(bound)
+        ]
+        match free:
+            case [(Sym() as name, (1 | -1) as sign)]:
+                # `rest` still contains the free iterator itself, with the opposite sign.
+                bound[name] = combine((sign, rest), (1, variable(name)))
+                return
+            case _:
+                pass
+        for atom, coefficient in free:
+            bound |= self.alike(atom, coefficient, wanted, set(around) - set(bound))
+        if combine((1, wanted), (-1, substitute(mine, bound, self.ranges))) != Affine(0):
+            raise NoSummary
+
+    def alike(
+        self, atom: Atom, coefficient: int, wanted: Affine, free: set[Sym]
+    ) -> dict[Sym, Affine]:
+        """The binding that makes an atom the one that stands in its place."""
+        for other, c in wanted.terms:
+            if c != coefficient:
+                continue
+            match atom, other:
+                case Sym(), Sym() if atom in free:
+                    return {atom: variable(other)}
+                case ((Floor() | Rest()), (Floor() | Rest())) if type(atom) is type(other):
+                    names = [n for n in _inside(atom) if n in free]
+                    others = list(_inside(other))
+                    if atom.divisor == other.divisor and len(names) == len(others) == 1:
+                        return {names[0]: variable(others[0])}
+                case _:
+                    pass
+        raise NoSummary
+
+
+def _inside(atom: Atom) -> Iterator[Sym]:
+    match atom:
+        case Sym():
+            yield atom
+        case Floor() | Rest():
+            yield from variables(atom.form)
+        case _:
+            assert_never(atom)
+
+
+def _mentioned(value: Followed) -> Iterator[Sym]:
+    match value:
+        case Number():
+            return
+        case Found():
+            for form in value.at:
+                yield from variables(form)
+        case Applied():
+            for argument in value.arguments:
+                yield from _mentioned(argument)
+        case Summed():
+            yield from _mentioned(value.body)
+        case _:
+            assert_never(value)
+
+
+# --- names for indices ----------------------------------------------------------------------
+
+
+def _equation(write: Write, follow: _Follow, extents: Mapping[Buffer, tuple[str, ...]]) -> Equation:
+    store = write.store
+    names = _Names(follow.ranges, extents)
+    target = names.target(store.target.buffer, store.target.dims)
+    at = {name: variable(name) for name in write.around}
+    body = names.term(follow.value(store.value, at))
+    return Equation(target, store.accumulate, body)
+
+
+class _Names:
+    """The target's indices are named after its extents; what is summed over, likewise."""
+
+    def __init__(
+        self, ranges: Mapping[Sym, Range], extents: Mapping[Buffer, tuple[str, ...]]
+    ) -> None:
+        self._ranges = ranges
+        self._extents = extents
+        self._known: dict[tuple[tuple[Atom, int], ...], str] = {}
+        self._taken: set[str] = set()
+
+    def fresh(self, extent: str) -> str:
+        """`k` for the extent `cluster_K`."""
+        letters = [c for c in extent.rpartition("_")[2] if c.isalpha()]
+        name = (letters[0].lower() if letters else "i") if extent.isidentifier() else "i"
+        number, plain = 1, name
+        while name in self._taken:
+            number += 1
+            name = f"{plain}{number}"
+        self._taken.add(name)
+        return name
+
+    def target(self, buffer: Buffer, dims: tuple[Affine, ...]) -> Element:
+        at = []
+        for form, extent in zip(dims, self._extents[buffer], strict=True):
+            if not form.terms:
+                at.append(Index((), form.constant))
+                continue
+            key = _key(form)
+            if form.constant or key in self._known:
+                raise NoSummary
+            self._known[key] = self.fresh(extent)
+            at.append(Index((self._known[key],)))
+        return Element(buffer.name, tuple(at))
+
+    def term(self, value: Followed) -> Term:
+        match value:
+            case Number():
+                return value
+            case Found():
+                at = tuple(self.index(form) for form in value.at)
+                return Element(value.buffer.name, at)
+            case Applied():
+                return Call(value.function.function, tuple(map(self.term, value.arguments)))
+            case Summed():
+                over = tuple(self.summed(value))
+                return Sum(over, self.term(value.body))
+            case _:
+                assert_never(value)
+
+    def index(self, form: Affine) -> Index:
+        if not form.terms:
+            return Index((), form.constant)
+        if _key(form) not in self._known:
+            raise NoSummary
+        return Index((self._known[_key(form)],), form.constant)
+
+    def summed(self, value: Summed) -> Iterator[tuple[str, str]]:
+        """Iterators that occur together, as the digits of one number, are one index."""
+        over = set(value.over)
+        for buffer, dimension, form in _dims(value.body):
+            mine = [(atom, c) for atom, c in form.terms if atom in over]
+            if mine and _key(form) not in self._known:
+                if len(mine) != len(form.terms) or not self.digits(form):
+                    raise NoSummary
+                extent = self._extents[buffer][dimension]
+                name = self._known[_key(form)] = self.fresh(extent)
+                over -= {atom for atom, _ in mine if isinstance(atom, Sym)}
+                yield name, extent
+        if over:
+            raise NoSummary
+
+    def digits(self, form: Affine) -> bool:
+        """Whether the form takes every value from 0 on exactly once."""
+        weight = 1
+        for atom, coefficient in sorted(form.terms, key=lambda term: term[1]):
+            if not isinstance(atom, Sym) or coefficient != weight or self._ranges[atom][0] != 0:
+                return False
+            weight *= self._ranges[atom][1] + 1
+        return form.constant == 0
+
+
+def _key(form: Affine) -> tuple[tuple[Atom, int], ...]:
+    return tuple(sorted(form.terms, key=lambda term: (term[1], str(term[0]), repr(term[0]))))
+
+
+def _dims(value: Followed) -> Iterator[tuple[Buffer, int, Affine]]:
+    match value:
+        case Number():
+            return
+        case Found():
+            for dimension, form in enumerate(value.at):
+                yield value.buffer, dimension, form
+        case Applied():
+            for argument in value.arguments:
+                yield from _dims(argument)
+        case Summed():
+            yield from _dims(value.body)
+        case _:
+            assert_never(value)

@@ -1,0 +1,134 @@
+"""What a verdict says, in sentences: the theorem, what it assumes, and what has to be trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final, assert_never
+
+from exogpu.api import Procedure
+from exogpu.certificates import ASSUMED, TRUSTED
+from exogpu.frontend.instances import admits_zero, controls
+from exogpu.frontend.quote import quote
+from exogpu.ir.nodes import DeviceFunction, Proc
+from exogpu.ir.types import Policy
+from exogpu.ir.walk import walk
+from exogpu.machine.amir import Block, Guard, Loop, Record
+from exogpu.verdict import Verdict
+
+_RULES: Final[Mapping[Policy, str]] = {
+    Policy.STRICT: "the published model, narrowed where hardware documentation asks for it",
+    Policy.PAPER: "the published model",
+}
+"""Of the abstract machine, by policy."""
+
+HOLDS: Final = (
+    "the parallel kernel computes what its sequential reading computes{sums}; no memory is reused "
+    "while it is in use; no barrier is left unbalanced or overrun; nothing deadlocks; every access "
+    "is in bounds"
+)
+
+
+def badge(verdict: Verdict) -> str:
+    """The verdict in a word or two: what is proved at given sizes only is `safe at these sizes`."""
+    if verdict.word == "proved" and verdict.sizes is not None:
+        return "safe at these sizes" if verdict.sizes else "proved"
+    return "ill-formed" if verdict.word == "error" else verdict.word
+
+
+def theorem(procedure: Procedure, verdict: Verdict) -> str:
+    """What was established, in a sentence that claims no more."""
+    match verdict.word:
+        case "proved":
+            claim = HOLDS.format(sums=_sums(procedure))
+            return f"{_sizes(procedure, verdict)} {claim}."
+        case "refuted":
+            first = verdict.hazards[0]
+            at = sizes_text(first.sizes)
+            where = f"At {at} " if at else ""
+            claim = "the parallel kernel may differ from its sequential reading"
+            return _capital(f"{where}{claim}: {first.message}.")
+        case "undecided":
+            whole = "No answer " + (
+                f"at {sizes_text(verdict.sizes)}" if verdict.sizes else "for all sizes"
+            )
+            return f"{whole}: {verdict.reason}."
+        case "error":
+            count = len(verdict.diagnostics)
+            return f"Not checked: the program is ill-formed ({count} finding{'s' * (count != 1)})."
+        case _:
+            assert_never(verdict.word)
+
+
+def sizes_text(sizes: Mapping[str, int]) -> str:
+    """`M = 512, N = 512`"""
+    return ", ".join(f"{name} = {value}" for name, value in sizes.items())
+
+
+def _sizes(procedure: Procedure, verdict: Verdict) -> str:
+    if verdict.sizes is not None:
+        return f"At {sizes_text(verdict.sizes)}," if verdict.sizes else "In every run,"
+    assert procedure.ir is not None
+    if not procedure.size_names:
+        return "In every run,"
+    text = "For all " + " and ".join(_quantifiers(procedure.ir))
+    if preconditions := [quote(condition) for condition in procedure.ir.preconditions]:
+        text += f" with {' and '.join(preconditions)}"
+    return f"{text},"
+
+
+def _quantifiers(proc: Proc) -> Iterator[str]:
+    params = controls(proc)
+    for least in (1, 0):
+        names = [
+            p.name.name
+            for p in params
+            if p.kind == "size" and admits_zero(proc, p.name) == (least == 0)
+        ]
+        if names:
+            yield f"{', '.join(names)} ≥ {least}"
+    if indices := [p.name.name for p in params if p.kind == "index"]:
+        yield f"integers {', '.join(indices)}"
+
+
+def _sums(procedure: Procedure) -> str:
+    """A reservation where parallel sums are added up in any order."""
+    return " up to the order of sums" if _atomic(procedure.amir().body) else ""
+
+
+def _atomic(block: Block) -> bool:
+    return any(
+        (isinstance(op, Record) and bool(op.atomic))
+        or (isinstance(op, Loop | Guard) and _atomic(op.body))
+        for op in block
+    )
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def assumptions(verdict: Verdict) -> tuple[str, ...]:
+    """What the verdict's own assumptions and the language's conventions ask of a caller."""
+    common = ASSUMED if verdict.proof is not None else ASSUMED[-1:]
+    return tuple(dict.fromkeys((*verdict.assumptions, *common)))
+
+
+def trusted(verdict: Verdict) -> tuple[str, ...]:
+    """What a reader has to believe besides."""
+    rules = f"policy {verdict.policy.value} is {_RULES[verdict.policy]}"
+    if verdict.proof is None:
+        return (*TRUSTED[:2], rules, "the abstract machine's interpreter")
+    return (*TRUSTED[:2], rules, *TRUSTED[2:])
+
+
+def uncovered(procedure: Procedure) -> tuple[str, ...]:
+    """What nothing in the report speaks of."""
+    if not _launches(procedure):
+        return ()
+    return ("the CUDA text that is emitted, the compilers below it, and the hardware",)
+
+
+def _launches(procedure: Procedure) -> bool:
+    return procedure.ir is not None and any(
+        isinstance(stmt, DeviceFunction) for stmt in walk(procedure.ir.body)
+    )

@@ -1,0 +1,170 @@
+// The CPU part of gemm_splitk_sm90_2x1_128x256, made by exogpu.
+//     nvcc -shared -Xcompiler -fPIC -gencode ... -o libgemm_splitk_sm90_2x1_128x256.so gemm_splitk_sm90_2x1_128x256_host.cu
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "gemm_splitk_sm90_2x1_128x256.cu"
+#include "gemm_splitk_sm90_2x1_128x256.h"
+
+namespace exogpu_host {
+
+#define TRY(call) \
+    do { \
+        if (const int status_ = static_cast<int>(call)) \
+            return status_; \
+    } while (0)
+
+[[maybe_unused]] static int floor_div(int value, int divisor)
+{
+    return value / divisor - (value % divisor < 0);
+}
+
+[[maybe_unused]] static int floor_mod(int value, int divisor)
+{
+    return (value % divisor + divisor) % divisor;
+}
+
+// Iterations of a loop over tasks.
+[[maybe_unused]] static long long count(int tasks)
+{
+    return tasks > 0 ? tasks : 0;
+}
+
+// As many clusters as the device holds at a time, or as there are tasks.
+template <typename Kernel>
+[[maybe_unused]] static int launch(Kernel* kernel, long long tasks, int cluster, int block, int shared_bytes,
+                            void** arguments, cudaStream_t stream)
+{
+    if (tasks == 0)
+        return 0;
+    if (tasks > INT32_MAX)
+        return EXOGPU_TOO_MANY_TASKS;
+    const void* const function = reinterpret_cast<const void*>(kernel);
+    TRY(cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes));
+    if (cluster > 8)
+        TRY(cudaFuncSetAttribute(function, cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
+    cudaLaunchAttribute attribute{};
+    attribute.id = cudaLaunchAttributeClusterDimension;
+    attribute.val.clusterDim.x = cluster;
+    attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
+    cudaLaunchConfig_t config{};
+    config.gridDim = dim3(cluster);
+    config.blockDim = dim3(block);
+    config.dynamicSmemBytes = shared_bytes;
+    config.stream = stream;
+    config.attrs = &attribute;
+    config.numAttrs = cluster > 1;
+    int clusters = 0;
+    if (cluster > 1) {
+        TRY(cudaOccupancyMaxActiveClusters(&clusters, function, &config));
+    } else {
+        int device = 0, processors = 0;
+        TRY(cudaGetDevice(&device));
+        TRY(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device));
+        TRY(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&clusters, function, block, shared_bytes));
+        clusters *= processors;
+    }
+    if (clusters < 1)
+        return cudaErrorLaunchOutOfResources;
+    config.gridDim = dim3(cluster * static_cast<int>(std::min<long long>(tasks, clusters)));
+    return cudaLaunchKernelExC(&config, function, arguments);
+}
+
+// Describes a whole tensor, contiguous by rows, to TMA.  The driver's function is found at run time,
+// so that nothing but the CUDA runtime is linked.
+template <int rank>
+static int encode(TensorMap& map, const void* data, const long long (&shape)[rank],
+           const unsigned (&box)[rank], int type, int item, int swizzle)
+{
+    using Encode = int (*)(void*, int, unsigned, void*, const uint64_t*, const uint64_t*,
+                           const uint32_t*, const uint32_t*, int, int, int, int);
+    static void* found = nullptr;
+    if (found == nullptr) {
+        cudaDriverEntryPointQueryResult result;
+        TRY(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found, 12000,
+                                             cudaEnableDefault, &result));
+        if (found == nullptr)
+            return cudaErrorNotSupported;
+    }
+    uint64_t extents[rank], strides[rank];
+    uint32_t boxes[rank], ones[rank];
+    uint64_t stride = item;
+    for (int d = 0; d < rank; ++d) {  // the innermost dimension first
+        extents[d] = shape[rank - 1 - d];
+        boxes[d] = box[rank - 1 - d];
+        ones[d] = 1;
+        stride *= extents[d];
+        strides[d] = stride;
+        if (d < rank - 1 && stride % 16 != 0)
+            return EXOGPU_MISALIGNED;
+    }
+    constexpr int no_interleave = 0, promote_256 = 3, fill_zero = 0;
+    return reinterpret_cast<Encode>(found)(&map, type, rank, const_cast<void*>(data), extents, strides,
+                                           boxes, ones, no_interleave, swizzle, promote_256, fill_zero);
+}
+
+// Device memory of the stream's pool, given back at the end of its scope.
+template <typename T>
+struct DeviceArray {
+    T* pointer = nullptr;
+    cudaStream_t stream;
+
+    explicit DeviceArray(cudaStream_t stream) : stream(stream) {}
+    DeviceArray(const DeviceArray&) = delete;
+    ~DeviceArray() { free(); }
+
+    int allocate(size_t elements)
+    {
+        return cudaMallocAsync(reinterpret_cast<void**>(&pointer), elements * sizeof(T), stream);
+    }
+
+    int free()
+    {
+        T* const old = pointer;
+        pointer = nullptr;
+        return old == nullptr ? 0 : cudaFreeAsync(old, stream);
+    }
+};
+
+extern "C" int gemm_splitk_sm90_2x1_128x256_launch(int L, int M, int N, int K_split, int cluster_K, const float* A, const float* B, float* C, void* stream_)
+{
+    [[maybe_unused]] const cudaStream_t stream = static_cast<cudaStream_t>(stream_);
+    if (!(L >= 1))
+        return EXOGPU_WRONG_SIZE;
+    if (!(M >= 1))
+        return EXOGPU_WRONG_SIZE;
+    if (!(N >= 1))
+        return EXOGPU_WRONG_SIZE;
+    if (!(K_split >= 1))
+        return EXOGPU_WRONG_SIZE;
+    if (!(cluster_K >= 1))
+        return EXOGPU_WRONG_SIZE;
+    if (!(cluster_K % 4 == 0))
+        return EXOGPU_WRONG_SIZE;
+    if (!(N % 4 == 0))
+        return EXOGPU_WRONG_SIZE;
+    if (reinterpret_cast<uintptr_t>(A) % 16 != 0)
+        return EXOGPU_MISALIGNED;
+    if (reinterpret_cast<uintptr_t>(B) % 16 != 0)
+        return EXOGPU_MISALIGNED;
+    if (reinterpret_cast<uintptr_t>(C) % 16 != 0)
+        return EXOGPU_MISALIGNED;
+    // 49: cuda_memset0_3d(L, M, N, C[:, :, :])
+    TRY(cudaMemsetAsync(&C[((long long)(0) * M) * N], 0, (size_t)4 * (N) * (M) * (L), stream));
+    // 50: with CudaDeviceFunction(clusterDim=CM * CN, warp_config=WARPS):
+    {
+        TensorMap A_map;
+        TRY(encode(A_map, A, {L, M, K_split, cluster_K}, {1, 128, 1, 32}, 7, 4, 3));
+        TensorMap B_map;
+        TRY(encode(B_map, B, {L, N, K_split, cluster_K}, {1, 128, 1, 32}, 7, 4, 3));
+        TensorMap C_map;
+        TRY(encode(C_map, C, {L, M, N}, {1, 64, 256}, 7, 4, 0));
+        void* arguments[] = {&L, &M, &N, &K_split, &cluster_K, &A_map, &B_map, &C_map};
+        TRY(launch(gemm_splitk_sm90_2x1_128x256, 1LL * count(L) * count((M + 255) / 256) * count((N + 255) / 256) * count(K_split), 2, 384, 197632, arguments, stream));
+    }
+    return 0;
+}
+
+}  // namespace exogpu_host

@@ -1,0 +1,120 @@
+"""The CPU part as C++: loops, conditions, copies and launches in order; and what is refused."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from exogpu.api import proc
+from exogpu.codegen.host import emit
+from exogpu.errors import ExoGpuError
+from exogpu.kernels import gemm_splitk_sm90
+from exogpu.kernels.gemm_sm80 import gemm_sm80
+from exogpu.platforms.cuda import cuda_memcpy_to_device, cuda_memcpy_to_host, cuda_memset0_1d
+
+GOLDEN = Path(__file__).parent / "golden"
+SPLIT_K = gemm_splitk_sm90.KERNELS["gemm_splitk_sm90_2x1_128x256"]
+NVCC = shutil.which("nvcc") or shutil.which("nvcc", path="/usr/local/cuda/bin")
+
+
+@proc
+def by_rows(n: size, m: size, x: f32[n, m], y: f32[n, m]):
+    """y = 2 * x in the even rows, 1 in the others."""
+    d: f32[n, m] @ CudaGmemLinear
+    factor: f32[1]
+    factor[0] = 1
+    factor[0] += 1
+    for i in seq(0, n):
+        cuda_memset0_1d(m, d[i, :])
+        if i % 2 == 0:
+            for k in seq(0, 2):
+                cuda_memcpy_to_device(m, d[i, :], x[i, :])
+                with CudaDeviceFunction(blockDim=32):
+                    for task in cuda_tasks(0, m):
+                        for t in cuda_threads(0, 1, unit=cuda_thread):
+                            d[i, task] += d[i, task]
+        else:
+            with CudaDeviceFunction(blockDim=32):
+                for task in cuda_tasks(0, m):
+                    for t in cuda_threads(0, 1, unit=cuda_thread):
+                        d[i, task] += 1
+        cuda_memcpy_to_host(m, y[i, :], d[i, :])
+    Fence(cuda_stream_sync, cpu_in_order)
+
+
+def emitted(procedure):
+    analysed = procedure.analysed
+    return emit(analysed.proc, analysed.facts)
+
+
+def body(procedure) -> str:
+    return emitted(procedure).host.source.partition('extern "C"')[2]
+
+
+@pytest.mark.parametrize("procedure", [by_rows, gemm_sm80, SPLIT_K], ids=lambda p: p.name)
+def test_golden(procedure, golden):
+    host = emitted(procedure).host
+    golden(GOLDEN / f"{procedure.name}.h", host.header)
+    golden(GOLDEN / f"{procedure.name}_host.cu", host.source)
+
+
+def test_statements_are_in_order():
+    """Two launches, each with the iterators around it; the result is waited for at the end."""
+    text = body(by_rows)
+    found = re.findall(r"cuda\w+Async|launch\(by_rows_\d|Synchronize|\.free", text)
+    assert found == [
+        "cudaMemsetAsync",
+        "cudaMemcpyAsync",
+        "launch(by_rows_0",
+        "launch(by_rows_1",
+        "cudaMemcpyAsync",
+        ".free",
+        "Synchronize",
+    ]
+    assert "{&n, &m, &i, &k, &d.pointer};" in text
+    assert "{&n, &m, &i, &d.pointer};" in text
+
+
+def test_python_learns_that_only_the_c_function_can_run_it():
+    assert emitted(by_rows).manifest["steps"] == [{"op": "host"}]
+    assert [s["op"] for s in emitted(SPLIT_K).manifest["steps"]] == ["memset0", "launch"]
+
+
+def test_conditions_and_constness():
+    """Sizes are checked before anything is done; what is only read is const."""
+    header = emitted(gemm_sm80).host.header
+    assert "int M, int N, int K, const float* A, const float* B, float* C, void* stream" in header
+    assert "K % 4 == 0" in header
+    text = body(gemm_sm80)
+    assert text.index("EXOGPU_WRONG_SIZE") < text.index("launch(gemm_sm80")
+
+
+@proc
+def copies_a_column(n: size, d: f32[n, n] @ CudaGmemLinear):
+    cuda_memset0_1d(n, d[:, 0])
+
+
+def test_windows_with_gaps_are_refused():
+    """One memset clears adjacent bytes: a column's are not."""
+    with pytest.raises(ExoGpuError, match="has no lowering") as refused:
+        emitted(copies_a_column)
+    assert [d.code for d in refused.value.diagnostics] == ["G806"]
+
+
+@pytest.mark.skipif(NVCC is None, reason="no nvcc on this machine")
+@pytest.mark.parametrize("procedure", [by_rows, SPLIT_K], ids=lambda p: p.name)
+def test_shared_object(procedure, tmp_path):
+    """One file and one command; the function has C linkage."""
+    made = emitted(procedure)
+    (tmp_path / f"{made.name}.cu").write_text(made.source)
+    (tmp_path / f"{made.name}.h").write_text(made.host.header)
+    text, library = tmp_path / f"{made.name}_host.cu", tmp_path / "library.so"
+    text.write_text(made.host.source)
+    target = "arch=compute_90a,code=sm_90a"
+    command = [NVCC, "-std=c++17", "-shared", "-Xcompiler", "-fPIC", "-gencode", target]
+    subprocess.run([*command, "-diag-suppress=177", "-o", library, text], check=True)
+    assert f"{made.name}_launch".encode() in library.read_bytes()
