@@ -19,7 +19,15 @@ from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
 from exogpu.symbolic.definitions import Definitions
 from exogpu.symbolic.frames import Frame
-from exogpu.symbolic.sites import Site, UndecidedError, accesses_of, read_by, sites, variables_of
+from exogpu.symbolic.sites import (
+    Site,
+    UndecidedError,
+    accesses_of,
+    expressions_of,
+    read_by,
+    sites,
+    variables_of,
+)
 
 
 class Model:
@@ -51,6 +59,11 @@ class Model:
                 self.definitions.expr(loop.hi)
             for _, condition in site.guards:
                 self.definitions.condition(condition)
+            for access in accesses_of(site.op):
+                for expr in expressions_of(access):
+                    self.definitions.expr(expr)
+            for axis in site.op.origin.threads.axes if site.op.origin.threads else ():
+                self.definitions.expr(axis.offset)
         for variable in self.variables.values():
             for extent in variable.shape:
                 self.definitions.expr(extent)

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from exogpu.ir.isltext import cexpr, conjunction, identifier
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Int
 from exogpu.ir.walk import control_variables
 from exogpu.solvers import isl
+from exogpu.solvers import isl_functions as functions
 from exogpu.solvers import isl_relations as rel
 from exogpu.symbolic.sites import Site
+
+Joint: TypeAlias = tuple[tuple[functions.Affine, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,8 @@ class Sharing:
         self.head = head
         self._mappings: dict[int, tuple[Mapping, isl.Map]] = {}
         self._threads: dict[Mapping, isl.Map] = {}
+        self._read: dict[int, tuple[Sym, ...]] = {}
+        self._joint: dict[tuple[Mapping, Mapping], Joint] = {}
         self._compared: dict[tuple[str, Mapping, Mapping], isl.Map] = {}
 
     def common(self, first: Site, second: Site) -> isl.Map:
@@ -79,6 +85,15 @@ class Sharing:
     def contained(self, inner: Site, outer: Site) -> isl.Map:
         """The pairs such that all threads of the first execute the second."""
         return self._lifted("contained", rel.contained, inner, outer)
+
+    def joint(self, first: Site, second: Site) -> tuple[tuple[Sym, ...], tuple[Sym, ...], Joint]:
+        """The iterators that the two sites' mappings read, and a thread of both as a function of
+        these: candidates for it."""
+        (one, _), (other, _) = self._mapping(first), self._mapping(second)
+        if (one, other) not in self._joint:
+            both = functions.joined(self._map(one), self._map(other))
+            self._joint[one, other] = functions.choices(functions.smallest(both))
+        return self._read[first.number], self._read[second.number], self._joint[one, other]
 
     def _lifted(
         self,
@@ -107,5 +122,6 @@ class Sharing:
             inner = ", ".join(identifier(name) for name in site.iterators[self.depth :])
             used = ", ".join(identifier(name) for name in read)
             text = f"{self.head}{{ {site.tuple_name}[{inner}] -> [{used}] }}"
+            self._read[site.number] = read
             self._mappings[site.number] = (mapping, isl.parse_map(text))
         return self._mappings[site.number]

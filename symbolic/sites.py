@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from exogpu.errors import Span
 from exogpu.ir.names import Sym
-from exogpu.ir.nodes import Access, BExpr, Point
+from exogpu.ir.nodes import Access, BExpr, CExpr, Point
 from exogpu.ir.walk import control_variables
 from exogpu.machine.amir import (
     Alloc,
@@ -106,16 +106,15 @@ def _flatten(
                 found.append(Site(len(found), op, loops, guards, path, task))
 
 
+def expressions_of(access: Access) -> Iterator[CExpr]:
+    """The expressions of an access."""
+    for coord in access.coords:
+        yield from (coord.at,) if isinstance(coord, Point) else (coord.lo, coord.hi)
+
+
 def read_by(access: Access) -> frozenset[Sym]:
     """The control variables of an access."""
-    return frozenset[Sym]().union(
-        *(
-            control_variables(coord.at)
-            if isinstance(coord, Point)
-            else control_variables(coord.lo) | control_variables(coord.hi)
-            for coord in access.coords
-        )
-    )
+    return frozenset[Sym]().union(*map(control_variables, expressions_of(access)))
 
 
 def accesses_of(op: Op) -> Iterator[Access]:

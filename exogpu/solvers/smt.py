@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 import z3
 
-RLIMIT: Final = 20_000_000
+RLIMIT: Final = 5_000_000
 """Z3's resource units for one question, the same on every machine: some seconds."""
 
 

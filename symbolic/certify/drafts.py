@@ -13,7 +13,7 @@ from exogpu.solvers import isl_functions as functions
 from exogpu.symbolic.certify.formulas import Instance, at_most
 from exogpu.symbolic.certify.ranks import RankTable
 from exogpu.symbolic.certify.script import Script
-from exogpu.symbolic.certify.witness import Ends, Finder, Shared, Witness
+from exogpu.symbolic.certify.witness import Ends, Finder, Witness
 from exogpu.symbolic.closure import Syncs
 from exogpu.symbolic.domains import Model
 from exogpu.symbolic.frames import Frame
@@ -48,7 +48,6 @@ class Certifier:
         self.model = model
         self.syncs = syncs
         self.ranks = ranks
-        self._shared: dict[Frame, Shared] = {}
 
     def script(self) -> Script:
         """A script that knows the sizes and the preconditions."""
@@ -63,8 +62,7 @@ class Certifier:
 
     def finder(self, frame: Frame, outer: Mapping[Sym, CExpr]) -> Finder:
         """The chains of a frame, whose own iterators have these values."""
-        shared = self._shared.setdefault(frame, {})
-        return Finder(self.syncs(frame), outer, shared)
+        return Finder(self.syncs(frame), outer)
 
     def beside(self, frame: Frame, instance: Instance) -> Finder:
         """The chains of the frame that an instance lies in."""

@@ -84,20 +84,15 @@ class Ends:
     element: Values
 
 
-Shared = dict[tuple[int, int], tuple[tuple[functions.Affine, ...], ...]]
-"""By pair of sites of one frame, the candidates for a thread of both."""
-
-
 class Finder:
     """The chains within one frame."""
 
-    def __init__(self, syncs: Syncs, outer: Mapping[Sym, CExpr], shared: Shared) -> None:
+    def __init__(self, syncs: Syncs, outer: Mapping[Sym, CExpr]) -> None:
         self.syncs = syncs
         self.frame: Frame = syncs.frame
         self.outer = outer
         """Values of the frame's own iterators."""
         self._params = parameters(self.frame, outer)
-        self._shared = shared
 
     def instance(self, site: Site, inner: Values) -> Instance:
         """The instance with these values of the frame's inner iterators."""
@@ -159,12 +154,12 @@ class Finder:
         """Candidates for a thread that executes both; none at CPU scope."""
         if everyone(first) or everyone(second):
             return ()
-        key = (first.number, second.number)
-        if key not in self._shared:
-            both = functions.joined(self.frame.threads(first), self.frame.threads(second))
-            self._shared[key] = functions.choices(functions.smallest(both))
-        inputs = (*one, *other)
-        return tuple(expression(choice[0], inputs, self._params) for choice in self._shared[key])
+        depth = self.frame.depth
+        left = dict(zip(first.iterators[depth:], one, strict=True))
+        right = dict(zip(second.iterators[depth:], other, strict=True))
+        read, also_read, found = self.frame.sharing.joint(first, second)
+        inputs = (*(left[name] for name in read), *(right[name] for name in also_read))
+        return tuple(expression(choice[0], inputs, self._params) for choice in found)
 
 
 def parameters(frame: Frame, outer: Mapping[Sym, CExpr]) -> dict[str, CExpr]:
