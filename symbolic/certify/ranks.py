@@ -94,6 +94,9 @@ class RankTable:
             self.counts = self.nest.inner
             self.outer = self.nest.loops[ranks.frame.depth :]
             depth = len(self.nest.loops)
+            # One allocation lives through all iterations of the last of these loops.
+            if len(model.scope(name, reason.span)) >= depth:
+                raise
             if any(site.loops[:depth] != self.nest.loops for site in sites):
                 raise
         self._found: dict[tuple[int, bool], Pieces] = {}
