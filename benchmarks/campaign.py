@@ -69,6 +69,8 @@ class Tally:
     sizes: int = 0
     violating: int = 0
     safe: int = 0
+    proved: int = 0
+    """Safe, and a solver confirmed every obligation."""
     ordered: int = 0
     """Safe, and with violations between threads if the syncs are taken away."""
     undecided: int = 0
@@ -85,7 +87,7 @@ class Tally:
 
 
 ROW = (
-    *("programs", "sizes", "violating", "safe", "ordered", "undecided"),
+    *("programs", "sizes", "violating", "safe", "proved", "ordered", "undecided"),
     *("tuples", "disagreeing", "seconds"),
 )
 
@@ -111,12 +113,16 @@ def outcome(shape: str, seed: int) -> Outcome:
     if findings.undecided:
         tally.undecided = 1
         tally.reasons.update({reason(program, u.reason) for u in findings.undecided})
-    elif any(c.theirs for _, c in found):
+    certified = not findings.undecided and isinstance(prove(findings), Proof)
+    violating = any(c.theirs for _, c in found)
+    if not findings.undecided and violating:
         tally.violating = 1
-    else:
+    elif not findings.undecided:
         tally.safe = 1
+        tally.proved = int(certified)
         tally.ordered = int(needs_syncs(program, sizes[-1]))
-    wrong = tuple((at, c) for at, c in found if not c.agree)
+    # Obligations are made without regard to what was found: of a violation, one has to fail.
+    wrong = tuple((at, c) for at, c in found if not c.agree or (certified and c.theirs))
     tally.disagreeing = int(bool(wrong))
     tally.seconds = perf_counter() - start
     return Outcome(program.policy.value, tally, wrong)
@@ -227,8 +233,8 @@ def programs(total: int, first: int, only: str | None) -> list[tuple[str, int]]:
 def table(tallies: dict[tuple[str, str], Tally]) -> str:
     """A Markdown table, one line a shape and policy."""
     lines = [
-        "| shape | policy | programs | sizes | violating | safe | ordered by syncs | undecided |"
-        " tuples | disagreeing | seconds |",
+        "| shape | policy | programs | sizes | violating | safe | proved | ordered by syncs |"
+        " undecided | tuples | disagreeing | seconds |",
         "| --- | --- |" + " ---: |" * len(ROW),
     ]
     every = Tally()
@@ -253,8 +259,10 @@ def text(tallies: dict[tuple[str, str], Tally], first: int, wrong: list[str]) ->
     for tally in tallies.values():
         every.add(tally)
 
-    counts = (every.violating, every.safe, every.ordered, every.undecided)
-    violating, safe, ordered, undecided = (f"{100 * n / every.programs:.1f} %" for n in counts)
+    counts = (every.violating, every.safe, every.proved, every.ordered, every.undecided)
+    violating, safe, proved, ordered, undecided = (
+        f"{100 * n / every.programs:.1f} %" for n in counts
+    )
     reasons = "\n".join(f"- {count}: {why}." for why, count in every.reasons.most_common())
     answer = "\n".join(f"- `{name}`" for name in wrong) or "No disagreement."
     return f"""# The prover against the literal machine
@@ -269,9 +277,10 @@ Arrive and of PHASE, without the record.
 
 {answer}
 
-Violating at some of these sizes: {violating}.  Safe: {safe}; safe because syncs order accesses of
-different threads: {ordered}.  Undecided, in part at least: {undecided}; of these no violation may
-be invented, but some may be missed.
+Violating at some of these sizes: {violating}.  Safe: {safe}; proved, every obligation confirmed by
+Z3: {proved}; safe because syncs order accesses of different threads: {ordered}.  Undecided, in part
+at least: {undecided}; of these no violation may be invented, but some may be missed.  Of a program
+that violates, the obligations are made all the same, and it is a disagreement if Z3 confirms all.
 
 {table(tallies)}
 

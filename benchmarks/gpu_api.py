@@ -192,7 +192,9 @@ def overhead(gemv: Kernel) -> None:
 
 def more(folder: Path) -> None:
     """Other GEMMs, such as ones with redundant synchronisation, at two sizes each."""
-    for path in sorted(folder.glob("*.json")):
+    paths = sorted(folder.glob("*.json"))
+    expect(f"kernels in {folder}", bool(paths), f"{len(paths)}")
+    for path in paths:
         gemm = Kernel.from_folder(folder, path.stem)
         errors = []
         for m, n, k in ((1, 4, 36), (700, 900, 1028)):

@@ -26,6 +26,7 @@ import gpu_times
 import torch
 
 ROOT = Path(__file__).resolve().parent.parent
+MARK = "<!-- What follows is written by benchmarks/gpu_check.py. -->"
 PAD = 1024
 """Elements around each output that a kernel must not write."""
 
@@ -229,6 +230,12 @@ def check_kernel(runtime: ModuleType, path: Path, is_quick: bool) -> Checked:
     return Checked(path.stem, right, count, repeated)
 
 
+def write(file: Path, report: str) -> None:
+    """The report, below the file's mark where it has one."""
+    kept, mark, _ = file.read_text().partition(MARK) if file.exists() else ("", "", "")
+    file.write_text(f"{kept}{mark}\n\n{report}" if mark else report)
+
+
 def main() -> int:
     """Check every kernel of the folders; then memory, speed and the report, as asked for."""
     parser = argparse.ArgumentParser()
@@ -262,10 +269,10 @@ def main() -> int:
     print(*tables, sep="\n", flush=True)
     if options.write is not None:
         today = datetime.now(tz=UTC).date()
+        head = f"Last run: {today}, {device}.  compute-sanitizer memcheck: {memory}."
         report = ["| kernel | sizes right | ten runs, relative error |", "| --- | --- | --- |"]
         report += [row.row for row in rows]
-        head = f"Last run: {today}, {device}.  compute-sanitizer memcheck: {memory}."
-        options.write.write_text("\n".join([head, "", *report, "", *tables]) + "\n")
+        write(options.write, "\n".join([head, "", *report, "", *tables]) + "\n")
     return failed > 0
 
 

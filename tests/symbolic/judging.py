@@ -9,8 +9,10 @@ from typing import Final
 
 from exogpu.ir.isltext import identifier
 from exogpu.machine import amir, fast
+from exogpu.proof import Proof
 from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
+from exogpu.symbolic.certify.prove import prove
 from exogpu.symbolic.findings import Finding
 from exogpu.symbolic.prover import Findings, analyse
 from exogpu.symbolic.refute import Refutation, refute
@@ -26,7 +28,7 @@ class Judgement:
     """What the prover says of a program for all sizes, and where the machine says otherwise."""
 
     word: str
-    """The kind of the hazard refuted at the smallest sizes, "safe" or "undecided"."""
+    """The kind of the hazard refuted at the smallest sizes, "safe" (proved) or "undecided"."""
     sizes: Sizes | None
     """The smallest failing sizes."""
     reason: str
@@ -69,7 +71,9 @@ def judge(program: amir.Program, grid: Sequence[Sizes]) -> Judgement:
     elif findings.undecided:
         word, reason = "undecided", findings.undecided[0].reason
     else:
-        word, reason = "safe", ""
+        proof = prove(findings)
+        proved = isinstance(proof, Proof)
+        word, reason = ("safe", "") if proved else ("undecided", proof.reason)
     return Judgement(word, smallest, reason, tuple(wrong))
 
 

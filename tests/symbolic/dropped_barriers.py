@@ -1,0 +1,337 @@
+"""What is asked of barriers, their counts and PHASE, each condition dropped."""
+
+from __future__ import annotations
+
+from exogpu.ir.nodes import Int
+from exogpu.machine import amir
+from exogpu.machine.amir import Await, CheckBarrier
+from exogpu.solvers import isl_relations as rel
+from exogpu.symbolic import counts
+from exogpu.symbolic.certify import barriers, counted, formulas, phases, prove
+from exogpu.symbolic.certify.drafts import Draft
+from exogpu.symbolic.certify.formulas import FALSE, TRUE
+from exogpu.symbolic.certify.ranks import same_element
+from tests.machine.build import (
+    Q1,
+    Q2,
+    TMA,
+    at_least,
+    mod,
+    t,
+)
+from tests.symbolic.dropped import (
+    COUNTS,
+    Change,
+    Patch,
+    barrier,
+    equals,
+    holds,
+    is_value,
+    killed,
+    method,
+    reads,
+    unasked,
+    write,
+)
+
+# --- programs: barriers -------------------------------------------------------------------------
+
+
+@killed("arrives need not be awaited", unasked(barriers._Barrier, "arrive_is_awaited"))
+def _(b, count):
+    z = barrier(b)
+    b.arrive(t(0), Q1, z[()])
+    b.free_barrier(z)
+
+
+@killed("awaits need no arrive", unasked(barriers._Barrier, "await_is_arrived"))
+def _(b, count):
+    z = barrier(b)
+    b.await_(z[()], t(0), Q1, n=-2)
+    b.free_barrier(z)
+
+
+@killed("tags need no arrive", unasked(barriers._Barrier, "trailing_arrives"))
+def _(b, count):
+    x, z = b.data("x"), barrier(b)
+    write(b, x, q=TMA, trailing=amir.Trailing(z[()], (z[()],)))
+    b.free_barrier(z)
+
+
+@killed("awaits may wait for ever", unasked(barriers._Barrier, "await_has_arrives"))
+def _(b, count):
+    z = barrier(b)
+    b.await_(z[()], t(0), Q1)
+
+
+@killed("some arrive will come", method(barriers._Barrier, "_some_arrive", lambda *_: ["true"]))
+def _(b, count):
+    z = barrier(b)
+    b.await_(z[()], t(0), Q1)
+
+
+@killed("one home is enough", method(barriers._Barrier, "_enough", lambda *_: ["true"]))
+def _(b, count):
+    z = barrier(b, 2)
+    b.arrive(t(0), Q1, z[0], z[1])
+    b.arrive(t(1), Q1, z[1])
+    b.arrive(t(1), Q1, z[1])
+    b.await_(z[1], t(0), Q1, n=0)
+
+
+@killed("arrives may come late", unasked(barriers._Barrier, "arrive_is_not_late"))
+def _(b, count):
+    z = barrier(b, 2)
+    b.arrive(t(1), Q1, z[1])
+    b.await_(z[1], t(1), Q1)
+    b.arrive(t(0), Q1, z[0], z[1])
+
+
+@killed(
+    "only the home waits",
+    method(barriers._Barrier, "hits", lambda self, arrive, await_: same_element(arrive, await_)),
+)
+def _(b, count):
+    z = barrier(b, 2)
+    b.arrive(t(1), Q1, z[1])
+    b.await_(z[1], t(1), Q1)
+    b.arrive(t(0), Q1, z[0], z[1])
+
+
+@killed("another element balances", holds(barriers, "same_element"))
+def _(b, count):
+    z = barrier(b, 2)
+    b.arrive(t(0), Q1, z[0])
+    b.await_(z[mod(count, 2)], t(0), Q1, n=-2)
+    b.free_barrier(z)
+
+
+@killed("any await balances", holds(barriers, "equal"))
+def _(b, count):
+    z = barrier(b)
+    with b.loop("k", 0, count):
+        b.arrive(t(0), Q1, z[()])
+    b.await_(z[()], t(0), Q1, n=-2)
+    b.free_barrier(z)
+
+
+@killed("groups may stay in flight", holds(barriers, "at_most"))
+def _(b, count):
+    z = barrier(b)
+    with b.loop("k", 0, count):
+        b.arrive(t(0), Q1, z[()])
+    b.await_(z[()], t(0), Q1, n=1)
+    b.free_barrier(z)
+
+
+@killed("what balances need not run", holds(barriers, "exists"))
+def _(b, count):
+    z = barrier(b)
+    b.arrive(t(0), Q1, z[()])
+    with b.when(at_least(count, 2)):
+        b.await_(z[()], t(0), Q1, n=-2)
+    b.free_barrier(z)
+
+
+@killed("what balances may follow the check", holds(barriers, "before", CheckBarrier, at=1))
+def _(b, count):
+    z = barrier(b)
+    with b.loop("k", 0, count):
+        b.arrive(t(0), Q1, z[()])
+        b.emit(amir.CheckBarrier(z.sym, b.origin("check", t(0))))
+        b.await_(z[()], t(0), Q1, n=-2)
+
+
+# --- programs: counts ---------------------------------------------------------------------------
+
+
+def _nothing_is_counted(patch: Patch) -> None:
+    patch.setattr(counts.Counts, "count", lambda self, query, _: rel.total((), query.domain))
+
+
+def _all_is_counted_late(patch: Patch) -> None:
+    kept = counts.Counts.count
+    patch.setattr(counts.Counts, "count", lambda *given: rel.plus(kept(*given), -1))
+
+
+def _more_is_awaited(patch: Patch) -> None:
+    kept = counts.Counts.count
+
+    def count(self, query, sites):
+        return rel.plus(kept(self, query, sites), int(isinstance(query.site.op, Await)))
+
+    patch.setattr(counts.Counts, "count", count)
+
+
+COUNTS |= {
+    "nothing is counted": _nothing_is_counted,
+    "all is counted late": _all_is_counted_late,
+    "more is awaited": _more_is_awaited,
+}
+
+
+def _compares(kept: bool) -> Change:
+    """Of the two comparisons of a lemma, the one with 1 is kept, or the other."""
+
+    def at_most(left, right):
+        return formulas.at_most(left, right) if (left == Int(1)) is kept else FALSE
+
+    return lambda patch: patch.setattr(counted, "at_most", at_most)
+
+
+@killed(
+    "counts need no proof",
+    lambda patch: patch.setattr(prove, "count_lemmas", lambda *_: iter(())),
+    "nothing is counted",
+)
+def _(b, count):
+    z = barrier(b)
+    b.arrive(t(0), Q1, z[()])
+    b.await_(z[()], t(0), Q1)
+    b.await_(z[()], t(0), Q1)
+
+
+@killed("counts need not grow", _compares(True), "nothing is counted")
+def _(b, count):
+    z = barrier(b)
+    b.arrive(t(0), Q1, z[()])
+    b.await_(z[()], t(0), Q1)
+    b.await_(z[()], t(0), Q1)
+
+
+@killed(
+    "counts may be below zero",
+    lambda patch: patch.setattr(counted, "less", lambda *_: FALSE),
+    "all is counted late",
+)
+def _(b, count):
+    z = barrier(b)
+    b.await_(z[()], t(0), Q1)
+
+
+@killed("counts may skip", _compares(False), "more is awaited")
+def _(b, count):
+    x, z = b.data("x"), barrier(b)
+    b.arrive(t(0), Q1, z[()])
+    write(b, x)
+    b.arrive(t(0), Q1, z[()])
+    b.await_(z[()], t(0), Q2, n=1)
+    reads(b, x, by=t(0), q=Q2)
+
+
+# --- programs: nests ----------------------------------------------------------------------------
+
+
+def _every_iteration_is_balanced(patch: Patch) -> None:
+    patch.setattr(counts.Counts, "balanced", lambda *_: True)
+
+
+COUNTS["every iteration is balanced"] = _every_iteration_is_balanced
+
+
+@killed(
+    "iterations need no balance",
+    method(counted._Lemmas, "total", lambda self: Draft(None, self.uses.name, None, None, "", "")),
+    "every iteration is balanced",
+)
+def _(b, count):
+    z = barrier(b)
+    with b.loop("i", 0, count):
+        with b.loop("k", 0, count):
+            b.arrive(t(0), Q1, z[()])
+        with b.loop("k", 0, count):
+            b.await_(z[()], t(0), Q1)
+        b.await_(z[()], t(0), Q1)
+
+
+# --- programs: PHASE ----------------------------------------------------------------------------
+
+
+@killed("arrivals may run ahead", unasked(phases._Phase, "not_early"))
+def _(b, count):
+    z = barrier(b, depth=1)
+    b.arrive(t(0), Q1, z[()])
+    b.arrive(t(0), Q1, z[()])
+
+
+@killed("waiters need no answer", unasked(phases._Phase, "followed"))
+def _(b, count):
+    z = barrier(b, depth=1)
+    b.arrive(t(0), Q1, z[()])
+    b.await_(z[()], t(1, 2))
+    b.fence(t(0, 2), ())
+    b.arrive(t(0), Q1, z[()])
+    b.await_(z[()], t(1, 2))
+    b.free_barrier(z)
+
+
+def _deeper(patch: Patch) -> None:
+    kept = phases._Phase.__init__
+    patch.setattr(phases._Phase, "__init__", lambda self, c, o, d: kept(self, c, o, d + 1))
+
+
+@killed("rings are deeper", _deeper)
+def _(b, count):
+    z = barrier(b, depth=1)
+    b.arrive(t(0), Q1, z[()])
+    b.arrive(t(0), Q1, z[()])
+
+
+@killed("an await of a phase need not run", holds(phases, "exists"))
+def _(b, count):
+    z = barrier(b, depth=1)
+    b.arrive(t(0), Q1, z[()])
+    with b.when(at_least(count, 2)):
+        b.await_(z[()], t(0, 2))
+    with b.when(at_least(1, count)):
+        b.await_(z[()], t(1))
+    b.arrive(t(0, 2), Q1, z[()])
+
+
+@killed("an await of a phase may come later", holds(phases, "before"))
+def _(b, count):
+    z = barrier(b, depth=1)
+    b.arrive(t(0), Q1, z[()])
+    with b.loop("k", 0, 5) as k:
+        with is_value(b, k, 3):
+            b.await_(z[()], t(0))
+        with b.when(equals(k, mod(count, 5))):
+            b.arrive(t(0), Q1, z[()])
+
+
+@killed("a phase is of every task", holds(phases, "same_task"), "tasks_share_threads")
+def _(b, count):
+    z = b.barrier("z", depth=1)
+    with b.tasks("task", 0, count):
+        b.arrive(t(0), Q1, z[()])
+        b.await_(z[()], t(0))
+
+
+@killed("any thread may wait for a phase", holds(phases, "executes"))
+def _(b, count):
+    z = barrier(b, depth=1)
+    b.arrive(t(0), Q1, z[()])
+    b.await_(z[()], t(mod(count, 2)))
+    b.arrive(t(0), Q1, z[()])
+
+
+def _any_rank(left, right):
+    return formulas.at_most(left, right) if isinstance(left, Int) else TRUE
+
+
+@killed("any earlier await is enough", lambda patch: patch.setattr(phases, "at_most", _any_rank))
+def _(b, count):
+    z = barrier(b, depth=1)
+    b.arrive(t(0), Q1, z[()])
+    b.await_(z[()], t(0))
+    with b.loop("k", 0, count):
+        b.arrive(t(0), Q1, z[()])
+
+
+@killed("an await of any element is enough", holds(phases, "every"))
+def _(b, count):
+    z = barrier(b, 2, depth=1)
+    b.arrive(t(0), Q1, z[0])
+    b.arrive(t(0), Q1, z[1])
+    b.await_(z[mod(count, 2)], t(0))
+    b.arrive(t(0), Q1, z[0])
