@@ -50,7 +50,8 @@ gpu-emit: $(INSTALLED)
 
 gpu-test: gpu-emit
 	$(GPU_PYTHON) benchmarks/host_functions.py build/gpu/host --run
-	$(GPU_PYTHON) benchmarks/gpu_check.py build/gpu build/gpu/fences build/gpu/registers --memcheck --times --write build/gpu/results.md
+	$(GPU_PYTHON) benchmarks/gpu_check.py build/gpu build/gpu/fences build/gpu/registers \
+		--memcheck --times --write docs/gpu-results.md
 
 install: $(INSTALLED)
 

@@ -29,6 +29,8 @@ sys.path.insert(0, str(ROOT))
 from exogpu.analysis.threadmap import threads_of  # noqa: E402
 from exogpu.ir.names import Sym  # noqa: E402
 from exogpu.machine import amir, literal  # noqa: E402
+from exogpu.proof import Proof  # noqa: E402
+from exogpu.symbolic.certify.prove import prove  # noqa: E402
 from exogpu.symbolic.prover import Findings, analyse  # noqa: E402
 from tests.symbolic import agreement  # noqa: E402
 from tests.symbolic.shrink import listing, smaller  # noqa: E402

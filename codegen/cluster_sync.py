@@ -9,7 +9,8 @@ from __future__ import annotations
 from exogpu.analysis.divergence import Mechanisms
 from exogpu.analysis.facts import CollectiveFacts
 from exogpu.codegen.errors import unsupported
-from exogpu.codegen.sync import Scope, scope_of
+from exogpu.codegen.rows import Scope
+from exogpu.codegen.sync import scope_of
 from exogpu.ir.nodes import Arrive, Await, Block, DeviceFunction, Fence, For, If, Stmt, Warps
 from exogpu.ir.types import BarrierMechanism
 

@@ -1,4 +1,4 @@
-"""`python -m exogpu.codegen.lowering_table`: writes docs/lowering.md from the table of `sync`."""
+"""`python -m exogpu.codegen.lowering_table`: writes docs/lowering.md from `rows`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections import defaultdict
 from pathlib import Path
 
 from exogpu.codegen.instructions import helper_text, note_helpers
-from exogpu.codegen.sync import ROWS, Row, Scope, fence_rows, waits_for_loads
+from exogpu.codegen.rows import ROWS, Row, Scope
+from exogpu.codegen.sync import fence_rows, waits_for_loads
 from exogpu.hw.timelines import SYNC_TIMELINES
 from exogpu.ir.types import SyncTL
 
@@ -17,7 +18,7 @@ _HEAD = """\
 # Lowering of synchronisation
 
 Made by `python -m exogpu.codegen.lowering_table` from the table that code generation uses
-(`exogpu/codegen/sync.py`); a test compares the two.  Fields in braces are filled in where a row
+(`exogpu/codegen/rows.py`); a test compares the two.  Fields in braces are filled in where a row
 is emitted.  Sections are those of the PTX ISA.
 """
 

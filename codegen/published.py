@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import assert_never
 
 from exogpu.analysis.facts import CollectiveFacts
+from exogpu.codegen.rows import Scope
 from exogpu.codegen.storage import Storage
-from exogpu.codegen.sync import Scope, scope_of
+from exogpu.codegen.sync import scope_of
 from exogpu.hw.timelines import ASYNC_PROXY
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (

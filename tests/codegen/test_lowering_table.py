@@ -10,7 +10,7 @@ from benchmarks.register_operands import KERNELS as REGISTERS
 from exogpu.api import proc
 from exogpu.codegen.host import emit
 from exogpu.codegen.lowering_table import DOCUMENT, document
-from exogpu.codegen.sync import ROWS
+from exogpu.codegen.rows import ROWS
 from exogpu.kernels import gemm_sm90, gemm_splitk_sm90
 from exogpu.kernels.gemm_sm80 import gemm_sm80
 
