@@ -45,12 +45,12 @@ bench: $(INSTALLED)
 gpu-emit: $(INSTALLED)
 	$(BIN)/python -m exogpu.codegen.emit -o build/gpu
 	$(BIN)/python -m exogpu.codegen.emit benchmarks.extra_fences -o build/gpu/fences
-	$(BIN)/python -m exogpu.codegen.emit benchmarks.register_operands -o build/gpu/registers
+	$(BIN)/python -m exogpu.codegen.emit benchmarks.tiles -o build/gpu/tiles
 	$(BIN)/python benchmarks/host_functions.py build/gpu/host
 
 gpu-test: gpu-emit
 	$(GPU_PYTHON) benchmarks/host_functions.py build/gpu/host --run
-	$(GPU_PYTHON) benchmarks/gpu_check.py build/gpu build/gpu/fences build/gpu/registers \
+	$(GPU_PYTHON) benchmarks/gpu_check.py build/gpu build/gpu/fences build/gpu/tiles \
 		--memcheck --times --write docs/gpu-results.md
 
 install: $(INSTALLED)

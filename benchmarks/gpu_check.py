@@ -2,7 +2,7 @@
 
 Takes folders made by `make gpu-emit`; needs torch, and neither the solvers nor a compiler.
 
-    python benchmarks/gpu_check.py build/gpu build/gpu/{fences,registers} --memcheck --times
+    python benchmarks/gpu_check.py build/gpu build/gpu/{fences,tiles} --memcheck --times
 """
 
 from __future__ import annotations

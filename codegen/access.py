@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from exogpu.codegen.errors import unsupported
 from exogpu.codegen.expressions import (
     C_TYPE,
+    SIZE_OF,
     Control,
     c_control,
     c_factor,
@@ -54,13 +55,11 @@ class Accesses:
     def element(self, access: Access) -> str:
         """One element, as an lvalue."""
         variable = self.storage[access.name]
-        if variable.swizzle:
-            raise unsupported(
-                f"{access.name} is swizzled, which scalar statements do not index",
-                access.span,
-                "use an instruction, or CudaSmemLinear",
-            )
         firsts = [_first(c) for c in access.coords]
+        if variable.swizzle:
+            offset = self._constant_offset(variable, firsts)
+            how = f"{variable.swizzle}, {SIZE_OF[variable.dtype]}"
+            return f"{self.names(variable.name)}[swizzled<{how}>({offset})]"
         return self._at(variable, firsts)
 
     def first(self, access: Access) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, assert_never
@@ -47,7 +46,11 @@ class RefusedError(ExoGpuError):
         super().__init__(_diagnostics(verdict))
 
 
-def vet(check: Callable[[], Verdict], check_at: Callable[[], Verdict] | None) -> Checked:
+def vet(
+    check: Callable[[], Verdict],
+    check_at: Callable[[], Verdict] | None,
+    digest: Callable[[Verdict], str],
+) -> Checked:
     """How the procedure is checked: for all sizes, or else at the sizes given.
 
     Raises RefusedError for what either check refutes, and for what neither proves.
@@ -58,24 +61,13 @@ def vet(check: Callable[[], Verdict], check_at: Callable[[], Verdict] | None) ->
     verdict = check()
     match verdict.word:
         case "proved":
-            return Checked("all sizes", None, verdict.policy, certificate_digest(verdict))
+            return Checked("all sizes", None, verdict.policy, digest(verdict))
         case "undecided" if at_sizes is not None:
             return Checked("at sizes", at_sizes.sizes, at_sizes.policy, None)
         case "undecided" | "refuted" | "error":
             raise RefusedError(verdict)
         case _:
             assert_never(verdict.word)
-
-
-def certificate_digest(verdict: Verdict) -> str | None:
-    """The digest of the names and texts of a proof's obligations; None where there is no proof."""
-    if verdict.proof is None:
-        return None
-    digest = hashlib.sha256()
-    for answered in verdict.proof.answered:
-        for text in (answered.obligation.name, answered.obligation.smt):
-            digest.update(len(text).to_bytes(8, "little") + text.encode())
-    return digest.hexdigest()
 
 
 def _diagnostics(verdict: Verdict) -> tuple[Diagnostic, ...]:

@@ -16,6 +16,7 @@ from exogpu.analysis import collective, distribution, divergence
 from exogpu.analysis.facts import CollectiveFacts
 from exogpu.analysis.inline import inline
 from exogpu.analysis.lifetimes import insert_frees
+from exogpu.certificates import certificate_digest
 from exogpu.errors import Diagnostic, ExoGpuError
 from exogpu.frontend import bounds
 from exogpu.frontend.bounds_report import Outside
@@ -75,6 +76,7 @@ class Procedure:
         self.name = name
         self.ir = ir
         self._parsing = diagnostics
+        self._verdicts: dict[Policy, Verdict] = {}
 
     @cached_property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
@@ -124,7 +126,13 @@ class Procedure:
 
         A proof is a set of obligations that a solver has answered; a refutation is replayed on
         the abstract machine.  A procedure without sizes that cannot be proved is run on it.
+        The answer is remembered.
         """
+        if policy not in self._verdicts:
+            self._verdicts[policy] = self._check(policy)
+        return self._verdicts[policy]
+
+    def _check(self, policy: Policy) -> Verdict:
         start = perf_counter()
         if self.diagnostics:
             return self._error(self.diagnostics, None, policy, start)
@@ -273,7 +281,8 @@ class Procedure:
         if not unchecked:
             concrete = partial(self.check_at, policy=policy, progress=None)
             at_sizes = None if at is None else partial(concrete, **at)
-            checked = vet(partial(self.check, policy=policy), at_sizes)
+            digest = partial(certificate_digest, self)
+            checked = vet(partial(self.check, policy=policy), at_sizes, digest)
         analysed = self.analysed
         emitted = emit(analysed.proc, analysed.facts, arch, task_order)
         return emitted, complete_manifest(analysed.proc, emitted, checked)

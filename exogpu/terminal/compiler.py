@@ -9,6 +9,7 @@ from pathlib import Path
 from rich.text import Text
 
 from exogpu.api import Procedure
+from exogpu.certificates import write_certificate
 from exogpu.codegen.compiled import CompiledKernel, compile_emitted, save_source
 from exogpu.codegen.toolchain import CompileError
 from exogpu.codegen.vetting import RefusedError
@@ -66,11 +67,12 @@ def _compile(procedure: Procedure, procedures: Sequence[Procedure], wish: Wish) 
         )
         checked = _how(manifest["checked"])
         if not (wish.cubin or wish.ptx or wish.sass):
-            paths = save_source(emitted, manifest, wish.folder)
-            return _written(procedure.name, checked, paths, "")
-        kernel = compile_emitted(emitted, manifest)
-        paths = kernel.save(wish.folder, ptx=wish.ptx, sass=wish.sass)
-        return _written(procedure.name, checked, paths, _needs(kernel))
+            paths, needs = save_source(emitted, manifest, wish.folder), ""
+        else:
+            kernel = compile_emitted(emitted, manifest)
+            paths = kernel.save(wish.folder, ptx=wish.ptx, sass=wish.sass)
+            needs = _needs(kernel)
+        return _written(procedure.name, checked, [*paths, *_certificate(procedure, wish)], needs)
     except RefusedError as error:
         return _refused(error)
     except ExoGpuError as error:
@@ -81,6 +83,17 @@ def _compile(procedure: Procedure, procedures: Sequence[Procedure], wish: Wish) 
     except OSError as error:
         what = f"{error.filename} cannot be written: {error.strerror}"
         return _failed((Diagnostic("X948", what, NOWHERE, "choose another folder"),))
+
+
+def _certificate(procedure: Procedure, wish: Wish) -> Iterator[Path]:
+    """Writes the certificate of what is proved for all sizes beside the code."""
+    if wish.unchecked:
+        return
+    verdict = procedure.check(policy=wish.policy)
+    if verdict.proof is not None:
+        folder = wish.folder / f"{procedure.name}.certificate"
+        write_certificate(folder, procedure, verdict)
+        yield folder
 
 
 def _refused(error: RefusedError) -> Built:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from time import perf_counter
 
 from exogpu.ir.names import Sym
@@ -34,6 +35,7 @@ def prove(
     """
     assert findings.evidence is not None
     start, asking = perf_counter(), 0.0
+    replies: dict[str, smt.Reply] = {}
     answered: list[Answered] = []
     names: dict[str, int] = {}
     try:
@@ -42,7 +44,11 @@ def prove(
             if not made.smt:
                 answered.append(Answered(made, "", "unsat", 0.0))
                 continue
-            reply = ask(made.smt)
+            question = _without_comments(made.smt)
+            if question in replies:
+                reply = replace(replies[question], seconds=0.0)
+            else:
+                reply = replies[question] = ask(made.smt)
             asking += reply.seconds
             answered.append(Answered(made, reply.solver, reply.word, reply.seconds))
             if reply.word != "unsat":
@@ -50,6 +56,10 @@ def prove(
     except UndecidedError as reason:
         return Undecided(reason.reason, reason.span)
     return Proof(tuple(answered), perf_counter() - start - asking, asking)
+
+
+def _without_comments(script: str) -> str:
+    return "\n".join(line for line in script.splitlines() if not line.startswith(";"))
 
 
 def _within(evidence: Evidence, budget: int) -> Iterator[Draft]:

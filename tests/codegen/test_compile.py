@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
 from typer.testing import CliRunner
 
 from exogpu import proc
+from exogpu.certificates import certificate_digest
 from exogpu.cli import app
 from exogpu.codegen.compiled import CompiledKernel
 from exogpu.codegen.runtime import Kernel
@@ -60,7 +60,7 @@ def verdict(word, sizes=None):
 
 
 AT = Checked("at sizes", {"M": 4}, Policy.STRICT, None)
-ALL = Checked("all sizes", None, Policy.STRICT, None)
+ALL = Checked("all sizes", None, Policy.STRICT, "digest")
 
 
 @pytest.mark.parametrize(
@@ -81,10 +81,10 @@ def test_what_is_checked_how(for_all, at, expected):
     """Given sizes help only where nothing is known for all; what is refuted is never compiled."""
     check_at = None if at is None else lambda: verdict(at, {"M": 4})
     if isinstance(expected, Checked):
-        assert vet(lambda: verdict(for_all), check_at) == expected
+        assert vet(lambda: verdict(for_all), check_at, lambda proved: "digest") == expected
     else:
         with pytest.raises(RefusedError) as refused:
-            vet(lambda: verdict(for_all), check_at)
+            vet(lambda: verdict(for_all), check_at, lambda proved: "digest")
         assert refused.value.verdict.word == expected
 
 
@@ -119,9 +119,10 @@ def test_the_manifest_says_how_it_was_checked(monkeypatch):
         "policy": "paper",
         "certificate": None,
     }
-    proved = replace(undecided, word="proved")
-    monkeypatch.setattr(type(scale), "check", lambda self, policy: proved)
-    assert scale.emit()[1]["checked"]["how"] == "all sizes"
+    monkeypatch.undo()
+    checked = scale.emit()[1]["checked"]
+    assert checked["how"] == "all sizes"
+    assert checked["certificate"] == certificate_digest(scale, scale.check())
 
 
 # --- what a call must know ----------------------------------------------------------------

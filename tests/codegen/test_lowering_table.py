@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from benchmarks.register_operands import KERNELS as REGISTERS
+from benchmarks.tiles import KERNELS as TILES
 from exogpu.api import proc
 from exogpu.codegen.host import emit
 from exogpu.codegen.lowering_table import DOCUMENT, document
@@ -59,7 +59,7 @@ EXAMPLES = [
     gemm_sm90.KERNELS["gemm_sm90_1x1_128x256"],
     gemm_sm90.KERNELS["gemm_sm90_2x1_128x256"],
     gemm_splitk_sm90.KERNELS["gemm_splitk_sm90_1x1_128x256"],
-    *REGISTERS.values(),
+    *TILES.values(),
 ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.register_operands import KERNELS
+from benchmarks.tiles import KERNELS
 from exogpu.api import proc
 from exogpu.codegen.host import emit
 from exogpu.codegen.toolchain import compile_cubin, find_toolchain

@@ -1,6 +1,6 @@
-"""One tile of C = A * B^T with A in registers, of each type that wgmma takes: for the GPU check.
+"""One tile of C = A * B^T, with A in registers, and from swizzled shared memory: for the GPU check.
 
-python -m exogpu.codegen.emit benchmarks.register_operands -o build/gpu/registers
+python -m exogpu.codegen.emit benchmarks.tiles -o build/gpu/tiles
 """
 
 from __future__ import annotations
@@ -79,12 +79,57 @@ def make_tile(dtype: object, K: int, name: str) -> Procedure:
     return tile
 
 
+def make_scalar_tile(swizzle: int) -> Procedure:
+    """C = A * B^T, 64 x 64 elements, by threads that read swizzled shared memory."""
+    K = swizzle // 4
+
+    @proc(name=f"swizzled_{swizzle}")
+    def tile(  # noqa: ANN202
+        A: f32[64, K] @ CudaGmemLinear,
+        B: f32[64, K] @ CudaGmemLinear,
+        C: f32[64, 64] @ CudaGmemLinear,
+    ):
+        A_map = A[:, :] @ Sm90_tensorMap(swizzle, 64, K)
+        B_map = B[:, :] @ Sm90_tensorMap(swizzle, 64, K)
+        with CudaDeviceFunction(blockDim=64):
+            for task in cuda_tasks(0, 1):
+                A_smem: f32[64, K] @ Sm90_SmemSwizzled(swizzle)
+                B_smem: f32[64, K] @ Sm90_SmemSwizzled(swizzle)
+                full: barrier @ CudaMbarrier
+                for w in cuda_threads(0, 1, unit=cuda_warp):
+                    (
+                        Sm90_tma_load(
+                            A_smem[:, :], A_map[:, :], rows=64, cols=K, box=(64, K), swizzle=swizzle
+                        )
+                        >> full
+                    )
+                    (
+                        Sm90_tma_load(
+                            B_smem[:, :], B_map[:, :], rows=64, cols=K, box=(64, K), swizzle=swizzle
+                        )
+                        >> full
+                    )
+                    Arrive(cuda_temporal) >> full
+                Await(full, cuda_generic_and_async, ~0)
+                for t in cuda_threads(0, 64, unit=cuda_thread):
+                    for i in seq(0, 64):
+                        sum: f32
+                        sum = 0
+                        for k in seq(0, K):
+                            sum += A_smem[i, k] * B_smem[t, k]
+                        C[i, t] = sum
+                Fence(cuda_in_order, cuda_generic_and_async)
+
+    return tile
+
+
 KERNELS: dict[str, Procedure] = {
-    name: make_tile(dtype, K, name)
-    for dtype, K, name in (
-        (f32, 8, "registers_f32"),
-        (f16, 16, "registers_f16"),
-        (bf16, 16, "registers_bf16"),
+    kernel.name: kernel
+    for kernel in (
+        make_tile(f32, 8, "registers_f32"),
+        make_tile(f16, 16, "registers_f16"),
+        make_tile(bf16, 16, "registers_bf16"),
+        *(make_scalar_tile(swizzle) for swizzle in (32, 64, 128)),
     )
 }
 """By name."""

@@ -1,0 +1,310 @@
+"""The lowering table: the synchronisation that is emitted, and why it suffices.
+
+Code generation and docs/lowering.md (`exogpu.codegen.lowering_table`) are both made from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+
+class Scope(Enum):
+    """The threads of a Fence, by the cheapest hardware barrier that joins them."""
+
+    THREAD = "one thread"
+    LANES = "part of a warp"
+    WARP = "a warp"
+    WARPS = "some warps of a CTA"
+    CTA = "a CTA"
+    CLUSTER = "a cluster"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of the lowering table."""
+
+    mechanism: str
+    scope: str
+    timelines: str
+    text: str
+    """C++ with PTX; fields in braces are filled in by the code generator."""
+    section: str
+    """Of the PTX ISA."""
+    why: str
+
+
+def _asm(instruction: str) -> str:
+    return f'asm volatile("{instruction}" ::: "memory");'
+
+
+_BULK = "Data Movement and Conversion Instructions: cp.async.bulk.{commit,wait}_group"
+_SM80 = "Data Movement and Conversion Instructions: cp.async.{commit,wait}_group"
+_MBARRIER = "Parallel Synchronization and Communication Instructions"
+_WGMMA = "Asynchronous Warpgroup Level Matrix Instructions"
+
+ROWS: Final[Mapping[str, Row]] = {
+    "fence thread": Row(
+        "Fence",
+        Scope.THREAD.value,
+        "generic to generic",
+        "",
+        "Memory Consistency Model: Program Order",
+        "A thread sees its own generic accesses in program order.",
+    ),
+    "fence warp": Row(
+        "Fence",
+        Scope.WARP.value,
+        "generic to generic",
+        "__syncwarp();",
+        "Parallel Synchronization and Communication Instructions: bar.warp.sync",
+        "bar.warp.sync orders the memory accesses of the participating threads.",
+    ),
+    "fence lanes": Row(
+        "Fence",
+        Scope.LANES.value,
+        "generic to generic",
+        "__syncwarp({mask}u << lane / {lanes} * {lanes});",
+        "Parallel Synchronization and Communication Instructions: bar.warp.sync",
+        "bar.warp.sync joins the lanes of its mask and orders their memory accesses.",
+    ),
+    "fence warps": Row(
+        "Fence",
+        Scope.WARPS.value,
+        "generic to generic",
+        'asm volatile("barrier.cta.sync.aligned %0, {threads};" :: "r"({id}) : "memory");',
+        "Parallel Synchronization and Communication Instructions: barrier.cta",
+        "A named barrier joins a subset of whole warps; it orders their memory accesses.",
+    ),
+    "fence cta": Row(
+        "Fence",
+        Scope.CTA.value,
+        "generic to generic",
+        "__syncthreads();",
+        "Parallel Synchronization and Communication Instructions: barrier.cta",
+        "barrier.cta.sync joins all warps of the CTA and orders their memory accesses.",
+    ),
+    "fence cta by role": Row(
+        "Fence",
+        "a CTA, on the path of one warp group",
+        "generic to generic",
+        _asm("barrier.cta.sync 0;"),
+        "Parallel Synchronization and Communication Instructions: barrier.cta",
+        "Every warp group has a copy of the statement; without .aligned the copies may be "
+        "different instructions.",
+    ),
+    "fence cluster": Row(
+        "Fence",
+        Scope.CLUSTER.value,
+        "generic to generic",
+        'asm volatile("barrier.cluster.arrive.release.aligned;\\n\\t"\n'
+        '             "barrier.cluster.wait.acquire.aligned;" ::: "memory");',
+        "Parallel Synchronization and Communication Instructions: barrier.cluster",
+        "Release and acquire at cluster scope by all its threads; .aligned asks for one "
+        "instruction a warp only.",
+    ),
+    "proxy fence": Row(
+        "Fence, Await",
+        "any",
+        "generic, to a post side that is full in the async proxy",
+        _asm("fence.proxy.async;"),
+        "Memory Consistency Model: Proxies; membar / fence",
+        "Accesses through two proxies need a proxy fence on the path between them.  The other "
+        "direction needs none: completion of an asynchronous operation has one implied.",
+    ),
+    "proxy fence at free": Row(
+        "end of a shared variable's lifetime",
+        "any",
+        "accesses of the generic proxy, to bytes that the async proxy may use next",
+        _asm("fence.proxy.async;"),
+        "Memory Consistency Model: Proxies; membar / fence",
+        "The check of the free orders the accesses before every thread of the cluster; the thread "
+        "that next starts an asynchronous copy into the bytes has the proxy fence on the path.",
+    ),
+    "drain cp.async": Row(
+        "Fence",
+        "any",
+        "a pre side that is full in Sm80",
+        _asm("cp.async.wait_all;"),
+        _SM80,
+        "The executing thread's copies have completed and are visible to it.",
+    ),
+    "drain bulk": Row(
+        "Fence",
+        "any",
+        "a pre side that is full in tmaG",
+        _asm("cp.async.bulk.commit_group;") + "\n" + _asm("cp.async.bulk.wait_group 0;"),
+        _BULK,
+        "The executing thread's bulk stores have completed, their writes included.",
+    ),
+    "drain wgmma": Row(
+        "Fence",
+        "any",
+        "a pre side that is full in wgD, wgA or wgS",
+        _asm("wgmma.commit_group.sync.aligned;") + "\n" + _asm("wgmma.wait_group.sync.aligned 0;"),
+        _WGMMA + ": wgmma.wait_group",
+        "The warpgroup's matrix operations have completed.",
+    ),
+    "wgmma fence": Row(
+        "Fence",
+        "a warpgroup",
+        "wgmma_fence_1 to wgmma_fence_2",
+        _asm("wgmma.fence.sync.aligned;"),
+        _WGMMA + ": wgmma.fence",
+        "Orders register accesses of the warpgroup before its next wgmma.mma_async.",
+    ),
+    "arrive cp.async": Row(
+        "Arrive, CudaCommitGroup",
+        "each thread",
+        "Sm80",
+        _asm("cp.async.commit_group;"),
+        _SM80,
+        "The thread's copies since its last group make one more group.",
+    ),
+    "await cp.async": Row(
+        "Await, CudaCommitGroup",
+        "each thread",
+        "Sm80",
+        _asm("cp.async.wait_group {n};"),
+        _SM80,
+        "All but the thread's newest n groups have completed and are visible to it.",
+    ),
+    "arrive bulk": Row(
+        "Arrive, CudaCommitGroup",
+        "each thread",
+        "tmaG",
+        _asm("cp.async.bulk.commit_group;"),
+        _BULK,
+        "The thread's bulk operations since its last group make one more group.",
+    ),
+    "await bulk": Row(
+        "Await, CudaCommitGroup",
+        "each thread",
+        "tmaG",
+        _asm("cp.async.bulk.wait_group {n};"),
+        _BULK,
+        "All but the thread's newest n groups have completed, their writes included.",
+    ),
+    "arrive wgmma": Row(
+        "Arrive, CudaCommitGroup",
+        "a warpgroup",
+        "wgA, wgD, wgS",
+        _asm("wgmma.commit_group.sync.aligned;"),
+        _WGMMA + ": wgmma.commit_group",
+        "The warpgroup's matrix operations since its last group make one more group.",
+    ),
+    "await wgmma": Row(
+        "Await, CudaCommitGroup",
+        "a warpgroup",
+        "wgA, wgD, wgS",
+        _asm("wgmma.wait_group.sync.aligned {n};"),
+        _WGMMA + ": wgmma.wait_group",
+        "All but the warpgroup's newest n groups have completed; their registers may be read.",
+    ),
+    "arrive mbarrier": Row(
+        "Arrive, CudaMbarrier",
+        "each thread",
+        "any",
+        "mbarrier_arrive<{depth}>({ring}, {number});",
+        _MBARRIER + ": mbarrier.arrive",
+        "Releases what the thread did before, at CTA scope.",
+    ),
+    "arrive mbarrier of warps": Row(
+        "Arrive, CudaMbarrier",
+        "whole warps",
+        "any",
+        "__syncwarp();\nif (lane == 0)\n    mbarrier_arrive<{depth}>({ring}, {number});",
+        _MBARRIER + ": mbarrier.arrive",
+        "bar.warp.sync orders the lanes' accesses before the one arrival, whose release is "
+        "cumulative: one arrival a warp completes the phase.",
+    ),
+    "arrive mbarrier with bytes": Row(
+        "Arrive, CudaMbarrier with trailing instructions",
+        "whole warps",
+        "any",
+        "__syncwarp();\nif (lane == 0)\n"
+        "    mbarrier_arrive_expect_tx<{depth}>({ring}, {number}, {bytes});\n{bytes} = 0;",
+        _MBARRIER + ": mbarrier.arrive.expect_tx",
+        "The phase completes when this arrival and the bytes of all instructions that trail on "
+        "it are there: expect_tx and complete_tx may come in any order before the last arrival.",
+    ),
+    "arrive mbarrier of CTAs": Row(
+        "Arrive, CudaMbarrier, multicast",
+        "whole warps",
+        "any",
+        "__syncwarp();\nif (lane < {ctas} && ({mask} >> lane & 1))\n"
+        "    mbarrier_arrive_cluster<{depth}>({ring}, {number}, lane);",
+        _MBARRIER + ": mbarrier.arrive; mapa",
+        "One lane a target: each releases at cluster scope, cumulatively, what its warp did.",
+    ),
+    "arrive mbarrier of CTAs, reads": Row(
+        "Arrive, CudaMbarrier, multicast, with nothing written since a Fence of the cluster",
+        "whole warps",
+        "any",
+        "__syncwarp();\nif (lane < {ctas} && ({mask} >> lane & 1))\n"
+        "    mbarrier_arrive_reads<{depth}>({ring}, {number}, lane);",
+        _MBARRIER + ": mbarrier.arrive; mapa",
+        "A read that is performed is performed for all CTAs; there is no write to publish.",
+    ),
+    "arrive mbarrier of cp.async": Row(
+        "Arrive, CudaMbarrier",
+        "each thread",
+        "Sm80_cp_async",
+        "mbarrier_arrive_cp_async<{depth}>({ring}, {number});",
+        _MBARRIER + ": cp.async.mbarrier.arrive",
+        "The arrival, which the mbarrier's count expects (.noinc), happens when the thread's "
+        "copies so far have completed; the thread does not wait for them.",
+    ),
+    "arrive cluster": Row(
+        "Arrive, CudaClusterSync",
+        Scope.CLUSTER.value,
+        "generic",
+        _asm("barrier.cluster.arrive.release.aligned;"),
+        "Parallel Synchronization and Communication Instructions: barrier.cluster",
+        "Releases, at cluster scope, what the thread did before.",
+    ),
+    "await cluster": Row(
+        "Await, CudaClusterSync",
+        Scope.CLUSTER.value,
+        "any",
+        _asm("barrier.cluster.wait.acquire.aligned;"),
+        "Parallel Synchronization and Communication Instructions: barrier.cluster",
+        "Acquires, at cluster scope, what all threads of the cluster released by arriving.",
+    ),
+    "await mbarrier": Row(
+        "Await, CudaMbarrier",
+        "each thread",
+        "any",
+        "mbarrier_wait<{depth}>({ring}, {number});",
+        _MBARRIER + ": mbarrier.try_wait",
+        "Acquires, at CTA scope, what was released or completed in the phase.",
+    ),
+    "await mbarrier of CTAs": Row(
+        "Await, CudaMbarrier that other CTAs signal",
+        "each thread",
+        "any",
+        "mbarrier_wait_cluster<{depth}>({ring}, {number});",
+        _MBARRIER + ": mbarrier.try_wait",
+        "Acquires, at cluster scope, what was released or completed in the phase.",
+    ),
+    "init mbarrier": Row(
+        "start of the kernel, CudaMbarrier",
+        "one thread of each CTA",
+        "",
+        "mbarrier_init({ring}, {barriers}, {count});",
+        _MBARRIER + ": mbarrier.init",
+        "Once: phases are carried on across tasks.",
+    ),
+    "publish mbarriers": Row(
+        "start of the kernel, CudaMbarrier",
+        "one thread of each CTA",
+        "",
+        _asm("fence.mbarrier_init.release.cluster;") + "\n" + _asm("fence.proxy.async;"),
+        "Memory Consistency Model; membar / fence: fence.mbarrier_init",
+        "Other threads of the cluster, and TMA through the async proxy, signal the mbarriers after "
+        "the barrier that follows.",
+    ),
+}
+"""By the name that the code generator knows the row by."""
