@@ -39,6 +39,7 @@ check: test lint
 
 bench: $(INSTALLED)
 	$(BIN)/python benchmarks/machine.py
+	$(BIN)/python benchmarks/prover.py
 
 # Emits and compiles without a GPU; build/gpu then goes to any machine with one and torch, where
 # the command of gpu-test runs as it is.

@@ -54,7 +54,13 @@ def call_text(calls: Calls, stmt: CallInstr) -> list[str]:
     if moved is not None:
         fields["transfer"] = moved
     if stmt.trailing is not None:
-        assert moved is not None, "only TMA loads signal mbarriers"
+        if moved is None:
+            raise unsupported(
+                f"{stmt.instr.name} signals {stmt.trailing.name}, which only TMA loads do",
+                stmt.span,
+                "arrive on it after the instruction: Arrive(Sm80_cp_async) >> ... for cp.async",
+                "G804",
+            )
         fields["barrier"], after = trailing(calls.barriers, stmt, moved.bytes)
     for at, (param, argument) in enumerate(zip(stmt.instr.params, stmt.arguments, strict=True)):
         name = param.name.name

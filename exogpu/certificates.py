@@ -72,6 +72,11 @@ def certificate_digest(procedure: Certified, verdict: Verdict) -> str:
     return digest
 
 
+def program_digest(procedure: Certified, policy: Policy) -> str:
+    """The SHA-256 of the program that a certificate is about, whatever tools made it."""
+    return sha256(json_text(_program(procedure.amir(policy))))
+
+
 def write_certificate(folder: Path, procedure: Certified, verdict: Verdict) -> str:
     """Writes `certificate.json`, `program.json` and `obligations/*.smt2`; the digest of it all.
 

@@ -86,12 +86,31 @@ def choices(function: Function) -> tuple[tuple[Affine, ...], ...]:
     """The distinct expressions that give a function's output, one of them at each input."""
     found: dict[tuple[Affine, ...], None] = {}
 
-    def note(_: islpy.Set, value: islpy.MultiAff) -> None:
+    def note(points: islpy.Set, value: islpy.MultiAff) -> None:
         rank = value.dim(islpy.dim_type.out)
-        found[tuple(_affine(value.get_aff(at)) for at in range(rank))] = None
+        each = (_simplest(points, value.get_aff(at)) for at in range(rank))
+        found[tuple(_affine(aff) for aff in each)] = None
 
     function.foreach_piece(note)
     return tuple(found)
+
+
+def _simplest(points: islpy.Set, aff: islpy.Aff) -> islpy.Aff:
+    """An input plus a constant that has the same value at the points, rather than one with
+    floors."""
+    if not any(aff.involves_dims(_DIV, at, 1) for at in range(aff.dim(_DIV))):
+        return aff
+    sample = points.sample_point()
+    if sample.is_void():
+        return aff
+    space = aff.get_domain_local_space()
+    value = aff.eval(sample)
+    for at in range(aff.dim(_IN)):
+        shift = value.sub(sample.get_coordinate_val(islpy.dim_type.set, at))
+        simple = islpy.Aff.var_on_domain(space, islpy.dim_type.set, at).add_constant_val(shift)
+        if points.is_subset(aff.eq_set(simple)):
+            return simple
+    return aff
 
 
 def pieces(count: Count) -> tuple[Piece, ...]:
