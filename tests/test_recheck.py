@@ -121,7 +121,7 @@ ALTERED = {
         "(assert (< first.thread0 100))",
     ),
     "the slot": (
-        "raw-tile-19-24",
+        "war-tile-24-19",
         r"\(= element0 \(mod second.k 2\)\)",
         "(= element0 (mod second.k 3))",
     ),
@@ -132,13 +132,13 @@ ALTERED = {
     ),
     "an Arrive's rank": (
         "raw-tile-19-24",
-        r"\(<= (arrive\d.k) (await\d.k)\)",
-        r"(<= (+ \1 1) \2)",
+        r"\(<= first.k first.k\)",
+        "(<= (+ first.k 1) first.k)",
     ),
     "an Await's bound": (
         "war-tile-24-19",
-        r"\(<= (arrive\d.k) \(- (await\d.k) 2\)\)",
-        r"(<= \1 (- \2 3))",
+        r"\(<= first.k \(- (await\d.k) 2\)\)",
+        r"(<= first.k (- \1 3))",
     ),
     "a count": (
         "count-full-20",
