@@ -41,12 +41,12 @@ bench: $(INSTALLED)
 	$(BIN)/python benchmarks/machine.py
 	$(BIN)/python benchmarks/prover.py
 
-# Emits and compiles without a GPU; build/gpu then goes to any machine with one and torch, where
+# Checks and compiles without a GPU; build/gpu then goes to any machine with one and torch, where
 # the command of gpu-test runs as it is.
 gpu-emit: $(INSTALLED)
-	$(BIN)/python -m exogpu.codegen.emit -o build/gpu
-	$(BIN)/python -m exogpu.codegen.emit benchmarks.extra_fences -o build/gpu/fences
-	$(BIN)/python -m exogpu.codegen.emit benchmarks.tiles -o build/gpu/tiles
+	$(BIN)/exogpu compile exogpu.kernels -o build/gpu --cubin
+	$(BIN)/exogpu compile benchmarks/extra_fences.py -o build/gpu/fences --cubin
+	$(BIN)/exogpu compile benchmarks/tiles.py -o build/gpu/tiles --cubin
 	$(BIN)/python benchmarks/host_functions.py build/gpu/host
 
 gpu-test: gpu-emit

@@ -1,6 +1,6 @@
 """Ten copies of the Hopper GEMM, each with one more Fence than it needs: all must still be right.
 
-python -m exogpu.codegen.emit benchmarks.extra_fences -o build/gpu/fences
+exogpu compile benchmarks/extra_fences.py -o build/gpu/fences --cubin
 """
 
 from __future__ import annotations
@@ -82,3 +82,5 @@ KERNELS: dict[str, Procedure] = {
     for kernel in (with_fence(GEMMS["gemm_sm90_2x1_128x256"], *place) for place in PLACES)
 }
 """By name."""
+
+globals().update(KERNELS)  # a procedure that @proc has not made is found as a variable

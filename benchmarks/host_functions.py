@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import ctypes
-import subprocess
 import sys
 from pathlib import Path
 
@@ -17,9 +16,8 @@ sys.path.insert(0, str(ROOT))
 
 
 def build(folder: Path) -> None:
-    """Texts and shared objects of a few procedures."""
+    """Shared objects of a few procedures."""
     from exogpu.api import Procedure, proc
-    from exogpu.codegen.host import emit
     from exogpu.kernels import gemm_sm90, gemm_splitk_sm90
     from exogpu.kernels.gemv import gemv
     from exogpu.platforms.cuda import (
@@ -56,17 +54,8 @@ def build(folder: Path) -> None:
         gemm_sm90.KERNELS["gemm_sm90_2x1_128x256"],
         gemm_splitk_sm90.KERNELS["gemm_splitk_sm90_1x1_128x256"],
     )
-    folder.mkdir(parents=True, exist_ok=True)
     for procedure in chosen:
-        analysed = procedure.analysed
-        made = emit(analysed.proc, analysed.facts)
-        (folder / f"{made.name}.cu").write_text(made.source)
-        (folder / f"{made.name}.h").write_text(made.host.header)
-        text, library = folder / f"{made.name}_host.cu", folder / f"lib{made.name}.so"
-        text.write_text(made.host.source)
-        target = "arch=compute_90a,code=sm_90a"
-        command = ["nvcc", "-std=c++17", "-shared", "-Xcompiler", "-fPIC", "-gencode", target]
-        subprocess.run([*command, "-diag-suppress=177", "-o", library, text], check=True)
+        *_, library = procedure.compile().save(folder, so=True)
         print(library)
 
 

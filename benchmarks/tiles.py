@@ -1,6 +1,6 @@
 """One tile of C = A * B^T, with A in registers, and from swizzled shared memory: for the GPU check.
 
-python -m exogpu.codegen.emit benchmarks.tiles -o build/gpu/tiles
+exogpu compile benchmarks/tiles.py -o build/gpu/tiles --cubin
 """
 
 from __future__ import annotations

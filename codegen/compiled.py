@@ -1,4 +1,4 @@
-"""A procedure as CUDA C++, PTX, cubin and SASS, with its manifest."""
+"""A procedure as CUDA C++, PTX, cubin, SASS and shared object, with its manifest."""
 
 from __future__ import annotations
 
@@ -12,7 +12,14 @@ from exogpu.codegen.host import Emitted
 from exogpu.codegen.kernels import written
 from exogpu.codegen.runtime import Kernel
 from exogpu.codegen.runtime.expressions import Json
-from exogpu.codegen.toolchain import Compiled, Usage, compile_cubin, disassemble, usage
+from exogpu.codegen.toolchain import (
+    Compiled,
+    Usage,
+    compile_cubin,
+    compile_shared,
+    disassemble,
+    usage,
+)
 from exogpu.codegen.vetting import Checked
 from exogpu.frontend.instances import least
 from exogpu.ir.nodes import ControlParam, DataParam, Proc
@@ -38,23 +45,35 @@ class CompiledKernel(Kernel):
         """Registers and spills of each kernel."""
         return usage(self.log)
 
-    def save(self, folder: Path, *, ptx: bool = False, sass: bool = False) -> tuple[Path, ...]:
+    @cached_property
+    def shared_object(self) -> bytes:
+        """The C function of `<name>.h`, with the kernels: it needs neither Python nor this package.
+
+        Raises CompileError where there is no nvcc or no host compiler, or one refuses.
+        """
+        texts = _texts(self._emitted)
+        return compile_shared(f"{self._emitted.name}_host.cu", texts, str(self.manifest["arch"]))
+
+    def save(
+        self, folder: Path, *, ptx: bool = False, sass: bool = False, so: bool = False
+    ) -> tuple[Path, ...]:
         """Write what `save_source` does, `<name>.cubin`, and what else is asked for.
 
-        `Kernel.from_folder` reads them.  Raises CompileError where there is no disassembler.
+        `Kernel.from_folder` reads them; `so` is `lib<name>.so`.  Raises CompileError, with nothing
+        written, where a tool that it takes is missing or refuses.
         """
-        paths = [*save_source(self._emitted, self.manifest, folder)]
-        stem = folder / str(self.manifest["name"])
-        paths.append(stem.with_name(f"{stem.name}.cubin"))
-        paths[-1].write_bytes(self.cubin)
-        for wanted, end, text in (
-            (ptx, "ptx", self.ptx),
-            (sass, "sass", self.sass if sass else ""),
-        ):
-            if wanted:
-                paths.append(stem.with_name(f"{stem.name}.{end}"))
-                paths[-1].write_text(text)
-        return tuple(paths)
+        name = self._emitted.name
+        made = {f"{name}.cubin": self.cubin}
+        if ptx:
+            made[f"{name}.ptx"] = self.ptx.encode()
+        if sass:
+            made[f"{name}.sass"] = self.sass.encode()
+        if so:
+            made[f"lib{name}.so"] = self.shared_object
+        sources = save_source(self._emitted, self.manifest, folder)
+        for file, data in made.items():
+            (folder / file).write_bytes(data)
+        return (*sources, *(folder / file for file in made))
 
 
 def compile_emitted(emitted: Emitted, manifest: Mapping[str, Json]) -> CompiledKernel:
@@ -70,16 +89,21 @@ def compile_emitted(emitted: Emitted, manifest: Mapping[str, Json]) -> CompiledK
 def save_source(emitted: Emitted, manifest: Mapping[str, Json], folder: Path) -> tuple[Path, ...]:
     """Write `<name>.cu`, `<name>.json`, and the C function of the CPU part: `<name>.h` and
     `<name>_host.cu`."""
-    texts = {
-        f"{emitted.name}.cu": emitted.source,
-        f"{emitted.name}.json": json.dumps(manifest, indent=1) + "\n",
-        f"{emitted.name}.h": emitted.host.header,
-        f"{emitted.name}_host.cu": emitted.host.source,
-    }
+    shown = json.dumps(manifest, indent=1) + "\n"
+    texts = {**_texts(emitted), f"{emitted.name}.json": shown}
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
         (folder / name).write_text(text)
     return tuple(folder / name for name in texts)
+
+
+def _texts(emitted: Emitted) -> dict[str, str]:
+    """The kernels and the C function, by file name."""
+    return {
+        f"{emitted.name}.cu": emitted.source,
+        f"{emitted.name}.h": emitted.host.header,
+        f"{emitted.name}_host.cu": emitted.host.source,
+    }
 
 
 def complete_manifest(proc: Proc, emitted: Emitted, checked: Checked) -> dict[str, Json]:

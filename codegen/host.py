@@ -130,7 +130,7 @@ def _steps(proc: Proc, kernels: Mapping[Stmt, Kernel]) -> list[Json]:
             case Pass() | Free():
                 pass
             case _:
-                return [{"op": "host"}]
+                return [{"op": "host", "kernels": [_needs(k) for k in kernels.values()]}]
     return steps
 
 
@@ -154,6 +154,16 @@ def _parameter(param: ControlParam | DataParam) -> Json:
             assert_never(param)
 
 
+def _needs(made: Kernel) -> dict[str, Json]:
+    """What a launch takes: CTAs a cluster, threads and bytes of shared memory a CTA."""
+    return {
+        "kernel": made.text.name,
+        "cluster": made.cluster_dim,
+        "block": made.block_dim,
+        "shared_bytes": made.shared_bytes,
+    }
+
+
 def _launch(made: Kernel) -> Json:
     names: list[Json] = [n.name for n in (*made.sizes, *made.data)]
     for m in made.maps:
@@ -163,10 +173,7 @@ def _launch(made: Kernel) -> Json:
         counts.append([control_json(n) for n in nest.counts])
     return {
         "op": "launch",
-        "kernel": made.text.name,
-        "cluster": made.cluster_dim,
-        "block": made.block_dim,
-        "shared_bytes": made.shared_bytes,
+        **_needs(made),
         "tasks": counts,
         "arguments": names,
     }

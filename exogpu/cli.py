@@ -161,6 +161,14 @@ def compile_command(
     sass: Annotated[
         bool, typer.Option("--sass", help="Also SASS, and the cubin; needs nvdisasm.")
     ] = False,
+    so: Annotated[
+        bool,
+        typer.Option("--so", help="Also a shared object, and the cubin; needs nvcc and g++."),
+    ] = False,
+    task_order: Annotated[
+        str | None,
+        typer.Option(metavar="ORDER", help="lexicographic, grouped[:ROWS] or hilbert."),
+    ] = None,
     at: At = None,
     unchecked: Annotated[
         bool, typer.Option("--unchecked", help="Check nothing; the manifest says so.")
@@ -169,15 +177,16 @@ def compile_command(
 ) -> None:
     """Write CUDA C++ and a manifest of what is proved, or safe at the given sizes."""
     from exogpu.terminal.checker import parse_sizes
-    from exogpu.terminal.compiler import Wish, compile_all
+    from exogpu.terminal.compiler import Wish, compile_all, parse_task_order
     from exogpu.terminal.loader import load
 
     try:
         sizes = None if at is None else parse_sizes(at)
+        order = None if task_order is None else parse_task_order(task_order)
     except ExoGpuError as error:
         _stop(*error.diagnostics)
     statuses = set()
-    wish = Wish(output, arch, cubin, ptx, sass, sizes, unchecked, policy)
+    wish = Wish(output, arch, cubin, ptx, sass, so, sizes, unchecked, policy, order)
     for built in compile_all(load(target), wish):
         console(stderr=built.status == STATUS["error"]).print(built.text, end="")
         statuses.add(built.status)

@@ -28,7 +28,8 @@ class Refutation:
 
     sizes: Mapping[str, int]
     violation: Violation
-    finding: Finding
+    finding: Finding | None
+    """None for a violation of what the prover left undecided: the machine has the last word."""
 
 
 def refute(program: Program, findings: Findings, machine: Machine) -> Refutation | Undecided | None:
@@ -56,6 +57,8 @@ def refute(program: Program, findings: Findings, machine: Machine) -> Refutation
     for finding in _failing_at(findings, sizes):
         if holds_at(finding, sizes, violation):
             return Refutation(sizes, violation, finding)
+    if findings.undecided:
+        return Refutation(sizes, violation, None)
     return Undecided(
         f"at {at} the concrete machine stops at a violation that was not predicted: this is a "
         "mistake of the prover",

@@ -90,7 +90,8 @@ class Kernel:
         if HostCode() in self._data.steps:
             name = self._data.name
             what = f"{name} does more on the CPU than to launch kernels in order"
-            raise LaunchError(what, f"compile {name}_host.cu by nvcc, and call its C function")
+            how = f"make lib{name}.so by `exogpu compile --so`, and call its function {name}_launch"
+            raise LaunchError(what, how)
         given = named(self._data, arrays, arguments)
         streams = [s for a in given.arrays.values() if (s := current_stream(a)) is not None]
         chosen = handle(stream) if stream is not None else next(iter(streams), 0)

@@ -1,6 +1,7 @@
 """From CUDA C++ to PTX, cubin and SASS: NVIDIA's compilers, found and called, with a cache.
 
-Emitted code is freestanding, so that NVRTC compiles it: no CUDA headers, no host compiler.
+Emitted kernels are freestanding, so that NVRTC compiles them: no CUDA headers, no host compiler.
+Shared objects need both, and nvcc.
 """
 
 from exogpu.codegen.toolchain.compile import compile_cubin
@@ -8,6 +9,7 @@ from exogpu.codegen.toolchain.errors import CompileError
 from exogpu.codegen.toolchain.find import Nvcc, Nvrtc, Toolchain, find_toolchain
 from exogpu.codegen.toolchain.output import Compiled, Usage, usage
 from exogpu.codegen.toolchain.sass import disassemble
+from exogpu.codegen.toolchain.shared import compile_shared
 
 __all__ = [
     "CompileError",
@@ -17,6 +19,7 @@ __all__ = [
     "Toolchain",
     "Usage",
     "compile_cubin",
+    "compile_shared",
     "disassemble",
     "find_toolchain",
     "usage",

@@ -10,10 +10,8 @@ import hashlib
 import os
 import tempfile
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-
-from exogpu.codegen.toolchain.output import Compiled
 
 
 def cache_folder() -> Path:
@@ -32,17 +30,16 @@ def entry(folder: Path, determinants: Sequence[str]) -> Path:
     return folder / f"{digest.hexdigest()}.zip"
 
 
-def load(path: Path) -> Compiled | None:
-    """The contents of an entry; None where there is none, or it is damaged (by its checksums)."""
+def load(path: Path) -> Mapping[str, bytes] | None:
+    """The parts of an entry; None where there is none, or it is damaged (by its checksums)."""
     try:
         with zipfile.ZipFile(path) as archive:
-            ptx, log = archive.read("ptx").decode(), archive.read("log").decode()
-            return Compiled(archive.read("cubin"), ptx, log)
-    except (OSError, KeyError, ValueError, zipfile.BadZipFile):
+            return {name: archive.read(name) for name in archive.namelist()}
+    except (OSError, ValueError, zipfile.BadZipFile):
         return None
 
 
-def store(path: Path, compiled: Compiled) -> None:
+def store(path: Path, parts: Mapping[str, bytes]) -> None:
     """Write an entry at once, by a rename.  A folder that cannot be written is left alone."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -51,9 +48,8 @@ def store(path: Path, compiled: Compiled) -> None:
         return
     try:
         with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w") as archive:
-            archive.writestr("cubin", compiled.cubin)
-            archive.writestr("ptx", compiled.ptx)
-            archive.writestr("log", compiled.log)
+            for name, part in parts.items():
+                archive.writestr(name, part)
         os.replace(scratch, path)
     except OSError:
         Path(scratch).unlink(missing_ok=True)

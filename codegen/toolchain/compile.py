@@ -28,14 +28,16 @@ def compile_cubin(
     if found is None:
         raise CompileError("there is neither NVRTC nor nvcc on this machine", INSTALL)
     path = entry(folder or cache_folder(), (found.version, found.build, arch, *FLAGS, source))
-    compiled = load(path)
-    if compiled is None:
-        try:
-            compiled = _compile(found, source, arch)
-        except CompileError as error:
-            what = f"{found.version} refused code for {arch}:\n{error.problem}"
-            raise CompileError(what, "choose an architecture that has what it asks for") from None
-        store(path, compiled)
+    parts = load(path)
+    if parts is not None:
+        return Compiled(parts["cubin"], parts["ptx"].decode(), parts["log"].decode())
+    try:
+        compiled = _compile(found, source, arch)
+    except CompileError as error:
+        what = f"{found.version} refused code for {arch}:\n{error.problem}"
+        raise CompileError(what, "choose an architecture that has what it asks for") from None
+    texts = {"ptx": compiled.ptx.encode(), "log": compiled.log.encode()}
+    store(path, {"cubin": compiled.cubin, **texts})
     return compiled
 
 

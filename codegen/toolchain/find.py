@@ -49,6 +49,12 @@ def find_toolchain() -> Toolchain | None:
 
 
 @cache
+def find_nvcc() -> Nvcc | None:
+    """The first nvcc of the wheels and of a system toolkit: NVRTC links nothing."""
+    return next(filter(None, map(nvcc_in, (*wheel_folders(), *system_folders()))), None)
+
+
+@cache
 def find_program(name: str) -> Path | None:
     """A program of the toolkit, such as `nvdisasm`."""
     for folder in (*wheel_folders(), *system_folders()):

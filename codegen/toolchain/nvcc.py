@@ -19,15 +19,15 @@ def compile_with_nvcc(nvcc: Nvcc, source: str, arch: str, flags: Sequence[str]) 
         folder = Path(scratch)
         (folder / "kernel.cu").write_text(source)
         to_ptx = ["-ptx", f"-arch={virtual}", *flags, "-o", "kernel.ptx", "kernel.cu"]
-        log = _run(nvcc.nvcc, to_ptx, folder)
+        log = run_tool(nvcc.nvcc, to_ptx, folder)
         to_cubin = ["-v", f"-arch={arch}", "-lineinfo", "-o", "kernel.cubin", "kernel.ptx"]
-        log += _run(nvcc.ptxas, to_cubin, folder)
+        log += run_tool(nvcc.ptxas, to_cubin, folder)
         return Compiled(
             (folder / "kernel.cubin").read_bytes(), (folder / "kernel.ptx").read_text(), log
         )
 
 
-def _run(program: Path, arguments: Sequence[str], folder: Path) -> str:
+def run_tool(program: Path, arguments: Sequence[str], folder: Path) -> str:
     """What a program prints.  It runs in the folder, so that no output has the folder's name."""
     try:
         done = subprocess.run(

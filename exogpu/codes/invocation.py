@@ -81,9 +81,17 @@ INVOCATION: Final[dict[str, tuple[str, str, str]]] = {
     ),
     "X961": (
         "emitted code cannot be compiled",
-        "A cubin needs NVRTC or nvcc.  If one is found and refuses the code, the message has its "
-        "text: the architecture may lack an instruction of the kernel, such as wgmma on sm_80.",
+        "A cubin needs NVRTC or nvcc; a shared object needs nvcc and a host C++ compiler.  If one "
+        "is found and refuses the code, the message has its text: the architecture may lack an "
+        "instruction of the kernel, such as wgmma on sm_80.",
         "exogpu compile gemm.py -o build --cubin\n# repair\npip install 'exogpu[cuda]'",
+    ),
+    "X962": (
+        "a task order is not known",
+        "Clusters take the tasks of a kernel in an order that may be chosen, because tasks are "
+        "unordered: it changes the speed alone.",
+        "exogpu compile gemm.py -o build --task-order rows\n"
+        "# repair\nexogpu compile gemm.py -o build --task-order grouped:8",
     ),
     "X970": (
         "there is no certificate",

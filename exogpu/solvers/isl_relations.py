@@ -261,6 +261,7 @@ def _count_line(line: Map) -> Count | None:
 
 def _progression(line: Map) -> Count | None:
     """The number of outputs if they are all of `low, low + stride .. high`, for each input."""
+    line = line.detect_equalities()  # lexmin may drop a part of the domain without
     stride = max(1, int(line.get_range_stride_info(0).get_stride().to_python()))
     low = line.lexmin_pw_multi_aff().get_pw_aff(0)
     high = line.lexmax_pw_multi_aff().get_pw_aff(0)
@@ -374,7 +375,7 @@ def unwrap(points: Set) -> Map:
 
 def largest_value(relation: Map) -> Count:
     """The function that gives each input its largest output, one-dimensional."""
-    return relation.coalesce().lexmax_pw_multi_aff().get_pw_aff(0)
+    return relation.coalesce().detect_equalities().lexmax_pw_multi_aff().get_pw_aff(0)
 
 
 def has_pair(relation: Map, inputs: Sequence[int], outputs: Sequence[int]) -> bool:

@@ -11,6 +11,7 @@ from rich.text import Text
 from exogpu.api import Procedure
 from exogpu.certificates import write_certificate
 from exogpu.codegen.compiled import CompiledKernel, compile_emitted, save_source
+from exogpu.codegen.task_order import TaskOrder, parse_order
 from exogpu.codegen.toolchain import CompileError
 from exogpu.codegen.vetting import RefusedError
 from exogpu.errors import NOWHERE, Diagnostic, ExoGpuError
@@ -30,9 +31,11 @@ class Wish:
     cubin: bool
     ptx: bool
     sass: bool
+    so: bool
     sizes: Mapping[str, int] | None
     unchecked: bool
     policy: Policy
+    task_order: TaskOrder | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,17 @@ class Built:
 
     text: Text
     status: int
+
+
+def parse_task_order(text: str) -> TaskOrder:
+    """The order that `--task-order` names.  Raises ExoGpuError for others."""
+    try:
+        return parse_order(text)
+    except ValueError as error:
+        remedy = "--task-order lexicographic, grouped, grouped:16, hilbert"
+        raise ExoGpuError(
+            [Diagnostic("X962", f"the task order {error}", NOWHERE, remedy)]
+        ) from None
 
 
 def compile_all(units: tuple[Unit, ...], wish: Wish) -> Iterator[Built]:
@@ -63,14 +77,18 @@ def _compile(procedure: Procedure, procedures: Sequence[Procedure], wish: Wish) 
     at = None if wish.sizes is None else sizes_for(procedure, procedures, wish.sizes)
     try:
         emitted, manifest = procedure.emit(
-            wish.arch, at=at, unchecked=wish.unchecked, policy=wish.policy
+            wish.arch,
+            at=at,
+            unchecked=wish.unchecked,
+            policy=wish.policy,
+            task_order=wish.task_order,
         )
         checked = _how(manifest["checked"])
-        if not (wish.cubin or wish.ptx or wish.sass):
+        if not (wish.cubin or wish.ptx or wish.sass or wish.so):
             paths, needs = save_source(emitted, manifest, wish.folder), ""
         else:
             kernel = compile_emitted(emitted, manifest)
-            paths = kernel.save(wish.folder, ptx=wish.ptx, sass=wish.sass)
+            paths = kernel.save(wish.folder, ptx=wish.ptx, sass=wish.sass, so=wish.so)
             needs = _needs(kernel)
         return _written(procedure.name, checked, [*paths, *_certificate(procedure, wish)], needs)
     except RefusedError as error:

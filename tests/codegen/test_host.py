@@ -80,7 +80,9 @@ def test_statements_are_in_order():
 
 
 def test_python_learns_that_only_the_c_function_can_run_it():
-    assert emitted(by_rows).manifest["steps"] == [{"op": "host"}]
+    (step,) = emitted(by_rows).manifest["steps"]
+    assert step["op"] == "host"
+    assert [k["kernel"] for k in step["kernels"]] == ["by_rows_0", "by_rows_1"]
     assert [s["op"] for s in emitted(SPLIT_K).manifest["steps"]] == ["memset0", "launch"]
 
 

@@ -85,3 +85,24 @@ def test_generated_refutations_are_confirmed(seed: int) -> None:
         return
     assert isinstance(found, Refutation)
     assert all(not literal.run(made, {"K": k}) for k in range(1, found.sizes["K"]))
+
+
+def test_a_violation_of_what_is_undecided_refutes() -> None:
+    # y is allocated in two places, which the prover leaves open; the machine stops there, before
+    # it comes to the race on x that was predicted.
+    b = Builder()
+    n = b.size("n")
+    x, y = b.data("x", 1), b.data("y", 1)
+    with b.loop("k", 0, n):
+        for _ in range(2):
+            b.alloc(y)
+            b.write(y[0], t(0), Q1)
+            b.read(y[0], t(1), Q1)
+        b.write(x[0], t(0), Q1)
+        b.read(x[0], t(1), Q1)
+    program = b.program(Policy.STRICT)
+    findings = analyse(program)
+    assert findings.violations and findings.undecided
+    found = refute(program, findings, literal.run)
+    assert isinstance(found, Refutation)
+    assert (found.violation.variable, found.finding, found.sizes) == ("y", None, {"n": 1})
