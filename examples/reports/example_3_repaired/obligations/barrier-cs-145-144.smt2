@@ -1,0 +1,15 @@
+; Each arrival at line 145 (Arrive(cuda_in_order) >> cs) is awaited before cs ends.
+; Expected: unsat.
+(set-logic QF_LIA)
+(declare-const arrive.task Int)
+(declare-const free.task Int)
+(assert (<= 0 arrive.task))
+(assert (< arrive.task 1))
+(assert (<= 0 free.task))
+(assert (< free.task 1))
+(assert (or (< arrive.task free.task) (= arrive.task free.task)))
+(assert (= arrive.task free.task))
+; await1: line 151: Await(cs, post, 0)
+(define-fun await1.matches () Bool (and (<= 0 arrive.task) (< arrive.task 1) (or (< arrive.task free.task) (= arrive.task free.task)) (= arrive.task free.task) (<= 0 0)))
+(assert (not await1.matches))
+(check-sat)

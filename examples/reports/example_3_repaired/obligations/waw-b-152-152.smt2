@@ -1,0 +1,33 @@
+; No WAW on B: the write at line 152 (example_tma_multicast(B[:, :, :], some_gmem[:, :],
+; memory=Sm90_SmemSwizzled(128))) is visible at line 152 (example_tma_multicast(B[:, :, :],
+; some_gmem[:, :], memory=Sm90_SmemSwizzled(128))) wherever both touch one element, the first
+; earlier, or has been cleared.
+; Expected: unsat.
+(set-logic QF_LIA)
+(declare-const first.task Int)
+(declare-const second.task Int)
+(declare-const element0 Int)
+(declare-const element1 Int)
+(declare-const element2 Int)
+(assert (<= 0 first.task))
+(assert (< first.task 1))
+(assert (<= 0 second.task))
+(assert (< second.task 1))
+(assert (< first.task second.task))
+(assert (= first.task second.task))
+(assert (<= 0 element0))
+(assert (< element0 2))
+(assert (<= 0 element1))
+(assert (< element1 256))
+(assert (<= 0 element2))
+(assert (< element2 32))
+(declare-const first.thread0 Int)
+(assert (<= 0 first.thread0))
+(assert (< first.thread0 512))
+(define-fun first.thread () Int (* 1 (+ 0 first.thread0)))
+(declare-const second.thread0 Int)
+(assert (<= 0 second.thread0))
+(assert (< second.thread0 512))
+(define-fun second.thread () Int (* 1 (+ 0 second.thread0)))
+(assert true)
+(check-sat)

@@ -1,0 +1,43 @@
+; No DEADLOCK: the arrivals that line 72 (Await(cg[t], cuda_in_order, 0)) waits for come earlier
+; in program order, from every home that signals its element.
+; Expected: unsat.
+(set-logic QF_LIA)
+(declare-const M Int)
+(assert (<= 1 M))
+(declare-const N Int)
+(assert (<= 1 N))
+(declare-const K Int)
+(assert (<= 1 K))
+(assert (= (mod K 4) 0))
+(declare-const await.tm Int)
+(declare-const await.tn Int)
+(declare-const await.k Int)
+(declare-const await.t Int)
+(assert (<= 0 await.tm))
+(assert (< await.tm (div (+ M 63) 64)))
+(assert (<= 0 await.tn))
+(assert (< await.tn (div (+ N 63) 64)))
+(assert (<= 0 await.k))
+(assert (< await.k (+ (div (+ K 15) 16) 1)))
+(assert (<= 0 await.t))
+(assert (< await.t 128))
+(assert (>= await.k 1))
+(assert (not (< await.k (div (+ K 15) 16))))
+(define-fun await.rank () Int (div (+ K 15) 16))
+(assert (<= 0 (- await.rank 1)))
+; arrive1: line 66: Arrive(Sm80_cp_async) >> cg[t]
+(define-fun arrive1.signals () Bool (and (<= 0 await.tm) (< await.tm (div (+ M 63) 64)) (<= 0 await.tn) (< await.tn (div (+ N 63) 64)) (< 0 (+ (div (+ K 15) 16) 1)) (<= 0 await.t) (< await.t 128) (< 0 (div (+ K 15) 16)) (or (< 0 await.k) (= 0 await.k))))
+(define-fun starved () Bool (not arrive1.signals))
+; arrive2: line 66: Arrive(Sm80_cp_async) >> cg[t]
+(declare-const arrive2.tm Int)
+(declare-const arrive2.tn Int)
+(declare-const arrive2.k Int)
+(declare-const arrive2.t Int)
+; arrive3: line 66: Arrive(Sm80_cp_async) >> cg[t]
+(define-fun arrive3.is_enough () Bool (and (<= 0 await.tm) (< await.tm (div (+ M 63) 64)) (<= 0 await.tn) (< await.tn (div (+ N 63) 64)) (< 0 (+ (div (+ K 15) 16) 1)) (<= 0 arrive2.t) (< arrive2.t 128) (< 0 (div (+ K 15) 16)) (or (< 0 await.k) (= 0 await.k)) (<= (- await.rank 1) 0)))
+; arrive4: line 66: Arrive(Sm80_cp_async) >> cg[t]
+(define-fun arrive4.k () Int (- await.k 1))
+(define-fun arrive4.is_enough () Bool (and (<= 0 await.tm) (< await.tm (div (+ M 63) 64)) (<= 0 await.tn) (< await.tn (div (+ N 63) 64)) (<= 0 arrive4.k) (< arrive4.k (+ (div (+ K 15) 16) 1)) (<= 0 arrive2.t) (< arrive2.t 128) (< arrive4.k (div (+ K 15) 16)) (or (< arrive4.k await.k) (= arrive4.k await.k)) (<= (- await.rank 1) arrive4.k)))
+(define-fun arrive2.home_is_late () Bool (and (<= 0 arrive2.tm) (< arrive2.tm (div (+ M 63) 64)) (<= 0 arrive2.tn) (< arrive2.tn (div (+ N 63) 64)) (<= 0 arrive2.k) (< arrive2.k (+ (div (+ K 15) 16) 1)) (<= 0 arrive2.t) (< arrive2.t 128) (< arrive2.k (div (+ K 15) 16)) (or (or (or (< arrive2.tm await.tm) (and (= arrive2.tm await.tm) (< arrive2.tn await.tn))) (and (and (= arrive2.tm await.tm) (= arrive2.tn await.tn)) (< arrive2.k await.k))) (and (and (= arrive2.tm await.tm) (= arrive2.tn await.tn)) (= arrive2.k await.k))) (= arrive2.tm await.tm) (= arrive2.tn await.tn) (= await.t arrive2.t) (not arrive3.is_enough) (not arrive4.is_enough)))
+(assert (or starved arrive2.home_is_late))
+(check-sat)
