@@ -49,7 +49,7 @@ def scale(M: size, i: index, x: f32[M, 32] @ CudaGmemLinear):
                 x[m, t] = x[m, t] * 2.0
 
 
-SOURCES = ["scale.cu", "scale.json", "scale.h", "scale_host.cu"]
+SOURCES = ["scale.cu", "scale.h", "scale_host.cu", "scale.json"]
 
 
 # --- how a procedure was checked ----------------------------------------------------------
@@ -250,6 +250,7 @@ def test_what_is_undecided_needs_sizes_or_a_word(call, tmp_path, monkeypatch):
         (SCALE, ("--at", "N=2"), 2, "X901"),
         (SCALE, ("--at", "M:2"), 2, "X946"),
         (SCALE, ("--unchecked", "-o", "k.py"), 2, "X948"),
+        (SCALE, ("--unchecked", "--task-order", "rows"), 2, "X962"),
         (SCALE + RACE, ("--at", "M=2"), 1, "race is not compiled"),
         (UNLOWERED + RACE, ("--at", "M=2"), 2, "race is not compiled"),
     ],
@@ -276,3 +277,16 @@ def test_cubin_and_ptx(call, tmp_path):
     assert files(tmp_path) == sorted([*SOURCES, "scale.cubin", "scale.ptx"])
     assert "registers, no spills" in result.stdout
     assert ".target sm_80" in (tmp_path / "out" / "scale.ptx").read_text()
+
+
+def test_the_task_order_is_chosen(tmp_path):
+    """Bands of rows are the default of a GEMM; another order is another text."""
+    target = ["compile", "exogpu.kernels.gemm_sm80", "--unchecked"]
+    texts = {}
+    for order in ("grouped:8", "grouped:16", "hilbert", "lexicographic"):
+        out = tmp_path / order
+        result = CliRunner().invoke(app, [*target, "-o", str(out), "--task-order", order])
+        assert result.exit_code == 0, result.output
+        texts[order] = (out / "gemm_sm80.cu").read_text()
+    assert len(set(texts.values())) == 4
+    assert texts["grouped:8"] == gemm_sm80.gemm_sm80.emit(unchecked=True)[0].source

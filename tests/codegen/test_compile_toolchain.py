@@ -27,6 +27,7 @@ TOOLCHAIN = find_toolchain()
 needs_compiler = pytest.mark.skipif(TOOLCHAIN is None, reason="no NVRTC or nvcc here")
 SOURCE = 'extern "C" __global__ void one(int* x) { *x = 1; }'
 MADE = Compiled(b"\x7fELF\0cubin", "ptx", "log")
+PARTS = {"cubin": b"\x7fELF\0cubin", "ptx": b"ptx", "log": b"log"}
 
 
 # --- the cache ----------------------------------------------------------------------------
@@ -43,8 +44,8 @@ def test_an_entry_is_addressed_by_all_it_depends_on(tmp_path):
 def test_an_entry_is_there_or_not(tmp_path):
     path = cache.entry(tmp_path / "new" / "folder", ["x"])
     assert cache.load(path) is None
-    cache.store(path, MADE)
-    assert cache.load(path) == MADE
+    cache.store(path, PARTS)
+    assert cache.load(path) == PARTS
     assert list(path.parent.iterdir()) == [path]
 
 
@@ -55,14 +56,14 @@ def test_an_interrupted_write_leaves_no_entry(tmp_path, monkeypatch):
         raise OSError("no space left on device")
 
     monkeypatch.setattr(zipfile.ZipFile, "writestr", full)
-    cache.store(path, MADE)
+    cache.store(path, PARTS)
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("keep", [0, 1, 0.5, 0.99])
 def test_a_damaged_entry_is_none(tmp_path, keep):
     path = cache.entry(tmp_path, ["x"])
-    cache.store(path, Compiled(os.urandom(4096), "ptx", "log"))
+    cache.store(path, {"cubin": os.urandom(4096), "log": b"log"})
     data = path.read_bytes()
     # With keep 1 a byte of the cubin is flipped: the checksum tells.
     cut = data[: int(len(data) * keep)] if keep != 1 else data[:999] + b"?!" + data[1001:]
@@ -72,7 +73,7 @@ def test_a_damaged_entry_is_none(tmp_path, keep):
 
 def test_writers_of_one_entry_do_not_disturb_each_other(tmp_path):
     path = cache.entry(tmp_path, ["x"])
-    big = Compiled(os.urandom(1 << 18), "ptx", "log")
+    big = {"cubin": os.urandom(1 << 18), "log": b"log"}
 
     def turn(number):
         cache.store(path, big)
@@ -85,7 +86,7 @@ def test_writers_of_one_entry_do_not_disturb_each_other(tmp_path):
 
 def test_a_folder_that_cannot_be_written_is_no_error(tmp_path):
     (tmp_path / "file").write_text("")
-    cache.store(tmp_path / "file" / "entry.zip", MADE)
+    cache.store(tmp_path / "file" / "entry.zip", PARTS)
 
 
 def test_the_cache_is_in_the_users_folder(tmp_path, monkeypatch):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from exogpu.api import proc
 from exogpu.codegen.host import emit
+from exogpu.codegen.toolchain.find import find_nvcc
 from exogpu.errors import ExoGpuError
 from exogpu.kernels import gemm_splitk_sm90
 from exogpu.kernels.gemm_sm80 import gemm_sm80
@@ -18,7 +18,7 @@ from exogpu.platforms.cuda import cuda_memcpy_to_device, cuda_memcpy_to_host, cu
 
 GOLDEN = Path(__file__).parent / "golden"
 SPLIT_K = gemm_splitk_sm90.KERNELS["gemm_splitk_sm90_2x1_128x256"]
-NVCC = shutil.which("nvcc") or shutil.which("nvcc", path="/usr/local/cuda/bin")
+NO_NVCC = find_nvcc() is None or shutil.which("gcc") is None
 
 
 @proc
@@ -107,16 +107,9 @@ def test_windows_with_gaps_are_refused():
     assert [d.code for d in refused.value.diagnostics] == ["G806"]
 
 
-@pytest.mark.skipif(NVCC is None, reason="no nvcc on this machine")
+@pytest.mark.skipif(NO_NVCC, reason="no nvcc or no gcc on this machine")
 @pytest.mark.parametrize("procedure", [by_rows, SPLIT_K], ids=lambda p: p.name)
-def test_shared_object(procedure, tmp_path):
-    """One file and one command; the function has C linkage."""
-    made = emitted(procedure)
-    (tmp_path / f"{made.name}.cu").write_text(made.source)
-    (tmp_path / f"{made.name}.h").write_text(made.host.header)
-    text, library = tmp_path / f"{made.name}_host.cu", tmp_path / "library.so"
-    text.write_text(made.host.source)
-    target = "arch=compute_90a,code=sm_90a"
-    command = [NVCC, "-std=c++17", "-shared", "-Xcompiler", "-fPIC", "-gencode", target]
-    subprocess.run([*command, "-diag-suppress=177", "-o", library, text], check=True)
-    assert f"{made.name}_launch".encode() in library.read_bytes()
+def test_shared_object(procedure):
+    """It compiles, and the function has C linkage."""
+    library = procedure.compile(unchecked=True).shared_object
+    assert f"\0{procedure.name}_launch\0".encode() in library
