@@ -142,9 +142,15 @@ def substitute(expr: CExpr, values: Mapping[Sym, CExpr]) -> CExpr:
             return values.get(expr.name, expr)
         case Add() | Sub():
             left, right = substitute(expr.left, values), substitute(expr.right, values)
-            return replace(expr, left=left, right=right)
-        case Mul() | FloorDiv() | Mod():
-            return replace(expr, term=substitute(expr.term, values))
+            if left is expr.left and right is expr.right:
+                return expr
+            return type(expr)(left, right, expr.span)
+        case Mul():
+            term = substitute(expr.term, values)
+            return expr if term is expr.term else Mul(expr.factor, term, expr.span)
+        case FloorDiv() | Mod():
+            term = substitute(expr.term, values)
+            return expr if term is expr.term else type(expr)(term, expr.divisor, expr.span)
         case _:
             assert_never(expr)
 
@@ -156,15 +162,12 @@ def substitute_bool(expr: BExpr, values: Mapping[Sym, CExpr]) -> BExpr:
             return expr
         case Compare():
             left, right = substitute(expr.left, values), substitute(expr.right, values)
-            return replace(expr, left=left, right=right)
+            return Compare(expr.op, left, right, expr.span)
         case And() | Or():
-            return replace(
-                expr,
-                left=substitute_bool(expr.left, values),
-                right=substitute_bool(expr.right, values),
-            )
+            first, second = substitute_bool(expr.left, values), substitute_bool(expr.right, values)
+            return type(expr)(first, second, expr.span)
         case Not():
-            return replace(expr, term=substitute_bool(expr.term, values))
+            return Not(substitute_bool(expr.term, values), expr.span)
         case _:
             assert_never(expr)
 

@@ -27,33 +27,40 @@ MOST: Final = 8
 Chain = tuple[Link, ...]
 
 
-def obligation(draft: Draft, names: dict[str, int]) -> Obligation:
-    """A draft with a name of its own; `names` counts those that were given."""
-    parts = [draft.kind.value if draft.kind else "count", draft.variable.name]
-    parts += (str(site.op.origin.span.line) for site in (draft.first, draft.second) if site)
-    name = re.sub(r"[^A-Za-z0-9_-]+", "_", "-".join(parts)).lower()
-    names[name] = names.get(name, 0) + 1
-    if names[name] > 1:
-        name = f"{name}-{names[name]}"
-    return Obligation(
-        name,
-        draft.kind,
-        draft.variable.name,
-        _statement(draft.first),
-        _statement(draft.second),
-        draft.claim,
-        tuple(_chains(draft)),
-        draft.script,
-    )
+class Telling:
+    """Makes obligations of drafts, each with a name of its own."""
 
+    def __init__(self) -> None:
+        self._names: dict[str, int] = {}
+        self._statements: dict[Site, Statement] = {}
 
-def _statement(site: Site | None) -> Statement | None:
-    if site is None:
-        return None
-    op, timeline = site.op, ""
-    if isinstance(op, Record) and op.timeline is not None:
-        timeline = SHORT_NAME[op.timeline]
-    return Statement(op.origin.span, op.origin.text, timeline, _threads(site, {}))
+    def obligation(self, draft: Draft) -> Obligation:
+        """A draft as an obligation."""
+        parts = [draft.kind.value if draft.kind else "count", draft.variable.name]
+        parts += (str(site.op.origin.span.line) for site in (draft.first, draft.second) if site)
+        name = re.sub(r"[^A-Za-z0-9_-]+", "_", "-".join(parts)).lower()
+        count = self._names[name] = self._names.get(name, 0) + 1
+        return Obligation(
+            name if count == 1 else f"{name}-{count}",
+            draft.kind,
+            draft.variable.name,
+            self._statement(draft.first),
+            self._statement(draft.second),
+            draft.claim,
+            tuple(_chains(draft)),
+            draft.script,
+        )
+
+    def _statement(self, site: Site | None) -> Statement | None:
+        if site is None:
+            return None
+        if site not in self._statements:
+            op, timeline = site.op, ""
+            if isinstance(op, Record) and op.timeline is not None:
+                timeline = SHORT_NAME[op.timeline]
+            span, text = op.origin.span, op.origin.text
+            self._statements[site] = Statement(span, text, timeline, _threads(site, {}))
+        return self._statements[site]
 
 
 def _chains(draft: Draft) -> Iterator[Chain]:

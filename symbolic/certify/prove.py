@@ -14,7 +14,7 @@ from exogpu.symbolic.barriers import uses_of
 from exogpu.symbolic.certify.barriers import barrier_obligations
 from exogpu.symbolic.certify.counted import count_lemmas
 from exogpu.symbolic.certify.drafts import Certifier, Draft
-from exogpu.symbolic.certify.links import obligation
+from exogpu.symbolic.certify.links import Telling
 from exogpu.symbolic.certify.pairs import pairs
 from exogpu.symbolic.certify.phases import phase_obligations
 from exogpu.symbolic.certify.ranks import RankTable
@@ -37,10 +37,10 @@ def prove(
     start, asking = perf_counter(), 0.0
     replies: dict[str, smt.Reply] = {}
     answered: list[Answered] = []
-    names: dict[str, int] = {}
+    telling = Telling()
     try:
         for draft in _within(findings.evidence, budget):
-            made = obligation(draft, names)
+            made = telling.obligation(draft)
             if not made.smt:
                 answered.append(Answered(made, "", "unsat", 0.0))
                 continue
