@@ -7,6 +7,7 @@ from dataclasses import replace
 from time import perf_counter
 
 from exogpu.ir.names import Sym
+from exogpu.ir.types import BarrierMechanism
 from exogpu.proof import Answered, Obligation, Proof
 from exogpu.solvers import smt
 from exogpu.solvers.isl_budget import IslGaveUpError, limited
@@ -99,7 +100,7 @@ def drafts(evidence: Evidence) -> Iterator[Draft]:
         uses = uses_of(evidence.syncs(frame), variable.name)
         yield from count_lemmas(certifier, uses)
         yield from barrier_obligations(certifier, uses)
-        if variable.name in evidence.orders:
+        if variable.mechanism is BarrierMechanism.MBARRIER:
             yield from phase_obligations(certifier, evidence.orders[variable.name])
 
 
