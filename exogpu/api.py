@@ -170,7 +170,7 @@ class Procedure:
             )
         if not self.size_names:
             return self.check_at(policy=policy)
-        sizes = ",".join(f"{name}=512" for name in self.size_names)
+        sizes = ",".join(f"{name}=64" for name in self.size_names)
         offer = f"give sizes to check it at, such as --at {sizes}"
         return replace(verdict, word="undecided", reason=f"{found.reason}; {offer}")
 

@@ -111,15 +111,17 @@ def _launch(proc: Proc, events: Sequence[Event]) -> DeviceFunction | None:
 
 
 def _failing(events: Sequence[Event], hazard: Hazard | None) -> tuple[Event | None, Event | None]:
-    """The instances of a refutation's two statements."""
+    """The instances of a refutation's two statements; none where it is not known which."""
     if hazard is None:
         return None, None
     second = _instance(events, hazard.second)
-    until = events[: events.index(second)] if second is not None else events
-    if hazard.first is None:
+    first = hazard.first
+    if first is None:
         return None, second
-    # Without its iteration, the last one before the second statement is the likeliest.
-    return _instance(until[::-1], hazard.first) or _instance(events, hazard.first), second
+    if not first.iteration and sum(_covers(event.span, first.span) for event in events) > 1:
+        return None, second
+    until = events[: events.index(second)] if second is not None else events
+    return _instance(until[::-1], first) or _instance(events, first), second
 
 
 def _instance(events: Iterable[Event], site: Site) -> Event | None:

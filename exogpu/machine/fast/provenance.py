@@ -7,12 +7,13 @@ if the variable belongs to a task only that task, with all synchronisation.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final, assert_never
 
 from exogpu.ir.names import Sym
-from exogpu.ir.nodes import Access, CExpr, Coord, Int, Interval, Point, Sub
+from exogpu.ir.nodes import Access, CExpr, Coord, CVar, Int, Interval, Point, Sub
+from exogpu.ir.walk import evaluate
 from exogpu.machine import literal
 from exogpu.machine.amir import (
     Alloc,
@@ -34,8 +35,8 @@ from exogpu.machine.amir import (
 from exogpu.machine.fast.machine import Spent
 from exogpu.machine.violation import Violation
 
-AFFORDABLE: Final = 10_000
-"""Operations up to which the slice is run: about a second."""
+AFFORDABLE: Final = 100_000
+"""Steps up to which the slice is run: a second or two."""
 
 
 def with_record(
@@ -48,9 +49,11 @@ def with_record(
     if violation.record is None:
         return violation
     slicer = _Slicer(program, violation)
-    if (spent.in_task if slicer.local else spent.operations) > AFFORDABLE:
+    piece = slicer.program()
+    sigma = {parameter.name: sizes[parameter.name.name] for parameter in program.params}
+    if _steps(piece.body, sigma) > AFFORDABLE:
         return violation
-    for found in literal.run(slicer.program(), sizes, collect=True):
+    for found in literal.run(piece, sizes, collect=True):
         same = (found.kind, found.iteration) == (violation.kind, violation.iteration)
         ops = (slicer.origin_of(found.check), slicer.origin_of(found.record))
         if same and ops == (violation.check, violation.record):
@@ -111,6 +114,8 @@ class _Slicer:
                     lo, hi = Int(self._only[op]), Int(self._only[op] + 1)
                 elif op in self._until:
                     hi = Int(self._until[op] + 1)
+                elif (only := self._touching(op)) is not None:
+                    lo, hi = only
                 body = self._block(op.body)
                 return (replace(op, lo=lo, hi=hi, body=body),) if body else ()
             case Guard():
@@ -127,6 +132,30 @@ class _Slicer:
                 return (op,) if op is self._violation.check else ()
             case _:
                 assert_never(op)
+
+    def _touching(self, loop: Loop) -> tuple[Int, Int] | None:
+        """The iterations of a loop of constant bounds that touch the element, where nothing else
+        happens in it and every access names the iterator as a coordinate."""
+        if not (isinstance(loop.lo, Int) and isinstance(loop.hi, Int)):
+            return None
+        touched: set[int] = set()
+        for op in _inside(loop.body):
+            if not isinstance(op, Record | Check | Clear) or _trailing(op):
+                return None
+            if op.access.name != self._name:
+                continue
+            at = [
+                index
+                for coord, index in zip(op.access.coords, self._violation.index, strict=True)
+                if isinstance(coord, Point) and coord.at == CVar(loop.iterator)
+            ]
+            if not at:
+                return None
+            touched.update(at)
+        inside = [value for value in touched if loop.lo.value <= value < loop.hi.value]
+        if not inside:
+            return None
+        return Int(min(inside)), Int(max(inside) + 1)
 
     def _access(self, op: Record | Check | Clear) -> Block:
         if op.access.name == self._name:
@@ -145,6 +174,34 @@ class _Slicer:
             _less(coord, at) for coord, at in zip(access.coords, self._violation.index, strict=True)
         )
         return Access(self._element, coords)
+
+
+def _inside(block: Block) -> Iterator[Op]:
+    """The operations of a block, but for loops and guards."""
+    for op in block:
+        if isinstance(op, Loop | Guard):
+            yield from _inside(op.body)
+        else:
+            yield op
+
+
+def _trailing(op: Op) -> bool:
+    return isinstance(op, Record) and op.trailing is not None
+
+
+def _steps(block: Block, sigma: Mapping[Sym, int]) -> int:
+    """How many operations a block stands for; a loop's iterations are taken to be like its first."""
+    total = 0
+    for op in block:
+        match op:
+            case Loop():
+                lo, hi = evaluate(op.lo, sigma), evaluate(op.hi, sigma)
+                total += max(0, hi - lo) * _steps(op.body, {**sigma, op.iterator: lo})
+            case Guard():
+                total += _steps(op.body, sigma)
+            case _:
+                total += 1
+    return total
 
 
 def _less(coord: Coord, by: int) -> Coord:
