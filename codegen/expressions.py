@@ -46,18 +46,7 @@ C_TYPE: Final[Mapping[DataType, str]] = {
 }
 """Sixteen-bit floats are stored as their bits; instructions alone compute with them."""
 
-SIZE_OF: Final[Mapping[DataType, int]] = {
-    DataType.F16: 2,
-    DataType.BF16: 2,
-    DataType.F32: 4,
-    DataType.F64: 8,
-    DataType.I8: 1,
-    DataType.I32: 4,
-    DataType.I64: 8,
-    DataType.UI8: 1,
-    DataType.UI16: 2,
-    DataType.UI64: 8,
-}
+SIZE_OF: Final[Mapping[DataType, int]] = {dtype: dtype.bytes for dtype in DataType}
 """Bytes of an element."""
 
 _OR, _AND, _EQUAL, _SUM, _PRODUCT, _UNARY, _ATOM = range(7)

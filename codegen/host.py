@@ -15,6 +15,7 @@ from exogpu.analysis.facts import CollectiveFacts
 from exogpu.codegen.host_cpp import HostFiles, host_files
 from exogpu.codegen.instructions import helper_text
 from exogpu.codegen.kernels import Kernel, Source, kernel
+from exogpu.codegen.limits import check_arch, check_features, check_shared
 from exogpu.codegen.mbarriers import rings
 from exogpu.codegen.render import UnitText, render
 from exogpu.codegen.storage import storages
@@ -74,8 +75,10 @@ def emit(
 
     Takes an inlined procedure with frees, and its facts.  Clusters take tasks in `task_order`;
     None is the default, grouped where two loops share data.  Raises ExoGpuError (G8...) for what
-    has no lowering.
+    has no lowering or does not fit the architecture, X963 for one that is not known.
     """
+    check_arch(arch)
+    check_features(proc, arch)
     source = Source(
         proc, facts, mechanisms_of(proc), storages(proc, facts), rings(proc, facts), task_order
     )
@@ -84,7 +87,9 @@ def emit(
     launches = list(_launches(proc.body, ()))
     for number, (launch, outer) in enumerate(launches):
         suffix = f"_{number}" if len(launches) > 1 else ""
-        kernels[launch] = kernel(source, launch, outer, f"{proc.name}{suffix}", helpers)
+        made = kernel(source, launch, outer, f"{proc.name}{suffix}", helpers)
+        check_shared(made, launch, source, arch)
+        kernels[launch] = made
     text = render(
         UnitText(
             title=proc.name,

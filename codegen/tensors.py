@@ -80,6 +80,13 @@ def transfer(
         return None
     tensor_map, window, other = used
     extents, firsts = _window(stmt, window)
+    if len(tensor_map.box) != len(extents):
+        raise unsupported(
+            f"a box of {len(tensor_map.box)} dimensions for {window.name}, which has "
+            f"{len(extents)}",
+            stmt.span,
+            "give the box as many dimensions as the variable, 1 where the window has a point",
+        )
     counts = [e // b for e, b in zip(extents, tensor_map.box, strict=True)]
     whole = [c * b for c, b in zip(counts, tensor_map.box, strict=True)]
     tiling = facts.scope[stmt]

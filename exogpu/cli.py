@@ -62,6 +62,15 @@ At = Annotated[
     list[str] | None,
     typer.Option("--at", metavar="M=512,N=512", help="The sizes; may be given several times."),
 ]
+AtUndecided = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--at",
+        metavar="M=512,N=512",
+        help="The sizes to check a procedure at that is undecided for all sizes; what is refuted "
+        "at any size is refused, even if it is safe at these.",
+    ),
+]
 PolicyOption = Annotated[Policy, typer.Option("--policy", help="Which rules hold.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -153,7 +162,7 @@ def compile_command(
     output: Annotated[
         Path, typer.Option("-o", "--output", metavar="DIR", help="Where the files are written.")
     ],
-    arch: Annotated[str, typer.Option(help="sm_80, sm_90a, ...")] = "sm_90a",
+    arch: Annotated[str, typer.Option(help="sm_80, sm_86, sm_87, sm_89 or sm_90a.")] = "sm_90a",
     cubin: Annotated[
         bool, typer.Option("--cubin", help="Also a cubin; needs NVRTC or nvcc.")
     ] = False,
@@ -169,19 +178,21 @@ def compile_command(
         str | None,
         typer.Option(metavar="ORDER", help="lexicographic, grouped[:ROWS] or hilbert."),
     ] = None,
-    at: At = None,
+    at: AtUndecided = None,
     unchecked: Annotated[
         bool, typer.Option("--unchecked", help="Check nothing; the manifest says so.")
     ] = False,
     policy: PolicyOption = Policy.STRICT,
 ) -> None:
     """Write CUDA C++ and a manifest of what is proved, or safe at the given sizes."""
+    from exogpu.codegen.limits import check_arch
     from exogpu.terminal.checker import parse_sizes
     from exogpu.terminal.compiler import Wish, compile_all, parse_task_order
     from exogpu.terminal.loader import load
 
     try:
         sizes = None if at is None else parse_sizes(at)
+        check_arch(arch)
         order = None if task_order is None else parse_task_order(task_order)
     except ExoGpuError as error:
         _stop(*error.diagnostics)

@@ -42,6 +42,8 @@ class Site:
     """Executing threads in words: `threads 0-127 of CTA 1`."""
     iteration: tuple[tuple[str, int], ...] = ()
     """Values of the enclosing loops' iterators, outermost first; empty where not known."""
+    role: str = ""
+    """What it is to the other side; empty where the kind of the hazard tells."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,7 +111,7 @@ def test_of_what_is_undecided_the_concrete_check_is_offered(call, no_answer):
     result = call("check", "k.py", k=SAFE)
     assert result.exit_code == 3
     assert "undecided for all sizes" in result.stdout
-    assert "planted" in result.stdout and "M=512" in result.stdout
+    assert "planted" in result.stdout and "M=64" in result.stdout
 
 
 def test_a_procedure_without_sizes_needs_none(call):

@@ -13,8 +13,10 @@ from rich.console import Console
 from exogpu.codes import CODES
 from exogpu.errors import Diagnostic, Note, Span
 from exogpu.ir.types import Policy
+from exogpu.machine.explain import hazard_of_divergence
+from exogpu.report.roles import ROLES
 from exogpu.terminal.outcome import Outcome, exit_status
-from exogpu.terminal.render import ROLES, draw_code, draw_diagnostics, draw_hazard, draw_verdict
+from exogpu.terminal.render import draw_code, draw_diagnostics, draw_hazard, draw_verdict
 from exogpu.terminal.to_json import json_text
 from exogpu.terminal.to_junit import junit_text
 from exogpu.terminal.to_sarif import sarif_text
@@ -265,3 +267,16 @@ def test_json_of_condition_and_redundant():
     place = {"file": "k.py", "line": 5, "column": 9, "text": "Fence(a, b)"}
     expected = {"kind": "weaken", "statements": [place], "replacement": "Fence(a, c)"}
     assert element["redundant"] == [expected]
+
+
+def test_a_hazard_of_no_variable_has_no_on():
+    found = Diagnostic("H730", "DIVERGENCE: it needs a whole warp", ACCESS, "move it")
+    lines = draw_hazard(hazard_of_divergence(found, {})).plain.splitlines()
+    assert lines[0] == "hazard H730 DIVERGENCE"
+    assert "  missing: it needs a whole warp" in lines
+
+
+def test_a_site_may_say_its_own_role():
+    told = replace(HAZARD, second=replace(HAZARD.second, role="the Arrive that it waits for"))
+    text = draw_hazard(told).plain
+    assert "k.py:5:9: the Arrive that it waits for\n" in text and "k.py:3:5: the write\n" in text

@@ -60,5 +60,19 @@ CODEGEN: Final[Mapping[str, tuple[str, str, str]]] = {
         'exogpu: task_order=Grouped(8, loops=("tm", "tx"))  # there is no loop over tx\n'
         '# repair\ntask_order=Grouped(8, loops=("tm", "tn"))',
     ),
+    "G809": (
+        "a kernel takes more shared memory than there is",
+        "One CTA can have 232448 bytes on sm_90a, 166912 on sm_80 and sm_87, 101376 on sm_86 and "
+        "sm_89.  Variables share bytes where one is freed before the next is allocated; the "
+        "rings of mbarriers count too.",
+        "tile: f32[256, 256] @ CudaSmemLinear  # 262144 bytes\n"
+        "# repair\ntile: f32[128, 256] @ CudaSmemLinear",
+    ),
+    "G810": (
+        "the architecture lacks what the kernel uses",
+        "wgmma, TMA and what synchronises them, mbarriers, clusters and setmaxnreg need sm_90a.",
+        "exogpu compile gemm_sm90.py -o build --arch sm_80\n"
+        "# repair\nexogpu compile gemm_sm90.py -o build --arch sm_90a",
+    ),
 }
 """By code: title, explanation, example."""

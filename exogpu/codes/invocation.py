@@ -75,15 +75,16 @@ INVOCATION: Final[dict[str, tuple[str, str, str]]] = {
     "X960": (
         "a procedure that is not proved is not compiled",
         "What is not proved for all sizes may be checked at sizes that you give, or compiled "
-        "unchecked; the manifest says which it was.  What is refuted is not compiled.",
+        "unchecked; the manifest says which it was.  What is refuted at any size is not compiled, "
+        "even if it is safe at those given.",
         "exogpu compile gemm.py -o build\n"
         "# repair\nexogpu compile gemm.py -o build --at L=1,M=512,N=512,cluster_K=512",
     ),
     "X961": (
         "emitted code cannot be compiled",
         "A cubin needs NVRTC or nvcc; a shared object needs nvcc and a host C++ compiler.  If one "
-        "is found and refuses the code, the message has its text: the architecture may lack an "
-        "instruction of the kernel, such as wgmma on sm_80.",
+        "is found and refuses the code, the message has its text: a kernel may take more "
+        "registers than a CTA has.",
         "exogpu compile gemm.py -o build --cubin\n# repair\npip install 'exogpu[cuda]'",
     ),
     "X962": (
@@ -92,6 +93,13 @@ INVOCATION: Final[dict[str, tuple[str, str, str]]] = {
         "unordered: it changes the speed alone.",
         "exogpu compile gemm.py -o build --task-order rows\n"
         "# repair\nexogpu compile gemm.py -o build --task-order grouped:8",
+    ),
+    "X963": (
+        "an architecture is not known",
+        "Kernels are compiled for sm_90a, and those that use nothing of Hopper also for sm_80, "
+        "sm_86, sm_87 and sm_89.",
+        "exogpu compile gemm.py -o build --arch hopper\n"
+        "# repair\nexogpu compile gemm.py -o build --arch sm_90a",
     ),
     "X970": (
         "there is no certificate",

@@ -276,5 +276,12 @@ TYPES: Final[dict[str, tuple[str, str, str, str]]] = {
         "Fence(cuda, cuda)",
         "Fence(cuda_in_order, cuda_in_order)",
     ),
+    "T244": (
+        "TMA does not copy such a box",
+        "A box has 1 to 256 elements in each dimension; its rows, the innermost dimension, are a "
+        "multiple of 16 bytes, and not wider than the swizzle, if there is one.",
+        "w = x[:, :] @ Sm90_tensorMap(128, 64, 64)  # x: f32[M, K]: rows of 256 bytes",
+        "w = x[:, :] @ Sm90_tensorMap(128, 64, 32)",
+    ),
 }
 """By code."""

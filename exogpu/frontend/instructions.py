@@ -36,6 +36,7 @@ class InstructionTemplate:
     barrier_units: object
     operands: Mapping[str, object]
     template: str
+    arch: str
     defaults: Mapping[str, object]
     _made: dict[tuple[object, ...], Instr] = field(default_factory=dict, repr=False)
 
@@ -113,6 +114,7 @@ class InstructionTemplate:
             trailing_units=barrier_units,
             modes=tuple(access_mode(p, inside) for p in data),
             template=self.template,
+            arch=self.arch,
             span=self.source.span(function),
             doc=doc,
         )
@@ -135,13 +137,15 @@ def instr(
     barrier_required: bool = True,
     barrier_units: tuple[CollUnit, ...] | Callable[..., tuple[CollUnit, ...]] = (),
     template: str = "",
+    arch: str = "",
     **operands: Operand | Callable[..., Operand],
 ) -> Callable[[Callable[..., None]], InstructionTemplate]:
     """Define an instruction: its body is its meaning, in sequential loops.
 
     `unit` must execute a call; each data parameter has its annotations in `operands`, by name;
     `barrier` is the mechanism of the trailing barrier, its interval coordinates distributed over
-    `barrier_units`.  Keyword-only parameters of the function are compile-time parameters; `unit`,
+    `barrier_units`; `arch` is the one architecture that has the instruction, where not all do.
+    Keyword-only parameters of the function are compile-time parameters; `unit`,
     `barrier_units` and operands may be functions of them.
     """
 
@@ -157,6 +161,7 @@ def instr(
             barrier_units=barrier_units,
             operands=operands,
             template=template,
+            arch=arch,
             defaults={n: p.default for n, p in defaults.items() if p.default is not p.empty},
         )
 

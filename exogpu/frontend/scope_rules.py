@@ -7,6 +7,7 @@ import ast
 from exogpu.errors import Span
 from exogpu.frontend.annotations import DataAnnotation
 from exogpu.frontend.scope import Context, Data
+from exogpu.frontend.tensor_maps import box_problem
 from exogpu.hw.memories import DRAM, CudaRmem
 from exogpu.ir.nodes import CExpr, Int, Interval, Sub
 from exogpu.ir.types import DataMemory, Space, SpecialWindow
@@ -79,6 +80,9 @@ def window(source: Data, special: SpecialWindow | None, node: ast.AST, ctx: Cont
             node,
             "window a variable @ CudaGmemLinear",
         )
+    if problem := box_problem(special, source.dtype):
+        what, remedy = problem
+        raise ctx.reject("T244", f"{special.name}: {what}", node, remedy)
 
 
 def scalar_statement(target: Data, node: ast.AST, ctx: Context) -> None:

@@ -472,5 +472,7 @@ class Instr:
     """The units over which the trailing barrier's dimensions are distributed."""
     modes: tuple[AccessMode, ...] = ()
     template: str = ""
+    arch: str = ""
+    """The one architecture that has it; empty: all do."""
     span: Span = field(default=NOWHERE, compare=False, repr=False)
     doc: str = ""

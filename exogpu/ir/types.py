@@ -27,6 +27,11 @@ class DataType(Enum):
     UI16 = "ui16"
     UI64 = "ui64"
 
+    @property
+    def bytes(self) -> int:
+        """Of one element; the number in a type's name is its bits."""
+        return int(self.value.lstrip("bfiu")) // 8
+
 
 class QualTL(Enum):
     """Qualitative timeline: what a single access of memory is ordered by (figure QualTL)."""

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final, assert_never
+from typing import Final
 
 from exogpu.analysis.describe import thread_names
 from exogpu.analysis.threadmap import threads_of
 from exogpu.errors import Diagnostic
 from exogpu.frontend import bounds
 from exogpu.frontend.bounds_report import Outside
-from exogpu.hw.timelines import ASYNC_PROXY, SHORT_NAME
+from exogpu.hw.timelines import SHORT_NAME
 from exogpu.ir.types import Level, QualSet, QualTL
 from exogpu.ir.walk import control_variables
 from exogpu.machine.amir import Check, Op, Program, Record
-from exogpu.machine.link import broken_link
+from exogpu.machine.barrier_words import Words, barrier_words, element_of
+from exogpu.machine.link import BrokenLink, broken_link
+from exogpu.machine.repair import general_repair
 from exogpu.machine.violation import Violation
 from exogpu.verdict import Hazard, HazardKind, Site
 
@@ -28,36 +30,6 @@ CODES: Final[Mapping[HazardKind, str]] = {
     HazardKind.PHASE: "H707",
 }
 """The code of each kind of hazard that the machine finds."""
-
-_PRE: Final[Mapping[QualTL, str]] = {
-    QualTL.CPU: "cpu_in_order",
-    QualTL.STRM: "cuda_stream_sync",
-    QualTL.CUDA1: "cuda_in_order",
-    QualTL.CUDA2: "cuda_in_order",
-    QualTL.SM80: "Sm80_cp_async",
-    QualTL.TMA_S: "tma_to_smem_async",
-    QualTL.TMA_G: "tma_to_gmem_async",
-    QualTL.WG_A: "wgmma_async",
-    QualTL.WG_D: "wgmma_async",
-    QualTL.WG_S: "wgmma_async",
-    QualTL.WG_0: "wgmma_fence_1",
-}
-"""A sync timeline whose full set has the timeline of the first access."""
-
-_POST: Final[Mapping[QualTL, str]] = {
-    QualTL.CPU: "cpu_in_order",
-    QualTL.STRM: "cuda_stream_sync",
-    QualTL.CUDA1: "cuda_in_order",
-    QualTL.CUDA2: "cuda_in_order",
-    QualTL.SM80: "Sm80_generic",
-    QualTL.TMA_S: "cuda_generic_and_async",
-    QualTL.TMA_G: "cuda_generic_and_async",
-    QualTL.WG_A: "wgmma_fence_2",
-    QualTL.WG_D: "wgmma_fence_2",
-    QualTL.WG_S: "cuda_generic_and_async",
-    QualTL.WG_0: "cuda_in_order",
-}
-"""A sync timeline that orders the timeline of the second access."""
 
 
 def distinct(violations: Iterable[Violation]) -> tuple[Violation, ...]:
@@ -84,10 +56,13 @@ def hazard_of(
     With the program, the link of the chain that is broken, where it can be told.
     """
     broken = None if program is None else broken_link(program, sizes, violation)
+    words = barrier_words(program, sizes, violation)
+    if words is None:
+        words = Words(_unordered(violation), _repair(violation, broken, program))
     first = None
     if violation.record is not None:
-        first = _site(violation.record, violation.record_iteration, sizes)
-    second = _site(violation.check, violation.iteration, sizes)
+        first = _site(violation.record, violation.record_iteration, sizes, words.first)
+    second = _site(violation.check, violation.iteration, sizes, words.second)
     return Hazard(
         code=CODES[violation.kind],
         kind=violation.kind,
@@ -97,8 +72,8 @@ def hazard_of(
         task=violation.task,
         first=first,
         second=second,
-        message=_message(violation),
-        help=_help(violation),
+        message=words.message,
+        help=words.help,
         replayed=True,
         link="" if broken is None else str(broken),
     )
@@ -116,7 +91,7 @@ def hazard_of_divergence(diagnostic: Diagnostic, sizes: Mapping[str, int]) -> Ha
         task=None,
         first=Site(note.span, note.span.text.strip()) if note else None,
         second=Site(diagnostic.span, diagnostic.span.text.strip()),
-        message=diagnostic.message,
+        message=diagnostic.message.removeprefix(f"{HazardKind.DIVERGENCE.value}: "),
         help=diagnostic.help,
         replayed=False,
     )
@@ -143,11 +118,11 @@ def hazard_of_bounds(violation: bounds.Violation) -> Hazard:
     )
 
 
-def _site(op: Op, iteration: tuple[tuple[str, int], ...] | None, sizes: Mapping[str, int]) -> Site:
+def _site(
+    op: Op, iteration: tuple[tuple[str, int], ...] | None, sizes: Mapping[str, int], role: str
+) -> Site:
     threads = "" if iteration is None else _threads(op, dict(sizes) | dict(iteration))
-    return Site(
-        op.origin.span, op.origin.text, _timelines(op), threads, iteration if iteration else ()
-    )
+    return Site(op.origin.span, op.origin.text, _timelines(op), threads, iteration or (), role)
 
 
 def _threads(op: Op, values: Mapping[str, int]) -> str:
@@ -181,85 +156,30 @@ def _names(timelines: QualSet) -> str:
     return ", ".join(name for tl, name in SHORT_NAME.items() if tl in timelines)
 
 
-def _element(violation: Violation) -> str:
-    index = f"[{', '.join(map(str, violation.index))}]" if violation.index else ""
-    return violation.variable + index
+def _repair(violation: Violation, broken: BrokenLink | None, program: Program | None) -> str:
+    """What mends the broken link; else what would order the two accesses without any.
+
+    A free after an ordinary access asks for a Fence of all threads: no longer chain is better.
+    """
+    check, record = violation.check, violation.record
+    assert isinstance(check, Check) and isinstance(record, Record)
+    fenced = check.free and record.timeline in (QualTL.CUDA1, QualTL.CUDA2)
+    link = "" if broken is None or fenced else broken.repair
+    return link or general_repair(violation, program)
 
 
-def _message(violation: Violation) -> str:
-    element, check, record = _element(violation), violation.check, violation.record
-    match violation.kind:
-        case HazardKind.RAW | HazardKind.WAR | HazardKind.WAW | HazardKind.FREE:
-            assert isinstance(check, Check)
-            return _unordered(element, check, record)
-        case HazardKind.BARRIER:
-            return f"at the end of {element} its arrives and awaits do not balance"
-        case HazardKind.DEADLOCK:
-            if isinstance(record, Record):
-                return f"no Arrive completes the phase of {element} that this instruction signals"
-            if record is not None:
-                return f"the Await on {element} needs this Arrive, which comes after it"
-            return f"nothing before this Await arrives on {element} as often as it waits for"
-        case HazardKind.PHASE:
-            return f"{element} can be a whole ring ahead of a thread that still waits on it"
-        case HazardKind.DIVERGENCE | HazardKind.BOUNDS:
-            raise AssertionError(violation.kind)
-        case _:
-            assert_never(violation.kind)
-
-
-def _unordered(element: str, check: Check, record: Op | None) -> str:
-    assert isinstance(record, Record)
-    what = "write" if record.mutate else "read"
+def _unordered(violation: Violation) -> str:
+    element, check, record = element_of(violation), violation.check, violation.record
+    assert isinstance(check, Check) and isinstance(record, Record)
     if record.timeline is None:
         return f"the instruction that signals {element} may still be under way"
+    what = "write" if record.mutate else "read"
     ordered = "ordered" if check.level is Level.TEMPORALLY_ORDERED else "ordered and visible"
     if check.level is Level.ATOMIC_ONLY:
         ordered = "atomic with it or ordered"
-    before = "before its memory is freed" if check.free else f"before the {_verb(check)}"
+    verb = "read" if check.reads else "write"
+    before = "before its memory is freed" if check.free else f"before the {verb}"
     return (
         f"the {what} of {element} on {SHORT_NAME[record.timeline]} is not {ordered} "
         f"{before} on {_names(check.timelines)}"
     )
-
-
-def _verb(check: Check) -> str:
-    return "read" if check.reads else "write"
-
-
-def _help(violation: Violation) -> str:
-    match violation.kind:
-        case HazardKind.RAW | HazardKind.WAR | HazardKind.WAW | HazardKind.FREE:
-            return _repair(violation)
-        case HazardKind.BARRIER:
-            return "let every arrive be awaited once, and every await have its arrive"
-        case HazardKind.DEADLOCK:
-            return "move the Arrive before the Await, or wait for an earlier one with a larger ~m"
-        case HazardKind.PHASE:
-            return "let the arrival that reuses the barrier wait until its readers are past it"
-        case HazardKind.DIVERGENCE | HazardKind.BOUNDS:
-            raise AssertionError(violation.kind)
-        case _:
-            assert_never(violation.kind)
-
-
-def _repair(violation: Violation) -> str:
-    check, record = violation.check, violation.record
-    assert isinstance(check, Check) and isinstance(record, Record)
-    if record.timeline is None:
-        return f"await {violation.variable} before it ends"
-    if (
-        violation.task is not None
-        and violation.record_task is not None
-        and violation.record_task != violation.task
-    ):
-        return "tasks of one kernel are never ordered: write different elements, or reduce"
-    second = next(tl for tl in SHORT_NAME if tl in check.timelines)
-    pre, post = _PRE[record.timeline], _POST[second]
-    if record.timeline in ASYNC_PROXY and check.level is Level.TEMPORALLY_ORDERED:
-        post = "cuda_in_order"
-    if pre in ("wgmma_async", "Sm80_cp_async", "tma_to_gmem_async"):
-        return f"between them, Arrive({pre}) >> group, and Await(group, {post}, 0)"
-    if pre == "tma_to_smem_async":
-        return f"between them, Await({post}) the barrier that the copy signals"
-    return f"between them, Fence({pre}, {post}) where the threads of both take part"

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, assert_never
 
+from exogpu.ir.names import Sym
 from exogpu.ir.types import QualSet, QualTL
 from exogpu.ir.walk import evaluate, holds
 from exogpu.machine.amir import (
@@ -100,6 +101,8 @@ class Missed:
     """Of an Await: what carries the access instead, or the arrival that it waits for."""
     arrive: Missed | None = None
     """Of an Await: the Arrive that should have passed it on."""
+    bound: int = -1
+    """Of an Await: the last arrival that it waits for."""
 
 
 @dataclass(slots=True, eq=False)
@@ -141,6 +144,21 @@ def follow(program: Program, sizes: Mapping[str, int], violation: Violation) -> 
         return None
 
 
+def counts_at(
+    program: Program, sizes: Mapping[str, int], violation: Violation, barrier: Sym
+) -> tuple[int, int] | None:
+    """How often the violation's element of a barrier has been arrived on and awaited before the
+    operation that fails; None where the way there is too long."""
+    walk = _Walk(program, sizes, violation)
+    try:
+        walk.run()
+    except _GiveUp:
+        return None
+    if (state := walk.machine.barriers.get(barrier)) is None:
+        return None
+    return state.arrives.get(violation.index, 0), state.awaits.get(violation.index, 0)
+
+
 class _Walk:
     """One run over the tasks of the access and of the check."""
 
@@ -175,6 +193,8 @@ class _Walk:
         if self.left < 0:
             raise _GiveUp
         machine = self.machine
+        if isinstance(op, CheckBarrier):
+            return not (op is self.violation.check and self.here(op, self.violation.iteration))
         match op:
             case Loop():
                 return self.loop(op)
@@ -201,7 +221,7 @@ class _Walk:
                 self.arrive(op)
             case Await():
                 self.await_(op)
-            case Clear() | CheckBarrier():
+            case Clear():
                 pass
             case _:
                 assert_never(op)
@@ -288,7 +308,7 @@ class _Walk:
             grant = best_tag(journey.record, element, bound)
             if grant is Grant.NOTHING:
                 why, tag, arrive = _unreleased(journey, element, bound)
-                missed = Missed(op, iteration, threads, why, frozenset(), tag, arrive)
+                missed = Missed(op, iteration, threads, why, frozenset(), tag, arrive, bound)
                 journey.missed.append(missed)
                 continue
             augment(self.policy, journey.record, threads, op.full, op.temporal, grant)
@@ -343,11 +363,11 @@ def _unreleased(
 ) -> tuple[Why, tuple[Element, int] | None, Missed | None]:
     """Why an Await on this element, up to this rank, finds no tag of the access."""
     here = [rank for rank, _ in journey.record.tags.get(element, ())]
-    if here:
-        return Why.RANK, (element, min(here)), None
     waited = [missed for rank, missed in journey.uncarried.get(element, ()) if rank <= bound]
-    if waited:
-        best = max(waited, key=lambda missed: bool(missed.seen))
+    best = max(waited, key=lambda missed: bool(missed.seen), default=None)
+    if here:
+        return Why.RANK, (element, min(here)), best
+    if best is not None:
         return best.why, (element, bound), best
     for (name, index), tags in journey.record.tags.items():
         if name == element[0] and tags:

@@ -9,11 +9,20 @@ from typing import assert_never
 
 from exogpu.analysis.describe import thread_names
 from exogpu.errors import Span
-from exogpu.hw.timelines import ASYNC_PROXY, SHORT_NAME
-from exogpu.ir.types import Policy, QualSet
+from exogpu.hw.timelines import ASYNC_PROXY, SHORT_NAME, SYNC_TIMELINES
+from exogpu.ir.types import BarrierMechanism, Level, Policy, QualSet
 from exogpu.machine.amir import Arrive, Await, Check, Fence, Op, Program, Record
+from exogpu.machine.barrier_words import skip_text
 from exogpu.machine.journey import Failure, Missed, Passed, Why, follow, granted
 from exogpu.machine.literal_records import EVERYONE, Grant, Threads, covers, shares
+from exogpu.machine.repair import (
+    BY_COMMIT_GROUP,
+    BY_COPY,
+    PROXY_FENCE,
+    completion,
+    first_timeline,
+    second_timeline,
+)
 from exogpu.machine.violation import Violation
 
 
@@ -39,6 +48,8 @@ class BrokenLink:
     """The chain of syncs that passed it on, first to last; empty if none did."""
     missing: str
     """Why it went no further."""
+    repair: str = ""
+    """What would pass it on there; empty where only a sync between the two would."""
 
     def __str__(self) -> str:
         """`ordered up to Await at line 41 by threads 0 to 127 of CTA 0; nobody ...`"""
@@ -59,15 +70,15 @@ def broken_link(
     failure = follow(program, sizes, violation)
     if failure is None:
         return None
-    return _Teller(program.policy, violation, failure).tell()
+    return _Teller(program, violation, failure).tell()
 
 
 class _Teller:
     """One failure in words."""
 
-    def __init__(self, policy: Policy, violation: Violation, failure: Failure) -> None:
+    def __init__(self, program: Program, violation: Violation, failure: Failure) -> None:
         assert isinstance(violation.check, Check) and isinstance(violation.record, Record)
-        self.policy = policy
+        self.program, self.policy = program, program.policy
         self.check, self.record = violation.check, violation.record
         self.apart = violation.record_task not in (None, violation.task) and violation.task
         self.journey = failure.journey
@@ -79,22 +90,23 @@ class _Teller:
         if weak:
             useful = [p for p in weak if granted(p) & self.check.timelines]
             last = (useful or weak)[-1]
-            return BrokenLink(self._chain(last), self._too_weak(last))
+            return BrokenLink(self._chain(last), *self._too_weak(last))
         if self.apart:
             return BrokenLink((), "tasks of one kernel are never ordered")
         missed = [m for m in self.journey.missed if self._is_ours(m.op, m.threads)]
-        return BrokenLink(self._furthest(), self._told(max(missed, key=_specific, default=None)))
+        told = self._told(max(reversed(missed), key=_specific, default=None))
+        return BrokenLink(self._chain(self._furthest()), *told)
 
     def _is_ours(self, op: Op, threads: Threads) -> bool:
         """Whether threads of the check learn what a sync passes on."""
         meets = shares if self.check.convergent else covers
         return isinstance(op, Fence | Await) and meets(threads, self.blind)
 
-    def _furthest(self) -> tuple[Step, ...]:
-        """The chain to the last sync that made the access visible; else to the last Arrive."""
+    def _furthest(self) -> Passed | None:
+        """The last sync that made the access visible; else the last Arrive."""
         passed = self.journey.passed
         granting = [p for p in passed if not isinstance(p.op, Arrive)]
-        return self._chain(granting[-1] if granting else passed[-1]) if passed else ()
+        return (granting or passed)[-1] if passed else None
 
     def _chain(self, last: Passed | None) -> tuple[Step, ...]:
         steps: list[Step] = []
@@ -105,72 +117,197 @@ class _Teller:
 
     # --- what is missing ------------------------------------------------------------------
 
-    def _too_weak(self, last: Passed) -> str:
+    def _too_weak(self, last: Passed) -> tuple[str, str]:
         """The check's threads learn of the access, but not as the check needs it."""
         assert isinstance(last.op, Fence | Await)
-        here, asked = _name(last.op), _names(self.check.timelines)
-        if not granted(last) & self.check.timelines:
-            return f"{here} orders it for accesses on {_names(granted(last))}, not on {asked}"
-        entries = self.check.timelines & (last.op.temporal - last.op.full)
-        proxied = entries & ASYNC_PROXY and self.record.timeline not in ASYNC_PROXY
-        if entries and proxied and self.policy is Policy.STRICT:
-            return (
-                f"{here} is only temporal on {asked}, and the async proxy may overtake an "
-                "ordinary access without a proxy fence"
-            )
+        wanted = self.check.timelines
+        here, asked = _name(last.op), _names(wanted)
+        if not granted(last) & wanted:
+            on = _names(granted(last))
+            return f"{here} orders it for accesses on {on}, not on {asked}", _fuller(last, wanted)
+        entries = wanted & (last.op.temporal - last.op.full)
+        if entries and self._is_overtaken():
+            return self._without_proxy(last)
         if entries:
             return (
                 f"{here} is only temporal on {asked}: enough to overwrite, and "
-                f"{self._action()} needs the value"
+                f"{self._action()} needs the value",
+                _fuller(last, wanted),
             )
         assert last.grant is Grant.TEMPORAL
-        before = "" if last.after is None else f": {_name(last.after.op)} passes on no more"
-        return f"what reaches {here} is ordered in time only, and not visible{before}"
+        missing = f"what reaches {here} is ordered in time only, and not visible"
+        before, needs = last.after, last.op.pre if isinstance(last.op, Fence) else wanted
+        if before is None:
+            return missing, ""
+        missing += f": {_name(before.op)} passes on no more"
+        while isinstance(before.op, Arrive) and before.after is not None:
+            needs = before.op.pre
+            before = before.after
+        return missing, "" if isinstance(before.op, Arrive) else _fuller(before, needs)
 
-    def _told(self, missed: Missed | None) -> str:
+    def _is_overtaken(self) -> bool:
+        """Whether policy strict asks for a proxy fence between the two accesses."""
+        proxied = self.check.timelines & ASYNC_PROXY and self.record.timeline not in ASYNC_PROXY
+        return bool(proxied) and self.policy is Policy.STRICT
+
+    def _without_proxy(self, last: Passed) -> tuple[str, str]:
+        """The last step is only temporal on the async proxy."""
+        weak = f"{_name(last.op)} is only temporal on {_names(self.check.timelines)}"
+        repair, fence = _fuller(last, self.check.timelines), self._proxy_fence(last)
+        if fence is None or self.check.level is not Level.TEMPORALLY_ORDERED:
+            return (
+                f"{weak}, and the async proxy may overtake an ordinary access "
+                "without a proxy fence",
+                repair,
+            )
+        return (
+            f"{weak}, and policy strict asks that the last step be the proxy fence; "
+            f"{_name(fence.op)} is one, earlier on the way",
+            f"{repair}; or check with --policy paper, for which the earlier one is enough",
+        )
+
+    def _proxy_fence(self, last: Passed) -> Passed | None:
+        """The last proxy fence that passed the access on to threads of the chain."""
+        chain: list[Passed] = []
+        link = last.after
+        while link is not None:
+            chain.append(link)
+            link = link.after
+        found = None
+        for passed in self.journey.passed[: self.journey.passed.index(last)]:
+            full = frozenset() if isinstance(passed.op, Arrive) else passed.op.full
+            if full & self.check.timelines and any(
+                shares(passed.threads, step.threads) for step in chain
+            ):
+                found = passed
+        return found
+
+    def _told(self, missed: Missed | None) -> tuple[str, str]:
         """Why the sync that stands nearest to the check did not pass the access on."""
         if missed is None:
             if not (self.journey.passed or self.journey.missed):
-                return f"no synchronisation stands between {self._access()} and {self._action()}"
-            return f"in between, {self._ours()} executes no Fence or Await"
+                missing = f"no synchronisation stands between {self._access()} and {self._action()}"
+                return missing, ""
+            return f"in between, {self._ours()} executes no Fence or Await", self._wider()
         culprit = missed.arrive or missed
         here = _name(culprit.op)
         for_ = "" if missed.arrive is None else f", for which {_name(missed.op)} waits"
         match missed.why:
             case Why.UNSEEN:
                 if not self.journey.passed:
-                    return f"nothing passes {self._access()} on before {self._action()}"
-                return f"nothing after that passes it on to {self._ours()} before {self._action()}"
+                    return f"nothing passes {self._access()} on before {self._action()}", ""
+                return (
+                    f"nothing after that passes it on to {self._ours()} before {self._action()}",
+                    self._wider(),
+                )
             case Why.TIMELINE:
                 assert isinstance(culprit.op, Fence | Arrive)
                 return (
                     f"nobody orders {self._access()} before {here}{for_}: by then its threads "
                     f"have seen it on {_names(culprit.seen)} only, and its first timeline takes "
-                    f"{_names(culprit.op.pre) or 'nothing'}"
+                    f"{_names(culprit.op.pre) or 'nothing'}",
+                    self._taken(culprit),
                 )
             case Why.NOT_TRANSITIVE:
+                ordinary = culprit.seen & SYNC_TIMELINES["cuda_in_order"].under(self.policy).full
                 return (
                     f"{here}{for_} is not transitive: it orders what its threads did themselves, "
-                    f"not {self._access()}, which they have seen on {_names(culprit.seen)}"
+                    f"not {self._access()}, which they have seen on {_names(culprit.seen)}",
+                    f"let the first timeline of {here} be cuda_in_order, which is transitive"
+                    if ordinary
+                    else "",
                 )
             case Why.RANK:
-                assert missed.tag is not None
-                (_, index), rank = missed.tag
-                return f"{here} does not wait for arrival {rank} of {self._barrier(missed, index)}"
+                return self._earlier_arrival(missed)
             case Why.ELEMENT:
                 assert missed.tag is not None
-                (_, index), _ = missed.tag
-                return f"{here} waits on another element than {self._barrier(missed, index)}"
+                (name, index), _ = missed.tag
+                return (
+                    f"{here} waits on another element than {self._barrier(missed, index)}",
+                    f"let {here} wait on {_element(name.name, index)}",
+                )
             case Why.EARLIER:
-                return f"what {here} waits for arrives before {self._access()}"
+                assert isinstance(missed.op, Await)
+                z, n = missed.op.barrier.name.name, missed.op.n
+                later = ""
+                if n not in (0, -1):
+                    later = f", or let {here} wait for a later one: less than {skip_text(n)}"
+                return (
+                    f"what {here} waits for arrives before {self._access()}",
+                    f"let the Arrive on {z} come after {self._access()}{later}",
+                )
             case _:
                 assert_never(missed.why)
+
+    # --- repairs --------------------------------------------------------------------------
+
+    def _wider(self) -> str:
+        """How the furthest sync could reach the threads of the check."""
+        last = self._furthest()
+        if last is None or is_launch(last.op) or EVERYONE in self.blind:
+            return ""
+        if isinstance(last.op, Arrive):
+            n = "0" if self._is_group(last.op) else "~0"
+            wait = _awaited(last.op, second_timeline(self.check.timelines), n)
+            return f"let {self._ours()} execute {wait} before {self._action()}"
+        if isinstance(last.op, Fence):
+            return f"move {_name(last.op)} out to a scope with {self._ours()} in it"
+        return (
+            f"let {self._ours()} take part in {_name(last.op)}, or in a Fence(cuda_in_order, "
+            f"{second_timeline(self.check.timelines)}) after it"
+        )
+
+    def _taken(self, culprit: Missed) -> str:
+        """What lets a sync take an access that its threads have seen on other timelines."""
+        assert isinstance(culprit.op, Fence | Arrive)
+        here, line = _name(culprit.op), culprit.op.origin.span.line
+        for passed in self.journey.passed:
+            later = passed.op.origin.span.line > line and shares(passed.threads, culprit.threads)
+            if later and granted(passed) & culprit.op.pre:
+                return _moved(culprit.op, passed.op)
+        first = first_timeline(culprit.seen)
+        if is_launch(culprit.op) or self._is_group(culprit.op):
+            return ""
+        last = self._furthest()
+        if last is not None and self._is_group(last.op):
+            return f"before {here}, {_awaited(last.op, 'cuda_in_order', '0')}"
+        if first in BY_COMMIT_GROUP or first == BY_COPY:
+            wait = completion(first, "cuda_in_order", self.record, self.program)
+            return f"before {here}, {wait}"
+        return f"let the first timeline of {here} be {first}"
+
+    def _earlier_arrival(self, missed: Missed) -> tuple[str, str]:
+        """The Await does not wait for the first arrival that carries the access."""
+        assert missed.tag is not None and isinstance(missed.op, Await)
+        element, rank = missed.tag
+        here, carrier = _name(missed.op), self.journey.carried.get(missed.tag)
+        early = missed.arrive
+        order = None if carrier is None else carrier.after
+        if early is not None and order is not None and carrier and carrier.op is early.op:
+            return (
+                f"{_name(early.op)}, for which {here} waits, comes before {_name(order.op)}, "
+                f"which orders {self._access()}",
+                _moved(early.op, order.op),
+            )
+        missing = f"{here} does not wait for arrival {rank} of {self._barrier(missed, element[1])}"
+        n, further = missed.op.n, rank - missed.bound
+        asked = n + further if n < 0 else n - further
+        if (n < 0) != (asked < 0) or further < 1:
+            return missing, ""
+        return missing, f"let {here} wait for it: {skip_text(asked)} instead of {skip_text(n)}"
+
+    def _is_group(self, op: Op) -> bool:
+        mechanisms = {v.name: v.mechanism for v in self.program.variables}
+        group = BarrierMechanism.COMMIT_GROUP
+        return isinstance(op, Arrive) and mechanisms[op.home.name] is group
+
+    # --- names ----------------------------------------------------------------------------
 
     def _barrier(self, missed: Missed, index: tuple[int, ...]) -> str:
         """`z[1], which carries the write of line 8`"""
         assert isinstance(missed.op, Await)
-        at = f"[{', '.join(map(str, index))}]" if index else ""
-        return f"{missed.op.barrier.name}{at}, which carries {self._access()}"
+        z = _element(missed.op.barrier.name.name, index)
+        return f"{z}, which carries {self._access()}"
 
     def _access(self) -> str:
         """`the example_wgmma of line 37`"""
@@ -195,6 +332,36 @@ _SPECIFIC = (Why.EARLIER, Why.UNSEEN, Why.ELEMENT, Why.NOT_TRANSITIVE, Why.TIMEL
 
 def _specific(missed: Missed) -> int:
     return _SPECIFIC.index(missed.why)
+
+
+def _fuller(passed: Passed, asked: QualSet) -> str:
+    """What makes a sync full on timelines that it orders in time only, or not at all."""
+    assert isinstance(passed.op, Fence | Await)
+    if is_launch(passed.op) or not asked:
+        return ""
+    here, second = _name(passed.op), second_timeline(asked)
+    if second == "wgmma_fence_2":
+        return f"put Fence(wgmma_fence_1, wgmma_fence_2) after {here}"
+    whole = f"make the second timeline of {here} {second}"
+    return f"{whole}, or put {PROXY_FENCE} after it" if asked & ASYNC_PROXY else whole
+
+
+def _moved(arrive: Op, after: Fence | Arrive | Await) -> str:
+    kind, line = type(arrive).__name__, arrive.origin.span.line
+    return (
+        f"move the {kind} of line {line} after the {_kind(after)} at line {after.origin.span.line}"
+    )
+
+
+def _awaited(arrive: Op, second: str, n: str) -> str:
+    """The Await that an Arrive lacks."""
+    assert isinstance(arrive, Arrive)
+    at = "[...]" if arrive.home.coords else ""
+    return f"Await({arrive.home.name.name}{at}, {second}, {n})"
+
+
+def _element(name: str, index: tuple[int, ...]) -> str:
+    return f"{name}[{', '.join(map(str, index))}]" if index else name
 
 
 def _step(passed: Passed) -> Step:

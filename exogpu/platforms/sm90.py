@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from exogpu.frontend.instructions import instr
 from exogpu.hw.datatypes import f16, f32
 from exogpu.hw.memories import CudaMbarrier
@@ -25,8 +27,10 @@ from exogpu.hw.units import (
     cuda_warpgroup,
 )
 
+sm90_instr = partial(instr, arch="sm_90a")
 
-@instr(unit=cuda_warpgroup, D=WGMMA_ZERO, template="{D.scale} = 0;")
+
+@sm90_instr(unit=cuda_warpgroup, D=WGMMA_ZERO, template="{D.scale} = 0;")
 def Sm90_zero_scale_d(D: f32[M, N] @ Sm90_RmemMatrixD(M, N), *, M=64, N=256):
     """The next wgmma overwrites the accumulator instead of adding to it (scale-d = 0)."""
     for m in seq(0, M):
@@ -34,7 +38,7 @@ def Sm90_zero_scale_d(D: f32[M, N] @ Sm90_RmemMatrixD(M, N), *, M=64, N=256):
             D[m, n] = 0
 
 
-@instr(
+@sm90_instr(
     unit=cuda_warpgroup,
     D=WGMMA_D,
     A=WGMMA_SMEM,
@@ -59,7 +63,7 @@ def Sm90_wgmma_tf32(
                 D[m, n] += A[m, k] * B[n, k]
 
 
-@instr(
+@sm90_instr(
     unit=cuda_warpgroup,
     D=WGMMA_D,
     A=WGMMA_SMEM,
@@ -85,7 +89,7 @@ def Sm90_wgmma_f16(
                 D[m, n] += A[m, k] * B[n, k]
 
 
-@instr(
+@sm90_instr(
     unit=cuda_warpgroup,
     D=WGMMA_D,
     A=WGMMA_A,
@@ -108,7 +112,7 @@ def Sm90_wgmma_rs_tf32(
                 D[m, n] += A[m, k] * B[n, k]
 
 
-@instr(
+@sm90_instr(
     unit=cuda_warpgroup,
     D=WGMMA_D,
     A=WGMMA_A,
@@ -132,7 +136,7 @@ def Sm90_wgmma_rs_f16(
                 D[m, n] += A[m, k] * B[n, k]
 
 
-@instr(
+@sm90_instr(
     unit=cuda_warpgroup,
     A=CUDA_REGISTER,
     src=CUDA_MEMORY,
@@ -151,7 +155,7 @@ def Sm90_load_A(
             A[m, k] = src[m, k]
 
 
-@instr(
+@sm90_instr(
     unit=cuda_warpgroup,
     C=CUDA_MEMORY,
     D=CUDA_REGISTER,
@@ -173,7 +177,7 @@ def Sm90_store_D(
                 C[m, n] = D[m, n]
 
 
-@instr(
+@sm90_instr(
     unit=cuda_warpgroup,
     C=CUDA_MEMORY,
     D=CUDA_REGISTER,
@@ -192,7 +196,7 @@ def Sm90_stage_D(
             C[m, n] = D[m, n]
 
 
-@instr(
+@sm90_instr(
     unit=cuda_warp,
     barrier=CudaMbarrier,
     dst=TMA_LOAD,
@@ -221,7 +225,7 @@ def _ctas(n, stride):
     return n * (cuda_warp_in_cluster if stride == 1 else cuda_warp_in_cluster_strided(stride))
 
 
-@instr(
+@sm90_instr(
     unit=_ctas,
     barrier=CudaMbarrier,
     barrier_units=lambda stride: (_ctas(1, stride),),
@@ -249,7 +253,7 @@ def Sm90_tma_multicast(
                 dst[cta, i, j] = src[i, j]
 
 
-@instr(
+@sm90_instr(
     unit=cuda_warp,
     dst=clipped(TMA_STORE),
     src=TMA_STORE,
@@ -271,7 +275,7 @@ def Sm90_tma_store(
             dst[i, j] = src[i, j]
 
 
-@instr(
+@sm90_instr(
     unit=cuda_warp,
     dst=clipped(TMA_REDUCE),
     src=TMA_STORE,

@@ -15,7 +15,7 @@ from exogpu.report.model import HazardCard, Report
 from exogpu.report.obligations import place_of, rows_of, uses_of
 from exogpu.report.owners import owned
 from exogpu.report.rings import rings_of
-from exogpu.report.roles import ROLES
+from exogpu.report.roles import roles_of
 from exogpu.report.shared import shared
 from exogpu.report.source import Source, source_of
 from exogpu.report.theorem import assumptions, badge, sizes_text, theorem, trusted, uncovered
@@ -149,7 +149,7 @@ def _card(hazard: Hazard, source: Source) -> HazardCard:
     where = [sizes_text(hazard.sizes)] if hazard.sizes else []
     where += [f"task {hazard.task}"] if hazard.task is not None else []
     title = f"{hazard.code} {hazard.kind.value}" + (f" on {element}" if element else "")
-    first_role, second_role = ROLES[hazard.kind]
+    first_role, second_role = roles_of(hazard)
     return HazardCard(
         title=title + (f" at {', '.join(where)}" if where else ""),
         first=None if hazard.first is None else place_of(hazard.first, hazard.variable, source),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from exogpu.verdict import HazardKind
+from exogpu.verdict import Hazard, HazardKind
 
 ROLES: Final[dict[HazardKind, tuple[str, str]]] = {
     HazardKind.RAW: ("the write", "the read that may not see it"),
@@ -12,9 +12,15 @@ ROLES: Final[dict[HazardKind, tuple[str, str]]] = {
     HazardKind.WAW: ("the write", "the write that may overtake it"),
     HazardKind.FREE: ("the access", "where the memory is freed"),
     HazardKind.BARRIER: ("the barrier", "where arrives and awaits do not agree"),
-    HazardKind.DEADLOCK: ("the barrier", "the Await that may wait for ever"),
+    HazardKind.DEADLOCK: ("what waits", "what does not let it end"),
     HazardKind.PHASE: ("the waiter", "what may run a whole ring ahead of it"),
     HazardKind.DIVERGENCE: ("the scope", "what its threads do not all reach"),
     HazardKind.BOUNDS: ("the variable", "the access outside of it"),
 }
-"""The first and the second site, by kind."""
+"""The first and the second site, by kind, where the sites do not say it themselves."""
+
+
+def roles_of(hazard: Hazard) -> tuple[str, str]:
+    """The roles of the first and of the second site."""
+    first, second = ROLES[hazard.kind]
+    return (hazard.first and hazard.first.role) or first, hazard.second.role or second

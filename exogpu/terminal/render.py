@@ -17,7 +17,7 @@ from rich.text import Text
 
 from exogpu.codes import Code
 from exogpu.errors import Diagnostic, Span
-from exogpu.report.roles import ROLES as ROLES
+from exogpu.report.roles import roles_of
 from exogpu.terminal.doctor import Finding
 from exogpu.verdict import Hazard, Redundancy, Site, Verdict
 
@@ -165,13 +165,13 @@ def _cost(verdict: Verdict) -> str:
 
 def draw_hazard(hazard: Hazard) -> Text:
     """A refutation: the two statements that are not ordered, where, and what is missing."""
-    first_role, second_role = ROLES[hazard.kind]
+    first_role, second_role = roles_of(hazard)
     element = hazard.variable + (f"[{', '.join(map(str, hazard.index))}]" if hazard.index else "")
     where = [sizes_text(hazard.sizes)] if hazard.sizes else []
     where += [f"task {hazard.task}"] if hazard.task is not None else []
     text = Text.assemble(
         (f"hazard {hazard.code} {hazard.kind.value}", "bold red"),
-        (f" on {element}", "bold"),
+        (f" on {element}" if element else "", "bold"),
         f" at {', '.join(where)}\n" if where else "\n",
     )
     if hazard.first is not None:

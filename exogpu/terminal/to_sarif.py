@@ -9,8 +9,9 @@ from pathlib import Path
 
 from exogpu.codes import CODES
 from exogpu.errors import Diagnostic, Note, Span
+from exogpu.report.roles import roles_of
 from exogpu.terminal.outcome import Outcome
-from exogpu.terminal.render import ROLES, sizes_text
+from exogpu.terminal.render import sizes_text
 from exogpu.terminal.to_json import Json
 from exogpu.verdict import Hazard
 
@@ -91,9 +92,10 @@ def _of_hazard(hazard: Hazard) -> dict[str, Json]:
     sizes = f" at {sizes_text(hazard.sizes)}" if hazard.sizes else ""
     related: list[Json] = []
     if hazard.first is not None and hazard.first.span.line:
-        related.append(_related(0, Note(ROLES[hazard.kind][0], hazard.first.span)))
+        related.append(_related(0, Note(roles_of(hazard)[0], hazard.first.span)))
     said = ". ".join(part for part in (hazard.message, hazard.link, hazard.help) if part)
-    text = f"{hazard.kind.value} on {hazard.variable}{sizes}: {said}"
+    variable = f" on {hazard.variable}" if hazard.variable else ""
+    text = f"{hazard.kind.value}{variable}{sizes}: {said}"
     return {
         "ruleId": hazard.code,
         "kind": "fail",

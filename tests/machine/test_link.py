@@ -10,7 +10,12 @@ import pytest
 from examples import erroneous_synchronisation as paper
 from exogpu.ir.types import Policy
 from exogpu.machine import amir, literal
+from exogpu.machine.barrier_words import ops_of
+from exogpu.machine.explain import hazard_of, hazards_of
+from exogpu.machine.journey import counts_at
 from exogpu.machine.link import BrokenLink, broken_link
+from exogpu.report.roles import roles_of
+from exogpu.verdict import Hazard, HazardKind
 from tests.machine import generate
 from tests.machine.build import COMMIT, Q0, Q1, Q2, TMA, UNORDERED, Builder, Name, mod, t
 
@@ -253,6 +258,228 @@ def test_every_violation_of_generated_programs_has_a_link(kind: str) -> None:
                 assert found is not None, (seed, violation)
                 told.add(re.sub(r"\d+", "", found.missing))
     assert len(told) > 3
+
+
+# --- repairs follow from the reason ---------------------------------------------------------------
+
+
+def repair(b: Builder, policy: Policy = Policy.STRICT) -> str:
+    """The repair that the program's first hazard names."""
+    program = b.program(policy)
+    return hazard_of(literal.run(program, {})[0], {}, program).help
+
+
+def test_without_any_sync_a_fence() -> None:
+    b = written()
+    read(b, 1)
+    assert repair(b) == (
+        "between them, Fence(cuda_in_order, cuda_in_order) where the threads of both take part"
+    )
+
+
+def test_a_fence_without_the_reader_is_widened() -> None:
+    b = written()
+    b.fence(t(0, 2), Q1, Q1)
+    read(b, 2)
+    assert repair(b) == "move Fence at line 6 out to a scope with thread 2 in it"
+
+
+def test_a_first_timeline_that_has_the_access() -> None:
+    b = written()
+    b.fence(t(0, 2), Q2, Q1, transitive=True)
+    read(b, 1)
+    assert repair(b) == "let the first timeline of Fence at line 6 be cuda_in_order"
+
+
+def test_an_access_in_a_commit_group_is_waited_for_first() -> None:
+    b = Builder()
+    name, cg = b.data("x", 1), b.barrier("cg", mechanism=COMMIT)
+    b.alloc(cg)
+    b.write(name[0], t(0), Q2, level=UNORDERED)
+    b.fence(t(0, 2), Q1, Q1)
+    line = b.line
+    b.read(name[0], t(1), Q1)
+    assert repair(b) == (
+        f"before Fence at line {line}, Arrive(Sm80_cp_async) >> cg and Await(cg, cuda_in_order, 0)"
+    )
+
+
+@pytest.mark.parametrize(("skip", "enough"), [(-2, "~0 instead of ~1"), (-3, "~0 instead of ~2")])
+def test_the_skip_that_is_enough(skip: int, enough: str) -> None:
+    assert repair(ring(skip)) == f"let Await at line 9 wait for it: {enough}"
+
+
+def early_release(early: bool) -> Builder:
+    """Thread 0 reads x by a commit group and releases it before its group is done, or after."""
+    b = Builder()
+    name, cg = b.data("x", 1), b.barrier("cg", mechanism=COMMIT)
+    z = b.barrier("z", depth=9)
+    b.alloc(cg)
+    b.alloc(z)
+    with b.loop("k", 0, 3):
+        b.await_(z[()], t(1), Q1, n=-2)
+        b.write(name[0], t(1), Q1)
+        b.fence(t(0, 2), Q1, {Q1, Q2})
+        b.read(name[0], t(0), Q2, level=UNORDERED)
+        b.arrive(t(0), Q2, cg[()])
+        if early:
+            b.arrive(t(0), Q1, z[()], transitive=True)
+        b.await_(cg[()], t(0), Q1)
+        if not early:
+            b.arrive(t(0), Q1, z[()], transitive=True)
+    return b
+
+
+def test_an_arrive_that_comes_too_early_is_moved() -> None:
+    program = early_release(early=True).program(Policy.STRICT)
+    (violation,) = literal.run(program, {})
+    lines = {type(op).__name__ + of(op): op.origin.span.line for op in ops_of(program.body)}
+    assert hazard_of(violation, {}, program).help == (
+        f"move the Arrive of line {lines['Arrive z']} after the Await at line {lines['Await cg']}"
+    )
+    # And that repairs it.
+    repaired = early_release(early=False).program(Policy.STRICT)
+    assert all(v.kind is not violation.kind for v in literal.run(repaired, {}, collect=True))
+
+
+def of(op: amir.Op) -> str:
+    """The barrier that an operation is for."""
+    match op:
+        case amir.Arrive():
+            return f" {op.home.name.name}"
+        case amir.Await():
+            return f" {op.barrier.name.name}"
+        case _:
+            return ""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_counts_at_a_barriers_end_differ_where_it_does_not_balance(kind: str) -> None:
+    for seed in range(25):
+        program = generate.program(Random(seed), kind).program
+        for violation in literal.run(program, {"K": 3}, collect=True):
+            if violation.kind is HazardKind.BARRIER:
+                assert isinstance(violation.check, amir.CheckBarrier)
+                counts = counts_at(program, {"K": 3}, violation, violation.check.name)
+                assert counts is not None and counts[0] != counts[1], (seed, violation)
+
+
+def proxied(before: object) -> Builder:
+    """Thread 0 reads, fences, and arrives; thread 1 awaits in time only and copies over it."""
+    b = Builder()
+    name, z = b.data("x", 1), b.barrier("z", depth=9)
+    b.alloc(z)
+    b.read(name[0], t(0), Q1)
+    b.fence(t(0), Q1, before, TMA, transitive=True)
+    b.arrive(t(0), Q1, z[()], transitive=True)
+    b.await_(z[()], t(1), (), {Q1, TMA})
+    b.write(name[0], t(1), TMA, level=UNORDERED)
+    return b
+
+
+def test_a_proxy_fence_earlier_on_the_way() -> None:
+    b = proxied({Q1, TMA})
+    found = link(b)
+    assert found.missing.endswith(
+        "policy strict asks that the last step be the proxy fence; "
+        "Fence at line 4 is one, earlier on the way"
+    )
+    second = "make the second timeline of Await at line 6 cuda_generic_and_async"
+    assert repair(b).startswith(second) and "--policy paper" in repair(b)
+    assert literal.run(b.program(Policy.PAPER), {}) == ()
+    # Without one, policy paper is no repair.
+    assert "without a proxy fence" in link(proxied(Q1)).missing
+    assert repair(proxied(Q1)).startswith(second) and "paper" not in repair(proxied(Q1))
+
+
+# --- barriers themselves ------------------------------------------------------------------------
+
+
+def hazards(b: Builder) -> list[Hazard]:
+    program = b.program(Policy.STRICT)
+    return list(hazards_of(literal.run(program, {}, collect=True), {}, program))
+
+
+def test_an_await_that_nothing_arrives_for() -> None:
+    b = Builder()
+    z = b.barrier("z")
+    b.alloc(z)
+    b.await_(z[()], t(0), Q1)
+    (hazard,) = (h for h in hazards(b) if h.kind is HazardKind.DEADLOCK)
+    assert hazard.first is None
+    assert roles_of(hazard)[1] == "the Await that may wait for ever"
+    assert "no Arrive signals z" in hazard.message
+    assert hazard.help == f"add an Arrive >> z before the Await at line {hazard.second.span.line}"
+
+
+def test_an_arrive_after_the_await_that_needs_it() -> None:
+    b = Builder()
+    z = b.barrier("z")
+    b.alloc(z)
+    b.await_(z[()], t(0), Q1)
+    b.arrive(t(1), Q1, z[()])
+    at_await, at_arrive = (h for h in hazards(b) if h.kind is HazardKind.DEADLOCK)
+    lines = at_await.second.span.line, at_arrive.second.span.line
+    assert at_arrive.first is not None and at_arrive.first.span.line == lines[0]
+    assert roles_of(at_arrive) == ("the Await that waits for ever", "the Arrive that it waits for")
+    assert f"move the Arrive at line {lines[1]} before the Await" in at_await.help
+    assert f"move the Arrive at line {lines[1]} before the Await" in at_arrive.help
+
+
+def test_a_trailing_tag_without_its_arrive() -> None:
+    b = Builder()
+    name, z = b.data("x", 1), b.barrier("z")
+    b.alloc(z)
+    b.write(name[0], t(0), TMA, level=UNORDERED, trailing=z[()])
+    b.free_barrier(z)
+    (hazard,) = (h for h in hazards(b) if h.kind is HazardKind.DEADLOCK)
+    assert roles_of(hazard) == (
+        "the instruction that signals it",
+        "where the barrier ends without that Arrive",
+    )
+    assert hazard.first is not None
+    line = hazard.first.span.line
+    assert hazard.help == f"add an Arrive >> z after the instruction at line {line}"
+
+
+@pytest.mark.parametrize(("n", "left"), [(1, "last is"), (2, "last 2 are")])
+def test_groups_that_are_never_awaited(n: int, left: str) -> None:
+    b = Builder()
+    cg = b.barrier("cg", mechanism=COMMIT)
+    b.alloc(cg)
+    with b.loop("k", 0, 3):
+        b.arrive(t(0), Q2, cg[()])
+        b.await_(cg[()], t(0), Q1, n=n)
+    b.free_barrier(cg)
+    (hazard,) = hazards(b)
+    assert hazard.message == f"of 3 arrivals on cg the {left} never awaited"
+    assert hazard.help.endswith("Await(cg, ..., 0)")
+
+
+def test_mbarriers_that_do_not_balance() -> None:
+    b = Builder()
+    z = b.barrier("z", 2, depth=9)
+    b.alloc(z)
+    with b.loop("k", 0, 3):
+        b.arrive(t(0), Q1, z[1])
+    b.await_(z[1], t(1), Q1)
+    b.free_barrier(z)
+    (hazard,) = hazards(b)
+    assert hazard.message == "z[1] has 3 Arrives and 1 Await when it ends"
+    assert "add 2 Awaits of z[1]" in hazard.help
+
+
+def test_a_ring_that_is_too_shallow() -> None:
+    b = Builder()
+    z = b.barrier("z", depth=2)
+    b.alloc(z)
+    with b.loop("k", 0, 3):
+        b.arrive(t(0), Q1, z[()])
+    with b.loop("k", 0, 3):
+        b.await_(z[()], t(1), Q1)
+    hazard = next(h for h in hazards(b) if h.kind is HazardKind.PHASE)
+    assert "the ring is 2 deep, 1 plus the skips of its Awaits, which sum to 1" in hazard.message
+    assert "~2 gives 3" in hazard.help
 
 
 # --- the paper's three examples -----------------------------------------------------------------

@@ -190,7 +190,7 @@ def _trailing(op: Op) -> bool:
 
 
 def _steps(block: Block, sigma: Mapping[Sym, int]) -> int:
-    """How many operations a block stands for; a loop's iterations are taken to be like its first."""
+    """How many operations a block stands for; a loop's iterations count as its first does."""
     total = 0
     for op in block:
         match op:
