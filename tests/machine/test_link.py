@@ -430,7 +430,7 @@ def test_a_trailing_tag_without_its_arrive() -> None:
     b = Builder()
     name, z = b.data("x", 1), b.barrier("z")
     b.alloc(z)
-    b.write(name[0], t(0), TMA, level=UNORDERED, trailing=z[()])
+    b.write(name[0], t(0), TMA, level=UNORDERED, trailing=amir.Trailing(z[()], (z[()],)))
     b.free_barrier(z)
     (hazard,) = (h for h in hazards(b) if h.kind is HazardKind.DEADLOCK)
     assert roles_of(hazard) == (
