@@ -140,10 +140,11 @@ def page(tallies: dict[str, Tally], policy: Policy) -> str:
 
 Last run: {date.today()}, policy {policy.value}.  Each mutant has one mistake in one statement.
 The prover judges it for all sizes; the concrete machine runs it at the sizes of a grid (every trip
-count around a ring's turns with one tile, a few of them with several tiles), of a refuted mutant up
-to its smallest failing sizes and some beyond.  The two have to agree at each, and at the smallest
-failing sizes on every pair of statements at fault.  A redundant mutant is safe for all sizes, and
-safe on the machine at the whole grid.
+count around a ring's turns with one tile, a few of them with several tiles), of a refuted mutant at
+every size that is nowhere larger than its smallest failing one, at those of the grid of a smaller
+sum, and at some beyond.  The two have to agree at each, and at the smallest failing sizes on every
+pair of statements at fault.  A redundant mutant is proved for all sizes, each obligation confirmed
+by Z3, and safe on the machine at the whole grid.
 
 {summary(tallies)}
 

@@ -70,19 +70,6 @@ def unsafe_sizes(findings: Findings) -> isl.Set | None:
     return found
 
 
-def safe_condition(program: Program, findings: Findings) -> str | None:
-    """What sizes have to satisfy, beside the preconditions, for nothing to be violated.
-
-    It is exact if nothing is undecided.  None if every size has a violation; the empty text if
-    none has.
-    """
-    unsafe = unsafe_sizes(findings)
-    if unsafe is None:
-        return ""
-    found = without(program, unsafe)
-    return None if found is None else str(found)
-
-
 def without(program: Program, unsafe: isl.Set) -> Condition | None:
     """What excludes these sizes of a program, beside the preconditions.
 

@@ -9,6 +9,7 @@ from random import Random
 from exogpu.ir.nodes import Compare, CVar, Int
 from exogpu.machine import amir, literal
 from exogpu.machine.violation import Violation
+from exogpu.symbolic.conditions import unsafe_sizes, without
 from exogpu.symbolic.findings import Instance, instances
 from exogpu.symbolic.prover import Findings, analyse
 from exogpu.verdict import HazardKind
@@ -111,3 +112,13 @@ def check(program: amir.Program, sizes: Iterable[Sizes]) -> Findings:
         found = compared(program, findings, at)
         assert (shown(found.invented), shown(found.missed)) == ([], []), at
     return findings
+
+
+def safe_condition(program: amir.Program, findings: Findings) -> str | None:
+    """What sizes have to satisfy for nothing to be violated: the empty text if nothing is, None if
+    every size has a violation."""
+    unsafe = unsafe_sizes(findings)
+    if unsafe is None:
+        return ""
+    found = without(program, unsafe)
+    return None if found is None else str(found)

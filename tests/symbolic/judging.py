@@ -8,6 +8,7 @@ from itertools import product
 from typing import Final
 
 from exogpu.ir.isltext import identifier
+from exogpu.ir.walk import holds
 from exogpu.machine import amir, fast
 from exogpu.proof import Proof
 from exogpu.solvers import isl
@@ -43,8 +44,9 @@ BEYOND: Final = 3
 def judge(program: amir.Program, grid: Sequence[Sizes]) -> Judgement:
     """Analyses the program, replays its refutation, and compares with the machine.
 
-    Whether there is a violation is compared at every size of the grid, of a program that fails up
-    to its smallest failing sizes and a few beyond; there, also the pairs of operations at fault.
+    Whether there is a violation is compared at every size of the grid; of a program that fails, at
+    every size below its smallest failing one, those of the grid of a smaller sum, and a few beyond;
+    at the smallest, also the pairs of operations at fault.
     """
     findings = analyse(program)
     found = refute(program, findings, lambda p, sizes: fast.run(p, sizes).violations)
@@ -52,7 +54,12 @@ def judge(program: amir.Program, grid: Sequence[Sizes]) -> Judgement:
     smallest = None
     if isinstance(found, Refutation):
         smallest = found.sizes
-        upto = [sizes for sizes in grid if order(program, sizes) < order(program, smallest)]
+        upto = [*below(program, smallest)]
+        upto += [
+            sizes
+            for sizes in grid
+            if sizes not in upto and order(program, sizes) < order(program, smallest)
+        ]
         beyond = [sizes for sizes in grid if order(program, sizes) > order(program, smallest)]
         grid = (*upto, *beyond[:BEYOND])
         mine, theirs = predicted(findings, smallest), observed(program, smallest)
@@ -75,6 +82,16 @@ def judge(program: amir.Program, grid: Sequence[Sizes]) -> Judgement:
         proved = isinstance(proof, Proof)
         word, reason = ("safe", "") if proved else ("undecided", proof.reason)
     return Judgement(word, smallest, reason, tuple(wrong))
+
+
+def below(program: amir.Program, smallest: Sizes) -> Iterator[Sizes]:
+    """Every size that a program admits and that is nowhere larger than these, but for these."""
+    names = [p.name.name for p in program.params]
+    for values in product(*(range(1, smallest[name] + 1) for name in names)):
+        sizes = dict(zip(names, values, strict=True))
+        sigma = {p.name: sizes[p.name.name] for p in program.params}
+        if sizes != smallest and all(holds(p, sigma) for p in program.preconditions):
+            yield sizes
 
 
 def predicted(findings: Findings, sizes: Sizes) -> set[Pair]:

@@ -15,9 +15,9 @@ from exogpu.kernels.gemm_sm90 import KERNELS as GEMM_SM90
 from exogpu.kernels.gemm_splitk_sm90 import KERNELS as GEMM_SPLITK
 from exogpu.kernels.gemv import gemv
 from exogpu.machine import amir
-from exogpu.symbolic.conditions import safe_condition
 from exogpu.symbolic.prover import analyse
 from exogpu.verdict import HazardKind
+from tests.symbolic.agreement import safe_condition
 from tests.symbolic.judging import GRIDS, judge
 from tests.symbolic.kernel_mutants import Mutant, mutants, operations, rewritten
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 from examples import erroneous_synchronisation as paper
 from exogpu.ir.nodes import Compare, Int
 from exogpu.ir.types import Policy
-from exogpu.symbolic.conditions import safe_condition
 from exogpu.symbolic.prover import analyse
 from tests.machine.build import (
     COMMIT,
@@ -25,7 +24,7 @@ from tests.machine.build import (
     sub,
     t,
 )
-from tests.symbolic.agreement import admitting_zero, check
+from tests.symbolic.agreement import admitting_zero, check, safe_condition
 
 TRIPS = [{"K": k} for k in range(8)]
 
