@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from exogpu.analysis.barriers import home_of
 from exogpu.analysis.divergence import Mechanisms
+from exogpu.analysis.mechanisms import GroupKind
 from exogpu.codegen import sync
 from exogpu.codegen.errors import unsupported
 from exogpu.codegen.expressions import Control, c_atom, c_control, plus, simplify
@@ -154,9 +155,11 @@ def wait(barriers: Barriers, stmt: Await) -> Lines:
     """An Await: on a commit group it waits for all but its newest n."""
     name = stmt.barrier.name
     ring = barriers.rings.get(name)
-    to_async = bool(stmt.timeline.under(Policy.STRICT).full & ASYNC_PROXY)
+    to_async = bool(stmt.timeline.under(Policy.PTX).full & ASYNC_PROXY)
     if barriers.mechanisms.barriers[name] is BarrierMechanism.COMMIT_GROUP:
-        return sync.emit(f"await {_group(barriers, name)}", n=stmt.n)
+        lines = sync.emit(f"await {_group(barriers, name)}", n=stmt.n)
+        generic = barriers.mechanisms.kinds.get(name) is GroupKind.CP_ASYNC
+        return [*lines, *(sync.emit("proxy fence") if generic and to_async else [])]
     if ring is None:
         return [*sync.emit("await cluster"), *(sync.emit("proxy fence") if to_async else [])]
     counters = barriers.counters[name]

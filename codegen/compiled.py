@@ -97,6 +97,21 @@ def save_source(emitted: Emitted, manifest: Mapping[str, Json], folder: Path) ->
     return tuple(folder / name for name in texts)
 
 
+def remove_saved(folder: Path, name: str) -> None:
+    """Removes what an earlier `save` or `save_source` wrote for a procedure of this name, and
+    nothing else: its manifest tells that it did.  Raises OSError."""
+    try:
+        manifest = json.loads((folder / f"{name}.json").read_bytes())
+    except (OSError, ValueError):
+        return
+    if not isinstance(manifest, dict) or not {"name", "arch", "checked"} <= manifest.keys():
+        return
+    # First what makes the others a kernel.
+    for pattern in ("{}.json", "{}.cubin", "{}.cu", "{}.h", "{}_host.cu", "{}.ptx", "{}.sass"):
+        (folder / pattern.format(name)).unlink(missing_ok=True)
+    (folder / f"lib{name}.so").unlink(missing_ok=True)
+
+
 def _texts(emitted: Emitted) -> dict[str, str]:
     """The kernels and the C function, by file name."""
     return {

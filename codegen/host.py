@@ -18,6 +18,7 @@ from exogpu.codegen.kernels import Kernel, Source, kernel
 from exogpu.codegen.limits import check_arch, check_features, check_shared
 from exogpu.codegen.mbarriers import rings
 from exogpu.codegen.render import UnitText, render
+from exogpu.codegen.reserved import function_name
 from exogpu.codegen.storage import storages
 from exogpu.codegen.task_order import TaskOrder
 from exogpu.ir.names import Sym
@@ -87,7 +88,7 @@ def emit(
     launches = list(_launches(proc.body, ()))
     for number, (launch, outer) in enumerate(launches):
         suffix = f"_{number}" if len(launches) > 1 else ""
-        made = kernel(source, launch, outer, f"{proc.name}{suffix}", helpers)
+        made = kernel(source, launch, outer, function_name(f"{proc.name}{suffix}"), helpers)
         check_shared(made, launch, source, arch)
         kernels[launch] = made
     text = render(
@@ -126,11 +127,12 @@ def _launches(
 def _steps(proc: Proc, kernels: Mapping[Stmt, Kernel]) -> list[Json]:
     """What is done on the stream, in order; `host` alone where only the C function can say it."""
     steps: list[Json] = []
+    shapes = {p.name: p.shape for p in proc.params if isinstance(p, DataParam)}
     for stmt in proc.body:
         match stmt:
             case DeviceFunction():
                 steps.append(_launch(kernels[stmt]))
-            case CallInstr() if (cleared := _cleared(stmt)) is not None:
+            case CallInstr() if (cleared := _cleared(stmt, shapes)) is not None:
                 steps.append({"op": "memset0", "target": cleared})
             case Pass() | Free():
                 pass
@@ -184,13 +186,13 @@ def _launch(made: Kernel) -> Json:
     }
 
 
-def _cleared(stmt: CallInstr) -> str | None:
+def _cleared(stmt: CallInstr, shapes: Mapping[Sym, tuple[CExpr, ...]]) -> str | None:
     """The parameter that a memset clears as a whole."""
     if not stmt.instr.name.startswith("cuda_memset0"):
         return None
     (target,) = [a for a in stmt.arguments if isinstance(a, Access)]
-    whole = all(isinstance(c, Interval) and c.lo == Int(0) for c in target.coords)
-    return target.name.name if whole else None
+    whole = tuple(Interval(Int(0), extent) for extent in shapes.get(target.name, ()))
+    return target.name.name if target.coords == whole else None
 
 
 # --- expressions ----------------------------------------------------------------------------

@@ -26,6 +26,7 @@ from exogpu.codegen.expressions import (
 from exogpu.codegen.kernels import Kernel, written
 from exogpu.codegen.names import Names
 from exogpu.codegen.render import HeaderText, HostText, render_header, render_host
+from exogpu.codegen.reserved import TEMPLATE
 from exogpu.codegen.storage import Storage
 from exogpu.codegen.tensors import TensorMap
 from exogpu.frontend.instances import least
@@ -102,7 +103,7 @@ def host_files(
 ) -> HostFiles:
     """The C header and the host function.  Raises ExoGpuError (G806) for what has no lowering."""
     names = Names()
-    for word in ("stream", "arguments", "launch", "encode", "count"):  # what the template uses
+    for word in (*TEMPLATE.split(), *(made.text.name for made in kernels.values())):
         names.declare(Sym(word))
     control = Control(names)
     changed = written(proc.body)

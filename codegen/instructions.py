@@ -12,14 +12,13 @@ from exogpu.analysis.facts import CollectiveFacts
 from exogpu.codegen.access import Accesses, Operand
 from exogpu.codegen.barriers import Barriers, trailing
 from exogpu.codegen.errors import unsupported
-from exogpu.codegen.expressions import C_TYPE, c_constant, c_control, simplify
-from exogpu.codegen.mbarriers import divides
+from exogpu.codegen.expressions import C_TYPE, c_constant, c_control
 from exogpu.codegen.tensors import TensorMap, Transfer, transfer
 from exogpu.codegen.wgmma import is_wgmma, wgmma_text
 from exogpu.hw.timelines import ASYNC_PROXY
 from exogpu.ir.names import Sym
-from exogpu.ir.nodes import Access, CallInstr, Const, DataParam, Interval
-from exogpu.ir.types import DataType, QualTL
+from exogpu.ir.nodes import Access, CallInstr, Const, DataParam
+from exogpu.ir.types import DataType
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +93,6 @@ def _operand(calls: Calls, stmt: CallInstr, at: int, param: DataParam, argument:
             "use TMA or wgmma, or CudaSmemLinear",
             "G804",
         )
-    if initial is QualTL.WG_S:
-        rows = [c for c in argument.coords if isinstance(c, Interval)][-2]
-        if not divides(8, simplify(rows.lo, calls.access.control.constants)):
-            raise unsupported(
-                f"the rows of {argument.name} do not begin at a multiple of 8",
-                stmt.span,
-                "a swizzle repeats every eight rows",
-            )
     return calls.access.operand(argument, len(loops.iterators) if loops else 0)
 
 

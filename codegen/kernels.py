@@ -123,7 +123,8 @@ def kernel(
             for nest in nests:
                 inside += task_loop(device, nest, source_.order, launch.cluster_dim)
             lines += braces(branch.guards[path], inside) if path.by_role else inside
-        body += braces(branch.guard, [*branch.registers, *lines]) if branch.guard else lines
+        lines = [*branch.registers, *lines]
+        body += braces(branch.guard, lines) if branch.guard else lines
     body = [*_builtins(body, launch, shared), *body]
     note_helpers("\n".join(body), helpers)
     parameters = [f"const int {spelled[n]}" for n in sizes]
@@ -184,12 +185,15 @@ def _branches(launch: DeviceFunction) -> tuple[_Branch, ...]:
         guards = {}
         for inner, (group, start) in enumerate(run):
             path = Path(group.name, by_role=True, first=start, count=group.count)
-            guards[path] = "" if len(run) == 1 else _chain(inner, len(run), start + group.count)
+            guards[path] = _chain(inner, len(run), start + group.count)
         found.append(_Branch(tuple(guards), guard, guards, _registers(run[0][0])))
     return tuple(found)
 
 
 def _chain(number: int, count: int, end: int) -> str:
+    """The condition of one of several neighbours, of which the last has the rest; none if alone."""
+    if count == 1:
+        return ""
     if number == count - 1:
         return "else"
     return f"{'else ' if number else ''}if (warp < {end})"

@@ -34,7 +34,7 @@ The barrier, by scope:
 """
 
 _PAIRS = """\
-Before the barrier, by the two timelines (policy strict; pairs that differ in nothing are together):
+Before the barrier, by the two timelines (policy ptx; pairs that differ in nothing are together):
 """
 
 _REST = """\

@@ -9,8 +9,9 @@ the Free), and all Arrives, as all Awaits, of an element are executed by the sam
 here).  So all running totals agree on the number of the next task's first arrival.  Arrival
 number r, counted over all tasks, is phase r / depth of mbarrier r % depth; its parity is
 r / depth % 2.  An Await with skip m waits for its own number - m, and not at all for the first m
-of a task.  When it waits, phase r / depth - 1 of the mbarrier is over: in an earlier task, or
-because the same thread awaited it depth Awaits ago; PHASE says that phase r / depth + 1 is not.
+of a task.  When it waits, phase r / depth - 1 of the mbarrier is over, in an earlier task or, as
+PHASE (iii) says, because it was awaited depth Awaits ago, here by the same thread; PHASE (ii) says
+that phase r / depth + 1 is not.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from exogpu.analysis.affine import constant
 from exogpu.analysis.barriers import home_of, targeting_ctas
 from exogpu.analysis.facts import CollectiveFacts
 from exogpu.analysis.ownership import distributed_dims, relation, thread_iterators
-from exogpu.analysis.pairing import ring_depths
+from exogpu.analysis.pairing import laid_out, ring_depths
 from exogpu.analysis.threadmap import threads_of
 from exogpu.analysis.tiling import Tiling, block_axes
 from exogpu.analysis.uses import Declared, Use, cuda_variables
@@ -50,14 +51,6 @@ from exogpu.ir.nodes import (
 from exogpu.ir.types import BarrierMechanism, Policy, QualTL
 from exogpu.ir.walk import control_variables, evaluate, walk
 from exogpu.solvers import isl
-
-UNGUARDED: Final = 32
-"""Depth without guards: PHASE is proved for some depth up to 32, and holds for all deeper rings.
-
-Arrival r + d + e follows, by PHASE at depth d, an Await for arrival r + e or later, so one for r
-or later; and a thread's Await for r precedes its own for r + e, which some thread of arrival
-r + d + e follows.
-"""
 
 MAX_CLUSTER: Final = 8
 """CTAs of a cluster whose masks of targets fit one 64-bit constant."""
@@ -107,7 +100,7 @@ def rings(proc: Proc, facts: CollectiveFacts) -> Mapping[Sym, Ring]:
     for declared in cuda_variables(proc, facts):
         alloc = declared.declaration
         if isinstance(alloc, BarrierAlloc) and alloc.mechanism is BarrierMechanism.MBARRIER:
-            found[alloc.name] = _ring(declared, alloc, depths[alloc.name] or UNGUARDED)
+            found[alloc.name] = _ring(declared, alloc, laid_out(depths[alloc.name]))
     return found
 
 
@@ -155,7 +148,7 @@ def _ring(declared: Declared, alloc: BarrierAlloc, depth: int) -> Ring:
         extents.append(extent)
     first = homes[0]
     assert isinstance(first.stmt, Arrive)
-    pre = [u.stmt.timeline.under(Policy.STRICT).full for u in arrives if isinstance(u.stmt, Arrive)]
+    pre = [u.stmt.timeline.under(Policy.PTX).full for u in arrives if isinstance(u.stmt, Arrive)]
     copies = all(full == {QualTL.SM80} for full in pre)
     warps = whole_warps(first.where.tiling) and not copies
     threads = math.prod(axis.extent for axis in block_axes(first.where.tiling))

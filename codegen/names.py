@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
+from exogpu.codegen.reserved import identifier, is_reserved
 from exogpu.ir.names import Sym
 
 THREAD: Final = Sym("thread")
@@ -18,22 +19,12 @@ LANE: Final = Sym("lane")
 CTA: Final = Sym("cta")
 """Rank of the CTA in its cluster."""
 
-_KEYWORDS = """
-    alignas alignof and asm auto bool break case catch char class const constexpr continue
-    default delete do double else enum explicit export extern false float for friend goto if
-    inline int long mutable namespace new not nullptr operator or private protected public
-    register return short signed sizeof static struct switch template this throw true try typedef
-    typename union unsigned using virtual void volatile while xor
-    smem task_number gridDim blockIdx blockDim threadIdx min max
-"""
-_RESERVED: Final = frozenset(_KEYWORDS.split())
-
 
 @dataclass(slots=True)
 class Names:
     """Spellings by scope: a name in use in an enclosing scope gets a number."""
 
-    _scopes: list[set[str]] = field(default_factory=lambda: [set(_RESERVED)])
+    _scopes: list[set[str]] = field(default_factory=lambda: [set()])
     _spelling: dict[Sym, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -43,10 +34,14 @@ class Names:
     def declare(self, name: Sym) -> str:
         """The spelling of a variable from here to the end of the scope."""
         taken = {spelled for scope in self._scopes for spelled in scope}
-        spelled, number = name.name, 0
-        while spelled in taken:
+        spelled = plain = identifier(name.name)
+        number = 0
+        if (spelled in taken or is_reserved(spelled)) and is_reserved(f"{plain}_1"):
+            # Kept by its beginning: a number would not free it.
+            spelled = plain = f"v_{plain}"
+        while spelled in taken or is_reserved(spelled):
             number += 1
-            spelled = f"{name.name}_{number}"
+            spelled = f"{plain}_{number}"
         self._scopes[-1].add(spelled)
         self._spelling[name] = spelled
         return spelled

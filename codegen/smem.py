@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
 
+from exogpu.analysis.layout import SHARED_ALIGNMENT, SWIZZLED_ALIGNMENT
 from exogpu.codegen.expressions import SIZE_OF
 from exogpu.codegen.storage import Storage
 from exogpu.hw.timelines import ASYNC_PROXY
@@ -13,12 +13,6 @@ from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Access, Alloc, CallInstr, DataParam, DeviceFunction, Free
 from exogpu.ir.types import Space
 from exogpu.ir.walk import accesses, walk
-
-ALIGNMENT: Final = 128
-"""Bytes; TMA asks for 128 in shared memory (PTX ISA, cp.async.bulk.tensor)."""
-
-SWIZZLED_ALIGNMENT: Final = 1024
-"""Bytes: eight rows of 128, the repeat of the widest swizzle (PTX ISA, Swizzling Modes)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +92,7 @@ def _lifetimes(launch: DeviceFunction, storage: Mapping[Sym, Storage]) -> list[_
     found = []
     for name, begin in begins.items():
         variable = storage[name]
-        alignment = SWIZZLED_ALIGNMENT if variable.swizzle else ALIGNMENT
+        alignment = SWIZZLED_ALIGNMENT if variable.swizzle else SHARED_ALIGNMENT
         size = variable.elements * SIZE_OF[variable.dtype]
         found.append(_Live(name, begin, ends[name], size, alignment))
     return found

@@ -44,7 +44,7 @@ def scope_of(tiling: Tiling) -> Scope:
 
 def drain_rows(pre: SyncTL) -> list[str]:
     """The rows that complete a pre side's asynchronous operations."""
-    before = pre.under(Policy.STRICT).full
+    before = pre.under(Policy.PTX).full
     rows = []
     if QualTL.SM80 in before:
         rows.append("drain cp.async")
@@ -57,7 +57,7 @@ def drain_rows(pre: SyncTL) -> list[str]:
 
 def waits_for_loads(timeline: SyncTL) -> bool:
     """Whether a pre side is full in tmaS: no instruction waits for all TMA loads of a thread."""
-    return QualTL.TMA_S in timeline.under(Policy.STRICT).full
+    return QualTL.TMA_S in timeline.under(Policy.PTX).full
 
 
 def fence_rows(pre: SyncTL, post: SyncTL, scope: Scope, *, by_role: bool) -> list[str]:
@@ -66,7 +66,7 @@ def fence_rows(pre: SyncTL, post: SyncTL, scope: Scope, *, by_role: bool) -> lis
     Draining and the proxy fence come first: the threads that made the accesses execute them,
     then the barrier joins those threads with the ones that come after.
     """
-    before, after = pre.under(Policy.STRICT).full, post.under(Policy.STRICT).full
+    before, after = pre.under(Policy.PTX).full, post.under(Policy.PTX).full
     if pre.name == "wgmma_fence_1":
         return ["wgmma fence"]
     rows = drain_rows(pre)

@@ -12,6 +12,8 @@ from exogpu.proof import Proof
 from exogpu.symbolic.certify.prove import prove
 from exogpu.symbolic.prover import Findings, Undecided, analyse
 from exogpu.symbolic.refute import Refutation, refute
+from exogpu.symbolic.smallest import smallest, soon
+from exogpu.workers import stage
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +24,13 @@ class Answer:
     refutation: Refutation | None = None
     proof: Proof | None = None
     reason: str = ""
+    doubt: str = ""
+    """Of a refutation: why smaller sizes than its own may fail too; empty where none does."""
 
 
 def answer(program: Program) -> Answer:
     """Analyse, replay what is violated on the concrete machine, certify what is not."""
+    stage("analysing the order of accesses")
     findings = analyse(program)
     if findings.vacuous:
         reason = (
@@ -33,11 +38,15 @@ def answer(program: Program) -> Answer:
             "nothing; change the preconditions"
         )
         return Answer(findings, reason=reason)
+    stage("refuting")
     found = refute(program, findings, _first_violation)
     if isinstance(found, Refutation):
-        return Answer(findings, refutation=found)
+        stage("refuting at smaller sizes")
+        least = smallest(program, findings, found, soon)
+        return Answer(findings, refutation=least.refutation, doubt=least.doubt)
     questions: tuple[Undecided, ...] = (*([found] if found else []), *findings.undecided)
     if not questions:
+        stage("proving")
         proved = prove(findings)
         if isinstance(proved, Proof):
             return Answer(findings, proof=proved)

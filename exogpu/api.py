@@ -9,34 +9,40 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from time import perf_counter
+from types import FrameType
 from typing import TYPE_CHECKING, overload
 
+from exogpu import refuted
 from exogpu.allsizes import answer
-from exogpu.analysis import collective, distribution, divergence
+from exogpu.analysis import collective, distribution, divergence, operands
 from exogpu.analysis.facts import CollectiveFacts
 from exogpu.analysis.inline import inline
 from exogpu.analysis.lifetimes import insert_frees
 from exogpu.certificates import certificate_digest
-from exogpu.errors import Diagnostic, ExoGpuError
+from exogpu.errors import Diagnostic, ExoGpuError, InternalError
 from exogpu.frontend import bounds
 from exogpu.frontend.bounds_report import Outside
+from exogpu.frontend.limits import bad_name, is_name, is_too_large_inlined, large_when_inlined
 from exogpu.frontend.procedures import parse_proc
 from exogpu.frontend.sizes import check_sizes
 from exogpu.ir.nodes import ControlParam, Proc
 from exogpu.ir.printer import print_proc
 from exogpu.ir.types import Policy
+from exogpu.limited import PROVING, judged, tried
 from exogpu.machine import amir, fast, sequential
 from exogpu.machine.explain import (
     distinct,
     hazard_of_bounds,
     hazard_of_divergence,
+    hazard_of_operands,
     hazards_of,
 )
 from exogpu.machine.lower import lower
 from exogpu.notebook import card
-from exogpu.symbolic.conditions import weakest_condition
+from exogpu.symbolic.conditions import Calls, weakest_condition
 from exogpu.symbolic.prover import Findings
 from exogpu.verdict import Hazard, Verdict
+from exogpu.workers import Limits, Tell, stage
 
 if TYPE_CHECKING:
     from exogpu.codegen.compiled import CompiledKernel
@@ -45,6 +51,10 @@ if TYPE_CHECKING:
     from exogpu.codegen.task_order import TaskOrder
 
 _collector: ContextVar[list[Procedure] | None] = ContextVar("collector", default=None)
+
+
+def _unheard(verdict: Verdict) -> None:
+    """Nobody is told."""
 
 
 @contextmanager
@@ -72,10 +82,15 @@ class Procedure:
     `ir` is None, and `diagnostics` says why, if its definition was refused.
     """
 
-    def __init__(self, name: str, ir: Proc | None, diagnostics: tuple[Diagnostic, ...]) -> None:
+    def __init__(
+        self, name: str, ir: Proc | None, diagnostics: tuple[Diagnostic, ...], made_in: str = ""
+    ) -> None:
         self.name = name
+        self.made_in = made_in
+        """The file whose execution made it; not where it is written, if a function made it."""
         self.ir = ir
-        self._parsing = diagnostics
+        self.refusals = diagnostics
+        """What reading the definition found."""
         self._verdicts: dict[Policy, Verdict] = {}
 
     @cached_property
@@ -85,7 +100,7 @@ class Procedure:
         Divergence and accesses out of bounds are hazards instead.
         """
         if self.ir is None:
-            return self._parsing
+            return self.refusals
         wrong = [v.diagnostic for v in self._bounds if not isinstance(v.finding, Outside)]
         found = dict.fromkeys((*wrong, *self._analysis[1]))
         return tuple(sorted(found, key=lambda d: (d.span.file, d.span.line, d.span.column)))
@@ -94,6 +109,10 @@ class Procedure:
     def _bounds(self) -> tuple[bounds.Violation, ...]:
         assert self.ir is not None
         return bounds.violations(self.ir)
+
+    @cached_property
+    def _operands(self) -> tuple[operands.Violation, ...]:
+        return operands.violations(self.analysed.proc, self.analysed.facts)
 
     @cached_property
     def _analysis(self) -> tuple[Analysed | None, tuple[Diagnostic, ...]]:
@@ -121,90 +140,153 @@ class Procedure:
             return ()
         return tuple(p.name.name for p in self.ir.params if isinstance(p, ControlParam))
 
-    def check(self, *, policy: Policy = Policy.STRICT) -> Verdict:
+    def check(
+        self,
+        *,
+        policy: Policy | str = Policy.PTX,
+        heard: Callable[[Verdict], None] = _unheard,
+        timeout: float | None = None,
+        memory: float | None = None,
+    ) -> Verdict:
         """The verdict for all sizes: proved, refuted at the smallest failing sizes, or undecided.
 
         A proof is a set of obligations that a solver has answered; a refutation is replayed on
-        the abstract machine.  A procedure without sizes that cannot be proved is run on it.
-        The answer is remembered.
+        the abstract machine.  A procedure without sizes that cannot be proved is run on it, any
+        other that is undecided at its smallest sizes.  `timeout` is in seconds, `memory` in
+        gigabytes, by default half of the machine's; a check that has to be stopped is undecided.
+        The last quarter of the time is kept for the smallest sizes.  The answer is remembered.
+        Of what is refuted `heard` is told with each further hazard.
         """
-        if policy not in self._verdicts:
-            self._verdicts[policy] = self._check(policy)
-        return self._verdicts[policy]
-
-    def _check(self, policy: Policy) -> Verdict:
+        policy = Policy.of(policy)
+        if policy in self._verdicts:
+            return self._verdicts[policy]
         start = perf_counter()
+        limits = Limits(timeout, memory, PROVING)
+
+        def hear(message: object) -> None:
+            if isinstance(message, Verdict):
+                heard(message)
+
+        found = judged(partial(self._check, policy), self._blank(None, policy), limits, hear)
+        verdict = found.verdict
+        if verdict.word == "undecided":
+            left = None if timeout is None else timeout + start - perf_counter()
+            verdict = tried(
+                verdict,
+                lambda: self.amir(policy),
+                partial(self._check_at, policy, None),
+                self.size_names,
+                Limits(left, memory),
+            )
+        if found.stopped is None:
+            self._verdicts[policy] = verdict
+        return verdict
+
+    def _check(self, policy: Policy, tell: Tell) -> Verdict:
+        start = perf_counter()
+        stage("reading the procedure and checking its bounds")
         if self.diagnostics:
             return self._error(self.diagnostics, None, policy, start)
         outside = [v for v in self._bounds if isinstance(v.finding, Outside)]
         diverging = self._divergences({})
-        verdict = Verdict(
-            proc=self.name,
+        verdict = replace(
+            self._blank(None, policy),
             word="refuted",
-            sizes=None,
-            policy=policy,
-            seconds=0.0,
-            hazards=(*diverging, *map(hazard_of_bounds, outside)),
+            hazards=(
+                *diverging,
+                *map(hazard_of_bounds, outside),
+                *map(hazard_of_operands, self._operands),
+            ),
         )
-        if outside and not diverging:
-            verdict = replace(verdict, condition=self._condition(policy))
         if not verdict.hazards:
-            verdict = self._synchronisation(verdict, policy)
+            verdict = self._synchronisation(verdict, policy, tell)
+        elif not diverging:
+            tell(verdict)
+            verdict = self._with_condition(verdict)
         return replace(verdict, seconds=perf_counter() - start)
 
-    def _condition(self, policy: Policy, findings: Findings | None = None) -> str | None:
-        """The weakest condition on the sizes under which the procedure is proved."""
+    def _with_condition(self, verdict: Verdict, findings: Findings | None = None) -> Verdict:
+        """The verdict with the weakest condition on sizes under which it would be proved."""
         assert self.ir is not None
-        found = weakest_condition(self.ir, self.amir(policy), findings)
-        return None if found is None else str(found)
+        stage("looking for the condition on sizes under which it is proved")
+        calls = Calls(self.analysed.proc, self.analysed.facts)
+        found = weakest_condition(self.ir, self.amir(verdict.policy), findings, calls)
+        if found is None:
+            return verdict
+        return replace(verdict, condition=str(found), necessary=found.exact)
 
-    def _synchronisation(self, verdict: Verdict, policy: Policy) -> Verdict:
+    def _synchronisation(self, verdict: Verdict, policy: Policy, tell: Tell) -> Verdict:
         """The verdict on what the abstract machine checks."""
-        found = answer(self.amir(policy))
+        program = self.amir(policy)
+        found = answer(program)
         if found.proof is not None:
             return replace(verdict, word="proved", proof=found.proof)
         if found.refutation is not None:
-            hazards = self.check_at(policy=policy, progress=None, **found.refutation.sizes).hazards
-            return replace(
-                verdict, hazards=hazards, condition=self._condition(policy, found.findings)
-            )
-        if not self.size_names:
-            return self.check_at(policy=policy)
-        sizes = ",".join(f"{name}=64" for name in self.size_names)
-        offer = f"give sizes to check it at, such as --at {sizes}"
-        return replace(verdict, word="undecided", reason=f"{found.reason}; {offer}")
+            stage("replaying on the abstract machine")
+            verdict = replace(verdict, note=_doubt(found.doubt))
+            for hazards in refuted.hazards(program, found.findings, found.refutation):
+                verdict = replace(verdict, hazards=hazards)
+                tell(verdict)
+            return self._with_condition(verdict, found.findings)
+        return replace(verdict, word="undecided", reason=found.reason)
 
     def check_at(
         self,
         *,
-        policy: Policy = Policy.STRICT,
+        policy: Policy | str = Policy.PTX,
         progress: Callable[[fast.Progress], None] | None = None,
+        timeout: float | None = None,
+        memory: float | None = None,
         **sizes: int,
     ) -> Verdict:
         """The verdict at concrete sizes, by running the abstract machine.
 
-        A refutation has one hazard for each kind, variable and pair of statements.
+        A refutation has one hazard for each kind, variable and pair of statements.  `timeout`
+        is in seconds, `memory` in gigabytes, by default half of the machine's; a check that has
+        to be stopped is undecided.
         """
+        policy = Policy.of(policy)
+
+        def heard(message: object) -> None:
+            if progress is not None and isinstance(message, fast.Progress):
+                progress(message)
+
+        def work(tell: Tell) -> Verdict:
+            return self._check_at(policy, None if progress is None else tell, sizes)
+
+        limits = Limits(timeout, memory)
+        return judged(work, self._blank(sizes, policy), limits, heard).verdict
+
+    def _check_at(
+        self,
+        policy: Policy,
+        progress: Callable[[fast.Progress], None] | None,
+        sizes: Mapping[str, int],
+    ) -> Verdict:
         start = perf_counter()
+        stage("reading the procedure and checking its bounds")
         if self.diagnostics:
             return self._error(self.diagnostics, sizes, policy, start)
         assert self.ir is not None
         if wrong := check_sizes(self.ir, sizes):
             return self._error(wrong, sizes, policy, start)
-        flat, operations = self.analysed.proc, 0
+        operations = 0
         hazards = self._divergences(sizes)
         if self._bounds:
-            hazards = (*hazards, *map(hazard_of_bounds, bounds.violations_at(flat, sizes)))
+            hazards = (*hazards, *map(hazard_of_bounds, bounds.violations_at(self.ir, sizes)))
+        if self._operands:
+            at_sizes = operands.violations(self.analysed.proc, self.analysed.facts, sizes)
+            hazards = (*hazards, *map(hazard_of_operands, at_sizes))
         if not hazards:
             program = self.amir(policy)
+            stage("running the abstract machine")
             outcome = fast.run(program, sizes, report=fast.Report.PAIRS, progress=progress)
+            stage("explaining what the abstract machine found")
             hazards = hazards_of(distinct(outcome.violations), sizes, program)
             operations = outcome.operations
-        return Verdict(
-            proc=self.name,
+        return replace(
+            self._blank(sizes, policy),
             word="refuted" if hazards else "proved",
-            sizes=dict(sizes),
-            policy=policy,
             seconds=perf_counter() - start,
             hazards=hazards,
             operations=operations,
@@ -214,6 +296,11 @@ class Procedure:
         found = divergence.divergences(self.analysed.proc, self.analysed.facts)
         return tuple(hazard_of_divergence(d, sizes) for d in found)
 
+    def _blank(self, sizes: Mapping[str, int] | None, policy: Policy) -> Verdict:
+        """What a verdict starts from."""
+        given = None if sizes is None else dict(sizes)
+        return Verdict(proc=self.name, word="undecided", sizes=given, policy=policy, seconds=0.0)
+
     def _error(
         self,
         diagnostics: tuple[Diagnostic, ...],
@@ -221,11 +308,9 @@ class Procedure:
         policy: Policy,
         start: float,
     ) -> Verdict:
-        return Verdict(
-            proc=self.name,
+        return replace(
+            self._blank(sizes, policy),
             word="error",
-            sizes=sizes,
-            policy=policy,
             seconds=perf_counter() - start,
             diagnostics=diagnostics,
         )
@@ -246,20 +331,28 @@ class Procedure:
         *,
         at: Mapping[str, int] | None = None,
         unchecked: bool = False,
-        policy: Policy = Policy.STRICT,
+        policy: Policy | str = Policy.PTX,
         task_order: TaskOrder | None = None,
+        timeout: float | None = None,
+        memory: float | None = None,
     ) -> CompiledKernel:
         """The procedure as a kernel that can be called: `p.compile()(A, B, C)`.
 
         What is not proved for all sizes needs sizes to check it `at`, or `unchecked`; `manifest`
         says which it was.  Raises RefusedError, an ExoGpuError with the verdict, for what is
         refuted or not proved, ExoGpuError for what has no lowering, and CompileError where there
-        is no compiler or it refuses.
+        is no compiler or it refuses.  `timeout` and `memory` are the checks'.
         """
         from exogpu.codegen.compiled import compile_emitted
 
         emitted, manifest = self.emit(
-            arch, at=at, unchecked=unchecked, policy=policy, task_order=task_order
+            arch,
+            at=at,
+            unchecked=unchecked,
+            policy=policy,
+            task_order=task_order,
+            timeout=timeout,
+            memory=memory,
         )
         return compile_emitted(emitted, manifest)
 
@@ -269,37 +362,80 @@ class Procedure:
         *,
         at: Mapping[str, int] | None = None,
         unchecked: bool = False,
-        policy: Policy = Policy.STRICT,
+        policy: Policy | str = Policy.PTX,
         task_order: TaskOrder | None = None,
+        timeout: float | None = None,
+        memory: float | None = None,
     ) -> tuple[Emitted, dict[str, Json]]:
         """What `compile` compiles: CUDA C++ and the manifest.  It needs no CUDA."""
         from exogpu.codegen.compiled import complete_manifest
         from exogpu.codegen.host import emit
         from exogpu.codegen.vetting import UNCHECKED, vet
 
-        checked = UNCHECKED
+        checked, policy = UNCHECKED, Policy.of(policy)
         if not unchecked:
-            concrete = partial(self.check_at, policy=policy, progress=None)
+            concrete = partial(self.check_at, policy=policy, timeout=timeout, memory=memory)
             at_sizes = None if at is None else partial(concrete, **at)
             digest = partial(certificate_digest, self)
-            checked = vet(partial(self.check, policy=policy), at_sizes, digest)
+            check = partial(self.check, policy=policy, timeout=timeout, memory=memory)
+            checked = vet(check, at_sizes, digest)
         analysed = self.analysed
         emitted = emit(analysed.proc, analysed.facts, arch, task_order)
         return emitted, complete_manifest(analysed.proc, emitted, checked)
 
-    def amir(self, policy: Policy = Policy.STRICT) -> amir.Program:
+    def amir(self, policy: Policy | str = Policy.PTX) -> amir.Program:
         """The abstract machine program.  Raises ExoGpuError for an ill-formed procedure."""
         analysed = self.analysed
-        return lower(analysed.proc, analysed.facts, policy)
+        return lower(analysed.proc, analysed.facts, Policy.of(policy))
 
     def __repr__(self) -> str:
         return f"<procedure {self.name}({', '.join(self.size_names)})>"
 
     def _repr_html_(self) -> str:
         """The procedure as a notebook shows it: its text, or what is wrong with it."""
-        wrong = [(f"{d.code} line {d.span.line}", d.message) for d in self._parsing]
+        wrong = [(f"{d.code} line {d.span.line}", d.message) for d in self.refusals]
         text = "" if self.ir is None else print_proc(self.ir)
         return card(repr(self).strip("<>"), "error" if wrong else "", wrong, text)
+
+
+def _module_file(frame: FrameType | None) -> str:
+    """The file that is executed where a frame stands: of its innermost module."""
+    while frame is not None and frame.f_code.co_name != "<module>":
+        frame = frame.f_back
+    return frame.f_code.co_filename if frame is not None else ""
+
+
+def _read(
+    function: Callable[..., None], frame: FrameType
+) -> tuple[Proc | None, tuple[Diagnostic, ...]]:
+    """The IR, which every pass can follow, or all that is wrong.
+
+    Raises ExoGpuError for what is no function of a file, and InternalError where reading fails.
+    """
+    try:
+        ir, diagnostics = parse_proc(function, frame)
+    except (ExoGpuError, InternalError, MemoryError):
+        raise
+    except Exception as error:
+        raise InternalError(f"reading {function!r}: {type(error).__name__}: {error}") from error
+    if ir is not None and _is_too_large(ir):
+        return None, (large_when_inlined(ir),)
+    return ir, diagnostics
+
+
+def _is_too_large(ir: Proc) -> bool:
+    try:
+        flat = inline(ir)
+        return flat is not ir and is_too_large_inlined(flat.body)
+    except RecursionError:
+        return True
+
+
+def _doubt(doubt: str) -> str:
+    """What is said of sizes smaller than a refutation's."""
+    if not doubt:
+        return ""
+    return f"the smallest sizes that were found; smaller ones are not decided ({doubt})"
 
 
 @overload
@@ -317,10 +453,12 @@ def proc(
     frame = sys._getframe(1)
 
     def read(function: Callable[..., None]) -> Procedure:
-        ir, diagnostics = parse_proc(function, frame)
+        ir, diagnostics = _read(function, frame)
+        given = function.__name__ if name is None or not is_name(name) else name
         if ir is not None and name is not None:
-            ir = replace(ir, name=name)
-        made = Procedure(name or function.__name__, ir, diagnostics)
+            wrong = () if given == name else (bad_name(name, ir.span),)
+            ir, diagnostics = (None, wrong) if wrong else (replace(ir, name=name), ())
+        made = Procedure(given, ir, diagnostics, _module_file(frame))
         collected = _collector.get()
         if collected is not None:
             collected.append(made)

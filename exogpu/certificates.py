@@ -13,21 +13,22 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path, PurePath
-from typing import Final, Protocol
+from typing import Protocol
 
 from exogpu.errors import Span
 from exogpu.hazards import Site
 from exogpu.ir.nodes import Proc
-from exogpu.ir.print_expressions import condition
 from exogpu.ir.types import Policy
 from exogpu.machine.amir import Program
 from exogpu.machine.export import to_json
 from exogpu.proof import Answered, Link, Proof
 from exogpu.sealing import (
+    ASSUMED,
     CERTIFICATE,
     FORMAT,
     OBLIGATIONS,
     PROGRAM,
+    TRUSTED,
     VERSION,
     Json,
     json_text,
@@ -36,20 +37,6 @@ from exogpu.sealing import (
 )
 from exogpu.solvers.smt import z3_version
 from exogpu.verdict import Verdict
-
-ASSUMED: Final = (
-    "sizes satisfy the preconditions, and a size is at least its least value",
-    "array arguments have the declared extents and do not overlap",
-)
-
-TRUSTED: Final = (
-    "the reading of the source, and its conversion into the abstract machine's program",
-    "the abstract machine's rules under the policy: that the hardware keeps what they promise",
-    "the loops of one allocation and of one task, which the scope analysis says",
-    "the encoder of the obligations, and the solver",
-    "bounds, divergence and collective tilings, which ISL decides without a certificate",
-    "that some sizes satisfy the preconditions, which ISL decides",
-)
 
 
 class Certified(Protocol):
@@ -103,6 +90,23 @@ def write_certificate(folder: Path, procedure: Certified, verdict: Verdict) -> s
     return str(certificate["digest"])
 
 
+def remove_certificate(folder: Path) -> None:
+    """Removes an older certificate, so that none is left of what is proved no longer.
+
+    Other files of the folder stay; the folder goes if there are none.  Raises OSError.
+    """
+    if not (folder / CERTIFICATE).is_file():
+        return
+    # First what a reader looks for.
+    (folder / CERTIFICATE).unlink()
+    (folder / PROGRAM).unlink(missing_ok=True)
+    for script in (folder / OBLIGATIONS).glob("*.smt2"):
+        script.unlink()
+    for emptied in (folder / OBLIGATIONS, folder):
+        with suppress(OSError):
+            emptied.rmdir()
+
+
 def _write(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8", newline="\n")
 
@@ -116,7 +120,8 @@ def _files(
     """The certificate, the program, and the scripts by file name."""
     proof, proc = verdict.proof, procedure.ir
     assert proof is not None and proof.complete and proc is not None
-    program = json_text(_program(procedure.amir(verdict.policy)))
+    described = _program(procedure.amir(verdict.policy))
+    program = json_text(described)
     content: dict[str, Json] = {
         "format": FORMAT,
         "version": VERSION,
@@ -124,7 +129,7 @@ def _files(
         "source": _source(proc.span),
         "program": {"file": PROGRAM, "sha256": sha256(program)},
         "policy": verdict.policy.value,
-        "preconditions": [condition(one, lambda name: name.name) for one in proc.preconditions],
+        "preconditions": described["preconditions"],
         "assumptions": [*ASSUMED, *verdict.assumptions],
         "trusted": [*TRUSTED],
         "versions": {
@@ -185,7 +190,7 @@ def _obligation(one: Answered) -> Json:
     made = one.obligation
     found: dict[str, Json] = {
         "name": made.name,
-        "kind": None if made.kind is None else made.kind.value,
+        "kind": made.kind.value,
         "variable": made.variable,
         "first": _statement(made.first),
         "second": _statement(made.second),

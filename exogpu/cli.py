@@ -1,7 +1,7 @@
 """The command `exogpu`.
 
 Exit status: 0 everything proved or safe, 1 something refuted, 2 an ill-formed program or a wrong
-call, 3 something undecided; of several, the first of 2, 1, 3.
+call, 3 something undecided, 4 a failure of exogpu itself; of several, the first of 4, 2, 1, 3.
 
 What needs the solvers is imported by the commands that use it, so that `doctor` runs where one is
 missing.
@@ -10,9 +10,10 @@ missing.
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from enum import Enum
+from functools import partial
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -22,6 +23,7 @@ from exogpu.codes import CODES
 from exogpu.errors import NOWHERE, Diagnostic, ExoGpuError
 from exogpu.ir.types import Policy
 from exogpu.terminal.doctor import examine, exogpu_version
+from exogpu.terminal.handler import INTERNAL, Commands, handled, prepare_streams
 from exogpu.terminal.outcome import STATUS, Outcome, exit_status, worst
 from exogpu.terminal.render import (
     console,
@@ -36,14 +38,17 @@ from exogpu.terminal.to_json import json_text
 from exogpu.terminal.to_junit import junit_text
 from exogpu.terminal.to_sarif import sarif_text
 from exogpu.verdict import Verdict
+from exogpu.workers import Limits
 
 if TYPE_CHECKING:
     from exogpu.api import Procedure
 
 app = typer.Typer(
     name="exogpu",
+    cls=Commands,
     help="Check the synchronisation of GPU kernels written in Python.",
-    epilog="Exit status: 0 proved or safe, 1 refuted, 2 ill-formed or a wrong call, 3 undecided.",
+    epilog="Exit status: 0 proved or safe, 1 refuted, 2 ill-formed or a wrong call, 3 undecided, "
+    "4 a failure of exogpu itself.",
     add_completion=False,
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -71,8 +76,28 @@ AtUndecided = Annotated[
         "at any size is refused, even if it is safe at these.",
     ),
 ]
-PolicyOption = Annotated[Policy, typer.Option("--policy", help="Which rules hold.")]
+PolicyOption = Annotated[
+    str,
+    typer.Option(
+        "--policy",
+        metavar="[ptx|paper]",
+        help="Which rules hold; strict is the name that ptx had.",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+Timeout = Annotated[
+    float | None, typer.Option(min=0, metavar="S", help="Seconds that one check may take.")
+]
+Memory = Annotated[
+    float | None,
+    typer.Option(
+        min=0,
+        metavar="GB",
+        help="Gigabytes of memory that one check may use; half of the machine's by default.",
+    ),
+]
 
 
 class Solver(Enum):
@@ -85,25 +110,17 @@ class Solver(Enum):
 
 def main() -> None:
     """Run the command line and exit."""
-    try:
-        app()
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.split(".")[0] == "exogpu":
-            raise
-        remedy = "`exogpu doctor` says what is missing and how to install it"
-        diagnostic = _wrong("X940", f"the package {error.name} is missing", remedy)
-        console(stderr=True).print(draw_diagnostics([diagnostic]), end="")
-        sys.exit(2)
+    prepare_streams()
+    handled(app)
 
 
 @app.command()
 def check(
     target: Target,
     at: At = None,
-    policy: PolicyOption = Policy.STRICT,
-    timeout: Annotated[
-        float | None, typer.Option(min=0, metavar="S", help="Seconds that one check may take.")
-    ] = None,
+    policy: PolicyOption = "ptx",
+    timeout: Timeout = None,
+    memory: Memory = None,
     redundant: Annotated[
         bool, typer.Option("--redundant", help="Also name synchronisation that is not needed.")
     ] = False,
@@ -117,7 +134,7 @@ def check(
 ) -> None:
     """Check procedures, at the given sizes or else for all."""
     outcomes = []
-    for outcome in _outcomes(target, at, policy, timeout, redundant):
+    for outcome in _outcomes(target, at, Policy.of(policy), Limits(timeout, memory), redundant):
         outcomes.append(outcome)
         if not as_json:
             console().print(draw_verdict(outcome.verdict), end="")
@@ -133,10 +150,11 @@ def check(
 
 
 def _outcomes(
-    target: str, at: list[str] | None, policy: Policy, timeout: float | None, redundant: bool
+    target: str, at: list[str] | None, policy: Policy, limits: Limits, redundant: bool
 ) -> Iterator[Outcome]:
     from exogpu.terminal.checker import check_all, parse_sizes
-    from exogpu.terminal.loader import load
+    from exogpu.terminal.guarded import guarded
+    from exogpu.terminal.loader import Unit
 
     try:
         sizes = None if at is None else parse_sizes(at)
@@ -145,8 +163,11 @@ def _outcomes(
         yield Outcome(NOWHERE, wrong)
         return
     bar = console(stderr=True).is_terminal
-    units = load(target)
-    yield from check_all(units, sizes, policy, seconds=timeout, bar=bar, redundant=redundant)
+
+    def work(units: tuple[Unit, ...]) -> Iterator[Outcome]:
+        return check_all(units, sizes, policy, limits=limits, bar=bar, redundant=redundant)
+
+    yield from guarded(target, limits, work, lambda outcome: outcome, policy)
 
 
 def _write(path: Path, text: str) -> None:
@@ -182,13 +203,15 @@ def compile_command(
     unchecked: Annotated[
         bool, typer.Option("--unchecked", help="Check nothing; the manifest says so.")
     ] = False,
-    policy: PolicyOption = Policy.STRICT,
+    policy: PolicyOption = "ptx",
+    timeout: Timeout = None,
+    memory: Memory = None,
 ) -> None:
     """Write CUDA C++ and a manifest of what is proved, or safe at the given sizes."""
     from exogpu.codegen.limits import check_arch
     from exogpu.terminal.checker import parse_sizes
-    from exogpu.terminal.compiler import Wish, compile_all, parse_task_order
-    from exogpu.terminal.loader import load
+    from exogpu.terminal.compiler import Wish, compile_all, parse_task_order, unloaded
+    from exogpu.terminal.guarded import guarded
 
     try:
         sizes = None if at is None else parse_sizes(at)
@@ -197,9 +220,11 @@ def compile_command(
     except ExoGpuError as error:
         _stop(*error.diagnostics)
     statuses = set()
-    wish = Wish(output, arch, cubin, ptx, sass, so, sizes, unchecked, policy, order)
-    for built in compile_all(load(target), wish):
-        console(stderr=built.status == STATUS["error"]).print(built.text, end="")
+    limits = Limits(timeout, memory)
+    rules = Policy.of(policy)
+    wish = Wish(output, arch, cubin, ptx, sass, so, sizes, unchecked, rules, order, limits)
+    for built in guarded(target, limits, partial(compile_all, wish=wish), unloaded, rules):
+        console(stderr=built.status in (STATUS["error"], INTERNAL)).print(built.text, end="")
         statuses.add(built.status)
     raise typer.Exit(worst(statuses))
 
@@ -214,28 +239,33 @@ def report(
     ] = None,
     shipped: Annotated[bool, typer.Option("--all", help="Report the shipped kernels.")] = False,
     at: At = None,
-    policy: PolicyOption = Policy.STRICT,
-    timeout: Annotated[
-        float | None, typer.Option(min=0, metavar="S", help="Seconds that one check may take.")
-    ] = None,
+    policy: PolicyOption = "ptx",
+    timeout: Timeout = None,
+    memory: Memory = None,
 ) -> None:
     """Check procedures, and write a report of each: a page, Markdown, and results for CI."""
     from exogpu.terminal.checker import parse_sizes
-    from exogpu.terminal.loader import load
-    from exogpu.terminal.reporting import SHIPPED, report_all
+    from exogpu.terminal.guarded import guarded
+    from exogpu.terminal.loader import Unit
+    from exogpu.terminal.reporting import SHIPPED, Written, report_all, unloaded
 
     if (target is None) != shipped:
         _stop(_wrong("X980", "report takes a target or --all", "give one of the two"))
     outcomes = []
+    limits, bar = Limits(timeout, memory), console(stderr=True).is_terminal
     try:
-        sizes = None if at is None else parse_sizes(at)
-        units = load(target or SHIPPED)
-        bar = console(stderr=True).is_terminal
-        for written in report_all(units, output, sizes, policy, seconds=timeout, bar=bar):
+        sizes, rules = None if at is None else parse_sizes(at), Policy.of(policy)
+
+        def work(units: tuple[Unit, ...]) -> Iterator[Written]:
+            return report_all(units, output, sizes, rules, limits=limits, bar=bar)
+
+        for written in guarded(target or SHIPPED, limits, work, unloaded, rules):
             outcomes.append(written.outcome)
             console().print(written.text, end="")
     except ExoGpuError as error:
         _stop(*error.diagnostics)
+    except BrokenPipeError:
+        raise
     except OSError as error:
         message = f"{error.filename} cannot be written: {error.strerror}"
         _stop(_wrong("X948", message, "choose another folder"))
@@ -250,20 +280,25 @@ def recheck_command(
     solver: Annotated[
         Solver, typer.Option("--solver", help="all: Z3, and cvc5 where it is installed.")
     ] = Solver.ALL,
+    timeout: Annotated[
+        float | None,
+        typer.Option(min=0, metavar="S", help="Seconds that all of it may take; a script, 60."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Answer certificates again with solvers alone, without the kernel and the prover.
 
     Exit status: 0 confirmed, 1 rejected, 2 no certificate that can be read, 3 a solver could not
-    decide.
+    decide, or the time is up.
     """
-    from exogpu.recheck import solvers
-    from exogpu.terminal.rechecking import draw, json_lines, recheck_all
+    from exogpu.terminal.rechecking import draw, draw_scope, json_lines, recheck_all
 
+    if timeout is not None and isnan(timeout):
+        raise typer.BadParameter("nan is no number of seconds", param_hint="--timeout")
     lines = []
     try:
         bar = console(stderr=True).is_terminal
-        for line in recheck_all(folder, solvers(solver.value), bar=bar):
+        for line in recheck_all(folder, solver.value, timeout, bar=bar):
             lines.append(line)
             if not as_json:
                 console(stderr=line.status == STATUS["error"]).print(draw(line), end="")
@@ -271,13 +306,15 @@ def recheck_command(
         _stop(*error.diagnostics)
     if as_json:
         typer.echo(json_lines(lines))
+    elif any(line.read for line in lines):
+        console().print(draw_scope(), end="")
     raise typer.Exit(worst({line.status for line in lines}))
 
 
 @app.command()
 def why(
     place: Annotated[str, typer.Argument(metavar="FILE:LINE[::PROC]", help="A statement.")],
-    policy: PolicyOption = Policy.STRICT,
+    policy: PolicyOption = "ptx",
 ) -> None:
     """Say why a synchronisation statement is needed, or that it is not."""
     from exogpu.terminal.why import parse_place
@@ -285,7 +322,7 @@ def why(
 
     try:
         target, line = parse_place(place)
-        for text in explanations(_procedures(target), line, policy):
+        for text in explanations(_procedures(target), line, Policy.of(policy)):
             console().print(text, end="")
     except ExoGpuError as error:
         _stop(*error.diagnostics)
@@ -298,7 +335,7 @@ def run(
         bool, typer.Option("--random", help="Fill the arguments with random data.")
     ] = False,
     at: At = None,
-    seed: Annotated[int, typer.Option(help="Of the random data.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of the random data.")] = 0,
 ) -> None:
     """Run the sequential meaning; print checksums, and the errors of a GPU if there is one."""
     from exogpu.terminal.checker import parse_sizes, sizes_for, unknown_to_all
@@ -339,13 +376,13 @@ def threads(
 
 
 @app.command()
-def amir(target: Target, policy: PolicyOption = Policy.STRICT, as_json: AsJson = False) -> None:
+def amir(target: Target, policy: PolicyOption = "ptx", as_json: AsJson = False) -> None:
     """Print the abstract machine program; --json as a list."""
     from exogpu.machine.export import to_json
     from exogpu.terminal.listing import amir_listing
 
     try:
-        programs = [procedure.amir(policy) for procedure in _procedures(target)]
+        programs = [procedure.amir(Policy.of(policy)) for procedure in _procedures(target)]
     except ExoGpuError as error:
         _stop(*error.diagnostics)
     if as_json:

@@ -19,19 +19,21 @@ Statement: TypeAlias = tuple[str, int, str]
 
 MBARRIER: Final = "CudaMbarrier"
 
+COUNT: Final = "COUNT"
+
 
 @dataclass(frozen=True, slots=True)
 class Need:
     """An obligation that a program has."""
 
-    kind: str | None
-    """None for the lemma on a count."""
+    kind: str
+    """A hazard's, or `COUNT` for the lemma on a count."""
     first: Statement | None
     second: Statement | None
 
     def __str__(self) -> str:
         sites = [f"line {site[1]} ({site[2]})" for site in (self.first, self.second) if site]
-        return f"{self.kind or 'the count'} at {' and '.join(sites)}"
+        return f"{self.kind} at {' and '.join(sites)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,8 @@ class Needs:
 
     all: Counter[Need]
     by_rules: Counter[Need]
+    counted: tuple[tuple[Statement, ...], ...]
+    """For each barrier, where its Arrives and Awaits are counted; an Arrive first, if any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +66,14 @@ def needs(program: Mapping[str, Any]) -> Needs:
     for need, holds in _pairs(ops):
         found[need] += 1
         by_rules[need] += holds
+    counted: list[tuple[Statement, ...]] = []
     for variable in program["variables"]:
         if "mechanism" in variable:
-            found.update(_of_barrier(variable, [placed.op for placed in ops]))
-    return Needs(found, by_rules)
+            obligations = list(_of_barrier(variable, [placed.op for placed in ops]))
+            found.update(obligations)
+            lemmas = [need.second for need in obligations if need.kind == COUNT]
+            counted.append(tuple(statement for statement in lemmas if statement))
+    return Needs(found, by_rules, tuple(counted))
 
 
 def _placed(body: Sequence[Op]) -> Iterator[_Placed]:
@@ -132,7 +140,7 @@ def _of_barrier(variable: Mapping[str, Any], ops: Sequence[Op]) -> Iterator[Need
     awaits = [op for op in ops if op["op"] == "Await" and op["barrier"]["variable"] == name]
     trailing = [op for op in ops if op.get("trailing") and _home(op) == name]
     for op in (*arrives, *trailing, *awaits):
-        yield Need(None, None, _statement(op))
+        yield Need(COUNT, None, _statement(op))
     for free in (op for op in ops if op["op"] == "CheckBarrier" and op["variable"] == name):
         for op in (*arrives, *(op for op in awaits if op["n"] < 0)):
             yield Need("BARRIER", _statement(op), _statement(free))
@@ -148,6 +156,8 @@ def _of_barrier(variable: Mapping[str, Any], ops: Sequence[Op]) -> Iterator[Need
             yield Need("PHASE", None, _statement(op))
         for first, second in followed:
             yield Need("PHASE", first, second)
+        for op in awaits:
+            yield Need("PHASE", None, _statement(op))
 
 
 def _home(op: Op) -> str:
@@ -156,3 +166,14 @@ def _home(op: Op) -> str:
 
 def _statement(op: Op) -> Statement:
     return (op["file"], op["line"], op["text"])
+
+
+def statements(program: Mapping[str, Any]) -> set[Statement]:
+    """The statements of a program, loops and guards among them."""
+    found: set[Statement] = set()
+    blocks = [program["body"]]
+    while blocks:
+        for op in blocks.pop():
+            found.add(_statement(op))
+            blocks.append(op.get("body", []))
+    return found

@@ -53,6 +53,13 @@ class ExoGpuError(Exception):
         self.diagnostics: tuple[Diagnostic, ...] = tuple(diagnostics)
         super().__init__("\n".join(one_line(d) for d in self.diagnostics))
 
+    def __reduce__(self) -> tuple[type[ExoGpuError], tuple[tuple[Diagnostic, ...]]]:
+        return type(self), (self.diagnostics,)
+
+
+class InternalError(Exception):
+    """A mistake of exogpu itself: no answer about any kernel follows from it."""
+
 
 def one_line(diagnostic: Diagnostic) -> str:
     """The diagnostic without its drawing: `file:line:column: CODE: message (remedy)`."""

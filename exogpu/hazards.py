@@ -28,6 +28,10 @@ class HazardKind(Enum):
     """An mbarrier may run a whole ring ahead of a waiter."""
     DIVERGENCE = "DIVERGENCE"
     BOUNDS = "BOUNDS"
+    OVERLAP = "OVERLAP"
+    """Operands of one call share an element that is written."""
+    ALIGN = "ALIGN"
+    """An operand does not lie in memory as its instruction asks."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ Data only.  `exogpu.symbolic` makes obligations, a solver answers them, reports 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import Literal
 
 from exogpu.errors import Span
@@ -15,6 +16,18 @@ from exogpu.hazards import HazardKind, Site
 Role = Literal["start", "trailing", "fence", "arrive", "await", "clear", "alloc", "access"]
 """What a statement does in a chain.  `start`: the threads that made the access see it at once.
 `clear` and `alloc`: the record is gone before the check."""
+
+
+class Lemma(Enum):
+    """What the numbers of Arrives and Awaits in other obligations rest on (docs/proof.md)."""
+
+    COUNT = "COUNT"
+    """An expression counts within one allocation."""
+    INNER = "INNER"
+    """It counts within one iteration of a nest's outer loops."""
+    TOTAL = "TOTAL"
+    """Each of these iterations has as many Arrives as Awaits on an element."""
+
 
 AnswerWord = Literal["unsat", "sat", "unknown"]
 
@@ -39,8 +52,8 @@ class Obligation:
 
     name: str
     """Unique within a procedure; the stem of its `.smt2` file."""
-    kind: HazardKind | None
-    """The hazard that it excludes; None for a lemma, such as the rank of an Arrive."""
+    kind: HazardKind | Lemma
+    """The hazard that it excludes, or what lemma it is."""
     variable: str
     first: Site | None
     """The earlier statement: None where only one is concerned."""

@@ -1,29 +1,47 @@
 """Certificates answered again: by solvers alone, without the prover and without the kernel.
 
 A certificate is confirmed if its files are those that were sealed, every obligation that its
-program has is there, and every solver answers each with `unsat`.
+program has is there, and every solver answers each with `unsat`.  Nothing is asked of a solver
+before all else is right.
 """
 
 from __future__ import annotations
 
-import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from time import perf_counter
+from time import monotonic, perf_counter
 from typing import Any, Final, Literal
 
-from exogpu.coverage import Need, needs
+from exogpu.certificate_schema import Certificate, Entry, read
+from exogpu.coverage import Needs, Statement, needs, statements
 from exogpu.errors import NOWHERE, Diagnostic, ExoGpuError
-from exogpu.sealing import CERTIFICATE, FORMAT, OBLIGATIONS, VERSION, json_text, sealed, sha256
-from exogpu.solvers import smt
+from exogpu.program_schema import check_program
+from exogpu.proof import Lemma
+from exogpu.sealing import CERTIFICATE, OBLIGATIONS, PROGRAM, obligation_name, sha256
+from exogpu.solvers import apart, smt, smtlib
+from exogpu.strict_json import MalformedError, file_bytes, json_value, printable, strange_line
 
 Ask = Callable[[str], smt.Reply]
 Which = Literal["z3", "cvc5", "all"]
 Word = Literal["confirmed", "rejected", "unknown"]
 
-REMAKE: Final = "make it again from the kernel's source"
+CHECKED: Final = (
+    f"the digests of {CERTIFICATE}, {PROGRAM} and every script",
+    f"that {PROGRAM} is a program of the abstract machine, and the obligations are all it has",
+    "that each script states its claim, and holds nothing but declarations, assertions, one "
+    "question",
+    "that solvers find no case in which a script's claim fails",
+)
+
+NOT_CHECKED: Final = (
+    f"that {PROGRAM} is the program of the kernel, and that the scripts encode it: make the "
+    "certificate again from the kernel's source and compare the digests",
+    "the chains in words, which explain a claim, and the versions and source named",
+    "what the certificate lists as assumed and trusted",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +67,13 @@ class Rechecked:
     by_rules: int
     """Obligations that need no solver."""
     solvers: tuple[str, ...]
-    """Names and versions."""
+    """Names and versions; none where nothing was asked."""
     flaws: tuple[Flaw, ...]
     seconds: float
+    digest: str = ""
+    """Of all of the certificate, as it says."""
+    others: tuple[str, ...] = ()
+    """Files of the folder that are no part of the certificate."""
 
     @property
     def word(self) -> Word:
@@ -61,34 +83,10 @@ class Rechecked:
         return "unknown" if all(flaw.open for flaw in self.flaws) else "rejected"
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One obligation, as a certificate has it."""
-
-    name: str
-    need: Need
-    claim: str
-    digest: str | None
-    """Of its script; None where it is said to follow from the rules alone."""
-
-
-@dataclass(frozen=True, slots=True)
-class Certificate:
-    """A certificate that could be read."""
-
-    text: str
-    content: Mapping[str, Any]
-    procedure: str
-    policy: str
-    program: tuple[str, str]
-    """File and digest."""
-    entries: tuple[Entry, ...]
-
-
 # --- what is asked for --------------------------------------------------------------------------
 
 
-def solvers(which: Which) -> tuple[Ask, ...]:
+def solver_names(which: Which) -> tuple[apart.Name, ...]:
     """The solvers of that name; `all` is Z3, and cvc5 where it is installed.
 
     Raises ExoGpuError where cvc5 is asked for and not installed.
@@ -97,8 +95,14 @@ def solvers(which: Which) -> tuple[Ask, ...]:
     if which == "cvc5" and not installed:
         message = "cvc5 is not installed"
         raise ExoGpuError([Diagnostic("X972", message, NOWHERE, "pip install cvc5")])
-    z3 = () if which == "cvc5" else (smt.ask_z3,)
-    return (*z3, smt.ask_cvc5) if installed and which != "z3" else z3
+    if which != "all":
+        return (which,)
+    return ("z3", "cvc5") if installed else ("z3",)
+
+
+def solvers(which: Which) -> tuple[Ask, ...]:
+    """The same, asked in this process."""
+    return tuple(apart.ASKS[name] for name in solver_names(which))
 
 
 def certificates_in(folder: Path) -> tuple[Path, ...]:
@@ -106,84 +110,31 @@ def certificates_in(folder: Path) -> tuple[Path, ...]:
 
     Raises ExoGpuError where there is none.
     """
-    if _is_one(folder):
-        return (folder,)
-    found = tuple(sorted(filter(_is_one, folder.iterdir()))) if folder.is_dir() else ()
+    try:
+        if folder.is_symlink():
+            folder = folder.resolve()
+        if _is_one(folder):
+            return (folder,)
+        found = tuple(sorted(filter(_is_one, folder.iterdir()))) if folder.is_dir() else ()
+    except OSError as error:
+        raise _none_in(folder, f"cannot be read: {error.strerror}") from None
     if not found:
-        what = "has no certificate" if folder.is_dir() else "is no folder"
-        remedy = f"name a folder with {CERTIFICATE}, or one that holds such folders"
-        raise ExoGpuError([Diagnostic("X970", f"{folder} {what}", NOWHERE, remedy)])
+        raise _none_in(folder, "has no certificate" if folder.is_dir() else "is no folder")
     return found
 
 
+def _none_in(folder: Path, what: str) -> ExoGpuError:
+    remedy = f"name a folder with {CERTIFICATE}, or one that holds such folders"
+    return ExoGpuError([Diagnostic("X970", f"{printable(folder)} {what}", NOWHERE, remedy)])
+
+
 def _is_one(folder: Path) -> bool:
-    return (folder / CERTIFICATE).exists() or (folder / OBLIGATIONS).is_dir()
-
-
-# --- reading ------------------------------------------------------------------------------------
-
-
-def read(folder: Path) -> Certificate:
-    """The certificate of a folder.  Raises ExoGpuError for what cannot be read as one."""
-    path = folder / CERTIFICATE
+    """Whether the folder is, or should be, a certificate; one that may not be read could be."""
+    parts = (folder / CERTIFICATE, folder / OBLIGATIONS)
     try:
-        text = path.read_bytes().decode()
-        content = json.loads(text)
-    except OSError as error:
-        raise _unreadable(path, error.strerror or "it cannot be opened") from None
-    except (ValueError, RecursionError) as error:
-        raise _unreadable(path, f"it is no JSON: {error}") from None
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise _unreadable(path, "it is no certificate of exogpu")
-    if content.get("version") != VERSION:
-        found = json.dumps(content.get("version"))
-        why = f"it has version {found} of the format, and this is for version {VERSION}"
-        raise _unreadable(path, why)
-    try:
-        program = (_plain(content["program"]["file"]), _text(content["program"]["sha256"]))
-        entries = tuple(_entry(one) for one in content["obligations"])
-        names = _text(content["procedure"]), _text(content["policy"])
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise _unreadable(path, f"a field is missing or has a wrong value: {error}") from None
-    return Certificate(text, content, *names, program, entries)
-
-
-def _unreadable(path: Path, why: str) -> ExoGpuError:
-    return ExoGpuError([Diagnostic("X971", f"{path} cannot be read: {why}", NOWHERE, REMAKE)])
-
-
-def _entry(one: Mapping[str, Any]) -> Entry:
-    name = _plain(one["name"])
-    kind = None if one["kind"] is None else _text(one["kind"])
-    need = Need(kind, _statement(one["first"]), _statement(one["second"]))
-    digest = None
-    if one["by"] == "solver":
-        digest = _text(one["sha256"])
-        if (one["file"], one["answer"]) != (f"{OBLIGATIONS}/{name}.smt2", "unsat"):
-            raise ValueError(f"the file or the answer of {name}")
-    elif one["by"] != "rules":
-        raise ValueError(f"by {one['by']}")
-    return Entry(name, need, _text(one["claim"]), digest)
-
-
-def _statement(site: Mapping[str, Any] | None) -> tuple[str, int, str] | None:
-    if site is None:
-        return None
-    return (_text(site["file"]), int(site["line"]), _text(site["text"]))
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")
-    return value
-
-
-def _plain(value: object) -> str:
-    """A name that stays in its folder."""
-    name = _text(value)
-    if not name or name.startswith(".") or any(mark in name for mark in "/\\:"):
-        raise ValueError(f"{name!r} is no file name")
-    return name
+        return folder.is_dir() and any(part.exists() or part.is_symlink() for part in parts)
+    except OSError:
+        return True
 
 
 # --- checking -----------------------------------------------------------------------------------
@@ -193,23 +144,21 @@ def recheck(
     folder: Path,
     ask: Sequence[Ask],
     progress: Callable[[str, int, int], None] = lambda procedure, done, total: None,
+    deadline: float | None = None,
 ) -> Rechecked:
-    """Answers the obligations of one certificate again.
+    """Answers the obligations of one certificate again, until `deadline` (of `time.monotonic`).
 
     `progress` gets the procedure, and how many of its obligations are answered.  Raises
     ExoGpuError for what cannot be read as a certificate.
     """
     start = perf_counter()
     found = read(folder)
-    flaws = [*_seal(found), *_coverage(folder, found), *_strangers(folder, found)]
+    scripts: dict[str, str] = {}
+    flaws = [*_of_certificate(folder, found), *_strangers(folder, found)]
+    flaws += _scripts(folder, found, scripts, deadline)
     names: dict[str, None] = {}
-    for number, entry in enumerate(found.entries):
-        progress(found.procedure, number, len(found.entries))
-        flaws += (
-            Flaw(entry.name, problem, entry.claim, unknown)
-            for problem, unknown in _answers(folder, entry, ask, names)
-        )
-    progress(found.procedure, len(found.entries), len(found.entries))
+    if not flaws:
+        flaws += _answers(found, scripts, ask, names, progress, deadline)
     return Rechecked(
         folder,
         found.procedure,
@@ -218,91 +167,181 @@ def recheck(
         tuple(names),
         tuple(flaws),
         perf_counter() - start,
+        found.digest,
+        _others(folder),
     )
 
 
-def _seal(found: Certificate) -> Iterator[Flaw]:
-    if found.text != json_text(sealed(found.content)):
+def _of_certificate(folder: Path, found: Certificate) -> Iterator[Flaw]:
+    """What is wrong with the list of obligations, beside the program."""
+    if not found.fits:
         yield Flaw(CERTIFICATE, "its digest differs: it is not the text that was written")
-    if len({entry.name for entry in found.entries}) < len(found.entries):
-        yield Flaw(CERTIFICATE, "two obligations have one name")
+    taken: set[str] = set()
+    for entry in found.entries:
+        name = obligation_name(entry.kind, entry.variable, entry.lines, taken)
+        if entry.name != name:
+            yield Flaw(entry.name, f"an obligation of this kind and place is called {name}")
+    try:
+        data = file_bytes(folder / PROGRAM)
+        if sha256(data) != found.program:
+            yield Flaw(PROGRAM, f"its digest differs from that in {CERTIFICATE}")
+        program = check_program(json_value(data))
+        if line := strange_line(program, data):
+            yield Flaw(PROGRAM, f"line {line} is not written as such a file is")
+    except MalformedError as error:
+        yield Flaw(PROGRAM, str(error))
+        return
+    yield from _of_program(found, program)
 
 
-def _coverage(folder: Path, found: Certificate) -> Iterator[Flaw]:
+def _of_program(found: Certificate, program: Mapping[str, Any]) -> Iterator[Flaw]:
     """The obligations are those that the program has."""
-    file, digest = found.program
-    try:
-        data = (folder / file).read_bytes()
-    except OSError:
-        yield Flaw(file, "the file is missing")
-        return
-    if sha256(data) != digest:
-        yield Flaw(file, f"its digest differs from that in {CERTIFICATE}")
-    try:
-        program = json.loads(data)
-        described = (program["name"], program["policy"])
-        needed = needs(program)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        yield Flaw(file, "it is no program of the abstract machine")
-        return
-    if described != (found.procedure, found.policy):
-        yield Flaw(file, "it is of another procedure or policy")
-    present = Counter(entry.need for entry in found.entries)
+    if (program["name"], program["policy"]) != (found.procedure, found.policy):
+        yield Flaw(PROGRAM, "it is of another procedure or policy")
+    if tuple(program["preconditions"]) != found.preconditions:
+        yield Flaw(CERTIFICATE, f"its preconditions are not those of {PROGRAM}")
+    known = statements(program)
+    variables = {one["name"] for one in program["variables"]}
+    variables |= {re.sub(r"_\d+$", "", name) for name in variables}
+    for entry in found.entries:
+        if entry.variable not in variables:
+            yield Flaw(entry.name, f"the program has no variable {entry.variable}")
+        for file, line, text in sorted(entry.links - known):
+            yield Flaw(entry.name, f"the program has no statement at {file}:{line}: {text}")
+    yield from _coverage(found, needs(program))
+
+
+def _coverage(found: Certificate, needed: Needs) -> Iterator[Flaw]:
+    proper = [entry for entry in found.entries if entry.kind != Lemma.TOTAL.value]
+    present = Counter(entry.need for entry in proper)
     by_rules = Counter(entry.need for entry in found.entries if entry.digest is None)
     for need, missing in (needed.all - present).items():
         times = f" ({missing} times)" if missing > 1 else ""
         yield Flaw(CERTIFICATE, f"an obligation of the program is missing{times}: {need}")
     for need in present - needed.all:
-        if need.kind is not None:  # there may be further lemmas
-            yield Flaw(CERTIFICATE, f"no obligation of the program: {need}")
+        yield Flaw(CERTIFICATE, f"no obligation of the program: {need}")
     for need in by_rules - needed.by_rules:
         yield Flaw(CERTIFICATE, f"does not follow from the rules alone: {need}")
+    yield from _nests(found, needed)
+
+
+def _nests(found: Certificate, needed: Needs) -> Iterator[Flaw]:
+    """Where counts are those within an iteration, the lemma on its total is there too.
+
+    A procedure that is called twice has two barriers at the same statements.
+    """
+    inner, totals = (
+        Counter(entry.need.second for entry in found.entries if entry.kind == lemma.value)
+        for lemma in (Lemma.INNER, Lemma.TOTAL)
+    )
+    firsts: dict[Statement, list[tuple[Statement, ...]]] = {}
+    for counted in needed.counted:
+        if counted:
+            firsts.setdefault(counted[0], []).append(counted)
+    for first, barriers in firsts.items():
+        line = f"line {first[1]} ({first[2]})"
+        for at in {at for counted in barriers for at in counted}:
+            if bool(inner[at]) != bool(inner[first]):
+                yield Flaw(CERTIFICATE, f"only some counts of the barrier of {line} are INNER")
+        least = -(-inner[first] // max(counted.count(first) for counted in barriers))
+        if totals[first] < least:
+            yield Flaw(CERTIFICATE, f"an obligation is missing: TOTAL at {line}")
+        if totals[first] > (len(barriers) if least else 0):
+            yield Flaw(CERTIFICATE, f"no obligation of the program: TOTAL at {line}")
+    for nowhere in totals.keys() - firsts.keys():
+        yield Flaw(CERTIFICATE, f"no obligation of the program: TOTAL at {nowhere}")
+
+
+# --- files --------------------------------------------------------------------------------------
 
 
 def _strangers(folder: Path, found: Certificate) -> Iterator[Flaw]:
+    """Files among the scripts that are none."""
     known = {f"{entry.name}.smt2" for entry in found.entries if entry.digest is not None}
     inside = folder / OBLIGATIONS
-    for path in sorted(inside.iterdir()) if inside.is_dir() else ():
-        if path.name not in known:
-            yield Flaw(f"{OBLIGATIONS}/{path.name}", f"the file is not in {CERTIFICATE}")
+    if inside.is_symlink():
+        yield Flaw(OBLIGATIONS, "it is a symbolic link")
+        return
+    for name in _names(inside):
+        if name not in known:
+            yield Flaw(f"{OBLIGATIONS}/{name}", f"the file is not in {CERTIFICATE}")
+
+
+def _others(folder: Path) -> tuple[str, ...]:
+    parts = (CERTIFICATE, PROGRAM, OBLIGATIONS)
+    return tuple(name for name in _names(folder) if name not in parts)
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return sorted(printable(path.name) for path in folder.iterdir())
+    except OSError:
+        return []
+
+
+def _scripts(
+    folder: Path, found: Certificate, scripts: dict[str, str], deadline: float | None
+) -> Iterator[Flaw]:
+    """What is wrong with scripts before anybody answers them; `scripts` gathers what solvers are
+    to be asked."""
+    for entry in found.entries:
+        if entry.digest is None:
+            continue
+        if _late(deadline):
+            yield Flaw(entry.name, "the time is up: nothing is answered", open=True)
+            return
+        try:
+            data = file_bytes(folder / entry.file, smtlib.LONGEST)
+            if sha256(data) != entry.digest:
+                where = f"that in {CERTIFICATE}"
+                yield Flaw(entry.name, f"the digest of its script differs from {where}")
+            script = data.decode("ascii")
+            if not script.startswith(smtlib.heading(entry.claim)):
+                yield Flaw(entry.name, "its script states another claim")
+            scripts[entry.name] = smtlib.plain(script)
+        except UnicodeDecodeError:
+            yield Flaw(entry.name, f"the file {entry.file} is not ASCII")
+        except (MalformedError, smtlib.ScriptError) as error:
+            yield Flaw(entry.name, f"the file {entry.file}: {error}")
+
+
+# --- answers ------------------------------------------------------------------------------------
 
 
 def _answers(
-    folder: Path, entry: Entry, ask: Sequence[Ask], names: dict[str, None]
-) -> Iterator[tuple[str, bool]]:
-    """What is wrong with one obligation, and whether it is only not decided; `names` gathers
-    those of the solvers."""
-    if entry.digest is None:
-        return
-    path = folder / OBLIGATIONS / f"{entry.name}.smt2"
-    try:
-        data = path.read_bytes()
-        script = data.decode()
-    except OSError:
-        yield f"the file {OBLIGATIONS}/{path.name} is missing", False
-        return
-    except UnicodeDecodeError:
-        yield f"the file {OBLIGATIONS}/{path.name} is no text", False
-        return
-    if sha256(data) != entry.digest:
-        yield f"the digest of its script differs from that in {CERTIFICATE}", False
-    if not _comment(script).startswith("".join(entry.claim.split())):
-        yield "its script states another claim", False
-    for solver in ask:
-        reply = solver(script)
-        names[reply.solver] = None
-        if reply.word == "sat":
-            yield f"{reply.solver} answers sat: there is a case in which the claim fails", False
-        elif reply.word == "unknown":
-            why = "it reached its limit, or cannot read the script"
-            yield f"{reply.solver} does not decide it: {why}", True
+    found: Certificate,
+    scripts: Mapping[str, str],
+    ask: Sequence[Ask],
+    names: dict[str, None],
+    progress: Callable[[str, int, int], None],
+    deadline: float | None,
+) -> Iterator[Flaw]:
+    """What solvers do not confirm; `names` gathers those of the solvers."""
+    total = len(found.entries)
+    for number, entry in enumerate(found.entries):
+        progress(found.procedure, number, total)
+        if entry.name not in scripts:
+            continue
+        if _late(deadline):
+            left = sum(one.name in scripts for one in found.entries[number:])
+            why = f"the time is up: {left} obligations are not answered, this one and the next"
+            yield Flaw(entry.name, why, open=True)
+            return
+        for solver in ask:
+            reply = solver(scripts[entry.name])
+            names[reply.solver] = None
+            yield from _flaws_of(entry, reply)
+    progress(found.procedure, total, total)
 
 
-def _comment(script: str) -> str:
-    """The comment that a script begins with, without spaces."""
-    found = ""
-    for line in script.splitlines():
-        if not line.startswith(";"):
-            break
-        found += "".join(line[1:].split())
-    return found
+def _late(deadline: float | None) -> bool:
+    return deadline is not None and monotonic() >= deadline
+
+
+def _flaws_of(entry: Entry, reply: smt.Reply) -> Iterator[Flaw]:
+    if reply.word == "sat":
+        why = f"{reply.solver} answers sat: there is a case in which the claim fails"
+        yield Flaw(entry.name, why, entry.claim)
+    elif reply.word == "unknown":
+        why = reply.why or "it reached its limit"
+        yield Flaw(entry.name, f"{reply.solver} does not decide it: {why}", entry.claim, open=True)

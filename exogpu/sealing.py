@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias
 
 Json: TypeAlias = "bool | int | str | list[Json] | dict[str, Json] | None"
 
 FORMAT: Final = "exogpu certificate"
-VERSION: Final = 1
+VERSION: Final = 2
 """Changes whenever a reader of an older version could misread a certificate."""
 
 CERTIFICATE: Final = "certificate.json"
@@ -25,6 +26,22 @@ OBLIGATIONS: Final = "obligations"
 """The folder of the `.smt2` files."""
 
 DIGEST: Final = "digest"
+
+ASSUMED: Final = (
+    "sizes satisfy the preconditions, and a size is at least its least value",
+    "array arguments have the declared extents and do not overlap",
+)
+"""Of every proof."""
+
+TRUSTED: Final = (
+    "the reading of the source, and its conversion into the abstract machine's program",
+    "the abstract machine's rules under the policy: that the hardware keeps what they promise",
+    "the loops of one allocation and of one task, which the scope analysis says",
+    "the encoder of the obligations, and the solver",
+    "bounds, divergence and collective tilings, which ISL decides without a certificate",
+    "that some sizes satisfy the preconditions, which ISL decides",
+)
+"""By every proof."""
 
 
 def json_text(value: Json) -> str:
@@ -41,3 +58,16 @@ def sealed(content: Mapping[str, Json]) -> dict[str, Json]:
     """The content with its digest as the last field, whether or not it had one."""
     rest = {key: value for key, value in content.items() if key != DIGEST}
     return {**rest, DIGEST: sha256(json_text(rest))}
+
+
+def obligation_name(kind: str, variable: str, lines: Iterable[int], taken: set[str]) -> str:
+    """The name of the next obligation, such as `raw-tile-19-24`, and `raw-tile-19-24-2` for a
+    second one; adds it to those taken."""
+    parts = [kind, variable, *map(str, lines)]
+    plain = re.sub(r"[^A-Za-z0-9_-]+", "_", "-".join(parts)).lower()
+    name, count = plain, 1
+    while name in taken:
+        count += 1
+        name = f"{plain}-{count}"
+    taken.add(name)
+    return name

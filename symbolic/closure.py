@@ -1,19 +1,21 @@
 """Which syncs make a record visible to whom: the witness relation, closed under its step.
 
 A sync *fires* for a record where the record is a witness of its pre side (rule W), and *grants*
-where it augments the record: a Fence at once, an Arrive at each Await that its tag releases.  Two
-relations are kept under policy strict, of full and of temporal grants (decision 7b); under
-`paper` every grant is full.
+where it augments the record: a Fence at once, an Arrive at each Await that its tag releases.  A
+relation is kept for each `Label`, a way to be shown a record: under policy `ptx` full and temporal
+grants (decision 7b), and what crosses to the async proxy (decision 7d); under `paper` every grant
+is full.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from exogpu.hw.timelines import ASYNC_PROXY
 from exogpu.ir.types import Level, Policy, QualSet, QualTL
 from exogpu.machine.amir import Arrive, Await, Check, Fence, Record
+from exogpu.machine.literal_records import Grant, entries
 from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
 from exogpu.symbolic.frames import Frame
@@ -125,33 +127,50 @@ def full_side(site: Site) -> QualSet:
 
 
 def temporal_side(site: Site, original: QualTL | None, policy: Policy) -> QualSet:
-    """The timelines that are temporal only; decision 7a: those of the async proxy hold only for
-    records whose original access was in it."""
+    """The timelines that are temporal only, for records of this original timeline (decision 7)."""
     assert isinstance(site.op, Fence | Await)
-    entries = site.op.temporal - site.op.full
-    if policy is Policy.STRICT and original not in ASYNC_PROXY:
-        entries -= ASYNC_PROXY
-    return entries
+    return entries(policy, original, site.op.full, site.op.temporal)
 
 
 @dataclass(frozen=True, slots=True)
-class Passes:
-    """How a grant of one sync can make a later one fire: full from full, temporal from full,
-    temporal from temporal."""
+class Label:
+    """How a Fence or Await shows a record to its threads: by a full or a temporal grant, and in
+    full on a timeline of the async proxy that is carried to it."""
 
-    full: bool
-    lowered: bool
-    temporal: bool
+    grant: Grant
+    carried: QualTL | None = None
 
 
-def passes(granted: Site, site: Site, original: QualTL | None, policy: Policy) -> Passes:
-    """Whether the post side of one sync meets the pre side of another (decision 7b)."""
+FULL = Label(Grant.FULL)
+TEMPORAL = Label(Grant.TEMPORAL)
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """The timelines on which threads see a record, by syncs: in full, and temporally."""
+
+    full: QualSet
+    temporal: QualSet
+
+
+def shown(site: Site, label: Label, original: QualTL | None, policy: Policy) -> Sight:
+    """What the threads of a granting sync see."""
+    full, temporal = full_side(site), temporal_side(site, original, policy)
+    if label.grant is Grant.FULL:
+        return Sight(full, temporal)
+    assert isinstance(site.op, Fence | Await)
+    crossed = frozenset(q for q in site.op.temporal if q is label.carried)
+    return Sight(crossed, full | temporal)
+
+
+def fires(site: Site, sight: Sight, original: QualTL | None, policy: Policy) -> Grant:
+    """What a thread that sees a record thus lets a Fence or Arrive give (decision 7b)."""
     pre = pre_side(site, original)
-    full = bool(pre & full_side(granted))
-    entries = bool(pre & temporal_side(granted, original, policy))
-    if policy is Policy.PAPER:
-        return Passes(full or entries, False, False)
-    return Passes(full, entries, full or entries)
+    if pre & sight.full:
+        return Grant.FULL
+    if not pre & sight.temporal:
+        return Grant.NOTHING
+    return Grant.FULL if policy is Policy.PAPER else Grant.TEMPORAL
 
 
 # --- closure ------------------------------------------------------------------------------------
@@ -162,27 +181,54 @@ class Step:
     """How pairs came to be granted: `via` fired, for what was granted before it."""
 
     granted: Site
-    full: bool
+    label: Label
     via: Site
     """The Fence or Arrive; the Record itself, where its trailing barrier grants."""
     before: Site | None
     """The granting site that `via` fires after; None where it fires for the record's own
     threads."""
-    before_full: bool
+    before_label: Label
     base: isl.Map
     """`record -> before`, or `record -> via` where there is none before."""
     pairs: isl.Map
     """`record -> granted`"""
+    crossing: Crossing | None = None
+    """Where another sync than the one before shows the record across the proxy."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Crossing:
+    """A sync shows a record across the proxy to threads by which another one fires."""
+
+    site: Site
+    label: Label
+    base: isl.Map
+    """`record -> site`"""
+    threads: isl.Map
+    """`record -> via[.., t]`: the threads that let `via` fire and have seen `site`."""
 
 
 @dataclass(slots=True)
 class Grants:
-    """By granting site, the pairs (record, instance) where it makes the record visible."""
+    """By label and granting site, the pairs (record, instance) where it makes the record
+    visible."""
 
-    full: dict[int, isl.Map] = field(default_factory=dict)
-    temporal: dict[int, isl.Map] = field(default_factory=dict)
+    pairs: dict[Label, dict[int, isl.Map]] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
     """In the order in which they were found: what a step starts from was found before it."""
+
+    def of(self, label: Label) -> dict[int, isl.Map]:
+        """Those of one label."""
+        return self.pairs.setdefault(label, {})
+
+    @property
+    def full(self) -> dict[int, isl.Map]:
+        """Those of full grants."""
+        return self.of(FULL)
+
+    def each(self) -> list[tuple[Label, int, isl.Map]]:
+        """All of them, with label and granting site."""
+        return [(label, n, p) for label, found in self.pairs.items() for n, p in found.items()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,44 +294,139 @@ def first_seen(frame: Frame, records: Holder, site: Site) -> isl.Map:
     return isl.intersect_map(later, rel.pairs(members(frame, records), frame.threads(site)))
 
 
-def close(syncs: Syncs, records: Holder, policy: Policy) -> Iterator[Grants]:
-    """The grants of the records, after each round of the closure; the last is the fixed point."""
-    frame, op = syncs.frame, records.op
+def close(
+    syncs: Syncs, records: Holder, policy: Policy, checks: Iterable[Check]
+) -> Iterator[Grants]:
+    """The grants of the records, after each round of the closure; the last is the fixed point.
+
+    What crosses to the async proxy is followed as far as one of the checks, or a sync, asks.
+    """
+    op = records.op
     grants = Grants()
     fresh = Grants()
     if op.trailing is not None:
-        made = instances(frame, records)
+        made = instances(syncs.frame, records)
         for await_, edge in syncs.released(records.site):
             found = isl.compose(made, edge)
-            _add(grants, fresh, Step(await_, True, records.site, None, False, made, found))
+            _add(grants, fresh, Step(await_, FULL, records.site, None, FULL, made, found))
     if op.timeline is not None and op.level >= Level.UNORDERED:
         for site in syncs.firing:
             assert isinstance(site.op, Fence | Arrive)
             if op.timeline in site.op.pre:
-                fired = first_seen(frame, records, site)
+                fired = first_seen(syncs.frame, records, site)
                 for granted, pairs in syncs.grants(fired, site):
-                    _add(grants, fresh, Step(granted, True, site, None, False, fired, pairs))
+                    _add(grants, fresh, Step(granted, FULL, site, None, FULL, fired, pairs))
     yield grants
-    original = op.timeline
-
-    def hop(from_full: bool, number: int, base: isl.Map, site: Site, full: bool) -> None:
-        before = syncs.site(number)
-        for granted, pairs in syncs.hops(before, site):
-            found = isl.compose(base, pairs)
-            _add(grants, fresh, Step(granted, full, site, before, from_full, base, found))
-
-    while fresh.full or fresh.temporal:
+    proxy = _proxy(syncs, op, policy, checks)
+    while fresh.each():
         current, fresh = fresh, Grants()
-        for number, base in current.full.items():
+        for label, number, base in current.each():
+            before = syncs.site(number)
+            sight = shown(before, label, op.timeline, policy)
             for site in syncs.firing:
-                how = passes(syncs.site(number), site, original, policy)
-                if how.full or how.lowered:
-                    hop(True, number, base, site, how.full)
-        for number, base in current.temporal.items():
-            for site in syncs.firing:
-                if passes(syncs.site(number), site, original, policy).temporal:
-                    hop(False, number, base, site, False)
+                grant = fires(site, sight, op.timeline, policy)
+                if grant is Grant.NOTHING:
+                    continue
+                for granted, pairs in syncs.hops(before, site):
+                    for after in _onward(granted, grant, sight.full & proxy):
+                        found = isl.compose(base, pairs)
+                        step = Step(granted, after, site, before, label, base, found)
+                        _add(grants, fresh, step)
+        if proxy:
+            for step in _crossings(syncs, records, policy, proxy, grants):
+                _add(grants, fresh, step)
         yield grants
+
+
+def _onward(granted: Site, grant: Grant, carried: QualSet) -> Iterator[Label]:
+    """How a sync shows on what its witness has seen, where it fires."""
+    assert isinstance(granted.op, Fence | Await)
+    yield Label(grant)
+    for timeline in _ordered(carried & granted.op.temporal):
+        if grant is not Grant.FULL or timeline not in granted.op.full:
+            yield Label(Grant.TEMPORAL, timeline)
+
+
+def _ordered(timelines: QualSet) -> list[QualTL]:
+    return [timeline for timeline in QualTL if timeline in timelines]
+
+
+# --- across the proxy (decision 7d) -------------------------------------------------------------
+
+
+def _proxy(syncs: Syncs, op: Record, policy: Policy, checks: Iterable[Check]) -> QualSet:
+    """The timelines of the async proxy on which it matters whether a record crosses to them."""
+    if policy is Policy.PAPER:
+        return frozenset()
+    asked = frozenset[QualTL]().union(*(check.timelines for check in checks))
+    for site in syncs.firing:
+        if not (syncs.frame.everyone(site) and _witnesses(op, site)):
+            asked |= pre_side(site, op.timeline)
+    return asked & ASYNC_PROXY
+
+
+def _witnesses(op: Record, site: Site) -> bool:
+    """Whether the threads that make a record let a later sync fire."""
+    return op.level >= Level.UNORDERED and op.timeline in pre_side(site, op.timeline)
+
+
+def _crossings(
+    syncs: Syncs, records: Holder, policy: Policy, proxy: QualSet, grants: Grants
+) -> Iterator[Step]:
+    """The steps where a thread sees the record across the proxy by one sync, and lets the next
+    one fire by what it has seen elsewhere."""
+    original = records.op.timeline
+    seeing = [
+        (label, number, base, shown(syncs.site(number), label, original, policy))
+        for label, number, base in grants.each()
+    ]
+    for via in syncs.firing:
+        alone = [
+            one
+            for one in seeing
+            if one[3].full & proxy and fires(via, one[3], original, policy) is Grant.NOTHING
+        ]
+        if not alone:
+            continue
+        if syncs.frame.everyone(via):
+            span = via.op.origin.span
+            raise UndecidedError("what crosses to the async proxy at CPU scope", span)
+        witnesses: list[tuple[Site | None, Label, isl.Map, isl.Map]] = []
+        if _witnesses(records.op, via):
+            own = _own_threads(syncs.frame, records, via)
+            if own is not None:
+                fired = isl.compose(own, isl.inverse(syncs.frame.with_thread(via)))
+                witnesses.append((None, FULL, fired, own))
+        for label, number, base, sight in seeing:
+            if fires(via, sight, original, policy) is not Grant.NOTHING:
+                met = isl.compose(base, syncs.frame.thread_after(syncs.site(number), via))
+                witnesses.append((syncs.site(number), label, base, met))
+        for label, number, crossed, sight in alone:
+            there = isl.compose(crossed, syncs.frame.thread_after(syncs.site(number), via))
+            for before, before_label, base, met in witnesses:
+                threads = isl.intersect_map(met, there)
+                if isl.is_empty(threads):
+                    continue
+                crossing = Crossing(syncs.site(number), label, crossed, threads)
+                fired = isl.compose(threads, isl.inverse(syncs.frame.with_thread(via)))
+                for granted, pairs in syncs.grants(fired, via):
+                    assert isinstance(granted.op, Fence | Await)
+                    for timeline in _ordered(sight.full & proxy & granted.op.temporal):
+                        after = Label(Grant.TEMPORAL, timeline)
+                        way = (granted, after, via, before, before_label, base, pairs, crossing)
+                        yield Step(*way)
+
+
+def _own_threads(frame: Frame, records: Holder, via: Site) -> isl.Map | None:
+    """The records and later instances of `via`, with each thread that made the record; None where
+    an instance stands for the records of all its threads."""
+    if not records.each:
+        return frame.thread_after(records.site, via)
+    if not records.exact:
+        return None
+    later = frame.same_task(frame.before(records.site, via), records.site, via)
+    later = isl.compose(isl.compose(instances(frame, records), later), frame.with_thread(via))
+    return isl.intersect_map(later, rel.pairs(members(frame, records), frame.thread_of(via)))
 
 
 def close_order(syncs: Syncs, waiter: Holder) -> Grants:
@@ -298,7 +439,7 @@ def close_order(syncs: Syncs, waiter: Holder) -> Grants:
     for site in firing:
         fired = first_seen(syncs.frame, waiter, site)
         for granted, pairs in syncs.grants(fired, site):
-            _add(grants, fresh, Step(granted, True, site, None, False, fired, pairs))
+            _add(grants, fresh, Step(granted, FULL, site, None, FULL, fired, pairs))
     while fresh.full:
         current, fresh = fresh, Grants()
         for number, base in current.full.items():
@@ -306,7 +447,7 @@ def close_order(syncs: Syncs, waiter: Holder) -> Grants:
             for site in firing:
                 for granted, pairs in syncs.hops(before, site):
                     found = isl.compose(base, pairs)
-                    _add(grants, fresh, Step(granted, True, site, before, True, base, found))
+                    _add(grants, fresh, Step(granted, FULL, site, before, FULL, base, found))
     return grants
 
 
@@ -317,7 +458,7 @@ def _add(grants: Grants, fresh: Grants, step: Step) -> None:
     if isl.is_empty(found):
         return
     number = step.granted.number
-    known, new = (grants.full, fresh.full) if step.full else (grants.temporal, fresh.temporal)
+    known, new = grants.of(step.label), fresh.of(step.label)
     if number in known:
         if isl.is_subset_map(found, known[number]):
             return
@@ -332,16 +473,14 @@ def _add(grants: Grants, fresh: Grants, step: Step) -> None:
 
 
 def granted_at(
-    site: Site, check: Check, original: QualTL | None, policy: Policy
-) -> tuple[bool, bool]:
-    """Whether a full grant, and a temporal grant, of `site` reach the level that a check asks
-    for, on one of its timelines (decision 17)."""
-    post = full_side(site)
-    full = bool(check.timelines & post)
-    wide = bool(check.timelines & (post | temporal_side(site, original, policy)))
+    site: Site, label: Label, check: Check, original: QualTL | None, policy: Policy
+) -> bool:
+    """Whether what `site` shows reaches the level that a check asks for, on one of its timelines
+    (decision 17)."""
+    sight = shown(site, label, original, policy)
     if check.level is Level.FULLY_ORDERED:
-        return full, False
-    return wide, wide
+        return bool(check.timelines & sight.full)
+    return bool(check.timelines & (sight.full | sight.temporal))
 
 
 def granted_from_start(records: Record, check: Check) -> bool:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import TypeVar
+from typing import Final, TypeVar
 
+from exogpu.analysis import operands
+from exogpu.analysis.facts import CollectiveFacts
 from exogpu.frontend import bounds
 from exogpu.frontend.bounds_report import Outside
 from exogpu.ir import print_expressions
@@ -36,8 +38,12 @@ from exogpu.solvers.isl_budget import IslGaveUpError, limited
 from exogpu.solvers.isl_exprs import Tree, tree
 from exogpu.symbolic.certify.prove import prove
 from exogpu.symbolic.domains import Model
+from exogpu.symbolic.necessary import necessary, refuted_without
 from exogpu.symbolic.prover import BUDGET, Findings, analyse
 from exogpu.symbolic.sites import UndecidedError
+
+PARTS: Final = 16
+"""Sizes in more parts than this make no condition that anybody would read."""
 
 Conditional = TypeVar("Conditional", Program, Proc)
 
@@ -47,6 +53,8 @@ class Condition:
     """A condition on sizes: `K mod 32 = 0`."""
 
     expr: BExpr
+    exact: bool = False
+    """Whether it is confirmed that something fails at all other sizes."""
 
     def __str__(self) -> str:
         return self.source.replace(" == ", " = ").replace(" % ", " mod ")
@@ -86,19 +94,30 @@ def without(program: Program, unsafe: isl.Set) -> Condition | None:
     return None if found is None else Condition(_boolean(found, sizes))
 
 
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """A procedure whose operands are judged, too: inlined, with its facts."""
+
+    proc: Proc
+    facts: CollectiveFacts
+
+
 def weakest_condition(
-    proc: Proc, program: Program, findings: Findings | None = None
+    proc: Proc, program: Program, findings: Findings | None = None, calls: Calls | None = None
 ) -> Condition | None:
-    """The weakest condition on the sizes under which a procedure stays in bounds and its program
-    is proved.
+    """The weakest condition on the sizes under which a procedure stays in bounds, its operands
+    are as its `calls` ask, and its program is proved.
 
     `findings` is what the analysis of the program found, if it was done.  None if no sizes are
     left, or a condition cannot be had: where something is undecided, or what is found does not
-    end with it.  Under the condition the program was analysed once more, and certified.
+    end with it.  Under the condition the program was analysed once more, and certified; it is
+    `exact` where Z3 confirms that at other sizes something fails, too.
     """
     try:
         with limited(BUDGET):
-            outside = bounds.failing_sizes(proc)
+            outside = _failing_sizes(proc, calls)
+            if outside is not None and isl.parts(outside) > PARTS:
+                return None
             inside = None if outside is None else without(program, outside)
         if outside is not None:
             if inside is None:
@@ -112,16 +131,31 @@ def weakest_condition(
         with limited(BUDGET):
             parts = [part for part in (outside, unsafe_sizes(findings)) if part is not None]
             condition = without(program, reduce(isl.union, parts)) if parts else None
-        if condition is None or not _confirmed(proc, program, condition.expr):
+        if condition is None or not _confirmed(proc, program, condition.expr, calls):
+            return None
+        if necessary(proc, program, findings, condition.expr):
+            return replace(condition, exact=True)
+        if outside is None and not refuted_without(program, condition.expr):
             return None
     except (UndecidedError, IslGaveUpError):
         return None
     return condition
 
 
-def _confirmed(proc: Proc, program: Program, condition: BExpr) -> bool:
+def _failing_sizes(proc: Proc, calls: Calls | None) -> isl.Set | None:
+    """The sizes that fail before the program runs; None if there are none."""
+    found = [bounds.failing_sizes(proc)]
+    if calls is not None:
+        found.append(operands.failing_sizes(calls.proc, calls.facts))
+    failing = [sizes for sizes in found if sizes is not None]
+    return reduce(isl.union, failing) if failing else None
+
+
+def _confirmed(proc: Proc, program: Program, condition: BExpr, calls: Calls | None) -> bool:
     again = bounds.violations(conditioned(proc, condition))
     if any(isinstance(violation.finding, Outside) for violation in again):
+        return False
+    if calls is not None and operands.violations(conditioned(calls.proc, condition), calls.facts):
         return False
     findings = analyse(conditioned(program, condition))
     if findings.violations or findings.undecided or findings.vacuous:

@@ -93,6 +93,14 @@ class Frame:
             ).coalesce()
         return self._cells[site.number, access]
 
+    def elements(self, name: Sym) -> isl.Set:
+        """All elements of a variable, whatever the iteration and its guards: `V2[i, j]`."""
+        shape = self.model.variables[name].shape
+        inside = [f"0 <= e{at} < {self.model.expr(extent)}" for at, extent in enumerate(shape)]
+        dims = ", ".join(f"e{at}" for at in range(len(shape)))
+        text = f"{self._head}{{ V{name.number}[{dims}] : {conjunction(inside)} }}"
+        return rel.set_under(isl.parse_set(text), self.model.context)
+
     def everyone(self, site: Site) -> bool:
         """Whether the site stands at CPU scope: every thread of every task."""
         return site.op.origin.threads is None

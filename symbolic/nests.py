@@ -190,11 +190,11 @@ class Nest:
                 found = isl.union(found, isl.image(self._lags(arrive, site, depth)))
         return found
 
-    def waiting(self, await_: Site) -> isl.Set:
-        """The Awaits whose bound is not negative."""
+    def waiting(self, await_: Site, least: int) -> isl.Set:
+        """The Awaits whose bound is at least so large."""
         found = rel.nowhere(self.frame.domain(await_))
         for arrive, met in self._meets[await_].items():
-            deep = self.deep(arrive, self.skip(await_))
+            deep = self.deep(arrive, self.skip(await_) + least)
             found = isl.union(found, isl.domain(rel.restrict_range(met, deep)))
         return found
 

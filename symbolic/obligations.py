@@ -14,7 +14,9 @@ from exogpu.machine.amir import Check
 from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
 from exogpu.symbolic.closure import (
+    FULL,
     Holder,
+    Label,
     Step,
     Syncs,
     close,
@@ -42,7 +44,7 @@ class Ordered:
     """From records (with their threads, where exact) to checks (likewise)."""
     granted: Site | None
     """None where the record's own threads see it."""
-    full: bool
+    label: Label
     found: isl.Map
     """`record -> granted`, or `record -> check`."""
     reached: isl.Map
@@ -138,27 +140,27 @@ def _discharge(syncs: Syncs, records: Holder, goals: list[Goal], policy: Policy)
         if granted_from_start(records.op, check.op):
             seen = _seen_from_start(syncs.frame, records, check)
             by_thread = _per_thread(syncs.frame, check, records.exact)
-            _take(goal, Ordered(records, check, by_thread, seen, None, True, seen, seen, ()))
+            _take(goal, Ordered(records, check, by_thread, seen, None, FULL, seen, seen, ()))
     if not _open(goals):
         return
     original = records.op.timeline
-    for grants in close(syncs, records, policy):
+    checks = [goal.dependence.check.op for goal in goals]
+    asked = [check for check in checks if isinstance(check, Check)]
+    for grants in close(syncs, records, policy, asked):
         for goal in _open(goals):
             check = goal.dependence.check
             assert isinstance(check.op, Check)
             by_thread = _per_thread(syncs.frame, check, records.exact)
-            for site in syncs.granting:
-                by_full, by_temporal = granted_at(site, check.op, original, policy)
-                for wanted, full in ((by_full, True), (by_temporal, False)):
-                    found = (grants.full if full else grants.temporal).get(site.number)
-                    if wanted and found is not None:
-                        reached = _reached(syncs.frame, site, check, exact=records.exact)
-                        seen = isl.compose(found, reached)
-                        steps = tuple(grants.steps)
-                        how = Ordered(
-                            records, check, by_thread, seen, site, full, found, reached, steps
-                        )
-                        _take(goal, how)
+            for label, number, found in grants.each():
+                site = syncs.site(number)
+                if granted_at(site, label, check.op, original, policy):
+                    reached = _reached(syncs.frame, site, check, exact=records.exact)
+                    seen = isl.compose(found, reached)
+                    steps = tuple(grants.steps)
+                    how = Ordered(
+                        records, check, by_thread, seen, site, label, found, reached, steps
+                    )
+                    _take(goal, how)
         if not _open(goals):
             return
 

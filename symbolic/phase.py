@@ -1,4 +1,5 @@
-"""PHASE (decision 12) for all sizes: no arrival on an mbarrier runs a ring ahead of a waiter.
+"""PHASE (decision 12) for all sizes: on an mbarrier no arrival runs a ring ahead of a waiter, and
+no waiter a ring ahead of the arrivals.
 
 Order here is execution order: it starts at an Await with each of its threads, and every Fence,
 and every Arrive or trailing barrier with the Awaits it releases, passes it on, whatever the
@@ -7,11 +8,11 @@ timelines.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from exogpu.analysis.pairing import DEPTHS
 from exogpu.hazards import HazardKind
-from exogpu.machine.literal_phase import DEPTHS
 from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
 from exogpu.symbolic.barriers import (
@@ -51,7 +52,7 @@ def phase_failures(orders: Orders) -> Iterator[Finding]:
 
 
 def _given_depth(uses: BarrierUses, orders: Orders, depth: int) -> Iterator[Finding]:
-    for event in (*_early_arrivals(uses, orders, depth), *_unfollowed(uses, orders, depth)):
+    for event in _events(uses, orders, depth):
         failing = rel.under(event.failing, uses.frame.context())
         if not isl.is_empty(failing):
             if orders.syncs.missing:
@@ -61,6 +62,13 @@ def _given_depth(uses: BarrierUses, orders: Orders, depth: int) -> Iterator[Find
             )
 
 
+def _events(uses: BarrierUses, orders: Orders, depth: int) -> Iterator[_Event]:
+    """What fails at a depth."""
+    yield from _early_arrivals(uses, orders, depth)
+    yield from _unfollowed(uses, orders, depth)
+    yield from _waiters_ahead(uses, orders, depth)
+
+
 def _any_depth(uses: BarrierUses, orders: Orders) -> Iterator[Finding]:
     """Frees of allocations at which no depth up to 32 holds; the elements are those of the first
     operation that rules out depth 1."""
@@ -68,7 +76,7 @@ def _any_depth(uses: BarrierUses, orders: Orders) -> Iterator[Finding]:
         left: isl.Set | None = None
         first: isl.Map | None = None
         for depth in DEPTHS:
-            events = [*_early_arrivals(uses, orders, depth), *_unfollowed(uses, orders, depth)]
+            events = list(_events(uses, orders, depth))
             if not events:
                 orders.depth = depth
             if depth == 1:
@@ -175,38 +183,56 @@ def _early_arrivals(uses: BarrierUses, orders: Orders, depth: int) -> Iterator[_
     is ordered after some Await for arrival r or later on it."""
     for site in (*uses.arrives, *uses.trailing):
         deep = uses.ranks.deep(site, depth)
-        failing = isl.restrict_domain(targets(uses, site), deep)
-        if isl.is_empty(failing):
+        asked = isl.restrict_domain(targets(uses, site), deep)
+        if isl.is_empty(asked):
             continue
-        for each in (False,) if uses.frame.everyone(site) else (False, True):
-            seen = _followers(uses, orders, site, depth, each, failing)
-            failing = isl.subtract_map(failing, seen)
-            if isl.is_empty(failing):
-                break
+        counts = {await_: late_enough(uses, await_, site, depth) for await_ in uses.awaits}
+        failing = _unordered(uses, orders, site, asked, counts)
         if not isl.is_empty(failing):
-            yield _Event(site, _last(uses, site), rel.coalesce(failing))
+            yield _Event(site, _last(uses, site), failing)
+
+
+def late_enough(uses: BarrierUses, await_: Site, site: Site, depth: int) -> isl.Map:
+    """The Awaits for arrival r or later, and arrivals r + d (or instructions trailing on it) on
+    their element, that come after them."""
+    counts = isl.intersect_map(
+        rel.pairs(element(uses, await_), targets(uses, site)),
+        isl.inverse(uses.ranks.released(site, await_, depth)),
+    )
+    return isl.intersect_map(counts, earlier(uses, await_, site))
+
+
+def _unordered(
+    uses: BarrierUses, orders: Orders, site: Site, asked: isl.Map, counts: Mapping[Site, isl.Map]
+) -> isl.Map:
+    """Of the instances and elements that are asked for, those with a thread that is ordered after
+    no Await that counts."""
+    for each in (False,) if uses.frame.everyone(site) else (False, True):
+        seen = _followers(uses, orders, site, each, asked, counts)
+        asked = isl.subtract_map(asked, seen)
+        if isl.is_empty(asked):
+            break
+    return rel.coalesce(asked)
 
 
 def _followers(
-    uses: BarrierUses, orders: Orders, site: Site, depth: int, each: bool, asked: isl.Map
+    uses: BarrierUses,
+    orders: Orders,
+    site: Site,
+    each: bool,
+    asked: isl.Map,
+    counts: Mapping[Site, isl.Map],
 ) -> isl.Map:
-    """The arrivals and elements all of whose threads are ordered after an Await that counts."""
+    """The instances and elements all of whose threads are ordered after an Await that counts."""
     frame = uses.frame
     found = asked
     if each:
         extended = frame.with_thread(site)
         found = isl.compose(isl.inverse(extended), asked)
     seen = rel.empty_like(found)
-    for await_ in uses.awaits:
-        counts = isl.intersect_map(
-            rel.pairs(element(uses, await_), targets(uses, site)),
-            isl.inverse(uses.ranks.released(site, await_, depth)),
-        )
-        counts = isl.intersect_map(counts, earlier(uses, await_, site))
+    for await_, that in counts.items():
         ordered = orders.all_threads(await_, site, each=each)
-        if each:
-            counts = isl.compose(counts, extended)
-        ordered = isl.intersect_map(ordered, counts)
+        ordered = isl.intersect_map(ordered, isl.compose(that, extended) if each else that)
         here = isl.compose(isl.inverse(ordered), element(uses, await_))
         seen = isl.union_map(seen, isl.intersect_map(here, found))
     if not each:
@@ -289,3 +315,29 @@ def _asked(
             asked = isl.subtract_map(asked, isl.compose(ordered, earlier(uses, arrive, site)))
         if not isl.is_empty(asked):
             yield site, rel.coalesce(asked)
+
+
+# --- (iii) --------------------------------------------------------------------------------------
+
+
+def _waiters_ahead(uses: BarrierUses, orders: Orders, depth: int) -> Iterator[_Event]:
+    """(iii) each thread of an Await for arrival r >= d on an element is ordered after an Await for
+    arrival r - d on it."""
+    for site in uses.awaits:
+        asked = isl.restrict_domain(element(uses, site), uses.ranks.waiting(site, depth))
+        if isl.is_empty(asked):
+            continue
+        counts = {await_: phase_before(uses, await_, site, depth) for await_ in uses.awaits}
+        failing = _unordered(uses, orders, site, asked, counts)
+        if not isl.is_empty(failing):
+            yield _Event(site, None, failing)
+
+
+def phase_before(uses: BarrierUses, await_: Site, site: Site, depth: int) -> isl.Map:
+    """The Awaits for arrival r - d, and those for arrival r on their element that come later."""
+    ranks = uses.ranks
+    bounds = isl.subtract_map(
+        ranks.later_bound(await_, site, depth), ranks.later_bound(await_, site, depth + 1)
+    )
+    same = rel.pairs(element(uses, await_), element(uses, site))
+    return isl.intersect_map(isl.intersect_map(same, bounds), earlier(uses, await_, site))

@@ -74,12 +74,12 @@ class Ranks(Counts):
         except UndecidedError as reason:
             return self.nest(home.name, reason).deep(site, depth)
 
-    def waiting(self, await_: Site) -> isl.Set:
-        """The Awaits whose bound is not negative."""
+    def waiting(self, await_: Site, least: int = 0) -> isl.Set:
+        """The Awaits whose bound is not negative, or at least so large."""
         try:
-            return rel.where_at_least(self.bound(await_), 0)
+            return rel.where_at_least(self.bound(await_), least)
         except UndecidedError as reason:
-            return self.nest(_awaited(await_), reason).waiting(await_)
+            return self.nest(_awaited(await_), reason).waiting(await_, least)
 
     def later_bound(self, await_: Site, other: Site, plus: int) -> isl.Map:
         """The pairs of Awaits with `bound(await_) + plus <= bound(other)`."""

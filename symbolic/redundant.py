@@ -13,7 +13,7 @@ from itertools import product
 from typing import Literal
 
 from exogpu.errors import Span
-from exogpu.hw.timelines import SHORT_NAME, SYNC_TIMELINES
+from exogpu.hw.timelines import SYNC_TIMELINES
 from exogpu.ir.names import Sym
 from exogpu.ir.types import SyncSets, SyncTL
 from exogpu.machine import fast
@@ -166,22 +166,9 @@ class _Search:
         ]
         for row in least:
             text = _with_timeline(statement.text, side, row.name)
-            yield Redundancy("weaken", (statement.span,), (statement.text,), text)
-        if not enough and side == "post":
-            yield from self._lowered(statement)
-
-    def _lowered(self, statement: Statement) -> Iterator[Redundancy]:
-        """The full entries that could be temporal, as many as can be together."""
-        wide = _post(statement.ops[0])
-        full = wide.full
-        for timeline in (entry for entry in SHORT_NAME if entry in wide.full):
-            fewer = full - {timeline}
-            if self.proved(_ordering(self.program, statement, SyncSets(fewer, wide.temporal))):
-                full = fewer
-        if full != wide.full:
-            left = ", ".join(name for entry, name in SHORT_NAME.items() if entry in full)
-            text = f"{statement.text}, full on {left} only"
-            yield Redundancy("weaken", (statement.span,), (statement.text,), text)
+            if text is not None:
+                texts = (statement.text,)
+                yield Redundancy("weaken", (statement.span,), texts, text, side, row.name)
 
     def _at_most(self, row: SyncTL, other: SyncTL, side: Side) -> bool:
         """Whether one row orders no more than another on this side."""
@@ -349,12 +336,12 @@ def _replaced(program: Program, statement: Statement, side: Side, row: SyncTL) -
     return _with_ops(program, statement, change)
 
 
-def _with_timeline(text: str, side: Side, name: str) -> str:
-    """The statement with another timeline on one side."""
+def _with_timeline(text: str, side: Side, name: str) -> str | None:
+    """The statement with another timeline on one side; None where its text is not all there."""
     try:
         parsed = ast.parse(text, mode="eval")
     except SyntaxError:  # the first line of several
-        return f"{text} with {name}"
+        return None
     at = 0 if side == "pre" else 1
     for node in ast.walk(parsed):
         match node:
@@ -367,4 +354,4 @@ def _with_timeline(text: str, side: Side, name: str) -> str:
                 return f"{before.decode()}{name}{after.decode()}"
             case _:
                 pass
-    return f"{text} with {name}"
+    return None

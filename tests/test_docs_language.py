@@ -63,7 +63,7 @@ def test_each_fence_of_the_first_example_is_needed(tmp_path: Path) -> None:
         file.write_text(EXAMPLES[0][: left_out.start()] + EXAMPLES[0][left_out.end() :])
         (unit,) = load(str(file))
         assert unit.procedure is not None
-        violations = literal.run(unit.procedure.amir(Policy.STRICT), {"M": 128})
+        violations = literal.run(unit.procedure.amir(Policy.PTX), {"M": 128})
         kinds.append(violations[0].kind)
     assert kinds == [HazardKind.RAW, HazardKind.FREE]
 

@@ -1,12 +1,12 @@
 """Every procedure of `examples/museum` gets the verdicts that the comments under it state.
 
     bug = make("bug")
-    # strict refuted at K=96: WAR tile read load, ...
-    # strict safe iff K <= 64
-    # strict safe at K=64
+    # ptx refuted at K=96: WAR tile read load, ...
+    # ptx safe iff K <= 64
+    # ptx safe at K=64
     # paper safe
 
-`strict` or `paper` in front restricts a statement to that policy.  `refuted` is the answer for all
+`ptx` or `paper` in front restricts a statement to that policy.  `refuted` is the answer for all
 sizes: the smallest sizes at which it fails, and all hazards there, each with its kind, its variable
 and the lines of the two accesses, which bear these names as comments, `# [read]`; `-` is nothing.
 `safe` is the answer for all sizes, or at the sizes given; `safe iff` is what a refutation says of
@@ -30,9 +30,9 @@ from exogpu.verdict import Hazard, HazardKind, Verdict
 
 ROOT = Path(__file__).parent.parent
 FILES = sorted((ROOT / "examples" / "museum").glob("*.py"))
-_PROCEDURE = re.compile(r"^(\w+) = make\(.*\)\n((?:# .+\n)+)", re.MULTILINE)
+_PROCEDURE = re.compile(r"^(\w+) = make\((?:[^()]|\n)*\)\n((?:# .+\n)+)", re.MULTILINE)
 _STATEMENT = re.compile(
-    r"(?:(?P<policy>strict|paper) )?(?P<word>safe|refuted)"
+    r"(?:(?P<policy>ptx|paper) )?(?P<word>safe|refuted)"
     r"(?: at(?P<sizes>(?: \w+=\d+)+))?(?:: (?P<hazards>.+)| iff (?P<condition>.+))?"
 )
 
@@ -110,9 +110,13 @@ def drawn(hazard: Hazard) -> tuple[str, ...]:
 @pytest.mark.parametrize("expected", REFUTED, ids=str)
 def test_the_bug_is_refuted_at_the_smallest_sizes(expected: Expectation) -> None:
     verdict = check(expected.file, expected.name, expected.policy)
-    assert (verdict.word, {drawn(h) for h in verdict.hazards}) == ("refuted", expected.hazards)
+    first = verdict.hazards[0]
+    here = {drawn(h) for h in verdict.hazards if h.sizes == first.sizes}
+    assert (verdict.word, here, first.sizes) == ("refuted", expected.hazards, expected.sizes)
     for hazard in verdict.hazards:
-        assert hazard.sizes == expected.sizes
+        # Other pairs of statements fail at larger sizes only, each named at its own smallest.
+        others = tuple(hazard.sizes.values()), tuple(expected.sizes.values())
+        assert sum(others[0]) >= sum(others[1])
         # A divergence is read off the program: there is no run of it to replay.
         assert hazard.replayed == (hazard.kind is not HazardKind.DIVERGENCE)
 
@@ -155,7 +159,7 @@ def test_the_page_lists_every_refutation() -> None:
         re.MULTILINE,
     )
     stated = []
-    for e in (e for e in REFUTED if e.policy is Policy.STRICT):
+    for e in (e for e in REFUTED if e.policy is Policy.PTX):
         condition = next(
             (
                 c.condition

@@ -6,9 +6,11 @@ import json
 import re
 import shutil
 from collections.abc import Callable
-from functools import cache
+from functools import cache, reduce
 from pathlib import Path
-from typing import Any
+from random import Random
+from time import monotonic
+from typing import Any, Literal
 
 import pytest
 from typer.testing import CliRunner
@@ -19,6 +21,8 @@ from exogpu.cli import app
 from exogpu.recheck import Ask, recheck, solvers
 from exogpu.sealing import json_text, sealed, sha256
 from exogpu.solvers import smt
+from exogpu.solvers.apart import Apart
+from exogpu.solvers.smtlib import plain
 from exogpu.verdict import Verdict
 from tests.cases.certificates.ring import ring
 
@@ -101,7 +105,7 @@ def test_missing_and_extra_files(folder: Path) -> None:
         "rejected",
         [
             "obligations/mine.smt2: the file is not in certificate.json",
-            "raw-tile-19-24: the file obligations/raw-tile-19-24.smt2 is missing",
+            "raw-tile-19-24: the file obligations/raw-tile-19-24.smt2: it is missing",
         ],
     )
 
@@ -202,7 +206,7 @@ def test_the_other_solver_can_tell_too(folder: Path, what: str) -> None:
     ("name", "says"),
     [
         ("raw-tile-19-24", "RAW at line 19 (tile[k % 2, t] = x[k, t]) and line 24"),
-        ("count-empty-25", "the count at line 25 (Arrive(cuda_in_order) >> empty)"),
+        ("count-empty-25", "COUNT at line 25 (Arrive(cuda_in_order) >> empty)"),
         ("barrier-full-20-13", "BARRIER at line 20"),
         ("deadlock-empty-17", "DEADLOCK at line 17"),
         ("phase-full-22-20", "PHASE at line 22"),
@@ -224,6 +228,8 @@ def test_what_needs_a_solver_is_not_by_rules(folder: Path) -> None:
     def by_rules(content: dict[str, Any]) -> None:
         (one,) = (o for o in content["obligations"] if o["name"] == "raw-tile-19-24")
         one["by"] = "rules"
+        for field in ("file", "sha256", "solver", "answer"):
+            del one[field]
 
     (folder / "obligations" / "raw-tile-19-24.smt2").unlink()
     seal(folder, by_rules)
@@ -282,11 +288,128 @@ def test_json(folder: Path) -> None:
     assert flaw["where"] == "raw-tile-19-24" and flaw["claim"].startswith("No RAW on tile")
 
 
-def test_what_no_solver_decides_is_unknown(folder: Path) -> None:
-    rewrite(folder / "obligations" / "raw-tile-19-24.smt2", r"\(check-sat\)", "(assert (huh))")
+def hard(folder: Path) -> None:
+    """Replaces a script by one that takes solvers very long."""
+    path = folder / "obligations" / "raw-tile-19-24.smt2"
+    head = path.read_text().split("(declare-const")[0]
+    lines, random = [], Random(3)
+    for at in range(40):
+        lines.append(f"(declare-const x{at} Int)\n(assert (<= 0 x{at}))\n(assert (< x{at} 100001))")
+    for _ in range(30):
+        terms = (f"(* {random.randint(1000, 99999)} x{at})" for at in range(40))
+        lines.append(f"(assert (= {reduce(lambda a, b: f'(+ {a} {b})', terms)} (+ 1 (* 7 x0))))")
+    path.write_text(head + "\n".join([*lines, "(check-sat)", ""]))
     seal(folder)
+
+
+def test_what_no_solver_decides_is_unknown(folder: Path) -> None:
+    hard(folder)
+    start = monotonic()
+    status, text = run(str(folder), "--timeout", "4")
+    assert monotonic() - start < 6
+    assert status == 3 and "ring: unknown" in text
+    assert "raw-tile-19-24: z3" in text and "does not decide it: no answer within" in text
+    assert "the time is up" in text and "the claim: No RAW on tile" in text
+
+
+def test_no_time_at_all(folder: Path) -> None:
+    status, text = run(str(folder.parent), "--timeout", "0")
+    assert status == 3 and "the time is up: it is not read" in text
+
+
+def test_odd_times(folder: Path) -> None:
+    assert run(str(folder), "--timeout", "nan")[0] == 2
+    assert run(str(folder), "--timeout", "-1")[0] == 2
+    assert run(str(folder), "--timeout", "inf")[0] == 0
+
+
+def test_reading_takes_no_longer_than_the_time(folder: Path) -> None:
+    """A program with a million pairs of accesses."""
+    program = json.loads((folder / "program.json").read_text())
+
+    def widen(block: list[dict[str, Any]]) -> None:
+        for op in [*block]:
+            widen(op.get("body", []))
+            if op["op"] in ("RecordMutate", "CheckReads", "CheckMutates"):
+                block += [op] * 1000
+
+    widen(program["body"])
+    (folder / "program.json").write_text(json_text(program))
+    seal(folder)
+    start = monotonic()
+    status, text = run(str(folder), "--timeout", "1")
+    assert monotonic() - start < 2.5
+    assert status == 3 and "the time is up: it is not read to its end" in text
+
+
+def test_nothing_is_asked_where_a_digest_differs(folder: Path) -> None:
+    path = folder / "obligations" / "raw-tile-19-24.smt2"
+    path.write_text(path.read_text() + "; more\n")
     status, text = run(str(folder))
-    assert status == 3 and "ring: unknown" in text and "does not decide it" in text
+    assert status == 1 and "28 obligations, of which no solver was asked" in text
+    assert text.count("digest of its script differs") == 1
+
+
+def test_one_bad_certificate_does_not_end_a_folder(folder: Path) -> None:
+    for name in ("a", "b", "c", "d", "e", "z"):
+        shutil.copytree(folder, folder.parent / name)
+    (folder.parent / "a" / "certificate.json").write_text("[" * 200_000)
+    (folder.parent / "b" / "certificate.json").write_bytes(b"\xff")
+    (folder.parent / "c" / "program.json").unlink()
+    shutil.rmtree(folder.parent / "d" / "obligations")
+    (folder.parent / "e" / "certificate.json").unlink()
+    (folder.parent / "link").symlink_to("z")
+    shutil.copytree(folder, folder.parent / "odd\udcff\x1b[2J")
+    (folder.parent / "lost").mkdir()
+    (folder.parent / "lost" / "certificate.json").symlink_to("nowhere")
+    status, text = run(str(folder.parent))
+    assert status == 2
+    assert text.count("confirmed (") == 3 and text.count("rejected (") == 2
+    assert r"odd\udcff\x1b[2J" in text and "\x1b" not in text
+    assert text.count("X971") == 5 and text.count("symbolic link") == 2
+
+
+def test_what_was_checked_is_said(folder: Path) -> None:
+    status, text = run(str(folder))
+    assert status == 0
+    assert "checked: the digests of certificate.json" in text
+    assert "not checked here: that program.json is the program of the kernel" in text
+    (one,) = json.loads(run(str(folder), "--json")[1])
+    assert len(one["checked"]) == 4 and "scripts encode it" in one["not_checked"][0]
+    assert one["digest"] == json.loads((folder / "certificate.json").read_text())["digest"]
+
+
+# --- solvers in processes of their own ----------------------------------------------------------
+
+SCRIPT = "(set-logic QF_LIA)\n(assert false)\n(check-sat)\n"
+
+
+@pytest.mark.parametrize("name", ["z3", pytest.param("cvc5", marks=with_cvc5)])
+def test_a_crash_of_a_solver_is_an_answer(name: Literal["z3", "cvc5"]) -> None:
+    with Apart(name) as ask:
+        assert ask(SCRIPT).word == "unsat"
+        assert ask._process is not None
+        ask._process.kill()
+        crashed = ask(SCRIPT)
+        assert crashed.word == "unknown" and "crashed (exit status -9)" in crashed.why
+        assert crashed.solver == ask(SCRIPT).solver
+        assert ask(SCRIPT).word == "unsat"
+
+
+def test_a_script_has_a_time_limit(folder: Path) -> None:
+    hard(folder)
+    script = plain((folder / "obligations" / "raw-tile-19-24.smt2").read_text())
+    with Apart("z3", limit=1.0) as ask:
+        assert ask(SCRIPT).word == "unsat"
+        assert ask(script).why.startswith("no answer within")
+        assert ask(SCRIPT).word == "unsat"
+    with Apart("z3", monotonic()) as ask:
+        assert ask(SCRIPT).why == "no time is left"
+
+
+def test_nothing_but_answers_comes_from_a_solver() -> None:
+    with Apart("z3") as ask:
+        assert ask('(echo "sat")(simplify 1)' + SCRIPT).word == "unsat"
 
 
 def test_no_certificate(tmp_path: Path) -> None:
@@ -300,10 +423,10 @@ def test_no_certificate(tmp_path: Path) -> None:
     ("text", "says"),
     [
         ("{", "it is no JSON"),
-        ("\udcff", "it is no JSON"),
+        ("\udcff", "it is no UTF-8"),
         ("[]", "it is no certificate of exogpu"),
         ('{"format": "exogpu certificate", "version": 99}', "version 99 of the format"),
-        ('{"format": "exogpu certificate", "version": 1}', "a field is missing"),
+        ('{"format": "exogpu certificate", "version": 2}', "the field procedure is missing"),
     ],
 )
 def test_a_broken_certificate(folder: Path, text: str, says: str) -> None:

@@ -26,10 +26,10 @@ DECLARED = Span("k.py", 3, 5, 3, 16, "    A: f32[8] @ DRAM")
 ACCESS = Span("k.py", 5, 9, 5, 13, "    x = A[k] + 1")
 BOUNDS = Diagnostic("B601", "k may be 8", ACCESS, "guard it", (Note("declared here", DECLARED),))
 
-SAFE = Verdict("gemm", "proved", {"M": 512, "N": 8}, Policy.STRICT, 1.25, operations=1_234_567)
+SAFE = Verdict("gemm", "proved", {"M": 512, "N": 8}, Policy.PTX, 1.25, operations=1_234_567)
 PROVED = Verdict("gemm", "proved", None, Policy.PAPER, 0.5, assumptions=("M >= 1",))
-UNDECIDED = Verdict("gemm", "undecided", None, Policy.STRICT, 0.5, reason="no ranks")
-ERROR = Verdict("gemm", "error", None, Policy.STRICT, 0.0, diagnostics=(BOUNDS,))
+UNDECIDED = Verdict("gemm", "undecided", None, Policy.PTX, 0.5, reason="no ranks")
+ERROR = Verdict("gemm", "error", None, Policy.PTX, 0.0, diagnostics=(BOUNDS,))
 HAZARD = Hazard(
     code="H701",
     kind=HazardKind.RAW,
@@ -43,7 +43,7 @@ HAZARD = Hazard(
     help="add Fence(a, b)",
     replayed=True,
 )
-REFUTED = Verdict("gemm", "refuted", {"M": 512}, Policy.STRICT, 0.5, hazards=(HAZARD,))
+REFUTED = Verdict("gemm", "refuted", {"M": 512}, Policy.PTX, 0.5, hazards=(HAZARD,))
 ALL = [Outcome(ACCESS, v) for v in (SAFE, PROVED, UNDECIDED, ERROR, REFUTED)]
 
 # The fields that tools may rely on.
@@ -109,7 +109,7 @@ def test_diagnostics_come_in_source_order_and_once():
 
 def test_headlines_never_blur():
     assert draw_verdict(SAFE).plain == (
-        "gemm: safe at M=512, N=8 (1,234,567 operations in 1.25 s, policy strict)\n"
+        "gemm: safe at M=512, N=8 (1,234,567 operations in 1.25 s, policy ptx)\n"
     )
     # Only a verdict without sizes speaks of all sizes.
     assert draw_verdict(PROVED).plain == (
@@ -243,6 +243,7 @@ def test_redundant_synchronisation_is_drawn_at_its_lines():
     weaken = Redundancy("weaken", (ACCESS,), ("Fence(a, b)",), "Fence(a, c)")
     text = draw_verdict(replace(PROVED, redundant=(delete, weaken))).plain
     assert text.splitlines()[2:] == [
+        "  each of these 2 holds alone: apply one, then check again",
         "  k.py:3:5: redundant",
         "      3 |     A: f32[8] @ DRAM",
         "        |     ^^^^^^^^^^^",
@@ -255,6 +256,9 @@ def test_redundant_synchronisation_is_drawn_at_its_lines():
         "        |         ^^^^",
         "  enough: Fence(a, c)",
     ]
+    saving, useless = replace(delete, saves=("__syncthreads();",)), replace(weaken, saves=())
+    text = draw_verdict(replace(PROVED, redundant=(saving, useless))).plain
+    assert "  saves: __syncthreads();" in text and "  no emitted instruction fewer" in text
     assert "can be left out or weakened" in draw_verdict(replace(PROVED, redundant=())).plain
     assert "weakened" not in draw_verdict(PROVED).plain
 
@@ -266,6 +270,7 @@ def test_json_of_condition_and_redundant():
     assert element["condition"] == "K = 1"
     place = {"file": "k.py", "line": 5, "column": 9, "text": "Fence(a, b)"}
     expected = {"kind": "weaken", "statements": [place], "replacement": "Fence(a, c)"}
+    expected["saves"] = None
     assert element["redundant"] == [expected]
 
 

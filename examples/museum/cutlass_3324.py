@@ -3,7 +3,8 @@
 Fact: two CTAs of a cluster shared shared memory behind a barrier whose semantics were those of
 one CTA.  There it was the scope of an mbarrier, which in this language follows from who arrives
 where; here it is a Fence of each CTA before a multicast writes into both.
-Hazard: WAR on the shared tile, from the wgmma of one CTA to the multicast of the other.
+Hazards: WAR on the shared tile, from the wgmma of one CTA to the multicast of the other; and WAW,
+since a CTA that waits for its own copy does not know that the other one's has landed.
 Fires: from two k tiles on, when the buffer is filled for the second time.
 """
 
@@ -91,7 +92,7 @@ def make(name: str, whole_cluster: bool) -> Procedure:
 
 
 bug = make("bug", whole_cluster=False)
-# refuted at K=36: WAR B_smem wgmma multicast
+# refuted at K=36: WAR B_smem wgmma multicast, WAW B_smem multicast multicast
 # safe iff K <= 32
 # safe at K=32
 fix = make("fix", whole_cluster=True)

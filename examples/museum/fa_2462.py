@@ -95,7 +95,7 @@ suspected = make("suspected")
 patched = make("patched", last=cuda_generic_and_async)
 # safe
 uncovered = make("uncovered", read_again=True)
-# strict refuted at Q=64: WAR lse_smem read load
-# strict safe iff Q = 32
-# strict safe at Q=32
+# ptx refuted at Q=64: WAR lse_smem read load
+# ptx safe iff Q = 32
+# ptx safe at Q=32
 # paper safe

@@ -1,10 +1,12 @@
-"""FlashAttention #2462 with warp roles, as it was: policy strict is stricter than the hardware.
+"""FlashAttention #2462 with warp roles, as it was: the proxy fence stands at the readers.
 
 Fact: as in fa_2462.py, but a producer warp refills the slot, after an mbarrier by which the
-consumers release it.  The proxy fence is in the consumers, before they arrive.
-Hazard: none on the hardware, which asks for a proxy fence anywhere on the way from the read to
-the TMA load.  Policy strict asks that the last step, the producer's Await, be one: it refuses
-`suspected` and even `patched`, and accepts `acquired`.  Policy paper accepts all three.
+consumers release it.  The proxy fence is in the consumers, before they arrive: for P, and so for
+the row of log-sum-exps that they have read.
+Hazard: none, since a proxy fence counts anywhere on the way from the read to the TMA load.
+`suspected` is safe, and so are `patched` and `acquired`, with a fence that is not needed.
+`uncovered` reads the row once more after the fence of P: WAR on the row, from this read to the TMA
+load.
 """
 
 from __future__ import annotations
@@ -21,8 +23,9 @@ WARPS = [
 ]
 
 
-def make(name: str, before_release: object, acquire: object) -> Procedure:
-    """The second timelines of the consumers' last fence and of the producer's Await."""
+def make(name: str, before_release: object, acquire: object, read_again: bool = False) -> Procedure:
+    """The second timelines of the consumers' last fence and of the producer's Await, and whether
+    the row is read after the fence of P."""
 
     @proc(name=name)
     def attention_backward(
@@ -31,6 +34,7 @@ def make(name: str, before_release: object, acquire: object) -> Procedure:
         lse: f32[1, Q] @ CudaGmemLinear,
         dO: f32[32, Q] @ CudaGmemLinear,
         dV: f32[64, 32] @ CudaGmemLinear,
+        saved: f32[Q] @ CudaGmemLinear,
     ):
         assert Q % 32 == 0
         lse_map = lse[:, :] @ Sm90_tensorMap(128, 1, 32)
@@ -80,6 +84,10 @@ def make(name: str, before_release: object, acquire: object) -> Procedure:
                                     - lse_smem[q % RING, 0, t % 32]
                                 )
                         Fence(cuda_in_order, cuda_generic_and_async)  # for P, and for lse_smem
+                        if read_again:
+                            with CudaWarps(1, 2):
+                                for t in cuda_threads(0, 32, unit=cuda_thread):
+                                    saved[32 * q + t] = lse_smem[q % RING, 0, t]  # [again]
                         for kk in seq(0, 4):
                             Sm90_wgmma_tf32(
                                 D[:, :],
@@ -99,12 +107,12 @@ def make(name: str, before_release: object, acquire: object) -> Procedure:
 
 
 suspected = make("suspected", before_release=cuda_in_order, acquire=cuda_temporal)
-# strict refuted at Q=96: WAR lse_smem read load
-# strict safe iff Q <= 64
-# paper safe
+# safe
 patched = make("patched", before_release=cuda_generic_and_async, acquire=cuda_temporal)
-# strict refuted at Q=96: WAR lse_smem read load
-# strict safe iff Q <= 64
-# paper safe
+# safe
 acquired = make("acquired", before_release=cuda_in_order, acquire=cuda_generic_and_async)
 # safe
+uncovered = make("uncovered", before_release=cuda_in_order, acquire=cuda_temporal, read_again=True)
+# ptx refuted at Q=96: WAR lse_smem again load
+# ptx safe iff Q <= 64
+# paper safe

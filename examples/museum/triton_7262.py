@@ -4,7 +4,7 @@ Fact: a tile was read by ordinary loads, all threads met at a barrier, and TMA f
 anew; the barrier orders threads, but nothing ordered the generic proxy before the async one.
 Hazard: WAR on the tile, from the ordinary reads to the TMA load.
 Fires: from two tiles on.  Policy paper accepts the program: it lets an overwrite by the async
-proxy follow an ordinary read with temporal order alone.  Policy strict asks for the fence.
+proxy follow an ordinary read with temporal order alone.  Policy ptx asks for the fence.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ def make(name: str, post: object) -> Procedure:
 
 
 bug = make("bug", post=cuda_in_order)
-# strict refuted at M=16: WAR tile read load
-# strict safe iff M = 8
-# strict safe at M=8
+# ptx refuted at M=16: WAR tile read load
+# ptx safe iff M = 8
+# ptx safe at M=8
 # paper safe
 fix = make("fix", post=cuda_generic_and_async)
 # safe

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Await, BarrierAlloc, Proc
 from exogpu.ir.types import BarrierMechanism
 from exogpu.ir.walk import walk
+
+DEPTHS: Final = range(1, 33)
+"""The ring depths that are tried where no skip counts give one."""
 
 
 def ring_depths(proc: Proc) -> Mapping[Sym, int | None]:
@@ -15,7 +19,8 @@ def ring_depths(proc: Proc) -> Mapping[Sym, int | None]:
 
     The guard group of z is z with all `barrier(z)`, transitively.  A variable's skip is the
     largest m of its `Await(..., ~m)`.  None where no guard is used: then the depth is the
-    smallest one that makes PHASE true.
+    smallest of `DEPTHS` that makes PHASE true, all three conditions of it; and code generation
+    may take any deeper one (`laid_out`).
     """
     barriers = [
         stmt
@@ -28,6 +33,18 @@ def ring_depths(proc: Proc) -> Mapping[Sym, int | None]:
         name: 1 + sum(skips.get(member, 0) for member in group) if len(group) > 1 else None
         for name, group in groups.items()
     }
+
+
+def laid_out(depth: int | None) -> int:
+    """How many hardware mbarriers an element gets: the depth, or the deepest that is tried.
+
+    Where PHASE holds at depth d, it holds at a deeper one, d + e, if the same threads execute all
+    Awaits of an element one number after the other, as code generation asks.  Arrival r + d + e
+    follows an Await for arrival r + e or later, so one for r or later; a thread's Await for r
+    precedes its own for r + e, which some thread of arrival r + d + e follows; and its own Await
+    for r follows its own for r - d - e.
+    """
+    return DEPTHS[-1] if depth is None else depth
 
 
 def _guard_groups(barriers: list[BarrierAlloc]) -> Mapping[Sym, frozenset[Sym]]:

@@ -61,6 +61,27 @@ CODES: Final[dict[str, Code]] = {
         "No sizes satisfy all preconditions, so there is nothing to check or to run.",
         "assert M % 2 == 0\nassert M == 5\n# repair: remove or weaken one of them",
     ),
+    "B605": Code(
+        "operands of one call overlap",
+        "An instruction's meaning is sequential, and the hardware reads all operands before it "
+        "writes.  Operands that share a variable have no element in common where one of them is "
+        "written, at any sizes, iterations and through any windows and procedures.  An "
+        "instruction that works element by element says in its definition which operands may be "
+        "one and the same window: `in_place`.",
+        "cuda_shfl_xor(a[:], a[:], mask=1)\n"
+        "# repair: another variable\n"
+        "cuda_shfl_xor(b[:], a[:], mask=1)",
+    ),
+    "B606": Code(
+        "an operand does not lie in memory as its instruction asks",
+        "Vector accesses, cp.async, TMA, wgmma descriptors and swizzles have rules of alignment: "
+        "where a window begins, how far apart its rows are, that its elements are adjacent.  They "
+        "hold for all sizes, as bounds do.  Global variables begin at a multiple of 16 bytes, "
+        "which every launch checks, and shared variables at 128, swizzled ones at 1024.",
+        "cuda_load(r[:], A[m, 4 * k : 4 * k + 4])  # A: f32[M, K]; rows of K * 4 bytes\n"
+        "# repair: a precondition\n"
+        "assert K % 4 == 0",
+    ),
     "T260": Code(
         "an argument has not the extent of its parameter",
         "The window passed to a procedure or instruction must have, for all sizes, the extents "
@@ -106,6 +127,16 @@ CODES: Final[dict[str, Code]] = {
         "exogpu check gemv.py --at M=512,K=100  # assert K % 8 == 0\n"
         "# repair: give sizes that satisfy it\n"
         "exogpu check gemv.py --at M=512,K=104",
+    ),
+    "X905": Code(
+        "a size is no integer of 64 bits",
+        "Sizes and index arguments are integers with a sign, of 64 bits.",
+        "p.check_at(M=64.0)\n# repair\np.check_at(M=64)",
+    ),
+    "X906": Code(
+        "there is no such policy",
+        "A policy is given as exogpu.Policy has it, or by its name.",
+        "p.check(policy='lenient')\n# repair\np.check(policy='paper')",
     ),
     "X920": Code(
         "a run is given an argument that the procedure does not have",

@@ -20,7 +20,7 @@ HAZARDS: Final[dict[str, tuple[str, str, str]]] = {
     "H702": (
         "a write may overtake an earlier read (WAR)",
         "In program order the read comes first, but nothing makes the write wait for it.  Under "
-        "policy strict, an overwrite through the async proxy (TMA, wgmma's shared-memory operands) "
+        "policy ptx, an overwrite through the async proxy (TMA, wgmma's shared-memory operands) "
         "needs a proxy fence after an ordinary read: a post side of cuda_generic_and_async.",
         "consume(tile[:])\n"
         "tma_load(tile[:], src[:])  # may arrive while others still consume\n"
@@ -59,20 +59,23 @@ HAZARDS: Final[dict[str, tuple[str, str, str]]] = {
         "Await(z, cuda_in_order, ~0)",
     ),
     "H706": (
-        "an Await may wait for ever (DEADLOCK)",
+        "program order blocks at an Await (DEADLOCK)",
         "The Await needs an arrival that, in program order, comes after it: on some home element, "
-        "multicast ones included, too few Arrives precede it.",
+        "multicast ones included, too few Arrives precede it.  Another order of the threads may "
+        "run; where program order itself runs, no order can block.",
         "Await(z, cuda_in_order, ~0)\n"
         "Arrive(cuda_in_order) >> z\n"
         "# repair: arrive first, or skip the first phase with ~1\n"
         "Await(z, cuda_in_order, ~1)",
     ),
     "H707": (
-        "an mbarrier may run a whole ring ahead (PHASE)",
+        "an mbarrier may run a whole ring ahead, or a waiter may (PHASE)",
         "The hardware tells phases apart by one bit.  With a ring of depth d, the arrival d "
         "phases later must be ordered after somebody awaited this one, or a waiter may take the "
-        "wrong phase for the right one.  Guards of the barrier, barrier(guard), and skip counts "
-        "~m decide the depth.",
+        "wrong phase for the right one.  And a thread that awaits an arrival must be ordered after "
+        "an Await (its own, as a rule) for the one d before, or the mbarrier that both use, still "
+        "in its old phase, lets it pass at once.  Guards of the barrier, barrier(guard), and skip "
+        "counts ~m decide the depth.",
         "full: barrier @ CudaMbarrier\n"
         "...  # the producer arrives on full in every iteration, and never waits\n"
         "# repair: a second barrier, awaited by the producer, by which consumers release a slot\n"

@@ -72,6 +72,34 @@ INVOCATION: Final[dict[str, tuple[str, str, str]]] = {
         "`exogpu run` works on random data, and says so only if it is told to.",
         "exogpu run gemv.py --at M=64,K=64\n# repair\nexogpu run gemv.py --random --at M=64,K=64",
     ),
+    "X955": (
+        "exogpu failed",
+        "Something went wrong in exogpu itself: it says nothing about the kernel, and the exit "
+        "status is 4.  With EXOGPU_DEBUG=1 the traceback is printed too, which belongs into a bug "
+        "report together with the kernel.",
+        "exogpu compile gemm.py -o build  # exit status 4\n"
+        "# repair: report it, with what this prints\n"
+        "EXOGPU_DEBUG=1 exogpu compile gemm.py -o build",
+    ),
+    "X956": (
+        "the memory is used up",
+        "The command needs more memory than it can have.  It is not decided: exit status 3.",
+        "exogpu run gemm.py --random --at M=65536,N=65536,K=65536\n"
+        "# repair\nexogpu run gemm.py --random --at M=512,N=512,K=512",
+    ),
+    "X957": (
+        "the system refuses a file or the output",
+        "A file cannot be read or written, or what is printed cannot: the disk is full, or the "
+        "folder is not writable.",
+        "exogpu check gemm.py > /dev/full\n# repair\nexogpu check gemm.py > verdict.txt",
+    ),
+    "X958": (
+        "the arrays of a run are too large",
+        "`exogpu run` fills every array with random data; together they may take half of the "
+        "machine's memory.",
+        "exogpu run gemv.py --random --at M=100000000000,K=64\n"
+        "# repair\nexogpu run gemv.py --random --at M=512,K=64",
+    ),
     "X960": (
         "a procedure that is not proved is not compiled",
         "What is not proved for all sizes may be checked at sizes that you give, or compiled "
@@ -109,9 +137,9 @@ INVOCATION: Final[dict[str, tuple[str, str, str]]] = {
     ),
     "X971": (
         "a certificate cannot be read",
-        "The folder's certificate.json is missing or broken, is no certificate, or has another "
-        "version of the format.  Nothing is said of the proof: a certificate that can be read, "
-        "and is wrong, is rejected instead.",
+        "The folder's certificate.json is missing or broken, is no certificate, has another "
+        "version of the format, or a field or value that the format does not know.  Nothing is "
+        "said of the proof: a certificate that can be read, and is wrong, is rejected instead.",
         "exogpu recheck proofs/gemm  # its certificate.json was cut off\n"
         "# repair: make it again\nexogpu report gemm.py -o proofs",
     ),

@@ -187,5 +187,37 @@ PARSING: Final[dict[str, tuple[str, str, str, str]]] = {
         "def f(z: barrier @ CudaMbarrier): ...",
         "z: barrier @ CudaMbarrier  # inside the cuda_tasks loop",
     ),
+    "P129": (
+        "an ill-formed procedure is called",
+        "The definition of the called procedure was refused, so that nothing is known of what "
+        "the call does, and the caller is refused as well.",
+        "def copy(n: size, x: f32[n]): x[i] = 0  # there is no i\n"
+        "def twice(n: size, x: f32[n]): copy(n, x)",
+        "def copy(n: size, x: f32[n]):\n    for i in seq(0, n):\n        x[i] = 0",
+    ),
+    "P130": (
+        "something is nested too deep",
+        "Expressions, blocks and calls may be nested 100 levels deep, and expressions 200 where "
+        "calls and windows are inlined.  Each operator is a level, each `and` too: a sum of 200 "
+        "terms is 199 levels deep.",
+        "x[0] = y[0] + y[1] + y[2] + ...  # 200 terms",
+        "x[0] = 0.0\nfor i in seq(0, 200):\n    x[0] += y[i]",
+    ),
+    "P131": (
+        "a name cannot be used",
+        "Names of procedures, parameters, variables and iterators become names of solvers and of "
+        "CUDA, which have the letters of ASCII, digits and underscores; Python values of the "
+        "enclosing scope may have any name.  Sizes and arrays are also passed by name, next to "
+        "the options self, policy, progress, timeout, memory and stream.",
+        "for größe in seq(0, n): ...",
+        "for extent in seq(0, n): ...",
+    ),
+    "P132": (
+        "a procedure is too large",
+        "A procedure may have 256 parameters, and 20,000 statements with the loops that Python "
+        "unrolls and the procedures that it calls written out.",
+        "for i in range(10**6): x[i] = 0.0  # a Python loop is unrolled",
+        "for i in seq(0, 10**6): x[i] = 0.0",
+    ),
 }
 """By code."""

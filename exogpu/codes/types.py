@@ -283,5 +283,19 @@ TYPES: Final[dict[str, tuple[str, str, str, str]]] = {
         "w = x[:, :] @ Sm90_tensorMap(128, 64, 64)  # x: f32[M, K]: rows of 256 bytes",
         "w = x[:, :] @ Sm90_tensorMap(128, 64, 32)",
     ),
+    "T245": (
+        "an instruction does not work in place",
+        "The parameters that `in_place` names may be one and the same window.  They have the same "
+        "extents, and the body is one statement, or one in each branch of an `if`, in loops over "
+        "their elements: it takes all of them at the index of the loops' iterators.",
+        '@instr(..., in_place=("dst", "src"))\n'
+        "...\n"
+        "    for i in seq(0, 4):\n"
+        "        dst[i] = src[3 - i]",
+        '@instr(..., in_place=("dst", "src"))\n'
+        "...\n"
+        "    for i in seq(0, 4):\n"
+        "        dst[i] = relu(src[i])",
+    ),
 }
 """By code."""

@@ -37,6 +37,7 @@ from exogpu.frontend.instances import (
     entry,
     least,
     never,
+    question,
     rank,
     size_constraints,
     smallest,
@@ -127,8 +128,17 @@ def check_bounds(proc: Proc | Instr) -> tuple[Diagnostic, ...]:
 
 
 def violations(proc: Proc | Instr) -> tuple[Violation, ...]:
-    """The findings of `check_bounds`, with their instances as data."""
-    return (*_own(proc), *(v for callee in _callees(proc) for v in _own(callee)))
+    """The findings of `check_bounds`, with their instances as data.
+
+    Accesses of a called procedure are judged at its calls, so at the caller's sizes; all else,
+    and an instruction, where it is defined.
+    """
+    called = (v for callee in _callees(proc) for v in _own(callee) if not _at_calls(callee, v))
+    return (*_own(proc), *called)
+
+
+def _at_calls(callee: Proc | Instr, violation: Violation) -> bool:
+    return isinstance(callee, Proc) and isinstance(violation.finding, report.Outside)
 
 
 def _callees(proc: Proc | Instr) -> tuple[Proc | Instr, ...]:
@@ -148,7 +158,7 @@ def _callees(proc: Proc | Instr) -> tuple[Proc | Instr, ...]:
 def violations_at(proc: Proc, sizes: Mapping[str, int]) -> tuple[Violation, ...]:
     """Accesses out of bounds at concrete sizes, which satisfy the preconditions.
 
-    Procedure calls must be inlined: a callee is not judged at all of its own sizes here.
+    Of a procedure as it is written: inlined, its windows would have lost their extents.
     """
     fixed = where(
         entry(proc), *(f"{identifier(p.name)} = {sizes[p.name.name]}" for p in controls(proc))
@@ -158,7 +168,7 @@ def violations_at(proc: Proc, sizes: Mapping[str, int]) -> tuple[Violation, ...]
 
 
 def failing_sizes(proc: Proc) -> isl.Set | None:
-    """The sizes, as parameters, at which an access of the procedure itself leaves its variable.
+    """The sizes, as parameters, at which an access leaves its variable or a window of it.
 
     None if there are none.
     """
@@ -176,6 +186,17 @@ def failing_sizes(proc: Proc) -> isl.Set | None:
         sizes = rel.context(names, text)
         found = sizes if found is None else isl.union(found, sizes)
     return found
+
+
+def failing_scripts(proc: Proc) -> Iterator[str]:
+    """For each access that leaves its variable at some sizes, a script that declares the sizes
+    first and has a solution at those sizes."""
+    for obligation in _obligations(proc):
+        domain, wrong = obligation.domain, obligation.wrong
+        if isinstance(obligation.finding, report.Outside) and not never(domain, [wrong]):
+            script = question(map(identifier, domain.variables), (*domain.constraints, wrong))
+            if script is not None:
+                yield script
 
 
 @lru_cache(maxsize=1024)
@@ -273,6 +294,7 @@ def _statement(stmt: Stmt, scope: _Scope) -> Iterator[Obligation]:
             for argument in stmt.arguments:
                 if isinstance(argument, Access):
                     yield from _access(stmt, argument, scope)
+            yield from _called(stmt, scope)
         case Free() | Fence() | Pass():
             return
         case _:
@@ -314,6 +336,20 @@ def _body(stmt: CallInstr, scope: _Scope) -> Iterator[Obligation]:
     domain = bind(scope.domain, control_values(stmt.instr.params, stmt.arguments))
     views = {**scope.views, **operand_views(stmt.instr.params, stmt.arguments)}
     yield from _block(stmt.instr.body, _Scope(domain, views, stmt))
+
+
+def _called(stmt: CallProc, scope: _Scope) -> Iterator[Obligation]:
+    """The accesses of the procedure called, at the sizes of this call.
+
+    They lie in its parameters' extents, as the windows passed do in their variables.  Where the
+    call breaks a precondition, that is the finding.
+    """
+    callee = stmt.proc
+    domain = bind(scope.domain, control_values(callee.params, stmt.arguments))
+    domain = where(domain, *entry(callee).constraints)
+    for obligation in _block(callee.body, _Scope(domain, views_of(callee))):
+        if isinstance(obligation.finding, report.Outside):
+            yield replace(obligation, finding=replace(obligation.finding, via=stmt))
 
 
 def _call(stmt: CallInstr | CallProc, callee: Proc | Instr, domain: Domain) -> Iterator[Obligation]:

@@ -34,6 +34,8 @@ class Outside:
     element: Element
     call: CallInstr | None
     """The call whose instruction's body makes the access, if one does."""
+    via: CallProc | None = None
+    """The judged procedure's own call, if a procedure that it calls makes the access."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +109,7 @@ def describe(finding: Finding, domain: Domain, point: Mapping[Sym, int]) -> Diag
             return _outside(finding, domain, point)
         case NegativeExtent():
             value = evaluate(finding.extent, point)
-            where = _at(domain, point, control_variables(finding.extent))
+            where = at_instance(domain, point, control_variables(finding.extent))
             return Diagnostic(
                 "B602",
                 f"the {ordinal(finding.dimension)} extent of {finding.name} is negative: "
@@ -117,7 +119,7 @@ def describe(finding: Finding, domain: Domain, point: Mapping[Sym, int]) -> Diag
             )
         case BadSize():
             name = finding.param.name
-            where = _at(domain, point, control_variables(finding.value))
+            where = at_instance(domain, point, control_variables(finding.value))
             value = evaluate(finding.value, point)
             floor = f"sizes are at least {finding.least}"
             return Diagnostic(
@@ -130,7 +132,11 @@ def describe(finding: Finding, domain: Domain, point: Mapping[Sym, int]) -> Diag
             )
         case Broken():
             relevant = control_variables(finding.condition)
-            where = f": {_at(domain, point, relevant, bound=True)}it is false" if relevant else ""
+            where = (
+                f": {at_instance(domain, point, relevant, bound=True)}it is false"
+                if relevant
+                else ""
+            )
             return Diagnostic(
                 "B603",
                 f"the precondition {quote(finding.condition)} of {_callee(finding.call)} "
@@ -167,7 +173,7 @@ def _outside(finding: Outside, domain: Domain, point: Mapping[Sym, int]) -> Diag
     relevant = control_variables(index) | control_variables(element.extents[at])
     if relevant & frozenset(domain.bound) and finding.call is None:
         relevant |= _of_intervals(finding.access)
-    where = _at(domain, point, relevant)
+    where = at_instance(domain, point, relevant)
     has = f"the {ordinal(at)} index is {value}, and {_size(element.name, at, len(extents), size)}"
     if element.name != finding.access.name and finding.call is None:
         has = f"{has} ({finding.access.name} is a window of it)"
@@ -184,6 +190,8 @@ def _outside(finding: Outside, domain: Domain, point: Mapping[Sym, int]) -> Diag
         )
         span = finding.call.span
         notes = (Note(f"its body accesses {quoted} here", finding.access.span),)
+    if finding.via is not None:
+        notes = (*notes, Note("called here", finding.via.span))
     return Diagnostic("B601", message, span, _remedy(relevant, value, size), notes)
 
 
@@ -222,7 +230,7 @@ def _disagreement(finding: Disagreement, domain: Domain, point: Mapping[Sym, int
     param = callee.params[finding.argument]
     argument = finding.call.arguments[finding.argument]
     relevant = control_variables(finding.given) | control_variables(finding.asked)
-    where = _at(domain, point, relevant, bound=True)
+    where = at_instance(domain, point, relevant, bound=True)
     given, asked = evaluate(finding.given, point), evaluate(finding.asked, point)
     quoted = quote_access(argument) if isinstance(argument, Access) else "the argument"
     span = argument.span if isinstance(argument, Access) else finding.call.span
@@ -244,7 +252,7 @@ def _callee(call: CallInstr | CallProc) -> str:
     return _definition(call).name
 
 
-def _at(
+def at_instance(
     domain: Domain, point: Mapping[Sym, int], relevant: frozenset[Sym], bound: bool = False
 ) -> str:
     """`at M = 65, i = 1, m = 1 `: all sizes, and the iterators that matter."""

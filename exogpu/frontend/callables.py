@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol, runtime_checkable
 
+from exogpu.errors import Diagnostic
 from exogpu.ir.nodes import Instr, Proc
 
 
@@ -14,6 +15,16 @@ class HasProc(Protocol):
 
     @property
     def ir(self) -> Proc | None: ...
+
+
+@runtime_checkable
+class Refused(Protocol):
+    """A procedure object that says why its definition was refused."""
+
+    @property
+    def refusals(self) -> tuple[Diagnostic, ...]:
+        """All that reading the definition found."""
+        ...
 
 
 @runtime_checkable

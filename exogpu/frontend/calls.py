@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from exogpu.errors import ExoGpuError, Note
-from exogpu.frontend.callables import HasProc, InstrTemplate
+from exogpu.frontend.callables import HasProc, InstrTemplate, Refused
 from exogpu.frontend.control import control
 from exogpu.frontend.data import access
 from exogpu.frontend.scope import Barrier, Context, Data, Reject
@@ -37,7 +37,7 @@ def call(
         return CallInstr(instr, arguments, _trailing(instr, node, trailing, ctx), span=span)
     if isinstance(target, HasProc):
         if target.ir is None:
-            raise Reject(None)
+            raise _ill_formed(target, node, ctx)
         if trailing:
             raise ctx.reject("T220", "a procedure signals no barrier", trailing[0], "remove the >>")
         if ctx.cuda:
@@ -56,6 +56,17 @@ def call(
         f"{ast.unparse(node.func)} is neither an instruction nor a procedure",
         node,
         "import the instruction, or decorate the function with @proc",
+    )
+
+
+def _ill_formed(target: HasProc, node: ast.Call, ctx: Context) -> Reject:
+    wrong = target.refusals[:1] if isinstance(target, Refused) else ()
+    return ctx.reject(
+        "P129",
+        f"{ast.unparse(node.func)} is ill-formed, so nothing is known of this call",
+        node,
+        "mend the procedure that is called",
+        *(Note(f"{d.code}: {d.message}", d.span) for d in wrong),
     )
 
 

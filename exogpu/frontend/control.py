@@ -34,6 +34,10 @@ _COMPARISONS: Final[dict[type[ast.cmpop], Literal["==", "!=", "<", "<=", ">", ">
 }
 
 
+LIMIT: Final = 2**63
+"""Sizes, indices and constants are 64-bit integers with a sign."""
+
+
 def control(node: ast.expr, ctx: Context) -> CExpr:
     """A control expression (figure CExpr)."""
     if ctx.is_python(node):
@@ -98,6 +102,10 @@ def integer(node: ast.expr, ctx: Context) -> int:
             node,
             "use an integer here",
         )
+    if abs(value) >= LIMIT:
+        raise ctx.reject(
+            "T202", "the integer does not fit in 64 bits", node, "use an integer below 2 ** 63"
+        )
     return value
 
 
@@ -105,7 +113,7 @@ def condition(node: ast.expr, ctx: Context) -> BExpr:
     """A boolean expression (figure BExpr)."""
     span = ctx.source.span(node)
     if ctx.is_python(node):
-        return Truth(bool(ctx.evaluate(node)), span)
+        return Truth(ctx.evaluate(node, bool) is True, span)
     match node:
         case ast.BoolOp(op=ast.And()):
             return reduce(lambda a, b: And(a, b, span), (condition(v, ctx) for v in node.values))

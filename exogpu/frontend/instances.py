@@ -11,11 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from exogpu.ir.constraints import UnreadError, smt_of
 from exogpu.ir.isltext import bexpr, cexpr, conjunction, identifier, in_range
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import And, BExpr, CExpr, ControlParam, Instr, Proc
 from exogpu.ir.walk import control_variables
-from exogpu.solvers import isl
+from exogpu.solvers import isl, smt
 
 Instance = Mapping[Sym, int]
 """One instance: a value for every variable of its domain."""
@@ -113,12 +114,27 @@ def bind_range(domain: Domain, name: Sym, lo: CExpr, hi: CExpr) -> Domain:
 
 
 def never(domain: Domain, conditions: Iterable[str]) -> bool:
-    """Whether none of the conditions holds at any instance."""
+    """Whether none of the conditions holds at any instance: ISL finds none, and Z3 neither."""
     alternatives = " or ".join(f"({c})" for c in conditions)
     if not alternatives:
         return True
-    text = conjunction((*domain.constraints, f"({alternatives})"))
-    return isl.is_empty(isl.set_of((), map(identifier, domain.variables), text))
+    names = [identifier(v) for v in domain.variables]
+    constraints = (*domain.constraints, f"({alternatives})")
+    if not isl.is_empty(isl.set_of((), names, conjunction(constraints))):
+        return False
+    script = question(names, constraints)
+    return script is None or smt.ask_z3(script).word != "sat"
+
+
+def question(names: Iterable[str], constraints: Iterable[str]) -> str | None:
+    """A script that has a solution where the constraints do; None where they are written in
+    ISL's words alone."""
+    try:
+        asserted = [f"(assert {smt_of(constraint)})" for constraint in constraints]
+    except UnreadError:
+        return None
+    declared = [f"(declare-const {name} Int)" for name in names]
+    return "\n".join(["(set-logic QF_LIA)", *declared, *asserted, "(check-sat)", ""])
 
 
 _TOTAL: Final = "total"
@@ -129,12 +145,21 @@ def smallest(domain: Domain, condition: str) -> Instance | None:
 
     Smallest is: by the sum of the sizes and of the magnitudes of the index arguments, then by
     those magnitudes, then parameter by parameter, then iterator by iterator, outermost first.
+    What ISL finds is confirmed by Z3, which looks for itself where it is not (decision 25).
     """
     names = [identifier(v) for v in domain.variables]
     magnitudes, addends, extra = _magnitudes(domain.params)
     total = f"{_TOTAL} = {' + '.join(addends) or '0'}"
-    text = conjunction((*domain.constraints, f"({condition})", total, *extra))
-    found = isl.smallest(isl.set_of((), (_TOTAL, *magnitudes, *names), text))
+    constraints = (*domain.constraints, f"({condition})", total, *extra)
+    ordered = (_TOTAL, *magnitudes, *names)
+    found = isl.smallest(isl.set_of((), ordered, conjunction(constraints)))
+    script = question(ordered, constraints)
+    if script is not None and not smt.is_smallest(script, ordered, found):
+        values = smt.smallest_model(script, ordered)
+        if values == "unsat":
+            return None
+        if values != "unknown":
+            found = dict(zip(ordered, values, strict=True))
     if found is None:
         return None
     return {v: found[name] for v, name in zip(domain.variables, names, strict=True)}

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from exogpu.errors import Diagnostic, ExoGpuError
-from exogpu.frontend.procedures import parameters, split_docstring, split_preconditions
+from exogpu.frontend import limits
+from exogpu.frontend.in_place import check_in_place
+from exogpu.frontend.procedures import parameters, read_body, split_docstring, split_preconditions
 from exogpu.frontend.scope import Constant, Context
 from exogpu.frontend.source import Source, source_of
-from exogpu.frontend.statements import statements
 from exogpu.hw.units import standalone_thread
 from exogpu.ir.nodes import Assign, Block, DataParam, Instr, Reduce, Truth
 from exogpu.ir.types import AccessMode, BarrierMechanism, CollUnit, Operand
@@ -37,6 +38,7 @@ class InstructionTemplate:
     operands: Mapping[str, object]
     template: str
     arch: str
+    in_place: tuple[str, ...]
     defaults: Mapping[str, object]
     _made: dict[tuple[object, ...], Instr] = field(default_factory=dict, repr=False)
 
@@ -58,22 +60,39 @@ class InstructionTemplate:
         values = {**self.defaults, **constants}
         missing = [n for n in self.constant_names if n not in values]
         if missing:
-            raise ExoGpuError(
-                [
-                    Diagnostic(
-                        "T221",
-                        f"{self.name} needs compile-time parameters: {', '.join(missing)}",
-                        self.source.span(self.source.function),
-                        f"write {missing[0]}=... in the call",
-                    )
-                ]
-            )
+            needed = f"{self.name} needs compile-time parameters: {', '.join(missing)}"
+            raise self._wrong(needed, f"write {missing[0]}=... in the call")
         key = tuple(values[n] for n in self.constant_names)
+        try:
+            hash(key)
+        except TypeError as error:
+            remedy = "give integers, strings, or other values that do not change"
+            raise self._wrong(f"a compile-time parameter cannot be kept: {error}", remedy) from None
         if key not in self._made:
             self._made[key] = self._make(values)
         return self._made[key]
 
+    def _wrong(self, message: str, help: str) -> ExoGpuError:
+        place = self.source.span(self.source.function)
+        return ExoGpuError([Diagnostic("T221", message, place, help)])
+
+    def _given(self, what: str, value: object, values: Mapping[str, object], kind: type[T]) -> T:
+        """An annotation of the decorator; a function of compile-time parameters is applied."""
+        if callable(value):
+            try:
+                names = inspect.signature(value).parameters
+                value = value(*(values[n] for n in names))
+            except Exception as error:  # the user's own function: it may raise anything
+                message = f"{what} of {self.name} fails: {type(error).__name__}: {error}"
+                raise self._wrong(message, "mend the function in the decorator") from None
+        if not isinstance(value, kind):
+            message = f"{what} of {self.name} is {value!r}, not a {kind.__name__}"
+            raise self._wrong(message, f"give a {kind.__name__} in the decorator")
+        return value
+
     def _make(self, values: Mapping[str, object]) -> Instr:
+        if wrong := tuple(limits.refusals(self.source)):
+            raise ExoGpuError(wrong)
         ctx = Context(self.source, instruction=True, cuda=self.cuda, in_task=self.cuda)
         for name, value in values.items():
             ctx.declare(name, Constant(value))
@@ -91,13 +110,20 @@ class InstructionTemplate:
                         "use parameters that satisfy this precondition",
                     )
                 )
-        inside = statements(body, ctx)
+        inside = read_body(body, ctx)
+        if not ctx.diagnostics:
+            at = self.source.span(function)
+            ctx.diagnostics += check_in_place(self.name, self.in_place, params, inside, at)
         if ctx.diagnostics:
             raise ExoGpuError(ctx.diagnostics)
-        operands = {n: _given(v, values, Operand) for n, v in self.operands.items()}
+        operands = {
+            n: self._given(f"operand {n}", v, values, Operand) for n, v in self.operands.items()
+        }
         data = [p for p in params if isinstance(p, DataParam)]
-        assert {p.name.name for p in data} == set(operands), f"{self.name}: operands of {data}"
-        barrier_units = _given(self.barrier_units, values, tuple)
+        if odd := {p.name.name for p in data} ^ set(operands):
+            remedy = "give the decorator one Operand for each data parameter, by its name"
+            raise self._wrong(f"{self.name}: operands and data differ in {sorted(odd)}", remedy)
+        barrier_units = self._given("barrier_units", self.barrier_units, values, tuple)
         return Instr(
             name=self.name,
             constants=tuple((n, values[n]) for n in self.constant_names),
@@ -108,25 +134,17 @@ class InstructionTemplate:
             preconditions=preconditions,
             body=inside,
             cuda=self.cuda,
-            unit=_given(self.unit, values, CollUnit),
+            unit=self._given("the unit", self.unit, values, CollUnit),
             trailing=self.barrier,
             trailing_required=self.barrier_required,
             trailing_units=barrier_units,
             modes=tuple(access_mode(p, inside) for p in data),
             template=self.template,
             arch=self.arch,
+            in_place=frozenset(p.name for p in data if p.name.name in self.in_place),
             span=self.source.span(function),
             doc=doc,
         )
-
-
-def _given(value: object, constants: Mapping[str, object], kind: type[T]) -> T:
-    """An annotation of the decorator; a function of compile-time parameters is applied."""
-    if callable(value):
-        names = value.__code__.co_varnames[: value.__code__.co_argcount]  # type: ignore[attr-defined]
-        value = value(*(constants[n] for n in names))
-    assert isinstance(value, kind), f"{value!r} is not a {kind.__name__}"
-    return value
 
 
 def instr(
@@ -138,13 +156,16 @@ def instr(
     barrier_units: tuple[CollUnit, ...] | Callable[..., tuple[CollUnit, ...]] = (),
     template: str = "",
     arch: str = "",
+    in_place: tuple[str, ...] = (),
     **operands: Operand | Callable[..., Operand],
 ) -> Callable[[Callable[..., None]], InstructionTemplate]:
     """Define an instruction: its body is its meaning, in sequential loops.
 
     `unit` must execute a call; each data parameter has its annotations in `operands`, by name;
     `barrier` is the mechanism of the trailing barrier, its interval coordinates distributed over
-    `barrier_units`; `arch` is the one architecture that has the instruction, where not all do.
+    `barrier_units`; `arch` is the one architecture that has the instruction, where not all do;
+    `in_place` names the parameters that may be one and the same window, since it works element by
+    element on them.
     Keyword-only parameters of the function are compile-time parameters; `unit`,
     `barrier_units` and operands may be functions of them.
     """
@@ -162,6 +183,7 @@ def instr(
             operands=operands,
             template=template,
             arch=arch,
+            in_place=in_place,
             defaults={n: p.default for n, p in defaults.items() if p.default is not p.empty},
         )
 

@@ -165,7 +165,7 @@ def _warps_of(node: ast.expr, ctx: Context) -> int:
 def _groups(node: ast.expr, ctx: Context) -> tuple[WarpConfig, ...]:
     value = ctx.evaluate(node)
     groups = tuple(value) if isinstance(value, list | tuple) else ()
-    if not groups or not all(isinstance(g, WarpConfig) for g in groups):
+    if not groups or not all(isinstance(g, WarpConfig) and _typed(g) for g in groups):
         raise ctx.reject(
             "T234",
             "warp_config is not a list of CudaWarpConfig",
@@ -181,6 +181,12 @@ def _groups(node: ast.expr, ctx: Context) -> tuple[WarpConfig, ...]:
             "rename the group, or remove it",
         )
     return groups
+
+
+def _typed(group: WarpConfig) -> bool:
+    """Whether a name and integers are what a user gave: dataclasses do not ask."""
+    numbers = (group.count, group.setmaxnreg_dec, group.setmaxnreg_inc)
+    return isinstance(group.name, str) and all(type(n) is int for n in numbers)
 
 
 def warps(node: ast.With, head: ast.Call, body: Callable[[], Block], ctx: Context) -> Warps:

@@ -6,15 +6,17 @@ import ast
 from collections.abc import Callable
 from types import FrameType
 
-from exogpu.errors import Diagnostic
+from exogpu.errors import Diagnostic, InternalError
+from exogpu.frontend import limits
 from exogpu.frontend.annotations import BarrierAnnotation, annotation
 from exogpu.frontend.control import condition
+from exogpu.frontend.kept import lost
 from exogpu.frontend.scope import Broken, Context, Control, Data, Reject
 from exogpu.frontend.source import Source, source_of
 from exogpu.frontend.statements import statements
 from exogpu.hw.memories import DRAM, CudaDeviceVisibleLinear
 from exogpu.ir.names import Sym
-from exogpu.ir.nodes import BExpr, ControlParam, DataParam, Param, Proc
+from exogpu.ir.nodes import BExpr, Block, ControlParam, DataParam, Param, Proc
 from exogpu.ir.types import Space, SpecialWindow
 
 
@@ -30,23 +32,40 @@ def parse_proc(
 
 def read_proc(source: Source) -> tuple[Proc | None, tuple[Diagnostic, ...]]:
     """The IR of a function definition, or None and all that is wrong with it."""
+    if wrong := tuple(limits.refusals(source)):
+        return None, wrong
     ctx = Context(source)
     node = source.function
     params = parameters(node, ctx)
     doc, body = split_docstring(node.body)
     preconditions, body = split_preconditions(body, ctx)
-    inside = statements(body, ctx)
+    inside = read_body(body, ctx)
     if ctx.diagnostics:
         return None, tuple(ctx.diagnostics)
     span = ctx.source.span(node)
-    return Proc(node.name, params, preconditions, inside, span, doc), ()
+    made = Proc(node.name, params, preconditions, inside, span, doc)
+    large = limits.too_large(made)
+    return (made, ()) if large is None else (None, (large,))
+
+
+def read_body(nodes: list[ast.stmt], ctx: Context) -> Block:
+    """The statements of a procedure or instruction.
+
+    Raises InternalError where one is lost and no diagnostic says so.
+    """
+    inside = statements(nodes, ctx)
+    if not ctx.diagnostics and (missing := lost(nodes, inside, ctx.reading, ctx.source)):
+        place = ctx.source.span(missing)
+        raise InternalError(f"{place.file}:{place.line}: a statement was lost while it was read")
+    return inside
 
 
 def parameters(node: ast.FunctionDef, ctx: Context) -> tuple[Param, ...]:
     """The parameters, sizes first declared so that shapes may use them in any order."""
     found: dict[str, Param] = {}
     arguments = node.args.posonlyargs + node.args.args
-    if node.args.vararg or node.args.kwarg or node.args.defaults:
+    constants = node.args.kwonlyargs and not ctx.instruction
+    if node.args.vararg or node.args.kwarg or node.args.defaults or constants:
         ctx.report(
             "P126",
             "parameters have no defaults and no stars",
@@ -70,8 +89,7 @@ def parameters(node: ast.FunctionDef, ctx: Context) -> tuple[Param, ...]:
         try:
             found[argument.arg] = _data_parameter(argument, ctx)
         except Reject as refusal:
-            if refusal.diagnostic is not None:
-                ctx.diagnostics.append(refusal.diagnostic)
+            ctx.give_up(refusal)
             ctx.declare(argument.arg, Broken())
     return tuple(found[a.arg] for a in arguments if a.arg in found)
 
@@ -136,6 +154,5 @@ def split_preconditions(
         try:
             found.append(condition(head.test, ctx))
         except Reject as refusal:
-            if refusal.diagnostic is not None:
-                ctx.diagnostics.append(refusal.diagnostic)
+            ctx.give_up(refusal)
     return tuple(found), body

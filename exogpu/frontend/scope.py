@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections import ChainMap
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
-from exogpu.errors import Diagnostic, Note, Span
+from exogpu.errors import Diagnostic, InternalError, Note, Span
+from exogpu.frontend.kept import Reading
 from exogpu.frontend.source import Source, python_value
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import CExpr
@@ -58,7 +60,8 @@ Meaning: TypeAlias = Control | Data | Barrier | Constant | Broken
 
 
 class Reject(Exception):
-    """Gives up the current statement; without a diagnostic, because of an earlier one."""
+    """Gives up the current statement; without a diagnostic, because of an earlier one of the same
+    procedure."""
 
     def __init__(self, diagnostic: Diagnostic | None) -> None:
         super().__init__()
@@ -81,6 +84,7 @@ class Context:
     """Warps of each group of the launch; a launch by blockDim has one group named ""."""
     group: str | None = None
     """The group that the enclosing CudaWarps selected."""
+    reading: Reading = field(default_factory=Reading)
     scopes: list[dict[str, Meaning]] = field(default_factory=lambda: [{}])
 
     def lookup(self, name: str) -> Meaning | None:
@@ -107,6 +111,17 @@ class Context:
         """The refusal of a statement, to be raised."""
         return Reject(Diagnostic(code, message, self.source.span(node), help, notes))
 
+    def give_up(self, refusal: Reject) -> None:
+        """Record why a statement is left out.
+
+        Raises InternalError where nothing says it: the procedure would go on without the
+        statement.
+        """
+        if refusal.diagnostic is not None:
+            self.diagnostics.append(refusal.diagnostic)
+        elif not self.diagnostics:
+            raise InternalError(f"{self.source.function.name} lost a statement without a word")
+
     def report(self, code: str, message: str, node: ast.AST, help: str, *notes: Note) -> None:
         """A finding that does not end the statement."""
         self.diagnostics.append(Diagnostic(code, message, self.source.span(node), help, notes))
@@ -126,12 +141,19 @@ class Context:
             for name, meaning in scope.items()
             if isinstance(meaning, Constant)
         }
-        return {**self.source.names, **bound}
+        return ChainMap(bound, cast(MutableMapping[str, object], self.source.names))
 
-    def evaluate(self, node: ast.expr) -> object:
-        """The Python value of a metaprogramming expression; a failure rejects the statement."""
+    def _value(self, node: ast.expr) -> object:
+        if isinstance(node, ast.Constant):  # most are: they need no names
+            return node.value
+        return python_value(node, self.python_names())
+
+    def evaluate(self, node: ast.expr, then: Callable[[object], object] | None = None) -> object:
+        """The Python value of a metaprogramming expression, and what `then` makes of it; a failure
+        of either rejects the statement."""
         try:
-            return python_value(node, self.python_names())
+            value = self._value(node)
+            return value if then is None else then(value)
         except NameError as error:
             raise self.reject(
                 "P102", f"{error}", node, "declare the variable, or define or import the name"

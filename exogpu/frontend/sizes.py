@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
+from numbers import Integral
 
 from exogpu.errors import Diagnostic, Note
+from exogpu.frontend.control import LIMIT
 from exogpu.frontend.instances import admits_zero, conjuncts, controls
 from exogpu.frontend.quote import quote
 from exogpu.ir.names import Sym
@@ -18,6 +20,8 @@ def check_sizes(proc: Proc, sizes: Mapping[str, int]) -> tuple[Diagnostic, ...]:
 
     Unknown and missing names, sizes below what is admitted, preconditions that do not hold.
     """
+    if wrong := tuple(_no_integers(proc, sizes)):
+        return wrong
     params = {p.name.name: p for p in controls(proc)}
     found = [_unknown(proc, name, params) for name in sizes if name not in params]
     found += _missing(proc, [p for name, p in params.items() if name not in sizes], sizes)
@@ -29,6 +33,18 @@ def check_sizes(proc: Proc, sizes: Mapping[str, int]) -> tuple[Diagnostic, ...]:
         for problem in _too_small(proc, param, given[param.name])
     ]
     return (*found, *too_small, *(() if too_small else _broken(proc, given)))
+
+
+def _no_integers(proc: Proc, sizes: Mapping[str, object]) -> Iterator[Diagnostic]:
+    for name, value in sizes.items():
+        if not isinstance(value, Integral) or isinstance(value, bool) or abs(int(value)) >= LIMIT:
+            what = f"{value!r}"[:40]
+            yield Diagnostic(
+                "X905",
+                f"{name} is {what}, and sizes are integers of 64 bits",
+                proc.span,
+                "give an integer below 2 ** 63",
+            )
 
 
 def _unknown(proc: Proc, name: str, params: Iterable[str]) -> Diagnostic:

@@ -10,9 +10,9 @@ from collections import ChainMap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from types import FrameType
+from types import CodeType, FrameType
 
-from exogpu.errors import Diagnostic, ExoGpuError, Span
+from exogpu.errors import NOWHERE, Diagnostic, ExoGpuError, Span
 from exogpu.hw.language import LANGUAGE
 
 
@@ -56,7 +56,10 @@ def source_of(function: Callable[..., object], frame: FrameType | None) -> Sourc
     `frame` is the frame that runs the decorator.  Raises ExoGpuError where the text cannot be
     found, as for functions typed into a plain interpreter.
     """
-    code = function.__code__
+    code = getattr(function, "__code__", None)
+    if not isinstance(code, CodeType):
+        message = f"{type(function).__name__} is no function with a source text"
+        raise ExoGpuError([Diagnostic("P101", message, NOWHERE, "decorate a function of a file")])
     file, first = code.co_filename, code.co_firstlineno
     lines = tuple(linecache.getlines(file))
     for node in ast.walk(_tree("".join(lines))) if lines else ():

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import islice
+from typing import Final
 
 from exogpu.errors import Note
 from exogpu.frontend import scope_rules
@@ -12,6 +14,7 @@ from exogpu.frontend.annotations import BarrierAnnotation, annotation
 from exogpu.frontend.calls import call
 from exogpu.frontend.control import condition
 from exogpu.frontend.data import FLOATS, access, data, element
+from exogpu.frontend.limits import STATEMENTS
 from exogpu.frontend.loops import device_function, loop, warps
 from exogpu.frontend.scope import Barrier, Broken, Constant, Context, Data, Reject
 from exogpu.frontend.synchronisation import arrive, await_, fence
@@ -32,6 +35,9 @@ from exogpu.ir.nodes import (
 )
 from exogpu.ir.types import SpecialWindow
 
+UNROLLED: Final = 65_536
+"""Iterations of a Python loop that are written out."""
+
 
 def block(nodes: Sequence[ast.stmt], ctx: Context) -> Block:
     """The statements of a block, in a scope of their own."""
@@ -43,11 +49,11 @@ def statements(nodes: Iterable[ast.stmt], ctx: Context) -> Block:
     """The statements, in the scope that is open."""
     found: list[Stmt] = []
     for node in nodes:
+        ctx.reading.seen[node] += 1
         try:
             found.extend(statement(node, ctx))
         except Reject as refusal:
-            if refusal.diagnostic is not None:
-                ctx.diagnostics.append(refusal.diagnostic)
+            ctx.give_up(refusal)
             _break_names(node, ctx)
     return tuple(found)
 
@@ -69,6 +75,7 @@ def statement(node: ast.stmt, ctx: Context) -> Block:
         case ast.Pass():
             return (Pass(span=span),)
         case ast.Expr(value=ast.Constant(value=str())):
+            ctx.reading.dissolved[node] += 1
             return ()
         case ast.AnnAssign():
             return (_declare(node, ctx),)
@@ -193,7 +200,10 @@ def _same_kind(target: Data, dtype: object, node: ast.stmt, ctx: Context) -> Non
 def _if(node: ast.If, ctx: Context) -> Block:
     test = condition(node.test, ctx)
     if isinstance(test, Truth):
-        return statements(node.body if test.value else node.orelse, ctx)
+        taken, dead = (node.body, node.orelse) if test.value else (node.orelse, node.body)
+        ctx.reading.dissolved[node] += 1
+        ctx.reading.left_out.update(dead)
+        return statements(taken, ctx)
     body = block(node.body, ctx)
     orelse = block(node.orelse, ctx)
     return (If(test, body, orelse, span=ctx.source.span(node)),)
@@ -218,17 +228,38 @@ def _for(node: ast.For, ctx: Context) -> Block:
     return _unroll(node, node.target.id, ctx)
 
 
+def _items(value: object) -> object:
+    """The values of an iterable, up to one more than are unrolled."""
+    return tuple(islice(value, UNROLLED + 1)) if isinstance(value, Iterable) else value
+
+
 def _unroll(node: ast.For, name: str, ctx: Context) -> Block:
-    values = ctx.evaluate(node.iter)
-    if not isinstance(values, Iterable):
+    values = ctx.evaluate(node.iter, _items)
+    if not isinstance(values, tuple):
         raise ctx.reject(
             "P117",
             f"{ast.unparse(node.iter)} is not a loop of the language, nor a Python iterable",
             node.iter,
             "use seq(lo, hi), cuda_tasks(lo, hi) or cuda_threads(lo, hi, unit=...)",
         )
+    if len(values) > UNROLLED:
+        raise ctx.reject(
+            "P117",
+            f"this loop is unrolled more than {UNROLLED:,} times",
+            node.iter,
+            "write a loop of the language, seq(lo, hi), which is not unrolled",
+        )
+    ctx.reading.dissolved[node] += 1
+    ctx.reading.left_out.update(node.body)
     found: list[Stmt] = []
     for value in values:
+        if ctx.reading.seen.total() > STATEMENTS:
+            raise ctx.reject(
+                "P132",
+                f"with its loops unrolled the procedure has more than {STATEMENTS:,} statements",
+                node,
+                "write a loop of the language, seq(lo, hi), which is not unrolled",
+            )
         with ctx.scope():
             ctx.declare(name, Constant(value))
             found.extend(statements(node.body, ctx))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from exogpu.ir.types import CollUnit, Operand, QualTL
+from exogpu.ir.types import CollUnit, Operand, Placement, QualTL
 
 _Q = QualTL
 
@@ -19,7 +19,7 @@ def _operand(
     order: str,
     threads: str,
     *,
-    strict: set[QualTL] | None = None,
+    ptx: set[QualTL] | None = None,
     atomic: set[QualTL] = frozenset(),  # type: ignore[assignment]
 ) -> Operand:
     return Operand(
@@ -27,14 +27,14 @@ def _operand(
         extended=frozenset(extended),
         out_of_order=order == "out of order",
         convergent=threads in ("convergent", "owner"),
-        strict_extended=None if strict is None else frozenset(strict),
+        ptx_extended=None if ptx is None else frozenset(ptx),
         atomic=frozenset(atomic),
         owner_only=threads == "owner",
     )
 
 
 # fmt: off
-WGMMA_D: Final = _operand(_Q.WG_D, {_Q.WG_D, _Q.WG_0}, "in order", "convergent", strict={_Q.WG_D})
+WGMMA_D: Final = _operand(_Q.WG_D, {_Q.WG_D, _Q.WG_0}, "in order", "convergent", ptx={_Q.WG_D})
 WGMMA_A: Final = _operand(_Q.WG_A, {_Q.WG_A}, "out of order", "convergent")
 WGMMA_SMEM: Final = _operand(_Q.WG_S, {_Q.WG_S}, "out of order", "each")
 WGMMA_ZERO: Final = _operand(_Q.WG_0, {_Q.WG_0, _Q.WG_D}, "in order", "convergent")
@@ -52,6 +52,27 @@ HOST: Final = _operand(_Q.CPU, {_Q.CPU}, "in order", "convergent")
 def clipped(operand: Operand) -> Operand:
     """The operand as a TMA global window: reads outside give zero, writes outside are dropped."""
     return replace(operand, clipped=True)
+
+
+def aligned(
+    operand: Operand,
+    align: int,
+    *,
+    rows: int = 1,
+    stride: int = 1,
+    pitch: int = 0,
+    adjacent: int = 1,
+) -> Operand:
+    """The operand as a window that starts at a multiple of `align` bytes, its elements adjacent.
+
+    `rows`, `stride`, `pitch` and `adjacent` are those of `Placement`.
+    """
+    return replace(operand, placement=Placement(align, rows, stride, pitch, adjacent))
+
+
+def by_rows(operand: Operand) -> Operand:
+    """The operand as a window whose rows, its last dimension, have adjacent elements."""
+    return aligned(operand, 1)
 
 
 def over(operand: Operand, *units: CollUnit) -> Operand:

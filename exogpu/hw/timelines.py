@@ -26,6 +26,17 @@ SHORT_NAME: Final[dict[QualTL, str]] = {tl: name for name, tl in SHORT.items()}
 ASYNC_PROXY: Final[QualSet] = frozenset({QualTL.TMA_S, QualTL.TMA_G, QualTL.WG_S})
 """The timelines whose accesses go through the async proxy (decision 7)."""
 
+WGMMA: Final[QualSet] = frozenset({QualTL.WG_A, QualTL.WG_D, QualTL.WG_S, QualTL.WG_0})
+"""The timelines of wgmma's own accesses."""
+
+TEMPORAL_FROM: Final[dict[QualTL, QualSet]] = {
+    **dict.fromkeys(ASYNC_PROXY, ASYNC_PROXY),
+    QualTL.WG_A: WGMMA,
+    QualTL.WG_D: WGMMA,
+}
+"""Policy ptx: where temporal entries hold only for records of these original timelines.  Anything
+else takes a proxy fence (decision 7a), for registers of wgmma a wgmma.fence (decision 7c)."""
+
 _PAPER = """
                         trans | cpu  strm cuda1 cuda2 Sm80 tmaS tmaG wgA  wgD  wgS  wg0
 empty_sync_tl           .     | .    .    .     .     .    .    .    .    .    .    .
@@ -46,7 +57,7 @@ cuda_async_proxy_wgmma  .     | .    .    .     .     .    full full full full f
 cuda_generic_and_async  .     | .    temp full  full  full full full temp temp full temp
 """
 
-_STRICT_CHANGES = """
+_PTX_CHANGES = """
                         trans | cpu  strm cuda1 cuda2 Sm80 tmaS tmaG wgA  wgD  wgS  wg0
 wgmma_fence_1           .     | .    .    full  .     .    .    .    full full .    full
 """
@@ -67,9 +78,9 @@ def _rows(table: str) -> dict[str, tuple[bool, SyncSets]]:
 
 def _timelines() -> dict[str, SyncTL]:
     paper = _rows(_PAPER)
-    strict = paper | _rows(_STRICT_CHANGES)
+    ptx = paper | _rows(_PTX_CHANGES)
     return {
-        name: SyncTL(name, transitive, ((Policy.PAPER, sets), (Policy.STRICT, strict[name][1])))
+        name: SyncTL(name, transitive, ((Policy.PAPER, sets), (Policy.PTX, ptx[name][1])))
         for name, (transitive, sets) in paper.items()
     }
 

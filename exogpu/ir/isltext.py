@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import assert_never
+from typing import Final, assert_never
 
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
@@ -28,7 +28,18 @@ from exogpu.ir.nodes import (
     Truth,
 )
 
+ISL_WORDS: Final = """
+    and ceil ceild exists false floor floord implies infinity infty max min mod nan not or rat true
+"""
+"""ISL's keywords, in any case: no name may be one."""
+
 _OPERATOR = {"==": "=", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
+
+
+def is_free(name: str) -> bool:
+    """Whether ISL text may have the name as it is: no keyword, and not what thread maps use for
+    a thread (`t`) and for its parts (`j0`)."""
+    return name.lower() not in ISL_WORDS.split() and not re.fullmatch(r"t|j\d+", name)
 
 
 def identifier(name: Sym) -> str:
@@ -86,20 +97,17 @@ def conjunction(constraints: Iterable[str]) -> str:
     return " and ".join(constraints) or "(0 = 0)"
 
 
-def readable(text: str, variables: Iterable[Sym], taken: Iterable[str] = ("t",)) -> str:
-    """ISL text with the variables' own names, where no two of them share one.
-
-    `taken` are names that the text uses for something else.
-    """
-    others = set(taken)
+def readable(text: str, variables: Iterable[Sym]) -> str:
+    """ISL text with the variables' own names, where no two of them share one and ISL reads it."""
     by_name: dict[str, set[Sym]] = {}
     for variable in variables:
         by_name.setdefault(variable.name, set()).add(variable)
-    for name, same in by_name.items():
-        if len(same) == 1 and name not in others:
-            (only,) = same
-            text = re.sub(rf"(?<![^\W\d]){re.escape(identifier(only))}\b", name, text)
-    return text
+    own = {
+        identifier(only): name
+        for name, (only, *others) in by_name.items()
+        if not others and is_free(name)
+    }
+    return re.sub(r"(?<![^\W\d])[^\W\d]\w*", lambda word: own.get(word[0], word[0]), text)
 
 
 def _named(name: Sym, names: Mapping[Sym, str]) -> str:

@@ -474,5 +474,7 @@ class Instr:
     template: str = ""
     arch: str = ""
     """The one architecture that has it; empty: all do."""
+    in_place: frozenset[Sym] = frozenset()
+    """Parameters that may be one and the same window: it works element by element on them."""
     span: Span = field(default=NOWHERE, compare=False, repr=False)
     doc: str = ""

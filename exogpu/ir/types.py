@@ -192,6 +192,22 @@ class AccessMode(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Placement:
+    """How an operand's window must lie in memory, in bytes (decision 21)."""
+
+    align: int = 1
+    """The window's first element lies at a multiple of this."""
+    rows: int = 1
+    """So does index 0 of the last dimension, in the row of the first element."""
+    stride: int = 1
+    """So does the distance between neighbours in every dimension of the window but the last."""
+    pitch: int = 0
+    """That distance in the last dimension but one, exactly; 0 leaves it open."""
+    adjacent: int = 1
+    """So many last dimensions of the window lie without gaps."""
+
+
+@dataclass(frozen=True, slots=True)
 class Operand:
     """The hardware annotations of an instruction's data parameter (figure GPU IR, tau_a)."""
 
@@ -199,8 +215,8 @@ class Operand:
     extended: QualSet
     out_of_order: bool
     convergent: bool
-    strict_extended: QualSet | None = None
-    """The extended set under policy strict, where it differs (decision 7c)."""
+    ptx_extended: QualSet | None = None
+    """The extended set under policy ptx, where it differs (decision 7c)."""
     atomic: QualSet = frozenset()
     owner_only: bool = False
     """Checked and recorded by the thread that owns the element only (ordinary registers)."""
@@ -208,11 +224,13 @@ class Operand:
     """Out-of-range elements read as zero and are not written (TMA global operands)."""
     units: tuple[CollUnit, ...] = ()
     """The units over which the leading dimensions are distributed, outermost first."""
+    placement: Placement | None = None
+    """None: the instruction goes element by element, wherever they are."""
 
     def extended_under(self, policy: Policy) -> QualSet:
         """The extended timelines under `policy`."""
-        if policy is Policy.STRICT and self.strict_extended is not None:
-            return self.strict_extended
+        if policy is Policy.PTX and self.ptx_extended is not None:
+            return self.ptx_extended
         return self.extended
 
 

@@ -30,7 +30,11 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Trailing:
-    """A trailing barrier: its targets are tagged with the arrive count of `home` (decision 15)."""
+    """A trailing barrier: its targets are tagged with the arrive count of `home` (decision 15).
+
+    A multicast instruction's Record of what lands in one CTA has that CTA's element as its only
+    target; the conversion makes one for each CTA.
+    """
 
     home: Access
     """One element: every coordinate is a point."""

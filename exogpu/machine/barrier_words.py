@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
 from exogpu.ir.names import Sym
 from exogpu.ir.types import BarrierMechanism
@@ -19,17 +20,24 @@ from exogpu.machine.amir import (
     Record,
     Variable,
 )
+from exogpu.machine.edits import Between, Moved, NewArrive, NewAwait, Repair, Skip
 from exogpu.machine.journey import counts_at
 from exogpu.machine.violation import Violation
 from exogpu.verdict import HazardKind
 
+DEEPER: Final = 4
+"""How many skips more are tried."""
+
+
+ORDINARY: Final = "Fence(cuda_in_order, cuda_in_order)"
+
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """Message, repair, and what the two sites are; an empty role is that of the kind."""
+    """Message, what may repair it, what the two sites are; an empty role is that of the kind."""
 
     message: str
-    help: str
+    repairs: tuple[Repair, ...] = ()
     first: str = ""
     second: str = ""
 
@@ -44,7 +52,7 @@ def barrier_words(
         case HazardKind.DEADLOCK:
             return _deadlock(program, violation)
         case HazardKind.PHASE:
-            return _phase(program, violation)
+            return _phase(program, sizes, violation)
         case _:
             return None
 
@@ -72,30 +80,40 @@ def skip_text(n: int) -> str:
 
 
 def _unbalanced(program: Program | None, sizes: Mapping[str, int], violation: Violation) -> Words:
-    name, z = violation.variable, element_of(violation)
-    barrier = _barrier(violation)
+    z, barrier = element_of(violation), _barrier(violation)
     counts = None
     if program is not None and barrier is not None:
         counts = counts_at(program, sizes, violation, barrier)
     if _mechanism(program, barrier) not in (None, BarrierMechanism.MBARRIER):
         # An Await of n waits for all arrivals but the newest n, so that only arrivals are left.
-        repair = f"wait for all of them before {name} ends: Await({_written(violation)}, ..., 0)"
+        repairs = tuple(_waits_for_all(program, violation, barrier))
         if counts is None:
-            return Words(f"the last arrivals on {z} are never awaited", repair)
+            return Words(f"the last arrivals on {z} are never awaited", repairs)
         arrives, awaits = counts
         last = "last is" if arrives - awaits == 1 else f"last {arrives - awaits} are"
-        return Words(f"of {_many(arrives, 'arrival')} on {z} the {last} never awaited", repair)
+        return Words(f"of {_many(arrives, 'arrival')} on {z} the {last} never awaited", repairs)
     if counts is None:
-        return Words(
-            f"at the end of {z} its arrives and awaits do not balance",
-            "let every Arrive have one Await, and every Await its Arrive",
-        )
+        return Words(f"at the end of {z} its arrives and awaits do not balance")
     arrives, awaits = counts
-    missing = _many(abs(arrives - awaits), "Await" if arrives > awaits else "Arrive")
-    return Words(
-        f"{z} has {_many(arrives, 'Arrive')} and {_many(awaits, 'Await')} when it ends",
-        f"as many Awaits as Arrives: add {missing} of {z}, or leave out as many of the others",
-    )
+    return Words(f"{z} has {_many(arrives, 'Arrive')} and {_many(awaits, 'Await')} when it ends")
+
+
+def _waits_for_all(
+    program: Program | None, violation: Violation, barrier: Sym | None
+) -> Iterator[Repair]:
+    """The last Await of a commit group with no arrivals left out; else one more."""
+    name, arrives = violation.variable, []
+    for op in () if program is None else ops_of(program.body):
+        if isinstance(op, Await) and op.barrier.name is barrier and op.n > 0:
+            text = f"let the Await at line {_line(op)} wait for all of them: 0 instead of {op.n}"
+            yield Repair(text, Skip(op, 0))
+        if isinstance(op, Arrive) and barrier in _names(op):
+            arrives.append(op)
+    for arrive in arrives:
+        wait = f"Await({_written(violation)}, cuda_in_order, 0)"
+        text = f"wait for all of them before {name} ends: {wait} after the Arrive at line "
+        edit = NewAwait(arrive, arrive.home, "cuda_in_order", 0, after=True)
+        yield Repair(text + str(_line(arrive)), edit)
 
 
 def _many(count: int, what: str) -> str:
@@ -106,71 +124,138 @@ def _many(count: int, what: str) -> str:
 
 
 def _deadlock(program: Program | None, violation: Violation) -> Words:
+    """Program order blocks: that is all rule 4.3 says, of whatever other order there may be."""
     z, check, record = element_of(violation), violation.check, violation.record
-    lines = _arrive_lines(program, _barrier(violation))
+    arrives = _arrives(program, _barrier(violation))
     if isinstance(record, Record):
-        repair = (
-            f"add an Arrive >> {_written(violation)} after the instruction at line {_line(record)}"
-        )
-        if lines:
-            repair = f"let the Arrive at line {lines[0]} follow every such instruction"
         return Words(
             f"no Arrive completes the phase of {z} that this instruction signals",
-            repair,
+            tuple(_completed(violation, record, arrives)),
             "the instruction that signals it",
             "where the barrier ends without that Arrive",
         )
     if isinstance(record, Await):
+        assert isinstance(check, Arrive)
         return Words(
-            f"the Await on {z} needs this Arrive, which comes after it",
-            f"move the Arrive at line {_line(check)} before the Await at line {_line(record)}, "
-            f"or let that wait for an earlier one: a larger skip than {skip_text(record.n)}",
-            "the Await that waits for ever",
+            f"the Await on {z} needs this Arrive, which comes after it: in program order it is "
+            "never reached",
+            (_before(check, record), *_later(record)),
+            "the Await at which program order blocks",
             "the Arrive that it waits for",
         )
     assert isinstance(check, Await)
-    second = "the Await that may wait for ever"
-    skip = f"let it wait for an earlier arrival: a larger skip than {skip_text(check.n)}"
-    if program is not None and not lines:
+    second = "the Await at which program order blocks"
+    if program is not None and not arrives:
+        text = f"add an Arrive >> {_written(violation)} before the Await at line {_line(check)}"
+        edit = NewArrive(check, check.barrier, "cuda_in_order")
         return Words(
             f"no Arrive signals {violation.variable}, for which this Await waits",
-            f"add an Arrive >> {_written(violation)} before the Await at line {_line(check)}",
+            (Repair(text, edit),),
             second=second,
         )
-    later = [line for line in lines if line > _line(check)]
-    repair = f"let as many Arrives as it needs come before it, or {skip}"
-    if later:
-        repair = f"move the Arrive at line {later[0]} before the Await, or {skip}"
+    later = [_before(op, check) for op in arrives if _line(op) > _line(check)]
     return Words(
-        f"nothing before this Await arrives on {z} as often as it waits for", repair, second=second
+        f"nothing before this Await arrives on {z} as often as it waits for",
+        (*later, *_later(check)),
+        second=second,
     )
+
+
+def _completed(violation: Violation, record: Record, arrives: list[Arrive]) -> Iterator[Repair]:
+    line = _line(record)
+    for arrive in arrives:
+        text = f"move the Arrive of line {_line(arrive)} after the instruction at line {line}"
+        yield Repair(text, Moved(arrive, record))
+    assert record.trailing is not None
+    text = f"add an Arrive >> {_written(violation)} after the instruction at line {line}"
+    yield Repair(text, NewArrive(record, record.trailing.home, "cuda_in_order", after=True))
+
+
+def _before(arrive: Arrive, wait: Await) -> Repair:
+    text = f"move the Arrive at line {_line(arrive)} before the Await at line {_line(wait)}"
+    return Repair(text, Moved(arrive, wait, after=False))
+
+
+def _later(wait: Await) -> Iterator[Repair]:
+    """The Await waits for an earlier arrival."""
+    for n in range(wait.n - 1, wait.n - 1 - DEEPER, -1) if wait.n < 0 else ():
+        text = f"let the Await at line {_line(wait)} wait for an earlier arrival: "
+        yield Repair(f"{text}{skip_text(n)} instead of {skip_text(wait.n)}", Skip(wait, n))
 
 
 # --- PHASE --------------------------------------------------------------------------------------
 
 
-def _phase(program: Program | None, violation: Violation) -> Words:
+def _phase(program: Program | None, sizes: Mapping[str, int], violation: Violation) -> Words:
+    variable = _variable(program, _barrier(violation))
+    if isinstance(violation.check, Await) and violation.record is None:
+        return _waiter_ahead(program, sizes, violation, variable)
     message = (
         f"{element_of(violation)} can be a whole ring ahead of a thread that still waits on it"
     )
-    wait = "let the arrival that reuses the barrier wait until its readers are past it"
     second = "where the barrier ends" if isinstance(violation.check, CheckBarrier) else ""
-    variable = _variable(program, _barrier(violation))
-    if variable is None:
-        return Words(message, wait, second=second)
+    if program is None or variable is None:
+        return Words(message, second=second)
     if variable.depth is None:
+        if violation.record is None:
+            message = (
+                f"{element_of(violation)} and a thread that waits on it can be a whole ring apart"
+            )
         message += ": no ring of 1 to 32 arrivals is deep enough"
-        return Words(message, wait, second=second)
-    skips = variable.depth - 1
-    message += (
-        f": the ring is {variable.depth} deep, 1 plus the skips of its Awaits, which sum to {skips}"
-    )
+        return Words(message, second=second)
+    message += f": {_deep(variable.depth)}"
+    return Words(message, tuple(_deepened(program, variable)), second=second)
+
+
+def _waiter_ahead(
+    program: Program | None,
+    sizes: Mapping[str, int],
+    violation: Violation,
+    variable: Variable | None,
+) -> Words:
+    """(iii): nothing orders the waiter after the phase before."""
+    check, z = violation.check, element_of(violation)
+    assert isinstance(check, Await)
+    this, previous, deep = "its arrival", "the arrival a ring before", ""
+    repairs = list(_after_another(program, violation, check))
+    if program is not None and variable is not None and variable.depth is not None:
+        deep = f" ({_deep(variable.depth)})"
+        repairs += _deepened(program, variable)
+        counts = counts_at(program, sizes, violation, variable.name)
+        if counts is not None:
+            number = counts[1] + check.n + 1
+            this, previous = f"arrival {number}", f"arrival {number - variable.depth}"
     return Words(
-        message,
-        f"{wait}, or deepen the ring: skips that sum to m give depth m + 1, "
-        f"so that ~{skips + 1} gives {skips + 2}",
-        second=second,
+        f"this Await may end before {this} of {z}: nothing orders its threads after an Await for "
+        f"{previous}, whose mbarrier it uses again{deep}; until that one is over, the parity test "
+        "passes at once",
+        tuple(repairs),
+        second="the Await that may run ahead",
     )
+
+
+def _after_another(program: Program | None, violation: Violation, check: Await) -> Iterator[Repair]:
+    """A Fence after another Await of the barrier, which may be the one a ring before."""
+    for op in () if program is None else ops_of(program.body):
+        if isinstance(op, Await) and op.barrier.name is check.barrier.name and op is not check:
+            pair = replace(violation, record=op, record_iteration=violation.iteration)
+            text = f"between the Await at line {_line(op)} and this one, {ORDINARY} where the "
+            edit = Between(pair, "cuda_in_order", "cuda_in_order")
+            yield Repair(f"{text}threads of both take part", edit)
+
+
+def _deep(depth: int) -> str:
+    return f"the ring is {depth} deep, 1 plus the skips of its Awaits, which sum to {depth - 1}"
+
+
+def _deepened(program: Program, variable: Variable) -> Iterator[Repair]:
+    """One skip more, at an Await of the guard group."""
+    guard = variable.guard or variable.name
+    group = {v.name for v in program.variables if guard in (v.name, v.guard)}
+    for op in ops_of(program.body):
+        if isinstance(op, Await) and op.barrier.name in group:
+            text = f"deepen the ring: {skip_text(op.n - 1)} instead of {skip_text(op.n)} at line "
+            yield Repair(text + str(_line(op)), Skip(op, op.n - 1))
 
 
 # --- the barrier at fault -----------------------------------------------------------------------
@@ -209,10 +294,10 @@ def _mechanism(program: Program | None, name: Sym | None) -> BarrierMechanism | 
     return None if variable is None else variable.mechanism
 
 
-def _arrive_lines(program: Program | None, name: Sym | None) -> list[int]:
+def _arrives(program: Program | None, name: Sym | None) -> list[Arrive]:
     """Where a barrier is arrived on, as in the program text."""
     ops = () if program is None else ops_of(program.body)
-    return [_line(op) for op in ops if isinstance(op, Arrive) and name in _names(op)]
+    return [op for op in ops if isinstance(op, Arrive) and name in _names(op)]
 
 
 def _written(violation: Violation) -> str:

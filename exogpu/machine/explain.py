@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
+from exogpu.analysis import operands
 from exogpu.analysis.describe import thread_names
 from exogpu.analysis.threadmap import threads_of
 from exogpu.errors import Diagnostic
@@ -15,8 +17,10 @@ from exogpu.ir.types import Level, QualSet, QualTL
 from exogpu.ir.walk import control_variables
 from exogpu.machine.amir import Check, Op, Program, Record
 from exogpu.machine.barrier_words import Words, barrier_words, element_of
+from exogpu.machine.edits import Repair
 from exogpu.machine.link import BrokenLink, broken_link
-from exogpu.machine.repair import general_repair
+from exogpu.machine.repair import advice, general_repairs
+from exogpu.machine.trials import Trials
 from exogpu.machine.violation import Violation
 from exogpu.verdict import Hazard, HazardKind, Site
 
@@ -41,29 +45,77 @@ def distinct(violations: Iterable[Violation]) -> tuple[Violation, ...]:
     return tuple(first.values())
 
 
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A violation in words, and the repair among them."""
+
+    hazard: Hazard
+    violation: Violation
+    repair: Repair | None
+
+
 def hazards_of(
     violations: Iterable[Violation], sizes: Mapping[str, int], program: Program | None = None
 ) -> tuple[Hazard, ...]:
-    """The hazards, in the order of the violations; with the program, their broken links too."""
-    return tuple(hazard_of(v, sizes, program) for v in violations)
+    """The hazards, in the order of the violations; with the program, their broken links too, and
+    repairs that were tried on it."""
+    if program is None:
+        return tuple(hazard_of(violation, sizes) for violation in violations)
+    trials, told = Trials(program, sizes), list[Told]()
+    for violation in violations:
+        told.append(tell(violation, sizes, program, trials, told))
+    return with_shared_repairs(told, lambda _: trials)
+
+
+def with_shared_repairs(
+    told: Sequence[Told], trials: Callable[[Hazard], Trials]
+) -> tuple[Hazard, ...]:
+    """The hazards, those without a repair of their own with one of another that mends them too."""
+    known = _known(told)
+
+    def mended(one: Told) -> Hazard:
+        if one.repair is not None or one.hazard.help:
+            return one.hazard
+        helpful = trials(one.hazard).helpful(one.violation, known)
+        return replace(one.hazard, help=next((repair.text for repair in helpful), ""))
+
+    return tuple(map(mended, told))
 
 
 def hazard_of(
     violation: Violation, sizes: Mapping[str, int], program: Program | None = None
 ) -> Hazard:
-    """One violation with both sites, what is missing between them, and a repair.
+    """One violation with both sites, what is missing between them, and a repair that helps."""
+    trials = None if program is None else Trials(program, sizes)
+    return tell(violation, sizes, program, trials).hazard
 
-    With the program, the link of the chain that is broken, where it can be told.
+
+def tell(
+    violation: Violation,
+    sizes: Mapping[str, int],
+    program: Program | None,
+    trials: Trials | None,
+    before: Sequence[Told] = (),
+) -> Told:
+    """One violation in words.
+
+    With the program, the link of the chain that is broken, where it can be told; what mends an
+    earlier one is tried first.
     """
     broken = None if program is None else broken_link(program, sizes, violation)
     words = barrier_words(program, sizes, violation)
     if words is None:
-        words = Words(_unordered(violation), _repair(violation, broken, program))
+        words = Words(_unordered(violation), _repairs(violation, broken, program))
+    help, repair = advice(violation), None
+    if trials is not None and not help:
+        candidates = (*_known(before), *words.repairs)
+        repair = next(trials.helpful(violation, candidates), None)
+        help = "" if repair is None else repair.text
     first = None
     if violation.record is not None:
         first = _site(violation.record, violation.record_iteration, sizes, words.first)
     second = _site(violation.check, violation.iteration, sizes, words.second)
-    return Hazard(
+    hazard = Hazard(
         code=CODES[violation.kind],
         kind=violation.kind,
         variable=violation.variable,
@@ -73,10 +125,17 @@ def hazard_of(
         first=first,
         second=second,
         message=words.message,
-        help=words.help,
+        help=help,
         replayed=True,
         link="" if broken is None else str(broken),
     )
+    return Told(hazard, violation, repair)
+
+
+def _known(told: Sequence[Told]) -> tuple[Repair, ...]:
+    """The repairs so far, the last one first."""
+    found = (one.repair for one in reversed(told) if one.repair is not None)
+    return tuple(dict.fromkeys(found))
 
 
 def hazard_of_divergence(diagnostic: Diagnostic, sizes: Mapping[str, int]) -> Hazard:
@@ -103,6 +162,11 @@ def hazard_of_bounds(violation: bounds.Violation) -> Hazard:
     assert isinstance(violation.finding, Outside)
     sizes = dict(violation.sizes)
     iteration = tuple((s.name, n) for s, n in violation.point.items() if s.name not in sizes)
+    first = None
+    if found.notes:
+        span = found.notes[0].span
+        role = "the call" if violation.finding.call is None else ""
+        first = Site(span, span.text.strip(), role=role)
     return Hazard(
         code=found.code,
         kind=HazardKind.BOUNDS,
@@ -110,7 +174,27 @@ def hazard_of_bounds(violation: bounds.Violation) -> Hazard:
         index=(),
         sizes=sizes,
         task=None,
-        first=Site(found.notes[0].span, found.notes[0].span.text.strip()) if found.notes else None,
+        first=first,
+        second=Site(found.span, found.span.text.strip(), iteration=iteration),
+        message=found.message,
+        help=found.help,
+        replayed=False,
+    )
+
+
+def hazard_of_operands(violation: operands.Violation) -> Hazard:
+    """Operands that overlap or are misplaced as a hazard, at the smallest instance."""
+    found, note = violation.diagnostic, violation.diagnostic.notes[0]
+    sizes = dict(violation.sizes)
+    iteration = tuple((s.name, n) for s, n in violation.point.items() if s.name not in sizes)
+    return Hazard(
+        code=found.code,
+        kind=violation.kind,
+        variable=violation.variable,
+        index=(),
+        sizes=sizes,
+        task=None,
+        first=Site(note.span, note.span.text.strip()),
         second=Site(found.span, found.span.text.strip(), iteration=iteration),
         message=found.message,
         help=found.help,
@@ -156,16 +240,18 @@ def _names(timelines: QualSet) -> str:
     return ", ".join(name for tl, name in SHORT_NAME.items() if tl in timelines)
 
 
-def _repair(violation: Violation, broken: BrokenLink | None, program: Program | None) -> str:
-    """What mends the broken link; else what would order the two accesses without any.
+def _repairs(
+    violation: Violation, broken: BrokenLink | None, program: Program | None
+) -> tuple[Repair, ...]:
+    """What may mend the broken link; then what may order the two accesses without any.
 
     A free after an ordinary access asks for a Fence of all threads: no longer chain is better.
     """
     check, record = violation.check, violation.record
     assert isinstance(check, Check) and isinstance(record, Record)
     fenced = check.free and record.timeline in (QualTL.CUDA1, QualTL.CUDA2)
-    link = "" if broken is None or fenced else broken.repair
-    return link or general_repair(violation, program)
+    link = () if broken is None or fenced else broken.repairs
+    return link + (() if program is None else general_repairs(violation, program))
 
 
 def _unordered(violation: Violation) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final, TypeAlias, assert_never
+from typing import TypeAlias, assert_never
 
 from exogpu.analysis.threadmap import ThreadMap
 from exogpu.hw.timelines import SHORT, SHORT_NAME
-from exogpu.ir.isltext import bexpr, cexpr
+from exogpu.ir.isltext import bexpr, cexpr, is_free
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Access, Point
 from exogpu.ir.types import QualSet
@@ -40,10 +40,6 @@ SCHEMA = 1
 Names: TypeAlias = Mapping[Sym, str]
 """Readable, and no two alike: `k`, and `k_2` for a second variable of that name."""
 
-ISL_WORDS: Final = frozenset(
-    ["and", "or", "not", "exists", "mod", "floor", "ceil", "min", "max", "true", "false"]
-)
-
 
 def to_json(program: Program) -> dict[str, Json]:
     """The program as plain lists and dicts, ready for `json.dumps`; the same for equal sources."""
@@ -62,10 +58,10 @@ def to_json(program: Program) -> dict[str, Json]:
 def unique_names(program: Program) -> Names:
     """A name for each parameter, variable and iterator, in the order of the program."""
     found: dict[Sym, str] = {}
-    taken = set(ISL_WORDS)
+    taken: set[str] = set()
     for sym in _symbols(program):
         name, count = sym.name, 1
-        while name in taken:
+        while name in taken or not is_free(name):
             count += 1
             name = f"{sym.name}_{count}"
         if sym not in found:

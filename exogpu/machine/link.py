@@ -3,24 +3,40 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
 from exogpu.analysis.describe import thread_names
 from exogpu.errors import Span
 from exogpu.hw.timelines import ASYNC_PROXY, SHORT_NAME, SYNC_TIMELINES
-from exogpu.ir.types import BarrierMechanism, Level, Policy, QualSet
+from exogpu.ir.types import BarrierMechanism, Policy, QualSet
 from exogpu.machine.amir import Arrive, Await, Check, Fence, Op, Program, Record
-from exogpu.machine.barrier_words import skip_text
+from exogpu.machine.barrier_words import ops_of, skip_text
+from exogpu.machine.edits import (
+    Between,
+    Element,
+    First,
+    Moved,
+    NewAwait,
+    NewFence,
+    Repair,
+    Second,
+    Skip,
+    Widened,
+)
+from exogpu.machine.fast.instances import path_to
 from exogpu.machine.journey import Failure, Missed, Passed, Why, follow, granted
 from exogpu.machine.literal_records import EVERYONE, Grant, Threads, covers, shares
 from exogpu.machine.repair import (
     BY_COMMIT_GROUP,
     BY_COPY,
     PROXY_FENCE,
+    PROXY_PAIR,
+    SKIPS,
     completion,
     first_timeline,
+    new_awaits,
     second_timeline,
 )
 from exogpu.machine.violation import Violation
@@ -48,8 +64,8 @@ class BrokenLink:
     """The chain of syncs that passed it on, first to last; empty if none did."""
     missing: str
     """Why it went no further."""
-    repair: str = ""
-    """What would pass it on there; empty where only a sync between the two would."""
+    repairs: tuple[Repair, ...] = ()
+    """What may pass it on there; none where only a sync between the two would."""
 
     def __str__(self) -> str:
         """`ordered up to Await at line 41 by threads 0 to 127 of CTA 0; nobody ...`"""
@@ -79,6 +95,7 @@ class _Teller:
     def __init__(self, program: Program, violation: Violation, failure: Failure) -> None:
         assert isinstance(violation.check, Check) and isinstance(violation.record, Record)
         self.program, self.policy = program, program.policy
+        self.violation = violation
         self.check, self.record = violation.check, violation.record
         self.apart = violation.record_task not in (None, violation.task) and violation.task
         self.journey = failure.journey
@@ -117,7 +134,7 @@ class _Teller:
 
     # --- what is missing ------------------------------------------------------------------
 
-    def _too_weak(self, last: Passed) -> tuple[str, str]:
+    def _too_weak(self, last: Passed) -> tuple[str, tuple[Repair, ...]]:
         """The check's threads learn of the access, but not as the check needs it."""
         assert isinstance(last.op, Fence | Await)
         wanted = self.check.timelines
@@ -138,56 +155,32 @@ class _Teller:
         missing = f"what reaches {here} is ordered in time only, and not visible"
         before, needs = last.after, last.op.pre if isinstance(last.op, Fence) else wanted
         if before is None:
-            return missing, ""
+            return missing, ()
         missing += f": {_name(before.op)} passes on no more"
         while isinstance(before.op, Arrive) and before.after is not None:
             needs = before.op.pre
             before = before.after
-        return missing, "" if isinstance(before.op, Arrive) else _fuller(before, needs)
+        return missing, () if isinstance(before.op, Arrive) else _fuller(before, needs)
 
     def _is_overtaken(self) -> bool:
-        """Whether policy strict asks for a proxy fence between the two accesses."""
+        """Whether policy ptx asks for a proxy fence between the two accesses."""
         proxied = self.check.timelines & ASYNC_PROXY and self.record.timeline not in ASYNC_PROXY
-        return bool(proxied) and self.policy is Policy.STRICT
+        return bool(proxied) and self.policy is Policy.PTX
 
-    def _without_proxy(self, last: Passed) -> tuple[str, str]:
-        """The last step is only temporal on the async proxy."""
-        weak = f"{_name(last.op)} is only temporal on {_names(self.check.timelines)}"
-        repair, fence = _fuller(last, self.check.timelines), self._proxy_fence(last)
-        if fence is None or self.check.level is not Level.TEMPORALLY_ORDERED:
-            return (
-                f"{weak}, and the async proxy may overtake an ordinary access "
-                "without a proxy fence",
-                repair,
-            )
+    def _without_proxy(self, last: Passed) -> tuple[str, tuple[Repair, ...]]:
+        """The last step is only temporal on the async proxy, and nothing crossed before it."""
         return (
-            f"{weak}, and policy strict asks that the last step be the proxy fence; "
-            f"{_name(fence.op)} is one, earlier on the way",
-            f"{repair}; or check with --policy paper, for which the earlier one is enough",
+            f"{_name(last.op)} is only temporal on {_names(self.check.timelines)}, and the async "
+            "proxy may overtake an ordinary access without a proxy fence",
+            _fuller(last, self.check.timelines),
         )
 
-    def _proxy_fence(self, last: Passed) -> Passed | None:
-        """The last proxy fence that passed the access on to threads of the chain."""
-        chain: list[Passed] = []
-        link = last.after
-        while link is not None:
-            chain.append(link)
-            link = link.after
-        found = None
-        for passed in self.journey.passed[: self.journey.passed.index(last)]:
-            full = frozenset() if isinstance(passed.op, Arrive) else passed.op.full
-            if full & self.check.timelines and any(
-                shares(passed.threads, step.threads) for step in chain
-            ):
-                found = passed
-        return found
-
-    def _told(self, missed: Missed | None) -> tuple[str, str]:
+    def _told(self, missed: Missed | None) -> tuple[str, tuple[Repair, ...]]:
         """Why the sync that stands nearest to the check did not pass the access on."""
         if missed is None:
             if not (self.journey.passed or self.journey.missed):
                 missing = f"no synchronisation stands between {self._access()} and {self._action()}"
-                return missing, ""
+                return missing, ()
             return f"in between, {self._ours()} executes no Fence or Await", self._wider()
         culprit = missed.arrive or missed
         here = _name(culprit.op)
@@ -195,7 +188,7 @@ class _Teller:
         match missed.why:
             case Why.UNSEEN:
                 if not self.journey.passed:
-                    return f"nothing passes {self._access()} on before {self._action()}", ""
+                    return f"nothing passes {self._access()} on before {self._action()}", ()
                 return (
                     f"nothing after that passes it on to {self._ours()} before {self._action()}",
                     self._wider(),
@@ -213,70 +206,107 @@ class _Teller:
                 return (
                     f"{here}{for_} is not transitive: it orders what its threads did themselves, "
                     f"not {self._access()}, which they have seen on {_names(culprit.seen)}",
-                    f"let the first timeline of {here} be cuda_in_order, which is transitive"
-                    if ordinary
-                    else "",
+                    self._transitive(culprit) if ordinary else (),
                 )
             case Why.RANK:
                 return self._earlier_arrival(missed)
             case Why.ELEMENT:
                 assert missed.tag is not None
-                (name, index), _ = missed.tag
+                (_, index), _ = missed.tag
                 return (
                     f"{here} waits on another element than {self._barrier(missed, index)}",
-                    f"let {here} wait on {_element(name.name, index)}",
+                    self._on_element(missed.op, index),
                 )
             case Why.EARLIER:
                 assert isinstance(missed.op, Await)
-                z, n = missed.op.barrier.name.name, missed.op.n
-                later = ""
-                if n not in (0, -1):
-                    later = f", or let {here} wait for a later one: less than {skip_text(n)}"
                 return (
                     f"what {here} waits for arrives before {self._access()}",
-                    f"let the Arrive on {z} come after {self._access()}{later}",
+                    (*self._later_arrive(missed.op), *self._sooner(missed.op)),
                 )
             case _:
                 assert_never(missed.why)
 
     # --- repairs --------------------------------------------------------------------------
 
-    def _wider(self) -> str:
+    def _wider(self) -> tuple[Repair, ...]:
         """How the furthest sync could reach the threads of the check."""
-        last = self._furthest()
+        last, asked = self._furthest(), second_timeline(self.check.timelines)
         if last is None or is_launch(last.op) or EVERYONE in self.blind:
-            return ""
+            return ()
+        ours = self._ours()
         if isinstance(last.op, Arrive):
-            n = "0" if self._is_group(last.op) else "~0"
-            wait = _awaited(last.op, second_timeline(self.check.timelines), n)
-            return f"let {self._ours()} execute {wait} before {self._action()}"
+            skips = (0,) if self._is_group(last.op) else SKIPS
+            return new_awaits(self.program, self.check, last.op.home, asked, skips)
         if isinstance(last.op, Fence):
-            return f"move {_name(last.op)} out to a scope with {self._ours()} in it"
-        return (
-            f"let {self._ours()} take part in {_name(last.op)}, or in a Fence(cuda_in_order, "
-            f"{second_timeline(self.check.timelines)}) after it"
-        )
+            text = f"move {_name(last.op)} out to a scope with {ours} in it"
+            return (Repair(text, Widened(self.violation, last.op)),)
+        fence = f"Fence(cuda_in_order, {asked})"
+        text = f"after {_name(last.op)}, {fence} where {ours} takes part"
+        return (Repair(text, Between(self.violation, "cuda_in_order", asked)),)
 
-    def _taken(self, culprit: Missed) -> str:
+    def _taken(self, culprit: Missed) -> tuple[Repair, ...]:
         """What lets a sync take an access that its threads have seen on other timelines."""
         assert isinstance(culprit.op, Fence | Arrive)
         here, line = _name(culprit.op), culprit.op.origin.span.line
         for passed in self.journey.passed:
             later = passed.op.origin.span.line > line and shares(passed.threads, culprit.threads)
             if later and granted(passed) & culprit.op.pre:
-                return _moved(culprit.op, passed.op)
+                return (_moved(culprit.op, passed.op),)
         first = first_timeline(culprit.seen)
         if is_launch(culprit.op) or self._is_group(culprit.op):
-            return ""
+            return ()
         last = self._furthest()
-        if last is not None and self._is_group(last.op):
-            return f"before {here}, {_awaited(last.op, 'cuda_in_order', '0')}"
-        if first in BY_COMMIT_GROUP or first == BY_COPY:
-            wait = completion(first, "cuda_in_order", self.record, self.program)
-            return f"before {here}, {wait}"
-        return f"let the first timeline of {here} be {first}"
+        if last is not None and isinstance(last.op, Arrive) and self._is_group(last.op):
+            text = f"before {here}, {_awaited(last.op, 'cuda_in_order', '0')}"
+            return (Repair(text, NewAwait(culprit.op, last.op.home, "cuda_in_order", 0)),)
+        if first == BY_COPY:
+            return tuple(self._sooner_than(culprit.op))
+        if first in BY_COMMIT_GROUP:
+            return completion(first, "cuda_in_order", self.record, self.program, f"before {here}")
+        return (Repair(f"let the first timeline of {here} be {first}", First(culprit.op, first)),)
 
-    def _earlier_arrival(self, missed: Missed) -> tuple[str, str]:
+    def _sooner_than(self, culprit: Fence | Arrive) -> Iterator[Repair]:
+        """An Await for the copy comes before a sync, which then takes what it has written."""
+        if self.record.trailing is None:
+            return
+        here, names = _name(culprit), {a.name for a in self.record.trailing.targets}
+        body = self.program.body
+        shared = [op for _, op in path_to(body, culprit)]
+        for op in ops_of(body):
+            if isinstance(op, Await) and op.barrier.name in names:
+                inside = any(other not in shared for _, other in path_to(body, op)[:-1])
+                kept = ", with the loops and conditions around it," if inside else ""
+                text = f"move the Await of line {op.origin.span.line}{kept} before {here}"
+                yield Repair(text, Moved(op, culprit, after=False))
+
+    def _transitive(self, culprit: Missed) -> tuple[Repair, ...]:
+        assert isinstance(culprit.op, Fence | Arrive)
+        here = _name(culprit.op)
+        text = f"let the first timeline of {here} be cuda_in_order, which is transitive"
+        return (Repair(text, First(culprit.op, "cuda_in_order")),)
+
+    def _on_element(self, wait: Op, index: tuple[int, ...]) -> tuple[Repair, ...]:
+        assert isinstance(wait, Await)
+        text = f"let {_name(wait)} wait on {_element(wait.barrier.name.name, index)}"
+        return (Repair(text, Element(wait, index)),)
+
+    def _later_arrive(self, wait: Op) -> Iterator[Repair]:
+        """The Arrives that an Await waits for, after the access."""
+        assert isinstance(wait, Await)
+        name = wait.barrier.name
+        for op in ops_of(self.program.body):
+            if isinstance(op, Arrive) and op.home.name is name:
+                text = f"let {_name(op)} on {name.name} come after {self._access()}"
+                yield Repair(text, Moved(op, self.record))
+
+    def _sooner(self, wait: Op) -> Iterator[Repair]:
+        """The Await waits for a later arrival, if it may."""
+        assert isinstance(wait, Await)
+        for n in range(wait.n + 1, 0) if wait.n < 0 else range(wait.n - 1, -1, -1):
+            text = f"let {_name(wait)} wait for a later one: {skip_text(n)} instead of "
+            yield Repair(text + skip_text(wait.n), Skip(wait, n))
+
+    def _earlier_arrival(self, missed: Missed) -> tuple[str, tuple[Repair, ...]]:
         """The Await does not wait for the first arrival that carries the access."""
         assert missed.tag is not None and isinstance(missed.op, Await)
         element, rank = missed.tag
@@ -287,14 +317,15 @@ class _Teller:
             return (
                 f"{_name(early.op)}, for which {here} waits, comes before {_name(order.op)}, "
                 f"which orders {self._access()}",
-                _moved(early.op, order.op),
+                (_moved(early.op, order.op),),
             )
         missing = f"{here} does not wait for arrival {rank} of {self._barrier(missed, element[1])}"
         n, further = missed.op.n, rank - missed.bound
         asked = n + further if n < 0 else n - further
         if (n < 0) != (asked < 0) or further < 1:
-            return missing, ""
-        return missing, f"let {here} wait for it: {skip_text(asked)} instead of {skip_text(n)}"
+            return missing, ()
+        text = f"let {here} wait for it: {skip_text(asked)} instead of {skip_text(n)}"
+        return missing, (Repair(text, Skip(missed.op, asked)),)
 
     def _is_group(self, op: Op) -> bool:
         mechanisms = {v.name: v.mechanism for v in self.program.variables}
@@ -334,22 +365,26 @@ def _specific(missed: Missed) -> int:
     return _SPECIFIC.index(missed.why)
 
 
-def _fuller(passed: Passed, asked: QualSet) -> str:
+def _fuller(passed: Passed, asked: QualSet) -> tuple[Repair, ...]:
     """What makes a sync full on timelines that it orders in time only, or not at all."""
     assert isinstance(passed.op, Fence | Await)
     if is_launch(passed.op) or not asked:
-        return ""
+        return ()
     here, second = _name(passed.op), second_timeline(asked)
     if second == "wgmma_fence_2":
-        return f"put Fence(wgmma_fence_1, wgmma_fence_2) after {here}"
-    whole = f"make the second timeline of {here} {second}"
-    return f"{whole}, or put {PROXY_FENCE} after it" if asked & ASYNC_PROXY else whole
+        pair = "wgmma_fence_1", "wgmma_fence_2"
+        return (Repair(f"put Fence({', '.join(pair)}) after {here}", NewFence(passed.op, *pair)),)
+    whole = Repair(f"make the second timeline of {here} {second}", Second(passed.op, second))
+    if not asked & ASYNC_PROXY:
+        return (whole,)
+    return (whole, Repair(f"put {PROXY_FENCE} after {here}", NewFence(passed.op, *PROXY_PAIR)))
 
 
-def _moved(arrive: Op, after: Fence | Arrive | Await) -> str:
+def _moved(arrive: Fence | Arrive | Await, after: Fence | Arrive | Await) -> Repair:
     kind, line = type(arrive).__name__, arrive.origin.span.line
-    return (
-        f"move the {kind} of line {line} after the {_kind(after)} at line {after.origin.span.line}"
+    return Repair(
+        f"move the {kind} of line {line} after the {_kind(after)} at line {after.origin.span.line}",
+        Moved(arrive, after),
     )
 
 

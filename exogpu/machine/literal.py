@@ -13,12 +13,13 @@ each a test of that name in `tests/machine/test_decisions.py`:
  4. `a_record_without_timeline_is_invisible`: a trailing barrier's own record.
     `an_arrive_without_timelines_tags_nothing`: yet it counts, and it orders execution.
  6. `empty_loops_and_trips_of_one` are ordinary.
- 7. `proxy_needs_a_proxy_fence` (a), `temporal_stays_temporal` (b) under policy strict, and
+ 7. `proxy_needs_a_proxy_fence` (a), `temporal_stays_temporal` (b) under policy ptx, and
     `more_synchronisation_never_hurts`: own access, temporal and full are separate bits.
  9. `tags_die_with_their_barrier`, `tasks_are_never_ordered`.
 12. `phase_*`: rings of mbarriers (`machine.literal_phase`).
 13. `elements_outside_are_dropped` from every window.
-15. `multicast_tags_carry_the_home_count`, trailing barriers' too.
+15. `multicast_tags_carry_the_home_count`, trailing barriers' too.  That a copy completes on the
+    barrier of its own CTA alone is said by the targets (`lower_args.recorded`).
 17. `one_timeline_of_the_set_is_enough`.
 """
 
@@ -69,6 +70,7 @@ from exogpu.machine.literal_records import (
     Threads,
     augment,
     best_tag,
+    carried,
     check_visible,
     drop_tags,
     new_record,
@@ -242,7 +244,7 @@ def tag_trailing(
     targets = elements_of(machine, trailing.targets)
     for record in recorded.records:
         for target in targets:
-            record.tags.setdefault(target, set()).add((rank, Grant.FULL))
+            record.tags.setdefault(target, set()).add((rank, Grant.FULL, frozenset()))
     barrier.trailing.append((home, rank, moment))
     report(machine, moment, phase_at_arrival(barrier, moment, targets, rank, threads))
     for other in machine.barriers.values():
@@ -298,8 +300,9 @@ def step_fence(machine: Machine, op: Fence) -> None:
     threads = executing(machine, op.origin)
     for recorded in machine.live:
         for record in recorded.records:
-            grant = witness(machine.policy, op.transitive, threads, op.pre, record)
-            augment(machine.policy, record, threads, op.full, op.temporal, grant)
+            way = (machine.policy, op.transitive, threads, op.pre, record)
+            grant, onward = witness(*way), carried(*way)
+            augment(machine.policy, record, threads, op.full, op.temporal, grant, onward)
     for barrier in machine.barriers.values():
         if barrier.phase is not None:
             pass_fence(barrier.phase, threads)
@@ -322,10 +325,11 @@ def step_arrive(machine: Machine, op: Arrive) -> None:
     report(machine, moment, failures)
     for recorded in machine.live:
         for record in recorded.records:
-            grant = witness(machine.policy, op.transitive, threads, op.pre, record)
+            way = (machine.policy, op.transitive, threads, op.pre, record)
+            grant, onward = witness(*way), carried(*way)
             if grant is not Grant.NOTHING:
                 for target in targets:
-                    record.tags.setdefault(target, set()).add((rank, grant))
+                    record.tags.setdefault(target, set()).add((rank, grant, onward))
     for other in machine.barriers.values():
         if other.phase is not None:
             pass_arrive(other.phase, threads, targets, rank)
@@ -348,11 +352,11 @@ def step_await(machine: Machine, op: Await) -> None:
     bound = a - (op.n + 1) if op.n >= 0 else w + op.n + 1
     new = max(w, bound + 1) if op.n >= 0 else w + 1
     moment = now(machine, op)
-    report(machine, moment, failures_at_await(barrier, moment, element, bound))
+    report(machine, moment, failures_at_await(barrier, moment, element, bound, threads))
     for recorded in machine.live:
         for record in recorded.records:
-            grant = best_tag(record, element, bound)
-            augment(machine.policy, record, threads, op.full, op.temporal, grant)
+            grant, onward = best_tag(record, element, bound)
+            augment(machine.policy, record, threads, op.full, op.temporal, grant, onward)
     for other in machine.barriers.values():
         if other.phase is not None:
             pass_await(other.phase, threads, element, bound)

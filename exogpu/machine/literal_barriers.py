@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from exogpu.machine.literal_phase import PhaseFailure, check_arrival, check_followed
+from exogpu.machine.literal_phase import PhaseFailure, check_arrival, check_followed, check_waiter
 from exogpu.machine.literal_records import Element, Index, Threads
 from exogpu.machine.literal_state import Barrier, Failure, Failures, Moment
 from exogpu.verdict import HazardKind
@@ -23,9 +23,11 @@ def deadlock_at_arrive(
     return failures
 
 
-def failures_at_await(barrier: Barrier, moment: Moment, element: Element, bound: int) -> Failures:
+def failures_at_await(
+    barrier: Barrier, moment: Moment, element: Element, bound: int, threads: Threads
+) -> Failures:
     """Decision 3, DEADLOCK: no Arrive targets the element yet, or a home whose Arrives do has no
-    more than `bound`.  Decision 12 (ii), PHASE."""
+    more than `bound`.  Decision 12 (ii) and (iii), PHASE."""
     name, index = element
     failures: Failures = []
     if bound >= 0:
@@ -33,7 +35,9 @@ def failures_at_await(barrier: Barrier, moment: Moment, element: Element, bound:
         if not homes or any(barrier.arrives.get(home, 0) <= bound for home in homes):
             failures.append((HazardKind.DEADLOCK, name, index, None))
     if barrier.phase is not None:
-        failures += _phase(barrier, moment, check_followed(barrier.phase, index, bound))
+        found = check_followed(barrier.phase, index, bound)
+        found += check_waiter(barrier.phase, index, bound, threads)
+        failures += _phase(barrier, moment, found)
     return failures
 
 

@@ -1,4 +1,5 @@
-"""PHASE (decision 12): no arrival on an mbarrier runs a whole ring ahead of a waiter.
+"""PHASE (decision 12): on an mbarrier no arrival runs a whole ring ahead of a waiter, and no
+waiter a whole ring ahead of the arrivals.
 
 Execution order is tracked by pseudo-records: an Await of `bound` by thread g makes one, seen by
 g at first; every Fence, and every Arrive or trailing barrier with the Await that it releases,
@@ -8,14 +9,11 @@ passes it on, whatever the timelines.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final
 
+from exogpu.analysis.pairing import DEPTHS
 from exogpu.ir.names import Sym
 from exogpu.machine.amir import Op
 from exogpu.machine.literal_records import NOBODY, Element, Index, Threads, covers, join, shares
-
-DEPTHS: Final = range(1, 33)
-"""The ring depths that are tried where no skip counts give one."""
 
 
 @dataclass(slots=True, eq=False)
@@ -36,7 +34,8 @@ class Awaited:
 
 @dataclass(frozen=True, slots=True)
 class PhaseFailure:
-    """At `index`, for one depth; `awaited` is the Await at fault, None if there is none."""
+    """At `index`, for one depth; `awaited` is the Await at fault, None if there is none: as in
+    (iii), where what fails is itself an Await."""
 
     depth: int
     index: Index
@@ -131,6 +130,27 @@ def check_followed(phase: Phase, index: Index, bound: int | None) -> list[PhaseF
                 continue
             awaited.reported.add(depth)
             failures.append(PhaseFailure(depth, index, awaited))
+    return failures
+
+
+def check_waiter(phase: Phase, index: Index, bound: int, threads: Threads) -> list[PhaseFailure]:
+    """(iii) each thread of an Await for arrival r >= d on an element is ordered after an Await for
+    arrival r - d on it: the phase before, on the same hardware mbarrier.
+
+    Asked before the Await receives anything.  That another Await, for an arrival between the two,
+    came earlier is not enough: it was on another mbarrier of the ring, whose arrival may be
+    complete before r - d is (its bytes, or another thread, are still to come).
+    """
+    failures = []
+    for depth in phase.depths:
+        if bound - depth < 0:
+            continue
+        ordered = NOBODY
+        for awaited in phase.awaited:
+            if awaited.index == index and awaited.bound == bound - depth:
+                ordered = join(ordered, awaited.sees)
+        if not covers(ordered, threads):
+            failures.append(PhaseFailure(depth, index, None))
     return failures
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final, TypeAlias, assert_never
 
-from exogpu.hw.timelines import ASYNC_PROXY
+from exogpu.hw.timelines import ASYNC_PROXY, TEMPORAL_FROM
 from exogpu.ir.names import Sym
 from exogpu.ir.types import Level, Policy, QualSet, QualTL
 
@@ -40,6 +40,13 @@ def shares(members: Threads, threads: Threads) -> bool:
     return EVERYONE in members or EVERYONE in threads or not members.isdisjoint(threads)
 
 
+def meet(members: Threads, threads: Threads) -> Threads:
+    """The intersection."""
+    if EVERYONE in members:
+        return threads
+    return members if EVERYONE in threads else members & threads
+
+
 def covers(members: Threads, threads: Threads) -> bool:
     """Whether every thread of `threads` is a member: the paper's `for all g`."""
     return EVERYONE in members or threads <= members
@@ -53,21 +60,26 @@ class Grant(IntEnum):
     FULL = 2
 
 
+Tag: TypeAlias = tuple[int, Grant, QualSet]
+"""An arrive count, what it may give, and the timelines that it carries (decision 7d)."""
+
+
 @dataclass(slots=True, eq=False)
 class VisibilityRecord:
     """`(q, s, p)`: original timeline, visibility levels, observed arrive counts.
 
     The level s(g, q) is kept as three separate bits (decision 7b), each a set of threads:
-    own-access (on the original timeline), temporal and full.
+    own-access (on the original timeline, at `level`), and what syncs gave, temporal and full.
     """
 
     timeline: QualTL | None
     atomic: QualSet
     """Timelines on which every thread sees the record as `atomic_only`."""
+    level: Level = Level.INVISIBLE
     own: Threads = NOBODY
     temporal: dict[QualTL, Threads] = field(default_factory=dict)
     full: dict[QualTL, Threads] = field(default_factory=dict)
-    tags: dict[Element, set[tuple[int, Grant]]] = field(default_factory=dict)
+    tags: dict[Element, set[Tag]] = field(default_factory=dict)
 
 
 def new_record(
@@ -77,23 +89,9 @@ def new_record(
 
     Decision 4: a record without a timeline is visible to nobody.
     """
-    record = VisibilityRecord(timeline, atomic)
-    if timeline is None:
-        return record
-    match level:
-        case Level.INVISIBLE | Level.ATOMIC_ONLY:
-            pass
-        case Level.UNORDERED:
-            record.own = threads
-        case Level.TEMPORALLY_ORDERED:
-            record.own = threads
-            record.temporal[timeline] = threads
-        case Level.FULLY_ORDERED:
-            record.own = threads
-            record.full[timeline] = threads
-        case _:
-            assert_never(level)
-    return record
+    if timeline is None or level < Level.UNORDERED:
+        return VisibilityRecord(timeline, atomic)
+    return VisibilityRecord(timeline, atomic, level, threads)
 
 
 def at_least(record: VisibilityRecord, level: Level, timeline: QualTL) -> Threads:
@@ -101,18 +99,16 @@ def at_least(record: VisibilityRecord, level: Level, timeline: QualTL) -> Thread
     everyone = frozenset({EVERYONE})
     full = record.full.get(timeline, NOBODY)
     temporal = record.temporal.get(timeline, NOBODY)
-    own = record.own if timeline is record.timeline else NOBODY
+    own = record.own if timeline is record.timeline and record.level >= level else NOBODY
     match level:
         case Level.INVISIBLE:
             return everyone
         case Level.ATOMIC_ONLY:
             return everyone if timeline in record.atomic else join(join(full, temporal), own)
-        case Level.UNORDERED:
+        case Level.UNORDERED | Level.TEMPORALLY_ORDERED:
             return join(join(full, temporal), own)
-        case Level.TEMPORALLY_ORDERED:
-            return join(full, temporal)
         case Level.FULLY_ORDERED:
-            return full
+            return join(full, own)
         case _:
             assert_never(level)
 
@@ -146,7 +142,7 @@ def witness(
     """`W(t, g*, pre, r)`: `exists g, q in pre: s(g, q) >= unordered` if t; else
     `q_orig in pre and exists g: s(g, q_orig) >= unordered`.
 
-    Decision 7b, strict: own access or full visibility witness a full grant, visibility that is
+    Decision 7b, ptx: own access or full visibility witness a full grant, visibility that is
     only temporal a temporal one.
     """
     grant = Grant.NOTHING
@@ -164,6 +160,35 @@ def witness(
     return grant
 
 
+def carried(
+    policy: Policy,
+    transitive: bool,
+    threads: Threads,
+    pre: QualSet,
+    record: VisibilityRecord,
+) -> QualSet:
+    """Decision 7d, ptx: the timelines of the async proxy on which a thread that lets a sync fire
+    sees the record in full, by a sync before: a proxy fence stands on the way."""
+    if policy is Policy.PAPER:
+        return frozenset()
+    firing = NOBODY
+    for timeline in pre if transitive else pre & {record.timeline}:
+        firing = join(firing, meet(at_least(record, Level.UNORDERED, timeline), threads))
+    return frozenset(q for q in ASYNC_PROXY if shares(record.full.get(q, NOBODY), firing))
+
+
+def entries(policy: Policy, original: QualTL | None, full: QualSet, temporal: QualSet) -> QualSet:
+    """The timelines on which a sync grants temporal visibility at most.
+
+    Decisions 7a, 7c, ptx: on some timelines such an entry holds only for records whose original
+    access was of the same kind.
+    """
+    found = temporal - full
+    if policy is Policy.PAPER:
+        return found
+    return frozenset(q for q in found if original in TEMPORAL_FROM.get(q, {original}))
+
+
 def augment(
     policy: Policy,
     record: VisibilityRecord,
@@ -171,31 +196,31 @@ def augment(
     full: QualSet,
     temporal: QualSet,
     grant: Grant,
+    carried: QualSet = frozenset(),
 ) -> None:
     """`A(r, g*, full, temp)`: `s_aug(g, q) = fully_ordered` for q in full, `temporally_ordered`
     for q in temp minus full, for g in g*; s joined with it.
 
-    Decision 7a, strict: a temporal entry on a timeline of the async proxy holds only for records
-    whose original access was in the async proxy.  Decision 7b: a temporal grant makes the full
-    entries temporal; they stay full entries for 7a.
+    Decision 7b: a temporal grant makes the full entries temporal; they stay full entries for 7a.
+    Decision 7d: what is carried is full wherever the post side has the timeline at all.
     """
     if grant is Grant.NOTHING:
         return
-    entries = temporal - full
-    if policy is Policy.STRICT and record.timeline not in ASYNC_PROXY:
-        entries -= ASYNC_PROXY
     for timeline in full:
         level = record.full if grant is Grant.FULL else record.temporal
         level[timeline] = join(level.get(timeline, NOBODY), threads)
-    for timeline in entries:
+    for timeline in entries(policy, record.timeline, full, temporal):
         record.temporal[timeline] = join(record.temporal.get(timeline, NOBODY), threads)
+    for timeline in carried & temporal:
+        record.full[timeline] = join(record.full.get(timeline, NOBODY), threads)
 
 
-def best_tag(record: VisibilityRecord, barrier: Element, bound: int) -> Grant:
+def best_tag(record: VisibilityRecord, barrier: Element, bound: int) -> tuple[Grant, QualSet]:
     """What an Await of `bound` may give: `exists i <= Max, i in r.p(z, n)`; of several tags the
-    best (decision 7b)."""
-    tags = record.tags.get(barrier, set())
-    return max((grant for count, grant in tags if count <= bound), default=Grant.NOTHING)
+    best (decision 7b), and what any of them carries (decision 7d)."""
+    tags = [tag for tag in record.tags.get(barrier, ()) if tag[0] <= bound]
+    grant = max((grant for _, grant, _ in tags), default=Grant.NOTHING)
+    return grant, frozenset[QualTL]().union(*(carried for _, _, carried in tags))
 
 
 def drop_tags(record: VisibilityRecord, name: Sym) -> None:

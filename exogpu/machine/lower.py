@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import assert_never
 
 from exogpu.analysis.barriers import home_of
+from exogpu.analysis.extents import greatest_extents
 from exogpu.analysis.facts import CollectiveFacts
 from exogpu.analysis.pairing import ring_depths
 from exogpu.analysis.threadmap import ThreadMap
@@ -85,6 +86,7 @@ def lower(proc: Proc, facts: CollectiveFacts, policy: Policy) -> amir.Program:
 
 def _variables(proc: Proc, declared: list[Declared]) -> Iterator[amir.Variable]:
     depths = ring_depths(proc)
+    extents = greatest_extents(proc)
     in_task = {
         inner.name
         for stmt in walk(proc.body)
@@ -94,11 +96,12 @@ def _variables(proc: Proc, declared: list[Declared]) -> Iterator[amir.Variable]:
     }
     for d in declared:
         local = d.name in in_task
+        shape = extents.get(d.name, d.shape)
         if isinstance(d, BarrierAlloc):
             depth = depths.get(d.name)
-            yield amir.Variable(d.name, d.shape, d.mechanism, d.guard, depth, is_shared(d), local)
+            yield amir.Variable(d.name, shape, d.mechanism, d.guard, depth, is_shared(d), local)
         else:
-            yield amir.Variable(d.name, d.shape, shared=is_shared(d), task_local=local)
+            yield amir.Variable(d.name, shape, shared=is_shared(d), task_local=local)
 
 
 def _block(low: Lowering, block: Block, cluster: ThreadMap | None) -> amir.Block:

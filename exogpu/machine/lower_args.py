@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from exogpu.analysis.facts import CollectiveFacts, Desugared
+from exogpu.analysis.landing import in_one_cta, one_each, same_order
 from exogpu.frontend.quote import quote, quote_access, source_text
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
@@ -38,7 +39,7 @@ from exogpu.ir.types import (
     SyncTL,
 )
 from exogpu.ir.walk import reads
-from exogpu.machine.amir import Block, Check, Clear, Loop, Op, Origin, Record, Trailing
+from exogpu.machine.amir import Block, Check, Clear, Guard, Loop, Op, Origin, Record, Trailing
 
 Declared: TypeAlias = DataParam | Alloc | BarrierAlloc
 
@@ -171,34 +172,50 @@ def _plus(left: CExpr, right: CExpr) -> CExpr:
 # --- T_arg --------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Trailed:
-    """The trailing barrier of a call, and the loops that give each CTA's threads their home."""
+def recorded(low: Lowering, call: CallInstr, record: Record, data: Desugared | None) -> Block:
+    """The record with the call's trailing barrier, whose home's count tags the targets.
 
-    trailing: Trailing | None
-    desugared: Desugared | None
-
-
-def trailing_of(low: Lowering, call: CallInstr) -> _Trailed:
-    """The trailing barrier: every element of the window is tagged with the count of the home,
-    which is the CTA's own element (decision 15)."""
+    Of a multicast, one record for the threads of each CTA, whose own element is their home;
+    `data` says how the record's window is distributed, if it is.  Decision 15: what lands in a CTA
+    completes on the element of that CTA alone; of a source that all of them get, any that
+    completes has been read.
+    """
     if call.trailing is None:
-        return _Trailed(None, None)
-    desugared = low.facts.trailing.get(call)
-    iterators = () if desugared is None else desugared.iterators
-    home = one_element(at_iterators(call.trailing, iterators))
-    return _Trailed(Trailing(home, (call.trailing,)), desugared)
+        return (record,)
+    signals = low.facts.trailing.get(call)
+    if signals is None:
+        home = one_element(call.trailing)
+        return (replace(record, trailing=Trailing(home, (call.trailing,))),)
+    home = one_element(at_iterators(call.trailing, signals.iterators))
+    origin = replace(record.origin, threads=signals.tiling.thread_map())
+    mine = replace(record, origin=origin, trailing=Trailing(home, (call.trailing,)))
+    common = not record.mutate and data is None
+    body: Block = (mine,) if common else _landed(mine, call.trailing, signals, data)
+    return thread_loops(signals, body, record.origin)
 
 
-def recorded(low: Lowering, call: CallInstr, record: Record) -> Block:
-    """The record with the call's trailing barrier; of a multicast, one for each CTA's threads."""
-    trailed = trailing_of(low, call)
-    if trailed.desugared is None:
-        return (replace(record, trailing=trailed.trailing),)
-    threads = trailed.desugared.tiling.thread_map()
-    inner = replace(record.origin, threads=threads)
-    mine = replace(record, trailing=trailed.trailing, origin=inner)
-    return thread_loops(trailed.desugared, (mine,), record.origin)
+def _landed(record: Record, barrier: Access, signals: Desugared, data: Desugared | None) -> Block:
+    """The record once for each element that a multicast signals, with the tag of that one alone.
+
+    Of what is written, the element of a CTA has the part that lies in the CTA.  Where that is not
+    known, and of a source that the CTAs share out, each has all of it: then it takes all elements
+    to complete.
+    """
+    assert record.trailing is not None
+    name = f"{barrier.name.name}_landing"
+    target = replace(signals, iterators=tuple(Sym(name) for _ in signals.iterators))
+    own = one_element(at_iterators(barrier, target.iterators))
+    made = replace(record, trailing=replace(record.trailing, targets=(own,)))
+    written = record.mutate or record.access == barrier
+    body: Block = (made,)
+    if not written or data is None or not one_each(data, signals):
+        return thread_loops(target, body, record.origin)
+    if same_order(data, signals):
+        body = (replace(made, access=at_iterators(record.access, target.iterators)),)
+        return thread_loops(target, body, record.origin)
+    part = replace(made, access=at_iterators(record.access, data.iterators))
+    body = (Guard(in_one_cta(data, signals, target.iterators), (part,), record.origin),)
+    return thread_loops(data, thread_loops(target, body, record.origin), record.origin)
 
 
 def t_trailing(low: Lowering, call: CallInstr) -> Iterator[Op]:
@@ -216,7 +233,7 @@ def t_trailing(low: Lowering, call: CallInstr) -> Iterator[Op]:
         trailing=None,
         origin=origin_of(low, call),
     )
-    yield from recorded(low, call, own)
+    yield from recorded(low, call, own, low.facts.trailing.get(call))
 
 
 def t_arg(
@@ -231,49 +248,50 @@ def t_arg(
     if not isinstance(argument, Access) or operand is None or is_exempt(low, argument):
         return
     origin = origin_of(low, call)
-    desugared = low.facts.operands.get((call, position)) if operand.owner_only else None
-    if desugared is None:
-        yield from _t_arg(low, call, operand, mode, argument, origin)
+    data = low.facts.operands.get((call, position))
+    if data is None or not operand.owner_only:
+        yield from _signalling(low, call, data, _t_arg(low, operand, mode, argument, origin))
         return
-    owned = at_iterators(argument, desugared.iterators)
-    owner = replace(origin, threads=desugared.tiling.thread_map())
-    body = tuple(_t_arg(low, call, operand, mode, owned, owner))
-    yield from thread_loops(desugared, body, origin)
+    owned = at_iterators(argument, data.iterators)
+    owner = replace(origin, threads=data.tiling.thread_map())
+    ops = _t_arg(low, operand, mode, owned, owner)
+    yield from thread_loops(data, tuple(_signalling(low, call, None, ops)), origin)
+
+
+def _signalling(
+    low: Lowering, call: CallInstr, data: Desugared | None, ops: Iterator[Op]
+) -> Iterator[Op]:
+    """`T_e(e_z)` of the figure: the records are tagged by the call's trailing barrier."""
+    for op in ops:
+        if isinstance(op, Record):
+            yield from recorded(low, call, op, data)
+        else:
+            yield op
 
 
 def _t_arg(
-    low: Lowering,
-    call: CallInstr,
-    operand: Operand,
-    mode: AccessMode,
-    access: Access,
-    origin: Origin,
+    low: Lowering, operand: Operand, mode: AccessMode, access: Access, origin: Origin
 ) -> Iterator[Op]:
     if mode is AccessMode.READ:
-        return t_arg_read_only(low, call, operand, access, origin)
+        return t_arg_read_only(low, operand, access, origin)
     if operand.atomic:
-        return t_arg_atomic(low, call, operand, mode, access, origin)
-    return t_arg_written(low, call, operand, mode, access, origin)
+        return t_arg_atomic(low, operand, mode, access, origin)
+    return t_arg_written(low, operand, mode, access, origin)
 
 
 def t_arg_read_only(
-    low: Lowering, call: CallInstr, operand: Operand, access: Access, origin: Origin
+    low: Lowering, operand: Operand, access: Access, origin: Origin
 ) -> Iterator[Op]:
     """Non-atomic read-only: `CheckMutates(full_ordered, cvg, e, ext);
     RecordRead(post, cvg, e, init, {}, T_e(e_z))`."""
     extended = operand.extended_under(low.policy)
     cvg = operand.convergent
     yield Check(True, Level.FULLY_ORDERED, cvg, access, extended, origin, reads=True)
-    yield from recorded(low, call, _record(operand, False, access, origin))
+    yield _record(operand, False, access, origin)
 
 
 def t_arg_written(
-    low: Lowering,
-    call: CallInstr,
-    operand: Operand,
-    mode: AccessMode,
-    access: Access,
-    origin: Origin,
+    low: Lowering, operand: Operand, mode: AccessMode, access: Access, origin: Origin
 ) -> Iterator[Op]:
     """Non-atomic non-read-only: `CheckMutates(pre, cvg, e, ext);
     CheckReads(temporal_ordered, cvg, e, ext); ClearReads(e); ClearMutates(e);
@@ -287,16 +305,11 @@ def t_arg_written(
     yield Check(False, Level.TEMPORALLY_ORDERED, cvg, access, extended, origin, reads=too)
     yield Clear(False, access, origin)
     yield Clear(True, access, origin)
-    yield from recorded(low, call, _record(operand, True, access, origin))
+    yield _record(operand, True, access, origin)
 
 
 def t_arg_atomic(
-    low: Lowering,
-    call: CallInstr,
-    operand: Operand,
-    mode: AccessMode,
-    access: Access,
-    origin: Origin,
+    low: Lowering, operand: Operand, mode: AccessMode, access: Access, origin: Origin
 ) -> Iterator[Op]:
     """Atomic: `CheckMutates(atomic_only, cvg, e, ext); CheckReads(temporal_ordered, cvg, e, ext);
     ClearReads(e); RecordMutate(post, cvg, e, init, atom, T_e(e_z))`; note lack of ClearMutates."""
@@ -306,8 +319,7 @@ def t_arg_atomic(
     yield Check(True, Level.ATOMIC_ONLY, cvg, access, extended, origin, reads=too)
     yield Check(False, Level.TEMPORALLY_ORDERED, cvg, access, extended, origin, reads=too)
     yield Clear(False, access, origin)
-    record = _record(operand, True, access, origin)
-    yield from recorded(low, call, replace(record, atomic=operand.atomic))
+    yield replace(_record(operand, True, access, origin), atomic=operand.atomic)
 
 
 def _record(operand: Operand, mutate: bool, access: Access, origin: Origin) -> Record:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import product
 from typing import assert_never
 
 import numpy as np
@@ -149,6 +150,9 @@ def _call(stmt: CallProc | CallInstr, env: Env) -> None:
             extents = tuple(evaluate(e, inner.control) for e in param.shape)
             if extents != window.extents:
                 raise _error("X928", "a window has the wrong extents", stmt.span)
+            if isinstance(stmt, CallProc):
+                for index in product(*map(range, extents)):
+                    _element(window, index, stmt.span)
             clipped = param.operand is not None and param.operand.clipped
             meaning = Variable(param.name.name, param.dtype, extents, window.of, clipped)
         assert isinstance(meaning, Variable | Const)

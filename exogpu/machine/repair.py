@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Final
 
 from exogpu.hw.timelines import ASYNC_PROXY, SHORT_NAME
+from exogpu.ir.nodes import Access
 from exogpu.ir.types import BarrierMechanism, Level, QualSet, QualTL
-from exogpu.machine.amir import Arrive, Check, Program, Record
-from exogpu.machine.barrier_words import ops_of
+from exogpu.machine.amir import Arrive, Await, Check, Loop, Program, Record
+from exogpu.machine.barrier_words import ops_of, skip_text
+from exogpu.machine.editing import ONLY_BEFORE, places
+from exogpu.machine.edits import (
+    Between,
+    NewArrive,
+    NewAwait,
+    NewFence,
+    NewGroup,
+    Repair,
+)
+from exogpu.machine.fast.instances import path_to
+from exogpu.machine.fast.tasks import begins_tasks
 from exogpu.machine.violation import Violation
 
 _PRE: Final[Mapping[QualTL, str]] = {
@@ -47,7 +60,12 @@ BY_COMMIT_GROUP: Final = frozenset({"Sm80_cp_async", "tma_to_gmem_async", "wgmma
 BY_COPY: Final = "tma_to_smem_async"
 """The timeline of copies that signal an mbarrier themselves."""
 
-PROXY_FENCE: Final = "Fence(cuda_in_order, cuda_generic_and_async)"
+SKIPS: Final = range(-1, -9, -1)
+"""Last operands that are tried for an Await of an mbarrier that a kernel lacks."""
+
+PROXY_PAIR: Final = ("cuda_in_order", "cuda_generic_and_async")
+
+PROXY_FENCE: Final = f"Fence({', '.join(PROXY_PAIR)})"
 
 
 def first_timeline(seen: QualSet) -> str:
@@ -65,51 +83,122 @@ def _by_completion(name: str) -> bool:
     return name in BY_COMMIT_GROUP or name == BY_COPY
 
 
-def completion(first: str, second: str, record: Record, program: Program | None) -> str:
-    """How threads wait for an asynchronous access: its commit group, or the barrier it signals."""
-    if first in BY_COMMIT_GROUP:
-        group = _group(record, program)
-        return f"Arrive({first}) >> {group} and Await({group}, {second}, 0)"
-    if record.trailing is not None:
-        home = record.trailing.home
-        z = home.name.name + ("[...]" if home.coords else "")
-        return f"let an Await({z}, {second}, ~m) wait for the arrival that the copy signals"
-    return f"Await(z, {second}, ~0), for an mbarrier z that the copy signals (>> z)"
+def completion(
+    first: str, second: str, record: Record, program: Program, words: str
+) -> tuple[Repair, ...]:
+    """How threads wait for an asynchronous access: its commit group, or the barrier it signals.
+
+    `words` is where they do.  Nothing for a copy that signals a barrier: an Await of it is missing
+    in a place that the kernel has to choose, or it does not wait for this copy.
+    """
+    if first not in BY_COMMIT_GROUP:
+        return ()
+    group = _group(record, program)
+    if group is None and (waits := list(_awaited_groups(program))):
+        return tuple(r for wait in waits for r in _new_arrives(first, wait, record, program))
+    cg = "cg" if group is None else group.name.name + ("[...]" if group.coords else "")
+    arrive = () if group is None else _arrives_after(record, group, program)
+    wait = f"Await({cg}, {second}, 0)"
+    if group is not None and arrive:
+        at = arrive[-1]
+        text = f"{words}, {wait} after the Arrive at line {at.origin.span.line}"
+        return (Repair(text, NewAwait(at, group, second, 0, after=True)),)
+    text = f"{words}, Arrive({first}) >> {cg} and {wait}"
+    return (Repair(text, NewGroup(record, first, second, group)),)
 
 
-def _group(record: Record, program: Program | None) -> str:
-    """The commit group that the kernel has for such accesses, else a name for a new one."""
-    if program is not None:
-        groups = {
-            v.name: v for v in program.variables if v.mechanism is BarrierMechanism.COMMIT_GROUP
-        }
-        for op in ops_of(program.body):
-            if isinstance(op, Arrive) and op.home.name in groups and record.timeline in op.pre:
-                return op.home.name.name + ("[...]" if op.home.coords else "")
-    return "cg"
+def new_awaits(
+    program: Program, check: Check, barrier: Access, second: str, skips: Iterable[int]
+) -> tuple[Repair, ...]:
+    """An Await of a barrier before an access, or before a loop of threads around it."""
+    z = barrier.name.name + ("[...]" if barrier.coords else "")
+    return tuple(
+        Repair(
+            f"Await({z}, {second}, {skip_text(n)}) before line {place.origin.span.line}, for its "
+            "threads to wait",
+            NewAwait(place, barrier, second, n),
+        )
+        for place in places(program, check)
+        for n in skips
+    )
 
 
-def general_repair(violation: Violation, program: Program | None) -> str:
-    """What would order the two accesses if nothing stood between them."""
+def _named(barrier: Access, program: Program) -> Access:
+    """The element as an Arrive names it: an instruction's own has iterators of its desugaring."""
+    arrives = (op.home for op in ops_of(program.body) if isinstance(op, Arrive))
+    return next((home for home in arrives if home.name is barrier.name), barrier)
+
+
+def _group(record: Record, program: Program) -> Access | None:
+    """The commit group that the kernel has for such accesses, if it has one."""
+    groups = {v.name: v for v in program.variables if v.mechanism is BarrierMechanism.COMMIT_GROUP}
+    for op in ops_of(program.body):
+        if isinstance(op, Arrive) and op.home.name in groups and record.timeline in op.pre:
+            return op.home
+    return None
+
+
+def _awaited_groups(program: Program) -> Iterator[Access]:
+    """The commit groups that are awaited, and on which nothing arrives."""
+    ops = tuple(ops_of(program.body))
+    groups = {v.name for v in program.variables if v.mechanism is BarrierMechanism.COMMIT_GROUP}
+    groups -= {op.home.name for op in ops if isinstance(op, Arrive)}
+    for name in groups:
+        waits = (op for op in ops if isinstance(op, Await) and op.barrier.name is name)
+        yield from (op.barrier for op in islice(waits, 1))
+
+
+def _new_arrives(first: str, group: Access, record: Record, program: Program) -> Iterator[Repair]:
+    """An Arrive on a group, after the access or a loop around it."""
+    cg = group.name.name + ("[...]" if group.coords else "")
+    around = [op for _, op in path_to(program.body, record) if isinstance(op, Loop)]
+    places: list[Record | Loop] = [record]
+    places += reversed([loop for loop in around if not begins_tasks(loop.body)])
+    for op in places:
+        what = "instruction" if op is record else "loop"
+        text = f"Arrive({first}) >> {cg} after the {what} at line {op.origin.span.line}"
+        yield Repair(text, NewArrive(op, group, first, after=True))
+
+
+def _arrives_after(record: Record, group: Access, program: Program) -> tuple[Arrive, ...]:
+    """The Arrives on a group that stand after the access in the program text."""
+    ops = list(ops_of(program.body))
+    later = ops[next(at for at, op in enumerate(ops) if op is record) :]
+    return tuple(op for op in later if isinstance(op, Arrive) and op.home.name is group.name)
+
+
+def general_repairs(violation: Violation, program: Program) -> tuple[Repair, ...]:
+    """What may order the two accesses if nothing stood between them."""
     check, record = violation.check, violation.record
     assert isinstance(check, Check) and isinstance(record, Record)
-    if record.timeline is None:
-        return (
-            f"before {violation.variable} ends, let an Await on it wait for the arrival that this "
-            "instruction signals"
-        )
-    if (
-        violation.task is not None
-        and violation.record_task is not None
-        and violation.record_task != violation.task
-    ):
-        return "tasks of one kernel are never ordered: write different elements, or reduce"
+    if record.timeline is None or _are_tasks(violation):
+        return ()
     first, second = _PRE[record.timeline], second_timeline(check.timelines)
     if record.timeline in ASYNC_PROXY and check.level is Level.TEMPORALLY_ORDERED:
         second = "cuda_in_order"
+    if first == BY_COPY and record.trailing is not None:
+        home = _named(record.trailing.home, program)
+        return new_awaits(program, check, home, second_timeline(check.timelines), SKIPS)
     if _by_completion(first):
-        return f"between them, {completion(first, second, record, program)}"
+        return completion(first, second, record, program, "between them")
+    if ONLY_BEFORE.get(first, second) != second:
+        return ()
+    fence = f"Fence({first}, {second})"
+    edit = Between(violation, first, second)
     if check.free:
-        fence = f"Fence({first}, {second}) by all threads of its scope"
-        return f"before {violation.variable} ends, {fence}"
-    return f"between them, Fence({first}, {second}) where the threads of both take part"
+        text = f"before {violation.variable} ends, {fence} by all threads of its scope"
+        return (Repair(text, NewFence(check, first, second, after=False)), Repair(text, edit))
+    return (Repair(f"between them, {fence} where the threads of both take part", edit),)
+
+
+def _are_tasks(violation: Violation) -> bool:
+    """Whether the two accesses are of two tasks, which nothing orders."""
+    tasks = violation.task, violation.record_task
+    return None not in tasks and tasks[0] != tasks[1]
+
+
+def advice(violation: Violation) -> str:
+    """What holds of the two accesses whatever the kernel is; empty where nothing does."""
+    if _are_tasks(violation) and isinstance(violation.check, Check):
+        return "tasks of one kernel are never ordered: write different elements, or reduce"
+    return ""

@@ -4,26 +4,31 @@ from __future__ import annotations
 
 from exogpu.frontend.instructions import instr
 from exogpu.hw.datatypes import f32
-from exogpu.hw.operands import CUDA_MEMORY, CUDA_REGISTER, STREAM, over
+from exogpu.hw.operands import CUDA_MEMORY, CUDA_REGISTER, STREAM, aligned, over
 from exogpu.hw.units import cuda_thread, cuda_warp
 
+VECTORS = (1, 2, 4, 8, 16)
+"""Bytes that a thread reads or writes at once, and must be aligned to (PTX ISA, Vectors)."""
 
-@instr(
-    unit=cuda_thread, dst=CUDA_REGISTER, src=CUDA_MEMORY, template="cuda_load<{n}>({dst}, {src});"
-)
+
+def _vector(n, dtype):
+    return aligned(CUDA_MEMORY, n * dtype.bytes)
+
+
+@instr(unit=cuda_thread, dst=CUDA_REGISTER, src=_vector, template="cuda_load<{n}>({dst}, {src});")
 def cuda_load(dst: dtype[n] @ CudaRmem, src: dtype[n] @ CudaDeviceVisibleLinear, *, n=4, dtype=f32):
-    """A thread reads n adjacent elements into its registers (ld.v4)."""
+    """A thread reads n adjacent elements, up to 16 bytes, into its registers (ld.v4)."""
+    assert n * dtype.bytes in VECTORS
     for i in seq(0, n):
         dst[i] = src[i]
 
 
-@instr(
-    unit=cuda_thread, dst=CUDA_MEMORY, src=CUDA_REGISTER, template="cuda_store<{n}>({dst}, {src});"
-)
+@instr(unit=cuda_thread, dst=_vector, src=CUDA_REGISTER, template="cuda_store<{n}>({dst}, {src});")
 def cuda_store(
     dst: dtype[n] @ CudaDeviceVisibleLinear, src: dtype[n] @ CudaRmem, *, n=4, dtype=f32
 ):
-    """A thread writes n adjacent elements from its registers (st.v4)."""
+    """A thread writes n adjacent elements, up to 16 bytes, from its registers (st.v4)."""
+    assert n * dtype.bytes in VECTORS
     for i in seq(0, n):
         dst[i] = src[i]
 

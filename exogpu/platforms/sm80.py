@@ -4,25 +4,31 @@ from __future__ import annotations
 
 from exogpu.frontend.instructions import instr
 from exogpu.hw.datatypes import f16, f32
-from exogpu.hw.operands import CP_ASYNC, CUDA_MEMORY, CUDA_REGISTER
+from exogpu.hw.operands import CP_ASYNC, CUDA_MEMORY, CUDA_REGISTER, aligned, by_rows
 from exogpu.hw.units import cuda_thread, cuda_warp
 
 
+def _copied(n, dtype):
+    """Both sides are aligned to the bytes that are copied (PTX ISA, cp.async)."""
+    return aligned(CP_ASYNC, n * dtype.bytes)
+
+
 @instr(
-    unit=cuda_thread, dst=CP_ASYNC, src=CP_ASYNC, template="Sm80_cp_async_copy<{n}>({dst}, {src});"
+    unit=cuda_thread, dst=_copied, src=_copied, template="Sm80_cp_async_copy<{n}>({dst}, {src});"
 )
 def Sm80_cp_async_copy(
     dst: dtype[n] @ CudaSmemAtomicity16B, src: dtype[n] @ CudaDeviceVisibleLinear, *, n=4, dtype=f32
 ):
     """A thread starts the copy of n adjacent elements, 4, 8 or 16 bytes (cp.async)."""
+    assert n * dtype.bytes in (4, 8, 16)
     for i in seq(0, n):
         dst[i] = src[i]
 
 
 @instr(
     unit=cuda_thread,
-    dst=CP_ASYNC,
-    src=CP_ASYNC,
+    dst=_copied,
+    src=_copied,
     template="Sm80_cp_async_copy_zfill<{n}>({valid}, {dst}, {src});",
 )
 def Sm80_cp_async_copy_zfill(
@@ -34,6 +40,7 @@ def Sm80_cp_async_copy_zfill(
     dtype=f32,
 ):
     """As Sm80_cp_async_copy; elements from `valid` on are filled with zero, not read (src-size)."""
+    assert n * dtype.bytes in (4, 8, 16)
     for i in seq(0, n):
         if i < valid:
             dst[i] = src[i]
@@ -44,7 +51,7 @@ def Sm80_cp_async_copy_zfill(
 @instr(
     unit=cuda_warp,
     A=CUDA_REGISTER,
-    src=CUDA_MEMORY,
+    src=by_rows(CUDA_MEMORY),
     template="Sm80_load_A<{M}, {K}>({A}, {src}, {src.ld});",
 )
 def Sm80_load_A(
@@ -64,7 +71,7 @@ def Sm80_load_A(
 @instr(
     unit=cuda_warp,
     B=CUDA_REGISTER,
-    src=CUDA_MEMORY,
+    src=by_rows(CUDA_MEMORY),
     template="Sm80_load_B<{N}, {K}>({B}, {src}, {src.ld});",
 )
 def Sm80_load_B(
@@ -127,7 +134,7 @@ def Sm80_mma_f16(
 
 @instr(
     unit=cuda_warp,
-    C=CUDA_MEMORY,
+    C=by_rows(CUDA_MEMORY),
     D=CUDA_REGISTER,
     template="Sm80_store_D({rows}, {cols}, {C}, {C.ld}, {D});",
 )

@@ -6,7 +6,7 @@ from functools import partial
 
 from exogpu.frontend.instructions import instr
 from exogpu.hw.datatypes import f16, f32
-from exogpu.hw.memories import CudaMbarrier
+from exogpu.hw.memories import CudaMbarrier, CudaSmemLinear, Sm90_SmemSwizzled
 from exogpu.hw.operands import (
     CUDA_MEMORY,
     CUDA_REGISTER,
@@ -17,6 +17,8 @@ from exogpu.hw.operands import (
     WGMMA_D,
     WGMMA_SMEM,
     WGMMA_ZERO,
+    aligned,
+    by_rows,
     clipped,
     over,
 )
@@ -28,6 +30,25 @@ from exogpu.hw.units import (
 )
 
 sm90_instr = partial(instr, arch="sm_90a")
+
+BOX = 128
+"""Where a box begins in shared memory, a multiple of bytes (PTX ISA, cp.async.bulk.tensor)."""
+
+
+def _box(operand, swizzle):
+    """A box lies without gaps, in rows of one swizzle, if there is one."""
+    return aligned(operand, BOX, pitch=swizzle, adjacent=2)
+
+
+def _staged(swizzle):
+    """Shared memory in the layout that a tensor map of this swizzle copies from."""
+    return Sm90_SmemSwizzled(swizzle) if swizzle else CudaSmemLinear
+
+
+def _operand(swizzle):
+    """A wgmma descriptor counts in 16 bytes, and takes eight rows, which lie next to each other,
+    for one repeat of the swizzle (PTX ISA, wgmma, matrix descriptor, base offset 0)."""
+    return aligned(WGMMA_SMEM, 16, rows=8 * swizzle, pitch=swizzle)
 
 
 @sm90_instr(unit=cuda_warpgroup, D=WGMMA_ZERO, template="{D.scale} = 0;")
@@ -41,8 +62,8 @@ def Sm90_zero_scale_d(D: f32[M, N] @ Sm90_RmemMatrixD(M, N), *, M=64, N=256):
 @sm90_instr(
     unit=cuda_warpgroup,
     D=WGMMA_D,
-    A=WGMMA_SMEM,
-    B=WGMMA_SMEM,
+    A=_operand,
+    B=_operand,
     template="Sm90_wgmma_tf32_n{N}<{M}, {swizzle}>({D}, {D.scale}, {A}, {B});",
 )
 def Sm90_wgmma_tf32(
@@ -66,8 +87,8 @@ def Sm90_wgmma_tf32(
 @sm90_instr(
     unit=cuda_warpgroup,
     D=WGMMA_D,
-    A=WGMMA_SMEM,
-    B=WGMMA_SMEM,
+    A=_operand,
+    B=_operand,
     template="Sm90_wgmma_{dtype_name}_n{N}<{M}, {swizzle}>({D}, {D.scale}, {A}, {B});",
 )
 def Sm90_wgmma_f16(
@@ -93,7 +114,7 @@ def Sm90_wgmma_f16(
     unit=cuda_warpgroup,
     D=WGMMA_D,
     A=WGMMA_A,
-    B=WGMMA_SMEM,
+    B=_operand,
     template="Sm90_wgmma_rs_tf32_n{N}<{swizzle}>({D}, {D.scale}, {A}, {B});",
 )
 def Sm90_wgmma_rs_tf32(
@@ -116,7 +137,7 @@ def Sm90_wgmma_rs_tf32(
     unit=cuda_warpgroup,
     D=WGMMA_D,
     A=WGMMA_A,
-    B=WGMMA_SMEM,
+    B=_operand,
     template="Sm90_wgmma_rs_{dtype_name}_n{N}<{swizzle}>({D}, {D.scale}, {A}, {B});",
 )
 def Sm90_wgmma_rs_f16(
@@ -139,7 +160,7 @@ def Sm90_wgmma_rs_f16(
 @sm90_instr(
     unit=cuda_warpgroup,
     A=CUDA_REGISTER,
-    src=CUDA_MEMORY,
+    src=by_rows(CUDA_MEMORY),
     template="Sm90_load_A<{K}>({A}, {src}, {src.ld});",
 )
 def Sm90_load_A(
@@ -157,7 +178,7 @@ def Sm90_load_A(
 
 @sm90_instr(
     unit=cuda_warpgroup,
-    C=CUDA_MEMORY,
+    C=by_rows(CUDA_MEMORY),
     D=CUDA_REGISTER,
     template="Sm90_store_D<{M}, {N}>({rows}, {cols}, {C}, {C.ld}, {D});",
 )
@@ -179,7 +200,7 @@ def Sm90_store_D(
 
 @sm90_instr(
     unit=cuda_warpgroup,
-    C=CUDA_MEMORY,
+    C=aligned(CUDA_MEMORY, 16, stride=16),
     D=CUDA_REGISTER,
     template="Sm90_stage_D<{M}, {N}>({C}, {C.ld}, {D});",
 )
@@ -191,6 +212,7 @@ def Sm90_stage_D(
     N=256,
 ):
     """A warpgroup stores an accumulator into shared memory, for TMA to take from there."""
+    assert M % 64 == 0 and N % 16 == 0
     for m in seq(0, M):
         for n in seq(0, N):
             C[m, n] = D[m, n]
@@ -199,7 +221,7 @@ def Sm90_stage_D(
 @sm90_instr(
     unit=cuda_warp,
     barrier=CudaMbarrier,
-    dst=TMA_LOAD,
+    dst=lambda swizzle: _box(TMA_LOAD, swizzle),
     src=clipped(TMA_LOAD),
     template="Sm90_tma_load<1>({transfer.shared}, {transfer.tensor}, {barrier}, {transfer.ctas}, "
     "{transfer.coordinates});",
@@ -215,6 +237,7 @@ def Sm90_tma_load(
     dtype=f32,
 ):
     """One lane starts the copy of a tile into shared memory (cp.async.bulk.tensor, mbarrier)."""
+    assert 2 <= len(box) <= 5
     for i in seq(0, rows):
         for j in seq(0, cols):
             dst[i, j] = src[i, j]
@@ -229,7 +252,7 @@ def _ctas(n, stride):
     unit=_ctas,
     barrier=CudaMbarrier,
     barrier_units=lambda stride: (_ctas(1, stride),),
-    dst=lambda stride: over(TMA_LOAD, _ctas(1, stride)),
+    dst=lambda stride, swizzle: over(_box(TMA_LOAD, swizzle), _ctas(1, stride)),
     src=clipped(TMA_LOAD),
     template="Sm90_tma_load<{n}>({transfer.shared}, {transfer.tensor}, {barrier}, "
     "{transfer.ctas}, {transfer.coordinates});",
@@ -247,6 +270,8 @@ def Sm90_tma_multicast(
     dtype=f32,
 ):
     """One lane in each of n CTAs copies a slice of the tile to all n (.multicast::cluster)."""
+    assert 2 <= len(box) <= 5
+    assert n == 1 or (box[-1] == cols and rows * cols * dtype.bytes // n % BOX == 0)
     for i in seq(0, rows):
         for j in seq(0, cols):
             for cta in seq(0, n):
@@ -256,12 +281,12 @@ def Sm90_tma_multicast(
 @sm90_instr(
     unit=cuda_warp,
     dst=clipped(TMA_STORE),
-    src=TMA_STORE,
+    src=lambda swizzle: _box(TMA_STORE, swizzle),
     template="Sm90_tma_store({transfer.shared}, {transfer.tensor}, {transfer.coordinates});",
 )
 def Sm90_tma_store(
     dst: dtype[rows, cols] @ Sm90_tensorMap(swizzle, *box),
-    src: dtype[rows, cols] @ CudaSmemAtomicity16B,
+    src: dtype[rows, cols] @ _staged(swizzle),
     *,
     rows,
     cols,
@@ -270,6 +295,7 @@ def Sm90_tma_store(
     dtype=f32,
 ):
     """One lane starts the copy of a tile from shared to global memory (cp.async.bulk.tensor)."""
+    assert 2 <= len(box) <= 3
     for i in seq(0, rows):
         for j in seq(0, cols):
             dst[i, j] = src[i, j]
@@ -278,12 +304,12 @@ def Sm90_tma_store(
 @sm90_instr(
     unit=cuda_warp,
     dst=clipped(TMA_REDUCE),
-    src=TMA_STORE,
+    src=lambda swizzle: _box(TMA_STORE, swizzle),
     template="Sm90_tma_reduce({transfer.shared}, {transfer.tensor}, {transfer.coordinates});",
 )
 def Sm90_tma_reduce(
     dst: dtype[rows, cols] @ Sm90_tensorMap(swizzle, *box),
-    src: dtype[rows, cols] @ CudaSmemAtomicity16B,
+    src: dtype[rows, cols] @ _staged(swizzle),
     *,
     rows,
     cols,
@@ -292,6 +318,7 @@ def Sm90_tma_reduce(
     dtype=f32,
 ):
     """One lane starts adding a tile into global memory, atomically (cp.reduce.async.bulk)."""
+    assert 2 <= len(box) <= 3
     for i in seq(0, rows):
         for j in seq(0, cols):
             dst[i, j] += src[i, j]

@@ -109,7 +109,9 @@ def _facts(procedure: Procedure, verdict: Verdict) -> tuple[tuple[str, str], ...
     facts = [("Verdict", badge(verdict)), ("Policy", verdict.policy.value)]
     facts.append(("Sizes", "all" if verdict.sizes is None else sizes_text(verdict.sizes) or "none"))
     if verdict.condition is not None:
-        facts.append(("Safe if and only if", verdict.condition))
+        facts.append(("Safe if and only if" if verdict.necessary else "Safe if", verdict.condition))
+    if verdict.note:
+        facts.append(("Note", verdict.note))
     if proof is not None:
         smt = sum(1 for a in proof.answered if a.obligation.smt)
         solvers = ", ".join(dict.fromkeys(a.solver for a in proof.answered if a.solver))

@@ -8,6 +8,7 @@ nothing is shown that the sequential meaning does not compute at the sizes that 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from math import prod
 from typing import Final
 
@@ -25,7 +26,7 @@ from exogpu.ir.walk import evaluate as extent_of
 from exogpu.machine import sequential
 from exogpu.machine.sequential.core import Buffer
 from exogpu.machine.sequential.inline import inline
-from exogpu.machine.sequential.values import FLOATS, NARROW_FLOATS, NUMPY
+from exogpu.machine.sequential.values import FLOATS, NARROW_FLOATS, NUMPY, Array
 from exogpu.report.instance import main_loop
 from exogpu.report.model import Formula
 from exogpu.report.summary import NoSummary, summarise
@@ -42,9 +43,13 @@ from exogpu.report.terms import (
     mathml,
     text,
 )
+from exogpu.workers import Limits, Stopped, Tell, isolated
 
 WORK: Final = 30_000_000
 """Products that a check may take."""
+
+SECONDS: Final = 5.0
+"""That a run of the procedure may take."""
 
 
 def formula(proc: Proc) -> Formula | None:
@@ -157,14 +162,24 @@ def _holds(
                         return False
         if prod(extents.values()) > WORK:
             return False
-    arrays = {name: array.copy() for name, array in start.items()}
-    sequential.run(proc, {**sizes, **arrays})
+    arrays = isolated(partial(_run, proc, sizes, start), Limits(SECONDS))
+    if isinstance(arrays, Stopped):
+        return False
     numbers: dict[str, Numbers] = {n: a.astype(np.float64) for n, a in start.items()}
     expected = numbers | {e.target.array: evaluate(e, numbers, extents) for e in guess}
     return all(
         np.allclose(arrays[p.name.name], expected[p.name.name], rtol=_tolerance(p.dtype), atol=0)
         for p in data
     )
+
+
+def _run(
+    proc: Proc, sizes: Mapping[str, int], start: Mapping[str, Array], tell: Tell
+) -> dict[str, Array]:
+    """The arrays after a run from these."""
+    arrays = {name: array.copy() for name, array in start.items()}
+    sequential.run(proc, {**sizes, **arrays})
+    return arrays
 
 
 def _tolerance(dtype: DataType) -> float:

@@ -56,7 +56,8 @@ def _lines(report: Report) -> Iterator[str]:
                 detail = "".join(f", {_text(fact)}" for fact in (*facts, place.detail) if fact)
                 yield f"- {role}: {_place(place)}{detail}"
         yield f"- missing: {_text(hazard.missing)}"
-        yield f"- repair: {_text(hazard.repair)}"
+        if hazard.repair:
+            yield f"- repair: {_text(hazard.repair)}"
         if hazard.replayed:
             yield "- replayed on the abstract machine at these sizes"
         yield ""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from exogpu.proof import Answered, AnswerWord, Link, Obligation, Proof, Role
+from exogpu.proof import Answered, AnswerWord, Lemma, Link, Obligation, Proof, Role
 from exogpu.report.model import Answer, Mark, Place, Row, Step, Use
 from exogpu.report.source import Source
 from exogpu.verdict import Hazard, HazardKind, Redundancy, Site
@@ -117,7 +117,7 @@ def _row(number: int, answered: Answered, source: Source) -> Row:
     return Row(
         number=number,
         name=obligation.name,
-        kind="lemma" if obligation.kind is None else obligation.kind.value,
+        kind="lemma" if isinstance(obligation.kind, Lemma) else obligation.kind.value,
         variable=variable,
         claim=_short(obligation),
         first=None if obligation.first is None else place_of(obligation.first, variable, source),

@@ -16,6 +16,8 @@ ROLES: Final[dict[HazardKind, tuple[str, str]]] = {
     HazardKind.PHASE: ("the waiter", "what may run a whole ring ahead of it"),
     HazardKind.DIVERGENCE: ("the scope", "what its threads do not all reach"),
     HazardKind.BOUNDS: ("the variable", "the access outside of it"),
+    HazardKind.OVERLAP: ("the variable", "the call that takes its elements twice"),
+    HazardKind.ALIGN: ("the variable", "the call that asks for another place"),
 }
 """The first and the second site, by kind, where the sites do not say it themselves."""
 

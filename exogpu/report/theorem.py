@@ -6,17 +6,17 @@ from collections.abc import Iterator, Mapping
 from typing import Final, assert_never
 
 from exogpu.api import Procedure
-from exogpu.certificates import ASSUMED, TRUSTED
 from exogpu.frontend.instances import admits_zero, controls
 from exogpu.frontend.quote import quote
 from exogpu.ir.nodes import DeviceFunction, Proc
 from exogpu.ir.types import Policy
 from exogpu.ir.walk import walk
 from exogpu.machine.amir import Block, Guard, Loop, Record
+from exogpu.sealing import ASSUMED, TRUSTED
 from exogpu.verdict import Verdict
 
 _RULES: Final[Mapping[Policy, str]] = {
-    Policy.STRICT: "the published model, narrowed where hardware documentation asks for it",
+    Policy.PTX: "the published model, narrowed where hardware documentation asks for it",
     Policy.PAPER: "the published model",
 }
 """Of the abstract machine, by policy."""

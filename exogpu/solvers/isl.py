@@ -92,6 +92,11 @@ def implies(params: Iterable[str], premise: str, conclusion: str) -> bool:
     return is_subset(set_of((), names, premise), set_of((), names, conclusion))
 
 
+def parts(piece: Set) -> int:
+    """Conjunctions of constraints that the set is written as."""
+    return int(piece.n_basic_set())
+
+
 def bounded_below(piece: Set) -> bool:
     """Whether the set's only dimension has a smallest value, or the set is empty."""
     return bool(piece.is_empty()) or not piece.dim_min_val(0).is_neginfty()
@@ -223,12 +228,43 @@ def smallest(piece: Set) -> dict[str, int] | None:
     Where there is no smallest one (a dimension without a lower bound), some point.
     """
     names = params_of(piece) + dims_of(piece)
-    whole = params_to_dims(piece)
-    if whole.is_empty():
+    values = lexmin(params_to_dims(piece))
+    return None if values is None else dict(zip(names, values, strict=True))
+
+
+def lexmin(points: Set) -> tuple[int, ...] | None:
+    """The lexicographically smallest point of a set without parameters; None if it is empty.
+
+    Dimension by dimension: ISL's own function for it fails on some sets with divisions.  Where a
+    dimension has no smallest value, any that leaves a point.
+    """
+    pieces = _pieces(points)
+    if not pieces:
         return None
-    bounded = all(whole.dim_has_lower_bound(_OUT, at) for at in range(len(names)))
-    point = (whole.lexmin() if bounded and names else whole).sample_point()
-    return dict(zip(names, _coordinates(point, len(names)), strict=True))
+    found: list[int] = []
+    for at in range(points.dim(_OUT)):
+        least = [piece.dim_min_val(at) for piece in pieces]
+        endless = [piece for piece, value in zip(pieces, least, strict=True) if not value.is_int()]
+        if endless:
+            rest = _coordinates(endless[0].sample_point(), points.dim(_OUT))
+            return (*found, *rest[at:])
+        value = min(int(value.to_python()) for value in least)
+        found.append(value)
+        fixed = [piece.fix_val(_OUT, at, islpy.Val(value)) for piece in pieces]
+        pieces = [piece for piece in fixed if not piece.is_empty()]
+    return tuple(found)
+
+
+def _pieces(points: Set) -> list[Set]:
+    """The convex pieces that are not empty: of an empty one, smallest values are not defined."""
+    pieces = (islpy.Set.from_basic_set(piece) for piece in points.get_basic_sets())
+    return [piece for piece in pieces if not piece.is_empty()]
+
+
+def bounded(points: Set) -> bool:
+    """Whether the first dimension of a set has a smallest value; not of the empty set."""
+    pieces = _pieces(points)
+    return bool(pieces) and all(piece.dim_min_val(0).is_int() for piece in pieces)
 
 
 def _coordinates(point: islpy.Point, count: int) -> list[int]:

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import islpy
 
-from exogpu.solvers.isl_relations import Count, Map
+from exogpu.solvers.isl_relations import Count, Map, extreme
 
 Function: TypeAlias = islpy.PwMultiAff
 
@@ -72,9 +72,8 @@ def inputs_of(relation: Map) -> Map:
 
 
 def smallest(relation: Map) -> Function:
-    """The function that gives each input its smallest output."""
-    # Of relations with equalities that are only implied, lexmin drops a part of the domain.
-    return relation.coalesce().detect_equalities().lexmin_pw_multi_aff()
+    """The function that gives each input its smallest output, or at least one of its outputs."""
+    return extreme(relation)
 
 
 def graph(function: Function) -> Map:

@@ -6,17 +6,21 @@ tuples, `S3[k, m]` for an instance of operation 3; parameters match by name.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 from typing import TypeAlias
 
 import islpy
+
+from exogpu.solvers.isl import bounded, lexmin
 
 Set: TypeAlias = islpy.Set
 Map: TypeAlias = islpy.Map
 Count: TypeAlias = islpy.PwAff
 
 _PARAM, _IN, _OUT = islpy.dim_type.param, islpy.dim_type.in_, islpy.dim_type.out
+_DIV = islpy.dim_type.div
 
 UNROLL = 64
 """Loops of at most so many constant iterations are enumerated by `count_outputs`."""
@@ -242,29 +246,53 @@ def _constant_span(relation: Map, at: int) -> tuple[int, int] | None:
 
 
 def _count_line(line: Map) -> Count | None:
-    """Outputs of one dimension: the whole relation as one progression, else its pieces'."""
+    """Outputs of one dimension: the whole relation as one progression; else its pieces'; else, of
+    a condition with a period as `x % 3 != 0`, those of each remainder."""
     line = line.coalesce()
     whole = _progression(line)
     if whole is not None:
         return whole
-    total: Count | None = None
     disjoint = line.make_disjoint()
-    if disjoint.n_basic_map() > 64:
+    if disjoint.n_basic_map() > UNROLL:
         return None
-    for piece in disjoint.get_basic_maps():
-        count = _progression(piece.to_map())
+    found = _sum_of(_progression(piece.to_map()) for piece in disjoint.get_basic_maps())
+    if found is not None:
+        return found
+    period = _period(line)
+    if period > UNROLL:
+        return None
+    every = (f"{{ [x] -> [x] : (x - {rest}) mod {period} = 0 }}" for rest in range(period))
+    parts = (line.apply_range(islpy.Map(same)) for same in every)
+    return _sum_of(_progression(part.coalesce()) for part in parts if not part.is_empty())
+
+
+def _sum_of(counts: Iterable[Count | None]) -> Count | None:
+    """The sum; None where one is missing."""
+    found: Count | None = None
+    for count in counts:
         if count is None:
             return None
-        total = count if total is None else total.union_add(count)
-    return total
+        found = count if found is None else found.union_add(count)
+    return found
+
+
+def _period(line: Map) -> int:
+    """A multiple of the divisors in the conditions on the output."""
+    period = 1
+    for piece in line.wrap().flatten().compute_divs().get_basic_sets():
+        local = piece.get_local_space()
+        for at in range(local.dim(_DIV)):
+            div = local.get_div(at)
+            period = math.lcm(period, int(div.get_denominator_val().to_python()))
+    return period
 
 
 def _progression(line: Map) -> Count | None:
     """The number of outputs if they are all of `low, low + stride .. high`, for each input."""
-    line = line.detect_equalities()  # lexmin may drop a part of the domain without
+    line = line.detect_equalities()
     stride = max(1, int(line.get_range_stride_info(0).get_stride().to_python()))
-    low = line.lexmin_pw_multi_aff().get_pw_aff(0)
-    high = line.lexmax_pw_multi_aff().get_pw_aff(0)
+    low = extreme(line).get_pw_aff(0)
+    high = extreme(line, largest=True).get_pw_aff(0)
     value = islpy.Val(stride)
     between = _between(low, high)
     if stride > 1:
@@ -345,27 +373,33 @@ def params_first(relation: Map) -> tuple[tuple[str, ...], Set]:
     return names, flat.move_dims(_OUT, 0, _PARAM, 0, len(names)) if names else flat
 
 
-def smallest_sum(condition: Set) -> dict[str, int] | None:
+def smallest_sum(condition: Set, signed: Collection[str] = ()) -> dict[str, int] | None:
     """The parameters of the set with the smallest sum, then lexicographically; None if empty.
 
-    Also None where the sum has no smallest value.
+    Of a `signed` parameter, which may be negative, its magnitude counts, and comes first where
+    sums are equal.  Also None where the others have no smallest sum.
     """
     names = tuple(condition.get_dim_name(_PARAM, at) or "" for at in range(condition.dim(_PARAM)))
     whole = condition.move_dims(_OUT, 0, _PARAM, 0, len(names)) if names else condition
-    if whole.is_empty():
+    keyed = whole.reset_tuple_id().apply(_sums([name in signed for name in names]))
+    if not bounded(keyed):
         return None
-    if not names:
-        return {}
-    dims = ", ".join(f"x{at}" for at in range(len(names)))
-    total_of = islpy.Map(
-        f"{{ [{dims}] -> [{' + '.join(f'x{at}' for at in range(len(names)))}, {dims}] }}"
+    point = lexmin(keyed)
+    return (
+        None if point is None else dict(zip(names, point[len(point) - len(names) :], strict=True))
     )
-    keyed = whole.reset_tuple_id().apply(total_of)
-    if not keyed.dim_has_lower_bound(_OUT, 0):
-        return None
-    point = keyed.lexmin().sample_point()
-    values = [int(point.get_coordinate_val(_OUT, at + 1).to_python()) for at in range(len(names))]
-    return dict(zip(names, values, strict=True))
+
+
+def _sums(signed: Sequence[bool]) -> Map:
+    """The map from sizes to what they are ordered by: sum, magnitudes of the signed, sizes."""
+    dims = [f"x{at}" for at in range(len(signed))]
+    sides = {at: f"m{at}" for at, may_be_negative in enumerate(signed) if may_be_negative}
+    addends = [sides.get(at, dim) for at, dim in enumerate(dims)]
+    conditions = [f"s = {' + '.join(addends) or '0'}"]
+    for at, magnitude in sides.items():
+        conditions.append(f"{magnitude} >= 0 and ({magnitude} = x{at} or {magnitude} = -x{at})")
+    image = ", ".join(("s", *sides.values(), *dims))
+    return islpy.Map(f"{{ [{', '.join(dims)}] -> [{image}] : {' and '.join(conditions)} }}")
 
 
 def unwrap(points: Set) -> Map:
@@ -375,7 +409,27 @@ def unwrap(points: Set) -> Map:
 
 def largest_value(relation: Map) -> Count:
     """The function that gives each input its largest output, one-dimensional."""
-    return relation.coalesce().detect_equalities().lexmax_pw_multi_aff().get_pw_aff(0)
+    return extreme(relation, largest=True).get_pw_aff(0)
+
+
+def extreme(relation: Map, *, largest: bool = False) -> islpy.PwMultiAff:
+    """The function that gives each input its smallest or largest output, at least one of its own.
+
+    Of relations with equalities that are only implied, ISL's lexmin drops a part of the domain
+    and its coalesce has been seen to crash: so these are made explicit first, and what is dropped
+    all the same is filled in, from one convex part of the relation after the other.
+    """
+    relation = relation.detect_equalities().coalesce()
+    of = Map.lexmax_pw_multi_aff if largest else Map.lexmin_pw_multi_aff
+    found = of(relation)
+    left = relation.domain().subtract(found.domain())
+    for part in relation.get_basic_maps():
+        if left.is_empty():
+            break
+        more = of(part.to_map().intersect_domain(left))
+        found = found.union_add(more)
+        left = left.subtract(more.domain())
+    return found
 
 
 def has_pair(relation: Map, inputs: Sequence[int], outputs: Sequence[int]) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.metadata
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Final, Literal
@@ -13,6 +15,11 @@ RLIMIT: Final = 5_000_000
 """Z3's resource units for one question, the same on every machine: some seconds."""
 
 
+ATTEMPTS: Final = ((6, 10), (2, 1), (6, 1))
+"""Z3's two procedures for arithmetic, in turn, and which part of the limit each may spend: sums of
+many divisions, as nests have, are easy for the older one (2)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Reply:
     """What a solver said of a script."""
@@ -20,25 +27,185 @@ class Reply:
     solver: str
     word: Literal["unsat", "sat", "unknown"]
     seconds: float
+    why: str = ""
+    """Of `unknown`, where more is known than that it reached its limit."""
 
 
 def ask_z3(script: str, rlimit: int = RLIMIT) -> Reply:
     """Z3's answer; unknown beyond the limit or where it cannot read the script."""
     start = perf_counter()
+    word = "unknown"
+    for arithmetic, part in ATTEMPTS:
+        solver = z3.SimpleSolver()
+        solver.set("rlimit", rlimit // part)
+        solver.set("arith.solver", arithmetic)
+        try:
+            solver.from_string(script)
+            word = str(solver.check())
+        except z3.Z3Exception:
+            word = "unknown"
+        assert word in ("unsat", "sat", "unknown")
+        if word != "unknown":
+            break
+    return Reply(f"z3 {z3_version()}", word, perf_counter() - start)  # type: ignore[arg-type]
+
+
+def smallest_model(
+    script: str, names: Sequence[str], rlimit: int = RLIMIT
+) -> tuple[int, ...] | Literal["unsat", "unknown"]:
+    """The values of integer constants of the script where the first is smallest, of those the
+    second, and so on; unknown beyond the limit or where one has no smallest value."""
     solver = z3.SimpleSolver()
     solver.set("rlimit", rlimit)
     try:
         solver.from_string(script)
-        word = str(solver.check())
+        constants = [z3.Int(name) for name in names]
+        word = solver.check()
+        if word != z3.sat:
+            return "unsat" if word == z3.unsat else "unknown"
+        found = _descend(solver, constants)
     except z3.Z3Exception:
-        word = "unknown"
-    assert word in ("unsat", "sat", "unknown")
-    return Reply(f"z3 {z3_version()}", word, perf_counter() - start)  # type: ignore[arg-type]
+        return "unknown"
+    return "unknown" if found is None else found
+
+
+def is_smallest(
+    script: str, names: Sequence[str], values: Mapping[str, int] | None, rlimit: int = RLIMIT
+) -> bool:
+    """Whether a script has these values of its integer constants, and none that is smaller in
+    the order of the names; without values, whether it has none at all.
+
+    False also where that could not be decided.
+    """
+    solver = z3.SimpleSolver()
+    solver.set("rlimit", rlimit)
+    try:
+        solver.from_string(script)
+        if values is None:
+            return bool(solver.check() == z3.unsat)
+        constants = [z3.Int(name) for name in names]
+        there = [c == values[name] for c, name in zip(constants, names, strict=True)]
+        if solver.check(*there) != z3.sat:
+            return False
+        solver.add(_smaller(constants, [values[name] for name in names]))
+        return bool(solver.check() == z3.unsat)
+    except z3.Z3Exception:
+        return False
+
+
+def _smaller(constants: Sequence[z3.ArithRef], values: Sequence[int]) -> z3.BoolRef:
+    found = z3.BoolVal(False)
+    for constant, value in reversed(list(zip(constants, values, strict=True))):
+        found = z3.Or(constant < value, z3.And(constant == value, found))
+    return found
+
+
+def less(names: Sequence[str], values: Sequence[int]) -> str:
+    """The formula that the constants are lexicographically smaller than the values."""
+    found = "false"
+    for name, value in reversed(list(zip(names, values, strict=True))):
+        number = numeral(value)
+        found = f"(or (< {name} {number}) (and (= {name} {number}) {found}))"
+    return found
+
+
+def numeral(value: int) -> str:
+    """An integer as SMT-LIB writes it."""
+    return str(value) if value >= 0 else f"(- {-value})"
+
+
+QUANTIFIED: Final = (100_000, 300_000)
+"""Resource units for a question with quantifiers, one after the other: those that Z3 answers at
+all it answers soon."""
+
+
+def always_some(scripts: Iterable[str], where: str, count: int) -> bool:
+    """Whether at all values of its first `count` constants that `where` admits, one of the
+    scripts can be satisfied, whose first constants have these values.
+
+    False also where that could not be decided.  No more scripts are asked for than are needed.
+    """
+    incremental = z3.Solver()
+    try:
+        known: list[z3.BoolRef] = [*z3.parse_smt2_string(where)]
+        incremental.add(*known)
+        if _contradictory(incremental):
+            return True
+        sizes = [z3.Int(name) for name in declared(where)[:count]]
+        for script in scripts:
+            names = declared(script)
+            same = list(zip(map(z3.Int, names), sizes, strict=False))
+            formula = z3.substitute(z3.And(z3.parse_smt2_string(script)), *same)
+            others = [z3.Int(name) for name in names[count:]]
+            known.append(z3.Not(z3.Exists(others, formula) if others else formula))
+            incremental.add(known[-1])
+            if _contradictory(incremental):
+                return True
+        # Other tactics decide some that this one does not.
+        for solver in (z3.Solver(), z3.Tactic("qsat").solver()):
+            solver.add(*known)
+            if _contradictory(solver):
+                return True
+    except z3.Z3Exception:
+        pass
+    return False
+
+
+def _contradictory(solver: z3.Solver) -> bool:
+    for rlimit in QUANTIFIED:
+        solver.set("rlimit", rlimit)
+        if solver.check() == z3.unsat:
+            return True
+    return False
+
+
+def declared(script: str) -> list[str]:
+    """The integer constants of a script, in order."""
+    found = re.findall(r"\(declare-const (?:\|([^|]*)\||(\S+)) Int\)", script)
+    return [quoted or plain for quoted, plain in found]
+
+
+STEPS: Final = 64
+"""Doublings after which a value is taken to have no smallest one."""
+
+
+def _descend(solver: z3.Solver, constants: Sequence[z3.ArithRef]) -> tuple[int, ...] | None:
+    """The lexicographically smallest values, of a solver that has just answered sat."""
+    values: list[int] = []
+    for constant in constants:
+        model = solver.model()
+        value = model.eval(constant, model_completion=True).as_long()
+        step, below = 1, None  # no value is at or under `below`
+        while below is None or below + 1 < value:
+            bound = value - step if below is None else (below + value) // 2
+            if step > 1 << STEPS:
+                return None
+            solver.push()
+            solver.add(constant <= bound)
+            word = solver.check()
+            if word == z3.unknown:
+                return None
+            if word == z3.sat:
+                value = solver.model().eval(constant, model_completion=True).as_long()
+                step *= 2
+            else:
+                below = bound
+            solver.pop()
+        solver.add(constant == value)
+        if solver.check() != z3.sat:
+            return None
+        values.append(value)
+    return tuple(values)
 
 
 def z3_version() -> str:
     """Such as `4.13.0`."""
     return str(z3.get_version_string())
+
+
+def named(solver: Literal["z3", "cvc5"]) -> str:
+    """A solver with its version, as replies name it."""
+    return f"z3 {z3_version()}" if solver == "z3" else f"cvc5 {cvc5_version()}"
 
 
 def cvc5_version() -> str | None:
@@ -68,6 +235,7 @@ def ask_cvc5(script: str, milliseconds: int = 60_000) -> Reply:
             answer = str(command.invoke(solver, symbols)).strip()
             if answer in ("sat", "unsat", "unknown"):
                 word = answer
+                break  # as Z3 does, which reads no further either
     except RuntimeError:  # the parser's
         word = "unknown"
     return Reply(f"cvc5 {cvc5_version()}", word, perf_counter() - start)  # type: ignore[arg-type]

@@ -12,13 +12,17 @@ from time import perf_counter
 from exogpu.api import Procedure
 from exogpu.errors import NOWHERE, Diagnostic, ExoGpuError
 from exogpu.ir.types import Policy
+from exogpu.terminal.guarded import NO_LIMITS
 from exogpu.terminal.loader import Unit
 from exogpu.terminal.outcome import Outcome
-from exogpu.terminal.progress import TimedOut, Watch
+from exogpu.terminal.progress import Watch
 from exogpu.terminal.redundancy import with_redundant
+from exogpu.terminal.so_far import SoFar
 from exogpu.verdict import Verdict
+from exogpu.workers import Limits
 
-_ASSIGNMENT = re.compile(r"\s*([^\W\d]\w*)\s*=\s*([+-]?\d+)\s*")
+_ASSIGNMENT = re.compile(r"\s*([^\W\d]\w*)\s*=\s*([+-]?\d{1,19})\s*")
+"""No more digits than 64 bits need: what is larger is no size, and Python refuses thousands."""
 
 
 def parse_sizes(options: Iterable[str]) -> dict[str, int]:
@@ -28,8 +32,9 @@ def parse_sizes(options: Iterable[str]) -> dict[str, int]:
         match = _ASSIGNMENT.fullmatch(item)
         name = match.group(1) if match else ""
         if match is None or sizes.get(name, int(match.group(2))) != int(match.group(2)):
-            problem = "is no name=integer" if match is None else f"gives {name} a second value"
-            raise ExoGpuError([_wrong_call("X946", f"--at: {item.strip()} {problem}")])
+            second = f"gives {name} a second value"
+            problem = second if match else "is no name=integer of 64 bits"
+            raise ExoGpuError([_wrong_call("X946", f"--at: {item.strip()[:60]} {problem}")])
         sizes[name] = int(match.group(2))
     return sizes
 
@@ -43,15 +48,16 @@ def check_all(
     sizes: Mapping[str, int] | None,
     policy: Policy,
     *,
-    seconds: float | None = None,
+    limits: Limits = NO_LIMITS,
     bar: bool = False,
     redundant: bool = False,
 ) -> Iterator[Outcome]:
     """One outcome a unit, as soon as it is known.
 
     Without `sizes`, for all sizes.  A size that only some of the procedures have is ignored for
-    the others; one that none has is an error, and then nothing is checked.  `seconds` bounds each
-    check; `bar` asks for a progress bar, `redundant` for the synchronisation that is not needed.
+    the others; one that none has is an error, and then nothing is checked.  `limits` are those of
+    each check; `bar` asks for a progress bar, `redundant` for the synchronisation that is not
+    needed.
     """
     procedures = [unit.procedure for unit in units if unit.procedure is not None]
     if unknown := unknown_to_all(procedures, sizes or {}):
@@ -62,10 +68,17 @@ def check_all(
             verdict = _error(unit.name, sizes, policy, unit.diagnostics)
         else:
             known = sizes if sizes is None else sizes_for(unit.procedure, procedures, sizes)
-            verdict = _check(unit.procedure, known, policy, seconds, bar)
+            verdict = _check(unit.procedure, known, policy, limits, bar)
             if redundant and verdict.word in ("proved", "undecided"):
-                verdict = with_redundant(verdict, unit.procedure, seconds, bar)
+                verdict = with_redundant(verdict, unit.procedure, _left(limits, verdict), bar)
         yield Outcome(unit.span, verdict)
+
+
+def _left(limits: Limits, verdict: Verdict) -> Limits:
+    """What a check leaves of its limits."""
+    if limits.seconds is None:
+        return limits
+    return replace(limits, seconds=max(limits.seconds - verdict.seconds, 0.0))
 
 
 def sizes_for(
@@ -102,19 +115,29 @@ def _check(
     procedure: Procedure,
     sizes: Mapping[str, int] | None,
     policy: Policy,
-    seconds: float | None,
+    limits: Limits,
     bar: bool,
 ) -> Verdict:
     start = perf_counter()
     try:
         if procedure.ir is None or sizes is None:
-            return procedure.check(policy=policy)
-        with Watch(procedure.name, seconds, bar) as watch:
-            return procedure.check_at(policy=policy, progress=watch, **sizes)
+            with SoFar(bar) as so_far:
+                return procedure.check(
+                    policy=policy,
+                    heard=so_far,
+                    timeout=limits.seconds,
+                    memory=limits.gigabytes,
+                )
+        with Watch(procedure.name, bar) as watch:
+            return procedure.check_at(
+                policy=policy,
+                progress=watch,
+                timeout=limits.seconds,
+                memory=limits.gigabytes,
+                **sizes,
+            )
     except ExoGpuError as error:
         return _error(procedure.name, sizes, policy, error.diagnostics)
-    except TimedOut:
-        reason = f"the check was stopped after {seconds:g} s; give more with --timeout"
     except Exception as error:
         if os.environ.get("EXOGPU_DEBUG"):
             raise

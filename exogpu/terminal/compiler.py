@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.text import Text
 
 from exogpu.api import Procedure
-from exogpu.certificates import write_certificate
-from exogpu.codegen.compiled import CompiledKernel, compile_emitted, save_source
+from exogpu.certificates import remove_certificate, write_certificate
+from exogpu.codegen.compiled import CompiledKernel, compile_emitted, remove_saved, save_source
 from exogpu.codegen.task_order import TaskOrder, parse_order
 from exogpu.codegen.toolchain import CompileError
 from exogpu.codegen.vetting import RefusedError
 from exogpu.errors import NOWHERE, Diagnostic, ExoGpuError
 from exogpu.ir.types import Policy
+from exogpu.report.write import folder_name
 from exogpu.terminal.checker import sizes_for, unknown_to_all
+from exogpu.terminal.guarded import NO_LIMITS
+from exogpu.terminal.handler import INTERNAL, internal
 from exogpu.terminal.loader import Unit
-from exogpu.terminal.outcome import STATUS
+from exogpu.terminal.outcome import STATUS, Outcome
+from exogpu.terminal.places import Places
 from exogpu.terminal.render import draw_diagnostics, draw_verdict, sizes_text
+from exogpu.workers import Limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +42,8 @@ class Wish:
     unchecked: bool
     policy: Policy
     task_order: TaskOrder | None
+    limits: Limits = NO_LIMITS
+    """Of each check."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,22 +74,31 @@ def compile_all(units: tuple[Unit, ...], wish: Wish) -> Iterator[Built]:
     if unknown := unknown_to_all(procedures, wish.sizes or {}):
         yield _failed(unknown)
         return
+    places = Places()
     for unit in units:
         if unit.procedure is None:
             yield _failed(unit.diagnostics)
         else:
-            yield _compile(unit.procedure, procedures, wish)
+            folder = places.shared(unit.procedure.name, wish.folder)
+            yield _compile(unit.procedure, procedures, replace(wish, folder=folder))
 
 
 def _compile(procedure: Procedure, procedures: Sequence[Procedure], wish: Wish) -> Built:
+    """Writes the files of one procedure; of older ones nothing stays, whatever comes of it."""
+    name = folder_name(procedure.name)
+    certificate = wish.folder / f"{name}.certificate"
     at = None if wish.sizes is None else sizes_for(procedure, procedures, wish.sizes)
     try:
+        remove_saved(wish.folder, name)
+        remove_certificate(certificate)
         emitted, manifest = procedure.emit(
             wish.arch,
             at=at,
             unchecked=wish.unchecked,
             policy=wish.policy,
             task_order=wish.task_order,
+            timeout=wish.limits.seconds,
+            memory=wish.limits.gigabytes,
         )
         checked = _how(manifest["checked"])
         if not (wish.cubin or wish.ptx or wish.sass or wish.so):
@@ -90,7 +107,12 @@ def _compile(procedure: Procedure, procedures: Sequence[Procedure], wish: Wish) 
             kernel = compile_emitted(emitted, manifest)
             paths = kernel.save(wish.folder, ptx=wish.ptx, sass=wish.sass, so=wish.so)
             needs = _needs(kernel)
-        return _written(procedure.name, checked, [*paths, *_certificate(procedure, wish)], needs)
+        if not wish.unchecked:
+            verdict = procedure.check(policy=wish.policy)
+            if verdict.proof is not None:
+                write_certificate(certificate, procedure, verdict)
+                paths = (*paths, certificate)
+        return _written(procedure.name, checked, paths, needs)
     except RefusedError as error:
         return _refused(error)
     except ExoGpuError as error:
@@ -101,17 +123,8 @@ def _compile(procedure: Procedure, procedures: Sequence[Procedure], wish: Wish) 
     except OSError as error:
         what = f"{error.filename} cannot be written: {error.strerror}"
         return _failed((Diagnostic("X948", what, NOWHERE, "choose another folder"),))
-
-
-def _certificate(procedure: Procedure, wish: Wish) -> Iterator[Path]:
-    """Writes the certificate of what is proved for all sizes beside the code."""
-    if wish.unchecked:
-        return
-    verdict = procedure.check(policy=wish.policy)
-    if verdict.proof is not None:
-        folder = wish.folder / f"{procedure.name}.certificate"
-        write_certificate(folder, procedure, verdict)
-        yield folder
+    except Exception as error:
+        return _broken(procedure.name, error)
 
 
 def _refused(error: RefusedError) -> Built:
@@ -126,8 +139,21 @@ def _refused(error: RefusedError) -> Built:
     return Built(text, STATUS[verdict.word])
 
 
+def unloaded(outcome: Outcome) -> Built:
+    """What becomes of a file that could not be loaded within the limits."""
+    return Built(draw_verdict(outcome.verdict), STATUS["undecided"])
+
+
 def _failed(diagnostics: tuple[Diagnostic, ...]) -> Built:
     return Built(draw_diagnostics(diagnostics), STATUS["error"])
+
+
+def _broken(name: str, error: Exception) -> Built:
+    """A failure of exogpu: the procedures after this one are compiled all the same."""
+    if os.environ.get("EXOGPU_DEBUG"):
+        raise error
+    text = Text.assemble((name, "bold"), " is not compiled\n")
+    return Built(text.append(draw_diagnostics([internal(error)])), INTERNAL)
 
 
 def _written(name: str, checked: str, paths: Sequence[Path], needs: str) -> Built:

@@ -21,14 +21,15 @@ class Outcome:
 STATUS: Final[dict[Word, int]] = {"proved": 0, "refuted": 1, "error": 2, "undecided": 3}
 """Exit status of a single verdict."""
 
-PRECEDENCE: Final = (2, 1, 3, 0)
+PRECEDENCE: Final = (4, 2, 1, 3, 0)
+"""4 is a failure of exogpu itself: it says nothing about any kernel."""
 
 
 def exit_status(outcomes: Iterable[Outcome]) -> int:
-    """Of several statuses, the first of 2, 1, 3 that occurs, else 0."""
+    """Of several statuses, the first of 4, 2, 1, 3 that occurs, else 0."""
     return worst({STATUS[outcome.verdict.word] for outcome in outcomes})
 
 
 def worst(statuses: Collection[int]) -> int:
-    """Of several statuses, the first of 2, 1, 3 that occurs, else 0."""
+    """Of several statuses, the first of 4, 2, 1, 3 that occurs, else 0."""
     return next((status for status in PRECEDENCE if status in statuses), 0)

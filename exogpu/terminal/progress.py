@@ -1,4 +1,4 @@
-"""Watching a long check: a bar on a terminal, and the time that the user gives it."""
+"""Watching a long check: a bar on a terminal."""
 
 from __future__ import annotations
 
@@ -15,20 +15,11 @@ PATIENCE: Final = 2.0
 """Seconds after which a check shows a bar."""
 
 
-class TimedOut(Exception):
-    """The check took longer than it was given."""
-
-
 class Watch:
-    """A progress callback for one check.
+    """A progress callback for one check."""
 
-    Raises TimedOut from within the check when `limit` seconds have passed; the machine calls it
-    between operations, so that nothing is left half done.
-    """
-
-    def __init__(self, name: str, limit: float | None, bar: bool) -> None:
+    def __init__(self, name: str, bar: bool) -> None:
         self._name = name
-        self._limit = limit
         self._bar = bar
         self._start = perf_counter()
         self._shown: tuple[Progress, TaskID] | None = None
@@ -52,8 +43,6 @@ class Watch:
 
     def __call__(self, progress: fast.Progress) -> None:
         passed = perf_counter() - self._start
-        if self._limit is not None and passed > self._limit:
-            raise TimedOut
         if not self._bar or passed < PATIENCE:
             return
         rate = f"{progress.operations / passed:,.0f} operations/s, {passed:.0f} s"

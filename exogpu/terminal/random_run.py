@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import os
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +18,7 @@ from exogpu.codegen.runtime import LaunchError, driver
 from exogpu.codegen.runtime.manifest import read_manifest
 from exogpu.codegen.toolchain import CompileError
 from exogpu.codegen.vetting import RefusedError
-from exogpu.errors import ExoGpuError
+from exogpu.errors import Diagnostic, ExoGpuError
 from exogpu.frontend.bounds import check_sizes
 from exogpu.ir.nodes import ControlParam, DataParam, Proc
 from exogpu.ir.types import DataType
@@ -38,14 +40,24 @@ def random_arguments(
     if wrong := check_sizes(ir, sizes):
         raise ExoGpuError(wrong)
     values = {p.name: sizes[p.name.name] for p in ir.params if isinstance(p, ControlParam)}
+    data = [p for p in ir.params if isinstance(p, DataParam)]
+    shapes = [tuple(evaluate(extent, values) for extent in p.shape) for p in data]
+    _must_fit(ir, sum(math.prod(shape) for shape in shapes))
     generator = np.random.default_rng(seed)
     return {
-        p.name.name: _random(
-            generator, p.dtype, tuple(evaluate(extent, values) for extent in p.shape)
-        )
-        for p in ir.params
-        if isinstance(p, DataParam)
+        param.name.name: _random(generator, param.dtype, shape)
+        for param, shape in zip(data, shapes, strict=True)
     }
+
+
+def _must_fit(ir: Proc, elements: int) -> None:
+    """Raises ExoGpuError where the arrays, drawn in double precision and kept twice, take more
+    than half of the machine's memory."""
+    needed, there = 24 * elements, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if needed > there // 2:
+        gib = f"{needed / 2**30:,.1f} GiB, and the machine has {there / 2**30:,.1f}"
+        what = f"the arrays of a run at these sizes need {gib}"
+        raise ExoGpuError([Diagnostic("X958", what, ir.span, "give smaller sizes")])
 
 
 def _random(

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import replace
-from time import perf_counter
+from dataclasses import dataclass, replace
 
 from rich.progress import BarColumn, Progress, TextColumn
 
@@ -13,45 +12,46 @@ from exogpu.machine import fast
 from exogpu.proof import Proof
 from exogpu.symbolic.certify.prove import prove
 from exogpu.symbolic.redundant import NothingFound, Proved, redundant
-from exogpu.terminal.progress import TimedOut
 from exogpu.terminal.render import console
-from exogpu.verdict import Verdict
+from exogpu.terminal.savings import ranked
+from exogpu.verdict import Redundancy, Verdict
+from exogpu.workers import Limits, Stopped, Tell, isolated, stage
 
 
-def with_redundant(
-    verdict: Verdict, procedure: Procedure, seconds: float | None, bar: bool
-) -> Verdict:
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """How many statements were looked at."""
+
+    count: int
+    of: int
+
+
+def with_redundant(verdict: Verdict, procedure: Procedure, limits: Limits, bar: bool) -> Verdict:
     """The verdict with what can be left out or weakened, at its sizes or for all.
 
-    Unchanged where the procedure itself is not found to be right, or `seconds` have passed.
+    Unchanged where the procedure itself is not found to be right, or the limits ran out.
     """
-    program = procedure.amir(verdict.policy)
-    start = perf_counter()
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}"))
     with ExitStack() as stack:
-        shown = None
-        if bar:
-            columns = (
-                TextColumn("{task.description}"),
-                BarColumn(),
-                TextColumn("{task.completed}"),
-            )
-            shown = stack.enter_context(
-                Progress(*columns, console=console(stderr=True), transient=True)
-            )
+        shown = Progress(*columns, console=console(stderr=True), transient=True) if bar else None
+        if shown is not None:
+            stack.enter_context(shown)
             task = shown.add_task("redundant synchronisation", total=None)
 
-        def tried(count: int, of: int) -> None:
-            if seconds is not None and perf_counter() - start > seconds:
-                raise TimedOut
-            if shown is not None:
-                shown.update(task, completed=count, total=of)
+        def heard(tried: object) -> None:
+            if shown is not None and isinstance(tried, Tried):
+                shown.update(task, completed=tried.count, total=tried.of)
 
-        proved = _question(verdict)
-        try:
-            found = redundant(program, proved, tried) if proved(program) else None
-        except TimedOut:
-            found = None
-    return replace(verdict, redundant=found)
+        def work(tell: Tell) -> tuple[Redundancy, ...] | None:
+            stage("looking for synchronisation that is not needed")
+            program, proved = procedure.amir(verdict.policy), _question(verdict)
+            if not proved(program):
+                return None
+            found = redundant(program, proved, lambda count, of: tell(Tried(count, of)))
+            return ranked(procedure, found)
+
+        found = isolated(work, limits, heard)
+    return verdict if isinstance(found, Stopped) else replace(verdict, redundant=found)
 
 
 def _question(verdict: Verdict) -> Proved:

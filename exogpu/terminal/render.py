@@ -24,7 +24,13 @@ from exogpu.verdict import Hazard, Redundancy, Site, Verdict
 
 def console(*, stderr: bool = False) -> Console:
     """A console that neither wraps nor colours in a pipe, nor colours where NO_COLOR is set."""
-    return Console(stderr=stderr, soft_wrap=True, highlight=False, markup=False, emoji=False)
+    return _Console(stderr=stderr, soft_wrap=True, highlight=False, markup=False, emoji=False)
+
+
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """The command ends by it, not with the status that rich would choose."""
+        raise BrokenPipeError
 
 
 def place(span: Span) -> str:
@@ -94,8 +100,11 @@ def draw_verdict(verdict: Verdict) -> Text:
     text = _headline(verdict) if verdict.proc else Text()
     for hazard in verdict.hazards:
         text.append("\n").append(draw_hazard(hazard))
+    if verdict.note:
+        text.append("\nnote: ", "cyan").append(f"{_hanging(verdict.note)}\n")
     if verdict.condition is not None:
-        text.append("\nsafe iff ", "bold").append(f"{verdict.condition}\n", "bold")
+        word = "iff" if verdict.necessary else "if"
+        text.append(f"\nsafe {word} {verdict.condition}\n", "bold")
     if verdict.diagnostics:
         text.append("\n" if verdict.proc else "").append(draw_diagnostics(verdict.diagnostics))
     for assumption in verdict.assumptions:
@@ -110,6 +119,8 @@ def _draw_redundant(found: Sequence[Redundancy]) -> Text:
     if not found:
         return Text("  no synchronisation statement can be left out or weakened\n")
     text = Text()
+    if len(found) > 1:
+        text.append(f"  each of these {len(found)} holds alone: apply one, then check again\n")
     for one in found:
         for span in one.spans:
             text.append(f"  {place(span)}: ", "bold")
@@ -119,7 +130,17 @@ def _draw_redundant(found: Sequence[Redundancy]) -> Text:
             text.append("  enough: ", "green").append(f"{one.replacement}\n")
         elif len(one.spans) > 1:
             text.append("  these can be left out together\n", "green")
+        if one.saves is not None:
+            text.append(_savings(one.saves))
     return text
+
+
+def _savings(lines: Sequence[str]) -> Text:
+    """What goes from the emitted kernels."""
+    if not lines:
+        return Text("  no emitted instruction fewer\n", "dim")
+    shown = f"{lines[0]} and {len(lines) - 1} more lines" if len(lines) > 1 else lines[0]
+    return Text.assemble(("  saves: ", "green"), f"{shown}\n")
 
 
 def _headline(verdict: Verdict) -> Text:
@@ -180,7 +201,8 @@ def draw_hazard(hazard: Hazard) -> Text:
     text.append("  missing: ", "cyan").append(f"{_hanging(hazard.message)}\n")
     if hazard.link:
         text.append("  chain: ", "cyan").append(f"{_hanging(hazard.link)}\n")
-    text.append("  repair: ", "green").append(f"{_hanging(hazard.help)}\n")
+    if hazard.help:
+        text.append("  repair: ", "green").append(f"{_hanging(hazard.help)}\n")
     if hazard.replayed:
         text.append("  replayed on the abstract machine at these sizes\n", "dim")
     return text

@@ -8,16 +8,19 @@ from pathlib import Path
 
 from rich.text import Text
 
-from exogpu.certificates import write_certificate
+from exogpu.certificates import remove_certificate, write_certificate
 from exogpu.ir.types import Policy
 from exogpu.report.build import build
-from exogpu.report.write import folder_name, write_report
+from exogpu.report.write import write_report
 from exogpu.terminal.checker import check_all
 from exogpu.terminal.doctor import exogpu_version
+from exogpu.terminal.guarded import NO_LIMITS
 from exogpu.terminal.loader import Unit
 from exogpu.terminal.outcome import Outcome
-from exogpu.terminal.render import draw_diagnostics, shown_path
+from exogpu.terminal.places import Places
+from exogpu.terminal.render import draw_diagnostics, draw_verdict, shown_path
 from exogpu.terminal.to_sarif import sarif_text
+from exogpu.workers import Limits
 
 SHIPPED = "exogpu.kernels"
 """The target of `exogpu report --all`."""
@@ -31,31 +34,34 @@ class Written:
     text: Text
 
 
+def unloaded(outcome: Outcome) -> Written:
+    """What is said of a file that could not be loaded within the limits."""
+    return Written(outcome, draw_verdict(outcome.verdict))
+
+
 def report_all(
     units: tuple[Unit, ...],
     folder: Path,
     sizes: Mapping[str, int] | None,
     policy: Policy,
     *,
-    seconds: float | None = None,
+    limits: Limits = NO_LIMITS,
     bar: bool = False,
 ) -> Iterator[Written]:
     """Checks the procedures and writes the report of each, with its certificate if it is proved;
     at the end `results.sarif` of all.  Raises OSError where a file cannot be written.
     """
-    taken: dict[str, int] = {}
+    places = Places()
     outcomes: list[Outcome] = []
-    checked = check_all(units, sizes, policy, seconds=seconds, bar=bar)
+    checked = check_all(units, sizes, policy, limits=limits, bar=bar)
     for unit, outcome in zip(units, checked, strict=False):
         outcomes.append(outcome)
         verdict = outcome.verdict
         if unit.procedure is None or not verdict.proc:
             yield Written(outcome, draw_diagnostics(verdict.diagnostics))
             continue
-        name = folder_name(unit.procedure.name)
-        taken[name] = taken.get(name, 0) + 1
-        if taken[name] > 1:
-            name = f"{name}-{taken[name]}"
+        name = places.name(unit.procedure.name)
+        remove_certificate(folder / name)
         report = build(unit.procedure, verdict)
         write_report(folder / name, report)
         if verdict.proof is not None and verdict.proof.complete:

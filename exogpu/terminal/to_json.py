@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from exogpu.errors import Diagnostic, Span
-from exogpu.proof import Proof
+from exogpu.proof import Lemma, Proof
 from exogpu.terminal.outcome import Outcome
 from exogpu.verdict import Hazard, Redundancy, Site, Verdict
 
@@ -34,6 +34,8 @@ def _outcome(outcome: Outcome) -> Json:
         # Null says "not asked", never "none found".
         "obligations": {} if verdict.proof is None else _counts(verdict.proof),
         "condition": verdict.condition,
+        "condition_necessary": verdict.condition is not None and verdict.necessary,
+        "note": verdict.note,
         "vacuous": None,
         "redundant": None
         if verdict.redundant is None
@@ -47,7 +49,7 @@ def _outcome(outcome: Outcome) -> Json:
 def _counts(proof: Proof) -> Json:
     """How many obligations of each kind there are; a lemma excludes no hazard itself."""
     kinds = (answered.obligation.kind for answered in proof.answered)
-    return dict(Counter("lemma" if kind is None else kind.value for kind in kinds))
+    return dict(Counter("lemma" if isinstance(kind, Lemma) else kind.value for kind in kinds))
 
 
 def _redundancy(found: Redundancy) -> Json:
@@ -58,6 +60,7 @@ def _redundancy(found: Redundancy) -> Json:
             for span, text in zip(found.spans, found.texts, strict=True)
         ],
         "replacement": found.replacement,
+        "saves": None if found.saves is None else list(found.saves),
     }
 
 

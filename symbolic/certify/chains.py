@@ -7,17 +7,17 @@ one thread sees; which instances do so, on which elements, ranks and threads, is
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 from exogpu.ir.names import Sym
-from exogpu.ir.nodes import BExpr, Truth
+from exogpu.ir.nodes import BExpr, CExpr, Truth
 from exogpu.ir.types import Policy
 from exogpu.machine.amir import Arrive, Await, Check, Clear, Fence, Record
 from exogpu.machine.literal_records import (
-    Grant,
     Threads,
     VisibilityRecord,
     augment,
+    carried,
     check_visible,
     new_record,
     witness,
@@ -42,11 +42,15 @@ from exogpu.symbolic.certify.formulas import (
 from exogpu.symbolic.certify.ranks import RankTable
 from exogpu.symbolic.certify.script import Script
 from exogpu.symbolic.certify.witness import Ends, Gone, Granted, Passed, Seen, Values
+from exogpu.symbolic.closure import Label
 from exogpu.symbolic.domains import Model
 from exogpu.symbolic.sites import Site, UndecidedError, home_of, targets_of
 
 ONE: Final[Threads] = frozenset({(0, 0)})
 """The thread whose visibility the literal rules are asked about."""
+
+Parts: TypeAlias = list[BExpr | list[str]]
+"""Of a conjunction: formulas, and lists of named ones of which one holds."""
 
 
 class Rules:
@@ -56,30 +60,33 @@ class Rules:
         self.policy = policy
         self.record = record
 
-    def start(self) -> VisibilityRecord:
-        """The record as its own threads see it."""
+    def after(self, *granted: Granted | None) -> VisibilityRecord:
+        """The record as a thread sees it that executes these Fences and Awaits, which made it
+        visible; None stands for the record itself."""
         op = self.record
-        return new_record(op.level, op.timeline, op.atomic, ONE)
-
-    def after(self, granted: Granted | None) -> VisibilityRecord:
-        """The record as the threads of a Fence or Await see it that made it visible; as its own
-        see it, where there is none."""
-        if granted is None:
-            return self.start()
-        op = granted.at.site.op
-        assert isinstance(op, Fence | Await)
-        seen = VisibilityRecord(self.record.timeline, self.record.atomic)
-        grant = Grant.FULL if granted.full else Grant.TEMPORAL
-        augment(self.policy, seen, ONE, op.full, op.temporal, grant)
+        seen = VisibilityRecord(op.timeline, op.atomic)
+        if None in granted:
+            seen = new_record(op.level, op.timeline, op.atomic, ONE)
+        for one in granted:
+            if one is None:
+                continue
+            sync, label = one.at.site.op, one.label
+            assert isinstance(sync, Fence | Await)
+            across = frozenset(() if label.carried is None else (label.carried,))
+            augment(self.policy, seen, ONE, sync.full, sync.temporal, label.grant, across)
         return seen
 
-    def fires(self, before: Granted | None, via: Site, full: bool) -> bool:
-        """Whether a thread that sees the record thus lets a sync fire."""
-        op = via.op
+    def fires(self, passed: Passed, label: Label) -> bool:
+        """Whether a thread that sees the record thus lets a sync fire, and what it gives is what
+        the label says."""
+        op = passed.via.site.op
         if not isinstance(op, Fence | Arrive):
             return False
-        grant = witness(self.policy, op.transitive, ONE, op.pre, self.after(before))
-        return grant is Grant.FULL or (not full and grant is Grant.TEMPORAL)
+        others = () if passed.crossing is None else (passed.crossing,)
+        way = (self.policy, op.transitive, ONE, op.pre, self.after(passed.before, *others))
+        if label.carried is not None and label.carried not in carried(*way):
+            return False
+        return witness(*way) >= label.grant
 
     def shows(self, granted: Granted | None, check: Check) -> bool:
         """Whether a thread that sees the record thus satisfies a check."""
@@ -89,7 +96,7 @@ class Rules:
 class ExecutionOrder:
     """Order of execution (decision 12): every sync passes it on, whatever the timelines."""
 
-    def fires(self, before: Granted | None, via: Site, full: bool) -> bool:
+    def fires(self, passed: Passed, label: Label) -> bool:
         return True
 
 
@@ -159,39 +166,70 @@ class Chains:
     ) -> tuple[str, Instance] | None:
         """A Fence or Await makes the record visible: the formula, and the instance by name."""
         label, at = self.script.named(granted.at)
-        ways = [self._passed(way, at, granted.full, rules) for way in granted.ways]
+        ways = [self._passed(way, at, granted.label, rules) for way in granted.ways]
         names = [way for way in ways if way is not None]
         if not names:
             return None
         return self.script.node(f"{label}.grants", [exists(at), names]), at
 
     def _passed(
-        self, passed: Passed, at: Instance, full: bool, rules: Rules | ExecutionOrder
+        self, passed: Passed, at: Instance, label: Label, rules: Rules | ExecutionOrder
     ) -> str | None:
         """A sync fires, and that leads to the grant."""
         record, site = self.ends.record, passed.via.site
         if passed.before is None and site is record.site:
+            if label.carried is not None:
+                return None
             return self.script.node("trailing", self._edge(record, at))
-        if not rules.fires(passed.before, site, full):
+        if not rules.fires(passed, label):
             return None
-        via, parts = at, []
-        label = ""
+        via, name = at, "fence"
+        parts: Parts = []
         if not isinstance(site.op, Fence):
-            label, via = self.script.named(passed.via)
+            name, via = self.script.named(passed.via)
             parts = [exists(via), *self._edge(via, at)]
         elif site is not at.site:
             return None
-        if passed.before is None:
+        if passed.crossing is not None:
+            seen = self._by_one_thread(passed, passed.crossing, via, rules)
+        elif passed.before is None:
             shared = self._by_the_record(via, passed.threads)
-            parts += [before(record, via), same_task(self.model, record, via), shared]
-            return self.script.node(f"{label or 'fence'}.fires", parts)
-        found = self.granted(passed.before, rules)
+            seen = [before(record, via), same_task(self.model, record, via), shared]
+        else:
+            seen = self._by_another(passed.before, via, passed.threads, rules)
+        return None if seen is None else self.script.node(f"{name}.fires", [*parts, *seen])
+
+    def _by_another(
+        self, granted: Granted, via: Instance, threads: Values, rules: Rules | ExecutionOrder
+    ) -> Parts | None:
+        """A thread that executes the instance has seen the record by an earlier sync."""
+        found = self.granted(granted, rules)
         if found is None:
             return None
         node, previous = found
-        parts += [before(previous, via), same_task(self.model, previous, via)]
-        parts.append(self.common(previous, via, passed.threads))
-        return self.script.node(f"{label or 'fence'}.fires", [[node], *parts])
+        shared = self.common(previous, via, threads)
+        return [[node], before(previous, via), same_task(self.model, previous, via), shared]
+
+    def _by_one_thread(
+        self, passed: Passed, crossing: Granted, via: Instance, rules: Rules | ExecutionOrder
+    ) -> Parts | None:
+        """One thread executes the instance, lets it fire by what it has seen, and has been shown
+        the record across the proxy (decision 7d)."""
+        record, own = self.ends.record, self.ends.record_thread
+        (thread,) = passed.threads
+        parts: Parts = [executes(thread, via)]
+        for granted in (passed.before, crossing):
+            if granted is None:
+                made = _executes(thread, record) if own is None else equal(own, thread)
+                parts += [before(record, via), same_task(self.model, record, via), made]
+                continue
+            found = self.granted(granted, rules)
+            if found is None:
+                return None
+            node, previous = found
+            parts += [[node], before(previous, via), same_task(self.model, previous, via)]
+            parts.append(_executes(thread, previous))
+        return parts
 
     def _edge(self, via: Instance, at: Instance) -> list[BExpr]:
         """An Arrive, or trailing barrier, and an Await that its tags release: on an element they
@@ -248,6 +286,10 @@ class Chains:
         if thread is not None:
             return executes(thread, at)
         return self.common(at, check, threads)
+
+
+def _executes(thread: CExpr, instance: Instance) -> BExpr:
+    return TRUE if everyone(instance.site) else executes(thread, instance)
 
 
 def _needs_everyone(check: Site) -> bool:

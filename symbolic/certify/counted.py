@@ -15,6 +15,7 @@ from exogpu.ir.names import Sym
 from exogpu.ir.nodes import BExpr, CExpr, Int
 from exogpu.ir.walk import substitute
 from exogpu.machine.amir import Await
+from exogpu.proof import Lemma
 from exogpu.solvers import isl
 from exogpu.solvers import isl_functions as functions
 from exogpu.solvers import isl_relations as rel
@@ -107,7 +108,8 @@ class _Lemmas:
         failures.append(script.node("unreached", [at_most(Int(1), value), *_none_of(steps)]))
         script.expose(failures)
         claim = self._claim(site, arrivals)
-        return Draft(None, self.uses.name, None, site, claim, script.text(claim))
+        kind = Lemma.INNER if table.outer else Lemma.COUNT
+        return Draft(kind, self.uses.name, None, site, claim, script.text(claim))
 
     def _previous(self, site: Site, other: Site, arrivals: bool) -> isl.Map:
         """`site -> other`, the latest before it on the element."""
@@ -156,7 +158,7 @@ class _Lemmas:
             f"Each iteration of the outer loops has as many Arrives as Awaits on an element of "
             f"{uses.name.name}, as many as the expression says."
         )
-        return Draft(None, uses.name, None, uses.arrives[0], claim, script.text(claim))
+        return Draft(Lemma.TOTAL, uses.name, None, uses.arrives[0], claim, script.text(claim))
 
     def _there(
         self, there: Instance, outer: dict[Sym, CExpr], element: Sequence[CExpr]

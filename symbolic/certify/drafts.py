@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from exogpu.hazards import HazardKind
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import CExpr, Int
+from exogpu.proof import Lemma
 from exogpu.solvers import isl
 from exogpu.solvers import isl_functions as functions
 from exogpu.symbolic.certify.formulas import Instance, at_most
@@ -24,8 +25,7 @@ from exogpu.symbolic.sites import Site
 class Draft:
     """An obligation before it is answered."""
 
-    kind: HazardKind | None
-    """None for a lemma."""
+    kind: HazardKind | Lemma
     variable: Sym
     first: Site | None
     second: Site | None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Final
@@ -15,6 +14,7 @@ from exogpu.ir.nodes import CExpr, CVar
 from exogpu.ir.walk import substitute
 from exogpu.machine.amir import Arrive, Await, Clear, Fence, Record
 from exogpu.proof import Link, Obligation, Role
+from exogpu.sealing import obligation_name
 from exogpu.symbolic.certify.drafts import Draft
 from exogpu.symbolic.certify.expressions import linear
 from exogpu.symbolic.certify.formulas import Instance
@@ -31,17 +31,14 @@ class Telling:
     """Makes obligations of drafts, each with a name of its own."""
 
     def __init__(self) -> None:
-        self._names: dict[str, int] = {}
+        self._names: set[str] = set()
         self._statements: dict[Site, Statement] = {}
 
     def obligation(self, draft: Draft) -> Obligation:
         """A draft as an obligation."""
-        parts = [draft.kind.value if draft.kind else "count", draft.variable.name]
-        parts += (str(site.op.origin.span.line) for site in (draft.first, draft.second) if site)
-        name = re.sub(r"[^A-Za-z0-9_-]+", "_", "-".join(parts)).lower()
-        count = self._names[name] = self._names.get(name, 0) + 1
+        lines = (site.op.origin.span.line for site in (draft.first, draft.second) if site)
         return Obligation(
-            name if count == 1 else f"{name}-{count}",
+            obligation_name(draft.kind.value, draft.variable.name, lines, self._names),
             draft.kind,
             draft.variable.name,
             self._statement(draft.first),
@@ -108,10 +105,11 @@ class _Words:
 
     def _through(self, way: Passed) -> Iterator[Chain]:
         via = self.link(_role(way.via.site), way.via)
-        if way.before is None:
+        before = way.crossing or way.before
+        if before is None:
             yield () if via.role == "trailing" else (via,)
             return
-        for chain in self._to(way.before):
+        for chain in self._to(before):
             yield (*chain, via)
 
     def link(self, role: Role, instance: Instance) -> Link:

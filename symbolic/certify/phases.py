@@ -1,11 +1,13 @@
-"""Obligations of PHASE (decision 12): no arrival on an mbarrier runs a ring ahead of a waiter.
+"""Obligations of PHASE (decision 12): on an mbarrier no arrival runs a ring ahead of a waiter, and
+no waiter a ring ahead of the arrivals.
 
 The order is of execution: it starts at an Await with its threads, and every sync passes it on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 from exogpu.hazards import HazardKind
 from exogpu.ir.names import Sym
@@ -13,7 +15,7 @@ from exogpu.ir.nodes import BExpr, CExpr, Int
 from exogpu.solvers import isl
 from exogpu.solvers import isl_functions as functions
 from exogpu.solvers import isl_relations as rel
-from exogpu.symbolic.barriers import BarrierUses, earlier, element, targets
+from exogpu.symbolic.barriers import BarrierUses, element, targets
 from exogpu.symbolic.certify.chains import Chains, ExecutionOrder
 from exogpu.symbolic.certify.drafts import Certifier, Draft
 from exogpu.symbolic.certify.expressions import linear
@@ -36,8 +38,8 @@ from exogpu.symbolic.certify.formulas import (
 from exogpu.symbolic.certify.ranks import own_element
 from exogpu.symbolic.certify.script import Script
 from exogpu.symbolic.certify.witness import Ends, Finder, Granted, Trail, Values
-from exogpu.symbolic.closure import Grants, Holder, first_seen, instances
-from exogpu.symbolic.phase import Orders
+from exogpu.symbolic.closure import FULL, Grants, Holder, first_seen, instances
+from exogpu.symbolic.phase import Orders, late_enough, phase_before
 from exogpu.symbolic.sites import Site, UndecidedError, targets_of
 
 
@@ -57,6 +59,24 @@ def phase_obligations(certifier: Certifier, orders: Orders) -> Iterator[Draft]:
     for await_ in orders.uses.awaits:
         for arrive in orders.uses.arrives:
             yield made.followed(await_, arrive)
+    for await_ in orders.uses.awaits:
+        yield made.not_ahead(await_)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Asked:
+    """That a thread of an instance is ordered after an Await that counts, on one element."""
+
+    script: Script
+    here: Instance
+    on: Values
+    thread: CExpr
+    where: isl.Map
+    """The instances and elements of which it is asked."""
+    counts: Callable[[Site], isl.Map]
+    """`Await -> instance`, of those that count."""
+    suits: Callable[[CExpr], BExpr]
+    """Whether an Await of this bound counts, as a formula."""
 
 
 class _Phase:
@@ -88,7 +108,17 @@ class _Phase:
         thread = script.thread(here, "arrival.thread")
         rank = self.table.arrivals(script, here, "arrival")
         script.assume(at_most(Int(self.depth), rank))
-        script.refute(list(self._awaited(script, here, on, thread, rank)))
+        uses = self.uses
+        asked = _Asked(
+            script,
+            here,
+            on,
+            thread,
+            isl.restrict_domain(targets(uses, site), uses.ranks.deep(site, self.depth)),
+            lambda await_: late_enough(uses, await_, site, self.depth),
+            lambda bound: at_most(plus(rank, -self.depth), bound),
+        )
+        script.refute(list(self._awaited(asked)))
         claim = (
             f"No arrival at line {site.op.origin.span.line} ({site.op.origin.text}) on "
             f"{self.name.name} runs {self.depth} ahead of a waiter: each of its threads is "
@@ -96,69 +126,84 @@ class _Phase:
         )
         return Draft(HazardKind.PHASE, self.name, None, site, claim, script.text(claim))
 
-    def _awaited(
-        self, script: Script, here: Instance, on: Values, thread: CExpr, rank: CExpr
-    ) -> Iterator[str]:
-        """Candidates for the Await that the thread of an arrival is ordered after."""
-        uses, site = self.uses, here.site
-        left = isl.restrict_domain(targets(uses, site), uses.ranks.deep(site, self.depth))
+    # --- (iii) ----------------------------------------------------------------------------
+
+    def not_ahead(self, site: Site) -> Draft:
+        """(iii) each thread of an Await for arrival r >= d on an element is ordered after an Await
+        for arrival r - d on it."""
+        if everyone(site):
+            raise UndecidedError("an Await on an mbarrier at CPU scope", site.op.origin.span)
+        script = self.certifier.script()
+        here = script.free(site, "await.")
+        script.assume(exists(here))
+        thread = script.thread(here, "await.thread")
+        bound = self.table.bound(script, here, "await")
+        script.assume(at_most(Int(self.depth), bound))
+        uses = self.uses
+        asked = _Asked(
+            script,
+            here,
+            own_element(here),
+            thread,
+            isl.restrict_domain(element(uses, site), uses.ranks.waiting(site, self.depth)),
+            lambda await_: phase_before(uses, await_, site, self.depth),
+            lambda other: equal(plus(bound, -self.depth), other),
+        )
+        script.refute(list(self._awaited(asked)))
+        claim = (
+            f"No Await at line {site.op.origin.span.line} ({site.op.origin.text}) runs "
+            f"{self.depth} ahead of the arrivals: each of its threads is ordered after an Await "
+            "for the arrival that many before the one it waits for."
+        )
+        return Draft(HazardKind.PHASE, self.name, None, site, claim, script.text(claim))
+
+    # --- after an Await -------------------------------------------------------------------
+
+    def _awaited(self, asked: _Asked) -> Iterator[str]:
+        """Candidates for the Await that a thread of the instance is ordered after."""
+        uses, site, left = self.uses, asked.here.site, asked.where
         for by_thread in (False, True):
-            # First all threads of the arrival at once, then each for itself.
+            # First all threads of the instance at once, then each for itself.
             if by_thread:
                 left = isl.compose(isl.inverse(uses.frame.with_thread(site)), left)
             for await_ in uses.awaits:
                 for granted in (None, *sorted(self.orders.heard(_any(await_)).full)):
                     if isl.is_empty(left):
                         return
-                    found = self._before(await_, granted, site, by_thread)
+                    found = self._before(asked, await_, granted, by_thread)
                     found = isl.inverse(found)
                     relation = functions.joined(found, isl.inverse(element(uses, await_)))
                     relation = functions.among(relation, left)
                     if not isl.is_empty(relation):
                         left = isl.subtract_map(left, functions.inputs_of(relation))
-                        yield from self._chains_to(
-                            script, here, on, thread, rank, await_, granted, relation, by_thread
-                        )
+                        yield from self._chains_to(asked, await_, granted, relation, by_thread)
 
     def _reached(self, by: Site, site: Site, by_thread: bool) -> isl.Map:
         """`by -> site`, all of whose threads, or the one that is a coordinate, execute `by`."""
         frame = self.uses.frame
         return frame.thread_after(by, site) if by_thread else frame.covered(by, site)
 
-    def _before(self, await_: Site, granted: int | None, site: Site, by_thread: bool) -> isl.Map:
-        """The Awaits for enough arrivals after which an arrival is ordered, by one grant."""
-        uses = self.uses
-        enough = isl.intersect_map(
-            rel.pairs(element(uses, await_), targets(uses, site)),
-            isl.inverse(uses.ranks.released(site, await_, self.depth)),
-        )
-        enough = isl.intersect_map(enough, earlier(uses, await_, site))
+    def _before(self, asked: _Asked, await_: Site, granted: int | None, by_thread: bool) -> isl.Map:
+        """The Awaits that count after which an instance is ordered, by one grant."""
+        site, counts = asked.here.site, asked.counts(await_)
         if by_thread:
-            enough = isl.compose(enough, uses.frame.with_thread(site))
+            counts = isl.compose(counts, self.uses.frame.with_thread(site))
         if granted is None:
-            return isl.intersect_map(self._reached(await_, site, by_thread), enough)
+            return isl.intersect_map(self._reached(await_, site, by_thread), counts)
         heard = self.orders.heard(_any(await_)).full[granted]
         reached = self._reached(self.orders.syncs.site(granted), site, by_thread)
-        return isl.intersect_map(isl.compose(heard, reached), enough)
+        return isl.intersect_map(isl.compose(heard, reached), counts)
 
     def _chains_to(
-        self,
-        script: Script,
-        here: Instance,
-        on: Values,
-        thread: CExpr,
-        rank: CExpr,
-        await_: Site,
-        granted: int | None,
-        relation: isl.Map,
-        by_thread: bool,
+        self, asked: _Asked, await_: Site, granted: int | None, relation: isl.Map, by_thread: bool
     ) -> Iterator[str]:
-        """The chains from the Awaits that a relation `[arrival -> element] -> Await` gives."""
+        """The chains from the Awaits that a relation `[instance -> element] -> Await` gives."""
+        here = asked.here
         finder = self.certifier.beside(self.uses.frame, here)
-        arrival = (*finder.inner(here), thread) if by_thread else finder.inner(here)
+        inner = (*finder.inner(here), asked.thread) if by_thread else finder.inner(here)
         start = functions.smallest(relation)
         heard = self.orders.heard(_any(await_))
-        for values in finder.values(start, (*arrival, *on)):
+        for values in finder.values(start, (*inner, *asked.on)):
             chain = None
             if granted is not None:
                 by = self.orders.syncs.site(granted)
@@ -166,43 +211,40 @@ class _Phase:
                 reached = self._reached(by, here.site, by_thread)
                 last = functions.joined(heard.full[granted], isl.inverse(reached))
                 function = functions.smallest(functions.among(last, pairs))
-                chain = (heard, by, function, (*values, *arrival))
-            yield from self._is_after(script, here, on, thread, rank, await_, values, chain)
+                chain = (heard, by, function, (*values, *inner))
+            yield from self._is_after(asked, await_, values, chain)
 
     def _is_after(
         self,
-        script: Script,
-        here: Instance,
-        on: Values,
-        thread: CExpr,
-        rank: CExpr,
+        asked: _Asked,
         await_: Site,
         values: Values,
         chain: tuple[Grants, Site, functions.Function, Values] | None,
     ) -> Iterator[str]:
-        """The thread of the arrival is ordered after this Await, which waits for enough."""
+        """The thread of the instance is ordered after this Await, which counts."""
+        script, here, thread = asked.script, asked.here, asked.thread
         finder = self.certifier.beside(self.uses.frame, here)
         label, waits = script.named(finder.instance(await_, values))
         bound = self.table.bound(script, waits, label)
         self.table.relate(script, waits, here)
-        element_there = own_element(waits)
-        enough: list[BExpr] = [
+        there = own_element(waits)
+        counts: list[BExpr] = [
             exists(waits),
             before(waits, here),
             same_allocation(self.model, waits, here, self.name),
-            every(equal(one, other) for one, other in zip(element_there, on, strict=True)),
-            at_most(plus(rank, -self.depth), bound),
+            every(equal(one, other) for one, other in zip(there, asked.on, strict=True)),
+            asked.suits(bound),
         ]
         if chain is None:
-            parts = [*enough, same_task(self.model, waits, here), executes(thread, waits)]
+            parts = [*counts, same_task(self.model, waits, here), executes(thread, waits)]
             yield script.node(f"{label}.is_before", parts)
             return
         heard, by, function, inputs = chain
-        ends = Ends(waits, None, here, thread, on)
+        ends = Ends(waits, None, here, thread, asked.on)
         chains = Chains(script, self.model, self.certifier.ranks, ends)
         for node, at in self._heard(finder, chains, heard, by, function, inputs, values):
             parts = [
-                *enough,
+                *counts,
                 before(at, here),
                 same_task(self.model, at, here),
                 executes(thread, at),
@@ -224,8 +266,8 @@ class _Phase:
         trail = Trail(finder, chains.ends.record.site, record, each)
         needed = functions.first_of(functions.graph(function))
         at = finder.values(function, inputs)
-        for one, ways in zip(at, trail.ways(by, True, heard.steps, needed, at), strict=True):
-            granted = Granted(finder.instance(by, one), True, tuple(ways))
+        for one, ways in zip(at, trail.ways(by, FULL, heard.steps, needed, at), strict=True):
+            granted = Granted(finder.instance(by, one), FULL, tuple(ways))
             found = chains.granted(granted, ExecutionOrder())
             if found is not None:
                 yield found

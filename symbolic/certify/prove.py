@@ -40,7 +40,7 @@ def prove(
     answered: list[Answered] = []
     telling = Telling()
     try:
-        for draft in _within(findings.evidence, budget):
+        for draft in drafts_within(findings.evidence, budget):
             made = telling.obligation(draft)
             if not made.smt:
                 answered.append(Answered(made, "", "unsat", 0.0))
@@ -63,8 +63,8 @@ def _without_comments(script: str) -> str:
     return "\n".join(line for line in script.splitlines() if not line.startswith(";"))
 
 
-def _within(evidence: Evidence, budget: int) -> Iterator[Draft]:
-    """The drafts, made within ISL's budget."""
+def drafts_within(evidence: Evidence, budget: int = BUDGET) -> Iterator[Draft]:
+    """Every obligation of a program, made within ISL's budget.  Raises UndecidedError."""
     try:
         with limited(budget * 4):
             yield from drafts(evidence)

@@ -16,7 +16,7 @@ from typing import Final
 from weakref import WeakKeyDictionary
 
 from exogpu.ir.names import Sym
-from exogpu.ir.nodes import Access, BExpr, CExpr, CVar, Int, Interval
+from exogpu.ir.nodes import BExpr, CExpr, CVar, Int
 from exogpu.ir.walk import substitute, substitute_bool
 from exogpu.machine.amir import Arrive, Await, Loop
 from exogpu.solvers import isl, isl_functions
@@ -155,11 +155,9 @@ class RankTable:
 
     def totals(self) -> rel.Count:
         """How many Arrives an iteration of the outer loops has on each element."""
-        arrives = self.counts.arrives(self.name)
-        shape = self.model.variables[self.name].shape
-        window = Access(self.name, tuple(Interval(Int(0), extent) for extent in shape))
-        elements = isl.image(self.counts.frame.cells(arrives[0][0], window))
-        return self.counts.whole(arrives, elements)
+        return self.counts.whole(
+            self.counts.arrives(self.name), self.counts.frame.elements(self.name)
+        )
 
     def total(self, outer: Mapping[Sym, CExpr], element: Sequence[CExpr]) -> Pieces:
         """The same as an expression."""

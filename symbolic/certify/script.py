@@ -5,24 +5,14 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterable, Sequence
-from typing import Final
 
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import And, BExpr, CExpr, CVar, Int
 from exogpu.ir.smttext import bexpr, cexpr
+from exogpu.solvers.smtlib import NAME, RESERVED, WIDTH, ascii_text, heading
 from exogpu.symbolic.certify.expressions import Pieces
 from exogpu.symbolic.certify.formulas import TRUE, Instance, on_axes, thread_at
 from exogpu.symbolic.sites import Site
-
-WIDTH = 96
-
-# fmt: off
-RESERVED: Final = frozenset({
-    "Bool", "Int", "abs", "assert", "distinct", "div", "exists", "false", "forall", "ite", "let",
-    "match", "mod", "par", "select", "store", "true", "xor",
-})
-# fmt: on
-"""Words of SMT-LIB that may also be names in Python."""
 
 
 class Script:
@@ -103,15 +93,15 @@ class Script:
         return self._instances[key]
 
     def _name(self, name: Sym, prefix: str) -> str:
-        plain = prefix + name.name
+        plain = re.sub(r"[^A-Za-z0-9_.]", lambda other: f"u{ord(other[0]):x}", prefix + name.name)
         found, count = plain, 1
         while found in self._taken:
             count += 1
             found = f"{plain}_{count}"
         self._taken.add(found)
-        quoted = found if re.fullmatch(r"[A-Za-z][A-Za-z0-9_.]*", found) else f"|{found}|"
-        self._names[name] = quoted
-        return quoted
+        assert NAME.fullmatch(found)
+        self._names[name] = found
+        return found
 
     # --- formulas -------------------------------------------------------------------------
 
@@ -120,7 +110,7 @@ class Script:
         self._labels += 1
         label = f"{type(site.op).__name__.lower()}{self._labels}"
         text = f"{label}: line {site.op.origin.span.line}: {site.op.origin.text}"
-        lines = textwrap.wrap(text, WIDTH - 2, break_on_hyphens=False)
+        lines = textwrap.wrap(ascii_text(text), WIDTH - 2, break_on_hyphens=False)
         self._lines += [f"; {line}" for line in lines]
         return label
 
@@ -167,10 +157,7 @@ class Script:
 
     def text(self, claim: str) -> str:
         """The script, with the claim as a comment above it."""
-        head = textwrap.wrap(claim, WIDTH - 2, break_on_hyphens=False)
-        lines = [*(f"; {line}" for line in head), "; Expected: unsat."]
-        lines += ["(set-logic QF_LIA)", *self._lines, "(check-sat)", ""]
-        return "\n".join(lines)
+        return heading(claim) + "\n".join([*self._lines, "(check-sat)", ""])
 
 
 def conjuncts(formula: BExpr) -> list[BExpr]:

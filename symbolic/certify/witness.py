@@ -18,7 +18,7 @@ from exogpu.solvers import isl
 from exogpu.solvers import isl_functions as functions
 from exogpu.symbolic.certify.expressions import expression
 from exogpu.symbolic.certify.formulas import Instance, everyone
-from exogpu.symbolic.closure import Step, Syncs
+from exogpu.symbolic.closure import Crossing, Label, Step, Syncs
 from exogpu.symbolic.dependences import Cleared
 from exogpu.symbolic.frames import Frame
 from exogpu.symbolic.obligations import Ordered
@@ -38,6 +38,8 @@ class Passed:
     asked for."""
     before: Granted | None
     """None where it fires for the threads that made the record."""
+    crossing: Granted | None = None
+    """Where it is not the one before: what shows the record across the proxy to such a thread."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,7 +47,7 @@ class Granted:
     """A Fence or Await that makes a record visible to its threads."""
 
     at: Instance
-    full: bool
+    label: Label
     ways: tuple[Passed, ...]
     """One of them holds."""
 
@@ -127,10 +129,10 @@ class Finder:
             last = (*check, ends.check_thread)
         at = self.values(function, (*inputs, *last))
         trail = Trail(self, how.records.site, inputs, how.records.each)
-        ways = trail.ways(how.granted, how.full, how.steps, needed, at)
+        ways = trail.ways(how.granted, how.label, how.steps, needed, at)
         return [
             Seen(
-                Granted(self.instance(how.granted, one), how.full, tuple(way)),
+                Granted(self.instance(how.granted, one), how.label, tuple(way)),
                 self.common(how.granted, how.check, one, check),
             )
             for one, way in zip(at, ways, strict=True)
@@ -184,7 +186,7 @@ class Trail:
     def ways(
         self,
         granted: Site,
-        full: bool,
+        label: Label,
         steps: Sequence[Step],
         needed: isl.Map,
         at: Sequence[Values],
@@ -193,13 +195,15 @@ class Trail:
         the pairs `record -> granted` that matter."""
         found: list[list[Passed]] = [[] for _ in at]
         for number, step in enumerate(steps):
-            if step.granted is not granted or step.full != full:
+            if step.granted is not granted or step.label != label:
                 continue
             here = isl.intersect_map(needed, step.pairs)
             if isl.is_empty(here):
                 continue
             needed = isl.subtract_map(needed, step.pairs)
-            if step.before is None:
+            if step.crossing is not None:
+                self._crossed(step, step.crossing, steps[:number], here, at, found)
+            elif step.before is None:
                 self._first(step, here, at, found)
             else:
                 self._later(step, step.before, steps[:number], here, at, found)
@@ -252,13 +256,69 @@ class Trail:
         needed = functions.first_of(functions.graph(last))
         starts = [finder.values(last, (*self.record, *one)) for one in at]
         flat = [start for several in starts for start in several]
-        ways = iter(self.ways(before, step.before_full, earlier, needed, flat))
+        ways = iter(self.ways(before, step.before_label, earlier, needed, flat))
         for one, several, into in zip(at, starts, found, strict=True):
             for start in several:
                 granted = Granted(
-                    finder.instance(before, start), step.before_full, tuple(next(ways))
+                    finder.instance(before, start), step.before_label, tuple(next(ways))
                 )
                 fired = [one] if fires is None else finder.values(fires, (*start, *one))
                 for inner in fired:
                     threads = finder.common(before, via, start, inner)
                     into.append(Passed(finder.instance(via, inner), threads, granted))
+
+    def _crossed(
+        self,
+        step: Step,
+        crossing: Crossing,
+        earlier: Sequence[Step],
+        here: isl.Map,
+        at: Sequence[Values],
+        found: list[list[Passed]],
+    ) -> None:
+        """A sync that fires by a thread that another sync has shown the record across the proxy."""
+        finder, via = self.finder, step.via
+        led = isl.inverse(finder.frame.with_thread(via))
+        if not isinstance(via.op, Fence):
+            led = isl.compose(led, finder.syncs.edge(via, step.granted))
+        relation = functions.joined(crossing.threads, isl.inverse(led))
+        fires = functions.smallest(functions.among(relation, here))
+        for one, ways in zip(at, found, strict=True):
+            for *inner, thread in finder.values(fires, (*self.record, *one)):
+                fired = finder.instance(via, tuple(inner))
+                key = (*self.record, *inner, thread)
+                needed = functions.first_of(functions.graph(fires))
+                shown = self._seen_by(
+                    crossing.site, crossing.label, crossing.base, via, needed, key, earlier
+                )
+                if step.before is None:
+                    ways += [Passed(fired, (thread,), None, other) for other in shown]
+                    continue
+                for before in self._seen_by(
+                    step.before, step.before_label, step.base, via, needed, key, earlier
+                ):
+                    ways += [Passed(fired, (thread,), before, other) for other in shown]
+
+    def _seen_by(
+        self,
+        site: Site,
+        label: Label,
+        base: isl.Map,
+        via: Site,
+        threads: isl.Map,
+        key: Values,
+        earlier: Sequence[Step],
+    ) -> list[Granted]:
+        """The candidates for an instance of a granting sync that a thread of `via` has executed;
+        `threads` are the pairs `record -> via[.., t]` that matter, `key` is one."""
+        finder = self.finder
+        heard = finder.frame.thread_after(site, via)
+        relation = functions.joined(base, isl.inverse(heard))
+        last = functions.smallest(functions.among(relation, threads))
+        starts = finder.values(last, key)
+        needed = functions.first_of(functions.graph(last))
+        ways = self.ways(site, label, earlier, needed, starts)
+        return [
+            Granted(finder.instance(site, start), label, tuple(way))
+            for start, way in zip(starts, ways, strict=True)
+        ]

@@ -56,11 +56,11 @@ SOURCES = ["scale.cu", "scale.h", "scale_host.cu", "scale.json"]
 
 
 def verdict(word, sizes=None):
-    return Verdict("p", word, sizes, Policy.STRICT, 0.0, reason="too hard" * (word == "undecided"))
+    return Verdict("p", word, sizes, Policy.PTX, 0.0, reason="too hard" * (word == "undecided"))
 
 
-AT = Checked("at sizes", {"M": 4}, Policy.STRICT, None)
-ALL = Checked("all sizes", None, Policy.STRICT, "digest")
+AT = Checked("at sizes", {"M": 4}, Policy.PTX, None)
+ALL = Checked("all sizes", None, Policy.PTX, "digest")
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_unchecked_code_is_emitted_whatever_the_verdict(monkeypatch):
 
 def test_the_manifest_says_how_it_was_checked(monkeypatch):
     undecided = verdict("undecided")
-    monkeypatch.setattr(type(scale), "check", lambda self, policy: undecided)
+    monkeypatch.setattr(type(scale), "check", lambda self, **asked: undecided)
     with pytest.raises(ExoGpuError, match=r"X960.*too hard"):
         scale.emit()
     _, manifest = scale.emit(at={"M": 3, "i": 0}, policy=Policy.PAPER)
@@ -232,7 +232,7 @@ def test_a_hazard_is_shown_and_nothing_written(call, tmp_path):
 def test_what_is_undecided_needs_sizes_or_a_word(call, tmp_path, monkeypatch):
     from exogpu.api import Procedure
 
-    monkeypatch.setattr(Procedure, "check", lambda self, policy: verdict("undecided"))
+    monkeypatch.setattr(Procedure, "check", lambda self, **asked: verdict("undecided"))
     result = call(SCALE)
     assert result.exit_code == 3
     assert "--at" in result.stdout and "--unchecked" in result.stdout

@@ -73,7 +73,7 @@ TWO_CTAS = f"""
     CallInstr 2: next slot of A_smem    36  WAR:A_smem
     CallInstr 3: next slot of B_smem    36  WAR:B_smem
     Await 2: deleted                    4   BARRIER:full {UNSEEN}
-    Arrive 3: only the first target     68  WAR:B_smem
+    Arrive 3: only the first target     68  WAR:B_smem WAW:B_smem
 """
 
 # These break a rule of the language already, whatever the sizes.

@@ -167,7 +167,7 @@ def test_what_is_wrong_in_a_callee_is_wrong_in_the_caller():
         callee(M, x[:])
 
     # y[2] itself exists: the fault is the instruction's; the callee's is said once.
-    assert [d.message.split(" is ")[0] for d in check_bounds(caller.ir)] == ["dst[2]", "x[n]"]
+    assert [d.message.split(" is ")[0] for d in check_bounds(caller.ir)] == ["x[n]", "dst[2]"]
 
 
 # --- windows, scalars, guards ---------------------------------------------------------------

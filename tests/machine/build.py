@@ -6,14 +6,14 @@
     with b.loop("k", 0, 4) as k:
         b.write(x[k], t(0), Q0)
         b.arrive(t(0), {Q0}, z[mod(k, 2)], transitive=True)
-    program = b.program(Policy.STRICT)
+    program = b.program(Policy.PTX)
 
 Each operation gets its own source line, so that a violation can be told by its line.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -41,7 +41,7 @@ from exogpu.ir.types import BarrierMechanism, Level, Policy, QualTL, SyncTL
 from exogpu.machine import amir
 from exogpu.verdict import HazardKind
 
-# Three timelines outside the async proxy, so that strict (a) plays no part; and two inside.
+# Three timelines outside the async proxy, so that 7(a) of ptx plays no part; and two inside.
 Q0, Q1, Q2 = QualTL.CUDA1, QualTL.CUDA2, QualTL.SM80
 TMA, WGS = QualTL.TMA_S, QualTL.WG_S
 
@@ -194,7 +194,7 @@ class Builder:
         body = tuple(self.blocks.pop())
         self.emit(amir.Guard(condition, body, origin))
 
-    def program(self, policy: Policy = Policy.STRICT, name: str = "p") -> amir.Program:
+    def program(self, policy: Policy = Policy.PTX, name: str = "p") -> amir.Program:
         assert len(self.blocks) == 1
         return amir.Program(
             name, tuple(self.params), (), tuple(self.variables), tuple(self.blocks[0]), policy
@@ -341,6 +341,22 @@ class Builder:
             trailing=trailing,
         )
         return of_mutates, of_reads
+
+    def multicast(
+        self,
+        x: Callable[[Control], Access],
+        by: Callable[[Control], ThreadMap],
+        z: Callable[[Control], Access],
+        ctas: int,
+        timeline: QualTL = TMA,
+    ) -> None:
+        """A copy by threads of each CTA into the windows of all of them: what lands in a CTA
+        completes on its own element of the barrier (decision 15).  The records alone."""
+        with self.loop("home", 0, ctas) as home, self.loop("landing", 0, ctas) as landing:
+            trailing = amir.Trailing(z(home), (z(landing),))
+            self.record(
+                x(landing), by(home), timeline, mutate=True, level=UNORDERED, trailing=trailing
+            )
 
     def free(self, access: Access, by: ThreadMap, timeline: QualTL = Q1) -> tuple[amir.Op, amir.Op]:
         """The checks of a free (of mutates, of reads); the state stays."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from exogpu.analysis.threadmap import ThreadAxis, ThreadMap
-from exogpu.ir.nodes import Access, Add, Compare, Int, Point
+from exogpu.ir.nodes import Access, Add, Compare, Int, Interval, Point
 from exogpu.ir.types import BarrierMechanism, Level, Policy, QualTL
 from exogpu.machine import amir
 from tests.machine.build import (
@@ -287,13 +287,16 @@ def ring(random: Random, b: Builder) -> None:
             with b.loop("c", 0, ctas) as c:
                 home = full[at(c)]
                 targets = tuple(full[at(j)] for j in range(ctas))
-                trailing = amir.Trailing(home, targets) if asynchronous else None
                 if ctas == 2 and asynchronous:
                     # Each CTA fills its half of the slot in every CTA.
-                    window = smem[0:2, mod(i, slots), mul(2, c) : add(mul(2, c), 2)]
+                    with b.loop("j", 0, ctas) as j:
+                        window = smem[j, mod(i, slots), mul(2, c) : add(mul(2, c), 2)]
+                        trailing = amir.Trailing(home, (full[at(j)],))
+                        b.write(window, producer(c), source, level=UNORDERED, trailing=trailing)
                 else:
                     window = smem[c, mod(i, slots), 0:4]
-                b.write(window, producer(c), source, level=UNORDERED, trailing=trailing)
+                    signal = amir.Trailing(home, targets) if asynchronous else None
+                    b.write(window, producer(c), source, level=UNORDERED, trailing=signal)
                 others = targets if ctas == 2 and asynchronous else ()
                 pre = r.choice((frozenset(), {Q0, Q1})) if asynchronous else {Q0, Q1}
                 b.arrive(producer(c), pre, home, *(x for x in others if x != home), transitive=True)
@@ -321,6 +324,164 @@ def ring(random: Random, b: Builder) -> None:
             body()
     else:
         body()
+
+
+def multicast(random: Random, b: Builder) -> None:
+    """A ring of tiles in a cluster of 2 or 4 CTAs: each is sent along a line, the rows or the
+    columns of CTAs; each CTA, or one for all, waits for the copies, which the CTA itself or a
+    neighbour reads."""
+    r = random
+    rows, columns = r.choice(((1, 2), (1, 2), (2, 1), (1, 4), (2, 2), (2, 2)))
+    ctas = rows * columns
+    slots = r.choice((1, 1, 2))
+    k = b.size("K")
+    depth = r.choice((None, slots, slots + 1))
+    tiles = b.data("tiles", rows, columns, slots, 1, shared=True)
+    source = b.data("source", 8)
+    full = b.barrier("full", rows, columns, depth=depth)
+    empty = b.barrier("empty", rows, columns, depth=depth, guard=full)
+    by_rows = columns > 1 and (rows == 1 or r.random() < 0.6)
+    lines, length = (rows, columns) if by_rows else (columns, rows)
+    waits, reads = r.choice(("own", "own", "own", "one")), r.choice(("own", "own", "neighbour"))
+    pre = r.choice((frozenset(), {Q0, Q1}))
+    swapped = r.random() < 0.2
+
+    def at(line: Control, j: Control) -> tuple[Control, Control]:
+        return (line, j) if by_rows else (j, line)
+
+    def thread(cta: tuple[Control, Control], which: int, count: int = 1) -> ThreadMap:
+        m, n = cta
+        return t(add(mul(4 * columns, m), add(mul(4, n), which)), count)
+
+    def copies(cta: tuple[Control, Control], slot: Control) -> Access:
+        m, n = cta
+        return tiles[(mod(add(m, 1), rows) if swapped else m), n, slot, 0:1]
+
+    def cluster() -> None:
+        b.fence(t(0, 4 * ctas), TIMELINES, {Q0, Q1}, TIMELINES, transitive=True)
+
+    def each(body: Callable[[tuple[Control, Control]], None]) -> None:
+        with b.loop("m", 0, rows) as m, b.loop("n", 0, columns) as n:
+            body((m, n))
+
+    def send(line: Control, i: Control) -> None:
+        slot = mod(i, slots)
+        with b.loop("j", 0, length) as j:
+            window = copies(at(line, j), slot)
+            with b.loop("c", 0, length) as c:
+                sender = thread(at(line, c), 0)
+                b.check(window, sender, TMA, mutates=True, level=TEMPORAL)
+                b.check(window, sender, TMA, mutates=False, level=TEMPORAL)
+            b.clear(window, mutates=False)
+            b.clear(window, mutates=True)
+        with b.loop("home", 0, length) as c:
+            home = full[at(line, c)]
+            with b.loop("landing", 0, length) as j:
+                signal = amir.Trailing(home, (full[at(line, j)],))
+                window, by = copies(at(line, j), slot), thread(at(line, c), 0)
+                b.record(window, by, TMA, mutate=True, level=UNORDERED, trailing=signal)
+            all_of_them = full[line, 0:length] if by_rows else full[0:length, line]
+            signal, by = amir.Trailing(home, (all_of_them,)), thread(at(line, c), 0)
+            b.record(source[mod(i, 8)], by, TMA, level=UNORDERED, trailing=signal)
+
+    def use(cta: tuple[Control, Control], i: Control) -> None:
+        m, n = cta
+        whose = (m, mod(add(n, 1), columns)) if reads == "neighbour" else cta
+        window = copies(whose, mod(i, slots))
+        b.read(window, thread(cta, 1, r.choice((1, 1, 2))), Q1)
+        if r.random() < 0.3:
+            b.write(copies(cta, mod(i, slots)), thread(cta, 1), Q1)
+
+    def late(cta: tuple[Control, Control]) -> None:
+        with b.when(at_least(add(*cta), 1)):
+            b.await_(full[cta], thread(cta, 1), {Q0, Q1}, TIMELINES, -1)
+
+    def release(cta: tuple[Control, Control]) -> None:
+        m, n = cta
+        home = empty[m, n]
+        others = empty[m, 0:columns] if by_rows else empty[0:rows, n]
+        b.fence(thread(cta, 1, 2), {Q0, Q1}, {Q0, Q1, TMA}, TIMELINES, transitive=True)
+        b.arrive(thread(cta, 1), {Q0, Q1}, home, others, transitive=True)
+
+    b.alloc(tiles)
+    b.alloc(full)
+    b.alloc(empty)
+    with b.loop("k", 0, k) as i:
+        each(lambda cta: b.await_(empty[cta], thread(cta, 0), TIMELINES, TIMELINES, -slots - 1))
+        with b.loop("line", 0, lines) as line:
+            send(line, i)
+        each(lambda cta: b.arrive(thread(cta, 0), pre, full[cta]))
+        if waits == "own":
+            each(lambda cta: b.await_(full[cta], thread(cta, 1, 2), {Q0, Q1}, TIMELINES, -1))
+            if reads == "neighbour":
+                cluster()
+        else:
+            b.await_(full[0, 0], thread((0, 0), 1), {Q0, Q1}, TIMELINES, -1)
+            cluster()
+        each(lambda cta: use(cta, i))
+        if reads == "neighbour":
+            cluster()
+        if waits == "one":
+            each(late)
+        each(release)
+    cluster()
+    b.free_barrier(full)
+    b.free_barrier(empty)
+    b.free(tiles[0:rows, 0:columns, 0:slots, 0:1], t(0, 4 * ctas))
+    b.write(source[0:8], t(0), Q1)
+    b.release(tiles)
+
+
+def waits(random: Random, b: Builder) -> None:
+    """One mbarrier or two, whose arrivals are awaited by one role, by roles in turn, or now and
+    then; roles tell each other, all or in part, in one direction or both."""
+    r = random
+    roles, shape = r.choice((1, 2, 2, 3)), r.choice(((), (), (2,)))
+    z = b.barrier("z", *shape, depth=r.choice((None, 1, 1, 2, 2, 3, 4)))
+    x, told = b.data("x", 2), b.barrier("told", roles, depth=r.choice((None, 2)))
+    k = b.size("K")
+    period, skip, asynchronous = r.choice((1, 2, 3)), r.choice((-1, -1, -1, -2)), r.random() < 0.4
+    waiters = [r.choice((t(0), t(1), t(1, 2), t(2), t(0, 3))) for _ in range(period)]
+    lag, ways = r.choice((0, 0, 0, 1)), [r.choice(("fence", "arrive", "none")) for _ in waiters]
+
+    def at(i: Control) -> Access:
+        return z[mod(i, 2)] if shape else z[()]
+
+    def wait(i: Control, number: int) -> None:
+        by, way = waiters[number], ways[number]
+        b.await_(at(i), by, {Q0, Q1}, TIMELINES, skip)
+        if r.random() < 0.6:
+            b.read(x[mod(i, 2)], by, Q1)
+        if way == "fence":
+            b.fence(r.choice((t(0, 2), t(0, 3), t(1, 2))), TIMELINES, {Q0, Q1}, transitive=True)
+        elif way == "arrive":
+            role = r.randrange(roles)
+            b.arrive(t(max(role, 1)), {Q0, Q1}, told[role], transitive=True)
+            b.await_(told[role], r.choice((t(0), t(0, 2))), {Q0, Q1}, TIMELINES)
+
+    def turns(i: Control) -> None:
+        for number in range(period):
+            with b.when(Compare("==", mod(i, period), Int(number))):  # type: ignore[arg-type]
+                wait(i, number)
+
+    b.alloc(z)
+    b.alloc(told)
+    with b.loop("k", 0, k) as i:
+        trailing = amir.Trailing(at(i), (at(i),)) if asynchronous else None
+        source, done = (TMA, UNORDERED) if asynchronous else (Q1, FULL)
+        b.write(x[mod(i, 2)], t(0), source, level=done, trailing=trailing)
+        b.arrive(t(0), () if asynchronous else Q1, at(i), transitive=True)
+        if lag:
+            with b.when(at_least(i, lag)):
+                turns(sub(i, lag))
+        else:
+            turns(i)
+    if lag:
+        with b.when(at_least(k, lag)):
+            turns(sub(k, lag))
+    b.fence(t(0, 3), TIMELINES, {Q0, Q1}, TIMELINES, transitive=True)
+    b.free_barrier(z)
+    b.free_barrier(told)
 
 
 def groups(random: Random, b: Builder) -> None:
@@ -446,18 +607,20 @@ SHAPES: dict[str, Callable[[Random, Builder], None]] = {
     "nested": nested,
     "tasked": tasked,
     "ring": ring,
+    "multicast": multicast,
+    "waits": waits,
     "groups": groups,
     "threads": threads,
     "tiles": tiles,
 }
-IDIOMS = ("ring", "groups", "threads", "tiles")
+IDIOMS = ("ring", "multicast", "waits", "groups", "threads", "tiles")
 
 
 def program(random: Random, shape: str, sizes: int = 2) -> Generated:
     """A program of the shape; idioms are mutated in up to three places."""
     b = Builder()
     SHAPES[shape](random, b)
-    made = b.program(random.choice((Policy.STRICT, Policy.PAPER)))
+    made = b.program(random.choice((Policy.PTX, Policy.PAPER)))
     if shape in IDIOMS:
         for _ in range(random.choice((0, 1, 1, 2, 3))):
             made = mutate(random, made)
@@ -553,7 +716,7 @@ def _mutant(random: Random, op: amir.Op) -> amir.Block:
             if kind == 0:
                 return (replace(op, access=_shifted(random, op.access)),)
             if kind == 1:
-                return (replace(op, trailing=None),)
+                return (replace(op, trailing=_other_tags(random, op.trailing)),)
             if kind == 2:
                 return (replace(op, level=level(random), convergent=random.random() < 0.5),)
             return (replace(op, origin=_others(random, op.origin)),)
@@ -565,6 +728,20 @@ def _mutant(random: Random, op: amir.Op) -> amir.Block:
             return (replace(op, access=_shifted(random, op.access)),)
         case _:
             raise AssertionError(op)
+
+
+def _other_tags(random: Random, trailing: amir.Trailing | None) -> amir.Trailing | None:
+    """No tags; or those of the home alone, or of everything in the home's line."""
+    if trailing is None or random.random() < 0.4:
+        return None
+    if random.random() < 0.5:
+        return replace(trailing, targets=(trailing.home,))
+    dim = random.randrange(len(trailing.home.coords) or 1)
+    coords = tuple(
+        Interval(Int(0), Int(2)) if at == dim else coord
+        for at, coord in enumerate(trailing.home.coords)
+    )
+    return replace(trailing, targets=(replace(trailing.home, coords=coords),))
 
 
 def _others(random: Random, origin: amir.Origin) -> amir.Origin:

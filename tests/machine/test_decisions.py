@@ -34,7 +34,7 @@ from tests.machine.build import (
     mul,
     t,
 )
-from tests.machine.test_pitfalls import BOTH, PAPER, STRICT, all_of, facts, line, run
+from tests.machine.test_pitfalls import BOTH, PAPER, PTX, all_of, facts, line, run
 
 __all__ = ["run"]  # the fixture of the interpreters
 
@@ -260,9 +260,9 @@ def test_empty_loops_and_trips_of_one(run, policy, trips, tasks):
         (Q1, "cuda_in_order", {PAPER}),
         (Q1, "cuda_temporal", {PAPER}),
         # A proxy fence is enough for both.
-        (Q1, "cuda_generic_and_async", {PAPER, STRICT}),
+        (Q1, "cuda_generic_and_async", {PAPER, PTX}),
         # Both accesses in the async proxy: temporal order is enough for both.
-        (WGS, "cuda_in_order", {PAPER, STRICT}),
+        (WGS, "cuda_in_order", {PAPER, PTX}),
     ],
 )
 def test_proxy_needs_a_proxy_fence(run, policy, reader, post, safe_under):
@@ -288,8 +288,8 @@ def test_temporal_stays_temporal_through_a_barrier(run, policy):
         b.check(x[()], t(2), Q0, mutates=True, level=TEMPORAL)
         check = b.read(x[()], t(2), Q0)
         b.release(z)
-    # Strict: the tag carries the level, so the Await grants temporal order.  Paper: full order.
-    expected = [(RAW, "x", (), line(check))] if policy is STRICT else []
+    # ptx: the tag carries the level, so the Await grants temporal order.  Paper: full order.
+    expected = [(RAW, "x", (), line(check))] if policy is PTX else []
     assert all_of(run, b, policy) == expected
 
 
@@ -308,8 +308,8 @@ def test_an_await_uses_the_best_tag(run, policy):
         b.await_(z[()], t(2), Q0)
         b.read(x[()], t(2), Q0)
         b.release(z)
-    # Strict: the first Await sees the temporal tag alone, the second the better one of both.
-    expected = [(RAW, "x", (), line(early))] if policy is STRICT else []
+    # ptx: the first Await sees the temporal tag alone, the second the better one of both.
+    expected = [(RAW, "x", (), line(early))] if policy is PTX else []
     found = [f for f in all_of(run, b, policy) if f[0] is not PHASE]
     assert found == expected
 

@@ -37,7 +37,7 @@ def ir_of(function) -> Proc:
     return ir
 
 
-def program_of(function, policy: Policy = Policy.STRICT) -> amir.Program:
+def program_of(function, policy: Policy = Policy.PTX) -> amir.Program:
     ir, diagnostics = parse_proc(function, sys._getframe(1))
     assert ir is not None, diagnostics
     flat = insert_frees(inline(ir))
@@ -79,7 +79,10 @@ def _text(op) -> str:
         case amir.Record():
             what = "RecordMutate" if op.mutate else "RecordRead"
             line = "none" if op.timeline is None else SHORT_NAME[op.timeline]
-            trailing = "" if op.trailing is None else f" >> {_window(op.trailing.home)}"
+            trailing = ""
+            if op.trailing is not None:
+                (target,) = op.trailing.targets
+                trailing = f" >> {_window(target)}"
             how = "one" if op.convergent else "each"
             level = op.level.name.split("_")[0].lower()
             return f"{what} {_window(op.access)} {level} {how} {line}{trailing}"
@@ -259,20 +262,23 @@ def multicast_kernel(x: f32[32] @ CudaGmemLinear):
 
 def test_multicast_instruction():
     lines = [line.strip() for line in show(program_of(multicast_kernel))]
-    # Checks take both CTAs' 64 threads; the records are tagged by each CTA's own home barrier.
-    per_cta = "for bar_cuda_cta_in_cluster by 64"
-    assert lines[5:17] == [
+    # Checks take both CTAs' 64 threads; the records are made by each CTA's.  What lands in a CTA
+    # completes on its barrier, and so does the barrier's own; the source on any.
+    per_cta, landing = "for bar_cuda_cta_in_cluster by 64", "for bar_landing by 32"
+    assert lines[5:19] == [
         per_cta,
-        "RecordRead bar[:] fully each none >> bar[.] by 32",
+        landing,
+        "RecordRead bar[.] fully each none >> bar[.] by 32",
         "CheckMutates buf[::] temporally each tmaS by 64",
         "CheckReads buf[::] temporally each tmaS by 64",
         "ClearReads buf[::] by 64",
         "ClearMutates buf[::] by 64",
         per_cta,
-        "RecordMutate buf[::] unordered each tmaS >> bar[.] by 32",
+        landing,
+        "RecordMutate buf[.:] unordered each tmaS >> bar[.] by 32",
         "CheckMutates x[:] fully each tmaS reads by 64",
         per_cta,
-        "RecordRead x[:] unordered each tmaS >> bar[.] by 32",
+        "RecordRead x[:] unordered each tmaS >> bar[:] by 32",
         "for cta by 64",
     ]
     assert "Arrive bar[.] of 2 by 32" in lines
@@ -351,7 +357,7 @@ def _all(block):
 
 def test_policies_differ_in_the_accumulator():
     wgmma_d = {p: WGMMA_D.extended_under(p) for p in Policy}
-    assert {SHORT_NAME[q] for q in wgmma_d[Policy.STRICT]} == {"wgD"}
+    assert {SHORT_NAME[q] for q in wgmma_d[Policy.PTX]} == {"wgD"}
     assert {SHORT_NAME[q] for q in wgmma_d[Policy.PAPER]} == {"wgD", "wg0"}
 
 
@@ -380,7 +386,7 @@ def test_an_arrive_without_home_is_refused():
     ir = insert_frees(inline(ir_of(p)))
     facts, _ = analyse(ir)
     with pytest.raises(ExoGpuError) as error:
-        lower(ir, facts, Policy.STRICT)
+        lower(ir, facts, Policy.PTX)
     assert [d.code for d in error.value.diagnostics] == ["S341"]
 
 

@@ -1,7 +1,7 @@
 """Every file of `tests/cases/machine` gets exactly the verdicts that its comments state.
 
 `x = make(...)  # safe`, or `# refuted: KIND variable line line, ...` with the lines of the first
-and the second access; `strict` or `paper` in front restricts a statement to that policy, and
+and the second access; `ptx` or `paper` in front restricts a statement to that policy, and
 `at n=3 n=4` says for which sizes it holds (by default n=4 where there is a size n).
 """
 
@@ -17,7 +17,7 @@ from exogpu.ir.types import Policy
 
 CASES = Path(__file__).parent.parent / "cases" / "machine"
 _EXPECTATION = re.compile(
-    r"(?:(?P<policy>strict|paper) )?(?P<word>safe|refuted)"
+    r"(?:(?P<policy>ptx|paper) )?(?P<word>safe|refuted)"
     r"(?P<at>(?: at)?(?: n=\d+)*)(?:: (?P<what>.+))?"
 )
 

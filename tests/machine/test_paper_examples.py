@@ -8,7 +8,7 @@ from examples import erroneous_synchronisation as paper
 from exogpu.api import Procedure
 from exogpu.ir.types import Policy
 
-STRICT, PAPER = Policy.STRICT, Policy.PAPER
+PTX, PAPER = Policy.PTX, Policy.PAPER
 
 Pair = tuple[str, str, str, str]
 
@@ -26,7 +26,7 @@ def pairs(procedure: Procedure, policy: Policy) -> set[Pair]:
 EXAMPLE_1 = ("WAR", "B", "some_in_order_op", "example_tma_multicast")
 EXAMPLE_2 = ("RAW", "D", "example_wgmma", "some_in_order_op_2")
 EXAMPLE_3 = ("WAR", "B", "example_wgmma", "example_tma_multicast")
-# Strict: the cluster sync orders the ordinary reads in time only, and the copy goes through the
+# ptx: the cluster sync orders the ordinary reads in time only, and the copy goes through the
 # async proxy.
 EXAMPLE_3_ALSO = ("WAR", "B", "some_in_order_op_1", "example_tma_multicast")
 
@@ -35,23 +35,23 @@ EXAMPLE_3_ALSO = ("WAR", "B", "some_in_order_op_1", "example_tma_multicast")
     ("name", "policy", "expected"),
     [
         ("example_1", PAPER, {EXAMPLE_1}),
-        ("example_1", STRICT, {EXAMPLE_1}),
+        ("example_1", PTX, {EXAMPLE_1}),
         ("example_2", PAPER, {EXAMPLE_2}),
-        ("example_2", STRICT, {EXAMPLE_2}),
+        ("example_2", PTX, {EXAMPLE_2}),
         ("example_3", PAPER, {EXAMPLE_3}),
-        ("example_3", STRICT, {EXAMPLE_3, EXAMPLE_3_ALSO}),
+        ("example_3", PTX, {EXAMPLE_3, EXAMPLE_3_ALSO}),
         # Repairs whose post side is cuda_generic_and_async are safe under both.
         ("example_1_repaired", PAPER, set()),
-        ("example_1_repaired", STRICT, set()),
+        ("example_1_repaired", PTX, set()),
         ("example_2_repaired", PAPER, set()),
-        ("example_2_repaired", STRICT, set()),
+        ("example_2_repaired", PTX, set()),
         ("example_3_repaired", PAPER, set()),
-        ("example_3_repaired", STRICT, set()),
-        # The natural repairs order in time only: enough for the paper, not for strict.
+        ("example_3_repaired", PTX, set()),
+        # The natural repairs order in time only: enough for the paper, not for ptx.
         ("example_1_repaired_paper", PAPER, set()),
-        ("example_1_repaired_paper", STRICT, {EXAMPLE_1}),
+        ("example_1_repaired_paper", PTX, {EXAMPLE_1}),
         ("example_3_repaired_paper", PAPER, set()),
-        ("example_3_repaired_paper", STRICT, {EXAMPLE_3_ALSO}),
+        ("example_3_repaired_paper", PTX, {EXAMPLE_3_ALSO}),
     ],
 )
 def test_verdict(name: str, policy: Policy, expected: set[Pair]) -> None:

@@ -10,7 +10,8 @@ from collections.abc import Callable
 
 import pytest
 
-from exogpu.ir.types import Policy
+from exogpu.hw.timelines import SYNC_TIMELINES
+from exogpu.ir.types import Policy, QualTL
 from exogpu.machine import amir, fast, literal
 from exogpu.machine.violation import Violation
 from tests.machine.build import (
@@ -18,12 +19,15 @@ from tests.machine.build import (
     BARRIER,
     COMMIT,
     DEADLOCK,
+    FREE,
     FULL,
+    PHASE,
     Q0,
     Q1,
     Q2,
     RAW,
     TEMPORAL,
+    TMA,
     UNORDERED,
     WAR,
     WAW,
@@ -31,8 +35,11 @@ from tests.machine.build import (
     add,
     at_least,
     mod,
+    mul,
     t,
 )
+
+WGD = QualTL.WG_D
 
 
 def run_fast(*arguments: object, **options: object) -> tuple[Violation, ...]:
@@ -42,8 +49,8 @@ def run_fast(*arguments: object, **options: object) -> tuple[Violation, ...]:
 INTERPRETERS = {"literal": literal.run, "fast": run_fast}
 """A new interpreter joins every test of this folder here."""
 
-PAPER, STRICT = Policy.PAPER, Policy.STRICT
-BOTH = (PAPER, STRICT)
+PAPER, PTX = Policy.PAPER, Policy.PTX
+BOTH = (PAPER, PTX)
 
 
 @pytest.fixture(params=INTERPRETERS)
@@ -273,7 +280,7 @@ def test_more_synchronisation_never_hurts(run, policy, with_first_fence):
         b.fence(t(0), Q1, (), Q1)
     b.fence(t(0, 2), Q1, Q0, transitive=True)
     b.read(x[()], t(1), Q0)
-    # Safe with and without the temporal fence, under strict too: own access still witnesses.
+    # Safe with and without the temporal fence, under ptx too: own access still witnesses.
     assert all_of(run, b, policy) == []
 
 
@@ -293,8 +300,8 @@ def test_temporal_does_not_become_full(run, policy):
     b = Builder()
     x = temporal_then_full(b)
     check = b.read(x[()], t(2), Q0)
-    # Strict: RAW.  Paper: accepted, its witness asks for `unordered` or better.
-    expected = [(RAW, "A", (), line(check))] if policy is STRICT else []
+    # ptx: RAW.  Paper: accepted, its witness asks for `unordered` or better.
+    expected = [(RAW, "A", (), line(check))] if policy is PTX else []
     assert all_of(run, b, policy) == expected
 
 
@@ -496,3 +503,302 @@ def test_ranks_under_nested_loops(run, policy, depth, outer, inner):
         b.free_barrier(empty)
     # Safe for all I, K, though the count is i * ceil(K / depth) + floor(k / depth).
     assert all_of(run, b, policy, I=outer, K=inner) == []
+
+
+# 16 ---------------------------------------------------------------------------------------
+
+
+def copied_to_all(b: Builder, ctas: int, use, awaits: dict[int, int]) -> amir.Op:
+    """A multicast into every CTA's copy; threads await a CTA's barrier (thread -> CTA), the cluster
+    is fenced, the copies are used, and the other barriers are awaited at last."""
+    x, z = b.data("A", ctas, shared=True), b.barrier("z", ctas, depth=1)
+    with b.tasks("task", 0, 1):
+        b.alloc(z)
+        b.multicast(lambda c: x[c], lambda c: t(mul(2, c)), lambda c: z[c], ctas)
+        with b.loop("c", 0, ctas) as c:
+            b.arrive(t(mul(2, c)), (), z[c])
+        for thread, cta in awaits.items():
+            b.await_(z[cta], t(thread), Q1)
+        b.fence(t(0, 2 * ctas), Q1, Q1, transitive=True)
+        check = use(b, x, ctas)
+        for cta in sorted(set(range(ctas)) - set(awaits.values())):
+            b.await_(z[cta], t(2 * cta), Q1)
+        b.free_barrier(z)
+    return check
+
+
+USES = {
+    RAW: lambda b, x, ctas: b.read(x[ctas - 1], t(2 * ctas - 2), Q1),
+    WAW: lambda b, x, ctas: b.write(x[ctas - 1], t(2 * ctas - 2), Q1)[0],
+    FREE: lambda b, x, ctas: b.free(x[0:ctas], t(0, 2 * ctas))[0],
+}
+"""By hazard, the use of the last CTA's copy, or of all, that may be early."""
+
+
+@pytest.mark.parametrize("policy", BOTH)
+@pytest.mark.parametrize("kind", USES)
+@pytest.mark.parametrize("ctas", [2, 4])
+def test_a_copy_completes_on_the_barrier_of_its_cta(run, policy, kind, ctas):
+    b = Builder()
+    check = copied_to_all(b, ctas, USES[kind], {0: 0})
+    # CTA 0's wait says nothing of the other CTAs' copies.
+    late = range(1, ctas) if kind is FREE else (ctas - 1,)
+    found = set(all_of(run, b, policy))
+    assert found == {(kind, "A", (e,), line(check)) for e in late}
+
+
+@pytest.mark.parametrize("policy", BOTH)
+@pytest.mark.parametrize("kind", USES)
+@pytest.mark.parametrize("waiter", [0, 1])
+def test_a_copy_is_there_once_its_own_cta_has_waited(run, policy, kind, waiter):
+    b = Builder()
+    # By the reader itself, or by another thread of its CTA, which the fence orders before it.
+    copied_to_all(b, 2, USES[kind], {2 + waiter: 1, 0: 0})
+    assert all_of(run, b, policy) == []
+
+
+@pytest.mark.parametrize("policy", BOTH)
+@pytest.mark.parametrize("awaits", [{0: 0}, {2: 1}])
+def test_a_source_has_been_read_when_any_copy_completes(run, policy, awaits):
+    b = Builder()
+    x, z = b.data("source"), b.barrier("z", 2, depth=1)
+    with b.tasks("task", 0, 1):
+        b.alloc(z)
+        with b.loop("home", 0, 2) as c:
+            trailing = amir.Trailing(z[c], (z[0:2],))
+            b.record(x[()], t(mul(2, c)), TMA, level=UNORDERED, trailing=trailing)
+        with b.loop("c", 0, 2) as c:
+            b.arrive(t(mul(2, c)), (), z[c])
+        for thread, element in awaits.items():
+            b.await_(z[element], t(thread), Q1)
+        b.fence(t(0, 4), Q1, Q1, transitive=True)
+        b.write(x[()], t(0), Q1)
+        b.release(z)
+    assert all_of(run, b, policy) == []
+
+
+# 17 ---------------------------------------------------------------------------------------
+
+
+def two_arrivals(b: Builder, depth: int | None, first) -> amir.Op:
+    """Thread 0 arrives, writes and arrives again; `first` await number 0, thread 1 number 1."""
+    x, z = b.data("x"), b.barrier("z", depth=depth)
+    b.alloc(z)
+    b.arrive(t(0), Q1, z[()])
+    b.await_(z[()], first, Q1)
+    b.fence(first, ())
+    b.write(x[()], t(0), Q1)
+    b.arrive(t(0), Q1, z[()])
+    wait = b.await_(z[()], t(1), Q1)
+    b.read(x[()], t(1), Q1)
+    b.free_barrier(z)
+    return wait
+
+
+@pytest.mark.parametrize("policy", BOTH)
+def test_a_waiter_must_not_run_ahead(run, policy):
+    b = Builder()
+    wait = two_arrivals(b, 1, t(0))
+    # The fresh mbarrier answers as if phase 1 were over: thread 1 reads what was never written.
+    assert all_of(run, b, policy) == [(PHASE, "z", (), line(wait))]
+    (found,) = run(b.program(policy), {}, collect=True)
+    assert found.record is None
+
+
+@pytest.mark.parametrize("policy", BOTH)
+@pytest.mark.parametrize("depth", [1, 2, None])
+def test_a_waiter_that_awaits_each_phase(run, policy, depth):
+    b = Builder()
+    two_arrivals(b, depth, t(0, 2))
+    assert all_of(run, b, policy) == []
+
+
+@pytest.mark.parametrize("policy", BOTH)
+@pytest.mark.parametrize("depth", [2, None])
+def test_a_deeper_ring_has_a_barrier_for_each(run, policy, depth):
+    b = Builder()
+    two_arrivals(b, depth, t(0))
+    assert all_of(run, b, policy) == []
+
+
+def number_0_for_another(b: Builder, depth: int | None, *, told: bool) -> amir.Op:
+    """Thread 1 awaits number 0 and thread 2 the numbers 1 and 2; thread 0, which arrives, hears of
+    both before number 2.  Returns the Await for number 2."""
+    z, y = b.barrier("z", depth=depth), b.barrier("y", 2, depth=1)
+    b.alloc(z)
+    b.alloc(y)
+    b.arrive(t(0), Q1, z[()])
+    b.await_(z[()], t(1), Q1)
+    b.arrive(t(1), Q1, y[0])
+    b.arrive(t(0), Q1, z[()])
+    b.await_(z[()], t(2), Q1)
+    b.arrive(t(2), Q1, y[1])
+    b.await_(y[0], t(0, 3, 2) if told else t(0), Q1)
+    b.await_(y[1], t(0), Q1)
+    b.arrive(t(0), Q1, z[()])
+    wait = b.await_(z[()], t(2), Q1)
+    b.free_barrier(z)
+    return wait
+
+
+@pytest.mark.parametrize("policy", BOTH)
+def test_a_later_phase_of_another_barrier_is_not_enough(run, policy):
+    # Thread 2 has awaited number 1 when it awaits number 2.  That tells nothing of number 0,
+    # which was on the mbarrier of number 2: its bytes may still be on their way.
+    b = Builder()
+    wait = number_0_for_another(b, 2, told=False)
+    assert all_of(run, b, policy) == [(PHASE, "z", (), line(wait))]
+    for depth, told in ((2, True), (3, False), (None, False)):
+        b = Builder()
+        number_0_for_another(b, depth, told=told)
+        assert all_of(run, b, policy) == []
+
+
+@pytest.mark.parametrize("policy", BOTH)
+@pytest.mark.parametrize("trips", [0, 1, 2, 5])
+def test_alternating_waiters(run, policy, trips):
+    # Threads 1 and 2 take turns: a thread skips each second phase of the one mbarrier.
+    b = Builder()
+    count = b.size("K")
+    z = b.barrier("z", depth=1)
+    b.alloc(z)
+    with b.loop("k", 0, count) as k:
+        b.arrive(t(0), Q1, z[()])
+        wait = b.await_(z[()], t(add(mod(k, 2), 1)), Q1)
+        b.fence(t(0, 2), ())
+        b.fence(t(0, 2, 2), ())
+    b.free_barrier(z)
+    found = run(b.program(policy), {"K": trips}, collect=True)
+    ahead = [v for v in found if v.check is wait and v.record is None]
+    # The Fences after an Await of thread 1 tell thread 2, but not those after one of thread 2.
+    assert [dict(v.iteration)["k"] for v in ahead] == list(range(2, trips, 2))
+
+
+# 18 ---------------------------------------------------------------------------------------
+
+
+def stored(policy: Policy, fences: tuple[str, ...], *, others: bool = False, wide: bool = True):
+    """Thread 0 writes S, fences before or after it and arrives; thread 1 awaits and copies S out.
+    With `others` thread 2 writes an element too, and only arrives."""
+    b = Builder()
+    s, z = b.data("S", 2), b.barrier("z", depth=1)
+    ordinary, proxied = SYNC_TIMELINES["cuda_in_order"], SYNC_TIMELINES["cuda_generic_and_async"]
+    pre, post = ordinary.under(policy).full, ordinary.under(policy)
+    proxied = proxied if wide else SYNC_TIMELINES["cuda_async_proxy"]
+    with b.tasks("task", 0, 1):
+        b.alloc(z)
+        if "before" in fences:
+            b.fence_tl(t(0), ordinary, proxied, policy)
+        b.write(s[0], t(0), Q1)
+        if others:
+            b.write(s[1], t(2), Q1)
+        if "after" in fences:
+            b.fence_tl(t(0), ordinary, proxied, policy)
+        b.arrive(t(0, 2, 2), pre, z[()], transitive=True)
+        b.await_(z[()], t(1), post.full, post.temporal)
+        check = b.read(s[0:2], t(1), QualTL.TMA_G, level=UNORDERED)
+        b.free_barrier(z)
+    return b, check
+
+
+def test_a_proxy_fence_at_the_writer(run):
+    b, _ = stored(PTX, ("after",))
+    assert all_of(run, b, PTX) == []
+
+
+def test_a_proxy_fence_of_the_async_proxy_alone(run):
+    # The writer lets the Arrive fire by its own access, and has crossed by the fence.
+    b, _ = stored(PTX, ("after",), wide=False)
+    assert all_of(run, b, PTX) == []
+
+
+@pytest.mark.parametrize("fences", [(), ("before",)])
+def test_no_proxy_fence_after_the_write(run, fences):
+    b, check = stored(PTX, fences)
+    assert all_of(run, b, PTX) == [(RAW, "S", (0,), line(check))]
+
+
+@pytest.mark.parametrize("wide", [True, False])
+def test_a_proxy_fence_of_another_writer(run, wide):
+    b, check = stored(PTX, ("after",), others=True, wide=wide)
+    assert all_of(run, b, PTX) == [(RAW, "S", (1,), line(check))]
+
+
+@pytest.mark.parametrize("arriving", [0, 1])
+def test_the_thread_that_arrives_has_crossed(run, arriving):
+    b = Builder()
+    s, z = b.data("S"), b.barrier("z", depth=1)
+    with b.tasks("task", 0, 1):
+        b.alloc(z)
+        b.write(s[()], t(0, 2), Q1, convergent=True)
+        b.fence(t(0), Q1, TMA, transitive=True)
+        b.arrive(t(arriving), Q1, z[()], transitive=True)
+        b.await_(z[()], t(2), Q1, TMA)
+        check = b.read(s[()], t(2), TMA, level=UNORDERED)
+        b.free_barrier(z)
+    # Both threads have written S; thread 0 alone has executed the proxy fence.
+    expected = [(RAW, "S", (), line(check))] if arriving == 1 else []
+    assert all_of(run, b, PTX) == expected
+
+
+def test_paper_asks_for_the_proxy_fence_at_the_end(run):
+    b, check = stored(PAPER, ("after",))
+    assert all_of(run, b, PAPER) == [(RAW, "S", (0,), line(check))]
+
+
+# 19 ---------------------------------------------------------------------------------------
+
+
+def overtaken(policy: Policy, fenced: bool) -> tuple[Builder, amir.Op]:
+    """Thread 0 reads S and arrives; thread 1 awaits, in time only, and copies into S."""
+    b = Builder()
+    s, z = b.data("S"), b.barrier("z", depth=1)
+    ordinary, proxied = SYNC_TIMELINES["cuda_in_order"], SYNC_TIMELINES["cuda_generic_and_async"]
+    late = SYNC_TIMELINES["cuda_temporal"].under(policy)
+    with b.tasks("task", 0, 1):
+        b.alloc(z)
+        b.read(s[()], t(0), Q1)
+        if fenced:
+            b.fence_tl(t(0), ordinary, proxied, policy)
+        b.arrive(t(0), ordinary.under(policy).full, z[()], transitive=True)
+        b.await_(z[()], t(1), late.full, late.temporal)
+        _, check = b.write(s[()], t(1), TMA, level=UNORDERED)
+        b.free_barrier(z)
+    return b, check
+
+
+@pytest.mark.parametrize("policy", BOTH)
+def test_a_proxy_fence_at_the_reader(run, policy):
+    b, _ = overtaken(policy, fenced=True)
+    assert all_of(run, b, policy) == []
+
+
+@pytest.mark.parametrize("policy", BOTH)
+def test_no_proxy_fence_at_the_reader(run, policy):
+    b, check = overtaken(policy, fenced=False)
+    expected = [(WAR, "S", (), line(check))] if policy is PTX else []
+    assert all_of(run, b, policy) == expected
+
+
+# 20 ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("policy", BOTH)
+@pytest.mark.parametrize("fence", ["cuda_in_order", "wgmma_fence_2"])
+def test_registers_and_wgmma(run, policy, fence):
+    b = Builder()
+    d, ordinary = b.data("D"), SYNC_TIMELINES["cuda_in_order"]
+    wait, first = SYNC_TIMELINES["wgmma_async"], SYNC_TIMELINES["wgmma_fence_1"]
+    wgmma = {"reads": True, "convergent": True}
+    with b.tasks("task", 0, 1):
+        b.write(d[()], t(0), WGD, **wgmma)
+        b.fence_tl(t(0), wait, ordinary, policy)
+        b.read(d[()], t(0), Q0)
+        if fence == "wgmma_fence_2":
+            b.fence_tl(t(0), first, SYNC_TIMELINES[fence], policy)
+        else:
+            b.fence_tl(t(0), ordinary, ordinary, policy)
+        _, check = b.write(d[()], t(0), WGD, **wgmma)
+    # The registers are not fenced from wgmma: PTX asks for a wgmma.fence, the figures do not.
+    unfenced = policy is PTX and fence == "cuda_in_order"
+    assert all_of(run, b, policy) == ([(WAR, "D", (), line(check))] if unfenced else [])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from exogpu.api import Procedure, proc
 from exogpu.hazards import HazardKind, Site
 from exogpu.ir.nodes import Assign, Fence, Stmt
@@ -23,13 +25,13 @@ def make_reverse(name: str, fenced: bool):
         assert M % 2 == 0
         with CudaDeviceFunction(blockDim=64):
             for m in cuda_tasks(0, M):
-                плитка: f32[64] @ CudaSmemLinear  # <b>a comment & "quotes"</b>
+                tile: f32[64] @ CudaSmemLinear  # <b>a comment & "quotes"</b>
                 for t in cuda_threads(0, 64, unit=cuda_thread):
-                    плитка[t] = x[m, t]
+                    tile[t] = x[m, t]
                 if fenced:
                     Fence(cuda_in_order, cuda_in_order)
                 for t in cuda_threads(0, 64, unit=cuda_thread):
-                    y[m, t] = плитка[63 - t]
+                    y[m, t] = tile[63 - t]
                 Fence(cuda_in_order, cuda_in_order)
                 Fence(cuda_in_order, cuda_in_order)
 
@@ -38,7 +40,8 @@ def make_reverse(name: str, fenced: bool):
 
 reverse = make_reverse("reverse", True)
 hazardous = make_reverse("hazardous", False)
-hostile = make_reverse(HOSTILE, True)
+assert reverse.ir is not None
+hostile = Procedure(HOSTILE, replace(reverse.ir, name=HOSTILE), ())
 
 
 def proof_of(procedure: Procedure, copies: int = 1) -> Proof:
@@ -66,7 +69,7 @@ def _answered(
     obligation = Obligation(
         name=name,
         kind=kind,
-        variable="плитка",
+        variable="tile",
         first=_site(first),
         second=_site(second),
         claim=f"No {kind.value}, whatever {HOSTILE} says.",
@@ -82,4 +85,4 @@ def _site(stmt: Stmt) -> Site:
 
 def verdict_of(procedure: Procedure, proof: Proof | None) -> Verdict:
     """Proved for all sizes."""
-    return Verdict(procedure.name, "proved", None, Policy.STRICT, 0.5, proof=proof)
+    return Verdict(procedure.name, "proved", None, Policy.PTX, 0.5, proof=proof)

@@ -19,7 +19,7 @@ from tests.symbolic import chains
 Key = tuple[object, ...]
 Sizes = Mapping[str, int]
 
-CHAINS = {"chains": chains.program, "fences": chains.fences}
+CHAINS = {"chains": chains.program, "fences": chains.fences, "proxies": chains.proxies}
 SHAPES = (*CHAINS, *generate.SHAPES)
 """Every shape that `generated` knows."""
 
@@ -68,6 +68,8 @@ def small_sizes(shape: str, program: amir.Program) -> list[Sizes]:
     """The sizes at which a generated program is compared: from 0 on, past every ring's depth."""
     if not program.params:
         return [{}]
+    if shape == "multicast":
+        return [{"K": k} for k in (0, 1, 2, 3, 5)]
     # Without tasks, generated code after them uses variables that no task has allocated; and of
     # `tiles` the size counts whole kernels.
     first, last = {"tasked": (1, 7), "tiles": (0, 3)}.get(shape, (0, 7))

@@ -11,8 +11,11 @@ from dataclasses import replace
 
 import pytest
 
+from exogpu.hw.timelines import ASYNC_PROXY
+from exogpu.ir.nodes import Int, Interval
 from exogpu.ir.types import Level
 from exogpu.machine.amir import Check, Fence, Record
+from exogpu.machine.literal_records import Grant
 from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
 from exogpu.symbolic import (
@@ -26,6 +29,8 @@ from exogpu.symbolic import (
     phase,
     ranks,
 )
+from exogpu.symbolic.certify import phases
+from exogpu.symbolic.sites import targets_of
 
 Patch = pytest.MonkeyPatch
 MUTANTS: dict[str, tuple[int | None, Callable[[Patch], None]]] = {}
@@ -51,24 +56,71 @@ def proxies_need_no_fence(patch):
 @careless(10)
 def temporal_becomes_full(patch):
     """Decision 7b forgotten: a temporal grant witnesses a full one."""
+    kept = closure.fires
 
-    def passes(granted, site, original, policy):
-        pre = closure.pre_side(site, original)
-        met = pre & (granted.op.full | closure.temporal_side(granted, original, policy))
-        return closure.Passes(bool(met), False, False)
+    def fires(*arguments):
+        return Grant.FULL if kept(*arguments) is Grant.TEMPORAL else kept(*arguments)
 
-    patch.setattr(closure, "passes", passes)
+    patch.setattr(closure, "fires", fires)
 
 
 @careless()
 def temporal_is_no_witness(patch):
-    """A temporal grant passes nothing on: too few chains under strict."""
-    kept = closure.passes
+    """A temporal grant passes nothing on: too few chains under ptx."""
+    kept = closure.fires
 
-    def passes(*arguments):
-        return replace(kept(*arguments), lowered=False, temporal=False)
+    def fires(*arguments):
+        return Grant.NOTHING if kept(*arguments) is Grant.TEMPORAL else kept(*arguments)
 
-    patch.setattr(closure, "passes", passes)
+    patch.setattr(closure, "fires", fires)
+
+
+@careless(18)
+def proxy_fences_end_the_way(patch):
+    """Decision 7d forgotten: what has crossed to the async proxy is not carried on."""
+    patch.setattr(closure, "_proxy", lambda *_: frozenset())
+
+
+@careless(18)
+def whoever_fires_has_crossed(patch):
+    """Across the proxy everything is carried, whether the thread that lets a sync fire has crossed
+    or not."""
+    kept = closure.close
+
+    def crossed(site):
+        for q in sorted(ASYNC_PROXY & site.op.temporal, key=str):
+            yield closure.Label(Grant.TEMPORAL, q)
+
+    def close(*arguments):
+        for grants in kept(*arguments):
+            for step in tuple(grants.steps):
+                if step.label.carried is None and step.via is not step.granted:
+                    for label in crossed(step.granted):
+                        grants.of(label)[step.granted.number] = step.pairs
+                        grants.steps.append(replace(step, label=label))
+            yield grants
+
+    patch.setattr(obligations, "close", close)
+
+
+@careless(18)
+def another_thread_has_crossed(patch):
+    """A sync carries what any thread has crossed, not only one that lets it fire."""
+
+    def carried(syncs, records, policy, proxy, grants):
+        for label, number, base in grants.each():
+            sight = closure.shown(syncs.site(number), label, records.op.timeline, policy)
+            for via in syncs.firing if sight.full & proxy else ():
+                if not closure._witnesses(records.op, via):
+                    continue
+                order = syncs.frame.before(syncs.site(number), via)
+                for granted, pairs in syncs.grants(isl.compose(base, order), via):
+                    for q in closure._ordered(sight.full & proxy & granted.op.temporal):
+                        after = closure.Label(Grant.TEMPORAL, q)
+                        way = (granted, after, via, syncs.site(number), label, base, pairs)
+                        yield closure.Step(*way)
+
+    patch.setattr(closure, "_crossings", carried)
 
 
 @careless(9)
@@ -95,12 +147,12 @@ def the_earliest_sync_decides(patch):
 
     def close(*arguments):
         for grants in kept(*arguments):
-            first = min((*grants.full, *grants.temporal), default=None)
-            yield replace(
-                grants,
-                full={n: pairs for n, pairs in grants.full.items() if n == first},
-                temporal={n: pairs for n, pairs in grants.temporal.items() if n == first},
-            )
+            first = min((number for _, number, _ in grants.each()), default=None)
+            kept_pairs = {
+                label: {n: pairs for n, pairs in found.items() if n == first}
+                for label, found in grants.pairs.items()
+            }
+            yield replace(grants, pairs=kept_pairs)
 
     patch.setattr(obligations, "close", close)
 
@@ -110,8 +162,8 @@ def temporal_suffices_for_reads(patch):
     """The level of a check is not asked for."""
     kept = obligations.granted_at
 
-    def granted_at(site, check, *arguments):
-        return kept(site, replace(check, level=Level.TEMPORALLY_ORDERED), *arguments)
+    def granted_at(site, label, check, *arguments):
+        return kept(site, label, replace(check, level=Level.TEMPORALLY_ORDERED), *arguments)
 
     patch.setattr(obligations, "granted_at", granted_at)
 
@@ -130,12 +182,11 @@ def records_are_ordered_at_once(patch):
 def every_timeline_of_a_check(patch):
     """Decision 17 forgotten: a check asks for all timelines of its set."""
 
-    def granted_at(site, check, original, policy):
-        post = closure.full_side(site)
-        wide = check.timelines <= post | closure.temporal_side(site, original, policy)
+    def granted_at(site, label, check, original, policy):
+        sight = closure.shown(site, label, original, policy)
         if check.level is Level.FULLY_ORDERED:
-            return check.timelines <= post, False
-        return wide, wide
+            return check.timelines <= sight.full
+        return check.timelines <= sight.full | sight.temporal
 
     patch.setattr(obligations, "granted_at", granted_at)
 
@@ -148,14 +199,12 @@ def every_sync_is_transitive(patch):
 @careless(4)
 def only_owners_fire_intransitive_syncs(patch):
     """A sync that is not transitive fires for the record's own threads alone."""
-    kept = closure.passes
+    kept = closure.fires
 
-    def passes(granted, site, *arguments):
-        if site.op.transitive:
-            return kept(granted, site, *arguments)
-        return closure.Passes(False, False, False)
+    def fires(site, *arguments):
+        return kept(site, *arguments) if site.op.transitive else Grant.NOTHING
 
-    patch.setattr(closure, "passes", passes)
+    patch.setattr(closure, "fires", fires)
 
 
 # --- threads ------------------------------------------------------------------------------------
@@ -362,6 +411,31 @@ def only_the_home_is_tagged(patch):
     patch.setattr(ranks, "targets_of", lambda site: (ranks.home_of(site),))
 
 
+def every_element(site):
+    """The targets of an Arrive; of a trailing barrier, all of it."""
+    if not isinstance(site.op, Record):
+        return targets_of(site)
+    home = ranks.home_of(site)
+    everything = Interval(Int(0), Int(1 << 20))
+    return (replace(home, coords=(everything,) * len(home.coords)),)
+
+
+@careless(16)
+def a_copy_completes_everywhere(patch):
+    """Decision 15 forgotten: what an instruction writes takes the tags of all its targets."""
+    patch.setattr(ranks, "targets_of", every_element)
+
+
+@careless(16)
+def a_copy_completes_at_its_sender(patch):
+    """What an instruction writes takes the tag of the home, wherever it lands."""
+
+    def targets(site):
+        return (ranks.home_of(site),) if isinstance(site.op, Record) else targets_of(site)
+
+    patch.setattr(ranks, "targets_of", targets)
+
+
 @careless(2)
 def deadlock_counts_the_home_alone(patch):
     """Of the Arrives that target an element, only those homed at it count."""
@@ -430,7 +504,7 @@ def trailing_barriers_tag_nothing(patch):
 
 @careless()
 def phase_is_for_one_thread(patch):
-    """PHASE (i) is asked of the arrival, not of each of its threads."""
+    """PHASE (i) and (iii) are asked of the arrival and the Await, not of each of its threads."""
     patch.setattr(
         phase.Orders,
         "all_threads",
@@ -442,8 +516,8 @@ def phase_is_for_one_thread(patch):
     patch.setattr(
         phase,
         "_followers",
-        lambda uses, orders, site, depth, each, asked: kept(
-            uses, orders, site, depth, False, asked
+        lambda uses, orders, site, each, asked, counts: kept(
+            uses, orders, site, False, asked, counts
         ),
     )
 
@@ -463,6 +537,27 @@ def phase_forgets_trailing_instructions(patch):
         return kept(replace(uses, trailing=()), orders, depth)
 
     patch.setattr(phase, "_early_arrivals", early)
+
+
+@careless(17)
+def waiters_may_run_ahead(patch):
+    """PHASE (iii) is forgotten."""
+    patch.setattr(phase, "_waiters_ahead", lambda uses, orders, depth: iter(()))
+
+
+@careless(17)
+def any_phase_of_the_ring_is_enough(patch):
+    """PHASE (iii) is content with an Await for an arrival between r - d and r."""
+
+    def phase_before(uses, await_, site, depth):
+        bound = uses.ranks.later_bound
+        bounds = isl.subtract_map(bound(await_, site, 1), bound(await_, site, depth + 1))
+        same = rel.pairs(phase.element(uses, await_), phase.element(uses, site))
+        found = isl.intersect_map(same, bounds)
+        return isl.intersect_map(found, phase.earlier(uses, await_, site))
+
+    for module in (phase, phases):
+        patch.setattr(module, "phase_before", phase_before)
 
 
 @careless()

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from random import Random
 
-from exogpu.ir.types import Policy
+from exogpu.hw.timelines import SYNC_TIMELINES
+from exogpu.ir.types import Policy, QualTL, SyncSets
 from exogpu.machine import amir
 from tests.machine.build import (
     ATOMIC,
@@ -20,6 +21,7 @@ from tests.machine.build import (
     TEMPORAL,
     TMA,
     UNORDERED,
+    WGS,
     Builder,
     Control,
     Name,
@@ -114,7 +116,70 @@ def fences(random: Random) -> amir.Program:
     body(0)
     with b.loop("k", random.choice((0, 0, 1)), count) as k:
         body(k)
-    return b.program(random.choice((Policy.STRICT, Policy.PAPER)))
+    return b.program(random.choice((Policy.PTX, Policy.PAPER)))
+
+
+ROWS = (
+    *("cuda_in_order",) * 4,
+    *("cuda_generic_and_async",) * 2,
+    *("cuda_temporal", "cuda_async_proxy", "tma_to_smem_async", "wgmma_async_smem"),
+    *("wgmma_fence_1", "wgmma_fence_2", "Sm80_generic", "cuda_stream_sync"),
+)
+"""Sync timelines of the language, the common ones more often."""
+
+
+def proxies(random: Random) -> amir.Program:
+    """Ordinary and async accesses, and syncs of the language's timelines: whether a proxy fence
+    stands on the way, and by which threads, decides."""
+    b = Builder()
+    count = b.size("K")
+    x, z = b.data("x", 2), b.barrier("z", 2, mechanism=COMMIT)
+    policy = random.choice((Policy.PTX, Policy.PTX, Policy.PAPER))
+    b.alloc(z)
+
+    def row() -> tuple[bool, SyncSets]:
+        timeline = SYNC_TIMELINES[random.choice(ROWS)]
+        return timeline.transitive, timeline.under(policy)
+
+    def one(k: Control) -> None:
+        (transitive, pre), (_, post) = row(), row()
+        if random.random() < 0.5:
+            first = group(random, k)
+            b.fence(first, pre.full, post.full, post.temporal, transitive=transitive)
+            return
+        at = z[mod(add(k, random.randrange(2)), 2)]
+        b.arrive(group(random, k), pre.full, at, transitive=transitive)
+        b.await_(at, group(random, k), post.full, post.temporal, random.choice((0, 0, 0, 1)))
+
+    def body(k: Control) -> None:
+        for _ in range(random.randrange(1, 3)):
+            q = random.choice((Q1, Q1, Q1, TMA, WGS, QualTL.WG_D, Q0))
+            level = UNORDERED if q in (TMA, WGS) and random.random() < 0.8 else FULL
+            element = x[mod(add(k, random.randrange(2)), 2)]
+            mutate, convergent = random.random() < 0.6, random.random() < 0.3
+            b.record(
+                element, group(random, k), q, mutate=mutate, level=level, convergent=convergent
+            )
+            for _ in range(random.randrange(1, 5)):
+                one(k)
+        for mutates in (True, False):
+            b.check(
+                x[mod(add(k, random.randrange(2)), 2)],
+                group(random, k),
+                random.choice((Q1, TMA, TMA, WGS, QualTL.TMA_G, QualTL.WG_D)),
+                mutates=mutates,
+                level=random.choice((FULL, FULL, TEMPORAL)),
+                convergent=random.random() < 0.4,
+            )
+        if random.random() < 0.5:
+            b.clear(x[mod(k, 2)], mutates=random.random() < 0.5)
+
+    if random.random() < 0.5:
+        with b.loop("k", 0, count) as k:
+            body(k)
+    else:
+        body(0)
+    return b.program(policy)
 
 
 def program(random: Random) -> amir.Program:
@@ -144,4 +209,4 @@ def program(random: Random) -> amir.Program:
     else:
         body(0)
         body(1)
-    return b.program(random.choice((Policy.STRICT, Policy.PAPER)))
+    return b.program(random.choice((Policy.PTX, Policy.PAPER)))

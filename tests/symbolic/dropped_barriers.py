@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from exogpu.ir.nodes import Int
 from exogpu.machine import amir
 from exogpu.machine.amir import Await, CheckBarrier
+from exogpu.proof import Lemma
 from exogpu.solvers import isl_relations as rel
 from exogpu.symbolic import counts
 from exogpu.symbolic.certify import barriers, counted, formulas, phases, prove
@@ -231,7 +234,11 @@ COUNTS["every iteration is balanced"] = _every_iteration_is_balanced
 
 @killed(
     "iterations need no balance",
-    method(counted._Lemmas, "total", lambda self: Draft(None, self.uses.name, None, None, "", "")),
+    method(
+        counted._Lemmas,
+        "total",
+        lambda self: Draft(Lemma.TOTAL, self.uses.name, None, None, "", ""),
+    ),
     "every iteration is balanced",
 )
 def _(b, count):
@@ -335,3 +342,39 @@ def _(b, count):
     b.arrive(t(0), Q1, z[1])
     b.await_(z[mod(count, 2)], t(0))
     b.arrive(t(0), Q1, z[0])
+
+
+@killed("waiters may run ahead", unasked(phases._Phase, "not_ahead"))
+def _(b, count):
+    z = barrier(b, depth=1)
+    b.arrive(t(0), Q1, z[()])
+    b.await_(z[()], t(0))
+    b.arrive(t(0), Q1, z[()])
+    b.await_(z[()], t(1))
+    b.free_barrier(z)
+
+
+def _any_phase(patch: Patch) -> None:
+    kept = phases._Phase._is_after
+
+    def is_after(self, asked, *more):
+        return kept(self, replace(asked, suits=lambda bound: TRUE), *more)
+
+    patch.setattr(phases._Phase, "_is_after", is_after)
+
+
+@killed("any phase before is enough", _any_phase, "any_phase_of_the_ring_is_enough")
+def _(b, count):
+    z, y = barrier(b, depth=2), b.barrier("y", 2, depth=1)
+    b.alloc(y)
+    b.arrive(t(0), Q1, z[()])
+    b.await_(z[()], t(1))
+    b.arrive(t(1), Q1, y[0])
+    b.arrive(t(0), Q1, z[()])
+    b.await_(z[()], t(2))
+    b.arrive(t(2), Q1, y[1])
+    b.await_(y[0], t(0))
+    b.await_(y[1], t(0))
+    b.arrive(t(0), Q1, z[()])
+    b.await_(z[()], t(2))
+    b.free_barrier(z)

@@ -170,6 +170,20 @@ def _(b, count):
     reads(b, x)
 
 
+@killed(
+    "a copy completes on every CTA's barrier",
+    holds(chains, "inside", Record),
+    "a_copy_completes_everywhere",
+)
+def _(b, count):
+    x, z = b.data("x"), b.barrier("z", 2, mechanism=COMMIT)
+    write(b, x, q=TMA, level=UNORDERED, trailing=amir.Trailing(z[0], (z[0],)))
+    with b.loop("c", 0, 2) as c:
+        b.arrive(t(0), (), z[c])
+    b.await_(z[1], t(1), Q1, n=0)
+    reads(b, x)
+
+
 @killed("every arrival is awaited", holds(chains, "at_most"))
 def _(b, count):
     x, z = b.data("x", 4), b.barrier("z", mechanism=COMMIT)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from exogpu.hw.timelines import ASYNC_PROXY
 from exogpu.machine.amir import Arrive, Check, Fence, Record
 from exogpu.machine.literal_records import Grant, witness
 from exogpu.symbolic.certify import chains, formulas, pairs
@@ -13,12 +14,14 @@ from tests.machine.build import (
     Q1,
     Q2,
     TEMPORAL,
+    TMA,
     add,
     mod,
     t,
 )
 from tests.symbolic.dropped import (
     Change,
+    barrier,
     holds,
     killed,
     method,
@@ -132,12 +135,12 @@ def _(b, count):
     reads(b, x, by=t(2), q=Q2)
 
 
-def _any_grant(rules, before, via, full):
-    if not isinstance(via.op, Fence | Arrive):
+def _any_grant(rules, passed, label):
+    op = passed.via.site.op
+    if not isinstance(op, Fence | Arrive):
         return False
-    seen = rules.after(before)
-    found = witness(rules.policy, via.op.transitive, chains.ONE, via.op.pre, seen)
-    return found is not Grant.NOTHING
+    seen = rules.after(passed.before)
+    return witness(rules.policy, op.transitive, chains.ONE, op.pre, seen) is not Grant.NOTHING
 
 
 @killed(
@@ -151,6 +154,19 @@ def _(b, count):
     b.fence(t(0, 2), Q1, (), Q1)
     b.fence(t(1, 2), Q1, Q1, transitive=True)
     reads(b, x, by=t(2))
+
+
+@killed(
+    "everything is carried across the proxy",
+    lambda patch: patch.setattr(chains, "carried", lambda *_: ASYNC_PROXY),
+    "whoever_fires_has_crossed",
+)
+def _(b, count):
+    x, z = b.data("x"), barrier(b)
+    write(b, x)
+    b.arrive(t(0), Q1, z[()], transitive=True)
+    b.await_(z[()], t(1), Q1, TMA)
+    reads(b, x, by=t(1), q=TMA)
 
 
 @killed(

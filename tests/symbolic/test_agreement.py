@@ -1,7 +1,7 @@
 """Generated programs: the prover's violations are those of the literal machine, as sets of
 (kind, variable, element, check, iteration, record), at every size from 0 on.
 
-`benchmarks/campaign.py` compares thousands more.
+`campaigns/agreement.py` compares thousands more.
 """
 
 from __future__ import annotations
@@ -13,8 +13,11 @@ from tests.symbolic.agreement import SHAPES, admitting_zero, check, generated, s
 SEEDS = {
     "chains": 50,
     "fences": 20,
+    "proxies": 12,
     "straight_line": 30,
     "ring": 12,
+    "multicast": 12,
+    "waits": 16,
     "groups": 12,
     "nested": 12,
     "threads": 6,

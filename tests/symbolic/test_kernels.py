@@ -1,5 +1,5 @@
 """The shipped kernels: nothing is found, for any size; and a sample of the mutants of some is
-judged as by the concrete machine.  `benchmarks/mutants.py` judges them all."""
+judged as by the concrete machine.  `campaigns/mutants.py` judges them all."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.symbolic.kernel_mutants import Mutant, mutants, operations, rewritten
 
 KERNELS = {**GEMM_SM90, **GEMM_SPLITK, "gemm_sm80": gemm_sm80, "gemv": gemv}
 
-CASES = [(name, Policy.STRICT) for name in KERNELS]
+CASES = [(name, Policy.PTX) for name in KERNELS]
 CASES += [(name, Policy.PAPER) for name in KERNELS if "2x1" in name or name.endswith(("0", "v"))]
 
 
@@ -39,7 +39,7 @@ WHOLE = ("without", "skip", "skip, same depth")
 
 
 def sample(kernel: Procedure, share: int) -> list[Mutant]:
-    every = list(mutants(kernel.amir(Policy.STRICT)))
+    every = list(mutants(kernel.amir(Policy.PTX)))
     others = [mutant for mutant in every if mutant.operator not in WHOLE]
     return [mutant for mutant in every if mutant.operator in WHOLE] + others[::share]
 
@@ -69,7 +69,7 @@ def test_mutants(kernel: Procedure, share: int, refuted: int, redundant: int) ->
 
 def test_condition_of_splitk_without_atomics() -> None:
     # Reductions that are ordinary writes: tasks of one output tile race, unless there is one.
-    program = GEMM_SPLITK["gemm_splitk_sm90_1x1_128x256"].amir(Policy.STRICT)
+    program = GEMM_SPLITK["gemm_splitk_sm90_1x1_128x256"].amir(Policy.PTX)
     edits: dict[amir.Op, amir.Block] = {
         op: (replace(op, atomic=frozenset()),)
         for op in operations(program.body)

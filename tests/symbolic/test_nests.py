@@ -44,7 +44,7 @@ def nest(slots: int, depth: int | None, *, trailing: bool) -> amir.Program:
             b.arrive(t(1, 2), Q1, empty[slot], transitive=True)
         b.free_barrier(full)
         b.free_barrier(empty)
-    return admitting_zero(b.program(Policy.STRICT))
+    return admitting_zero(b.program(Policy.PTX))
 
 
 @pytest.mark.parametrize("trailing", [False, True])
@@ -77,7 +77,7 @@ def test_unbalanced_iterations_are_undecided() -> None:
         with b.loop("k", 0, inner):
             b.arrive(t(0), Q1, z[()])
         b.await_(z[()], t(0), Q1)
-    findings = analyse(b.program(Policy.STRICT))
+    findings = analyse(b.program(Policy.PTX))
     (reason,) = {u.reason for u in findings.undecided}
     assert "no quasi-affine function" in reason
     assert {u.span.line for u in findings.undecided} == {4}, "the Arrive is named"

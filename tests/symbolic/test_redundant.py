@@ -74,7 +74,7 @@ def test_a_fence_that_nobody_needs(policy: Policy) -> None:
 
 
 def test_a_timeline_that_is_stronger_than_needed() -> None:
-    program = reverse(False, "cuda_generic_and_async").amir(Policy.STRICT)
+    program = reverse(False, "cuda_generic_and_async").amir(Policy.PTX)
     middle, _ = lines(program)
     texts = [text for _, at, text in found(program) if at == (middle,)]
     assert texts == ["Fence(cuda_in_order, cuda_in_order)"]
@@ -101,7 +101,7 @@ def copies(b: Builder, awaits: int, needed: bool) -> Name:
 def test_the_second_of_two_awaits() -> None:
     b = Builder()
     copies(b, 2, True)
-    program = b.program(Policy.STRICT)
+    program = b.program(Policy.PTX)
     _, first, second = lines(program)
     deleted = [at for kind, at, _ in found(program) if kind == "delete"]
     # Either Await can go, not both; the pairs with the Arrive cannot.
@@ -111,7 +111,7 @@ def test_the_second_of_two_awaits() -> None:
 def test_a_barrier_that_goes_whole() -> None:
     b = Builder()
     cg = copies(b, 1, False)
-    program = b.program(Policy.STRICT)
+    program = b.program(Policy.PTX)
     arrive, await_ = lines(program)
     deleted = [at for kind, at, _ in found(program) if kind == "delete"]
     assert deleted == [(arrive, await_)]
@@ -130,7 +130,7 @@ def test_a_barrier_that_an_instruction_signals_stays() -> None:
     b.arrive(t(0), Q0, z[()])
     b.await_(z[()], t(0), Q1)
     b.free_barrier(z)
-    program = b.program(Policy.STRICT)
+    program = b.program(Policy.PTX)
     assert NothingFound()(program)
     assert not [one for one in redundant(program) if len(one.spans) > 1]
 
@@ -140,20 +140,20 @@ def test_without_the_barrier_its_guards_are_gone() -> None:
     z = b.barrier("z", depth=2)
     y = b.barrier("y", depth=2, guard=z)
     other = b.barrier("other", depth=3)
-    program = without_barrier(b.program(Policy.STRICT), z.sym)
+    program = without_barrier(b.program(Policy.PTX), z.sym)
     left = {v.name: (v.guard, v.depth) for v in program.variables}
     assert left == {y.sym: (None, None), other.sym: (None, 3)}
 
 
 def test_the_question_is_the_callers() -> None:
-    program = reverse(False).amir(Policy.STRICT)
+    program = reverse(False).amir(Policy.PTX)
     assert redundant(program, lambda _: False) == ()
     everything = redundant(program, lambda _: True)
     assert [one.kind for one in everything] == ["delete", "delete"]
 
 
 def test_known_sizes_are_tried_on_the_machine_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    program = reverse(False).amir(Policy.STRICT)
+    program = reverse(False).amir(Policy.PTX)
     broken = without_statements(program, statements(program)[:1])
     ask = NothingFound()
     assert not ask(broken)
@@ -167,7 +167,7 @@ def test_known_sizes_are_tried_on_the_machine_first(monkeypatch: pytest.MonkeyPa
 
 def test_a_shipped_kernel() -> None:
     # No statement can go; the last Fence orders only the reuse of memory.
-    program = gemm_sm80.amir(Policy.STRICT)
+    program = gemm_sm80.amir(Policy.PTX)
     listed = found(program)
     assert not [one for one in listed if one[0] == "delete"]
     assert ("weaken", (lines(program)[-1],), "Fence(cuda_in_order, cuda_temporal)") in listed

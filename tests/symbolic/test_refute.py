@@ -8,9 +8,16 @@ from random import Random
 import pytest
 
 from exogpu.ir.types import Policy
-from exogpu.machine import literal
+from exogpu.machine import fast, literal
 from exogpu.symbolic.prover import Undecided, analyse
-from exogpu.symbolic.refute import Refutation, refute, smallest_sizes
+from exogpu.symbolic.refute import (
+    Refutation,
+    faults,
+    further,
+    pair_of,
+    refute,
+    smallest_sizes,
+)
 from tests.machine import generate
 from tests.machine.build import COMMIT, Q1, Q2, RAW, UNORDERED, Builder, mod, sub, t
 
@@ -39,23 +46,43 @@ def test_smallest_sizes(first: int) -> None:
     # The read in trip k meets the copy of trip k - 1 unless the Await lets only one be in flight:
     # with two, trip k = 1 is too early, so `n - first` is at least 2.  The other hazard (thread 1
     # reads x[0] with nothing ordered) needs one trip of each loop: n - first = 1.
-    made = copies(2, first).program(Policy.STRICT)
+    made = copies(2, first).program(Policy.PTX)
     findings = analyse(made)
     assert [f.kind for f in findings.violations].count(RAW) == 2
     assert smallest_sizes(made, findings) == {"n": 1 + first, "m": 1}
 
 
 def test_refutation_is_replayed() -> None:
-    program = copies(2).program(Policy.STRICT)
+    program = copies(2).program(Policy.PTX)
     found = refute(program, analyse(program), literal.run)
     assert isinstance(found, Refutation)
     assert found.sizes == {"n": 1, "m": 1}
     assert literal.run(program, found.sizes) == (found.violation,)
 
 
+def every_pair(program, sizes):
+    return fast.run(program, sizes, report=fast.Report.PAIRS).violations
+
+
+def test_each_pair_is_refuted_at_its_own_smallest_sizes() -> None:
+    program = copies(2, first=1).program(Policy.PTX)
+    findings = analyse(program)
+    found = refute(program, findings, literal.run)
+    assert isinstance(found, Refutation)
+    others = list(further(program, findings, found, every_pair))
+    # The reads after the loop at once, and those in it from the second trip on.
+    sizes = {pair_of(r.violation): dict(r.sizes) for r in (found, *others)}
+    assert len(sizes) == 1 + len(others)
+    assert sizes == {fault.pair: dict(fault.sizes) for fault in faults(program, findings)}
+    for fault in faults(program, findings):
+        for n in range(1, fault.sizes["n"]):
+            smaller = every_pair(program, {"n": n, "m": fault.sizes["m"]})
+            assert fault.pair not in map(pair_of, smaller)
+
+
 def test_unconfirmed_predictions_are_undecided() -> None:
     # A machine that finds nothing, and one that finds something else.
-    program = copies(2).program(Policy.STRICT)
+    program = copies(2).program(Policy.PTX)
     findings = analyse(program)
     silent = refute(program, findings, lambda program, sizes: ())
     assert isinstance(silent, Undecided) and "mistake of the prover" in silent.reason
@@ -69,7 +96,7 @@ def test_unconfirmed_predictions_are_undecided() -> None:
 
 
 def test_nothing_to_refute() -> None:
-    program = copies(1).program(Policy.STRICT)
+    program = copies(1).program(Policy.PTX)
     body = program.body[:3] + program.body[4:]  # without thread 1's reads
     assert refute(program, analyse(replace(program, body=body)), literal.run) is None
 
@@ -100,7 +127,7 @@ def test_a_violation_of_what_is_undecided_refutes() -> None:
             b.read(y[0], t(1), Q1)
         b.write(x[0], t(0), Q1)
         b.read(x[0], t(1), Q1)
-    program = b.program(Policy.STRICT)
+    program = b.program(Policy.PTX)
     findings = analyse(program)
     assert findings.violations and findings.undecided
     found = refute(program, findings, literal.run)

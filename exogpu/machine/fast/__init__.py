@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from exogpu.ir.names import Sym
-from exogpu.ir.walk import control_variables, evaluate, holds
 from exogpu.machine import literal
-from exogpu.machine.amir import Block, Guard, IncTaskID, Loop, Program
+from exogpu.machine.amir import Program
 from exogpu.machine.fast.context import Context
 from exogpu.machine.fast.layout import Unsupported, survey
 from exogpu.machine.fast.machine import Found, Machine, Progress, Report
@@ -25,9 +24,10 @@ from exogpu.machine.fast.parts import Parts
 from exogpu.machine.fast.provenance import with_record
 from exogpu.machine.fast.records import Tables
 from exogpu.machine.fast.steps import block_steps
+from exogpu.machine.fast.tasks import count_tasks
 from exogpu.machine.violation import Violation
 
-__all__ = ["Outcome", "Progress", "Report", "run"]
+__all__ = ["Outcome", "Progress", "Report", "located", "run"]
 
 LOCATED: Final = 8
 """Violations of which the record's iteration is looked for."""
@@ -91,46 +91,17 @@ def _run(
             step()
     except Found:
         pass
-    found = list(machine.found.items())
-    near = found[:LOCATED] if locate and (report is not Report.ALL or len(found) <= LOCATED) else []
+    found = tuple(machine.found)
+    near = found[:LOCATED] if locate and (report is not Report.ALL or len(found) <= LOCATED) else ()
     sizes = {name.name: value for name, value in sigma.items()}
-    located = [with_record(program, sizes, violation, spent) for violation, spent in near]
-    rest = [violation for violation, _ in found[len(near) :]]
-    return Outcome((*located, *rest), machine.operations)
+    known = [located(program, sizes, violation) for violation in near]
+    return Outcome((*known, *found[len(near) :]), machine.operations)
 
 
-def count_tasks(block: Block, sigma: Mapping[Sym, int]) -> int:
-    """How many tasks a block begins."""
-    total = 0
-    for op in block:
-        if isinstance(op, IncTaskID):
-            total += 1
-        elif isinstance(op, Guard):
-            total += count_tasks(op.body, sigma) if holds(op.condition, sigma) else 0
-        elif isinstance(op, Loop) and _begins(op.body):
-            lo, hi = evaluate(op.lo, sigma), evaluate(op.hi, sigma)
-            if _depends(op.body, op.iterator):
-                total += sum(count_tasks(op.body, {**sigma, op.iterator: y}) for y in range(lo, hi))
-            elif hi > lo:
-                total += (hi - lo) * count_tasks(op.body, {**sigma, op.iterator: lo})
-    return total
+def located(program: Program, sizes: Mapping[str, int], violation: Violation) -> Violation:
+    """The violation with the instance of its record, if it can be told."""
 
+    def again(piece: Program) -> tuple[Violation, ...]:
+        return run(piece, sizes, report=Report.PAIRS, locate=False).violations
 
-def _begins(block: Block) -> bool:
-    return any(
-        isinstance(op, IncTaskID) or (isinstance(op, Loop | Guard) and _begins(op.body))
-        for op in block
-    )
-
-
-def _depends(block: Block, name: Sym) -> bool:
-    """Whether the number of tasks that a block begins depends on an iterator."""
-    for op in block:
-        if isinstance(op, Guard) and _begins(op.body):
-            if name in control_variables(op.condition) or _depends(op.body, name):
-                return True
-        elif isinstance(op, Loop) and _begins(op.body):
-            here = control_variables(op.lo) | control_variables(op.hi)
-            if name in here or _depends(op.body, name):
-                return True
-    return False
+    return with_record(program, sizes, violation, again)

@@ -115,7 +115,7 @@ class _Signal:
     def tags(self, e: Values) -> Tags:
         """`P(z, n) = {a}`, with the count of the home (decision 15)."""
         (home,) = self.home(e)
-        return tagged((), self.barrier().tags(home, self.targets(e)), FULL)
+        return tagged((), self.barrier().tags(home, self.targets(e)), (FULL, ()))
 
     def send(self, e: Values, threads: Threads) -> None:
         """What the trailing barrier obliges to (decisions 3, 12), and its order of execution."""
@@ -155,10 +155,10 @@ def _signal(context: Context, op: Record, nest: Nest, parts: Parts) -> _Signal |
 
 
 def _after(tables: Tables, rule: _Rule, state: StateId, threads: Threads, tags: Tags) -> StateId:
-    """The state after one operation, or FAILS."""
+    """The state after one operation; a check leaves it as it is."""
     match rule:
         case _Asked():
-            return FAILS if _failing(tables, rule, state, threads) else state
+            return state
         case _Cleared():
             reads, mutates = tables.states[state]
             return tables.state(reads, ()) if rule.op.mutates else tables.state((), mutates)
@@ -265,14 +265,19 @@ class _Transition:
     """By threads and tags, the states met and those after."""
 
     def after(self, state: StateId, threads: Threads, tags: tuple[Tags, ...]) -> StateId:
-        """The state after all operations, or FAILS."""
+        """The state after all operations, or FAILS: a check fails that has to be reported."""
         tables, left = self.machine.tables, list(reversed(tags))
         for rule in self.rules:
+            if isinstance(rule, _Asked):
+                failing = _failing(tables, rule, state, threads)
+                if any(self._is_news(rule.op, number) for number in failing):
+                    return FAILS
             signals = isinstance(rule, _Made) and rule.signal is not None
             state = _after(tables, rule, state, threads, left.pop() if signals else ())
-            if state == FAILS:
-                return FAILS
         return state
+
+    def _is_news(self, op: Check, number: int) -> bool:
+        return not self.machine.is_known(_hazard(op), op, self.machine.tables.facts[number].op)
 
     def states(self, key: Hashable) -> dict[StateId, StateId]:
         """What is known of the transition for these threads and tags."""
@@ -305,12 +310,13 @@ class _Transition:
                     state = state_of[cells[cell]]
                     after = states.get(state)
                     if after is None:
-                        after = states[state] = self.after(state, threads, tags)
-                    if after == FAILS:
-                        _one_by_one(machine, self.nest, self.rules, store, windows, threads)
-                        # Reported, unless the pair is known already; and all operations done.
-                        assert machine.found, "the check that failed has passed"
-                        return
+                        after = self.after(state, threads, tags)
+                        if after == FAILS:
+                            # Reports what fails, and does all operations.
+                            _one_by_one(machine, self.nest, self.rules, store, windows, threads)
+                            assert machine.found, "the check that failed has passed"
+                            return
+                        states[state] = after
                     if after != state:
                         changes.append((cell, after))
             for signal in signals:

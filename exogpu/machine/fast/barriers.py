@@ -10,9 +10,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from exogpu.analysis.pairing import laid_out
 from exogpu.machine.amir import Op, Variable
 from exogpu.machine.fast.cells import Classes
-from exogpu.machine.fast.phase import DEPTHS, Fault, Phase, Saved
+from exogpu.machine.fast.phase import Fault, Phase, Saved
 from exogpu.machine.fast.records import RecordFacts, Threads
 from exogpu.verdict import HazardKind
 
@@ -41,8 +42,8 @@ class BarrierFacts:
         """Counts from here on are not small: no rule compares them with a constant."""
         depth = 0
         if self.order is not None:
-            depth = self.variable.depth if self.variable.depth is not None else DEPTHS[-1]
-        return max(depth, *(abs(n) for n in self.counts), 0) + 2
+            depth = laid_out(self.variable.depth)
+        return depth + max((abs(n) for n in self.counts), default=0) + 2
 
     def index(self, element: int) -> tuple[int, ...]:
         """Coordinates of an element."""
@@ -143,6 +144,10 @@ class Barrier:
             for target in targets:
                 self.phase.note_arrival(target, rank, threads)
         self.arrives[home] = rank + 1
+        if all(n >= 0 for n in self.facts.counts):
+            # Every Await sets its count from that of the arrivals: how far it is behind those that
+            # none has waited for makes no difference, and a loop of such arrivals is periodic.
+            self.awaits[home] = max(self.awaits[home], rank + 1 - self.facts.small)
         self._trailing.pop(home, None)
         self._prune(targets)
 
@@ -155,16 +160,18 @@ class Barrier:
         w = self.awaits[element]
         return max(w, self.max(element, n) + 1) if n >= 0 else w + 1
 
-    def check_await(self, element: int, bound: int) -> list[Failure]:
+    def check_await(self, element: int, bound: int, threads: Threads) -> list[Failure]:
         """Decision 3: no Arrive targets the element yet, or a home whose Arrives do has no more
-        than `bound`.  Decision 12 (ii)."""
+        than `bound`.  Decision 12 (ii) and (iii)."""
         failures: list[Failure] = []
         if bound >= 0:
             homes = self._homes[element]
             if not homes or any(self.arrives[home] <= bound for home in homes):
                 failures.append((HazardKind.DEADLOCK, element, None))
         if self.phase is not None:
-            failures += _phase(self.phase.faults(self.phase.check_followed(element, bound)))
+            found = self.phase.check_followed(element, bound)
+            found += self.phase.check_waiter(element, bound, threads)
+            failures += _phase(self.phase.faults(found))
         return failures
 
     def awaited(self, element: int, bound: int, n: int, op: Op, threads: Threads) -> None:

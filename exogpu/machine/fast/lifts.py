@@ -33,6 +33,10 @@ Rule: TypeAlias = Callable[[RecordFacts, Family], tuple[Family, ...]]
 NOTHING, TEMPORAL, FULL = 0, 1, 2
 """What a witness allows (decision 7b)."""
 
+Passage: TypeAlias = tuple[int, tuple[int, ...]]
+"""What a sync may give of a record: its grant, and the timelines that it carries in full
+(decision 7d), as positions in the Record's list."""
+
 
 class Lift:
     """`lift(rho, lambda)`, with its results so far.
@@ -88,10 +92,9 @@ def fence(sync: SyncFacts, threads: Threads) -> Rule:
         if threads != EVERYONE and saturated(facts, family[2], family[3]):
             return (family,)
         grants = _project(projections, sync, facts)
-        shared, owners = witness(sync.policy, grants, threads, facts, family)
         return tuple(
-            augment(facts, part, threads, grants, grant)
-            for part, grant in _parts(family, shared, owners)
+            augment(facts, part, threads, grants, passage)
+            for part, passage in passages(sync.policy, grants, threads, facts, family)
         )
 
     return rule
@@ -114,10 +117,9 @@ def arrive(
         if saturated(facts, family[2], family[3]):
             return (family,)
         grants = _project(projections, sync, facts)
-        shared, owners = witness(sync.policy, grants, threads, facts, family)
         return tuple(
-            _retagged(facts, part, shifted(tagged(part[4], tags, grant), shift))
-            for part, grant in _parts(family, shared, owners)
+            _retagged(facts, part, shifted(tagged(part[4], tags, passage), shift))
+            for part, passage in passages(sync.policy, grants, threads, facts, family)
         )
 
     return rule
@@ -132,7 +134,7 @@ def trail(threads: Threads, tags: tuple[tuple[int, int], ...]) -> Rule:
         owners = 0 if family[2][0] & threads else family[1] & threads
         shared = FULL if family[2][0] & threads else NOTHING
         return tuple(
-            _retagged(facts, part, tagged(part[4], tags, grant))
+            _retagged(facts, part, tagged(part[4], tags, (grant, ())))
             for part, grant in _parts(family, shared, owners)
             if part[1]
         )
@@ -150,8 +152,8 @@ def await_(
     def rule(facts: RecordFacts, family: Family) -> tuple[Family, ...]:
         if not family[4]:
             return (family,)
-        grant = best_tag(sync.policy, family[4], element, bound)
-        after = augment(facts, family, threads, _project(projections, sync, facts), grant)
+        passage = best_tag(family[4], element, bound)
+        after = augment(facts, family, threads, _project(projections, sync, facts), passage)
         return (_retagged(facts, after, shifted(after[4], shift)),)
 
     return rule
@@ -183,6 +185,52 @@ def _project(known: dict[int, Grants], sync: SyncFacts, facts: RecordFacts) -> G
     if found is None:
         found = known[facts.number] = sync.on(facts)
     return found
+
+
+def passages(
+    policy: Policy, grants: Grants, threads: Threads, facts: RecordFacts, family: Family
+) -> tuple[tuple[Family, Passage], ...]:
+    """The family, split by what the sync may give: where only some owners are witnesses, and
+    where only some of those see their record across the proxy."""
+    shared, owners = witness(policy, grants, threads, facts, family)
+    parts = _parts(family, shared, owners)
+    crossing = [(i, family[2][i]) for i in grants.carried if family[2][i]]
+    if not crossing:
+        return tuple((part, (grant, ())) for part, grant in parts)
+    _, every, full, temporal, _ = family
+    seeing = 0
+    for i in grants.pre:
+        seeing |= full[i] | temporal[i]
+    if grants.own and not facts.each:
+        seeing |= every
+    everyones = tuple(i for i, crossed in crossing if crossed & seeing & threads)
+    found: list[tuple[Family, Passage]] = []
+    for part, grant in parts:
+        own = part[1] & threads if grants.own and facts.each else 0
+        for owners, carried in _split(part[1], own, crossing, everyones):
+            found.append(((part[0], owners, *part[2:]), (grant, carried)))
+    return tuple(found)
+
+
+def _split(
+    owners: Threads,
+    witnesses: Threads,
+    crossing: list[tuple[int, Threads]],
+    everyones: tuple[int, ...],
+) -> list[tuple[Threads, tuple[int, ...]]]:
+    """The owners by what is carried of their records: what any witness sees across the proxy,
+    and what each owner that is a witness sees itself."""
+    parts: list[tuple[Threads, tuple[int, ...]]] = [(owners, everyones)]
+    for i, crossed in crossing:
+        if i in everyones or not witnesses & crossed:
+            continue
+        split = []
+        for part, carried in parts:
+            seen = part & witnesses & crossed
+            split += [(seen, (*carried, i))] if seen else []
+            split += [(part & ~seen, carried)] if part & ~seen else []
+        parts = split
+    return parts
 
 
 def witness(
@@ -218,9 +266,11 @@ def _parts(family: Family, shared: int, owners: Threads) -> tuple[tuple[Family, 
 
 
 def augment(
-    facts: RecordFacts, family: Family, threads: Threads, grants: Grants, grant: int
+    facts: RecordFacts, family: Family, threads: Threads, grants: Grants, passage: Passage
 ) -> Family:
-    """`A(r, g, full, temp)`; a temporal grant makes the full entries temporal (decision 7b)."""
+    """`A(r, g, full, temp)`; a temporal grant makes the full entries temporal (decision 7b), and
+    what is carried is full (decision 7d)."""
+    grant, carried = passage
     if grant == NOTHING:
         return family
     _, owners, old_full, old_temporal, tags = family
@@ -230,6 +280,9 @@ def augment(
         raised[i] |= threads
     for i in grants.temporal:
         temporal[i] |= threads
+    for i in carried:
+        if i in grants.onward:
+            full[i] |= threads
     return family_of(facts, owners, tuple(full), tuple(temporal), tags)
 
 
@@ -239,15 +292,21 @@ def _retagged(facts: RecordFacts, family: Family, tags: Tags) -> Family:
     return family_of(facts, family[1], family[2], family[3], tags)
 
 
-def tagged(tags: Tags, added: tuple[tuple[int, int], ...], grant: int) -> Tags:
+def tagged(tags: Tags, added: tuple[tuple[int, int], ...], passage: Passage) -> Tags:
     """With a tag of the grant at each of the elements; the least count of a kind is enough."""
+    grant, carried = passage
     if grant == NOTHING or not added:
         return tags
-    found = {element: (some, most) for element, some, most in tags}
+    found = {tag[0]: tag for tag in tags}
     for element, count in added:
-        some, most = found.get(element, (NEVER, NEVER))
-        found[element] = (min(some, count), min(most, count) if grant == FULL else most)
-    return tuple(sorted((element, some, most) for element, (some, most) in found.items()))
+        _, some, most, crossings = found.get(element, (element, NEVER, NEVER, ()))
+        if carried:
+            least = dict(crossings)
+            least |= {i: min(count, least.get(i, NEVER)) for i in carried}
+            crossings = tuple(sorted(least.items()))
+        most = min(most, count) if grant == FULL else most
+        found[element] = (element, min(some, count), most, crossings)
+    return tuple(sorted(found.values()))
 
 
 def shifted(tags: Tags, shift: tuple[int, int] | None) -> Tags:
@@ -256,18 +315,22 @@ def shifted(tags: Tags, shift: tuple[int, int] | None) -> Tags:
         return tags
     moved, by = shift
     return tuple(
-        (element, max(some - by, 0), max(most - by, 0) if most < NEVER else NEVER)
+        (
+            element,
+            max(some - by, 0),
+            max(most - by, 0) if most < NEVER else NEVER,
+            tuple((i, max(count - by, 0)) for i, count in crossings),
+        )
         if element == moved
-        else (element, some, most)
-        for element, some, most in tags
+        else (element, some, most, crossings)
+        for element, some, most, crossings in tags
     )
 
 
-def best_tag(policy: Policy, tags: Tags, element: int, bound: int) -> int:
-    """What an Await of `bound` may give: of several tags the best."""
-    for at, some, most in tags:
+def best_tag(tags: Tags, element: int, bound: int) -> Passage:
+    """What an Await of `bound` may give: of several tags the best, and what any carries."""
+    for at, some, most, crossings in tags:
         if at == element:
-            if most <= bound:
-                return FULL
-            return TEMPORAL if some <= bound else NOTHING
-    return NOTHING
+            grant = FULL if most <= bound else TEMPORAL if some <= bound else NOTHING
+            return grant, tuple(i for i, count in crossings if count <= bound)
+    return NOTHING, ()

@@ -38,8 +38,8 @@ Contents: TypeAlias = tuple[StateId, ...] | None
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Body:
-    """A loop: its iterator's slot, bounds, steps, how many operations its block has, and whether
-    the first of them begins a task."""
+    """A loop: its iterator's slot, bounds, steps, how many operations its block has, whether the
+    first of them begins a task, and whether there is never a second iteration."""
 
     slot: int
     lo: Callable[[Values], int]
@@ -47,6 +47,7 @@ class Body:
     steps: tuple[Step, ...]
     size: int
     begins_task: bool
+    once: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,7 +84,7 @@ class Hope:
 def loop_step(machine: Machine, body: Body, parts: Parts) -> Step:
     """The step of a loop whose body depends on `parts`."""
     plain = _plain(machine, body)
-    if machine.collect or not machine.skip:
+    if machine.collect or not machine.skip or body.once or not body.steps:
         return plain
     signed = signature(machine.layout, parts)
     if body.slot in signed.distinct and not parts.tasks:
@@ -106,6 +107,8 @@ def loop_step(machine: Machine, body: Body, parts: Parts) -> Step:
 
 def _plain(machine: Machine, body: Body) -> Step:
     e, slot, steps, size = machine.values, body.slot, body.steps, body.size
+    if not steps:
+        return lambda: machine.count(size * (body.hi(e) - body.lo(e)))
 
     def step() -> None:
         for y in range(body.lo(e), body.hi(e)):

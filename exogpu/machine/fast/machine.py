@@ -106,6 +106,10 @@ class Machine:
 
     # --- steps that several operations share ----------------------------------------------
 
+    def count(self, operations: int) -> None:
+        """Operations without an effect, all at once; none of a loop that ends before it begins."""
+        self.operations += max(0, operations)
+
     def allocate(self, name: Sym) -> None:
         """Alloc: `rho' = rho[(x, n) -> (empty, empty, (0, 0))]`."""
         self.release(name)
@@ -153,6 +157,10 @@ class Machine:
         if self._progress is not None and perf_counter() - self._last > TICK:
             self._last = perf_counter()
             self._progress(Progress(self.operations, self.task, max(self._tasks, self.task)))
+
+    def is_known(self, kind: HazardKind, check: Op, record: Op | None) -> bool:
+        """Whether the pair was reported, of which the first violation is all that is wanted."""
+        return (kind, check, record) in self._pairs
 
     def report(
         self,

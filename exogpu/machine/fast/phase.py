@@ -1,4 +1,4 @@
-"""PHASE in the fast interpreter (decision 12): no arrival on an mbarrier runs a ring ahead.
+"""PHASE in the fast interpreter (decision 12): neither arrival nor waiter runs a ring ahead.
 
 An Await makes records of execution order, one a thread, on a timeline of their own which every
 sync grants.  They are families like those of accesses, held by classes like those of cells, so
@@ -8,14 +8,12 @@ that syncs pass them on with everything else.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
+from exogpu.analysis.pairing import DEPTHS
 from exogpu.machine.amir import Op
 from exogpu.machine.fast.cells import Classes, ClassId
 from exogpu.machine.fast.records import EMPTY, EVERYONE, RecordFacts, StateId, Threads
-
-DEPTHS: Final = tuple(range(1, 33))
-"""The ring depths that are tried where no skip counts give one."""
 
 Fault: TypeAlias = tuple[int, Op | None]
 """Barrier element, and the Await at fault if there is one."""
@@ -53,7 +51,7 @@ class Phase:
         self._classes = classes
         self._facts = facts
         self.known = depth is not None
-        self.depths: tuple[int, ...] = (depth,) if depth is not None else DEPTHS
+        self.depths: tuple[int, ...] = (depth,) if depth is not None else tuple(DEPTHS)
         """Those not yet refuted."""
         self.first: tuple[Fault, ...] = ()
         """What refuted depth 1, where the depth must be found."""
@@ -114,6 +112,20 @@ class Phase:
                     found.append((depth, (awaited.element, awaited.op)))
         return found
 
+    def check_waiter(self, element: int, bound: int, threads: Threads) -> list[tuple[int, Fault]]:
+        """(iii) each thread of an Await for arrival r >= d on an element is ordered after an Await
+        for arrival r - d on it.  Asked before the Await receives anything."""
+        ordered: dict[int, Threads] = {}
+        for awaited in self.awaited:
+            depth = bound - awaited.bound
+            if awaited.element == element and depth in self.depths:
+                ordered[depth] = ordered.get(depth, 0) | self._sees(awaited.seen)
+        return [
+            (depth, (element, None))
+            for depth in self.depths
+            if depth <= bound and threads & ~ordered.get(depth, 0)
+        ]
+
     def begin_await(self, element: int, bound: int, op: Op, threads: Threads) -> None:
         """One record a thread; an Await of nothing (bound < 0) makes none."""
         if bound < 0:
@@ -151,12 +163,12 @@ class Phase:
     def prune(self, element: int, least_rank: int, floor: int) -> None:
         """Forgets what no later arrival (of `least_rank` or more) or Await (of the floor or
         more) on the element can ask for."""
-        most = self.depths[-1] if self.depths else 0
+        least = min(least_rank, floor) - (self.depths[-1] if self.depths else 0)
         kept = []
         for awaited in self.awaited:
             if (
                 awaited.element != element
-                or awaited.bound >= least_rank - most
+                or awaited.bound >= least
                 or any(awaited.waiting.get(depth, 0) for depth in self.depths)
             ):
                 kept.append(awaited)

@@ -15,15 +15,20 @@ from typing import Final, TypeAlias
 from exogpu.hw.timelines import ASYNC_PROXY
 from exogpu.ir.types import Level, Policy, QualSet, QualTL
 from exogpu.machine.amir import Await, Check, Fence, Op, Record
+from exogpu.machine.literal_records import entries
 
 Threads: TypeAlias = int
 EVERYONE: Final[Threads] = -1
 ANOTHER_TASK: Final[Threads] = 1
 
-Tags: TypeAlias = tuple[tuple[int, int, int], ...]
+Crossings: TypeAlias = tuple[tuple[int, int], ...]
+"""By position of a timeline in the Record's list, the least count that carries it."""
+
+Tags: TypeAlias = tuple[tuple[int, int, int, Crossings], ...]
 """By barrier element: its number, the least count that grants anything, the least that grants
-full visibility.  Counts are relative to the least bound that an Await may still have, and 0 if
-below: such a tag serves every Await to come."""
+full visibility, and those that carry it on timelines of the async proxy (decision 7d).  Counts are
+relative to the least bound that an Await may still have, and 0 if below: such a tag serves every
+Await to come."""
 
 NEVER: Final = 1 << 60
 """As a count: no such tag."""
@@ -59,7 +64,7 @@ class RecordFacts:
     gains: tuple[int, ...]
     """Which of `timelines` a sync of the program can grant."""
     full: tuple[int, ...]
-    """Which of them a sync within a task can grant in full;"""
+    """Which of them a sync within a task can grant in full, or carry on;"""
     temporal: tuple[int, ...]
     """and which it can grant temporally at most."""
     most: Threads
@@ -74,6 +79,10 @@ class Grants:
     pre: tuple[int, ...]
     full: tuple[int, ...]
     temporal: tuple[int, ...]
+    carried: tuple[int, ...] = ()
+    """Those of the async proxy on which it carries full visibility on, if at all;"""
+    onward: frozenset[int] = frozenset()
+    """and those on which it gives what is carried to it (decision 7d)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,19 +96,20 @@ class SyncFacts:
     temporal: QualSet
 
     def on(self, facts: RecordFacts) -> Grants:
-        """What the sync looks at and grants, for the records of one Record (decision 7a)."""
+        """What the sync looks at and grants, for the records of one Record (decision 7)."""
         if facts.op is None:
             return Grants(True, (0,), (0,), ())
-        entries = self.temporal - self.full
-        if self.policy is Policy.STRICT and facts.timeline not in ASYNC_PROXY:
-            entries -= ASYNC_PROXY
+        temporal = entries(self.policy, facts.timeline, self.full, self.temporal)
+        proxy = ASYNC_PROXY if self.policy is Policy.PTX else frozenset()
         pre = self.pre if self.transitive else self.pre & {facts.timeline}
         places = list(enumerate(facts.timelines))
         return Grants(
             facts.timeline in pre and facts.own is not Level.INVISIBLE,
             tuple(i for i, timeline in places if timeline in pre),
             tuple(i for i, timeline in places if timeline in self.full),
-            tuple(i for i, timeline in places if timeline in entries),
+            tuple(i for i, timeline in places if timeline in temporal),
+            tuple(i for i, timeline in places if timeline in proxy),
+            frozenset(i for i, timeline in places if timeline in proxy & self.temporal),
         )
 
 
@@ -125,13 +135,11 @@ def record_facts(
         witnessed = everyone and op.timeline in sync.pre and own is not Level.INVISIBLE
         if not witnessed:
             relevant |= sync.pre if sync.transitive else sync.pre & {op.timeline}
-        entries = sync.temporal
-        if sync.policy is Policy.STRICT and op.timeline not in ASYNC_PROXY:
-            entries -= ASYNC_PROXY
-        gains |= sync.full | entries
+        temporal = entries(sync.policy, op.timeline, sync.full, sync.temporal)
+        gains |= sync.full | temporal
         if not everyone:
             in_full |= sync.full
-            temporally |= entries
+            temporally |= sync.full | temporal
     timelines = tuple(q for q in QualTL if q in relevant)
     return RecordFacts(
         number,
@@ -220,7 +228,7 @@ class Tables:
                 seen |= owners
                 for mask in (*full, *temporal):
                     seen |= mask
-                for element, _, _ in tags:
+                for element, *_ in tags:
                     elements |= 1 << element
             found = self._reach[state] = (seen, elements)
         return found
@@ -278,10 +286,13 @@ def _implied(facts: RecordFacts, family: Family, by: Family) -> bool:
         if theirs & ~(mine | also):
             return False
     if by_tags and not saturated(facts, full, temporal):
-        found = {element: (some, most) for element, some, most in tags}
-        for element, some, most in by_tags:
-            mine_some, mine_most = found.get(element, (NEVER, NEVER))
-            if mine_some > some or mine_most > most:
+        found = {tag[0]: tag for tag in tags}
+        for element, some, most, crossings in by_tags:
+            tag = found.get(element)
+            if tag is None or tag[1] > some or tag[2] > most:
+                return False
+            least = dict(tag[3])
+            if any(least.get(i, NEVER) > count for i, count in crossings):
                 return False
     return True
 

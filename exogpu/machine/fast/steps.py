@@ -81,7 +81,8 @@ def _loop(context: Context, op: Loop, nest: Nest, parts: Parts) -> Step:
     steps = block_steps(context, op.body, (*nest, (op.iterator.name, slot)), inside)
     leave(scope, op.iterator, shadowed)
     begins = bool(op.body) and isinstance(op.body[0], IncTaskID)
-    body = Body(slot, number(source(lo)), number(source(hi)), steps, len(op.body), begins)
+    once = not (lo.terms or hi.terms) and hi.const - lo.const < 2
+    body = Body(slot, number(source(lo)), number(source(hi)), steps, len(op.body), begins, once)
     step = loop_step(context.machine, body, inside)
     inside.inner.add(slot)
     parts.add(inside)

@@ -94,7 +94,7 @@ def await_step(context: Context, op: Await, nest: Nest, parts: Parts) -> Step:
         threads, at = masks(e), element(e)
         barrier = now()
         bound = barrier.max(at, op.n)
-        failures = barrier.check_await(at, bound)
+        failures = barrier.check_await(at, bound, threads)
         machine.report_barrier(op, nest, op.barrier.name, failures)
         rise = barrier.await_rise(at, barrier.new(at, op.n))
         shift = (first + at, rise) if rise else None

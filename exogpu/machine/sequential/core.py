@@ -159,11 +159,12 @@ class Allocate:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Demand:
-    """A precondition of a call."""
+    """A precondition of a call, or that a window passed lies in its variable."""
 
     test: Test
     message: str
     span: Span
+    code: str
 
 
 Node: TypeAlias = Loop | Guard | Store | Allocate | Demand

@@ -219,8 +219,9 @@ class Machine:
 
 
 def _unmet(demand: Demand) -> Diagnostic:
-    remedy = "pass arguments that satisfy it"
-    return Diagnostic("X928", demand.message, demand.span, remedy)
+    window = demand.code == "X927"
+    remedy = "pass a smaller window" if window else "pass arguments that satisfy it"
+    return Diagnostic(demand.code, demand.message, demand.span, remedy)
 
 
 def _division(span: Span) -> Diagnostic:

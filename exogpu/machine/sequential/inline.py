@@ -88,7 +88,7 @@ from exogpu.machine.sequential.values import (
     precision_of_constant,
     resolve,
 )
-from exogpu.machine.sequential.views import View, Window, element
+from exogpu.machine.sequential.views import View, Window, element, spans
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,6 +294,9 @@ def _call(stmt: CallProc | CallInstr, scope: Scope) -> Iterator[Node]:
             message = f"the window passed as {param.name} of {callee.name} does not have the "
             message += f"extent that dimension {dimension} asks for"
             yield from _demand(decide(same, scope.ranges), message, site)
+        if isinstance(stmt, CallProc):
+            message = f"the window passed as {param.name} of {callee.name} leaves its variable"
+            yield from _demand(_lies_inside(passed, scope), message, site, "X927")
         clipped = param.operand is not None and param.operand.clipped
         inner.data[param.name] = View(param.name.name, extents, passed.of, clipped)
     for precondition in callee.preconditions:
@@ -302,9 +305,20 @@ def _call(stmt: CallProc | CallInstr, scope: Scope) -> Iterator[Node]:
     yield from _block(callee.body, inner)
 
 
-def _demand(test: Test, message: str, span: Span) -> Iterator[Demand]:
+def _demand(test: Test, message: str, span: Span, code: str = "X928") -> Iterator[Demand]:
     if test != TRUE:
-        yield Demand(test, message, span)
+        yield Demand(test, message, span, code)
+
+
+def _lies_inside(window: View, scope: Scope) -> Test:
+    """Whether all elements of a window, if it has any, are elements of what it is a window of."""
+
+    def ask(form: Affine) -> Test:
+        return decide(Condition(form, equality=False), scope.ranges)
+
+    inside = ((ask(lo), ask(combine((1, extent), (-1, hi)))) for lo, hi, extent in spans(window))
+    empty = (ask(combine((-1, extent))) for extent in window.extents)
+    return any_of((*empty, all_of(tuple(test for pair in inside for test in pair))))
 
 
 def _window(name: str, access: Access, source: View, scope: Scope) -> View:

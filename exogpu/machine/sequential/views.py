@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from exogpu.errors import Span
@@ -60,6 +60,21 @@ def element(
             return Place(view.of, index, tuple(checks), tuple(clips), span)
         index = through(view.of, index)
         view = view.of.source
+
+
+def spans(view: View) -> Iterator[tuple[Affine, Affine, Affine]]:
+    """For each dimension of each variable that a window is of: where it begins, where it ends,
+    and the dimension's extent."""
+    ends = [(Affine(0), extent) for extent in view.extents]
+    while isinstance(view.of, Window):
+        left = iter(ends)
+        ends = []
+        for start, is_interval in view.of.coords:
+            lo, hi = next(left) if is_interval else (Affine(0), Affine(1))
+            ends.append((combine((1, start), (1, lo)), combine((1, start), (1, hi))))
+        view = view.of.source
+        for (lo, hi), extent in zip(ends, view.extents, strict=True):
+            yield lo, hi, extent
 
 
 def through(window: Window, index: tuple[Affine, ...]) -> tuple[Affine, ...]:

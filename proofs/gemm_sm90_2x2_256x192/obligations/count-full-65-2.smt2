@@ -18,6 +18,7 @@
 (declare-const here.k Int)
 (declare-const here.m Int)
 (declare-const here.full_cuda_warp_in_cluster Int)
+(declare-const here.full_landing Int)
 (assert (<= 0 here.batch))
 (assert (< here.batch L))
 (assert (<= 0 here.tm))
@@ -30,6 +31,8 @@
 (assert (< here.m 2))
 (assert (<= 0 here.full_cuda_warp_in_cluster))
 (assert (< here.full_cuda_warp_in_cluster 2))
+(assert (<= 0 here.full_landing))
+(assert (< here.full_landing 2))
 (define-fun negative () Bool (< here.k 0))
 ; arrive1: line 101: Arrive(cuda_temporal) >> full[m, n]
 (declare-const arrive1.batch Int)

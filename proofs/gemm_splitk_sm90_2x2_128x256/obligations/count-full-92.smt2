@@ -22,6 +22,7 @@
 (declare-const here.k Int)
 (declare-const here.n Int)
 (declare-const here.full_cuda_warp_in_cluster_strided Int)
+(declare-const here.full_landing Int)
 (assert (<= 0 here.batch))
 (assert (< here.batch L))
 (assert (<= 0 here.tm))
@@ -36,6 +37,8 @@
 (assert (< here.n 2))
 (assert (<= 0 here.full_cuda_warp_in_cluster_strided))
 (assert (< here.full_cuda_warp_in_cluster_strided 2))
+(assert (<= 0 here.full_landing))
+(assert (< here.full_landing 2))
 (define-fun negative () Bool (< here.k 0))
 ; arrive1: line 111: Arrive(cuda_temporal) >> full[m, n]
 (declare-const arrive1.batch Int)

@@ -88,7 +88,7 @@
 ; await7: line 115: Await(full[m, n], cuda_generic_and_async, ~0)
 (define-fun await7.n () Int (- (+ await.m await.n) 1))
 (define-fun arrive3.fires_2 () Bool (and (<= 0 await.batch) (< await.batch L) (<= 0 await.tm) (< await.tm (div (- (+ M 256) 1) 256)) (<= 0 await.tn) (< await.tn (div (- (+ N 512) 1) 512)) (<= 0 await.s) (< await.s K_split) (<= 0 await.k) (< await.k (div (+ cluster_K 31) 32)) (<= 0 await7.n) (< await7.n 2) (= await7.n 0) (<= await.k await.k) (<= (+ (* 768 0) (* 384 0)) await.thread) (< await.thread (+ (+ (* 768 0) (* 384 0)) 32))))
-(define-fun record4.fires_2 () Bool (and (<= 0 await.batch) (< await.batch L) (<= 0 await.tm) (< await.tm (div (- (+ M 256) 1) 256)) (<= 0 await.tn) (< await.tn (div (- (+ N 512) 1) 512)) (<= 0 await.s) (< await.s K_split) (<= 0 await.k) (< await.k (div (+ cluster_K 31) 32)) (<= 0 await7.n) (< await7.n 2) (<= await.k await.k) (<= (+ (* 768 0) (* 384 1)) await.thread) (< await.thread (+ (+ (* 768 0) (* 384 1)) 32))))
+(define-fun record4.fires_2 () Bool (and (<= 0 await.batch) (< await.batch L) (<= 0 await.tm) (< await.tm (div (- (+ M 256) 1) 256)) (<= 0 await.tn) (< await.tn (div (- (+ N 512) 1) 512)) (<= 0 await.s) (< await.s K_split) (<= 0 await.k) (< await.k (div (+ cluster_K 31) 32)) (<= 0 await7.n) (< await7.n 2) (= await7.n 0) (<= await.k await.k) (<= (+ (* 768 0) (* 384 1)) await.thread) (< await.thread (+ (+ (* 768 0) (* 384 1)) 32))))
 ; record8: line 92: Sm90_tma_multicast(B_smem[:, n, k % RING, :, :], B[batch, 256 * (2 * tn +
 ; n):256 * (2 * tn + n) + 256, s, 32 * k:32 * k + 32]) >> full[:, n]
 (define-fun record8.n () Int (- (+ await.m await.n) 1))

@@ -41,7 +41,7 @@
 ; arrive4: line 141: Arrive(wgmma_async) >> cg[cta, wg]
 (define-fun arrive4.fires () Bool (and (<= 0 second.task) (< second.task 1) (<= 0 first.cta) (< first.cta 2) (<= 0 first.wg) (< first.wg 2) (<= 0 0) (or (< first.task second.task) (= first.task second.task)) (= first.task second.task) (<= (+ (* 256 first.cta) (* 128 first.wg)) first.thread) (< first.thread (+ (+ (* 256 first.cta) (* 128 first.wg)) 128))))
 (define-fun await3.grants () Bool (and (<= 0 second.task) (< second.task 1) (<= 0 first.cta) (< first.cta 2) (<= 0 first.wg) (< first.wg 2) arrive4.fires))
-(define-fun arrive2.fires () Bool (and await3.grants (<= 0 second.task) (< second.task 1) (<= 0 0) (< (+ (* 256 first.cta) (* 128 first.wg)) (+ (+ (* 256 first.cta) (* 128 first.wg)) 128)) (<= 0 (+ (* 256 first.cta) (* 128 first.wg))) (< (+ (* 256 first.cta) (* 128 first.wg)) 512)))
+(define-fun arrive2.fires () Bool (and (<= 0 second.task) (< second.task 1) (<= 0 0) await3.grants (< (+ (* 256 first.cta) (* 128 first.wg)) (+ (+ (* 256 first.cta) (* 128 first.wg)) 128)) (<= 0 (+ (* 256 first.cta) (* 128 first.wg))) (< (+ (* 256 first.cta) (* 128 first.wg)) 512)))
 (define-fun await1.grants () Bool (and (<= 0 second.task) (< second.task 1) arrive2.fires))
 (define-fun await1.grants.check () Bool (and await1.grants (<= 0 second.thread) (< second.thread 512)))
 (assert (not await1.grants.check))

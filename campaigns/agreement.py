@@ -1,11 +1,12 @@
 """The prover against the literal machine, on thousands of generated programs.
 
-    python benchmarks/campaign.py [--programs N] [--seed S] [--only SHAPE] [--replay SHAPE:SEED]
+    python -m campaigns.agreement [--programs N] [--seed S] [--only SHAPE] [--replay SHAPE:SEED]
+                                  [--jobs N] [--scheduler ADDRESS] [--resume] [--write]
 
 Every program has a symbolic size.  The prover analyses it once, for all sizes; the literal machine
 runs it at every size from 0 to 7 (0 to 3 where the size counts kernels).  At each size the sets of
-violations, as (kind, variable, element, check, iteration, record), must be the same.  A full run
-writes docs/campaign.md.
+violations, as (kind, variable, element, check, iteration, record), must be the same, and the fast
+machine's.  With --write, which wants all shapes, docs/campaign.md is made of it.
 """
 
 from __future__ import annotations
@@ -17,31 +18,30 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import date
-from pathlib import Path
 from time import perf_counter
 
 from rich.console import Console
-from rich.progress import Progress
 
-ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT))
-
-from exogpu.analysis.threadmap import threads_of  # noqa: E402
-from exogpu.ir.names import Sym  # noqa: E402
-from exogpu.machine import amir, literal  # noqa: E402
-from exogpu.proof import Proof  # noqa: E402
-from exogpu.symbolic.certify.prove import prove  # noqa: E402
-from exogpu.symbolic.prover import Findings, analyse  # noqa: E402
-from tests.symbolic import agreement  # noqa: E402
-from tests.symbolic.shrink import listing, smaller  # noqa: E402
+from campaigns import cases
+from exogpu.analysis.threadmap import threads_of
+from exogpu.ir.names import Sym
+from exogpu.machine import amir, fast, literal
+from exogpu.proof import Proof
+from exogpu.symbolic.certify.prove import prove
+from exogpu.symbolic.prover import Findings, analyse
+from tests.symbolic import agreement
+from tests.symbolic.shrink import listing, smaller
 
 SHARES = {
-    "ring": 26,
-    "groups": 12,
+    "ring": 14,
+    "multicast": 8,
+    "waits": 6,
+    "groups": 10,
     "threads": 4,
     "tiles": 6,
-    "chains": 16,
-    "fences": 12,
+    "chains": 12,
+    "fences": 8,
+    "proxies": 8,
     "straight_line": 8,
     "tasked": 10,
     "nested": 6,
@@ -50,11 +50,14 @@ SHARES = {
 
 MEANING = {
     "ring": "a ring of mbarriers between a producer and consumers, 0 to 3 mutations",
+    "multicast": "a ring of tiles sent along the rows or columns of a cluster, 0 to 3 mutations",
+    "waits": "mbarriers awaited by one role, in turn or now and then, 0 to 3 mutations",
     "groups": "commit groups in flight, 0 to 3 mutations",
     "threads": "scalar threads that add up their neighbours' sums in tasks, 0 to 3 mutations",
     "tiles": "kernels one after the other on tiles of a matrix, 0 to 3 mutations",
     "chains": "few accesses, many syncs between them",
     "fences": "fences alone, many between accesses",
+    "proxies": "ordinary and async accesses, and syncs of the language's timelines between them",
     "straight_line": "random statements, rich in fences, without a size",
     "tasked": "random statements in tasks",
     "nested": "random statements in random loops and guards",
@@ -82,6 +85,10 @@ class Tally:
     seconds: float = 0
     reasons: Counter[str] = field(default_factory=Counter)
 
+    def as_data(self) -> dict[str, object]:
+        """In a form that JSON can hold."""
+        return {name: getattr(self, name) for name in ROW} | {"reasons": dict(self.reasons)}
+
     def add(self, other: Tally) -> None:
         for name in ROW:
             setattr(self, name, getattr(self, name) + getattr(other, name))
@@ -94,19 +101,12 @@ ROW = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """One program: its tally, and the sizes at which the two disagree."""
-
-    policy: str
-    tally: Tally
-    wrong: tuple[tuple[agreement.Sizes, agreement.Comparison], ...]
-
-
-def outcome(shape: str, seed: int) -> Outcome:
-    """Generates, analyses and compares one program."""
+def outcome(case: str) -> cases.Result:
+    """Generates, analyses and compares one program, `SHAPE:SEED`: its policy and tally, and the
+    sizes at which the two disagree."""
     start = perf_counter()
-    program = agreement.admitting_zero(agreement.generated(shape, seed))
+    shape, _, seed = case.partition(":")
+    program = agreement.admitting_zero(agreement.generated(shape, int(seed)))
     findings = analyse(program)
     sizes = agreement.small_sizes(shape, program)
     found = [(at, agreement.compared(program, findings, at)) for at in sizes]
@@ -124,10 +124,14 @@ def outcome(shape: str, seed: int) -> Outcome:
         tally.proved = int(certified)
         tally.ordered = int(needs_syncs(program, sizes[-1]))
     # Obligations are made without regard to what was found: of a violation, one has to fail.
-    wrong = tuple((at, c) for at, c in found if not c.agree or (certified and c.theirs))
+    wrong = [dict(at) for at, c in found if not c.agree or (certified and c.theirs)]
+    for at, compared in found:
+        violations = fast.run(program, at, collect=True).violations
+        if {agreement.key(v) for v in violations} != set(compared.theirs):
+            wrong.append(dict(at))
     tally.disagreeing = int(bool(wrong))
     tally.seconds = perf_counter() - start
-    return Outcome(program.policy.value, tally, wrong)
+    return {"policy": program.policy.value, "tally": tally.as_data(), "wrong": wrong}
 
 
 def reason(program: amir.Program, text: str) -> str:
@@ -222,11 +226,11 @@ def replay(shape: str, seed: int, console: Console) -> int:
 # --- the whole campaign -----------------------------------------------------------------------
 
 
-def programs(total: int, first: int, only: str | None) -> list[tuple[str, int]]:
+def programs(total: int, first: int, only: str | None) -> list[str]:
     """Shapes and seeds, shape by shape."""
     shares = {only: 100} if only else SHARES
     return [
-        (shape, seed)
+        f"{shape}:{seed}"
         for shape, share in shares.items()
         for seed in range(first, first + -(-total * share // 100))
     ]
@@ -269,13 +273,13 @@ def text(tallies: dict[tuple[str, str], Tally], first: int, wrong: list[str]) ->
     answer = "\n".join(f"- `{name}`" for name in wrong) or "No disagreement."
     return f"""# The prover against the literal machine
 
-    python benchmarks/campaign.py --programs {every.programs} --seed {first}
+    python -m campaigns.agreement --programs {every.programs} --seed {first}
 
-Last run: {date.today()}, one process.  {every.programs:,} generated programs, each analysed once
+Last run: {date.today()}.  {every.programs:,} generated programs, each analysed once
 for all sizes and then run by the literal machine at every size from 0 to 7 (rings at 13 too; 0 to 3
 where the size counts kernels, 1 to 7 where it counts tasks that allocate).  At each size the sets
-of violations, as (kind, variable, element, check, iteration, record), are compared; of a late
-Arrive and of PHASE, without the record.
+of violations, as (kind, variable, element, check, iteration, record), are compared, those of the
+fast machine too; of a late Arrive and of PHASE, without the record.
 
 {answer}
 
@@ -299,24 +303,33 @@ The shapes:
 """
 
 
-def campaign(total: int, first: int, only: str | None, console: Console) -> int:
+def crashed(case: str, why: str) -> cases.Result:
+    """Of a program over which the worker died: undecided, as `exogpu check` would say."""
+    shape, _, seed = case.partition(":")
+    policy = agreement.generated(shape, int(seed)).policy.value
+    tally = Tally(programs=1, undecided=1, reasons=Counter({f"a process died ({why})": 1}))
+    # Exceptions are ours, signals those of the solvers.
+    wrong = [] if why.startswith("exit status -") else [{}]
+    tally.disagreeing = len(wrong)
+    return {"policy": policy, "tally": tally.as_data(), "wrong": wrong}
+
+
+def campaign(total: int, first: int, only: str | None, given: cases.Options, *, write: bool) -> int:
     """Runs and prints everything; 1 if some program disagrees."""
     tallies: dict[tuple[str, str], Tally] = {}
     wrong: list[str] = []
-    cases = programs(total, first, only)
-    with Progress(console=Console(stderr=True)) as progress:
-        bar = progress.add_task("programs", total=len(cases))
-        for shape, seed in cases:
-            found = outcome(shape, seed)
-            tallies.setdefault((shape, found.policy), Tally()).add(found.tally)
-            if found.wrong:
-                wrong.append(f"{shape}:{seed}")
-                console.print(f"disagreement: --replay {shape}:{seed}", style="red")
-            progress.update(bar, advance=1, description=shape)
+    name = "agreement" if only is None else f"agreement-{only}"
+    for case, found in cases.judge_all(name, programs(total, first, only), outcome, given).items():
+        if "died" in found:
+            found = crashed(case, found["died"])
+        tally = Tally(**{**found["tally"], "reasons": Counter(found["tally"]["reasons"])})
+        tallies.setdefault((case.partition(":")[0], found["policy"]), Tally()).add(tally)
+        if found["wrong"]:
+            wrong.append(case)
     made = text(tallies, first, wrong)
-    console.print(made, markup=False, highlight=False, soft_wrap=True)
-    if only is None:
-        (ROOT / "docs" / "campaign.md").write_text(made)
+    Console().print(made, markup=False, highlight=False, soft_wrap=True)
+    if write:
+        cases.write_whole(cases.ROOT / "docs" / "campaign.md", made)
     return 1 if wrong else 0
 
 
@@ -325,6 +338,8 @@ def main() -> int:
     parser.add_argument("--programs", type=int, default=5000, help="how many, in all")
     parser.add_argument("--seed", type=int, default=0, help="the first seed of each shape")
     parser.add_argument("--only", choices=list(SHARES), metavar="SHAPE", help="one shape")
+    parser.add_argument("--write", action="store_true", help="make docs/campaign.md")
+    cases.add_arguments(parser)
     parser.add_argument("--replay", metavar="SHAPE:SEED", help="one program, made smaller")
     options = parser.parse_args()
     console = Console()
@@ -335,7 +350,10 @@ def main() -> int:
         return replay(shape, int(seed), console)
     if options.programs < 1:
         parser.error("--programs needs at least 1")
-    return campaign(options.programs, options.seed, options.only, console)
+    if options.write and options.only:
+        parser.error("--write wants all shapes: leave out --only")
+    given = cases.options(options)
+    return campaign(options.programs, options.seed, options.only, given, write=options.write)
 
 
 if __name__ == "__main__":

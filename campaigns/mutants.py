@@ -1,11 +1,12 @@
 """Mutants of the shipped kernels: the prover, for all sizes, against the concrete machine.
 
-    python benchmarks/mutants.py [--only KERNEL] [--policy strict]
+    python -m campaigns.mutants [--only KERNEL] [--policy ptx]
+                                [--jobs N] [--scheduler ADDRESS] [--resume] [--write]
 
 Of each kernel, every synchronisation statement is deleted, every timeline weakened by an entry,
 every skip count and index shifted by one, one at a time.  A refutation is replayed at its smallest
 sizes; a mutant of which nothing is found is redundant, and must be safe on the concrete machine at
-sizes that exercise it.  A full run writes docs/mutants.md.
+sizes that exercise it.  With --write docs/mutants.md is made of it.
 """
 
 from __future__ import annotations
@@ -13,26 +14,24 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date
-from pathlib import Path
+from functools import cache
 from time import perf_counter
 
 from rich.console import Console
-from rich.progress import Progress
 
-ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT))
-
-from examples import erroneous_synchronisation as paper  # noqa: E402
-from exogpu.api import Procedure  # noqa: E402
-from exogpu.ir.types import Policy  # noqa: E402
-from exogpu.kernels.gemm_sm80 import gemm_sm80  # noqa: E402
-from exogpu.kernels.gemm_sm90 import KERNELS as GEMM_SM90  # noqa: E402
-from exogpu.kernels.gemm_splitk_sm90 import KERNELS as GEMM_SPLITK  # noqa: E402
-from exogpu.kernels.gemv import gemv  # noqa: E402
-from tests.symbolic.judging import GRIDS, judge  # noqa: E402
-from tests.symbolic.kernel_mutants import OPERATORS, Mutant, mutants  # noqa: E402
+from campaigns import cases
+from examples import erroneous_synchronisation as paper
+from exogpu.api import Procedure
+from exogpu.ir.types import Policy
+from exogpu.kernels.gemm_sm80 import gemm_sm80
+from exogpu.kernels.gemm_sm90 import KERNELS as GEMM_SM90
+from exogpu.kernels.gemm_splitk_sm90 import KERNELS as GEMM_SPLITK
+from exogpu.kernels.gemv import gemv
+from tests.symbolic.judging import GRIDS, judge
+from tests.symbolic.kernel_mutants import OPERATORS, Mutant, mutants
 
 KERNELS: list[Procedure] = [
     *(found for found in vars(paper).values() if isinstance(found, Procedure)),
@@ -41,6 +40,7 @@ KERNELS: list[Procedure] = [
     gemv,
     GEMM_SPLITK["gemm_splitk_sm90_2x1_128x256"],
 ]
+NAMED = {kernel.name: kernel for kernel in KERNELS}
 
 
 @dataclass
@@ -61,25 +61,45 @@ class Tally:
         return sum(self.words.values(), Counter())
 
 
-def study(kernel: Procedure, policy: Policy, progress: Progress) -> Tally:
-    """Judges every mutant of a kernel."""
+@cache
+def made(kernel: str, policy: str) -> tuple[Mutant, ...]:
+    """The mutants of a kernel."""
+    return tuple(mutants(NAMED[kernel].amir(Policy(policy))))
+
+
+def case_of(kernel: str, policy: Policy, number: int) -> str:
+    """`KERNEL/POLICY/NUMBER`"""
+    return f"{kernel}/{policy.value}/{number}"
+
+
+def outcome(case: str) -> cases.Result:
+    """Judges one mutant."""
     start = perf_counter()
+    kernel, policy, number = case.split("/")
+    judged = judge(made(kernel, policy)[int(number)].program, GRIDS.get(kernel, [{}]))
+    return {
+        "word": judged.word,
+        "reason": judged.reason,
+        "disagreements": list(judged.disagreements),
+        "sizes": ", ".join(f"{n} = {v}" for n, v in (judged.sizes or {}).items()),
+        "seconds": perf_counter() - start,
+    }
+
+
+def tally_of(mutants: Sequence[Mutant], results: Sequence[cases.Result]) -> Tally:
+    """What became of the mutants of a kernel."""
     tally = Tally()
-    grid = GRIDS.get(kernel.name, [{}])
-    made = list(mutants(kernel.amir(policy)))
-    bar = progress.add_task(kernel.name, total=len(made))
-    for mutant in made:
-        judged = judge(mutant.program, grid)
-        tally.words[mutant.operator][judged.word] += 1
-        tally.disagreements += [f"{mutant.label}: {wrong}" for wrong in judged.disagreements]
-        if judged.word == "safe":
+    for mutant, judged in zip(mutants, results, strict=True):
+        word = judged.get("word", "undecided")
+        tally.words[mutant.operator][word] += 1
+        tally.disagreements += [f"{mutant.label}: {w}" for w in judged.get("disagreements", ())]
+        if word == "safe":
             tally.redundant.append(mutant)
-        if judged.word == "undecided":
-            tally.undecided.append(f"{mutant.label}: {judged.reason}")
-        if judged.sizes:
-            tally.sizes[", ".join(f"{n} = {v}" for n, v in judged.sizes.items())] += 1
-        progress.update(bar, advance=1)
-    tally.seconds = perf_counter() - start
+        if word == "undecided":
+            tally.undecided.append(f"{mutant.label}: {judged.get('reason') or judged['died']}")
+        if judged.get("sizes"):
+            tally.sizes[judged["sizes"]] += 1
+        tally.seconds += judged.get("seconds", 0)
     return tally
 
 
@@ -132,11 +152,10 @@ def page(tallies: dict[str, Tally], policy: Policy) -> str:
     """docs/mutants.md."""
     wrong = [f"- {name}, {w}" for name, t in tallies.items() for w in t.disagreements]
     open_ = [f"- {name}, {w}" for name, t in tallies.items() for w in t.undecided]
-    late = ", ".join(kernel.name for kernel in KERNELS if kernel.name not in tallies)
     parts = [
         f"""# Mutants of the shipped kernels
 
-    python benchmarks/mutants.py
+    python -m campaigns.mutants
 
 Last run: {date.today()}, policy {policy.value}.  Each mutant has one mistake in one statement.
 The prover judges it for all sizes; the concrete machine runs it at the sizes of a grid (every trip
@@ -147,8 +166,6 @@ pair of statements at fault.  A redundant mutant is proved for all sizes, each o
 by Z3, and safe on the machine at the whole grid.
 
 {summary(tallies)}
-
-{f"Not judged in this run: {late}." if late else "Every kernel was judged."}
 
 {by_operator(tallies)}
 """,
@@ -164,21 +181,30 @@ by Z3, and safe on the machine at the whole grid.
 
 
 def main() -> int:
-    names = {kernel.name: kernel for kernel in KERNELS}
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", choices=list(names), metavar="KERNEL", help="one kernel")
-    parser.add_argument("--policy", choices=[p.value for p in Policy], default="strict")
+    parser.add_argument("--only", choices=list(NAMED), metavar="KERNEL", help="one kernel")
+    parser.add_argument("--policy", choices=[p.value for p in Policy], default="ptx")
+    parser.add_argument("--write", action="store_true", help="make docs/mutants.md")
+    cases.add_arguments(parser)
     options = parser.parse_args()
     policy = Policy(options.policy)
-    tallies: dict[str, Tally] = {}
-    made = ""
-    with Progress(console=Console(stderr=True)) as progress:
-        for kernel in [names[options.only]] if options.only else KERNELS:
-            tallies[kernel.name] = study(kernel, policy, progress)
-            made = page(tallies, policy)
-            if not options.only and policy is Policy.STRICT:
-                (ROOT / "docs" / "mutants.md").write_text(made)
-    Console().print(made, markup=False, highlight=False, soft_wrap=True)
+    if options.write and (options.only or policy is not Policy.PTX):
+        parser.error("--write wants all kernels and policy ptx")
+    kernels = [options.only] if options.only else list(NAMED)
+    wanted = {
+        k: [case_of(k, policy, n) for n in range(len(made(k, policy.value)))] for k in kernels
+    }
+    name = "-".join(["mutants", policy.value, *kernels[: bool(options.only)]])
+    every = [case for some in wanted.values() for case in some]
+    results = cases.judge_all(name, every, outcome, cases.options(options))
+    tallies = {
+        kernel: tally_of(made(kernel, policy.value), [results[case] for case in some])
+        for kernel, some in wanted.items()
+    }
+    text = page(tallies, policy)
+    if options.write:
+        cases.write_whole(cases.ROOT / "docs" / "mutants.md", text)
+    Console().print(text, markup=False, highlight=False, soft_wrap=True)
     return 1 if any(tally.disagreements for tally in tallies.values()) else 0
 
 

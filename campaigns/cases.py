@@ -1,0 +1,220 @@
+"""Many independent cases, judged on all cores or on a cluster: none lost, none counted twice.
+
+A case is a text that names it; a judge is a function of a module that makes of it a result that
+JSON can hold.  Every result goes into a journal at once, from which a stopped campaign goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+ROOT = Path(__file__).parent.parent
+
+Result = Mapping[str, Any]
+Judge = Callable[[str], Result]
+
+TRIES = 2
+"""Workers that may die over one case before it counts as one that kills its worker."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Where a campaign runs."""
+
+    jobs: int
+    scheduler: str | None
+    resume: bool
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options that all campaigns have."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    parser.add_argument("--jobs", type=int, default=cores, metavar="N", help="worker processes")
+    parser.add_argument(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="a dask.distributed scheduler, whose workers see this folder (extra: cluster)",
+    )
+    parser.add_argument("--resume", action="store_true", help="go on where the last run stopped")
+
+
+def options(given: argparse.Namespace) -> Options:
+    """The options as given; exits with a message if they make no sense."""
+    if given.jobs < 1:
+        sys.exit("--jobs needs at least 1")
+    return Options(given.jobs, given.scheduler, given.resume)
+
+
+def judge_all(name: str, cases: Sequence[str], judge: Judge, given: Options) -> dict[str, Result]:
+    """The result of every case, in the order of the cases.
+
+    A case whose workers died has the result `{"died": why}`.
+    """
+    journal = Journal(name, cases, resume=given.resume)
+    left = [case for case in cases if case not in journal.results]
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True)) as progress:
+        bar = progress.add_task(name, total=len(cases), completed=len(cases) - len(left))
+        source = on_cluster(given.scheduler, left, judge) if given.scheduler else None
+        for case, result in source or on_this_machine(given.jobs, left, judge):
+            journal.note(case, result)
+            progress.update(bar, completed=len(journal.results))
+    return {case: journal.results[case] for case in cases}
+
+
+class Journal:
+    """Results on disk, a line each; the first line says of which cases."""
+
+    folder = ROOT / "build" / "campaigns"
+
+    def __init__(self, name: str, cases: Sequence[str], *, resume: bool) -> None:
+        self.path = path = self.folder / f"{name}.jsonl"
+        self.results: dict[str, Result] = {}
+        head = json.dumps({"cases": len(cases), "first": cases[:1], "last": cases[-1:]})
+        if resume and path.exists():
+            first, *lines = path.read_text().splitlines() or [""]
+            if first != head:
+                sys.exit(f"{path} is of another campaign: run without --resume")
+            wanted = set(cases)
+            for line in lines:
+                # A run that was killed may have left half a line.
+                if line.endswith("}"):
+                    noted = json.loads(line)
+                    if noted["case"] in wanted:
+                        self.results[noted["case"]] = noted["result"]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        kept = [json.dumps({"case": c, "result": r}) for c, r in self.results.items()]
+        path.write_text("".join(f"{line}\n" for line in (head, *kept)))
+
+    def note(self, case: str, result: Result) -> None:
+        """Adds a result; of a case that is judged twice the first counts."""
+        if case in self.results:
+            return
+        self.results[case] = result
+        with self.path.open("a") as journal:
+            journal.write(json.dumps({"case": case, "result": result}) + "\n")
+
+
+# --- this machine -----------------------------------------------------------------------------
+
+
+@dataclass(slots=True, eq=False)
+class Worker:
+    """A process, and the case that it has."""
+
+    process: multiprocessing.process.BaseProcess
+    pipe: Connection
+    case: str | None = None
+
+
+def on_this_machine(jobs: int, cases: Sequence[str], judge: Judge) -> Iterator[tuple[str, Result]]:
+    """Results as they come, from worker processes; a worker that dies is replaced."""
+    left, deaths = list(reversed(cases)), dict.fromkeys(cases, 0)
+    workers = [_start(judge) for _ in range(min(jobs, len(cases)))]
+    try:
+        while busy := _give_out(workers, left):
+            for pipe in wait([worker.pipe for worker in busy]):
+                worker = next(one for one in busy if one.pipe is pipe)
+                case = worker.case
+                assert case is not None
+                try:
+                    result = worker.pipe.recv()
+                except (EOFError, OSError):
+                    workers.remove(worker)
+                    worker.process.join()
+                    workers.append(_start(judge))
+                    deaths[case] += 1
+                    if deaths[case] < TRIES:
+                        left.append(case)
+                    else:
+                        yield case, {"died": f"exit status {worker.process.exitcode}"}
+                    continue
+                worker.case = None
+                yield case, result
+    finally:
+        for worker in workers:
+            worker.process.kill()
+
+
+def _give_out(workers: Sequence[Worker], left: list[str]) -> list[Worker]:
+    for worker in workers:
+        if worker.case is None and left:
+            worker.case = left.pop()
+            worker.pipe.send(worker.case)
+    return [worker for worker in workers if worker.case is not None]
+
+
+def _start(judge: Judge) -> Worker:
+    context = multiprocessing.get_context("spawn")
+    mine, theirs = context.Pipe()
+    process = context.Process(target=_serve, args=(theirs, judge), daemon=True)
+    process.start()
+    theirs.close()
+    return Worker(process, mine)
+
+
+def _serve(pipe: Connection, judge: Judge) -> None:
+    while True:
+        try:
+            pipe.send(judge(pipe.recv()))
+        except EOFError:
+            return
+
+
+# --- a cluster ----------------------------------------------------------------------------------
+
+
+def on_cluster(address: str, cases: Sequence[str], judge: Judge) -> Iterator[tuple[str, Result]]:
+    """Results as they come, from the workers of a dask.distributed cluster.
+
+    The scheduler gives the cases of a worker that dies to others, some times over.
+    """
+    try:
+        from distributed import Client, KilledWorker, WorkerPlugin, as_completed
+    except ImportError:
+        sys.exit("--scheduler needs dask.distributed: pip install 'exogpu[cluster]'")
+
+    class Sources(WorkerPlugin):
+        """Lets workers, also those that start later, import what a judge is made of."""
+
+        name = "exogpu-sources"
+
+        def __init__(self, root: str) -> None:
+            self.root = root
+
+        def setup(self, worker: object) -> None:
+            if self.root not in sys.path:
+                sys.path.insert(0, self.root)
+
+    with Client(address) as client:
+        client.register_plugin(Sources(str(ROOT)))
+        futures = client.map(judge, cases, pure=False)
+        named = {future.key: case for future, case in zip(futures, cases, strict=True)}
+        for future in as_completed(futures):
+            error = future.exception()
+            if error is None:
+                yield named[future.key], future.result()
+            elif isinstance(error, KilledWorker):
+                yield named[future.key], {"died": str(error)}
+            else:
+                raise error
+            future.release()
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Writes a page at once or not at all."""
+    part = path.with_name(f".{path.name}.part")
+    part.write_text(text)
+    part.replace(path)

@@ -1,0 +1,92 @@
+"""Where the elements of a variable lie in memory: by rows, over the dimensions of one allocation.
+
+Code generation lays variables out so; what instructions ask of addresses is judged by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+from exogpu.analysis.facts import CollectiveFacts
+from exogpu.analysis.ownership import distributed_dims
+from exogpu.analysis.uses import Declared, cuda_variables
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import Alloc, BarrierAlloc, CExpr, DataParam, Proc, WindowStmt
+from exogpu.ir.types import Space
+from exogpu.ir.walk import declarations, evaluate
+
+GLOBAL_ALIGNMENT: Final = 16
+"""Bytes, of a global variable's first element; every launch refuses arrays that start elsewhere."""
+
+SHARED_ALIGNMENT: Final = 128
+"""Bytes; TMA asks for 128 in shared memory (PTX ISA, cp.async.bulk.tensor)."""
+
+SWIZZLED_ALIGNMENT: Final = 1024
+"""Bytes: eight rows of 128, the repeat of the widest swizzle (PTX ISA, Swizzling Modes)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """One allocation of a variable in global or shared memory."""
+
+    declaration: DataParam | Alloc
+    kept: tuple[int, ...]
+    """The dimensions that are not distributed, outermost first."""
+    base: int
+    """The first element lies at a multiple of so many bytes."""
+
+    @property
+    def item(self) -> int:
+        """Bytes of an element."""
+        return self.declaration.dtype.bytes
+
+    @property
+    def extents(self) -> tuple[CExpr, ...]:
+        """Of the kept dimensions."""
+        return tuple(self.declaration.shape[d] for d in self.kept)
+
+
+class Layouts:
+    """The layouts of a procedure without windows and calls of procedures; made when asked for."""
+
+    def __init__(self, proc: Proc, facts: CollectiveFacts) -> None:
+        self._declared = declarations(proc)
+        self._cuda = cache(lambda: _by_name(proc, facts))
+
+    def of(self, name: Sym) -> Layout | None:
+        """None for what has no address: registers, host memory, grid constants."""
+        declaration = self._declared[name]
+        assert not isinstance(declaration, BarrierAlloc | WindowStmt)
+        every = tuple(range(len(declaration.shape)))
+        match declaration.memory.space:
+            case Space.GLOBAL:
+                return Layout(declaration, every, GLOBAL_ALIGNMENT)
+            case Space.SHARED:
+                gone = _over_ctas(self._cuda()[name])
+                base = SWIZZLED_ALIGNMENT if declaration.memory.swizzle else SHARED_ALIGNMENT
+                return Layout(declaration, tuple(d for d in every if d not in gone), base)
+            case Space.HOST | Space.REGISTER | Space.GRID_CONSTANT:
+                return None
+
+
+def _by_name(proc: Proc, facts: CollectiveFacts) -> Mapping[Sym, Declared]:
+    return {found.declaration.name: found for found in cuda_variables(proc, facts)}
+
+
+def _over_ctas(declared: Declared) -> tuple[int, ...]:
+    """The dimensions of a shared variable that are distributed over the CTAs of a cluster."""
+    tiling = declared.where.tiling
+    if tiling.cluster_dim == 1:
+        return ()
+    return distributed_dims(declared, declared.uses, tiling.block_dim)
+
+
+def strides_at(layout: Layout, point: Mapping[Sym, int]) -> tuple[int, ...]:
+    """Bytes from one index of each kept dimension to the next, at given sizes and iterators."""
+    found = [layout.item]
+    for extent in reversed(layout.extents[1:]):
+        found.insert(0, found[0] * evaluate(extent, point))
+    return tuple(found) if layout.kept else ()

@@ -1,0 +1,116 @@
+"""Operands of one call that share a variable are disjoint where one is written (decision 19).
+
+An instruction's meaning is sequential; the hardware reads all before it writes.  The two agree on
+windows that have no element in common, and on one and the same window where the instruction
+works on it element by element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TypeAlias
+
+from exogpu.analysis.sites import Site
+from exogpu.frontend.instances import Domain, bind_range
+from exogpu.ir.isltext import cexpr, conjunction, identifier, in_range
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import (
+    Access,
+    Alloc,
+    CallInstr,
+    CExpr,
+    DataParam,
+    Int,
+    Interval,
+    Point,
+)
+from exogpu.ir.types import AccessMode
+
+Variable: TypeAlias = DataParam | Alloc
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """A data argument of a call."""
+
+    param: DataParam
+    access: Access
+    written: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """Two operands of a call have an element in common."""
+
+    call: CallInstr
+    variable: Variable
+    first: Operand
+    """One that is written, if the other is not."""
+    second: Operand
+    element: tuple[Sym, ...]
+    """The variables of the domain that are the element's index."""
+    in_place: bool
+    """Whether the two might be the same window."""
+
+
+def overlaps(site: Site, declared: Mapping[Sym, Variable]) -> Iterator[tuple[Domain, str, Overlap]]:
+    """What may not be, for all instances of a call: a domain, a condition, what it would be."""
+    for pair in combinations(operands(site.call), 2):
+        first, second = sorted(pair, key=lambda o: not o.written)
+        if first.access.name != second.access.name or not first.written:
+            continue
+        variable = declared[first.access.name]
+        domain, element = _elements(site.domain, variable.shape)
+        both = [*_inside(first.access, element), *_inside(second.access, element)]
+        in_place = {first.param.name, second.param.name} <= site.call.instr.in_place
+        if in_place:
+            both.append(_elsewhere(first.access, second.access, element))
+        found = Overlap(site.call, variable, first, second, element, in_place)
+        yield domain, conjunction(both), found
+
+
+def operands(call: CallInstr) -> tuple[Operand, ...]:
+    """The data arguments that are windows, in order."""
+    pairs = zip(call.instr.params, call.arguments, strict=True)
+    data = [(p, a) for p, a in pairs if isinstance(p, DataParam)]
+    return tuple(
+        Operand(param, argument, mode is not AccessMode.READ)
+        for (param, argument), mode in zip(data, call.instr.modes, strict=True)
+        if isinstance(argument, Access)
+    )
+
+
+def _elements(domain: Domain, shape: tuple[CExpr, ...]) -> tuple[Domain, tuple[Sym, ...]]:
+    """The domain with an element of the variable: an index for each dimension."""
+    names = tuple(Sym("element") for _ in shape)
+    for name, extent in zip(names, shape, strict=True):
+        domain = bind_range(domain, name, Int(0), extent)
+    return domain, names
+
+
+def _inside(access: Access, element: tuple[Sym, ...]) -> Iterator[str]:
+    """The element is one of the window."""
+    for coord, index in zip(access.coords, element, strict=True):
+        if isinstance(coord, Point):
+            yield f"{identifier(index)} = {cexpr(coord.at)}"
+        else:
+            yield in_range(index, coord.lo, coord.hi)
+
+
+def _elsewhere(first: Access, second: Access, element: tuple[Sym, ...]) -> str:
+    """The element has different indices in the two windows, which have the same extents."""
+    differ = [
+        f"{one} != {other}"
+        for one, other in zip(_indices(first, element), _indices(second, element), strict=True)
+    ]
+    return f"({' or '.join(differ)})" if differ else "(0 = 1)"
+
+
+def _indices(access: Access, element: tuple[Sym, ...]) -> list[str]:
+    return [
+        f"{identifier(index)} - {cexpr(coord.lo)}"
+        for coord, index in zip(access.coords, element, strict=True)
+        if isinstance(coord, Interval)
+    ]

@@ -1,0 +1,214 @@
+"""Operands lie in memory as their instruction asks, for all sizes (decision 21).
+
+Strides are products of sizes, which are not affine.  Their remainders decide, and those of a
+product follow from those of its factors: the sizes are split by remainders, and for each case the
+address is affine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+from math import gcd
+from typing import assert_never
+
+from exogpu.analysis.affine import constant
+from exogpu.analysis.layout import GLOBAL_ALIGNMENT, Layout, Layouts
+from exogpu.analysis.overlap import Operand, operands
+from exogpu.analysis.sites import Site
+from exogpu.frontend.instances import Domain, never
+from exogpu.ir.isltext import cexpr, conjunction
+from exogpu.ir.nodes import Access, CallInstr, CExpr, Int, Interval, Sub
+from exogpu.ir.types import Placement
+
+
+class Rule(Enum):
+    """What an operand does not satisfy."""
+
+    BASE = auto()
+    """No variable of its memory starts at a multiple of `bytes`."""
+    ALIGN = auto()
+    """Its first element does not lie at a multiple of `bytes`."""
+    ROWS = auto()
+    """The row of its first element does not."""
+    STRIDE = auto()
+    """The elements along `dim` are not multiples of `bytes` apart."""
+    PITCH = auto()
+    """The elements along `dim` are not `bytes` apart."""
+    ADJACENT = auto()
+    """There are gaps between its elements along `dim`."""
+    MAP = auto()
+    """The elements of a tensor along `dim` are not multiples of `bytes` apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Misplaced:
+    """An operand does not lie as the instruction asks."""
+
+    call: CallInstr
+    operand: Operand
+    layout: Layout
+    rule: Rule
+    bytes: int = 0
+    dim: int = 0
+    """Of the variable."""
+
+
+Demand = tuple[Domain, str, Misplaced]
+"""A domain, a condition that none of its instances may satisfy, and what it would be."""
+
+
+def placements(site: Site, layouts: Layouts) -> Iterator[Demand]:
+    """What the operands of a call ask of the addresses of their windows.
+
+    A tensor map is made at the launch, whatever guards the call has.
+    """
+    for operand in operands(site.call):
+        layout = layouts.of(operand.access.name)
+        hardware = operand.param.operand
+        if layout is None or hardware is None:
+            continue
+        what = Misplaced(site.call, operand, layout, Rule.BASE)
+        if operand.param.window is not None:
+            domain, rules = site.launch, _mapped(what)
+        elif hardware.placement is not None:
+            domain, rules = site.domain, _asked(what, hardware.placement)
+        else:
+            continue
+        for finding in rules:
+            if wrong := wrong_where(domain, finding):
+                yield domain, wrong, finding
+
+
+def _mapped(what: Misplaced) -> Iterator[Misplaced]:
+    """A tensor's strides."""
+    for d in what.layout.kept[:-1]:
+        yield replace(what, rule=Rule.MAP, bytes=GLOBAL_ALIGNMENT, dim=d)
+
+
+def _asked(what: Misplaced, asked: Placement) -> Iterator[Misplaced]:
+    """What a placement may be broken by."""
+    for rule, multiple in ((Rule.ALIGN, asked.align), (Rule.ROWS, asked.rows)):
+        if multiple > what.layout.base:
+            yield replace(what, rule=Rule.BASE, bytes=multiple)
+        yield replace(what, rule=rule, bytes=multiple)
+    access = what.operand.access
+    window = [d for d in what.layout.kept if isinstance(access.coords[d], Interval)]
+    for d in window[:-1]:
+        yield replace(what, rule=Rule.STRIDE, bytes=asked.stride, dim=d)
+    if asked.pitch and len(window) > 1:
+        yield replace(what, rule=Rule.PITCH, bytes=asked.pitch, dim=window[-2])
+    longer = [d for d in window[-asked.adjacent :] if constant(_extent(access, d)) != 1]
+    if longer:
+        yield replace(what, rule=Rule.ADJACENT, dim=longer[0])
+
+
+def wrong_where(domain: Domain, finding: Misplaced) -> str:
+    """ISL text: the instances of the domain at which the rule is broken; "" where none is."""
+    layout, access = finding.layout, finding.operand.access
+    match finding.rule:
+        case Rule.BASE:
+            return "(0 = 0)"
+        case Rule.ALIGN:
+            return _address_wrong(domain, layout, _firsts(access, layout), finding.bytes)
+        case Rule.ROWS:
+            row = [*_firsts(access, layout)[:-1], Int(0)] if layout.kept else []
+            return _address_wrong(domain, layout, row, finding.bytes)
+        case Rule.STRIDE | Rule.MAP:
+            return _stride_wrong(domain, _from(layout, finding.dim), finding.bytes // layout.item)
+        case Rule.PITCH:
+            return _product_wrong(_from(layout, finding.dim)[1:], finding.bytes // layout.item)
+        case Rule.ADJACENT:
+            return _gaps(access, layout, finding.dim)
+        case _:
+            assert_never(finding.rule)
+
+
+def _gaps(access: Access, layout: Layout, dim: int) -> str:
+    """A later dimension of the variable is not whole in the window."""
+    later = [d for d in layout.kept if d > dim]
+    pairs = [(_extent(access, d), layout.declaration.shape[d]) for d in later]
+    return " or ".join(f"{cexpr(own)} != {cexpr(whole)}" for own, whole in pairs if own != whole)
+
+
+def _from(layout: Layout, dim: int) -> tuple[CExpr, ...]:
+    """The extents from a dimension on."""
+    return layout.extents[layout.kept.index(dim) :]
+
+
+def _extent(access: Access, dim: int) -> CExpr:
+    coord = access.coords[dim]
+    if not isinstance(coord, Interval):
+        return Int(1)
+    return coord.hi if coord.lo == Int(0) else Sub(coord.hi, coord.lo)
+
+
+def _firsts(access: Access, layout: Layout) -> list[CExpr]:
+    """The index of the window's first element, in one allocation."""
+    coords = [access.coords[d] for d in layout.kept]
+    return [c.lo if isinstance(c, Interval) else c.at for c in coords]
+
+
+# --- remainders ---------------------------------------------------------------------------------
+
+
+def _address_wrong(domain: Domain, layout: Layout, index: Sequence[CExpr], multiple: int) -> str:
+    """An element does not lie at a multiple of so many bytes; "" where it always does."""
+    modulus = multiple // layout.item
+    if modulus <= 1:
+        return ""
+    cases: list[str] = []
+    for case, strides in _strides(domain, layout.extents, modulus):
+        pairs = zip(strides, index, strict=True)
+        terms = [f"{c} * {cexpr(e)}" for c, e in pairs if c and e != Int(0)]
+        if terms:
+            cases.append(conjunction((*case, f"(({' + '.join(terms)}) mod {modulus} != 0)")))
+    return " or ".join(f"({c})" for c in cases)
+
+
+def _stride_wrong(domain: Domain, extents: Sequence[CExpr], modulus: int) -> str:
+    """Neighbours along the first dimension are not a multiple of so many elements apart."""
+    if modulus <= 1:
+        return ""
+    cases = [case for case, strides in _strides(domain, extents, modulus) if strides[0]]
+    return " or ".join(f"({conjunction(case)})" for case in cases)
+
+
+def _strides(
+    domain: Domain, extents: Sequence[CExpr], modulus: int
+) -> Iterator[tuple[tuple[str, ...], tuple[int, ...]]]:
+    """The cases of the extents' remainders, and in each the remainders of the strides.
+
+    Strides are in elements, outermost first.  Where the stride within is p, that of an extent n is
+    p * n, whose remainder follows from that of n by modulus / gcd(p, modulus).
+    """
+    if len(extents) <= 1:
+        yield (), (1 % modulus,) * len(extents)
+        return
+    extent = extents[1]
+    occur = _remainders(domain, extent, modulus)
+    for case, inner in _strides(domain, extents[1:], modulus):
+        needed = modulus // gcd(inner[0], modulus)
+        for remainder in sorted({r % needed for r in occur}):
+            known = needed == 1 or constant(extent) is not None
+            here = () if known else (f"(({cexpr(extent)}) mod {needed} = {remainder})",)
+            yield (*case, *here), (inner[0] * remainder % modulus, *inner)
+
+
+def _remainders(domain: Domain, extent: CExpr, modulus: int) -> tuple[int, ...]:
+    """The remainders that an extent has somewhere in the domain."""
+    value = constant(extent)
+    if value is not None:
+        return (value % modulus,)
+    text = cexpr(extent)
+    return tuple(r for r in range(modulus) if not never(domain, [f"({text}) mod {modulus} = {r}"]))
+
+
+def _product_wrong(extents: Sequence[CExpr], product: int) -> str:
+    """All but the last extent are 1, and the last is the product, or not."""
+    *others, last = extents
+    wrong = [f"{cexpr(e)} != 1" for e in others if e != Int(1)]
+    if last != Int(product):
+        wrong.append(f"{cexpr(last)} != {product}")
+    return " or ".join(wrong)

@@ -1,0 +1,46 @@
+"""The backstop of reading: a procedure whose IR lost a statement is not a procedure.
+
+It counts.  Each statement that is read becomes one statement of the IR with its place, unless a
+compile-time value dissolves it (a dead `if`, an unrolled loop) or leaves it out (a branch not
+taken).
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from exogpu.frontend.source import Source
+from exogpu.ir.nodes import Block
+from exogpu.ir.walk import walk
+
+
+@dataclass(slots=True)
+class Reading:
+    """What became of the statements of the source, by node."""
+
+    seen: Counter[ast.stmt] = field(default_factory=Counter)
+    """How often each was read: once for each time that its loop is unrolled."""
+    dissolved: Counter[ast.stmt] = field(default_factory=Counter)
+    """How often a compile-time value decided it, so that nothing is left but what is inside."""
+    left_out: set[ast.stmt] = field(default_factory=set)
+    """Branches that are not taken, and bodies of loops over nothing."""
+
+
+def lost(
+    nodes: Iterable[ast.stmt], body: Block, reading: Reading, source: Source
+) -> ast.stmt | None:
+    """A statement of the source that is missing from the IR, or stands there too often."""
+    made = Counter(stmt.span for stmt in walk(body))
+    waiting = list(nodes)
+    while waiting:
+        node = waiting.pop()
+        if node in reading.left_out and not reading.seen[node]:
+            continue
+        expected = reading.seen[node] - reading.dissolved[node]
+        if not reading.seen[node] or made[source.span(node)] != expected:
+            return node
+        waiting += (child for child in ast.iter_child_nodes(node) if isinstance(child, ast.stmt))
+    return None

@@ -1,0 +1,198 @@
+"""What every later pass may rely on: how deep a procedure is nested, and which names it has.
+
+Reading and the passes after it recurse over expressions and blocks, and names go into the
+notations of solvers and of CUDA.  What would exhaust Python's stack, or be no name there, is
+refused here, with its place.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Final
+
+from exogpu.errors import Diagnostic, Span
+from exogpu.frontend.source import Source
+from exogpu.ir.nodes import Block, CallProc, Proc
+from exogpu.ir.walk import walk
+
+DEPTH: Final = 100
+"""How deep expressions and blocks may be nested in the source, and calls in each other."""
+
+STATEMENTS: Final = 20_000
+"""How many statements a procedure may have, its unrolled loops and its calls written out."""
+
+PARAMETERS: Final = 256
+"""How many parameters a procedure may have."""
+
+INLINED: Final = 2 * DEPTH
+"""How deep expressions may be nested where calls and windows are inlined."""
+
+
+PARTS: Final = 10_000
+"""How many parts a statement's own expressions may have there."""
+
+OPTIONS: Final = frozenset({"self", "policy", "progress", "timeout", "memory", "stream"})
+"""What methods that take the parameters by name take besides."""
+
+
+def refusals(source: Source) -> Iterator[Diagnostic]:
+    """What cannot be read on: nested too deep, or named so that later notations have no such name.
+
+    >>> from exogpu.frontend.limits import is_name
+    >>> is_name("tile_0"), is_name("größe")
+    (True, False)
+    """
+    if (deep := _too_deep(source.function)) is not None:
+        yield Diagnostic(
+            "P130",
+            f"this is nested deeper than {DEPTH} levels",
+            source.span(deep),
+            "split the expression or the block; each operator and each `and` is a level",
+        )
+    arguments = (*source.function.args.posonlyargs, *source.function.args.args)
+    if len(arguments) > PARAMETERS:
+        what = f"{len(arguments):,} parameters are more than {PARAMETERS}"
+        place = source.span(arguments[PARAMETERS])
+        yield Diagnostic("P132", what, place, "pass arrays instead of single values")
+    for argument in arguments:
+        if argument.arg in OPTIONS:
+            yield Diagnostic(
+                "P131",
+                f"a parameter cannot be named {argument.arg}",
+                source.span(argument),
+                "rename it: check_at, run and calls of the kernel have an option of this name",
+            )
+    for node, name in _bound(source.function):
+        if not is_name(name):
+            yield bad_name(name, source.span(node))
+
+
+def bad_name(name: object, span: Span) -> Diagnostic:
+    """A name that is no identifier in ASCII."""
+    remedy = "use the letters a to z and A to Z, digits and underscores"
+    return Diagnostic("P131", f"{name!r} is no name of the language", span, remedy)
+
+
+def is_name(name: object) -> bool:
+    """Whether solvers and CUDA can have the name too: an identifier in ASCII."""
+    return isinstance(name, str) and name.isascii() and name.isidentifier()
+
+
+def _bound(function: ast.FunctionDef) -> Iterator[tuple[ast.AST, str]]:
+    """The names that the procedure itself binds, not those that it takes from Python."""
+    yield function, function.name
+    for node in ast.walk(function):
+        match node:
+            case ast.arg(arg=name):
+                yield node, name
+            case ast.Name(id=name, ctx=ast.Store()):
+                yield node, name
+            case _:
+                pass
+
+
+def _too_deep(function: ast.FunctionDef) -> ast.stmt | ast.arg | None:
+    """The innermost statement or parameter that has a node below the limit."""
+    waiting: list[tuple[ast.AST, int, ast.stmt | ast.arg]] = [(function, -1, function)]
+    while waiting:
+        node, depth, place = waiting.pop()
+        if depth > DEPTH:
+            return place
+        inside = depth + _levels(node)
+        for child in ast.iter_child_nodes(node):
+            at = child if isinstance(child, ast.stmt | ast.arg) else place
+            waiting.append((child, inside, at))
+    return None
+
+
+def _levels(node: ast.AST) -> int:
+    """How many levels a node is: `a and b and c` is read as two operators."""
+    match node:
+        case ast.BoolOp():
+            return len(node.values) - 1
+        case ast.Compare():
+            return len(node.ops)
+        case ast.expr() | ast.stmt():
+            return 1
+        case _:
+            return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """How large a procedure is with its calls inlined."""
+
+    calls: int
+    """Procedures in the longest chain of calls that starts with it."""
+    statements: int
+
+
+def extent(proc: Proc, known: dict[int, Extent] | None = None) -> Extent:
+    """The size of a procedure whose callees are within the limits."""
+    known = {} if known is None else known
+    if id(proc) not in known:
+        inside = list(walk(proc.body))
+        called = [extent(stmt.proc, known) for stmt in inside if isinstance(stmt, CallProc)]
+        calls = 1 + max((one.calls for one in called), default=0)
+        known[id(proc)] = Extent(calls, len(inside) + sum(one.statements for one in called))
+    return known[id(proc)]
+
+
+def too_large(proc: Proc) -> Diagnostic | None:
+    """Why a procedure cannot be inlined as a whole."""
+    found = extent(proc)
+    if found.calls > DEPTH:
+        remedy = "call fewer procedures through each other"
+        return Diagnostic("P130", f"calls are nested deeper than {DEPTH}", proc.span, remedy)
+    if found.statements > STATEMENTS:
+        what = f"with its calls it has {found.statements:,} statements, more than {STATEMENTS:,}"
+        return Diagnostic("P132", what, proc.span, "write loops of the language instead")
+    return None
+
+
+_OTHERS: Final = frozenset({"body", "orelse", "instr", "proc", "span"})
+"""Fields of statements that hold no expression of theirs."""
+
+
+def is_too_large_inlined(body: Block) -> bool:
+    """Whether later passes do not follow an expression of the statements: it is nested too deep,
+    or has too many parts, as inlining shares what it writes out twice.
+    """
+    known: dict[int, tuple[int, int]] = {}
+    waiting: list[object] = list(walk(body))
+    while waiting:
+        node = waiting[-1]
+        inside = _parts(node)
+        unknown = [part for part in inside if id(part) not in known]
+        if unknown:
+            waiting += unknown
+            continue
+        waiting.pop()
+        measures = [known[id(part)] for part in inside]
+        depth = 1 + max((one[0] for one in measures), default=0)
+        size = 1 + sum(one[1] for one in measures)
+        if depth > INLINED or size > PARTS:
+            return True
+        known[id(node)] = depth, size
+    return False
+
+
+def _parts(node: object) -> tuple[object, ...]:
+    if isinstance(node, tuple):
+        return node
+    if is_dataclass(node):
+        return tuple(getattr(node, f.name) for f in fields(node) if f.name not in _OTHERS)
+    return ()
+
+
+def large_when_inlined(proc: Proc) -> Diagnostic:
+    """What is said where that holds of a procedure with its calls and windows inlined."""
+    return Diagnostic(
+        "P130",
+        "with calls and windows inlined, an expression is nested deeper than "
+        f"{INLINED} levels, or has more than {PARTS:,} parts",
+        proc.span,
+        "pass and window simpler expressions",
+    )

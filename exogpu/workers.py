@@ -1,0 +1,325 @@
+"""Work in a process of its own: running out of time or memory, or a crash of a solver, ends that
+process and not its caller.
+
+The process is forked, so that it starts in milliseconds and knows all that its caller knows; it
+sends back what it found.  Where processes cannot be forked the work is done in place, and the
+limits do not hold.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import gc
+import os
+import pickle
+import signal
+import struct
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from math import inf
+from mmap import mmap
+from multiprocessing.connection import Connection, Pipe
+from pathlib import Path
+from time import monotonic
+from typing import Any, Final, Literal, NoReturn, TypeAlias, TypeVar
+
+Found = TypeVar("Found")
+
+Tell: TypeAlias = Callable[[object], None]
+"""Sends something to the caller while the work goes on."""
+
+GIGABYTE: Final = 10**9
+
+TICK: Final = 0.05
+"""Seconds between two looks at the memory of the process."""
+
+FORKS: Final = sys.platform not in ("win32", "darwin", "emscripten", "wasi")
+"""Whether a forked process can be relied on: system libraries of macOS crash in one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What work may take."""
+
+    seconds: float | None = None
+    """By the clock; None is as long as it takes."""
+    gigabytes: float | None = None
+    """Of memory beside its caller's; None is half of the machine's."""
+    share: float = 1.0
+    """Of the seconds, for this part of what they are given for."""
+    each_stage: bool = False
+    """Whether the seconds are for each stage, not for the whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """Why work has no result."""
+
+    cause: Literal["time", "memory", "crash"]
+    stage: str
+    """What was being done: `refuting`."""
+    detail: str
+
+    def __str__(self) -> str:
+        doing = f" while {self.stage}" if self.stage else ""
+        match self.cause:
+            case "time":
+                return f"the time limit of {self.detail} ran out{doing}; give more with --timeout"
+            case "memory":
+                return f"the memory limit of {self.detail} ran out{doing}; give more with --memory"
+            case "crash":
+                return (
+                    f"the checker's process ended ({self.detail}){doing}; "
+                    "this is a mistake of exogpu or of a solver, not of the kernel"
+                )
+
+
+class RemoteError(Exception):
+    """What an exception of the process was, with its traceback."""
+
+
+# --- stages -------------------------------------------------------------------------------------
+
+
+class _Board:
+    """Memory that both processes see: the present stage, and when it began."""
+
+    _HEAD: Final = struct.Struct("dH")
+    _SIZE: Final = 1024
+
+    def __init__(self, doing: str) -> None:
+        self._shared = mmap(-1, self._SIZE)
+        self.write(doing)
+
+    def write(self, stage: str, endless: bool = False) -> None:
+        text = stage.encode(errors="replace")[: self._SIZE - self._HEAD.size]
+        self._shared[self._HEAD.size : self._HEAD.size + len(text)] = text
+        self._HEAD.pack_into(self._shared, 0, inf if endless else monotonic(), len(text))
+
+    def read(self) -> tuple[float, str]:
+        began, length = self._HEAD.unpack_from(self._shared, 0)
+        text = self._shared[self._HEAD.size : self._HEAD.size + length]
+        return began, text.decode(errors="replace")
+
+    def close(self) -> None:
+        self._shared.close()
+
+
+_board: _Board | None = None
+"""Of the process that this is, if it has a caller."""
+
+_confined = False
+"""Whether this process has limits of its own already."""
+
+
+def stage(doing: str, *, endless: bool = False) -> None:
+    """Says what is being done from here on, for the message if it comes to no end.
+
+    A stage that is `endless` has limits of its own, where limits are for each stage.
+    """
+    if _board is not None:
+        _board.write(doing, endless)
+
+
+# --- the caller ---------------------------------------------------------------------------------
+
+
+def isolated(
+    work: Callable[[Tell], Found],
+    limits: Limits,
+    heard: Tell = lambda message: None,
+    *,
+    doing: str = "starting",
+) -> Found | Stopped:
+    """What the work returns, or why it was stopped; an exception of it is raised here.
+
+    `heard` gets what the work tells meanwhile; `doing` is its first stage.  Isolated work within
+    it has no process and no limits of its own: those of the outer work hold.
+    """
+    if _confined or not FORKS:
+        return work(heard)
+    messages = _watched(work, limits, doing, confined=True)
+    while True:
+        try:
+            heard(next(messages))
+        except StopIteration as end:
+            found: Found | Stopped = end.value
+            return found
+
+
+def streamed(
+    produce: Callable[[], Iterator[Found]], limits: Limits, *, doing: str = "starting"
+) -> Iterator[Found | Stopped]:
+    """What the work produces, one after the other; if it was stopped, why, as the last.
+
+    `doing` is its first stage.  Isolated work within it has processes and limits of its own.
+    """
+    if _confined or not FORKS:
+        yield from produce()
+        return
+
+    def work(tell: Tell) -> None:
+        for one in produce():
+            tell(one)
+
+    found = yield from _watched(work, limits, doing, confined=False)  # type: ignore[misc]
+    if isinstance(found, Stopped):
+        yield found
+
+
+def _watched(
+    work: Callable[[Tell], Found], limits: Limits, doing: str, *, confined: bool
+) -> Generator[object, None, Found | Stopped]:
+    """Yields what the process tells, and returns what it found or why it was stopped."""
+    board = _Board(doing)
+    receiver, sender = Pipe(duplex=False)
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(AttributeError, OSError, ValueError):
+            stream.flush()  # or both processes would write what is buffered
+    caller = os.getpid()
+    with warnings.catch_warnings():
+        # The process runs in this thread alone, and takes no lock of another.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        pid = os.fork()
+    if pid == 0:
+        receiver.close()
+        _serve(work, sender, board, confined, caller)
+    sender.close()
+    try:
+        found: Found | Stopped = yield from _messages(pid, receiver, board, limits)
+        return found
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        with suppress(ChildProcessError):
+            os.waitpid(pid, 0)
+        receiver.close()
+        board.close()
+
+
+def _messages(
+    pid: int, receiver: Connection, board: _Board, limits: Limits
+) -> Generator[object, None, Any]:
+    start, before = monotonic(), _gigabytes_of(pid)  # what it has of its caller is not its own
+    allowed = limits.gigabytes if limits.gigabytes is not None else default_gigabytes()
+    while True:
+        began, doing = board.read()
+        left = TICK
+        if limits.seconds is not None:
+            since = began if limits.each_stage else start
+            left = since + limits.seconds * limits.share - monotonic()
+        if receiver.poll(min(max(left, 0), TICK)):
+            try:
+                kind, value = receiver.recv()
+            except (EOFError, OSError):
+                return Stopped("crash", board.read()[1], _end_of(pid))
+            if kind == "told":
+                yield value
+                continue
+            if kind == "found":
+                return value
+            if isinstance(value[0], MemoryError):
+                return Stopped("memory", board.read()[1], f"{allowed:g} GB")
+            raise value[0] from RemoteError(value[1])
+        if left <= 0:
+            return Stopped("time", doing, f"{limits.seconds:g} s")
+        if _gigabytes_of(pid) - before > allowed:
+            return Stopped("memory", doing, f"{allowed:g} GB")
+
+
+def _end_of(pid: int) -> str:
+    """How a process ended that did not say so."""
+    _, status = os.waitpid(pid, 0)
+    code = os.waitstatus_to_exitcode(status)
+    if code >= 0:
+        return f"exit status {code}"
+    try:
+        return signal.Signals(-code).name
+    except ValueError:
+        return f"signal {-code}"
+
+
+def default_gigabytes() -> float:
+    """Half of the memory of the machine, or of the container."""
+    try:
+        total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError):
+        return inf
+    for file in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        with suppress(OSError, ValueError):
+            total = min(total, int(Path(file).read_text()))
+    return round(total / 2 / GIGABYTE, 1)
+
+
+def _gigabytes_of(pid: int) -> float:
+    """Memory in use by a process; 0 where that cannot be told."""
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    except (OSError, IndexError, ValueError):
+        return 0.0
+    return pages * os.sysconf("SC_PAGE_SIZE") / GIGABYTE
+
+
+# --- the process --------------------------------------------------------------------------------
+
+
+def _serve(
+    work: Callable[[Tell], object], sender: Connection, board: _Board, confined: bool, caller: int
+) -> NoReturn:
+    """Does the work, sends what came of it, and ends."""
+    global _board, _confined
+    _board, _confined = board, confined
+    status = 1
+    try:
+        gc.freeze()  # what the caller made stays shared
+        _alone(caller)
+        try:
+            message: tuple[str, object] = ("found", work(lambda told: sender.send(("told", told))))
+        except BaseException as error:
+            message = ("raised", (_portable(error), traceback.format_exc()))
+        _board = None
+        sender.send(message)
+        status = 0
+    except BrokenPipeError:
+        pass
+    except BaseException as error:  # what was found cannot be sent
+        with suppress(OSError):
+            sender.send(("raised", (_portable(error), traceback.format_exc())))
+            status = 0
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(Exception):
+                stream.flush()
+        os._exit(status)
+
+
+def _alone(caller: int) -> None:
+    """The process ends with its caller, and silently."""
+    with suppress(ValueError):  # not in the main thread
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if not os.environ.get("EXOGPU_DEBUG"):
+        faulthandler.disable()
+    with suppress(Exception):
+        import resource  # not everywhere
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with suppress(Exception):
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+    if os.getppid() != caller:
+        os._exit(1)
+
+
+def _portable(error: BaseException) -> BaseException:
+    """The exception, or one that says the same and that the caller can read."""
+    name = type(error).__module__
+    if name == "builtins" or name.split(".")[0] == "exogpu":
+        with suppress(Exception):
+            again = pickle.loads(pickle.dumps(error))
+            if isinstance(again, type(error)) and str(again) == str(error):
+                return error
+    return RuntimeError(f"{type(error).__name__}: {error}")

@@ -1,0 +1,120 @@
+"""Names of the source that C, C++, CUDA or the emitted text itself keep: they are spelled anew."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from exogpu import Procedure, proc
+from exogpu.codegen.names import Names
+from exogpu.codegen.reserved import function_name, is_reserved
+from exogpu.codegen.toolchain import find
+from exogpu.ir.names import Sym
+from exogpu.platforms.cuda import cuda_memset0_1d
+
+NVCC = find.find_nvcc()
+
+KERNELS = """
+    main exp min printf int new default norm select memcpy free double2 gamma threadIdx clock64
+    floor_div _K __x y0 strlen cudaMalloc asm launch std erfcinvf strtok_r fwrite_unlocked uint32_t
+"""
+
+VARIABLES = """
+    int new default asm register NULL EOF threadIdx blockIdx warpSize expf fmaxf exp smem unix linux
+    errno stdin class this union typename xor floor_div mbarrier_wait TensorMap std restrict
+    CHAR_BIT INT_MAX M_PI CUDA_VERSION size_t thread_local task_number
+"""
+
+
+@pytest.mark.parametrize("name", KERNELS.split())
+def test_kernels_have_names_of_their_own(name: str) -> None:
+    assert function_name(name) != name
+    assert function_name(name).isidentifier() and not function_name(name).startswith("_")
+
+
+@pytest.mark.parametrize("name", ["gemm", "copy", "gemm_sm90_2x1", "K", "k_1", "attention"])
+def test_other_kernels_keep_their_name(name: str) -> None:
+    assert function_name(name) == name
+
+
+@pytest.mark.parametrize("name", VARIABLES.split())
+def test_variables_are_spelled_anew(name: str) -> None:
+    assert is_reserved(name)
+    # What is kept by its beginning is kept with a number, too.
+    expected = f"v_{name}" if is_reserved(f"{name}_1") else f"{name}_1"
+    assert Names().declare(Sym(name)) == expected and not is_reserved(expected)
+
+
+@pytest.mark.parametrize("name", ["M", "FP", "CU", "EXOGPU"])
+def test_what_only_numbers_make_a_macro_stays_and_has_an_inner_namesake(name: str) -> None:
+    names = Names()
+    spelled = [names.declare(Sym(name)) for _ in range(3)]
+    assert is_reserved(f"{name}_1")
+    assert spelled == [name, f"v_{name}", f"v_{name}_1"]
+
+
+def test_names_of_the_compiler() -> None:
+    names = Names()
+    spelled = [names.declare(Sym(name)) for name in ("_K", "__k", "_", "_k", "K", "thread")]
+    assert spelled == ["K", "k", "_", "_k", "K_1", "thread_1"]
+
+
+def awkward() -> Procedure:
+    """A kernel all of whose names are taken."""
+
+    @proc
+    def main(
+        NULL: size,
+        new: f32[NULL, 64] @ CudaGmemLinear,
+        main: f32[NULL, 64] @ CudaGmemLinear,
+        status_: f32[64] @ DRAM,
+        stream_: f32[64] @ CudaGmemLinear,
+    ):
+        cuda_memset0_1d(64, stream_[:])
+        with CudaDeviceFunction(blockDim=64):
+            for default in cuda_tasks(0, NULL):
+                smem: f32[64] @ CudaSmemLinear
+                for thread in cuda_threads(0, 64, unit=cuda_thread):
+                    smem[thread] = exp(new[default, thread]) + new[default, thread]
+                Fence(cuda_in_order, cuda_in_order)
+                for threadIdx in cuda_threads(0, 64, unit=cuda_thread):
+                    fmaxf: f32
+                    fmaxf = 0.0
+                    for floor_mod in seq(0, NULL):
+                        fmaxf += max(smem[63 - threadIdx], smem[(floor_mod - 3) % 64])
+                    main[default, threadIdx] = fmaxf
+                Fence(cuda_in_order, cuda_in_order)
+        for asm in seq(0, 64):
+            status_[asm] = 1.0
+
+    return main
+
+
+OWN = {"smem", "task_number"}
+"""What the emitted text itself declares: kept, so that no variable of the program has these."""
+
+
+def test_no_declaration_is_reserved() -> None:
+    emitted, _ = awkward().emit(unchecked=True)
+    for text in (emitted.source, emitted.host.source):
+        body = text[text.index('extern "C"') :]
+        found = re.findall(r"\b(?:int|float|float\*(?: const)?|__restrict__) (\w+)\b", body)
+        assert found and not {name for name in found if is_reserved(name)} - OWN
+    assert "main_kernel(" in emitted.source
+    assert "launch(main_kernel, " in emitted.host.source
+    assert emitted.manifest["steps"][-1]["kernels"][0]["kernel"] == "main_kernel"
+
+
+@pytest.mark.skipif(NVCC is None, reason="no nvcc here")
+def test_nvcc_accepts_the_names(tmp_path: Path) -> None:
+    emitted, _ = awkward().emit(unchecked=True)
+    (tmp_path / "main.cu").write_text(emitted.source)
+    (tmp_path / "main.h").write_text(emitted.host.header)
+    (tmp_path / "main_host.cu").write_text(emitted.host.source)
+    assert NVCC is not None
+    command = [str(NVCC.nvcc), "-arch=sm_90a", "-cuda", "main_host.cu", "-o", "out.cpp"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,77 @@
+"""Bounds for all sizes, at each size, and as the program runs: the same answer.
+
+The oracle is `machine.naive`, which knows no solver.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from random import Random
+
+import numpy as np
+import pytest
+from bounds_procs import procedure
+
+from exogpu import Procedure
+from exogpu.errors import ExoGpuError
+from exogpu.ir.nodes import DataParam, Proc
+from exogpu.ir.walk import evaluate
+from exogpu.machine import naive, sequential
+
+SIZES = range(1, 5)
+INDICES = range(-3, 4)
+NEAR = 24
+"""Refutations are run at sizes up to here."""
+
+Sizes = dict[str, int]
+
+
+def leaves(run, proc: Proc, sizes: Sizes) -> bool:
+    """Whether an access is out of bounds as the program runs."""
+    values = {p.name: sizes[p.name.name] for p in proc.params if not isinstance(p, DataParam)}
+    arrays = {
+        p.name.name: np.zeros([evaluate(n, values) for n in p.shape], np.float32)
+        for p in proc.params
+        if isinstance(p, DataParam)
+    }
+    try:
+        run(proc, {**sizes, **arrays})
+    except ExoGpuError as error:
+        assert [d.code for d in error.diagnostics] == ["X927"]
+        return True
+    return False
+
+
+def rank(sizes: Sizes) -> tuple[int, ...]:
+    """What smallest means: sum of magnitudes, then the index argument's, then the values."""
+    index = abs(sizes.get("j", 0))
+    return (sizes["K"] + index, index, *sizes.values())
+
+
+@pytest.mark.parametrize("first", range(0, 96, 16))
+def test_check_and_check_at_and_run_agree(first: int) -> None:
+    judged = [agreed(procedure(Random(seed))) for seed in range(first, first + 16)]
+    assert {"proved", "refuted"} <= set(judged)
+
+
+def agreed(proc: Proc) -> str:
+    """The verdict, which must be that of every size; `error` for an ill-formed procedure."""
+    made = Procedure(proc.name, proc, ())
+    verdict = made.check()
+    if verdict.word == "error":
+        return verdict.word
+    assert verdict.word in ("proved", "refuted")
+    claimed = sorted((dict(hazard.sizes) for hazard in verdict.hazards), key=rank)[:1]
+    near = [sizes for sizes in claimed if max(map(abs, sizes.values())) <= NEAR]
+    names = made.size_names
+    grid = [dict(zip(names, at, strict=False)) for at in product(SIZES, INDICES)]
+    failing: list[Sizes] = []
+    for sizes in (*grid[:: 1 if "j" in names else len(INDICES)], *near):
+        fails = leaves(naive.run, proc, sizes)
+        assert leaves(sequential.run, proc, sizes) == fails, sizes
+        assert made.check_at(**sizes).word == ("refuted" if fails else "proved"), sizes
+        if fails:
+            failing.append(sizes)
+    if failing or near:
+        assert min(failing, key=rank) == near[0]
+    return verdict.word
