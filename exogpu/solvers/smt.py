@@ -36,7 +36,7 @@ def ask_z3(script: str, rlimit: int = RLIMIT) -> Reply:
     start = perf_counter()
     word = "unknown"
     for arithmetic, part in ATTEMPTS:
-        solver = z3.SimpleSolver()
+        solver = _fresh()
         solver.set("rlimit", rlimit // part)
         solver.set("arith.solver", arithmetic)
         try:
@@ -50,16 +50,22 @@ def ask_z3(script: str, rlimit: int = RLIMIT) -> Reply:
     return Reply(f"z3 {z3_version()}", word, perf_counter() - start)  # type: ignore[arg-type]
 
 
+def _fresh() -> z3.Solver:
+    """A solver that knows nothing of earlier questions: what Z3 answers within a limit depends on
+    the terms that its context has seen."""
+    return z3.SimpleSolver(ctx=z3.Context())
+
+
 def smallest_model(
     script: str, names: Sequence[str], rlimit: int = RLIMIT
 ) -> tuple[int, ...] | Literal["unsat", "unknown"]:
     """The values of integer constants of the script where the first is smallest, of those the
     second, and so on; unknown beyond the limit or where one has no smallest value."""
-    solver = z3.SimpleSolver()
+    solver = _fresh()
     solver.set("rlimit", rlimit)
     try:
         solver.from_string(script)
-        constants = [z3.Int(name) for name in names]
+        constants = [z3.Int(name, solver.ctx) for name in names]
         word = solver.check()
         if word != z3.sat:
             return "unsat" if word == z3.unsat else "unknown"
@@ -77,24 +83,26 @@ def is_smallest(
 
     False also where that could not be decided.
     """
-    solver = z3.SimpleSolver()
+    solver = _fresh()
     solver.set("rlimit", rlimit)
     try:
         solver.from_string(script)
         if values is None:
             return bool(solver.check() == z3.unsat)
-        constants = [z3.Int(name) for name in names]
+        constants = [z3.Int(name, solver.ctx) for name in names]
         there = [c == values[name] for c, name in zip(constants, names, strict=True)]
         if solver.check(*there) != z3.sat:
             return False
-        solver.add(_smaller(constants, [values[name] for name in names]))
+        solver.add(_smaller(constants, [values[name] for name in names], solver.ctx))
         return bool(solver.check() == z3.unsat)
     except z3.Z3Exception:
         return False
 
 
-def _smaller(constants: Sequence[z3.ArithRef], values: Sequence[int]) -> z3.BoolRef:
-    found = z3.BoolVal(False)
+def _smaller(
+    constants: Sequence[z3.ArithRef], values: Sequence[int], context: z3.Context
+) -> z3.BoolRef:
+    found = z3.BoolVal(False, context)
     for constant, value in reversed(list(zip(constants, values, strict=True))):
         found = z3.Or(constant < value, z3.And(constant == value, found))
     return found
@@ -125,24 +133,26 @@ def always_some(scripts: Iterable[str], where: str, count: int) -> bool:
 
     False also where that could not be decided.  No more scripts are asked for than are needed.
     """
-    incremental = z3.Solver()
+    context = z3.Context()
+    incremental = z3.Solver(ctx=context)
     try:
-        known: list[z3.BoolRef] = [*z3.parse_smt2_string(where)]
+        known: list[z3.BoolRef] = [*z3.parse_smt2_string(where, ctx=context)]
         incremental.add(*known)
         if _contradictory(incremental):
             return True
-        sizes = [z3.Int(name) for name in declared(where)[:count]]
+        sizes = [z3.Int(name, context) for name in declared(where)[:count]]
         for script in scripts:
             names = declared(script)
-            same = list(zip(map(z3.Int, names), sizes, strict=False))
-            formula = z3.substitute(z3.And(z3.parse_smt2_string(script)), *same)
-            others = [z3.Int(name) for name in names[count:]]
+            same = list(zip((z3.Int(name, context) for name in names), sizes, strict=False))
+            parsed = z3.parse_smt2_string(script, ctx=context)
+            formula = z3.substitute(z3.And(z3.BoolVal(True, context), *parsed), *same)
+            others = [z3.Int(name, context) for name in names[count:]]
             known.append(z3.Not(z3.Exists(others, formula) if others else formula))
             incremental.add(known[-1])
             if _contradictory(incremental):
                 return True
         # Other tactics decide some that this one does not.
-        for solver in (z3.Solver(), z3.Tactic("qsat").solver()):
+        for solver in (z3.Solver(ctx=context), z3.Tactic("qsat", context).solver()):
             solver.add(*known)
             if _contradictory(solver):
                 return True
