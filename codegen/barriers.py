@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 from exogpu.analysis.barriers import home_of
 from exogpu.analysis.divergence import Mechanisms
-from exogpu.analysis.mechanisms import GroupKind
 from exogpu.codegen import sync
+from exogpu.codegen import where as place
 from exogpu.codegen.errors import unsupported
 from exogpu.codegen.expressions import Control, c_atom, c_control, plus, simplify
 from exogpu.codegen.mbarriers import Ring
 from exogpu.codegen.names import CTA, Names
-from exogpu.hw.timelines import ASYNC_PROXY
+from exogpu.codegen.where import Where
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
     Access,
@@ -26,7 +26,7 @@ from exogpu.ir.nodes import (
     Mul,
     Point,
 )
-from exogpu.ir.types import BarrierMechanism, Policy
+from exogpu.ir.types import BarrierMechanism
 
 Lines = list[str]
 
@@ -94,22 +94,19 @@ def allocation(barriers: Barriers, stmt: BarrierAlloc) -> Lines:
     return lines
 
 
-def arrive(barriers: Barriers, stmt: Arrive) -> Lines:
+def arrive(barriers: Barriers, stmt: Arrive, where: Where) -> Lines:
     """An Arrive: on a commit group it ends the group."""
     name = stmt.targets[0].name
     ring = barriers.rings.get(name)
     if barriers.mechanisms.barriers[name] is BarrierMechanism.COMMIT_GROUP:
-        return sync.emit(f"arrive {_group(barriers, name)}")
-    if sync.waits_for_loads(stmt.timeline):
-        raise unsupported(
-            f"an Arrive that waits for TMA loads ({stmt.timeline.name})",
-            stmt.span,
-            "let the loads themselves signal an mbarrier: no instruction waits for them all",
-            "G803",
-        )
+        return place.emit(f"arrive {_group(barriers, name)}", where)
+    reason = sync.unkept(stmt.timeline, None)
+    if reason is not None:
+        raise unsupported(f"an Arrive whose {reason.what}", stmt.span, reason.help, "G803")
     lines = []
     if ring is None or not ring.copies:
-        lines = [line for row in sync.drain_rows(stmt.timeline) for line in sync.emit(row)]
+        rows = sync.drain_rows(stmt.timeline)
+        lines = [line for row in rows for line in place.emit(row, where)]
     if ring is None:
         return [*lines, *sync.emit("arrive cluster")]
     home = home_of(stmt.targets)
@@ -151,17 +148,18 @@ def arrive(barriers: Barriers, stmt: Arrive) -> Lines:
     return [*lines, f"++{number};"]
 
 
-def wait(barriers: Barriers, stmt: Await) -> Lines:
+def wait(barriers: Barriers, stmt: Await, where: Where) -> Lines:
     """An Await: on a commit group it waits for all but its newest n."""
     name = stmt.barrier.name
     ring = barriers.rings.get(name)
-    to_async = bool(stmt.timeline.under(Policy.PTX).full & ASYNC_PROXY)
+    before = barriers.mechanisms.before[name] if ring is None else ring.before
+    after = [
+        line for row in sync.after_await(before, stmt.timeline) for line in place.emit(row, where)
+    ]
     if barriers.mechanisms.barriers[name] is BarrierMechanism.COMMIT_GROUP:
-        lines = sync.emit(f"await {_group(barriers, name)}", n=stmt.n)
-        generic = barriers.mechanisms.kinds.get(name) is GroupKind.CP_ASYNC
-        return [*lines, *(sync.emit("proxy fence") if generic and to_async else [])]
+        return [*place.emit(f"await {_group(barriers, name)}", where, n=stmt.n), *after]
     if ring is None:
-        return [*sync.emit("await cluster"), *(sync.emit("proxy fence") if to_async else [])]
+        return [*sync.emit("await cluster"), *after]
     counters = barriers.counters[name]
     awaited = _counter(barriers, ring, counters.awaited, stmt.barrier)
     row = "await mbarrier of CTAs" if ring.remote else "await mbarrier"
@@ -172,10 +170,7 @@ def wait(barriers: Barriers, stmt: Await) -> Lines:
     if ring.skip:
         begin = _counter(barriers, ring, counters.begin, stmt.barrier)
         lines = [f"if ({awaited} - {begin} >= {ring.skip})", *(f"    {line}" for line in lines)]
-    lines.append(f"++{awaited};")
-    if ring.generic and to_async:
-        lines += sync.emit("proxy fence")
-    return lines
+    return [*lines, f"++{awaited};", *after]
 
 
 def trailing(barriers: Barriers, stmt: CallInstr, count: int) -> tuple[str, Lines]:

@@ -9,6 +9,7 @@ from typing import assert_never
 
 from exogpu.analysis.facts import CollectiveFacts
 from exogpu.codegen import barriers, sync
+from exogpu.codegen import where as place
 from exogpu.codegen.access import Accesses
 from exogpu.codegen.barriers import Barriers
 from exogpu.codegen.errors import unsupported
@@ -24,10 +25,12 @@ from exogpu.codegen.expressions import (
 from exogpu.codegen.instructions import Calls, call_text
 from exogpu.codegen.named import NamedBarriers, adjacent_lanes
 from exogpu.codegen.names import CTA, LANE, THREAD, WARP, Names
+from exogpu.codegen.proxies import Proxies
 from exogpu.codegen.smem import SharedLayout
 from exogpu.codegen.storage import Storage
 from exogpu.codegen.tensors import TensorMap
 from exogpu.codegen.threads import condition_of_warps, inverse_of_loop
+from exogpu.codegen.where import Where
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
     Access,
@@ -90,8 +93,7 @@ class Device:
     path: Path
     barriers: Barriers
     named: NamedBarriers
-    proxied: frozenset[Sym]
-    """Shared variables whose bytes go from the generic to the async proxy when they are freed."""
+    proxies: Proxies
     maps: Mapping[TensorMap, Sym]
     access: Accesses = field(init=False)
     helpers: list[str] = field(default_factory=list)
@@ -120,7 +122,11 @@ def block(device: Device, statements: Block) -> Lines:
 def _needed(device: Device, stmt: Stmt, lines: Lines, after: Lines) -> bool:
     """Whether a statement's lines say something: declarations that are used, no fence twice."""
     match stmt:
-        case Alloc() | BarrierAlloc() if lines:
+        case Alloc() if lines:
+            scale = device.storage[stmt.name].scale
+            names = (stmt.name,) if scale is None else (stmt.name, scale)
+            return any(mentions(after, device.names(name)) for name in names)
+        case BarrierAlloc() if lines:
             return mentions(after, device.names(stmt.name))
         case Free():
             return lines != after[: len(lines)]
@@ -161,11 +167,13 @@ def statement(device: Device, stmt: Stmt) -> Lines:
         case Fence():
             return [source(stmt), *fence(device, stmt)]
         case Arrive():
-            return [source(stmt), *barriers.arrive(device.barriers, stmt)]
+            return [source(stmt), *barriers.arrive(device.barriers, stmt, _where(device, stmt))]
         case Await():
-            return [source(stmt), *barriers.wait(device.barriers, stmt)]
+            return [source(stmt), *barriers.wait(device.barriers, stmt, _where(device, stmt))]
         case Free():
-            return sync.emit("proxy fence at free") if stmt.name in device.proxied else []
+            if stmt.name not in device.proxies.freed:
+                return []
+            return sync.emit("proxy fence at free", space=device.proxies.space)
         case Pass():
             return []
         case DeviceFunction() | CallProc() | WindowStmt():
@@ -307,8 +315,8 @@ def allocation(device: Device, stmt: Alloc) -> Lines:
     lines = [source(stmt), f"{dtype} {name}{extents}{fragment};"]
     if variable.scale is not None:
         scale = device.names.declare(variable.scale)
-        initial = " = 1" if not variable.extents else ""
-        lines.append(f"int {scale}{extents}{initial};")
+        ones = "{" + ", ".join("1" * variable.elements) + "}" if variable.extents else "1"
+        lines.append(f"int {scale}{extents} = {ones};")
     return lines
 
 
@@ -339,13 +347,10 @@ def fence(device: Device, stmt: Fence) -> Lines:
     """A Fence: what its timelines ask for, then the barrier of its scope."""
     tiling = device.facts.scope[stmt]
     assert tiling is not None
-    if sync.waits_for_loads(stmt.pre):
-        raise unsupported(
-            f"a Fence that waits for TMA loads ({stmt.pre.name})",
-            stmt.span,
-            "let the loads signal an mbarrier and Await it: no instruction waits for them all",
-            "G803",
-        )
+    reason = sync.unkept(stmt.pre, stmt.post)
+    if reason is not None:
+        raise unsupported(f"a Fence whose {reason.what}", stmt.span, reason.help, "G803")
+    where = _where(device, stmt)
     scope = sync.scope_of(tiling)
     lines: Lines = []
     for key in sync.fence_rows(stmt.pre, stmt.post, scope, by_role=device.path.by_role):
@@ -360,5 +365,13 @@ def fence(device: Device, stmt: Fence) -> Lines:
                     f"a Fence of {scope.value}", stmt.span, "fence at warp or CTA scope", "G803"
                 )
             case _:
-                lines += sync.emit(key)
+                lines += place.emit(key, where)
     return lines
+
+
+def _where(device: Device, stmt: Stmt) -> Where:
+    tiling = device.facts.scope[stmt]
+    assert tiling is not None
+    path = device.path
+    warps = (path.first, path.first + path.count) if path.by_role else None
+    return Where(tiling, warps, device.proxies.space)

@@ -13,12 +13,13 @@ from exogpu.codegen.access import Accesses, Operand
 from exogpu.codegen.barriers import Barriers, trailing
 from exogpu.codegen.errors import unsupported
 from exogpu.codegen.expressions import C_TYPE, c_constant, c_control
+from exogpu.codegen.sync import emit
 from exogpu.codegen.tensors import TensorMap, Transfer, transfer
 from exogpu.codegen.wgmma import is_wgmma, wgmma_text
 from exogpu.hw.timelines import ASYNC_PROXY
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Access, CallInstr, Const, DataParam
-from exogpu.ir.types import DataType
+from exogpu.ir.types import DataType, QualTL
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,23 @@ def call_text(calls: Calls, stmt: CallInstr) -> list[str]:
             fields[f"{name}_name"] = value.value
     text = stmt.instr.template.format(**fields)
     note_helpers(text, calls.helpers)
-    return [*text.split("\n"), *after]
+    return [*_before_product(calls, stmt), *text.split("\n"), *after]
+
+
+def _before_product(calls: Calls, stmt: CallInstr) -> list[str]:
+    """Products of one shape on an accumulator are in order, those of several take a wgmma.fence
+    (PTX ISA, wgmma.fence)."""
+    for param, argument in zip(stmt.instr.params, stmt.arguments, strict=True):
+        operand = param.operand if isinstance(param, DataParam) else None
+        if (
+            operand is None
+            or operand.initial is not QualTL.WG_D
+            or not isinstance(argument, Access)
+        ):
+            continue
+        if calls.access.storage[argument.name].reshaped:
+            return emit("wgmma fence")
+    return []
 
 
 def _operand(calls: Calls, stmt: CallInstr, at: int, param: DataParam, argument: Access) -> Operand:

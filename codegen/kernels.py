@@ -15,9 +15,10 @@ from exogpu.codegen.instructions import note_helpers
 from exogpu.codegen.mbarriers import Ring, barrier_bytes
 from exogpu.codegen.named import NamedBarriers
 from exogpu.codegen.names import CTA, LANE, THREAD, WARP, Names
+from exogpu.codegen.proxies import proxies
 from exogpu.codegen.published import unwritten
 from exogpu.codegen.render import KernelText
-from exogpu.codegen.smem import SharedLayout, layout, proxied_variables
+from exogpu.codegen.smem import SharedLayout, layout
 from exogpu.codegen.storage import Storage
 from exogpu.codegen.sync import emit
 from exogpu.codegen.task_loop import task_loop
@@ -100,7 +101,7 @@ def kernel(
         names,
         control,
     )
-    named, proxied = NamedBarriers(), proxied_variables(launch, source_.storage)
+    named, met = NamedBarriers(), proxies(launch, source_.storage, shared)
     body: Lines = _start(barriers, launch)
     nests = [task_nest(stmt) for stmt in launch.body if not isinstance(stmt, Pass | Free)]
     for branch in _branches(launch):
@@ -115,7 +116,7 @@ def kernel(
                 path,
                 barriers,
                 named,
-                proxied,
+                met,
                 maps,
                 helpers=helpers,
             )
@@ -129,9 +130,11 @@ def kernel(
     note_helpers("\n".join(body), helpers)
     parameters = [f"const int {spelled[n]}" for n in sizes]
     for n in data:
-        const = "" if n in changed else "const "
         dtype = C_TYPE[source_.storage[n].dtype]
-        parameters.append(f"{const}{dtype}* __restrict__ {spelled[n]}")
+        # Of what changes during the launch, __restrict__ would allow loads through the read-only
+        # cache, merged and moved over barriers.
+        pointer = f"{dtype}* " if n in changed else f"const {dtype}* __restrict__ "
+        parameters.append(f"{pointer}{spelled[n]}")
     for map_name in maps.values():
         parameters.append(f"const __grid_constant__ TensorMap {spelled[map_name]}")
     if maps and "TensorMap" not in helpers:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 
+from exogpu.codegen.claims import KERNEL, all_claims, open_claims
+from exogpu.codegen.guarantees import KINDS, Kind
 from exogpu.codegen.instructions import helper_text, note_helpers
 from exogpu.codegen.rows import ROWS, Row, Scope
-from exogpu.codegen.sync import fence_rows, waits_for_loads
+from exogpu.codegen.sync import fence_rows, unkept
 from exogpu.hw.timelines import SYNC_TIMELINES
 from exogpu.ir.types import SyncTL
 
@@ -28,13 +31,26 @@ _FENCES = """\
 A Fence from one timeline to another emits, in this order: what completes the asynchronous
 operations of its first side, a proxy fence where the generic proxy's accesses must be seen by the
 async proxy, and the cheapest barrier that joins the threads of its scope.  The threads that made
-the accesses execute the first two, and the barrier then joins them with all that come after.
+the accesses execute the first two, and the barrier then joins them with all that come after.  A
+wgmma fence follows where wgmma may use registers next that ordinary code has used.
 
 The barrier, by scope:
 """
 
 _PAIRS = """\
-Before the barrier, by the two timelines (policy ptx; pairs that differ in nothing are together):
+Beside the barrier, by the two timelines (policy ptx; pairs that differ in nothing are together):
+"""
+
+_CLAIMS = """\
+## What is claimed, and what keeps it
+
+The abstract machine takes for granted that a synchronisation orders accesses before its first side
+before those after its second.  `exogpu/codegen/claims.py` lists every such claim, for each
+mechanism, each scope, each pair of timelines and each two kinds of access that can meet at one
+location, from the tables that the machine itself uses, and holds it against what PTX guarantees of
+the rows that are emitted (`exogpu/codegen/guarantees.py`).  A test compares the list with the
+literal rules.  The cells name the rows without which a claim of the two would be open; an empty
+one says that nothing is claimed by such a mechanism, or that the hardware keeps the order itself.
 """
 
 _REST = """\
@@ -46,7 +62,19 @@ Under each row: the mechanism, the scope, the timelines; the text; the helper fu
 
 def document() -> str:
     """The text of docs/lowering.md."""
-    parts = [_HEAD, _FENCES, *_barriers(), "", _PAIRS, *_pairs(), "", _REST]
+    parts = [
+        _HEAD,
+        _FENCES,
+        *_barriers(),
+        "",
+        _PAIRS,
+        *_pairs(),
+        "",
+        _CLAIMS,
+        *_claims(),
+        "",
+        _REST,
+    ]
     for name, row in ROWS.items():
         parts += _row(name, row)
     return "\n".join(parts).rstrip() + "\n"
@@ -63,11 +91,10 @@ def _barriers() -> list[str]:
 
 def _pairs() -> list[str]:
     together: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
-    for pre in SYNC_TIMELINES.values():
-        for post in SYNC_TIMELINES.values():
-            if _stands_in_kernels(pre) and _stands_in_kernels(post):
-                together[_before_barrier(pre, post)][pre.name].append(post.name)
-    lines = ["| first timeline | second timeline | before the barrier |", "| --- | --- | --- |"]
+    for pre in KERNEL:
+        for post in KERNEL:
+            together[_around_barrier(pre, post)][pre.name].append(post.name)
+    lines = ["| first timeline | second timeline | beside the barrier |", "| --- | --- | --- |"]
     for emitted, by_pre in together.items():
         groups: dict[tuple[str, ...], list[str]] = defaultdict(list)
         for pre_name, posts in by_pre.items():
@@ -77,17 +104,59 @@ def _pairs() -> list[str]:
     return lines
 
 
-def _stands_in_kernels(timeline: SyncTL) -> bool:
-    return timeline.name not in ("cpu_in_order", "cuda_stream_sync")
-
-
-def _before_barrier(pre: SyncTL, post: SyncTL) -> str:
-    if waits_for_loads(pre):
-        return "refused (G803): no instruction waits for all TMA loads"
+def _around_barrier(pre: SyncTL, post: SyncTL) -> str:
+    reason = unkept(pre, post)
+    if reason is not None:
+        return f"refused (G803): its {reason.what}"
     rows = fence_rows(pre, post, Scope.THREAD, by_role=False)
     if rows == ["wgmma fence"]:
         return "wgmma fence, and no barrier"
-    return ", ".join(row for row in rows if row != "fence thread") or "nothing"
+    at = rows.index("fence thread")
+    before, after = ", ".join(rows[:at]), ", ".join(rows[at + 1 :])
+    return ", ".join([before] * bool(before) + [f"{after} after it"] * bool(after)) or "nothing"
+
+
+def _claims() -> list[str]:
+    found = all_claims()
+    count = len({claim.sequence for claim in found})
+    still = len(open_claims(found))
+    lines = [
+        f"{len(found)} claims of {count} sequences of rows; {still} that nothing guarantees.",
+        "",
+        "| first access | later access | Fence | Arrive and Await | group | load |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    kept: dict[tuple[Kind, Kind], dict[str, dict[str, None]]] = {}
+    for claim in found:
+        cells = kept.setdefault((claim.before, claim.after), defaultdict(dict))
+        for row in claim.kept_by:
+            cells[_mechanism(claim.sequence.rows)][row.split(" of ")[0]] = None
+    for first in KINDS:
+        for later in KINDS:
+            if (first, later) in kept:
+                cells = kept[first, later]
+                texts = [", ".join(_plain(cells[m])) for m in ("fence", "arrive", "group", "load")]
+                lines.append(f"| {first.name} | {later.name} | {' | '.join(texts)} |")
+    return lines
+
+
+def _mechanism(rows: tuple[str, ...]) -> str:
+    if "trailing load" in rows:
+        return "load"
+    if any(row.startswith("await ") for row in rows):
+        grouped = any(row in ("await cp.async", "await bulk", "await wgmma") for row in rows)
+        return "group" if grouped else "arrive"
+    return "fence"
+
+
+def _plain(rows: Iterable[str]) -> list[str]:
+    """Rows by their names, all barriers by one."""
+    names = [
+        "barrier" if row.startswith("fence ") else "wait" if row.startswith("await ") else row
+        for row in rows
+        if not row.startswith(("arrive ", "trailing "))
+    ]
+    return list(dict.fromkeys(names))
 
 
 def _row(name: str, row: Row) -> list[str]:

@@ -28,11 +28,9 @@ from exogpu.analysis.facts import CollectiveFacts
 from exogpu.analysis.ownership import distributed_dims, relation, thread_iterators
 from exogpu.analysis.pairing import laid_out, ring_depths
 from exogpu.analysis.threadmap import threads_of
-from exogpu.analysis.tiling import Tiling, block_axes
+from exogpu.analysis.tiling import Tiling, block_axes, iterations
 from exogpu.analysis.uses import Declared, Use, cuda_variables
 from exogpu.codegen.errors import unsupported
-from exogpu.codegen.sync import GENERIC
-from exogpu.hw.timelines import ASYNC_PROXY
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
     Add,
@@ -48,7 +46,7 @@ from exogpu.ir.nodes import (
     Point,
     Proc,
 )
-from exogpu.ir.types import BarrierMechanism, Policy, QualTL
+from exogpu.ir.types import BarrierMechanism, Policy, QualSet, QualTL
 from exogpu.ir.walk import control_variables, evaluate, walk
 from exogpu.solvers import isl
 
@@ -77,8 +75,8 @@ class Ring:
     remote: bool
     """Whether threads of other CTAs arrive on it.  Bytes that other CTAs send do not count: they
     land in this CTA's memory, and the mbarrier beside them tells when."""
-    generic: bool
-    """Whether an Arrive orders accesses of the generic proxy."""
+    before: QualSet
+    """The timelines of accesses that an Arrive, or an instruction that trails, orders."""
     copies: bool
     """Whether the Arrives order each thread's cp.async alone, and wait for none of them."""
 
@@ -166,7 +164,7 @@ def _ring(declared: Declared, alloc: BarrierAlloc, depth: int) -> Ring:
         bool(trailing),
         targets,
         any(masks != own for masks in targets.values()),
-        any(full & GENERIC for full in pre) or any(_generic_source(u) for u in trailing),
+        frozenset().union(*pre, *map(_sources, trailing)),
         copies,
     )
 
@@ -175,11 +173,11 @@ def _refuse(alloc: BarrierAlloc, what: str, help: str) -> Exception:
     return unsupported(what, alloc.span, help, "G807")
 
 
-def _generic_source(use: Use) -> bool:
-    """Whether an operand of a trailing instruction goes through the generic proxy."""
+def _sources(use: Use) -> QualSet:
+    """The timelines of a trailing instruction's operands."""
     assert isinstance(use.stmt, CallInstr)
     operands = [p.operand for p in use.stmt.instr.params if isinstance(p, DataParam)]
-    return any(o is not None and o.initial not in ASYNC_PROXY for o in operands)
+    return frozenset(o.initial for o in operands if o is not None)
 
 
 def _homes(arrives: Sequence[Use]) -> Iterator[Use]:
@@ -217,7 +215,7 @@ def _check_threads(declared: Declared, alloc: BarrierAlloc, uses: Sequence[Use],
 def _one_collective(use: Use, dims: Iterable[int]) -> bool:
     """Whether no two iterations of the thread loops around a use divide an element's threads."""
     by_element: dict[tuple[int, ...], tuple[int, ...]] = {}
-    for env in _iterations(use.where.tiling):
+    for env in iterations(use.where.tiling):
         points = [c.at for c in (use.access.coords[d] for d in dims) if isinstance(c, Point)]
         known = [at for at in points if control_variables(at) <= env.keys()]
         element = tuple(evaluate(at, env) for at in known)
@@ -225,13 +223,6 @@ def _one_collective(use: Use, dims: Iterable[int]) -> bool:
         if by_element.setdefault(element, threads) != threads:
             return False
     return True
-
-
-def _iterations(tiling: Tiling) -> Iterator[dict[Sym, int]]:
-    """All values of the thread iterators around a scope."""
-    ranges = [range(r.lo, r.lo + r.count) for r in tiling.ranges]
-    for values in product(*ranges):
-        yield dict(zip((r.iterator for r in tiling.ranges), values, strict=True))
 
 
 def whole_warps(tiling: Tiling) -> bool:
@@ -297,7 +288,7 @@ def _home_elements(
 ) -> Iterator[tuple[int, tuple[int, ...]]]:
     """Each CTA that arrives, and its home's distributed indices."""
     tiling = use.where.tiling
-    for env in _iterations(tiling):
+    for env in iterations(tiling):
         element = []
         for d in dims:
             coord = use.access.coords[d]

@@ -1,4 +1,4 @@
-"""Which Arrives have writes to publish to other CTAs: a release at cluster scope is dear."""
+"""Which Arrives have accesses to publish to other CTAs: a release at cluster scope is dear."""
 
 from __future__ import annotations
 
@@ -34,17 +34,19 @@ from exogpu.ir.nodes import (
     Warps,
     WindowStmt,
 )
-from exogpu.ir.types import AccessMode, Space
+from exogpu.ir.types import AccessMode, QualTL, Space
+from exogpu.ir.walk import accesses
 
 
 def unwritten(
     launch: DeviceFunction, facts: CollectiveFacts, storage: Mapping[Sym, Storage]
 ) -> frozenset[Arrive]:
-    """The Arrives before which no thread of the cluster has written memory through the generic
-    proxy, in its task, since a Fence of the whole cluster.
+    """The Arrives before which no thread of the cluster has accessed memory through the generic
+    proxy, or written it by a bulk store, in its task, since a Fence of the whole cluster.
 
-    Such an Arrive publishes nothing.  It orders reads, and a read that is over is over for all
-    CTAs: a release at CTA scope will do.
+    Such an Arrive publishes nothing.  It orders reads of the async proxy that a thread has waited
+    for, and they are over for all CTAs: a release at CTA scope will do.  An ordinary load that is
+    issued may still be on its way when a relaxed arrival reaches another CTA.
     """
     found: dict[Arrive, bool] = {}
 
@@ -79,9 +81,9 @@ def unwritten(
                 found[stmt] = found.get(stmt, False) or dirty
                 return dirty
             case Assign() | Reduce():
-                return dirty or _in_memory(stmt.target, storage)
+                return dirty or any(_in_memory(a, storage) for a in accesses(stmt))
             case CallInstr():
-                return dirty or _writes(stmt, storage)
+                return dirty or _publishes(stmt, storage)
             case Await() | Alloc() | BarrierAlloc() | Free() | Pass():
                 return dirty
             case DeviceFunction() | CallProc() | WindowStmt():
@@ -97,17 +99,19 @@ def _in_memory(access: Access, storage: Mapping[Sym, Storage]) -> bool:
     return storage[access.name].space is not Space.REGISTER
 
 
-def _writes(call: CallInstr, storage: Mapping[Sym, Storage]) -> bool:
-    """Whether the call writes memory through the generic proxy."""
-    data = [
-        (param, argument)
-        for param, argument in zip(call.instr.params, call.arguments, strict=True)
-        if isinstance(param, DataParam)
-    ]
-    for (param, argument), mode in zip(data, call.instr.modes, strict=True):
-        if mode is AccessMode.READ or not isinstance(argument, Access):
+def _publishes(call: CallInstr, storage: Mapping[Sym, Storage]) -> bool:
+    """Whether the call accesses memory through the generic proxy, or writes it by a bulk copy
+    whose completion a thread waits for."""
+    modes = iter(call.instr.modes)
+    for param, argument in zip(call.instr.params, call.arguments, strict=True):
+        if not isinstance(param, DataParam):
             continue
-        generic = param.operand is None or param.operand.initial not in ASYNC_PROXY
-        if generic and _in_memory(argument, storage):
+        mode = next(modes)
+        if not isinstance(argument, Access) or not _in_memory(argument, storage):
+            continue
+        timeline = param.operand.initial if param.operand is not None else None
+        if timeline not in ASYNC_PROXY:
+            return True
+        if timeline is QualTL.TMA_G and mode is not AccessMode.READ:
             return True
     return False

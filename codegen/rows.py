@@ -109,16 +109,17 @@ ROWS: Final[Mapping[str, Row]] = {
         "Fence, Await",
         "any",
         "generic, to a post side that is full in the async proxy",
-        _asm("fence.proxy.async;"),
+        _asm("fence.proxy.async{space};"),
         "Memory Consistency Model: Proxies; membar / fence",
-        "Accesses through two proxies need a proxy fence on the path between them.  The other "
-        "direction needs none: completion of an asynchronous operation has one implied.",
+        "Accesses through two proxies need a proxy fence on the path between them, of the state "
+        "space in which they meet.  The other direction needs none: completion of an asynchronous "
+        "operation has one implied.",
     ),
     "proxy fence at free": Row(
         "end of a shared variable's lifetime",
         "any",
         "accesses of the generic proxy, to bytes that the async proxy may use next",
-        _asm("fence.proxy.async;"),
+        _asm("fence.proxy.async{space};"),
         "Memory Consistency Model: Proxies; membar / fence",
         "The check of the free orders the accesses before every thread of the cluster; the thread "
         "that next starts an asynchronous copy into the bytes has the proxy fence on the path.",

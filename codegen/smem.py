@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from exogpu.analysis.layout import SHARED_ALIGNMENT, SWIZZLED_ALIGNMENT
 from exogpu.codegen.expressions import SIZE_OF
 from exogpu.codegen.storage import Storage
-from exogpu.hw.timelines import ASYNC_PROXY
 from exogpu.ir.names import Sym
-from exogpu.ir.nodes import Access, Alloc, CallInstr, DataParam, DeviceFunction, Free
+from exogpu.ir.nodes import Alloc, DeviceFunction, Free
 from exogpu.ir.types import Space
-from exogpu.ir.walk import accesses, walk
+from exogpu.ir.walk import walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +20,11 @@ class SharedLayout:
 
     offsets: Mapping[Sym, int]
     size: int
+    ends: Mapping[Sym, int]
+
+    def overlap(self, a: Sym, b: Sym) -> bool:
+        """Whether two variables have bytes in common."""
+        return self.offsets[a] < self.ends[b] and self.offsets[b] < self.ends[a]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,31 +55,11 @@ def layout(launch: DeviceFunction, storage: Mapping[Sym, Storage], reserved: int
                 offset = _align(end, live.alignment)
         placed.append((live, offset))
     size = max((at + live.size for live, at in placed), default=reserved)
-    return SharedLayout({live.name: at for live, at in placed}, size)
-
-
-def proxied_variables(launch: DeviceFunction, storage: Mapping[Sym, Storage]) -> frozenset[Sym]:
-    """The shared variables that the generic proxy accesses, in a launch whose shared memory the
-    async proxy accesses too."""
-    through: dict[Sym, set[bool]] = {}
-    for stmt in walk(launch.body):
-        if isinstance(stmt, CallInstr):
-            for param, argument in zip(stmt.instr.params, stmt.arguments, strict=True):
-                if isinstance(param, DataParam) and isinstance(argument, Access):
-                    operand = param.operand
-                    asynchronous = operand is not None and operand.initial in ASYNC_PROXY
-                    through.setdefault(argument.name, set()).add(asynchronous)
-        else:
-            for access in accesses(stmt):
-                through.setdefault(access.name, set()).add(False)
-    shared = {
-        name: found
-        for name, found in through.items()
-        if name in storage and storage[name].space is Space.SHARED
-    }
-    if not any(True in found for found in shared.values()):
-        return frozenset()
-    return frozenset(name for name, found in shared.items() if False in found)
+    return SharedLayout(
+        {live.name: at for live, at in placed},
+        size,
+        {live.name: at + live.size for live, at in placed},
+    )
 
 
 def _lifetimes(launch: DeviceFunction, storage: Mapping[Sym, Storage]) -> list[_Live]:

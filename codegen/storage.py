@@ -47,6 +47,8 @@ class Storage:
     swizzle: int = 0
     scale: Sym | None = None
     """Of a wgmma accumulator: its scale-d, 0 where the next product overwrites it."""
+    reshaped: bool = False
+    """Whether wgmma of several shapes accumulate in it: they are in order only over fences."""
 
     @property
     def extents(self) -> tuple[int, ...]:
@@ -112,7 +114,9 @@ def _local(declared: Declared, alloc: Alloc) -> Storage:
                 kept = tuple(d for d in kept if shape[d] != Int(1))
             tile = [n.value for n in shape[rank - tile_rank :]]
             fragment = math.prod(tile) // size if tile_rank else 0
-            scale = Sym(f"{alloc.name}_scale") if _accumulates(declared) else None
+            multiplied = _calls_on(declared, QualTL.WG_D)
+            flagged = multiplied or _calls_on(declared, QualTL.WG_0)
+            scale = Sym(f"{alloc.name}_scale") if flagged else None
             return Storage(
                 alloc.name,
                 alloc.dtype,
@@ -122,6 +126,7 @@ def _local(declared: Declared, alloc: Alloc) -> Storage:
                 fragment,
                 tile_rank,
                 scale=scale,
+                reshaped=len({_shape(call) for call in multiplied}) > 1,
             )
         case Space.HOST | Space.GLOBAL | Space.GRID_CONSTANT:
             raise unsupported(
@@ -131,16 +136,22 @@ def _local(declared: Declared, alloc: Alloc) -> Storage:
             )
 
 
-def _accumulates(declared: Declared) -> bool:
-    """Whether a wgmma writes the variable."""
+def _calls_on(declared: Declared, timeline: QualTL) -> tuple[CallInstr, ...]:
+    """The instructions with an operand of this timeline that is the variable."""
+    found: list[CallInstr] = []
     for use in declared.uses:
         if isinstance(use.stmt, CallInstr):
             for param, argument in zip(use.stmt.instr.params, use.stmt.arguments, strict=True):
                 operand = param.operand if isinstance(param, DataParam) else None
                 mine = isinstance(argument, Access) and argument.name == declared.declaration.name
-                if mine and operand is not None and operand.initial is QualTL.WG_D:
-                    return True
-    return False
+                if mine and operand is not None and operand.initial is timeline:
+                    found.append(use.stmt)
+    return tuple(found)
+
+
+def _shape(call: CallInstr) -> object:
+    """What tells the .shape of a wgmma: the instruction and its compile-time parameters."""
+    return call.instr.name, call.instr.constants
 
 
 def distributed(declared: Declared, size: int) -> tuple[int, ...]:

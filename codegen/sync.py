@@ -1,19 +1,25 @@
-"""Which rows of the lowering table a synchronisation statement needs, and their text."""
+"""Which rows of the lowering table a synchronisation statement needs, and their text.
+
+`exogpu.codegen.claims` checks that they keep all that the abstract machine takes for granted.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from exogpu.analysis.mechanisms import GroupKind
 from exogpu.analysis.tiling import Tiling, block_axes, cluster_axes
 from exogpu.codegen.rows import ROWS, Scope
-from exogpu.hw.timelines import ASYNC_PROXY
-from exogpu.ir.nodes import Int
+from exogpu.hw.timelines import ASYNC_PROXY, ONLY_BEFORE
 from exogpu.ir.types import Policy, QualSet, QualTL, SyncTL
 
 GENERIC: Final[QualSet] = frozenset({QualTL.CUDA1, QualTL.CUDA2, QualTL.SM80})
 """Timelines whose memory accesses go through the generic proxy."""
+
+MULTIPLIED: Final[QualSet] = frozenset({QualTL.WG_A, QualTL.WG_D})
+"""Timelines of wgmma's registers."""
 
 
 def emit(key: str, **fields: int | str) -> list[str]:
@@ -42,9 +48,45 @@ def scope_of(tiling: Tiling) -> Scope:
     return Scope.WARP if threads == 32 else Scope.WARPS
 
 
+# --- what no row keeps ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Unkept:
+    """Why no sequence of instructions keeps what a first timeline promises, and what does."""
+
+    what: str
+    help: str
+
+
+def unkept(first: SyncTL, second: SyncTL | None) -> Unkept | None:
+    """Why a Fence from `first` to `second`, or an Arrive where that is None, has no lowering."""
+    if QualTL.TMA_S in full(first):
+        return Unkept(
+            f"first timeline, {first.name}, waits for TMA loads",
+            "let the loads signal an mbarrier and Await it: no instruction waits for them all",
+        )
+    only = ONLY_BEFORE.get(first.name)
+    if only is not None and (second is None or second.name != only):
+        return Unkept(
+            f"first timeline, {first.name}, orders without completing: it is a wgmma.fence",
+            f"wait for the products first, with wgmma_async in the place of {first.name}; "
+            f"{first.name} stands before {only} alone",
+        )
+    return None
+
+
+def full(timeline: SyncTL) -> QualSet:
+    """The timelines that a sync timeline is full in."""
+    return timeline.under(Policy.PTX).full
+
+
+# --- rows -----------------------------------------------------------------------------------
+
+
 def drain_rows(pre: SyncTL) -> list[str]:
     """The rows that complete a pre side's asynchronous operations."""
-    before = pre.under(Policy.PTX).full
+    before = full(pre)
     rows = []
     if QualTL.SM80 in before:
         rows.append("drain cp.async")
@@ -55,22 +97,17 @@ def drain_rows(pre: SyncTL) -> list[str]:
     return rows
 
 
-def waits_for_loads(timeline: SyncTL) -> bool:
-    """Whether a pre side is full in tmaS: no instruction waits for all TMA loads of a thread."""
-    return QualTL.TMA_S in timeline.under(Policy.PTX).full
-
-
 def fence_rows(pre: SyncTL, post: SyncTL, scope: Scope, *, by_role: bool) -> list[str]:
     """The rows that a Fence emits, in order.
 
     Draining and the proxy fence come first: the threads that made the accesses execute them,
-    then the barrier joins those threads with the ones that come after.
+    then the barrier joins those threads with the ones that come after.  A wgmma fence concerns
+    each thread's own registers.
     """
-    before, after = pre.under(Policy.PTX).full, post.under(Policy.PTX).full
-    if pre.name == "wgmma_fence_1":
+    if pre.name in ONLY_BEFORE:
         return ["wgmma fence"]
     rows = drain_rows(pre)
-    if before & GENERIC and after & ASYNC_PROXY:
+    if full(pre) & GENERIC and full(post) & ASYNC_PROXY:
         rows.append("proxy fence")
     match scope:
         case Scope.THREAD:
@@ -85,7 +122,24 @@ def fence_rows(pre: SyncTL, post: SyncTL, scope: Scope, *, by_role: bool) -> lis
             rows.append("fence cta by role" if by_role else "fence cta")
         case Scope.CLUSTER:
             rows.append("fence cluster")
+    if fences_registers(full(pre), post):
+        rows.append("wgmma fence")
     return rows
+
+
+def after_await(before: QualSet, post: SyncTL) -> list[str]:
+    """The rows that follow the wait of an Await, whose Arrives are full in `before`."""
+    rows = []
+    if before & GENERIC and full(post) & ASYNC_PROXY:
+        rows.append("proxy fence")
+    if fences_registers(before, post):
+        rows.append("wgmma fence")
+    return rows
+
+
+def fences_registers(before: QualSet, post: SyncTL) -> bool:
+    """Whether wgmma may use registers next that ordinary code has used."""
+    return QualTL.CUDA1 in before and bool(full(post) & MULTIPLIED)
 
 
 GROUP_ROWS: Final[Mapping[GroupKind, str]] = {
@@ -94,11 +148,3 @@ GROUP_ROWS: Final[Mapping[GroupKind, str]] = {
     GroupKind.WGMMA: "wgmma",
 }
 """The last word of the rows of a commit group."""
-
-
-def first_warp(tiling: Tiling) -> int | None:
-    """The first warp of a scope of contiguous whole warps that no loop chooses; else None."""
-    axes = block_axes(tiling)
-    if len(axes) == 1 and axes[0].pitch == 1 and isinstance(axes[0].offset, Int):
-        return axes[0].offset.value // 32
-    return None

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from exogpu.analysis.derive import ScopeFit, scope_fit
+from exogpu.analysis.derive import ScopeFit, is_unit_scope, scope_fit
 from exogpu.analysis.describe import executors
 from exogpu.analysis.facts import CollectiveFacts
 from exogpu.analysis.mechanisms import GroupKind, group_kind
-from exogpu.analysis.tiling import Tiling, cluster_axes
+from exogpu.analysis.threadmap import threads_of
+from exogpu.analysis.tiling import Tiling, cluster_axes, iterations
 from exogpu.errors import Diagnostic, Note
 from exogpu.hw.units import cuda_cluster, cuda_warpgroup
 from exogpu.ir.names import Sym
@@ -30,10 +31,11 @@ from exogpu.ir.nodes import (
     Stmt,
     Warps,
 )
-from exogpu.ir.types import BarrierMechanism, CollUnit, Policy, QualTL
+from exogpu.ir.types import BarrierMechanism, CollUnit, Policy, QualSet, QualTL
 from exogpu.ir.walk import blocks, declarations, walk
 
 _WGMMA_REGISTERS = frozenset({QualTL.WG_A, QualTL.WG_D, QualTL.WG_0})
+_WGMMA = _WGMMA_REGISTERS | {QualTL.WG_S}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,8 @@ class Mechanisms:
     barriers: Mapping[Sym, BarrierMechanism]
     kinds: Mapping[Sym, GroupKind]
     """Told by the timeline of the variable's first Arrive (decision 16)."""
+    before: Mapping[Sym, QualSet]
+    """The timelines that some Arrive on the variable is full in."""
 
 
 def mechanisms_of(proc: Proc) -> Mechanisms:
@@ -61,12 +65,14 @@ def mechanisms_of(proc: Proc) -> Mechanisms:
         if isinstance(declaration, BarrierAlloc)
     }
     kinds: dict[Sym, GroupKind] = {}
+    before = dict.fromkeys(barriers, frozenset[QualTL]())
     for stmt in walk(proc.body):
         if isinstance(stmt, Arrive):
             name, kind = stmt.targets[0].name, group_kind(stmt.timeline)
             if barriers.get(name) is BarrierMechanism.COMMIT_GROUP and kind is not None:
                 kinds.setdefault(name, kind)
-    return Mechanisms(barriers, kinds)
+            before[name] = before.get(name, frozenset()) | stmt.timeline.under(Policy.PTX).full
+    return Mechanisms(barriers, kinds, before)
 
 
 def divergences(proc: Proc, facts: CollectiveFacts) -> tuple[Diagnostic, ...]:
@@ -80,7 +86,32 @@ def divergent(stmt: Stmt, facts: CollectiveFacts, mechanisms: Mechanisms) -> Nee
     if tiling is None:
         return None
     need = _need(stmt, tiling, mechanisms)
-    return need if need is not None and _exceeds(tiling, need.unit) else None
+    return need if need is not None and not _has_all(stmt, tiling, need.unit) else None
+
+
+def _has_all(stmt: Stmt, tiling: Tiling, unit: CollUnit) -> bool:
+    if unit is cuda_warpgroup and not isinstance(stmt, CallInstr):
+        return whole_warpgroups(tiling)
+    return not _exceeds(tiling, unit)
+
+
+def whole_warpgroups(tiling: Tiling) -> bool:
+    """Whether a scope has all warps of a warpgroup or none: four adjacent ones, from a multiple of
+    four on.  Warps that are left over at a CTA's end are in no warpgroup."""
+    if is_unit_scope(tiling, cuda_warpgroup):
+        return True
+    last = tiling.block_dim // 128 * 4
+    for env in iterations(tiling):
+        warps = {
+            (thread // tiling.block_dim, thread % tiling.block_dim // 32)
+            for thread in threads_of(tiling.thread_map(), env)
+        }
+        groups = {(cta, warp // 4) for cta, warp in warps if warp < last}
+        if any((cta, 4 * group + i) not in warps for cta, group in groups for i in range(4)):
+            return False
+        if not groups:
+            return False
+    return True
 
 
 def _block(
@@ -109,14 +140,23 @@ def _need(stmt: Stmt, tiling: Tiling, mechanisms: Mechanisms) -> Need | None:
         case Fence():
             if _spans_ctas(tiling):
                 return Need(cuda_cluster, "a Fence across CTAs (barrier.cluster)")
-            full = stmt.pre.under(Policy.PAPER).full | stmt.post.under(Policy.PAPER).full
-            if full & _WGMMA_REGISTERS or group_kind(stmt.pre) is GroupKind.WGMMA:
+            first, second = stmt.pre.under(Policy.PTX).full, stmt.post.under(Policy.PTX).full
+            if first & _WGMMA or second & _WGMMA_REGISTERS:
                 return Need(cuda_warpgroup, "a wgmma fence")
             return None
         case Arrive():
-            return _barrier_need("Arrive", stmt.targets[0].name, mechanisms)
+            name = stmt.targets[0].name
+            need = _barrier_need("Arrive", name, mechanisms)
+            if need is None and stmt.timeline.under(Policy.PTX).full & _WGMMA:
+                return Need(cuda_warpgroup, f"an Arrive that waits for wgmma on {name}")
+            return need
         case Await():
-            return _barrier_need("Await", stmt.barrier.name, mechanisms)
+            name = stmt.barrier.name
+            need = _barrier_need("Await", name, mechanisms)
+            after = stmt.timeline.under(Policy.PTX).full & _WGMMA_REGISTERS
+            if need is None and after and QualTL.CUDA1 in mechanisms.before[name]:
+                return Need(cuda_warpgroup, f"an Await on {name} with a wgmma fence")
+            return need
         case _:
             return None
 
@@ -144,15 +184,17 @@ def _divergence(
 ) -> Diagnostic:
     notes: tuple[Note, ...] = ()
     for enclosing, inside in narrowing:
-        if _exceeds(inside, need.unit):
+        if not _has_all(stmt, inside, need.unit):
             what = "CudaWarps" if isinstance(enclosing, Warps) else "cuda_threads"
             message = f"this {what} leaves {executors(inside)}"
             notes = (Note(message, enclosing.span),)
             break
+    whole = f"a whole {need.unit.name}"
+    if not _exceeds(tiling, need.unit):
+        whole = "whole warpgroups, four warps from a multiple of four on"
     return Diagnostic(
         "H730",
-        f"DIVERGENCE: {need.mechanism} needs a whole {need.unit.name}, "
-        f"and only {executors(tiling)} execute it",
+        f"DIVERGENCE: {need.mechanism} needs {whole}, and only {executors(tiling)} execute it",
         stmt.span,
         f"move it to {need.unit.name} scope, out of the block that narrows the threads",
         notes,

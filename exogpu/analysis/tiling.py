@@ -8,7 +8,9 @@ ordered list of operators; every operator selects one tile of what the one befor
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 
 from exogpu.analysis.threadmap import ThreadAxis, ThreadMap
 from exogpu.ir import isltext
@@ -131,6 +133,13 @@ def position(dim: Dimension) -> tuple[CExpr, int]:
         if op.count > 1:
             varying = _plus(varying, _times(op.pitch, op.index))
     return varying, constant
+
+
+def iterations(tiling: Tiling) -> Iterator[dict[Sym, int]]:
+    """All values of the thread iterators around a scope."""
+    ranges = [range(r.lo, r.lo + r.count) for r in tiling.ranges]
+    for values in product(*ranges):
+        yield dict(zip((r.iterator for r in tiling.ranges), values, strict=True))
 
 
 def cluster_axes(tiling: Tiling) -> tuple[ThreadAxis, ...]:

@@ -37,6 +37,9 @@ TEMPORAL_FROM: Final[dict[QualTL, QualSet]] = {
 """Policy ptx: where temporal entries hold only for records of these original timelines.  Anything
 else takes a proxy fence (decision 7a), for registers of wgmma a wgmma.fence (decision 7c)."""
 
+ONLY_BEFORE: Final[dict[str, str]] = {"wgmma_fence_1": "wgmma_fence_2"}
+"""First timelines that order without completing: what each may stand before, in a Fence alone."""
+
 _PAPER = """
                         trans | cpu  strm cuda1 cuda2 Sm80 tmaS tmaG wgA  wgD  wgS  wg0
 empty_sync_tl           .     | .    .    .     .     .    .    .    .    .    .    .

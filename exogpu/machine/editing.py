@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Final, TypeVar, assert_never
+from typing import TypeVar, assert_never
 
 from exogpu.analysis.threadmap import ThreadAxis, ThreadMap, threads_of
-from exogpu.hw.timelines import SYNC_TIMELINES
+from exogpu.hw.timelines import ONLY_BEFORE, SYNC_TIMELINES
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Access, CExpr, CVar, Int, Point
 from exogpu.ir.types import BarrierMechanism
@@ -50,9 +50,6 @@ from exogpu.machine.violation import Violation
 Sync = TypeVar("Sync", bound=Fence | Arrive | Await)
 Changed = TypeVar("Changed", bound=Op)
 
-ONLY_BEFORE: Final = {"wgmma_fence_1": "wgmma_fence_2"}
-"""First timelines that no lowering keeps before another second one (decision 24)."""
-
 
 def applied(program: Program, edit: Edit) -> Program | None:
     """The program after the edit; None where it cannot be made."""
@@ -76,6 +73,8 @@ def applied(program: Program, edit: Edit) -> Program | None:
             waiting = _next_to(program, edit.op, (wait,), edit.after)
             return None if waiting is None else _deepened(program, waiting, edit.barrier.name)
         case NewArrive():
+            if edit.timeline in ONLY_BEFORE:
+                return None
             first = SYNC_TIMELINES[edit.timeline]
             home, pre = edit.barrier, first.under(program.policy).full
             arrive = Arrive(first.transitive, pre, home, (home,), edit.op.origin)

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Final
 
-from exogpu.hw.timelines import ASYNC_PROXY, SHORT_NAME
+from exogpu.hw.timelines import ASYNC_PROXY, ONLY_BEFORE, SHORT_NAME
 from exogpu.ir.nodes import Access
 from exogpu.ir.types import BarrierMechanism, Level, QualSet, QualTL
 from exogpu.machine.amir import Arrive, Await, Check, Loop, Program, Record
 from exogpu.machine.barrier_words import ops_of, skip_text
-from exogpu.machine.editing import ONLY_BEFORE, places
+from exogpu.machine.editing import places
 from exogpu.machine.edits import (
     Between,
     NewArrive,

@@ -92,10 +92,14 @@ def test_every_row_is_emitted(emitted, name):
 
 def test_nothing_else_is_emitted(emitted):
     """Every PTX instruction in the kernels' own text, registers aside, is a row of the table."""
-    known = "\n".join(row.text for row in ROWS.values())
+    texts = "\n".join(row.text for row in ROWS.values())
+    known = [
+        re.sub(r"\\{\w+\\}", ".*", re.escape(instruction))
+        for instruction in re.findall(r'"([\w.:{}]+)', texts)
+    ]
     found = set(re.findall(r'asm volatile\("([\w.:]+)', emitted))
     assert len(found) > 10
-    assert {f for f in found if f not in known} <= {
+    assert {f for f in found if not any(re.fullmatch(k, f) for k in known)} <= {
         "setmaxnreg.dec.sync.aligned.u32",
         "setmaxnreg.inc.sync.aligned.u32",
     }

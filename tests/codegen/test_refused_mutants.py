@@ -36,7 +36,7 @@ ONE_CTA = f"""
     Fence 1: after wgmma_fence_2      4   RAW:D
     Await 1: deleted                  4   BARRIER:empty
     Await 1: empty_sync_tl            68  {RING}
-    Await 1: wgmma_fence_2            68  {RING}
+    Await 1: wgmma_fence_2            4   DIVERGENCE:
     Await 1: n -1                     68  {RING}
     CallInstr 2: no signal            4   FREE:A_smem RAW:A_smem
     CallInstr 2: next slot of A_smem  36  WAR:A_smem

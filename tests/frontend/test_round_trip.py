@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import linecache
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exogpu import kernels
-from exogpu.api import Procedure, collecting
+from exogpu.api import Procedure
 from exogpu.errors import Span
 from exogpu.hw.memories import DRAM
 from exogpu.ir.names import Sym
@@ -41,7 +40,6 @@ from exogpu.ir.nodes import (
 from exogpu.ir.printer import print_proc
 from exogpu.ir.types import DataType
 from exogpu.kernels import gemm_sm80, gemm_sm90, gemm_splitk_sm90, gemv
-from exogpu.platforms import cuda, sm80, sm90
 
 
 def shape(value: object, names: dict[Sym, int]) -> object:
@@ -58,18 +56,9 @@ def shape(value: object, names: dict[Sym, int]) -> object:
 
 
 def parse_back(text: str) -> Procedure:
-    file = f"<printed {hash(text)}>"
-    linecache.cache[file] = (len(text), None, text.splitlines(True), file)
-    names = {**vars(cuda), **vars(sm80), **vars(sm90)}
-    from exogpu import proc
-
-    source = "from __future__ import annotations\n" + text
-    linecache.cache[file] = (len(source), None, source.splitlines(True), file)
-    with collecting() as found:
-        exec(compile(source, file, "exec"), {**names, "proc": proc})
-    (made,) = found
-    assert made.ir is not None, made.diagnostics
-    return made
+    parsed = made(text)
+    assert parsed.ir is not None, parsed.diagnostics
+    return parsed
 
 
 KERNELS = [

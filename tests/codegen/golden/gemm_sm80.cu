@@ -104,7 +104,7 @@ __device__ __forceinline__ int2 grouped_tile(int number, int rows, int columns, 
 
 extern "C" __global__ void
 __launch_bounds__(128)
-gemm_sm80(const int M, const int N, const int K, const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C)
+gemm_sm80(const int M, const int N, const int K, const float* __restrict__ A, const float* __restrict__ B, float* C)
 {
     extern __shared__ __align__(1024) unsigned char smem[];
     const int thread = threadIdx.x;

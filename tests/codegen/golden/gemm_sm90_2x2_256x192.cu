@@ -250,7 +250,7 @@ __device__ __forceinline__ void mbarrier_arrive_reads(unsigned ring, unsigned nu
 
 extern "C" __global__ void __cluster_dims__(4, 1, 1)
 __launch_bounds__(384, 1)
-gemm_sm90_2x2_256x192(const int L, const int M, const int N, const int cluster_K, float* __restrict__ C, const __grid_constant__ TensorMap A_map, const __grid_constant__ TensorMap B_map)
+gemm_sm90_2x2_256x192(const int L, const int M, const int N, const int cluster_K, float* C, const __grid_constant__ TensorMap A_map, const __grid_constant__ TensorMap B_map)
 {
     extern __shared__ __align__(1024) unsigned char smem[];
     const int thread = threadIdx.x;

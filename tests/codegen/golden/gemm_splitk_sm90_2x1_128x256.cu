@@ -345,13 +345,13 @@ gemm_splitk_sm90_2x1_128x256(const int L, const int M, const int N, const int K_
                     }
                 }
                 // 137: Fence(cuda_in_order, cuda_generic_and_async)
-                asm volatile("fence.proxy.async;" ::: "memory");
+                asm volatile("fence.proxy.async.shared::cluster;" ::: "memory");
                 asm volatile("barrier.cluster.arrive.release.aligned;\n\t"
                              "barrier.cluster.wait.acquire.aligned;" ::: "memory");
                 // 169: Fence(cuda_in_order, cuda_in_order)
                 asm volatile("barrier.cluster.arrive.release.aligned;\n\t"
                              "barrier.cluster.wait.acquire.aligned;" ::: "memory");
-                asm volatile("fence.proxy.async;" ::: "memory");
+                asm volatile("fence.proxy.async.shared::cluster;" ::: "memory");
             }
         }
         else {
@@ -367,13 +367,13 @@ gemm_splitk_sm90_2x1_128x256(const int L, const int M, const int N, const int K_
                 [[maybe_unused]] const int tn = tile.y;
                 [[maybe_unused]] const int s = task_number % tasks_s;
                 // 137: Fence(cuda_in_order, cuda_generic_and_async)
-                asm volatile("fence.proxy.async;" ::: "memory");
+                asm volatile("fence.proxy.async.shared::cluster;" ::: "memory");
                 asm volatile("barrier.cluster.arrive.release.aligned;\n\t"
                              "barrier.cluster.wait.acquire.aligned;" ::: "memory");
                 // 169: Fence(cuda_in_order, cuda_in_order)
                 asm volatile("barrier.cluster.arrive.release.aligned;\n\t"
                              "barrier.cluster.wait.acquire.aligned;" ::: "memory");
-                asm volatile("fence.proxy.async;" ::: "memory");
+                asm volatile("fence.proxy.async.shared::cluster;" ::: "memory");
             }
         }
     }
@@ -454,7 +454,7 @@ gemm_splitk_sm90_2x1_128x256(const int L, const int M, const int N, const int K_
                     }
                 }
                 // 137: Fence(cuda_in_order, cuda_generic_and_async)
-                asm volatile("fence.proxy.async;" ::: "memory");
+                asm volatile("fence.proxy.async.shared::cluster;" ::: "memory");
                 asm volatile("barrier.cluster.arrive.release.aligned;\n\t"
                              "barrier.cluster.wait.acquire.aligned;" ::: "memory");
                 // 138: C_smem: f32[CM, CN, 2, MM, TN] @ CudaSmemLinear
@@ -469,7 +469,7 @@ gemm_splitk_sm90_2x1_128x256(const int L, const int M, const int N, const int K_
                                 // 144: Sm90_stage_D(
                                 Sm90_stage_D<64, 256>(&C_smem[16384 * wg], 256, D);
                                 // 150: Fence(cuda_in_order, cuda_generic_and_async)
-                                asm volatile("fence.proxy.async;" ::: "memory");
+                                asm volatile("fence.proxy.async.shared::cluster;" ::: "memory");
                                 asm volatile("barrier.cta.sync.aligned %0, 128;" :: "r"(wg + 1) : "memory");
                                 if (thread % 128 < 32) {
                                     // 152: Sm90_tma_reduce(
@@ -486,7 +486,7 @@ gemm_splitk_sm90_2x1_128x256(const int L, const int M, const int N, const int K_
                 // 169: Fence(cuda_in_order, cuda_in_order)
                 asm volatile("barrier.cluster.arrive.release.aligned;\n\t"
                              "barrier.cluster.wait.acquire.aligned;" ::: "memory");
-                asm volatile("fence.proxy.async;" ::: "memory");
+                asm volatile("fence.proxy.async.shared::cluster;" ::: "memory");
             }
         }
     }

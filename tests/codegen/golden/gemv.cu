@@ -17,7 +17,7 @@ __device__ __forceinline__ void cuda_load(T* dst, const T* src)
 
 extern "C" __global__ void
 __launch_bounds__(256)
-gemv(const int M, const int K, const float* __restrict__ A, const float* __restrict__ x, float* __restrict__ y)
+gemv(const int M, const int K, const float* __restrict__ A, const float* __restrict__ x, float* y)
 {
     const int thread = threadIdx.x;
     const int warp = __shfl_sync(0xffffffffu, thread / 32, 0);

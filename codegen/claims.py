@@ -1,0 +1,182 @@
+"""Whether emitted synchronisation keeps what the abstract machine takes for granted.
+
+For each mechanism and pair of timelines the machine claims of accesses before the first side that
+they are ordered before, or visible to, accesses after the second one.  Every claim is listed, from
+the machine's own tables, and held against what PTX guarantees of the rows that are emitted.  A
+pair that code generation refuses claims nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from exogpu.analysis.mechanisms import group_kind
+from exogpu.codegen.guarantees import KINDS, REGISTERS, Fact, Facts, Kind, after, needed
+from exogpu.codegen.rows import Scope
+from exogpu.codegen.sync import GROUP_ROWS, after_await, drain_rows, fence_rows, full, unkept
+from exogpu.hw.timelines import ASYNC_PROXY, SYNC_TIMELINES, TEMPORAL_FROM
+from exogpu.ir.types import Level, Policy, QualSet, QualTL, SyncTL
+
+KERNEL: tuple[SyncTL, ...] = tuple(
+    timeline
+    for timeline in SYNC_TIMELINES.values()
+    if timeline.name not in ("cpu_in_order", "cuda_stream_sync")
+)
+"""The timelines that stand in kernels."""
+
+
+@dataclass(frozen=True, slots=True)
+class Emitted:
+    """The rows of a Fence, or of an Arrive and the Await that it releases."""
+
+    mechanism: str
+    first: SyncTL
+    second: SyncTL
+    rows: tuple[str, ...]
+    trailing: bool = False
+    """Whether the accesses are a load's, which trail on the barrier, and no Arrive's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The machine's claim of an access before a sequence and one after it, at one location."""
+
+    sequence: Emitted
+    before: Kind
+    carried: Facts
+    """What an earlier synchronisation has shown of the first access; empty: nothing, it is the
+    executing threads' own."""
+    after: Kind
+    level: Level
+
+    @property
+    def open(self) -> Facts:
+        """What the claim takes and the rows do not guarantee."""
+        return self._without(None)
+
+    @property
+    def kept_by(self) -> tuple[str, ...]:
+        """The rows without each of which it would be open."""
+        return tuple(row for row in self.sequence.rows if self._without(row))
+
+    def _without(self, row: str | None) -> Facts:
+        rows = [r for r in self.sequence.rows if r != row]
+        known = after(rows, self.before, self.carried or self.before.issued)
+        return needed(self.before, self.after) - known
+
+
+def sequences() -> Iterator[Emitted]:
+    """Every sequence that code generation may emit."""
+    for first in KERNEL:
+        for second in KERNEL:
+            if unkept(first, second) is None:
+                for scope in Scope:
+                    for by_role in (False, True) if scope is Scope.CTA else (False,):
+                        rows = fence_rows(first, second, scope, by_role=by_role)
+                        what = f"Fence of {scope.value}" + (", by role" if by_role else "")
+                        yield Emitted(what, first, second, tuple(rows))
+            if unkept(first, None) is None:
+                yield from _split(first, second)
+    for second in KERNEL:
+        # Whatever the Arrives are full in, the rows after the wait are at least these.
+        for wait in ("await mbarrier", "await mbarrier of CTAs"):
+            rows = ["trailing load", wait, *after_await(frozenset(), second)]
+            empty = SYNC_TIMELINES["empty_sync_tl"]
+            yield Emitted("trailing load", empty, second, tuple(rows), trailing=True)
+
+
+_MBARRIERS = (
+    ("arrive mbarrier", "await mbarrier"),
+    ("arrive mbarrier of warps", "await mbarrier"),
+    ("arrive mbarrier with bytes", "await mbarrier"),
+    ("arrive mbarrier", "await mbarrier of CTAs"),
+    ("arrive mbarrier of warps", "await mbarrier of CTAs"),
+    ("arrive mbarrier with bytes", "await mbarrier of CTAs"),
+    ("arrive mbarrier of CTAs", "await mbarrier of CTAs"),
+    ("arrive mbarrier of CTAs, reads", "await mbarrier of CTAs"),
+    ("arrive cluster", "await cluster"),
+)
+
+
+def _split(first: SyncTL, second: SyncTL) -> Iterator[Emitted]:
+    end = after_await(full(first), second)
+    for arrive, wait in _MBARRIERS:
+        rows = (*drain_rows(first), arrive, wait, *end)
+        yield Emitted(f"{arrive}, {wait}", first, second, rows)
+    if full(first) == {QualTL.SM80}:
+        rows = ("arrive mbarrier of cp.async", "await mbarrier", *end)
+        yield Emitted("arrive mbarrier of cp.async", first, second, rows)
+    kind = group_kind(first)
+    if kind is not None:
+        word = GROUP_ROWS[kind]
+        yield Emitted(f"{word} group", first, second, (f"arrive {word}", f"await {word}", *end))
+
+
+def claims(sequence: Emitted) -> Iterator[Claim]:
+    """The machine's claims of a sequence, under policy ptx."""
+    first, second = sequence.first, sequence.second
+    for before in KINDS:
+        starts: list[Facts] = []
+        if not _precedes(before, sequence):
+            continue
+        if sequence.trailing:
+            starts += [frozenset()] if before.timeline is QualTL.TMA_S else []
+        else:
+            if before.timeline in full(first):
+                starts.append(frozenset())
+            if first.transitive or before.timeline in full(first):
+                starts += _carried(before)
+        for start in starts:
+            for later in KINDS:
+                level = _level(before, start, later, second)
+                if before.meets(later) and level is not None:
+                    yield Claim(sequence, before, start, later, level)
+
+
+def _precedes(kind: Kind, sequence: Emitted) -> bool:
+    """Whether such an access may come before the sequence (`published.unwritten`)."""
+    if "arrive mbarrier of CTAs, reads" not in sequence.rows or kind.places <= REGISTERS:
+        return True
+    return kind.proxy == "async" and (kind.timeline, kind.how) != (QualTL.TMA_G, "w")
+
+
+def _carried(kind: Kind) -> list[Facts]:
+    """What an earlier synchronisation may have shown of an access to an ordinary timeline or its
+    own, and, of one of the generic proxy, to the async proxy too."""
+    if kind.proxy == "flag":
+        return []  # only a wgmma fence shows it, to wgmma
+    shown = frozenset({Fact.DONE, Fact.JOINED})
+    return [shown, shown | {Fact.PROXIED}] if kind.proxy == "generic" else [shown]
+
+
+def shown(kind: Kind, carried: Facts) -> QualSet:
+    """The timelines that an earlier synchronisation has shown a carried access to."""
+    ordinary = QualTL.CUDA1 if kind.places <= REGISTERS else QualTL.CUDA2
+    proxied = ASYNC_PROXY if Fact.PROXIED in carried else frozenset()
+    return proxied | {ordinary, kind.timeline}
+
+
+def _level(before: Kind, start: Facts, later: Kind, second: SyncTL) -> Level | None:
+    """The level at which the machine grants an access to the timeline of a later one."""
+    sets, timeline = second.under(Policy.PTX), later.timeline
+    if timeline in sets.full:
+        return Level.FULLY_ORDERED
+    if timeline not in sets.temporal:
+        return None
+    if start and timeline in ASYNC_PROXY & shown(before, start):
+        return Level.FULLY_ORDERED  # carried on
+    origins = TEMPORAL_FROM.get(timeline)
+    return Level.TEMPORALLY_ORDERED if origins is None or before.timeline in origins else None
+
+
+@cache
+def all_claims() -> tuple[Claim, ...]:
+    """Every claim of every sequence."""
+    return tuple(claim for sequence in sequences() for claim in claims(sequence))
+
+
+def open_claims(found: Sequence[Claim]) -> list[Claim]:
+    """The claims that nothing guarantees."""
+    return [claim for claim in found if claim.open]

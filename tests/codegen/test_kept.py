@@ -1,0 +1,364 @@
+"""What is emitted keeps what was proved: wgmma's registers, drains of whole warpgroups, releases,
+arrays that change during the launch."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from exogpu.api import Procedure
+from exogpu.codegen.host import emit
+from exogpu.errors import ExoGpuError
+from tests.texts import made
+
+
+def lines(procedure: Procedure) -> list[str]:
+    """The kernel's lines, without comments."""
+    analysed = procedure.analysed
+    body = emit(analysed.proc, analysed.facts).source.partition("__global__")[2]
+    return [line.strip() for line in body.splitlines() if not line.strip().startswith("//")]
+
+
+def position(found: list[str], text: str, start: int = 0) -> int:
+    return next(at for at, line in enumerate(found) if at >= start and text in line)
+
+
+def codes(procedure: Procedure) -> list[str]:
+    verdict = procedure.check()
+    return [*(d.code for d in verdict.diagnostics), *(h.code for h in verdict.hazards)]
+
+
+def refusal(procedure: Procedure) -> str:
+    with pytest.raises(ExoGpuError) as refused:
+        lines(procedure)
+    (diagnostic,) = refused.value.diagnostics
+    assert diagnostic.code == "G803" and diagnostic.span.line
+    return diagnostic.message
+
+
+FENCE = "wgmma.fence.sync.aligned;"
+COMMIT = "wgmma.commit_group.sync.aligned;"
+
+
+# --- wgmma_fence_1 completes nothing ------------------------------------------------------------
+
+
+def product(first: str, second: str, *, warps: str = "0, 4") -> Procedure:
+    """A product whose accumulator is stored after a Fence of the two timelines."""
+    return made(f"""
+@proc
+def stores(C: f32[64, 64] @ CudaGmemLinear):
+    with CudaDeviceFunction(blockDim=128):
+        for task in cuda_tasks(0, 1):
+            A: f32[64, 32] @ Sm90_SmemSwizzled(128)
+            B: f32[64, 32] @ Sm90_SmemSwizzled(128)
+            for t in cuda_threads(0, 64, unit=cuda_thread):
+                for k in seq(0, 32):
+                    A[t, k] = 1
+                    B[t, k] = 2
+            Fence(cuda_in_order, cuda_generic_and_async)
+            for g in cuda_threads(0, 1, unit=cuda_warpgroup):
+                D: f32[64, 64] @ Sm90_RmemMatrixD(64, 64)
+                Sm90_zero_scale_d(D[:, :], M=64, N=64)
+                Fence(wgmma_fence_1, wgmma_fence_2)
+                Sm90_wgmma_tf32(D[:, :], A[:, 0:8], B[:, 0:8], M=64, N=64)
+                Fence({first}, {second})
+                Sm90_store_D(64, 64, C[:, :], D[:, :], M=64, N=64)
+            Fence(wgmma_async, cuda_in_order)
+""")
+
+
+def test_the_product_is_waited_for():
+    found = lines(product("wgmma_async", "cuda_in_order"))
+    wait = position(found, COMMIT)
+    assert position(found, "Sm90_wgmma_tf32_n64<") < wait < position(found, "Sm90_store_D<")
+
+
+@pytest.mark.parametrize("second", ["cuda_in_order", "wgmma_fence_1", "cuda_generic_and_async"])
+def test_a_wgmma_fence_waits_for_nothing(second):
+    assert "wgmma_fence_1" in refusal(product("wgmma_fence_1", second))
+
+
+def test_repairs_do_not_propose_it():
+    verdict = product("empty_sync_tl", "cuda_in_order").check()
+    assert verdict.word == "refuted"
+    assert all("wgmma_fence_1" not in (hazard.help or "") for hazard in verdict.hazards)
+    assert any("wgmma_async" in (hazard.help or "") for hazard in verdict.hazards)
+
+
+# --- registers that ordinary code has used ------------------------------------------------------
+
+
+def fragments(synchronise: str, barrier: str = "") -> Procedure:
+    """A product whose fragments of A ordinary code has loaded."""
+    return made(f"""
+@proc
+def loads(C: f32[64, 64] @ CudaGmemLinear):
+    with CudaDeviceFunction(blockDim=128):
+        for task in cuda_tasks(0, 1):
+            {barrier or "pass"}
+            S: f32[64, 8] @ CudaSmemLinear
+            B: f32[64, 32] @ Sm90_SmemSwizzled(128)
+            for t in cuda_threads(0, 64, unit=cuda_thread):
+                for k in seq(0, 8):
+                    S[t, k] = 1
+                for k in seq(0, 32):
+                    B[t, k] = 2
+            Fence(cuda_in_order, cuda_generic_and_async)
+            for g in cuda_threads(0, 1, unit=cuda_warpgroup):
+                D: f32[64, 64] @ Sm90_RmemMatrixD(64, 64)
+                A: f32[64, 8] @ Sm90_RmemMatrixA(64)
+                Sm90_zero_scale_d(D[:, :], M=64, N=64)
+                Fence(wgmma_fence_1, wgmma_fence_2)
+                Sm90_load_A(A[:, :], S[:, :])
+                {synchronise}
+                Sm90_wgmma_rs_tf32(D[:, :], A[:, :], B[:, 0:8], N=64)
+                Fence(wgmma_async, cuda_in_order)
+                Sm90_store_D(64, 64, C[:, :], D[:, :], M=64, N=64)
+            Fence(cuda_in_order, cuda_in_order)
+""")
+
+
+MBARRIER = """Arrive(cuda_in_order) >> z
+                Await(z, {}, ~0)"""
+
+
+@pytest.mark.parametrize(
+    ("synchronise", "barrier"),
+    [
+        ("Fence(wgmma_fence_1, wgmma_fence_2)", ""),
+        ("Fence(cuda_in_order, wgmma_fence_2)", ""),
+        ("Fence(cuda_in_order, wgmma_async)", ""),
+        ("Fence(Sm80_generic, cuda_async_proxy_wgmma)", ""),
+        (MBARRIER.format("wgmma_async"), "z: barrier @ CudaMbarrier"),
+        (MBARRIER.format("wgmma_fence_2"), "z: barrier @ CudaMbarrier"),
+    ],
+)
+def test_a_wgmma_fence_follows_every_second_side_with_registers(synchronise, barrier):
+    procedure = fragments(synchronise, barrier)
+    assert procedure.check().word == "proved"
+    found = lines(procedure)
+    load = position(found, "Sm90_load_A<")
+    fence = position(found, FENCE, load)
+    assert fence < position(found, "Sm90_wgmma_rs_tf32_n64<")
+
+
+def test_no_wgmma_fence_where_no_register_is_named():
+    found = lines(fragments("Fence(wgmma_fence_1, wgmma_fence_2)"))
+    assert len([line for line in found if FENCE in line]) == 2
+
+
+def test_wgmma_fence_1_does_not_arrive():
+    synchronise = MBARRIER.format("wgmma_fence_2").replace("cuda_in_order", "wgmma_fence_1")
+    assert "wgmma_fence_1" in refusal(fragments(synchronise, "z: barrier @ CudaMbarrier"))
+
+
+# --- whole warpgroups ---------------------------------------------------------------------------
+
+
+def in_warps(count: int, warps: str, statements: str, barrier: str = "pass") -> Procedure:
+    return made(f"""
+@proc
+def some(x: f32[1] @ CudaGmemLinear):
+    with CudaDeviceFunction(blockDim={32 * count}):
+        for task in cuda_tasks(0, 1):
+            {barrier}
+            with CudaWarps({warps}):
+                {statements}
+""")
+
+
+FENCES = (
+    "Fence(wgmma_fence_1, wgmma_fence_2)",
+    "Fence(wgmma_async, cuda_in_order)",
+    "Fence(wgmma_async_smem, cuda_in_order)",
+    "Fence(cuda_in_order, wgmma_fence_2)",
+)
+
+
+@pytest.mark.parametrize("fence", FENCES)
+@pytest.mark.parametrize("warps", ["5, 9", "0, 6", "2, 4", "4, 5", "1, 12", "11, 13"])
+def test_parts_of_warpgroups_diverge(fence, warps):
+    assert codes(in_warps(13, warps, fence)) == ["H730"]
+
+
+@pytest.mark.parametrize("fence", FENCES)
+@pytest.mark.parametrize("warps", ["0, 4", "4, 8", "0, 8", "4, 12", "8, 13", "0, 13"])
+def test_whole_warpgroups_do_not(fence, warps):
+    assert codes(in_warps(13, warps, fence)) == []
+
+
+@pytest.mark.parametrize("unit", ["cuda_thread", "cuda_warp", "2 * cuda_warp"])
+@pytest.mark.parametrize("first", ["wgmma_async", "wgmma_async_smem", "wgmma_fence_2"])
+def test_an_arrival_waits_for_the_products_of_a_warpgroup(unit, first):
+    statements = f"""for t in cuda_threads(0, 1, unit={unit}):
+                    Arrive({first}) >> z
+                Await(z, cuda_in_order, ~0)"""
+    found = in_warps(4, "0, 4", statements, "z: barrier @ CudaMbarrier")
+    assert codes(found) == ["H730"]
+
+
+def test_an_await_with_a_wgmma_fence_is_of_a_warpgroup():
+    statements = """Arrive(cuda_in_order) >> z
+                for w in cuda_threads(0, 1, unit=cuda_warp):
+                    Await(z, wgmma_async, ~0)"""
+    assert codes(in_warps(4, "0, 4", statements, "z: barrier @ CudaMbarrier")) == ["H730"]
+
+
+@pytest.mark.parametrize("count", [5, 6, 11])
+def test_warps_of_no_warpgroup_go_past(count):
+    found = lines(in_warps(count, f"0, {count}", "Fence(wgmma_async, cuda_in_order)"))
+    at = position(found, COMMIT)
+    assert found[at - 1] == f"if (warp < {count // 4 * 4}) {{"
+    assert "__syncthreads" not in found[at - 1 : at + 2]
+
+
+def test_all_warps_of_warpgroups_need_no_condition():
+    found = lines(in_warps(8, "0, 8", "Fence(wgmma_async, cuda_in_order)"))
+    assert not any(line.startswith("if (warp") for line in found)
+
+
+# --- accumulators -------------------------------------------------------------------------------
+
+
+def test_a_flag_without_a_product():
+    procedure = made("""
+@proc
+def flags(x: f32[1] @ CudaGmemLinear):
+    with CudaDeviceFunction(blockDim=128):
+        for task in cuda_tasks(0, 1):
+            for g in cuda_threads(0, 1, unit=cuda_warpgroup):
+                D: f32[2, 64, 64] @ Sm90_RmemMatrixD(64, 64)
+                Sm90_zero_scale_d(D[0, :, :], M=64, N=64)
+                Sm90_zero_scale_d(D[1, :, :], M=64, N=64)
+""")
+    found = lines(procedure)
+    assert "D_scale[1] = 0;" in found
+    assert "int D_scale[2] = {1, 1};" in found
+
+
+def shapes(second: str) -> Procedure:
+    return made(f"""
+@proc
+def both(C: f32[64, 64] @ CudaGmemLinear):
+    with CudaDeviceFunction(blockDim=128):
+        for task in cuda_tasks(0, 1):
+            A: f32[64, 32] @ Sm90_SmemSwizzled(128)
+            H: f16[64, 64] @ Sm90_SmemSwizzled(128)
+            Fence(cuda_in_order, cuda_generic_and_async)
+            for g in cuda_threads(0, 1, unit=cuda_warpgroup):
+                D: f32[64, 64] @ Sm90_RmemMatrixD(64, 64)
+                Sm90_zero_scale_d(D[:, :], M=64, N=64)
+                Fence(wgmma_fence_1, wgmma_fence_2)
+                Sm90_wgmma_tf32(D[:, :], A[:, 0:8], A[:, 8:16], M=64, N=64)
+                {second}
+                Fence(wgmma_async, cuda_in_order)
+                Sm90_store_D(64, 64, C[:, :], D[:, :], M=64, N=64)
+            Fence(cuda_in_order, cuda_in_order)
+""")
+
+
+def test_products_of_two_shapes_take_a_fence_each():
+    """PTX asks for one between them; without it the accumulator's value is undefined."""
+    found = lines(shapes("Sm90_wgmma_f16(D[:, :], H[:, 0:16], H[:, 16:32], M=64, N=64)"))
+    for name in ("Sm90_wgmma_tf32_n64<", "Sm90_wgmma_f16_n64<"):
+        assert FENCE in found[position(found, name) - 1]
+
+
+def test_products_of_one_shape_take_none():
+    found = lines(shapes("Sm90_wgmma_tf32(D[:, :], A[:, 8:16], A[:, 16:24], M=64, N=64)"))
+    assert len([line for line in found if FENCE in line]) == 1
+
+
+# --- arrays that change during the launch -------------------------------------------------------
+
+
+def test_what_the_launch_writes_is_not_restricted():
+    procedure = made("""
+@proc
+def roles(x: f32[32] @ CudaGmemLinear, y: f32[32] @ CudaGmemLinear, z: f32[32] @ CudaGmemLinear):
+    with CudaDeviceFunction(blockDim=32):
+        for task in cuda_tasks(0, 1):
+            for t in cuda_threads(0, 32, unit=cuda_thread):
+                x[t] = y[t]
+            Fence(cuda_in_order, cuda_in_order)
+            for t in cuda_threads(0, 32, unit=cuda_thread):
+                z[t] += x[31 - t]
+""")
+    source = emit(procedure.analysed.proc, procedure.analysed.facts).source
+    parameters = re.search(r"roles\((.*)\)", source)
+    assert parameters is not None
+    assert parameters[1] == "float* x, const float* __restrict__ y, float* z"
+
+
+def test_what_a_bulk_store_writes_is_not_restricted():
+    procedure = made("""
+@proc
+def stored(y: f32[32, 32] @ CudaGmemLinear, z: f32[32] @ CudaGmemLinear):
+    w = y[:, :] @ Sm90_tensorMap(0, 32, 32)
+    with CudaDeviceFunction(blockDim=32):
+        for task in cuda_tasks(0, 1):
+            S: f32[32, 32] @ CudaSmemLinear
+            for t in cuda_threads(0, 32, unit=cuda_thread):
+                for k in seq(0, 32):
+                    S[t, k] = y[t, k]
+            Fence(cuda_in_order, cuda_generic_and_async)
+            Sm90_tma_store(w[:, :], S[:, :], rows=32, cols=32, box=(32, 32))
+            Fence(tma_to_gmem_async, cuda_in_order)
+            for t in cuda_threads(0, 32, unit=cuda_thread):
+                z[t] = y[t, 0]
+            Fence(cuda_in_order, cuda_in_order)
+""")
+    source = emit(procedure.analysed.proc, procedure.analysed.facts).source
+    assert "float* y" in source and "__restrict__ y" not in source
+
+
+# --- what other CTAs must see -------------------------------------------------------------------
+
+
+def multicast(before: str, first: str) -> Procedure:
+    return made(f"""
+@proc
+def tells(x: f32[2, 32] @ CudaGmemLinear, y: f32[32, 32] @ CudaGmemLinear):
+    w = y[:, :] @ Sm90_tensorMap(0, 32, 32)
+    with CudaDeviceFunction(clusterDim=2, blockDim=32):
+        for task in cuda_tasks(0, 1):
+            z: barrier[2] @ CudaMbarrier
+            S: f32[2, 32, 32] @ CudaSmemLinear
+            for m in cuda_threads(0, 2, unit=cuda_cta_in_cluster):
+                {before}
+                Arrive({first}) >> z[m] >> z[:]
+                Await(z[m], cuda_in_order, ~0)
+            Fence(cuda_in_order, cuda_in_order)
+""")
+
+
+@pytest.mark.parametrize(
+    ("before", "first", "cheap"),
+    [
+        ("pass", "cuda_in_order", True),
+        ("for t in cuda_threads(0, 32, unit=cuda_thread): x[m, t] = 1", "cuda_in_order", False),
+        (
+            "for t in cuda_threads(0, 32, unit=cuda_thread):\n"
+            "                    r: f32 @ CudaRmem\n"
+            "                    r = x[m, t]",
+            "cuda_in_order",
+            False,
+        ),
+        (
+            "Sm90_tma_store(w[:, :], S[m, :, :], rows=32, cols=32, box=(32, 32))",
+            "tma_to_gmem_async",
+            False,
+        ),
+        (
+            "Sm90_tma_reduce(w[:, :], S[m, :, :], rows=32, cols=32, box=(32, 32))",
+            "tma_to_gmem_async",
+            False,
+        ),
+    ],
+)
+def test_a_cheap_release_has_nothing_to_publish(before, first, cheap):
+    found = lines(multicast(before, first))
+    assert any("mbarrier_arrive_reads<" in line for line in found) is cheap
+    assert any("mbarrier_arrive_cluster<" in line for line in found) is not cheap
