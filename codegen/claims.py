@@ -9,13 +9,14 @@ pair that code generation refuses claims nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from exogpu.analysis.mechanisms import group_kind
 from exogpu.codegen.guarantees import KINDS, REGISTERS, Fact, Facts, Kind, after, needed
 from exogpu.codegen.rows import Scope
 from exogpu.codegen.sync import GROUP_ROWS, after_await, drain_rows, fence_rows, full, unkept
+from exogpu.codegen.where import OF_BULK
 from exogpu.hw.timelines import ASYNC_PROXY, SYNC_TIMELINES, TEMPORAL_FROM
 from exogpu.ir.types import Level, Policy, QualSet, QualTL, SyncTL
 
@@ -69,6 +70,14 @@ class Claim:
 
 def sequences() -> Iterator[Emitted]:
     """Every sequence that code generation may emit."""
+    for sequence in _sequences():
+        yield sequence
+        rows = tuple(f"{row}, sources" if row in OF_BULK else row for row in sequence.rows)
+        if rows != sequence.rows:
+            yield replace(sequence, rows=rows)
+
+
+def _sequences() -> Iterator[Emitted]:
     for first in KERNEL:
         for second in KERNEL:
             if unkept(first, second) is None:
@@ -136,10 +145,13 @@ def claims(sequence: Emitted) -> Iterator[Claim]:
 
 
 def _precedes(kind: Kind, sequence: Emitted) -> bool:
-    """Whether such an access may come before the sequence (`published.unwritten`)."""
-    if "arrive mbarrier of CTAs, reads" not in sequence.rows or kind.places <= REGISTERS:
-        return True
-    return kind.proxy == "async" and (kind.timeline, kind.how) != (QualTL.TMA_G, "w")
+    """Whether such an access may come before the sequence, and another one meet it after."""
+    stored = (kind.timeline, kind.how) == (QualTL.TMA_G, "w")
+    if stored and any(row.endswith(", sources") for row in sequence.rows):
+        return False  # `proxies`: nothing else accesses it
+    if "arrive mbarrier of CTAs, reads" in sequence.rows and not kind.places <= REGISTERS:
+        return kind.proxy == "async" and not stored  # `published.unwritten`
+    return True
 
 
 def _carried(kind: Kind) -> list[Facts]:

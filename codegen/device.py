@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import assert_never
 
 from exogpu.analysis.facts import CollectiveFacts
+from exogpu.analysis.tiling import Tiling
 from exogpu.codegen import barriers, sync
 from exogpu.codegen import where as place
 from exogpu.codegen.access import Accesses
@@ -26,6 +27,7 @@ from exogpu.codegen.instructions import Calls, call_text
 from exogpu.codegen.named import NamedBarriers, adjacent_lanes
 from exogpu.codegen.names import CTA, LANE, THREAD, WARP, Names
 from exogpu.codegen.proxies import Proxies
+from exogpu.codegen.rows import Scope
 from exogpu.codegen.smem import SharedLayout
 from exogpu.codegen.storage import Storage
 from exogpu.codegen.tensors import TensorMap
@@ -355,6 +357,8 @@ def fence(device: Device, stmt: Fence) -> Lines:
     lines: Lines = []
     for key in sync.fence_rows(stmt.pre, stmt.post, scope, by_role=device.path.by_role):
         match key:
+            case "proxy fence" if _others_fence(device, scope, tiling):
+                pass
             case "fence warps" if (found := device.named.of(tiling)) is not None:
                 number = c_control(found.number, device.control)
                 lines += sync.emit(key, id=number, threads=found.threads)
@@ -369,9 +373,16 @@ def fence(device: Device, stmt: Fence) -> Lines:
     return lines
 
 
+def _others_fence(device: Device, scope: Scope, tiling: Tiling) -> bool:
+    """Whether every thread with accesses of the generic proxy executes the Fence on another path:
+    where a CTA is alone, all of its threads do."""
+    alone = scope is Scope.CTA and tiling.cluster_dim == 1
+    return alone and device.path.by_role and device.path.group not in device.proxies.groups
+
+
 def _where(device: Device, stmt: Stmt) -> Where:
     tiling = device.facts.scope[stmt]
     assert tiling is not None
     path = device.path
     warps = (path.first, path.first + path.count) if path.by_role else None
-    return Where(tiling, warps, device.proxies.space)
+    return Where(tiling, warps, device.proxies)

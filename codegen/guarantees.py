@@ -96,10 +96,13 @@ class Effect:
     """Of the accesses, by their short names, or "all"."""
     asks: Facts
     gives: Facts
+    reads: bool = False
+    """Whether it concerns reads alone."""
 
     def on(self, kind: Kind, known: Facts) -> Facts:
         """What is known after the row."""
         mine = self.timelines == "all" or kind.timeline in map(SHORT.get, self.timelines.split())
+        mine = mine and (kind.how == "r" or not self.reads)
         return known | self.gives if mine and self.asks <= known else known
 
 
@@ -121,6 +124,7 @@ EFFECTS: Final[Mapping[str, Effect]] = {
     # Completion: each names the asynchronous operations that it waits for.
     "drain cp.async":                 Effect("Sm80", _NONE, _DONE),
     "drain bulk":                     Effect("tmaG", _NONE, _DONE),
+    "drain bulk, sources":            Effect("tmaG", _NONE, _DONE, reads=True),
     "drain wgmma":                    Effect("wgA wgD wgS", _NONE, _DONE),
     # Between proxies; registers belong to none.
     "proxy fence":                    Effect("cuda2 Sm80", _DONE, frozenset({Fact.PROXIED})),
@@ -142,6 +146,7 @@ EFFECTS: Final[Mapping[str, Effect]] = {
     "await cp.async":                 Effect("Sm80", _RELEASED, _DONE | _JOINED),
     "arrive bulk":                    Effect("tmaG", _NONE, _RELEASED),
     "await bulk":                     Effect("tmaG", _RELEASED, _DONE | _JOINED),
+    "await bulk, sources":            Effect("tmaG", _RELEASED, _DONE | _JOINED, reads=True),
     "arrive wgmma":                   Effect("wgA wgD wgS", _NONE, _RELEASED),
     "await wgmma":                    Effect("wgA wgD wgS", _RELEASED, _DONE | _JOINED),
     # The bytes of a load complete on the mbarrier beside them.

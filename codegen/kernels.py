@@ -101,7 +101,7 @@ def kernel(
         names,
         control,
     )
-    named, met = NamedBarriers(), proxies(launch, source_.storage, shared)
+    named, met = NamedBarriers(), proxies(launch, source_.facts, source_.storage, shared)
     body: Lines = _start(barriers, launch)
     nests = [task_nest(stmt) for stmt in launch.body if not isinstance(stmt, Pass | Free)]
     for branch in _branches(launch):

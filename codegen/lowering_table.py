@@ -144,7 +144,9 @@ def _mechanism(rows: tuple[str, ...]) -> str:
     if "trailing load" in rows:
         return "load"
     if any(row.startswith("await ") for row in rows):
-        grouped = any(row in ("await cp.async", "await bulk", "await wgmma") for row in rows)
+        grouped = any(
+            row.startswith(("await cp.async", "await bulk", "await wgmma")) for row in rows
+        )
         return "group" if grouped else "arrive"
     return "fence"
 
@@ -154,7 +156,7 @@ def _plain(rows: Iterable[str]) -> list[str]:
     names = [
         "barrier" if row.startswith("fence ") else "wait" if row.startswith("await ") else row
         for row in rows
-        if not row.startswith(("arrive ", "trailing "))
+        if not row.startswith(("arrive ", "trailing ")) and not row.endswith(", sources")
     ]
     return list(dict.fromkeys(names))
 

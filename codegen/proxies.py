@@ -1,17 +1,32 @@
-"""Which variables of a launch the generic and the async proxy access (PTX ISA, proxies)."""
+"""Who accesses what through which proxy in a launch (PTX ISA, proxies), and what need not be
+waited for or fenced because of it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import assert_never
 
+from exogpu.analysis.affine import constant
+from exogpu.analysis.facts import CollectiveFacts
 from exogpu.codegen.smem import SharedLayout
 from exogpu.codegen.storage import Storage
 from exogpu.hw.timelines import ASYNC_PROXY
 from exogpu.ir.names import Sym
-from exogpu.ir.nodes import Access, CallInstr, DataParam, DeviceFunction
-from exogpu.ir.types import Space
-from exogpu.ir.walk import accesses, walk
+from exogpu.ir.nodes import (
+    Access,
+    Block,
+    CallInstr,
+    CudaTasks,
+    CudaThreads,
+    DataParam,
+    DeviceFunction,
+    For,
+    Seq,
+    Warps,
+)
+from exogpu.ir.types import AccessMode, QualTL, Space
+from exogpu.ir.walk import accesses, blocks
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,36 +38,107 @@ class Proxies:
     accesses too, in this task or in the next."""
     space: str
     """The suffix of a proxy fence: the state space, unless both proxies access global memory."""
+    groups: frozenset[str]
+    """The warp groups that access memory through the generic proxy."""
+    sources: bool
+    """Whether bulk stores need not be waited for beyond the reads of their sources: nothing else
+    in the launch accesses what they store, and no two of a task store one element."""
 
 
 def proxies(
-    launch: DeviceFunction, storage: Mapping[Sym, Storage], shared: SharedLayout
+    launch: DeviceFunction,
+    facts: CollectiveFacts,
+    storage: Mapping[Sym, Storage],
+    shared: SharedLayout,
 ) -> Proxies:
     """What the proxy fences of a launch are about."""
-    generic, asynchronous = _accessed(launch)
+    everyone = frozenset(group.name for group in launch.warps)
+    accessed = _accesses(launch.body, facts, everyone, False)
+    found = [use for use in accessed if use.name in storage]  # barriers are none
+    generic = {use.name for use in found if not use.asynchronous}
+    asynchronous = {use.name for use in found if use.asynchronous}
     freed = frozenset(
         name
         for name in generic & shared.offsets.keys()
         if any(shared.overlap(name, other) for other in asynchronous & shared.offsets.keys())
     )
-    both = generic & asynchronous
-    if any(storage[name].space is not Space.SHARED for name in both):
-        return Proxies(freed, "")
     # Copies to other CTAs of a cluster go through its window on their shared memory.
-    return Proxies(freed, ".shared::cta" if launch.cluster_dim == 1 else ".shared::cluster")
+    space = ".shared::cta" if launch.cluster_dim == 1 else ".shared::cluster"
+    if any(storage[name].space is not Space.SHARED for name in generic & asynchronous):
+        space = ""
+    groups = frozenset(
+        group
+        for use in found
+        if not use.asynchronous and storage[use.name].space is not Space.REGISTER
+        for group in use.groups
+    )
+    return Proxies(freed, space, groups, _only_stored(found))
 
 
-def _accessed(launch: DeviceFunction) -> tuple[frozenset[Sym], frozenset[Sym]]:
-    """What goes through the generic proxy, and what through the async one."""
-    generic: set[Sym] = set()
-    asynchronous: set[Sym] = set()
-    for stmt in walk(launch.body):
+@dataclass(frozen=True, slots=True)
+class _Use:
+    name: Sym
+    groups: frozenset[str]
+    """Whose code it is in."""
+    repeated: bool
+    """Whether a task may come past it twice."""
+    asynchronous: bool
+    stored: bool
+    """By a bulk store."""
+    added: bool
+    """By a bulk reduction."""
+
+
+def _only_stored(found: Sequence[_Use]) -> bool:
+    for name in {use.name for use in found if use.stored}:
+        uses = [use for use in found if use.name == name]
+        once = len(uses) == 1 and not uses[0].repeated
+        if not all(use.stored and (use.added or once) for use in uses):
+            return False
+    return True
+
+
+def _accesses(
+    block: Block, facts: CollectiveFacts, groups: frozenset[str], repeated: bool
+) -> Iterator[_Use]:
+    for stmt in block:
+        here, again = groups, repeated or (isinstance(stmt, For) and _repeats(stmt))
+        if isinstance(stmt, Warps):
+            group = facts.inner[stmt].group
+            here = groups if group is None else frozenset({group})
         if isinstance(stmt, CallInstr):
-            for param, argument in zip(stmt.instr.params, stmt.arguments, strict=True):
-                if isinstance(param, DataParam) and isinstance(argument, Access):
-                    operand = param.operand
-                    through = operand is not None and operand.initial in ASYNC_PROXY
-                    (asynchronous if through else generic).add(argument.name)
+            yield from _of_call(stmt, here, repeated)
         else:
-            generic |= {access.name for access in accesses(stmt)}
-    return frozenset(generic), frozenset(asynchronous)
+            for access in accesses(stmt):
+                yield _Use(access.name, here, repeated, False, False, False)
+        for inside in blocks(stmt):
+            yield from _accesses(inside, facts, here, again)
+
+
+def _repeats(loop: For) -> bool:
+    """Whether a task goes through the loop's body more than once, one thread after the other
+    included."""
+    match loop.mode:
+        case CudaTasks():
+            return False
+        case Seq() | CudaThreads():
+            lo, hi = constant(loop.lo), constant(loop.hi)
+            return lo is None or hi is None or hi - lo > 1
+        case _:
+            assert_never(loop.mode)
+
+
+def _of_call(call: CallInstr, groups: frozenset[str], repeated: bool) -> Iterator[_Use]:
+    modes = iter(call.instr.modes)
+    for param, argument in zip(call.instr.params, call.arguments, strict=True):
+        if not isinstance(param, DataParam):
+            continue
+        mode = next(modes)
+        if not isinstance(argument, Access):
+            continue
+        operand = param.operand
+        timeline = operand.initial if operand is not None else None
+        stored = timeline is QualTL.TMA_G and mode is not AccessMode.READ
+        added = stored and operand is not None and bool(operand.atomic)
+        through = timeline in ASYNC_PROXY
+        yield _Use(argument.name, groups, repeated, through, stored, added)

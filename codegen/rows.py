@@ -140,6 +140,15 @@ ROWS: Final[Mapping[str, Row]] = {
         _BULK,
         "The executing thread's bulk stores have completed, their writes included.",
     ),
+    "drain bulk, sources": Row(
+        "Fence",
+        "any",
+        "a pre side that is full in tmaG, where nothing else in the launch accesses what is stored",
+        _asm("cp.async.bulk.commit_group;") + "\n" + _asm("cp.async.bulk.wait_group.read 0;"),
+        _BULK,
+        "The executing thread's bulk stores have read their sources; their writes are over when "
+        "the kernel is.",
+    ),
     "drain wgmma": Row(
         "Fence",
         "any",
@@ -187,6 +196,15 @@ ROWS: Final[Mapping[str, Row]] = {
         _asm("cp.async.bulk.wait_group {n};"),
         _BULK,
         "All but the thread's newest n groups have completed, their writes included.",
+    ),
+    "await bulk, sources": Row(
+        "Await, CudaCommitGroup",
+        "each thread",
+        "tmaG, where nothing else in the launch accesses what is stored",
+        _asm("cp.async.bulk.wait_group.read {n};"),
+        _BULK,
+        "All but the thread's newest n groups have read their sources; their writes are over when "
+        "the kernel is.",
     ),
     "arrive wgmma": Row(
         "Arrive, CudaCommitGroup",

@@ -17,6 +17,7 @@ from exogpu.analysis.derive import is_unit_scope
 from exogpu.analysis.tiling import Tiling
 from exogpu.codegen import sync
 from exogpu.codegen.names import WARP
+from exogpu.codegen.proxies import Proxies
 from exogpu.hw.units import cuda_warpgroup
 
 OF_WARPGROUPS: Final = frozenset({"drain wgmma", "wgmma fence", "arrive wgmma", "await wgmma"})
@@ -24,6 +25,9 @@ OF_WARPGROUPS: Final = frozenset({"drain wgmma", "wgmma fence", "arrive wgmma", 
 
 OF_PROXIES: Final = frozenset({"proxy fence", "proxy fence at free"})
 """Rows with a state space."""
+
+OF_BULK: Final = frozenset({"drain bulk", "await bulk"})
+"""Rows that wait for bulk stores, and have a variant that waits for the reads of their sources."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +37,15 @@ class Where:
     tiling: Tiling
     warps: tuple[int, int] | None
     """First and end, in the CTA; None: one path for all."""
-    space: str
-    """The suffix of a proxy fence."""
+    proxies: Proxies
 
 
 def emit(key: str, where: Where, **fields: int | str) -> list[str]:
     """The lines of a row, under a condition where warps of no warpgroup come along."""
     if key in OF_PROXIES:
-        fields["space"] = where.space
+        fields["space"] = where.proxies.space
+    if key in OF_BULK and where.proxies.sources:
+        key += ", sources"
     lines = sync.emit(key, **fields)
     if key not in OF_WARPGROUPS or is_unit_scope(where.tiling, cuda_warpgroup):
         return lines

@@ -314,6 +314,122 @@ def stored(y: f32[32, 32] @ CudaGmemLinear, z: f32[32] @ CudaGmemLinear):
     assert "float* y" in source and "__restrict__ y" not in source
 
 
+# --- how far bulk stores are waited for ---------------------------------------------------------
+
+
+def stores(*, after: str = "pass", loop: str = "if 0 < 1", store: str = "store") -> Procedure:
+    return made(f"""
+@proc
+def stored(y: f32[32, 32] @ CudaGmemLinear, z: f32[32] @ CudaGmemLinear):
+    w = y[:, :] @ Sm90_tensorMap(0, 32, 32)
+    with CudaDeviceFunction(blockDim=64):
+        for task in cuda_tasks(0, 1):
+            S: f32[32, 32] @ CudaSmemLinear
+            for t in cuda_threads(0, 32, unit=cuda_thread):
+                for k in seq(0, 32):
+                    S[t, k] = 1
+            Fence(cuda_in_order, cuda_generic_and_async)
+            {loop}:
+                with CudaWarps(0, 1):
+                    Sm90_tma_{store}(w[:, :], S[:, :], rows=32, cols=32, box=(32, 32))
+                    Fence(tma_to_gmem_async, cuda_generic_and_async)
+            Fence(cuda_in_order, cuda_in_order)
+            for t in cuda_threads(0, 32, unit=cuda_thread):
+                {after}
+            Fence(cuda_in_order, cuda_in_order)
+""")
+
+
+@pytest.mark.parametrize(
+    ("procedure", "sources"),
+    [
+        (stores(), True),
+        (stores(store="reduce"), True),
+        (stores(store="reduce", loop="for i in seq(0, 2)"), True),
+        (stores(loop="for i in seq(0, 2)"), False),
+        (stores(after="z[t] = y[t, 0]"), False),
+        (stores(after="y[t, 0] = 1"), False),
+    ],
+)
+def test_writes_are_waited_for_where_they_matter(procedure, sources):
+    found = "\n".join(lines(procedure))
+    assert ("cp.async.bulk.wait_group.read 0;" in found) is sources
+    assert ("cp.async.bulk.wait_group 0;" in found) is not sources
+
+
+# --- proxy fences -------------------------------------------------------------------------------
+
+
+def test_a_proxy_fence_is_of_the_state_space_where_the_proxies_meet():
+    assert any("fence.proxy.async.shared::cta;" in line for line in lines(stores()))
+    both = lines(stores(after="y[t, 0] = 1"))
+    assert any("fence.proxy.async;" in line for line in both)
+    assert not any("fence.proxy.async.shared" in line for line in both)
+
+
+def test_bytes_that_no_copy_touches_are_freed_without_a_proxy_fence():
+    procedure = made("""
+@proc
+def frees(y: f32[32, 32] @ CudaGmemLinear, z: f32[32] @ CudaGmemLinear):
+    w = y[:, :] @ Sm90_tensorMap(0, 32, 32)
+    with CudaDeviceFunction(blockDim=32):
+        for task in cuda_tasks(0, 1):
+            S: f32[32, 32] @ CudaSmemLinear
+            T: f32[32] @ CudaSmemLinear
+            Sm90_tma_store(w[:, :], S[:, :], rows=32, cols=32, box=(32, 32))
+            for t in cuda_threads(0, 32, unit=cuda_thread):
+                T[t] = 1
+            Fence(cuda_in_order, cuda_in_order)
+            for t in cuda_threads(0, 32, unit=cuda_thread):
+                z[t] = T[31 - t]
+            Fence(tma_to_gmem_async, cuda_in_order)
+""")
+    assert not any("fence.proxy" in line for line in lines(procedure))
+
+
+def by_role(cluster: int) -> Procedure:
+    return made(f"""
+@proc
+def roles(y: f32[{cluster}, 32, 32] @ CudaGmemLinear):
+    w = y[:, :, :] @ Sm90_tensorMap(0, 1, 32, 32)
+    with CudaDeviceFunction(
+        clusterDim={cluster}, warp_config=[CudaWarpConfig("load", 1), CudaWarpConfig("work", 1)]
+    ):
+        for task in cuda_tasks(0, 1):
+            S: f32[{cluster}, 32, 32] @ CudaSmemLinear
+            for m in cuda_threads(0, {cluster}, unit=cuda_cta_in_cluster):
+                with CudaWarps(name="work"):
+                    for t in cuda_threads(0, 32, unit=cuda_thread):
+                        for k in seq(0, 32):
+                            S[m, t, k] = 1
+                Fence(cuda_in_order, cuda_generic_and_async)
+                with CudaWarps(name="load"):
+                    Sm90_tma_store(
+                        w[m, :, :], S[m, :, :], rows=32, cols=32, box=(1, 32, 32)
+                    )
+                    Fence(tma_to_gmem_async, cuda_in_order)
+            Fence(cuda_in_order, cuda_in_order)
+""")
+
+
+@pytest.mark.parametrize(("cluster", "count"), [(1, 1), (2, 2)])
+def test_the_role_without_accesses_needs_no_proxy_fence(cluster, count):
+    """In a cluster another CTA's accesses may have come to it."""
+    procedure = by_role(cluster)
+    assert procedure.check().word == "proved"
+    found = [line for line in lines(procedure) if "fence.proxy.async.shared" in line]
+    fences = [line for line in found if "::cta" in line or "::cluster" in line]
+    assert len(fences) - freed(procedure) == count
+
+
+def freed(procedure: Procedure) -> int:
+    """Proxy fences at the end of a variable's life: the lines before the end of a task."""
+    found = lines(procedure)
+    return sum(
+        "fence.proxy" in line and found[at + 1] in ("}", "") for at, line in enumerate(found)
+    )
+
+
 # --- what other CTAs must see -------------------------------------------------------------------
 
 

@@ -13,6 +13,7 @@ from exogpu.codegen.lowering_table import DOCUMENT, document
 from exogpu.codegen.rows import ROWS
 from exogpu.kernels import gemm_sm90, gemm_splitk_sm90
 from exogpu.kernels.gemm_sm80 import gemm_sm80
+from exogpu.platforms.sm90 import Sm90_tma_store
 
 
 @proc
@@ -52,7 +53,28 @@ def publishes(x: f32[128] @ CudaGmemLinear):
             Fence(cuda_in_order, cuda_in_order)
 
 
+@proc
+def reads_back(y: f32[32, 32] @ CudaGmemLinear, z: f32[32] @ CudaGmemLinear):
+    w = y[:, :] @ Sm90_tensorMap(0, 32, 32)
+    with CudaDeviceFunction(blockDim=32):
+        for task in cuda_tasks(0, 1):
+            S: f32[32, 32] @ CudaSmemLinear
+            g: barrier @ CudaCommitGroup
+            for t in cuda_threads(0, 32, unit=cuda_thread):
+                for k in seq(0, 32):
+                    S[t, k] = 1
+            Fence(cuda_in_order, cuda_generic_and_async)
+            Sm90_tma_store(w[:, :], S[:, :], rows=32, cols=32, box=(32, 32))
+            Arrive(tma_to_gmem_async) >> g
+            Await(g, cuda_in_order, 0)
+            Fence(tma_to_gmem_async, cuda_in_order)
+            for t in cuda_threads(0, 32, unit=cuda_thread):
+                z[t] = y[t, 0]
+            Fence(cuda_in_order, cuda_in_order)
+
+
 EXAMPLES = [
+    reads_back,
     fences,
     publishes,
     gemm_sm80,

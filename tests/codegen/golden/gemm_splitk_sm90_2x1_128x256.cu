@@ -477,7 +477,7 @@ gemm_splitk_sm90_2x1_128x256(const int L, const int M, const int N, const int K_
                                     // 167: Arrive(tma_to_gmem_async) >> done[m, n, wg]
                                     asm volatile("cp.async.bulk.commit_group;" ::: "memory");
                                     // 168: Await(done[m, n, wg], cuda_in_order, 0)
-                                    asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+                                    asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
                                 }
                             }
                         }
