@@ -71,18 +71,19 @@ def emit(
     facts: CollectiveFacts,
     arch: str = "sm_90a",
     task_order: TaskOrder | None = None,
+    depths: Mapping[str, int] | None = None,
 ) -> Emitted:
     """CUDA C++ of all kernels of a procedure, and its manifest.
 
     Takes an inlined procedure with frees, and its facts.  Clusters take tasks in `task_order`;
-    None is the default, grouped where two loops share data.  Raises ExoGpuError (G8...) for what
+    None is the default, grouped where two loops share data.  `depths` are ring depths that a proof
+    found, by mbarrier.  Raises ExoGpuError (G8...) for what
     has no lowering or does not fit the architecture, X963 for one that is not known.
     """
     check_arch(arch)
     check_features(proc, arch)
-    source = Source(
-        proc, facts, mechanisms_of(proc), storages(proc, facts), rings(proc, facts), task_order
-    )
+    found = rings(proc, facts, depths)
+    source = Source(proc, facts, mechanisms_of(proc), storages(proc, facts), found, task_order)
     helpers: list[str] = []
     kernels: dict[Stmt, Kernel] = {}
     launches = list(_launches(proc.body, ()))

@@ -91,14 +91,20 @@ class Ring:
         return 8 * self.depth * self.elements
 
 
-def rings(proc: Proc, facts: CollectiveFacts) -> Mapping[Sym, Ring]:
-    """The ring of every mbarrier variable.  Raises ExoGpuError (G807) for what has none."""
+def rings(
+    proc: Proc, facts: CollectiveFacts, proved: Mapping[str, int] | None = None
+) -> Mapping[Sym, Ring]:
+    """The ring of every mbarrier variable; `proved` has depths that a proof found.
+
+    Raises ExoGpuError (G807) for what has none.
+    """
     depths = ring_depths(proc)
     found: dict[Sym, Ring] = {}
     for declared in cuda_variables(proc, facts):
         alloc = declared.declaration
         if isinstance(alloc, BarrierAlloc) and alloc.mechanism is BarrierMechanism.MBARRIER:
-            found[alloc.name] = _ring(declared, alloc, laid_out(depths[alloc.name]))
+            depth = depths[alloc.name] or (proved or {}).get(alloc.name.name)
+            found[alloc.name] = _ring(declared, alloc, laid_out(depth))
     return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal, assert_never
 
 from exogpu.codegen.runtime.expressions import Json
@@ -24,6 +24,8 @@ class Checked:
     """None where it was not checked."""
     certificate: str | None
     """Digest of the certificate; None where there is none."""
+    depths: Mapping[str, int] = field(default_factory=dict)
+    """Ring depths that the proof found, by mbarrier."""
 
     def to_json(self) -> Json:
         """The manifest's `checked`."""
@@ -61,7 +63,8 @@ def vet(
     verdict = check()
     match verdict.word:
         case "proved":
-            return Checked("all sizes", None, verdict.policy, digest(verdict))
+            depths = dict(verdict.proof.depths) if verdict.proof is not None else {}
+            return Checked("all sizes", None, verdict.policy, digest(verdict), depths)
         case "undecided" if at_sizes is not None:
             return Checked("at sizes", at_sizes.sizes, at_sizes.policy, None)
         case "undecided" | "refuted" | "error":

@@ -380,7 +380,7 @@ class Procedure:
             check = partial(self.check, policy=policy, timeout=timeout, memory=memory)
             checked = vet(check, at_sizes, digest)
         analysed = self.analysed
-        emitted = emit(analysed.proc, analysed.facts, arch, task_order)
+        emitted = emit(analysed.proc, analysed.facts, arch, task_order, checked.depths)
         return emitted, complete_manifest(analysed.proc, emitted, checked)
 
     def amir(self, policy: Policy | str = Policy.PTX) -> amir.Program:

@@ -88,6 +88,9 @@ class Proof:
     """Spent on finding the chains."""
     smt_seconds: float
     """Spent on checking them."""
+    depths: tuple[tuple[str, int], ...] = ()
+    """The ring depths of mbarriers at which PHASE is proved, where no guards give them; of two
+    variables of one name, none."""
 
     @property
     def complete(self) -> bool:

@@ -20,7 +20,7 @@ def ring_depths(proc: Proc) -> Mapping[Sym, int | None]:
     The guard group of z is z with all `barrier(z)`, transitively.  A variable's skip is the
     largest m of its `Await(..., ~m)`.  None where no guard is used: then the depth is the
     smallest of `DEPTHS` that makes PHASE true, all three conditions of it; and code generation
-    may take any deeper one (`laid_out`).
+    may take any deeper one, and has to where no proof says which it is (`laid_out`).
     """
     barriers = [
         stmt

@@ -57,7 +57,7 @@ def build(procedure: Procedure, verdict: Verdict) -> Report:
         uses=uses_of(rows, source, certified, verdict.redundant),
         clusters=clusters(flat, analysed.facts),
         owned=owned(flat, analysed.facts),
-        shared=shared(flat, analysed.facts),
+        shared=shared(flat, analysed.facts, {} if proof is None else dict(proof.depths)),
         rings=rings_of(flat, program),
         timeline=timeline(flat, program, hazard),
     )

@@ -26,10 +26,15 @@ LEAST: Final = 16.0
 """Height of the smallest slab, in pixels, so that its name can be read."""
 
 
-def shared(proc: Proc, facts: CollectiveFacts) -> tuple[SharedMemory, ...]:
-    """A picture for each launch with shared memory; none where no layout can be made."""
+def shared(
+    proc: Proc, facts: CollectiveFacts, depths: Mapping[str, int]
+) -> tuple[SharedMemory, ...]:
+    """A picture for each launch with shared memory; none where no layout can be made.
+
+    `depths` are ring depths that a proof found, by mbarrier.
+    """
     try:
-        storage, all_rings = storages(proc, facts), rings(proc, facts)
+        storage, all_rings = storages(proc, facts), rings(proc, facts, depths)
     except ExoGpuError:  # a kernel that code generation does not know how to lay out
         return ()
     pictures = []

@@ -56,7 +56,17 @@ def prove(
                 return _unconfirmed(made, draft, reply)
     except UndecidedError as reason:
         return Undecided(reason.reason, reason.span)
-    return Proof(tuple(answered), perf_counter() - start - asking, asking)
+    seconds = perf_counter() - start - asking
+    return Proof(tuple(answered), seconds, asking, _depths(findings.evidence))
+
+
+def _depths(evidence: Evidence) -> tuple[tuple[str, int], ...]:
+    names = [v.name.name for v in evidence.model.program.variables]
+    return tuple(
+        (name.name, orders.depth)
+        for name, orders in evidence.orders.items()
+        if orders.depth is not None and names.count(name.name) == 1
+    )
 
 
 def _without_comments(script: str) -> str:

@@ -478,3 +478,35 @@ def test_a_cheap_release_has_nothing_to_publish(before, first, cheap):
     found = lines(multicast(before, first))
     assert any("mbarrier_arrive_reads<" in line for line in found) is cheap
     assert any("mbarrier_arrive_cluster<" in line for line in found) is not cheap
+
+
+# --- slots of a ring ----------------------------------------------------------------------------
+
+
+def ring(waits: str) -> Procedure:
+    return made(f"""
+@proc
+def turns(n: size, x: f32[32] @ CudaGmemLinear):
+    with CudaDeviceFunction(blockDim=64):
+        for task in cuda_tasks(0, 1):
+            z: barrier @ CudaMbarrier
+            for i in seq(0, n):
+                with CudaWarps(0, 1):
+                    for t in cuda_threads(0, 32, unit=cuda_thread):
+                        x[t] = 1
+                    Arrive(cuda_in_order) >> z
+                {waits}
+                with CudaWarps(1, 2):
+                    for t in cuda_threads(0, 32, unit=cuda_thread):
+                        x[t] = 2
+                Fence(cuda_in_order, cuda_in_order)
+            Fence(cuda_in_order, cuda_in_order)
+""")
+
+
+def test_a_ring_has_as_many_slots_as_the_proof_needs():
+    procedure = ring("with CudaWarps(1, 2):\n                    Await(z, cuda_in_order, ~0)")
+    emitted, _ = procedure.emit()
+    assert "mbarrier_wait<1>" in emitted.source
+    unchecked, _ = procedure.emit(unchecked=True)
+    assert "mbarrier_wait<32>" in unchecked.source
