@@ -201,7 +201,7 @@ def test_rings_use_their_slots_in_turn():
 
 
 def test_shared_variables_do_not_overlap():
-    (picture,) = shared(GEMM.analysed.proc, GEMM.analysed.facts)
+    (picture,) = shared(GEMM.analysed.proc, GEMM.analysed.facts, {})
     assert {slab.variable: slab.slots for slab in picture.slabs} == {
         "mbarriers": 1,
         "A_smem": 4,
