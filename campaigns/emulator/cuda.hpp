@@ -1,0 +1,493 @@
+// What emitted kernels call, on the machine of `machine.hpp`.
+#pragma once
+#include <algorithm>
+
+#include "machine.hpp"
+
+#define __device__
+#define __global__
+#define __forceinline__ inline
+#define __grid_constant__
+#define __restrict__
+#define __launch_bounds__(...)
+#define __cluster_dims__(...)
+#define threadIdx (emulated::thread_index())
+#define blockIdx (emulated::block_index())
+#define gridDim (emulated::grid())
+
+using std::max;
+using std::min;
+
+struct int2 {
+    int x, y;
+};
+inline int2 make_int2(int x, int y) { return {x, y}; }
+
+template <typename To, typename From>
+To bits(From from)
+{
+    static_assert(sizeof(To) == sizeof(From));
+    To to;
+    std::memcpy(&to, &from, sizeof to);
+    return to;
+}
+inline unsigned __float_as_uint(float value) { return bits<unsigned>(value); }
+inline float __uint_as_float(unsigned value) { return bits<float>(value); }
+
+namespace emulated {
+
+using machine::now;
+using machine::Operation;
+using machine::Pending;
+
+struct Index {
+    unsigned x;
+};
+inline Index thread_index() { return {static_cast<unsigned>(now->self->index)}; }
+inline Index block_index() { return {static_cast<unsigned>(now->first * now->cluster + now->self->cta)}; }
+inline Index grid() { return {static_cast<unsigned>(now->clusters * now->cluster)}; }
+inline unsigned char* shared() { return now->cta().shared; }
+inline int warp() { return now->self->index / 32; }
+
+inline Pending start(const char* what, std::vector<std::function<void()>> steps, Pending after = nullptr,
+                     std::function<bool()> ready = nullptr)
+{
+    auto made = std::make_shared<Operation>();
+    made->what = what;
+    made->steps = std::move(steps);
+    made->after = std::move(after);
+    made->ready = std::move(ready);
+    now->operations.push_back(made);
+    return made;
+}
+
+// --- barriers --------------------------------------------------------------------------------
+
+inline void meet(machine::Barrier& barrier, unsigned threads, const char* at)
+{
+    const unsigned mine = barrier.generation;
+    if (++barrier.arrived == threads) {
+        barrier.arrived = 0;
+        ++barrier.generation;
+    }
+    now->wait(at, [&barrier, mine] { return barrier.generation != mine; });
+}
+
+inline void cta_barrier(unsigned id, unsigned threads)
+{
+    if (id > 15)
+        now->fail("named barrier " + std::to_string(id));
+    if (threads == 0)
+        threads = now->block;
+    meet(now->cta().named[id], threads, "a barrier of the CTA");
+}
+
+inline void warp_barrier(unsigned mask)
+{
+    if (!(mask >> now->self->index % 32 & 1))
+        now->fail("__syncwarp without the thread's own lane");
+    meet(now->cta().warps[{warp(), mask}], __builtin_popcount(mask), "__syncwarp");
+}
+
+inline void cluster_arrive()
+{
+    machine::Barrier& all = now->whole;
+    now->self->generations[0] = all.generation;
+    if (++all.arrived == static_cast<unsigned>(now->cluster * now->block)) {
+        all.arrived = 0;
+        ++all.generation;
+    }
+    now->yield("barrier.cluster.arrive");
+}
+
+inline void cluster_wait()
+{
+    const unsigned mine = now->self->generations[0];
+    now->wait("barrier.cluster.wait", [mine] { return now->whole.generation != mine; });
+}
+
+// --- mbarriers -------------------------------------------------------------------------------
+
+inline machine::Mbarrier& mbarrier(int cta, unsigned at)
+{
+    auto& all = now->ctas[cta].mbarriers;
+    if (!all.count(at))
+        now->fail("an mbarrier that is not initialised");
+    return all[at];
+}
+
+inline void settle(machine::Mbarrier& one)
+{
+    if (one.pending == 0 && one.bytes == 0) {
+        ++one.phase;
+        one.pending = one.count;
+    }
+}
+
+inline void arrive(int cta, unsigned at, long long bytes = 0)
+{
+    if (now->ctas[cta].running == 0)
+        now->fail("an arrival in a CTA that has ended");
+    machine::Mbarrier& one = mbarrier(cta, at);
+    if (one.pending == 0)
+        now->fail("more arrivals than the phase of an mbarrier has");
+    one.bytes += bytes;
+    --one.pending;
+    settle(one);
+}
+
+inline void complete(int cta, unsigned at, long long bytes)
+{
+    if (now->ctas[cta].running == 0)
+        now->fail("a copy into a CTA that has ended");
+    machine::Mbarrier& one = mbarrier(cta, at);
+    one.bytes -= bytes;
+    settle(one);
+}
+
+// --- numbers ---------------------------------------------------------------------------------
+
+inline float half(unsigned short h)
+{
+    const int exponent = h >> 10 & 31, fraction = h & 1023;
+    float value = exponent == 31  ? (fraction ? NAN : INFINITY)
+                  : exponent == 0 ? std::ldexp(static_cast<float>(fraction), -24)
+                                  : std::ldexp(static_cast<float>(fraction + 1024), exponent - 25);
+    return h >> 15 ? -value : value;
+}
+inline float brain(unsigned short h) { return bits<float>(static_cast<unsigned>(h) << 16); }
+inline float tf32(float value) { return bits<float>(bits<unsigned>(value) & 0xffffe000u); }
+
+struct Tf32 {
+    using Element = float;
+    static constexpr int depth = 8;
+    static float value(Element e) { return tf32(e); }
+};
+struct F16 {
+    using Element = unsigned short;
+    static constexpr int depth = 16;
+    static float value(Element e) { return half(e); }
+};
+struct Bf16 {
+    using Element = unsigned short;
+    static constexpr int depth = 16;
+    static float value(Element e) { return brain(e); }
+};
+
+// --- warps that act together -----------------------------------------------------------------
+
+// The lanes of a warp leave something each; the last to come acts, and all go on.
+inline std::map<std::pair<int, int>, std::vector<void*>> gathered;
+
+template <typename Act>
+void together(void* mine, Act act)
+{
+    auto& lanes = gathered[{now->self->cta, warp()}];
+    lanes.resize(32);
+    lanes[now->self->index % 32] = mine;
+    machine::Barrier& barrier = now->cta().warps[{warp(), 0}];
+    const unsigned generation = barrier.generation;
+    if (++barrier.arrived == 32) {
+        act(lanes);
+        barrier.arrived = 0;
+        ++barrier.generation;
+    }
+    now->wait("an instruction of a warp", [&barrier, generation] { return barrier.generation != generation; });
+    warp_barrier(0xffffffffu);
+}
+
+template <typename T>
+T shuffled(T value, int from)
+{
+    struct Mine {
+        T in, out;
+        int from;
+    } mine{value, value, from};
+    together(&mine, [](std::vector<void*>& lanes) {
+        for (void* lane : lanes) {
+            Mine& one = *static_cast<Mine*>(lane);
+            if (0 <= one.from && one.from < 32)
+                one.out = static_cast<Mine*>(lanes[one.from])->in;
+        }
+    });
+    return mine.out;
+}
+
+// --- wgmma -----------------------------------------------------------------------------------
+
+// An accumulator in flight: its registers are not what they will be.
+struct Accumulator {
+    std::vector<float> value;
+    int products = 0;
+};
+inline std::map<float*, Accumulator> in_flight;
+
+struct Call {
+    float* D;
+    const void* A;
+    int scale;
+};
+
+// A product of a warpgroup: it waits for all its threads' calls.
+struct Product {
+    std::vector<Call> calls;
+    int called = 0;
+    Pending operation;
+};
+inline std::map<std::pair<int, int>, std::deque<std::shared_ptr<Product>>> products;
+inline std::map<std::pair<int, int>, std::vector<std::size_t>> counted;
+
+template <typename T>
+T element(const unsigned char* shared, std::size_t offset, int swizzle)
+{
+    if (swizzle)
+        offset ^= offset >> 3 & (swizzle - 16);
+    T found;
+    std::memcpy(&found, shared + offset, sizeof found);
+    return found;
+}
+
+template <typename Type, int M, int N, bool registers>
+void wgmma(float* D, int& scale, const void* A, const void* B, int swizzle)
+{
+    using T = typename Type::Element;
+    constexpr int count = M * N / 128;
+    machine::Thread* self = now->self;
+    const std::pair<int, int> key{self->cta, self->index / 128};
+    const int t = self->index % 128;
+    auto& numbers = counted[key];
+    numbers.resize(128);
+    auto& queue = products[key];
+    const std::size_t number = numbers[t]++;
+    if (number >= queue.size()) {
+        auto made = std::make_shared<Product>();
+        made->calls.resize(128);
+        queue.push_back(made);
+        unsigned char* memory = now->cta().shared;
+        auto act = [made, memory, B, swizzle] {
+            const auto at = [memory](const void* p) { return static_cast<std::size_t>(static_cast<const unsigned char*>(p) - memory); };
+            const std::size_t b = at(B);
+            std::vector<float> left(M * Type::depth), right(N * Type::depth);
+            for (int n = 0; n < N; ++n)
+                for (int k = 0; k < Type::depth; ++k)
+                    right[n * Type::depth + k] = Type::value(element<T>(memory, b + n * swizzle + k * sizeof(T), swizzle));
+            if constexpr (registers) {
+                for (int t = 0; t < 128; ++t)
+                    for (int i = 0; i < Type::depth / 2; ++i) {
+                        const int row = t / 32 * 16 + t % 32 / 4;
+                        const int m = sizeof(T) == 4 ? row + i % 2 * 8 : row + i / 2 % 2 * 8;
+                        const int k = sizeof(T) == 4 ? i / 2 % 2 * 4 + t % 4
+                                                     : i / 4 % 2 * 8 + t % 4 * 2 + i % 2;
+                        left[m * Type::depth + k] = Type::value(static_cast<const T*>(made->calls[t].A)[i]);
+                    }
+            } else {
+                const std::size_t a = at(made->calls[0].A);
+                for (int m = 0; m < M; ++m)
+                    for (int k = 0; k < Type::depth; ++k)
+                        left[m * Type::depth + k] = Type::value(element<T>(memory, a + m * swizzle + k * sizeof(T), swizzle));
+            }
+            for (int t = 0; t < 128; ++t) {
+                Accumulator& mine = in_flight[made->calls[t].D];
+                for (int i = 0; i < count; ++i) {
+                    const int m = i / (N / 2) * 64 + i % 4 / 2 * 8 + t / 32 * 16 + t % 32 / 4;
+                    const int n = i % (N / 2) / 4 * 8 + t % 4 * 2 + i % 2;
+                    float sum = made->calls[t].scale ? mine.value[i] : 0.0f;
+                    for (int k = 0; k < Type::depth; ++k)
+                        sum += left[m * Type::depth + k] * right[n * Type::depth + k];
+                    mine.value[i] = sum;
+                }
+                if (--mine.products == 0) {
+                    std::memcpy(made->calls[t].D, mine.value.data(), count * sizeof(float));
+                    in_flight.erase(made->calls[t].D);
+                }
+            }
+        };
+        Pending before = number ? queue[number - 1]->operation : nullptr;
+        made->operation = start("wgmma", {act}, before, [made] { return made->called == 128; });
+    }
+    Product& product = *queue[number];
+    product.calls[t] = {D, A, scale};
+    ++product.called;
+    if (t != 0 && !registers && product.calls[0].A && product.calls[0].A != A)
+        now->fail("the threads of a warpgroup multiply different operands");
+    Accumulator& mine = in_flight[D];
+    if (mine.products++ == 0)
+        mine.value.assign(D, D + count);
+    for (int i = 0; i < count; ++i)
+        D[i] = NAN;
+    scale = 1;
+    self->products.open.push_back(product.operation);
+    now->yield("wgmma");
+}
+
+// --- copies ----------------------------------------------------------------------------------
+
+template <int N, typename T>
+void cp_async(int valid, T* dst, const T* src)
+{
+    valid = std::max(0, std::min(valid, N));
+    auto held = std::make_shared<std::vector<T>>(N, T());
+    Pending made = start("cp.async",
+                         {[=] { std::copy(src, src + valid, held->begin()); }, [=] { std::copy(held->begin(), held->end(), dst); }});
+    now->self->copies.open.push_back(made);
+    now->yield("cp.async");
+}
+
+inline void cp_async_wait_all()
+{
+    now->self->copies.commit();
+    now->wait("cp.async.wait_all", [self = now->self] { return self->copies.finished(0); });
+}
+
+inline void arrive_after_copies(unsigned at)
+{
+    std::vector<Pending> before;
+    for (auto& group : now->self->copies.closed)
+        before.insert(before.end(), group.begin(), group.end());
+    before.insert(before.end(), now->self->copies.open.begin(), now->self->copies.open.end());
+    const int cta = now->self->cta;
+    start("cp.async.mbarrier.arrive", {[=] { arrive(cta, at); }}, nullptr, [before] {
+        for (const Pending& one : before)
+            if (!one->done())
+                return false;
+        return true;
+    });
+    now->yield("cp.async.mbarrier.arrive");
+}
+
+inline void bulk_wait(unsigned n, bool sources)
+{
+    now->wait("cp.async.bulk.wait_group", [self = now->self, n, sources] { return self->bulk.finished(n, sources ? 1 : 0); });
+}
+
+}  // namespace emulated
+
+// What cuTensorMapEncodeTiled takes, the innermost dimension first.
+struct TensorMap {
+    unsigned char* memory;
+    int rank, item, swizzle, kind;  // kind: of numbers, for sums
+    long long shape[5], strides[5];
+    int box[5];
+};
+
+namespace emulated {
+
+// Calls `each` with the offset of every element of a box in memory, -1 outside of it, and the place
+// of the element in the box.
+template <typename Each>
+void elements(const TensorMap& map, const int* at, Each each)
+{
+    int index[5] = {};
+    int total = 1;
+    for (int d = 0; d < map.rank; ++d)
+        total *= map.box[d];
+    for (int number = 0; number < total; ++number) {
+        int rest = number;
+        long long offset = 0;
+        bool inside = true;
+        for (int d = 0; d < map.rank; ++d) {
+            index[d] = rest % map.box[d];
+            rest /= map.box[d];
+            const long long coordinate = at[d] + static_cast<long long>(index[d]);
+            inside = inside && 0 <= coordinate && coordinate < map.shape[d];
+            offset += coordinate * map.strides[d];
+        }
+        each(inside ? offset : -1, static_cast<std::size_t>(number) * map.item);
+    }
+}
+
+inline std::size_t swizzled_at(const TensorMap& map, std::size_t byte)
+{
+    return map.swizzle ? byte ^ (byte >> 3 & (map.swizzle - 16)) : byte;
+}
+
+template <int ctas, int rank>
+void tma_load(const void* dst, const TensorMap& map, unsigned barrier, unsigned mask, const int (&at)[rank])
+{
+    if (now->self->index % 32 != 0)
+        return;
+    if (rank != map.rank)
+        now->fail("a tensor map of another rank");
+    const std::size_t to = static_cast<const unsigned char*>(dst) - now->cta().shared;
+    if (to % 128)
+        now->fail("a box at " + std::to_string(to) + ", no multiple of 128 bytes");
+    if (ctas == 1)
+        mask = 1u << now->self->cta;
+    std::vector<int> where(at, at + rank);
+    auto held = std::make_shared<std::vector<unsigned char>>();
+    std::vector<std::function<void()>> steps{[=, &map] {
+        elements(map, where.data(), [&](long long offset, std::size_t place) {
+            held->resize(place + map.item);
+            if (offset >= 0)
+                std::memcpy(held->data() + place, map.memory + offset, map.item);
+        });
+    }};
+    for (int cta = 0; cta < now->cluster; ++cta)
+        if (mask >> cta & 1)
+            steps.push_back([=, &map] {
+                if (now->ctas[cta].running == 0)
+                    now->fail("a copy into a CTA that has ended");
+                for (std::size_t place = 0; place < held->size(); place += map.item)
+                    std::memcpy(now->ctas[cta].shared + swizzled_at(map, to + place), held->data() + place, map.item);
+                complete(cta, barrier, static_cast<long long>(held->size()));
+            });
+    start("a TMA load", steps);
+    now->yield("a TMA load");
+}
+
+inline void added(unsigned char* to, const unsigned char* from, int kind)
+{
+    const auto add = [&](auto zero) {
+        using T = decltype(zero);
+        T a, b;
+        std::memcpy(&a, to, sizeof a);
+        std::memcpy(&b, from, sizeof b);
+        a = static_cast<T>(a + b);
+        std::memcpy(to, &a, sizeof a);
+    };
+    switch (kind) {
+    case 0: return add(float());
+    case 1: return add(double());
+    case 2: return add(std::uint32_t());
+    case 3: return add(std::uint64_t());
+    default: now->fail("a bulk reduction of a type that is not emulated");
+    }
+}
+
+template <int rank>
+void tma_store(const void* src, const TensorMap& map, const int (&at)[rank], bool sum)
+{
+    if (now->self->index % 32 != 0)
+        return;
+    if (rank != map.rank)
+        now->fail("a tensor map of another rank");
+    const int cta = now->self->cta;
+    const std::size_t from = static_cast<const unsigned char*>(src) - now->cta().shared;
+    if (from % 128)
+        now->fail("a box at " + std::to_string(from) + ", no multiple of 128 bytes");
+    std::vector<int> where(at, at + rank);
+    auto held = std::make_shared<std::vector<unsigned char>>();
+    Pending made = start("a bulk store",
+                         {[=, &map] {
+                              if (now->ctas[cta].running == 0)
+                                  now->fail("a bulk store whose CTA has ended before it was read");
+                              elements(map, where.data(), [&](long long, std::size_t place) {
+                                  held->resize(place + map.item);
+                                  std::memcpy(held->data() + place, now->ctas[cta].shared + swizzled_at(map, from + place), map.item);
+                              });
+                          },
+                          [=, &map] {
+                              elements(map, where.data(), [&](long long offset, std::size_t place) {
+                                  if (offset < 0)
+                                      return;
+                                  if (sum)
+                                      added(map.memory + offset, held->data() + place, map.kind);
+                                  else
+                                      std::memcpy(map.memory + offset, held->data() + place, map.item);
+                              });
+                          }});
+    now->self->bulk.open.push_back(made);
+    now->yield("a bulk store");
+}
+
+}  // namespace emulated

@@ -1,0 +1,217 @@
+"""Calls of emitted procedures on the emulator, on numpy arrays."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import re
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from campaigns.emulator.translate import HERE, UnknownError, translated
+from exogpu.codegen.runtime.expressions import Json, evaluate
+
+_KINDS: Final = {"f32": 0, "f64": 1, "i32": 2, "ui32": 2, "i64": 3, "ui64": 3}
+_RANK: Final = 5
+
+_CALL = """
+extern "C" const char* call_{name}(
+    const long long* numbers, void** arrays, TensorMap* maps, int clusters, unsigned seed,
+    double eager, double fickle)
+{{
+    static std::string failure;
+    failure.clear();
+    for (int first = 0; first < clusters && failure.empty(); ++first) {{
+        machine::Machine one;
+        one.block = {block};
+        one.cluster = {cluster};
+        one.shared_bytes = {shared};
+        one.first = first;
+        one.clusters = clusters;
+        one.random.seed(seed + 977 * first);
+        one.eager = eager;
+        one.fickle = fickle;
+        one.body = [=] {{ {kernel}({arguments}); }};
+        one.ended = [&one](int) {{}};
+        machine::now = &one;
+        emulated::gathered.clear();
+        emulated::in_flight.clear();
+        emulated::products.clear();
+        emulated::counted.clear();
+        one.run();
+        failure = one.failure;
+    }}
+    machine::now = nullptr;
+    return failure.empty() ? nullptr : failure.c_str();
+}}
+"""
+
+
+class TensorMap(ctypes.Structure):
+    """As in `cuda.hpp`: the innermost dimension first."""
+
+    _fields_ = (
+        ("memory", ctypes.c_void_p),
+        ("rank", ctypes.c_int),
+        ("item", ctypes.c_int),
+        ("swizzle", ctypes.c_int),
+        ("kind", ctypes.c_int),
+        ("shape", ctypes.c_longlong * _RANK),
+        ("strides", ctypes.c_longlong * _RANK),
+        ("box", ctypes.c_int * _RANK),
+    )
+
+
+class EmulatedError(Exception):
+    """What went wrong in a run: a hang, an access of what is over, an impossible arrival."""
+
+
+class Emulated:
+    """An emitted procedure that runs on the emulator."""
+
+    def __init__(self, source: str, manifest: Mapping[str, Any], folder: Path) -> None:
+        self.manifest = manifest
+        self.steps: Sequence[Mapping[str, Any]] = manifest["steps"]
+        text = translated(source)
+        for step in self.steps:
+            match step["op"]:
+                case "launch":
+                    text += _entry(text, step)
+                case "memset0":
+                    pass
+                case other:
+                    raise UnknownError(f"the step {other}")
+        self._library = _compiled(text, folder)
+
+    def __call__(
+        self,
+        arrays: Mapping[str, np.ndarray[Any, Any]],
+        sizes: Mapping[str, int],
+        *,
+        clusters: int | None = None,
+        seed: int = 0,
+        eager: float = 0.1,
+        fickle: float = 0.1,
+    ) -> None:
+        """Runs the steps on the arrays, which change.
+
+        `eager` is how often an asynchronous operation goes on while threads can, `fickle` how
+        often any thread goes on in the place of the one with the highest priority.  Raises
+        EmulatedError.
+        """
+        for step in self.steps:
+            if step["op"] == "memset0":
+                arrays[step["target"]][...] = 0
+                continue
+            self._launch(step, arrays, sizes, clusters, seed, eager, fickle)
+
+    def _launch(
+        self,
+        step: Mapping[str, Any],
+        arrays: Mapping[str, np.ndarray[Any, Any]],
+        sizes: Mapping[str, int],
+        clusters: int | None,
+        seed: int,
+        eager: float,
+        fickle: float,
+    ) -> None:
+        tasks = sum(_product(nest, sizes) for nest in step["tasks"])
+        numbers, pointers, maps = [], [], []
+        for argument in step["arguments"]:
+            if isinstance(argument, Mapping):
+                maps.append(_map(argument, arrays[argument["tensor"]], self._dtype(argument)))
+            elif argument in arrays:
+                pointers.append(arrays[argument].ctypes.data)
+            else:
+                numbers.append(sizes[argument])
+        function = self._library[f"call_{step['kernel']}"]
+        function.restype = ctypes.c_char_p
+        failure = function(
+            (ctypes.c_longlong * max(1, len(numbers)))(*numbers),
+            (ctypes.c_void_p * max(1, len(pointers)))(*pointers),
+            (TensorMap * max(1, len(maps)))(*maps),
+            ctypes.c_int(min(tasks, clusters or tasks)),
+            ctypes.c_uint(seed),
+            ctypes.c_double(eager),
+            ctypes.c_double(fickle),
+        )
+        if failure is not None:
+            raise EmulatedError(failure.decode())
+
+    def _dtype(self, argument: Mapping[str, Any]) -> str:
+        found = (p for p in self.manifest["parameters"] if p["name"] == argument["tensor"])
+        return str(next(found)["dtype"])
+
+
+def _product(counts: Sequence[Json], sizes: Mapping[str, int]) -> int:
+    total = 1
+    for count in counts:
+        total *= max(0, int(evaluate(count, sizes)))  # type: ignore[call-overload]
+    return total
+
+
+def _map(argument: Mapping[str, Any], array: np.ndarray[Any, Any], dtype: str) -> TensorMap:
+    made = TensorMap(
+        memory=array.ctypes.data,
+        rank=array.ndim,
+        item=array.itemsize,
+        swizzle=argument["swizzle"],
+        kind=_KINDS.get(dtype, -1),
+    )
+    for d in range(array.ndim):
+        made.shape[d] = array.shape[-1 - d]
+        made.strides[d] = array.strides[-1 - d]
+        made.box[d] = argument["box"][-1 - d]
+    return made
+
+
+def _entry(text: str, step: Mapping[str, Any]) -> str:
+    found = re.search(rf"\n{step['kernel']}\((.*?)\)\n{{", text)
+    assert found is not None
+    numbers, pointers, maps = 0, 0, 0
+    arguments = []
+    for parameter in filter(None, found[1].split(", ")):
+        if "TensorMap" in parameter:
+            arguments.append(f"maps[{maps}]")
+            maps += 1
+        elif "*" in parameter:
+            kind = parameter.replace("__restrict__", "").rpartition(" ")[0]
+            arguments.append(f"static_cast<{kind}>(arrays[{pointers}])")
+            pointers += 1
+        else:
+            arguments.append(f"static_cast<int>(numbers[{numbers}])")
+            numbers += 1
+    return _CALL.format(
+        name=step["kernel"],
+        kernel=step["kernel"],
+        block=step["block"],
+        cluster=step["cluster"],
+        shared=step["shared_bytes"],
+        arguments=", ".join(arguments),
+    )
+
+
+_COMPILER: Final = ("g++", "-std=c++20", "-O1", "-fPIC", "-w", "-fno-strict-aliasing")
+
+
+def _compiled(text: str, folder: Path) -> ctypes.CDLL:
+    header = folder / "prelude.hpp.gch"
+    if not header.exists():
+        _run([*_COMPILER, "-x", "c++-header", "-o", str(header), str(HERE / "prelude.hpp")])
+    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+    library = folder / f"{digest}.so"
+    if not library.exists():
+        file = folder / f"{digest}.cpp"
+        file.write_text(text)
+        _run([*_COMPILER, "-shared", f"-I{HERE}", "-o", str(library), str(file)])
+    return ctypes.CDLL(str(library))
+
+
+def _run(command: Sequence[str]) -> None:
+    made = subprocess.run(command, capture_output=True, text=True, check=False)
+    if made.returncode:
+        raise UnknownError(f"the C++ is refused:\n{made.stderr[:4000]}")

@@ -1,0 +1,141 @@
+// The helper functions of emitted kernels that are PTX, in its place: same names, same parameters.
+#pragma once
+#include "cuda.hpp"
+
+inline unsigned smem_address(const void* pointer)
+{
+    return static_cast<unsigned>(static_cast<const unsigned char*>(pointer) - emulated::shared());
+}
+
+template <unsigned depth>
+unsigned mbarrier_at(unsigned ring, unsigned number) { return ring + 8 * (number % depth); }
+
+inline void mbarrier_init(unsigned ring, int barriers, unsigned count)
+{
+    for (int i = 0; i < barriers; ++i)
+        emulated::now->cta().mbarriers[ring + 8 * i] = {count, count, 0, 0};
+}
+template <unsigned depth>
+void mbarrier_wait(unsigned ring, unsigned number)
+{
+    machine::Mbarrier& one = emulated::mbarrier(emulated::now->self->cta, mbarrier_at<depth>(ring, number));
+    const unsigned parity = number / depth % 2;
+    emulated::now->wait("mbarrier.try_wait", [&one, parity] { return one.phase % 2 != parity; });
+}
+template <unsigned depth>
+void mbarrier_wait_cluster(unsigned ring, unsigned number) { mbarrier_wait<depth>(ring, number); }
+template <unsigned depth>
+void mbarrier_arrive(unsigned ring, unsigned number)
+{
+    emulated::arrive(emulated::now->self->cta, mbarrier_at<depth>(ring, number));
+    emulated::now->yield("mbarrier.arrive");
+}
+template <unsigned depth>
+void mbarrier_arrive_cluster(unsigned ring, unsigned number, unsigned cta)
+{
+    emulated::arrive(static_cast<int>(cta), mbarrier_at<depth>(ring, number));
+    emulated::now->yield("mbarrier.arrive");
+}
+template <unsigned depth>
+void mbarrier_arrive_reads(unsigned ring, unsigned number, unsigned cta) { mbarrier_arrive_cluster<depth>(ring, number, cta); }
+template <unsigned depth>
+void mbarrier_arrive_expect_tx(unsigned ring, unsigned number, unsigned bytes)
+{
+    emulated::arrive(emulated::now->self->cta, mbarrier_at<depth>(ring, number), bytes);
+    emulated::now->yield("mbarrier.arrive.expect_tx");
+}
+template <unsigned depth>
+void mbarrier_arrive_cp_async(unsigned ring, unsigned number)
+{
+    emulated::arrive_after_copies(mbarrier_at<depth>(ring, number));
+}
+
+template <int ctas, int rank>
+void Sm90_tma_load(const void* dst, const TensorMap& map, unsigned barrier, unsigned mask, const int (&at)[rank])
+{
+    emulated::tma_load<ctas>(dst, map, barrier, mask, at);
+}
+template <int rank>
+void Sm90_tma_store(const void* src, const TensorMap& map, const int (&at)[rank]) { emulated::tma_store(src, map, at, false); }
+template <int rank>
+void Sm90_tma_reduce(const void* src, const TensorMap& map, const int (&at)[rank]) { emulated::tma_store(src, map, at, true); }
+
+template <int N, typename T>
+void Sm80_cp_async_copy(T* dst, const T* src) { emulated::cp_async<N>(N, dst, src); }
+template <int N, typename T>
+void Sm80_cp_async_copy_zfill(int valid, T* dst, const T* src) { emulated::cp_async<N>(valid, dst, src); }
+
+template <int M, int N>
+void Sm90_store_D(int rows, int cols, float* C, int ld, float (&D)[M * N / 128])
+{
+    const int t = emulated::now->self->index % 128, first = t / 32 * 16 + t % 32 / 4;
+    for (int i = 0; i < M * N / 128; ++i) {
+        const int m = i / (N / 2) * 64 + i % 4 / 2 * 8 + first, n = i % (N / 2) / 4 * 8 + t % 4 * 2 + i % 2;
+        if (m < rows && n < cols)
+            C[m * static_cast<long long>(ld) + n] = D[i];
+    }
+}
+template <int M, int N>
+void Sm90_stage_D(float* C, int ld, float (&D)[M * N / 128]) { Sm90_store_D<M, N>(M, N, C, ld, D); }
+
+inline float to_tf32(float value)
+{
+    return bits<float>((bits<unsigned>(value) + 0x1000u) & 0xffffe000u);
+}
+
+namespace emulated {
+
+template <typename Type, int depth>
+void mma(float (&D)[4], const typename Type::Element* A, const typename Type::Element* B)
+{
+    using T = typename Type::Element;
+    struct Mine {
+        float* D;
+        const T *A, *B;
+    } mine{D, A, B};
+    together(&mine, [](std::vector<void*>& lanes) {
+        float a[16][16], b[8][16];
+        for (int lane = 0; lane < 32; ++lane) {
+            Mine& one = *static_cast<Mine*>(lanes[lane]);
+            for (int i = 0; i < depth / 2; ++i)
+                if (sizeof(T) == 4)
+                    a[lane / 4 + i % 2 * 8][lane % 4 + i / 2 * 4] = Type::value(one.A[i]);
+                else
+                    a[lane / 4 + i / 2 % 2 * 8][lane % 4 * 2 + i % 2 + i / 4 * 8] = Type::value(one.A[i]);
+            for (int i = 0; i < depth / 4; ++i)
+                if (sizeof(T) == 4)
+                    b[lane / 4][lane % 4 + i * 4] = Type::value(one.B[i]);
+                else
+                    b[lane / 4][lane % 4 * 2 + i % 2 + i / 2 * 8] = Type::value(one.B[i]);
+        }
+        for (int lane = 0; lane < 32; ++lane)
+            for (int i = 0; i < 4; ++i) {
+                float& d = static_cast<Mine*>(lanes[lane])->D[i];
+                for (int k = 0; k < depth; ++k)
+                    d += a[lane / 4 + i / 2 * 8][k] * b[lane % 4 * 2 + i % 2][k];
+            }
+    });
+}
+
+}  // namespace emulated
+
+inline void Sm80_mma_tf32(float (&D)[4], const float (&A)[4], const float (&B)[2]) { emulated::mma<emulated::Tf32, 8>(D, A, B); }
+inline void Sm80_mma_tf32(float (&D)[4], const float (&A)[2], const float (&B)[1]) { emulated::mma<emulated::Tf32, 4>(D, A, B); }
+inline void Sm80_mma_f16(float (&D)[4], const unsigned short (&A)[8], const unsigned short (&B)[4]) { emulated::mma<emulated::F16, 16>(D, A, B); }
+inline void Sm80_mma_bf16(float (&D)[4], const unsigned short (&A)[8], const unsigned short (&B)[4]) { emulated::mma<emulated::Bf16, 16>(D, A, B); }
+
+#define __syncthreads() emulated::cta_barrier(0, 0)
+inline void __syncwarp(unsigned mask = 0xffffffffu) { emulated::warp_barrier(mask); }
+template <typename T>
+T __shfl_sync(unsigned, T value, int lane) { return emulated::shuffled(value, lane); }
+template <typename T>
+T __shfl_xor_sync(unsigned, T value, int mask) { return emulated::shuffled(value, emulated::now->self->index % 32 ^ mask); }
+template <typename T>
+T __shfl_down_sync(unsigned, T value, unsigned delta) { return emulated::shuffled(value, emulated::now->self->index % 32 + static_cast<int>(delta)); }
+template <typename T>
+T atomicAdd(T* to, T value)
+{
+    const T old = *to;
+    *to = old + value;
+    return old;
+}

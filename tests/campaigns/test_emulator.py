@@ -1,0 +1,127 @@
+"""Emitted kernels on the emulator: right in every order, and without a synchronisation not."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from campaigns.emulator.launch import Emulated, EmulatedError
+from campaigns.emulator.translate import UnknownError, translated
+from exogpu.api import Procedure
+from exogpu.codegen.runtime.expressions import evaluate
+from exogpu.kernels import gemm_sm80, gemm_sm90
+from tests.codegen.test_kept import by_role, fragments
+
+pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no g++ on this machine")
+
+Arrays = dict[str, np.ndarray[Any, Any]]
+
+SM80 = gemm_sm80.gemm_sm80
+SM90 = gemm_sm90.KERNELS["gemm_sm90_1x1_128x64"]
+PAIR = gemm_sm90.KERNELS["gemm_sm90_2x1_128x256"]
+
+CASES: list[tuple[Procedure, dict[str, int]]] = [
+    (SM80, {"M": 70, "N": 100, "K": 100}),
+    (SM90, {"L": 2, "M": 130, "N": 40, "cluster_K": 300}),
+    (PAIR, {"L": 1, "M": 130, "N": 60, "cluster_K": 160}),
+    (fragments("Fence(cuda_in_order, wgmma_async)"), {}),
+    (by_role(2), {}),
+]
+IDS = [procedure.name for procedure, _ in CASES]
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("emulated")
+
+
+@cache
+def emitted(procedure: Procedure) -> tuple[str, Mapping[str, Any]]:
+    made, manifest = procedure.emit(unchecked=True)
+    return made.source, manifest
+
+
+def arrays(procedure: Procedure, sizes: Mapping[str, int]) -> Arrays:
+    """Small integers: every order of sums is exact."""
+    random = np.random.default_rng(1)
+    found: Arrays = {}
+    for param in emitted(procedure)[1]["parameters"]:
+        if param["kind"] == "data":
+            shape = [evaluate(extent, sizes) for extent in param["shape"]]
+            found[param["name"]] = random.integers(-3, 4, shape).astype(np.float32)
+    return found
+
+
+@cache
+def meaning(procedure: Procedure, sizes: tuple[tuple[str, int], ...]) -> Arrays:
+    """What the arrays become."""
+    found = arrays(procedure, dict(sizes))
+    procedure.run(**found, **dict(sizes))
+    return found
+
+
+def orders() -> Iterator[dict[str, Any]]:
+    """From copies that are as late as possible to copies that are done at once."""
+    for seed, eager in enumerate((0.0, 0.02, 0.3, 1.0, 0.0, 0.1)):
+        yield {"seed": seed, "eager": eager, "fickle": 0.02 if seed < 4 else 0.5}
+
+
+def disagreement(
+    kernel: Emulated, procedure: Procedure, sizes: Mapping[str, int], order: Mapping[str, Any]
+) -> str | None:
+    """What is wrong with a run; None: nothing."""
+    given, wanted = arrays(procedure, sizes), meaning(procedure, tuple(sizes.items()))
+    try:
+        kernel(given, sizes, **order)
+    except EmulatedError as error:
+        return str(error)
+    wrong = [name for name in given if not np.array_equal(given[name], wanted[name])]
+    return f"{', '.join(wrong)} is wrong" if wrong else None
+
+
+@pytest.mark.parametrize(("procedure", "sizes"), CASES, ids=IDS)
+def test_right_in_every_order(procedure: Procedure, sizes: dict[str, int], folder: Path) -> None:
+    kernel = Emulated(*emitted(procedure), folder)
+    found = [disagreement(kernel, procedure, sizes, order) for order in orders()]
+    assert found == [None] * len(found)
+    one_cluster = {"seed": 7, "eager": 0.1, "clusters": 1}
+    assert disagreement(kernel, procedure, sizes, one_cluster) is None
+
+
+NEEDLESS = ("__syncwarp();", "wgmma.fence", "fence.", "setmaxnreg", "arrive.release.aligned;\\n")
+"""Lines that the emulator does not model, or whose absence another line makes up for."""
+
+_SYNC = re.compile(r"mbarrier_(?:wait|arrive)\w*<|__syncthreads|asm volatile\(")
+
+
+def without_one(source: str) -> Iterator[tuple[str, str]]:
+    """The source without one line of synchronisation after the start, and that line."""
+    start = source.index("task_number += gridDim.x")
+    lines = source[start:].split("\n")
+    for at, line in enumerate(lines):
+        if _SYNC.search(line) and not any(word in line for word in NEEDLESS):
+            left = [*lines[:at], ";", *lines[at + 1 :]]
+            yield line.strip(), source[:start] + "\n".join(left)
+
+
+def test_wrong_without_a_synchronisation(folder: Path) -> None:
+    procedure, sizes = CASES[1]
+    source, manifest = emitted(procedure)
+    mutants = list(without_one(source))
+    assert len(mutants) >= 5
+    for line, mutant in mutants:
+        kernel = Emulated(mutant, manifest, folder)
+        assert any(disagreement(kernel, procedure, sizes, order) for order in orders()), line
+
+
+def test_what_is_not_known_is_said() -> None:
+    source, _ = emitted(SM80)
+    with pytest.raises(UnknownError, match=r"the instruction bar\.red"):
+        translated(source.replace("cp.async.wait_group 0", "bar.red"))
