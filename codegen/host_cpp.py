@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import cast
 
 from exogpu.codegen.access import Accesses
 from exogpu.codegen.device import Lines, braces, source
@@ -23,11 +24,13 @@ from exogpu.codegen.expressions import (
     c_factor,
     is_nonnegative,
 )
+from exogpu.codegen.instructions import constant_text
 from exogpu.codegen.kernels import Kernel, written
 from exogpu.codegen.names import Names
 from exogpu.codegen.render import HeaderText, HostText, render_header, render_host
 from exogpu.codegen.reserved import TEMPLATE
 from exogpu.codegen.storage import Storage
+from exogpu.codegen.stream import argument_of, run_of
 from exogpu.codegen.tensors import TensorMap
 from exogpu.frontend.instances import least
 from exogpu.ir.names import Sym
@@ -37,6 +40,7 @@ from exogpu.ir.nodes import (
     Assign,
     Block,
     CallInstr,
+    CExpr,
     ControlParam,
     DataParam,
     DeviceFunction,
@@ -44,15 +48,13 @@ from exogpu.ir.nodes import (
     For,
     Free,
     If,
-    Int,
-    Interval,
     Pass,
     Proc,
     Reduce,
     Seq,
     Stmt,
 )
-from exogpu.ir.types import DataType, Space
+from exogpu.ir.types import DataType, Memcpy, Memset, Space
 from exogpu.ir.walk import reads
 
 MAPPED_TYPE: Mapping[DataType, int] = {
@@ -70,11 +72,6 @@ MAPPED_TYPE: Mapping[DataType, int] = {
 
 SWIZZLE: Mapping[int, int] = {0: 0, 32: 1, 64: 2, 128: 3}
 """CUtensorMapSwizzle, by bytes."""
-
-COPIES: Mapping[str, str] = {
-    "cuda_memcpy_to_device": "cudaMemcpyHostToDevice",
-    "cuda_memcpy_to_host": "cudaMemcpyDeviceToHost",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,35 +256,55 @@ def _pointer(host: Host, name: Sym) -> str:
 
 
 def _stream_call(host: Host, stmt: CallInstr) -> Lines:
-    """memset and memcpy of adjacent elements."""
-    windows = [a for a in stmt.arguments if isinstance(a, Access)]
-    name = stmt.instr.name.partition("[")[0]
-    if name.startswith("cuda_memset0"):
-        (target,) = windows
-        first, count = _adjacent(host, stmt, target)
-        return [f"TRY(cudaMemsetAsync({first}, 0, {count}, stream));"]
-    for copy, kind in COPIES.items():
-        if name.startswith(copy):
-            (to, count), (of, _) = (_adjacent(host, stmt, a) for a in windows)
-            return [f"TRY(cudaMemcpyAsync({to}, {of}, {count}, {kind}, stream));"]
-    raise _unsupported(stmt)
+    """What the template of an instruction makes of its windows.
+
+    A text has the parameters as fields: of a window a pointer, and its `bytes`.
+    """
+    template = stmt.instr.template
+    match template:
+        case Memset():
+            to = _bytes(host, stmt, template.target)
+            return [f"TRY(cudaMemsetAsync({to}, {template.byte}, {to.bytes}, stream));"]
+        case Memcpy():
+            to, of = (_bytes(host, stmt, name) for name in (template.to, template.of))
+            kind = f"cudaMemcpy{template.kind}"
+            return [f"TRY(cudaMemcpyAsync({to}, {of}, {to.bytes}, {kind}, stream));"]
+        case "":
+            raise unsupported(
+                f"{stmt.instr.name} has no emitted text yet",
+                stmt.span,
+                "give its definition a template: Memset, Memcpy, or a text",
+                "G804",
+            )
+        case _:
+            fields = {
+                param.name.name: _bytes(host, stmt, param.name.name)
+                if isinstance(param, DataParam)
+                else c_control(cast(CExpr, argument), host.control)
+                for param, argument in zip(stmt.instr.params, stmt.arguments, strict=True)
+            }
+            constants = {n: constant_text(value) for n, value in stmt.instr.constants}
+            return template.format(**fields, **constants).split("\n")
 
 
-def _adjacent(host: Host, stmt: Stmt, window: Access) -> tuple[str, str]:
-    """Address and bytes of a window.  Raises ExoGpuError where its elements are not adjacent."""
+@dataclass(frozen=True, slots=True)
+class _Bytes:
+    """Adjacent elements as C++ text: a pointer, and how many bytes there are."""
+
+    pointer: str
+    bytes: str
+
+    def __format__(self, spec: str) -> str:
+        return self.pointer
+
+
+def _bytes(host: Host, stmt: CallInstr, parameter: str) -> _Bytes:
+    window = argument_of(stmt, parameter)
     variable = host.storage[window.name]
-    extents = [f"(size_t){SIZE_OF[variable.dtype]}"]
-    whole = True
-    for coord, extent in reversed(list(zip(window.coords, variable.shape, strict=True))):
-        if not isinstance(coord, Interval):
-            whole = False
-            continue
-        if not whole:
-            raise _unsupported(stmt, "let the window's elements be adjacent: last dimensions whole")
-        whole = coord.lo == Int(0) and coord.hi == extent
-        lo, hi = c_control(coord.lo, host.control), c_control(coord.hi, host.control)
-        extents.append(f"({hi})" if coord.lo == Int(0) else f"({hi} - ({lo}))")
-    return f"&{_at(host, window)}", " * ".join(extents)
+    run = run_of(variable, window, stmt)
+    counts = (c_factor(n, host.control) for n in run.extents)
+    count = " * ".join([f"(size_t){SIZE_OF[variable.dtype]}", *counts])
+    return _Bytes(f"&{_at(host, window)}", count)
 
 
 def _at(host: Host, access: Access) -> str:

@@ -40,7 +40,8 @@ def call_text(calls: Calls, stmt: CallInstr) -> list[str]:
     and its name as `<parameter>_name`); where a parameter is a tensor map `transfer`, and where the
     instruction signals a barrier `barrier`.
     """
-    if not stmt.instr.template:
+    template = stmt.instr.template
+    if not template or not isinstance(template, str):
         raise unsupported(
             f"{stmt.instr.name} has no emitted text yet",
             stmt.span,
@@ -74,12 +75,17 @@ def call_text(calls: Calls, stmt: CallInstr) -> list[str]:
             case _:
                 fields[name] = c_control(argument, calls.access.control)
     for name, value in stmt.instr.constants:
-        fields[name] = C_TYPE[value] if isinstance(value, DataType) else str(value)
+        fields[name] = constant_text(value)
         if isinstance(value, DataType):
             fields[f"{name}_name"] = value.value
-    text = stmt.instr.template.format(**fields)
+    text = template.format(**fields)
     note_helpers(text, calls.helpers)
     return [*text.split("\n"), *after]
+
+
+def constant_text(value: object) -> str:
+    """A compile-time parameter in a template."""
+    return C_TYPE[value] if isinstance(value, DataType) else str(value)
 
 
 def _operand(calls: Calls, stmt: CallInstr, at: int, param: DataParam, argument: Access) -> Operand:

@@ -52,10 +52,14 @@ class Launch:
 
 
 @dataclass(frozen=True, slots=True)
-class Clear:
-    """A memset of a whole array to zero."""
+class Fill:
+    """A memset of adjacent elements: every byte gets the same value."""
 
     target: str
+    byte: int
+    offset: Json
+    """The first element, counted by rows."""
+    count: Json
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +67,7 @@ class HostCode:
     """Statements that only the C function of the procedure can do."""
 
 
-Step: TypeAlias = Launch | Clear | HostCode
+Step: TypeAlias = Launch | Fill | HostCode
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +118,8 @@ def _step(step: Mapping[str, Any]) -> Step:
                 tuple(tuple(nest) for nest in step["tasks"]),
                 tuple(_argument(a) for a in step["arguments"]),
             )
-        case "memset0":
-            return Clear(step["target"])
+        case "memset":
+            return Fill(step["target"], step["byte"], step["offset"], step["count"])
         case "host":
             return HostCode()
         case _:

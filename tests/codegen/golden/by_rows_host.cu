@@ -102,43 +102,43 @@ extern "C" int by_rows_launch(int n, int m, const float* x, float* y, void* stre
         return EXOGPU_WRONG_SIZE;
     if (!(m >= 1))
         return EXOGPU_WRONG_SIZE;
-    // 27: d: f32[n, m] @ CudaGmemLinear
+    // 31: d: f32[n, m] @ CudaGmemLinear
     DeviceArray<float> d(stream);
     TRY(d.allocate((size_t)1 * n * m));
-    // 28: factor: f32[1]
+    // 32: factor: f32[1]
     std::vector<float> factor((size_t)1 * 1);
-    // 29: factor[0] = 1
+    // 33: factor[0] = 1
     factor.data()[0] = 1.0f;
-    // 30: factor[0] += 1
+    // 34: factor[0] += 1
     factor.data()[0] += 1.0f;
-    // 31: for i in seq(0, n):
+    // 35: for i in seq(0, n):
     for (int i = 0; i < n; ++i) {
-        // 32: cuda_memset0_1d(m, d[i, :])
-        TRY(cudaMemsetAsync(&d.pointer[(long long)(i) * m], 0, (size_t)4 * (m), stream));
-        // 33: if i % 2 == 0:
+        // 36: cuda_memset0_1d(m, d[i, :])
+        TRY(cudaMemsetAsync(&d.pointer[(long long)(i) * m], 0, (size_t)4 * m, stream));
+        // 37: if i % 2 == 0:
         if (i % 2 == 0) {
-            // 34: for k in seq(0, 2):
+            // 38: for k in seq(0, 2):
             for (int k = 0; k < 2; ++k) {
-                // 35: cuda_memcpy_to_device(m, d[i, :], x[i, :])
-                TRY(cudaMemcpyAsync(&d.pointer[(long long)(i) * m], &x[(long long)(i) * m], (size_t)4 * (m), cudaMemcpyHostToDevice, stream));
-                // 36: with CudaDeviceFunction(blockDim=32):
+                // 39: cuda_memcpy_to_device(m, d[i, :], x[i, :])
+                TRY(cudaMemcpyAsync(&d.pointer[(long long)(i) * m], &x[(long long)(i) * m], (size_t)4 * m, cudaMemcpyHostToDevice, stream));
+                // 40: with CudaDeviceFunction(blockDim=32):
                 {
                     void* arguments[] = {&n, &m, &i, &k, &d.pointer};
                     TRY(launch(by_rows_0, 1LL * count(m), 1, 32, 0, arguments, stream));
                 }
             }
         } else {
-            // 41: with CudaDeviceFunction(blockDim=32):
+            // 45: with CudaDeviceFunction(blockDim=32):
             {
                 void* arguments[] = {&n, &m, &i, &d.pointer};
                 TRY(launch(by_rows_1, 1LL * count(m), 1, 32, 0, arguments, stream));
             }
         }
-        // 45: cuda_memcpy_to_host(m, y[i, :], d[i, :])
-        TRY(cudaMemcpyAsync(&y[(long long)(i) * m], &d.pointer[(long long)(i) * m], (size_t)4 * (m), cudaMemcpyDeviceToHost, stream));
+        // 49: cuda_memcpy_to_host(m, y[i, :], d[i, :])
+        TRY(cudaMemcpyAsync(&y[(long long)(i) * m], &d.pointer[(long long)(i) * m], (size_t)4 * m, cudaMemcpyDeviceToHost, stream));
     }
     TRY(d.free());
-    // 46: Fence(cuda_stream_sync, cpu_in_order)
+    // 50: Fence(cuda_stream_sync, cpu_in_order)
     TRY(cudaStreamSynchronize(stream));
     return 0;
 }
