@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import cast
+from typing import Final, cast
 
+from exogpu.codegen import scalars
 from exogpu.codegen.access import Accesses
 from exogpu.codegen.device import Lines, braces, source
 from exogpu.codegen.errors import unsupported
@@ -20,11 +21,10 @@ from exogpu.codegen.expressions import (
     Control,
     c_condition,
     c_control,
-    c_data,
     c_factor,
     is_nonnegative,
 )
-from exogpu.codegen.instructions import constant_text
+from exogpu.codegen.instructions import constant_text, helper_text, note_helpers
 from exogpu.codegen.kernels import Kernel, written
 from exogpu.codegen.names import Names
 from exogpu.codegen.render import HeaderText, HostText, render_header, render_host
@@ -55,7 +55,6 @@ from exogpu.ir.nodes import (
     Stmt,
 )
 from exogpu.ir.types import DataType, Memcpy, Memset, Space
-from exogpu.ir.walk import reads
 
 MAPPED_TYPE: Mapping[DataType, int] = {
     DataType.UI8: 0,
@@ -72,6 +71,9 @@ MAPPED_TYPE: Mapping[DataType, int] = {
 
 SWIZZLE: Mapping[int, int] = {0: 0, 32: 1, 64: 2, 128: 3}
 """CUtensorMapSwizzle, by bytes."""
+
+
+_IN_TEMPLATE: Final = frozenset({"floor_div", "floor_mod"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,15 +124,17 @@ def host_files(
     owned = frozenset(p.name for p in arrays)
     host = Host(storage, kernels, Accesses(storage, names, control), names, control, owned)
     body = _block(host, proc.body)
+    helpers: list[str] = []
+    note_helpers("\n".join(body), helpers)
     described = tuple(
         f"{names(p.name)}: {p.dtype.value}[{', '.join(c_control(n, control) for n in p.shape)}] in "
         + ("device memory" if p.memory.space is Space.GLOBAL else "host memory")
         for p in arrays
     )
     header = HeaderText(proc.name, tuple(parameters), tuple(checks), described)
-    text = HostText(
-        header, tuple(aligned), tuple(body), bool(any(k.maps for k in kernels.values()))
-    )
+    texts = tuple(helper_text(name) for name in helpers if name not in _IN_TEMPLATE)
+    maps = any(k.maps for k in kernels.values())
+    text = HostText(header, texts, tuple(aligned), tuple(body), maps)
     return HostFiles(render_header(header), render_host(text))
 
 
@@ -161,10 +165,8 @@ def _statement(host: Host, stmt: Stmt) -> Lines:
             return [f"TRY({host.names(stmt.name)}.free());"] if device else []
         case Fence():
             return [source(stmt), "TRY(cudaStreamSynchronize(stream));"]
-        case Assign():
-            return [source(stmt), f"{_at(host, stmt.target)} = {_value(host, stmt)};"]
-        case Reduce():
-            return [source(stmt), f"{_at(host, stmt.target)} += {_value(host, stmt)};"]
+        case Assign() | Reduce():
+            return [source(stmt), _scalar(host, stmt)]
         case Pass():
             return []
         case _:
@@ -313,9 +315,10 @@ def _at(host: Host, access: Access) -> str:
     return _pointer(host, access.name) + text.removeprefix(spelled)
 
 
-def _value(host: Host, stmt: Assign | Reduce) -> str:
-    dtype = host.storage[stmt.target.name].dtype
-    for access in (stmt.target, *reads(stmt.value)):
-        if C_TYPE[host.storage[access.name].dtype] == "unsigned short":
-            raise _unsupported(stmt, "16-bit elements are computed with in kernels only")
-    return c_data(stmt.value, dtype, lambda access: _at(host, access))
+def _scalar(host: Host, stmt: Assign | Reduce) -> str:
+    def of(name: Sym) -> DataType:
+        return host.storage[name].dtype
+
+    if any(scalars.halves(stmt, of)):
+        raise _unsupported(stmt, "16-bit elements are computed with in kernels only")
+    return scalars.statement(stmt, of, lambda access: _at(host, access))

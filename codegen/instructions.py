@@ -12,7 +12,8 @@ from exogpu.analysis.facts import CollectiveFacts
 from exogpu.codegen.access import Accesses, Operand
 from exogpu.codegen.barriers import Barriers, trailing
 from exogpu.codegen.errors import unsupported
-from exogpu.codegen.expressions import C_TYPE, c_constant, c_control
+from exogpu.codegen.expressions import C_TYPE, c_control
+from exogpu.codegen.scalars import constant
 from exogpu.codegen.tensors import TensorMap, Transfer, transfer
 from exogpu.codegen.wgmma import is_wgmma, wgmma_text
 from exogpu.hw.timelines import ASYNC_PROXY
@@ -71,7 +72,7 @@ def call_text(calls: Calls, stmt: CallInstr) -> list[str]:
                     fields[name] = _operand(calls, stmt, at, param, argument)
             case Const():
                 assert isinstance(param, DataParam), f"{name} takes a control expression"
-                fields[name] = c_constant(argument.value, param.dtype)
+                fields[name] = constant(argument.value, param.dtype)
             case _:
                 fields[name] = c_control(argument, calls.access.control)
     for name, value in stmt.instr.constants:

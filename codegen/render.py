@@ -48,6 +48,7 @@ class HostText:
     """The file of a host function."""
 
     header: HeaderText
+    helpers: tuple[str, ...]
     aligned: tuple[str, ...]
     """Pointers to device memory."""
     body: tuple[str, ...]

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 from fractions import Fraction
-from typing import Literal
+from typing import Final, Literal
 
 from exogpu.verdict import Policy as Policy
 
@@ -32,6 +32,10 @@ class DataType(Enum):
     def bytes(self) -> int:
         """Of one element; the number in a type's name is its bits."""
         return int(self.value.lstrip("bfiu")) // 8
+
+
+FLOATS: Final = frozenset({DataType.F16, DataType.BF16, DataType.F32, DataType.F64})
+"""Floating point; the others are integers."""
 
 
 class QualTL(Enum):
