@@ -211,6 +211,7 @@ def thread_loop(device: Device, stmt: For) -> Lines:
         if condition == Truth(True):
             return braces(f"/* {stmt.iterator.name} = {value.value} */", inside)
         return braces(f"if ({c_condition(condition, device.control)})", inside)
+    device.control.iterate(stmt.iterator, stmt.lo, stmt.hi)
     with device.names.scope():
         text = c_control(value, device.control)
         name = device.names.declare(stmt.iterator)
@@ -228,6 +229,7 @@ def sequential_loop(device: Device, stmt: For) -> Lines:
     control = device.control
     lo, hi = simplify(stmt.lo, control.constants), simplify(stmt.hi, control.constants)
     first, end = c_control(lo, control), c_control(hi, control)
+    control.iterate(stmt.iterator, lo, hi)
     with device.names.scope():
         name = device.names.declare(stmt.iterator)
         if is_nonnegative(lo, control):

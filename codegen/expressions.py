@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, assert_never
 
+from exogpu.errors import Span
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
     Add,
@@ -54,6 +55,18 @@ class Control:
     """Variables known to be at least 0: division of them may truncate."""
     constants: dict[Sym, int] = field(default_factory=dict)
     """Variables with one value, written as that value."""
+    bounds: dict[Sym, tuple[CExpr, CExpr]] = field(default_factory=dict)
+    """First and last value of iterators and built-in variables, by the variables around them."""
+    noted: dict[CExpr, Span] = field(default_factory=dict)
+    """What was written, and where it stands: see `exogpu.codegen.fits`."""
+
+    def note(self, expr: CExpr) -> None:
+        """The text computes the value of an expression."""
+        self.noted.setdefault(simplify(expr, self.constants), expr.span)
+
+    def iterate(self, iterator: Sym, lo: CExpr, hi: CExpr) -> None:
+        """An iterator goes from lo to hi - 1."""
+        self.bounds[iterator] = lo, plus(hi, Int(-1))
 
 
 def is_nonnegative(expr: CExpr, control: Control) -> bool:
@@ -142,6 +155,7 @@ def times(factor: int, term: CExpr) -> CExpr:
 
 def c_control(expr: CExpr, control: Control, needed: int = _OR) -> str:
     """C++ text of a control expression, in parentheses if it binds weaker than `needed`."""
+    control.note(expr)
     return _control(simplify(expr, control.constants), control, needed)
 
 

@@ -184,6 +184,7 @@ def _launch(made: Kernel) -> Json:
         "op": "launch",
         **_needs(made),
         "tasks": counts,
+        "fits": [control_json(n) for n in made.limits],
         "arguments": names,
     }
 

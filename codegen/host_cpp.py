@@ -24,6 +24,7 @@ from exogpu.codegen.expressions import (
     c_factor,
     is_nonnegative,
 )
+from exogpu.codegen.fits import check_host, size_ranges
 from exogpu.codegen.instructions import constant_text, helper_text, note_helpers
 from exogpu.codegen.kernels import Kernel, written
 from exogpu.codegen.names import Names
@@ -111,7 +112,7 @@ def host_files(
         name = names.declare(param.name)
         match param:
             case ControlParam():
-                parameters.append(f"int {name}")
+                parameters.append(f"long long {name}")
                 if param.kind == "size":
                     control.nonnegative.add(param.name)
                     checks.append(f"{name} >= {least(proc, param.name)}")
@@ -124,6 +125,7 @@ def host_files(
     owned = frozenset(p.name for p in arrays)
     host = Host(storage, kernels, Accesses(storage, names, control), names, control, owned)
     body = _block(host, proc.body)
+    check_host(control, size_ranges(proc), proc.span)
     helpers: list[str] = []
     note_helpers("\n".join(body), helpers)
     described = tuple(
@@ -131,7 +133,8 @@ def host_files(
         + ("device memory" if p.memory.space is Space.GLOBAL else "host memory")
         for p in arrays
     )
-    header = HeaderText(proc.name, tuple(parameters), tuple(checks), described)
+    sizes = tuple(names(p.name) for p in proc.params if isinstance(p, ControlParam))
+    header = HeaderText(proc.name, tuple(parameters), sizes, tuple(checks), described)
     texts = tuple(helper_text(name) for name in helpers if name not in _IN_TEMPLATE)
     maps = any(k.maps for k in kernels.values())
     text = HostText(header, texts, tuple(aligned), tuple(body), maps)
@@ -184,12 +187,13 @@ def _unsupported(stmt: Stmt, help: str = "") -> Exception:
 
 def _loop(host: Host, stmt: For) -> Lines:
     first, end = c_control(stmt.lo, host.control), c_control(stmt.hi, host.control)
+    host.control.iterate(stmt.iterator, stmt.lo, stmt.hi)
     with host.names.scope():
         name = host.names.declare(stmt.iterator)
         if is_nonnegative(stmt.lo, host.control):
             host.control.nonnegative.add(stmt.iterator)
         inside = _block(host, stmt.body)
-    return braces(f"for (int {name} = {first}; {name} < {end}; ++{name})", inside)
+    return braces(f"for (long long {name} = {first}; {name} < {end}; ++{name})", inside)
 
 
 # --- launches -------------------------------------------------------------------------------
@@ -200,23 +204,37 @@ def _launch(host: Host, kernel: Kernel) -> Lines:
     names = host.names
     with names.scope():
         maps = {m: names.declare(Sym(f"{m.tensor.name}_map")) for m in kernel.maps}
-        inside: Lines = []
+        inside = _check_limits(host, kernel)
         for used, name in maps.items():
             inside += _tensor_map(host, used, name)
         counts = [
-            " * ".join(["1LL", *(f"count({c_control(n, host.control)})" for n in nest.counts)])
+            f"tasks({{{', '.join(c_control(n, host.control) for n in nest.counts)}}})"
             for nest in kernel.nests
         ]
         most = counts[0] if len(counts) == 1 else f"std::max({{{', '.join(counts)}}})"
-        values = [f"&{names(n)}" for n in kernel.sizes]
+        values = [f"&sizes[{at}]" for at in range(len(kernel.sizes))]
         for data in kernel.data:
             local = host.storage[data].space is Space.GLOBAL and data not in host.parameters
             values.append(f"&{names(data)}{'.pointer' if local else ''}")
         values += [f"&{name}" for name in maps.values()]
+        if kernel.sizes:
+            narrowed = ", ".join(f"(int){names(n)}" for n in kernel.sizes)
+            inside.append(f"int sizes[] = {{{narrowed}}};")
         inside.append(f"void* arguments[] = {{{', '.join(values)}}};")
         shape = f"{kernel.cluster_dim}, {kernel.block_dim}, {kernel.shared_bytes}"
         inside.append(f"TRY(launch({kernel.text.name}, {most}, {shape}, arguments, stream));")
     return braces("", inside)
+
+
+def _check_limits(host: Host, kernel: Kernel) -> Lines:
+    """Returns a status of its own where the kernel cannot compute all of its indices."""
+    owned = frozenset(host.control.bounds)
+    narrow = [host.names(n) for n in kernel.sizes if n in owned]
+    control = Control(lambda name: f"wide({host.names(name)})")
+    texts = (*narrow, *(c_control(n, control) for n in kernel.limits))
+    return [
+        line for text in texts for line in (f"if (!fits({text}))", "    return EXOGPU_TOO_LARGE;")
+    ]
 
 
 def _tensor_map(host: Host, used: TensorMap, name: str) -> Lines:
@@ -237,7 +255,7 @@ def _tensor_map(host: Host, used: TensorMap, name: str) -> Lines:
 def _allocation(host: Host, stmt: Alloc) -> Lines:
     """Device memory from the stream's pool, host memory from the heap."""
     name, dtype = host.names.declare(stmt.name), C_TYPE[stmt.dtype]
-    count = " * ".join(["(size_t)1", *(c_factor(n, host.control) for n in stmt.shape)])
+    count = f"elements({{{', '.join(c_control(n, host.control) for n in stmt.shape)}}})"
     match stmt.memory.space:
         case Space.GLOBAL:
             return [
@@ -245,7 +263,7 @@ def _allocation(host: Host, stmt: Alloc) -> Lines:
                 f"TRY({name}.allocate({count}));",
             ]
         case Space.HOST:
-            return [f"std::vector<{dtype}> {name}({count});"]
+            return [f"std::vector<{dtype}> {name};", f"TRY(host_array({name}, {count}));"]
         case _:
             raise _unsupported(stmt)
 

@@ -37,6 +37,8 @@ class HeaderText:
 
     name: str
     parameters: tuple[str, ...]
+    sizes: tuple[str, ...]
+    """The control parameters."""
     conditions: tuple[str, ...]
     """What the sizes must satisfy, as C."""
     arrays: tuple[str, ...]

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TypeAlias, TypeVar
 
 from exogpu.codegen.runtime.arrays import ITEM_SIZE, Array, array_of
-from exogpu.codegen.runtime.binding import bind, named
+from exogpu.codegen.runtime.binding import bind, check_fits, named
 from exogpu.codegen.runtime.driver import (
     active,
     allocate,
@@ -164,8 +164,10 @@ class Kernel:
         tasks = max(counts, default=0)
         if tasks == 0:
             return None
+        check_fits(step.fits, sizes)
         if tasks >= 1 << 31:
-            raise LaunchError(f"{tasks} tasks are more than a launch can number")
+            what = f"{tasks} tasks are more than a launch can number"
+            raise LaunchError(what, "divide the work into several calls")
         if device not in self._loaded:
             self._loaded[device] = load(self.cubin, self._launches, device)
         arguments = [self._argument(a, arrays, sizes) for a in step.arguments]

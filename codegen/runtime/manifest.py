@@ -48,6 +48,8 @@ class Launch:
     shared_bytes: int
     tasks: tuple[tuple[Json, ...], ...]
     """The counts of each nest of tasks."""
+    fits: tuple[Json, ...]
+    """What must have no more than 32 bits."""
     arguments: tuple[str | MapOf, ...]
 
 
@@ -116,6 +118,7 @@ def _step(step: Mapping[str, Any]) -> Step:
                 step["block"],
                 step["shared_bytes"],
                 tuple(tuple(nest) for nest in step["tasks"]),
+                tuple(step["fits"]),
                 tuple(_argument(a) for a in step["arguments"]),
             )
         case "memset":

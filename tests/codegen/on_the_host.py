@@ -22,6 +22,7 @@ SHIM = """
 #define __forceinline__ inline
 #define __restrict__
 #define __launch_bounds__(...)
+#define __cluster_dims__(...)
 struct Index { unsigned x, y, z; };
 struct int2 { int x, y; };
 static inline int2 make_int2(int x, int y) { return {x, y}; }

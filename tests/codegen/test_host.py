@@ -79,8 +79,9 @@ def test_statements_are_in_order():
         ".free",
         "Synchronize",
     ]
-    assert "{&n, &m, &i, &k, &d.pointer};" in text
-    assert "{&n, &m, &i, &d.pointer};" in text
+    assert "int sizes[] = {(int)n, (int)m, (int)i, (int)k};" in text
+    assert "{&sizes[0], &sizes[1], &sizes[2], &sizes[3], &d.pointer};" in text
+    assert "{&sizes[0], &sizes[1], &sizes[2], &d.pointer};" in text
 
 
 def test_python_learns_that_only_the_c_function_can_run_it():
@@ -93,7 +94,8 @@ def test_python_learns_that_only_the_c_function_can_run_it():
 def test_conditions_and_constness():
     """Sizes are checked before anything is done; what is only read is const."""
     header = emitted(gemm_sm80).host.header
-    assert "int M, int N, int K, const float* A, const float* B, float* C, void* stream" in header
+    sizes = "long long M, long long N, long long K"
+    assert f"{sizes}, const float* A, const float* B, float* C, void* stream" in header
     assert "K % 4 == 0" in header
     text = body(gemm_sm80)
     assert text.index("EXOGPU_WRONG_SIZE") < text.index("launch(gemm_sm80")

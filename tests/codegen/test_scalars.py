@@ -11,7 +11,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from on_the_host import GXX, emitted, procedures, run_emitted
 
@@ -209,7 +209,13 @@ def statements(types):
 
 
 @needs_gxx
-@settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@settings(
+    max_examples=3,
+    deadline=None,
+    derandomize=True,
+    phases=[Phase.generate],  # each example takes a compiler
+    suppress_health_check=list(HealthCheck),
+)
 @given(st.one_of(statements(INTEGERS), statements(FLOATS)))
 def test_random_expressions(tmp_path_factory, found):
     compare(found, tmp_path_factory.mktemp("scalars"))
