@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import assert_never
+from typing import Final, assert_never
 
 import numpy as np
 
-from exogpu.errors import Span
+from exogpu.errors import Diagnostic, ExoGpuError, Span
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
     Access,
@@ -63,6 +63,7 @@ from exogpu.machine.sequential.affine import (
     combine,
     from_cexpr,
     interval,
+    magnitude,
     variable,
 )
 from exogpu.machine.sequential.core import (
@@ -88,6 +89,9 @@ from exogpu.machine.sequential.core import (
 from exogpu.machine.sequential.values import NUMPY
 from exogpu.machine.sequential.views import View, Window, element, spans
 
+_EXACT: Final = 1 << 62
+"""numpy's integers are exact below, for sums and differences of two forms too."""
+
 
 @dataclass(frozen=True, slots=True)
 class Scope:
@@ -102,7 +106,12 @@ class Scope:
 
     def form(self, expr: CExpr) -> Affine:
         """A control expression as a form over iterators."""
-        return from_cexpr(expr, self.control, self.ranges)
+        form = from_cexpr(expr, self.control, self.ranges)
+        if magnitude(form, self.ranges) >= _EXACT:
+            place = self.site or expr.span
+            message = "index arithmetic leaves 64 bits at these sizes"
+            raise ExoGpuError([Diagnostic("X930", message, place, "run it at smaller sizes")])
+        return form
 
 
 def inline(
