@@ -157,6 +157,48 @@ def _quotient(term: CExpr, divisor: int) -> CExpr:
 
 def number(expr: CExpr, free: Mapping[Sym, Range]) -> Range:
     """Between which numbers the value lies for all values of the free variables."""
+    (a, b), (c, d) = _by_parts(expr, free), _by_variables(expr, free)
+    return max(a, c), min(b, d)
+
+
+def _by_variables(expr: CExpr, free: Mapping[Sym, Range]) -> Range:
+    """The same with like variables added up: M - 64 * ((M + 63) / 64) is between -63 and 0."""
+    factors: dict[Sym, int] = {}
+    least = greatest = 0
+    waiting = [(expr, 1)]
+    while waiting:
+        term, factor = waiting.pop()
+        match term:
+            case CVar():
+                factors[term.name] = factors.get(term.name, 0) + factor
+                continue
+            case Add():
+                waiting += [(term.left, factor), (term.right, factor)]
+                continue
+            case Sub():
+                waiting += [(term.left, factor), (term.right, -factor)]
+                continue
+            case Mul():
+                waiting.append((term.term, factor * term.factor))
+                continue
+            case FloorDiv() if factor % term.divisor == 0:
+                # d * (x / d) is x less a remainder
+                waiting.append((term.term, factor // term.divisor))
+                rest = -(factor // term.divisor) * (term.divisor - 1)
+                low, high = min(0, rest), max(0, rest)
+            case Int() | FloorDiv() | Mod():
+                ends = [factor * end for end in _by_parts(term, free)]
+                low, high = min(ends), max(ends)
+            case _:
+                assert_never(term)
+        least, greatest = least + low, greatest + high
+    for name, factor in factors.items():
+        ends = [factor * end for end in _by_parts(CVar(name), free)]
+        least, greatest = least + min(ends), greatest + max(ends)
+    return least, greatest
+
+
+def _by_parts(expr: CExpr, free: Mapping[Sym, Range]) -> Range:
     match expr:
         case Int():
             return expr.value, expr.value

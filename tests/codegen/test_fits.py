@@ -183,6 +183,8 @@ def test_what_always_fits_is_not_asked_for():
     row = Add(Mul(128, CVar(i)), Int(127))
     asked = limits_of(tile, row, Add(CVar(M), Int(63)), bounds={i: (Int(0), Sub(tile, Int(1)))})
     assert asked == (simplify(Add(CVar(M), Int(127)), {}),)
+    within = Sub(CVar(M), Mul(64, FloorDiv(Add(CVar(M), Int(63)), 64)))
+    assert number(within, SIZES) == (-63, 0)
     assert limits_of(CVar(M), FloorDiv(CVar(M), 2), Mod(CVar(N), 7), Sub(CVar(M), CVar(N))) == ()
 
 

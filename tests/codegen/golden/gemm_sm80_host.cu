@@ -176,13 +176,7 @@ extern "C" int gemm_sm80_launch(long long M, long long N, long long K, const flo
             return EXOGPU_TOO_LARGE;
         if (!fits(wide(K) + 15))
             return EXOGPU_TOO_LARGE;
-        if (!fits(wide(K) - 16 * floor_div(wide(K) + 15, 16) - 12))
-            return EXOGPU_TOO_LARGE;
         if (!fits(16 * floor_div(wide(K) + 15, 16) + 12))
-            return EXOGPU_TOO_LARGE;
-        if (!fits(wide(M) - 64 * (floor_div(wide(M) + 63, 64) - 1)))
-            return EXOGPU_TOO_LARGE;
-        if (!fits(wide(N) - 64 * (floor_div(wide(N) + 63, 64) - 1)))
             return EXOGPU_TOO_LARGE;
         int sizes[] = {(int)M, (int)N, (int)K};
         void* arguments[] = {&sizes[0], &sizes[1], &sizes[2], &A, &B, &C};
