@@ -66,7 +66,7 @@ def run(folder: Path) -> int:
     def call(name: str, *arguments: object) -> None:
         function = ctypes.CDLL(str(folder / f"lib{name}.so"))[f"{name}_launch"]
         values = [
-            ctypes.c_void_p(a.data_ptr()) if isinstance(a, torch.Tensor) else ctypes.c_int(a)
+            ctypes.c_void_p(a.data_ptr()) if isinstance(a, torch.Tensor) else ctypes.c_longlong(a)
             for a in arguments
         ]
         stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -147,7 +148,12 @@ class Accesses:
         later = [d for d in variable.kept if d > dim]
         if not later:
             return "1"
-        return " * ".join(c_factor(variable.shape[d], self.control) for d in later)
+        extents = [simplify(variable.shape[d], self.control.constants) for d in later]
+        known = [n.value for n in extents if isinstance(n, Int)]
+        if len(known) == len(extents):
+            return str(math.prod(known))
+        text = " * ".join(c_factor(n, self.control) for n in extents)
+        return text if len(extents) == 1 else f"(long long){text}"
 
 
 def _first(coord: Point | Interval) -> CExpr:

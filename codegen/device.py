@@ -9,7 +9,7 @@ from typing import assert_never
 
 from exogpu.analysis.facts import CollectiveFacts
 from exogpu.analysis.tiling import Tiling
-from exogpu.codegen import barriers, sync
+from exogpu.codegen import barriers, scalars, sync
 from exogpu.codegen import where as place
 from exogpu.codegen.access import Accesses
 from exogpu.codegen.barriers import Barriers
@@ -19,7 +19,6 @@ from exogpu.codegen.expressions import (
     Control,
     c_condition,
     c_control,
-    c_data,
     is_nonnegative,
     simplify,
 )
@@ -62,8 +61,8 @@ from exogpu.ir.nodes import (
     Warps,
     WindowStmt,
 )
-from exogpu.ir.types import Space
-from exogpu.ir.walk import accesses, control_variables, reads, walk
+from exogpu.ir.types import DataType, Space
+from exogpu.ir.walk import accesses, control_variables, walk
 
 Lines = list[str]
 
@@ -155,10 +154,8 @@ def statement(device: Device, stmt: Stmt) -> Lines:
             return conditional(device, stmt)
         case Warps():
             return warps(device, stmt)
-        case Assign():
-            return [source(stmt), f"{_target(device, stmt)} = {_value(device, stmt)};"]
-        case Reduce():
-            return [source(stmt), *_reduce(device, stmt)]
+        case Assign() | Reduce():
+            return [source(stmt), _scalar(device, stmt)]
         case CallInstr():
             return [source(stmt), *call_text(device.calls(), stmt)]
         case Alloc():
@@ -224,6 +221,7 @@ def thread_loop(device: Device, stmt: For) -> Lines:
         if condition == Truth(True):
             return braces(f"/* {stmt.iterator.name} = {value.value} */", inside)
         return braces(f"if ({c_condition(condition, device.control)})", inside)
+    device.control.iterate(stmt.iterator, stmt.lo, stmt.hi)
     with device.names.scope():
         text = c_control(value, device.control)
         name = device.names.declare(stmt.iterator)
@@ -241,6 +239,7 @@ def sequential_loop(device: Device, stmt: For) -> Lines:
     control = device.control
     lo, hi = simplify(stmt.lo, control.constants), simplify(stmt.hi, control.constants)
     first, end = c_control(lo, control), c_control(hi, control)
+    control.iterate(stmt.iterator, lo, hi)
     with device.names.scope():
         name = device.names.declare(stmt.iterator)
         if is_nonnegative(lo, control):
@@ -322,24 +321,17 @@ def allocation(device: Device, stmt: Alloc) -> Lines:
     return lines
 
 
-def _target(device: Device, stmt: Assign | Reduce) -> str:
-    return device.access.element(stmt.target)
+def _scalar(device: Device, stmt: Assign | Reduce) -> str:
+    def of(name: Sym) -> DataType:
+        return device.storage[name].dtype
 
-
-def _value(device: Device, stmt: Assign | Reduce) -> str:
-    dtype = device.storage[stmt.target.name].dtype
-    for access in (stmt.target, *reads(stmt.value)):
-        if C_TYPE[device.storage[access.name].dtype] == "unsigned short":
-            raise unsupported(
-                f"{access.name} has 16-bit elements, which scalar statements do not compute with",
-                stmt.span,
-                "use an instruction, or an f32 variable",
-            )
-    return c_data(stmt.value, dtype, device.access.element)
-
-
-def _reduce(device: Device, stmt: Reduce) -> Lines:
-    return [f"{_target(device, stmt)} += {_value(device, stmt)};"]
+    for access in scalars.halves(stmt, of):
+        raise unsupported(
+            f"{access.name} has 16-bit elements, which scalar statements do not compute with",
+            stmt.span,
+            "use an instruction, or an f32 variable",
+        )
+    return scalars.statement(stmt, of, device.access.element)
 
 
 # --- synchronisation ------------------------------------------------------------------------

@@ -1,32 +1,26 @@
-"""Control, boolean and data expressions as C++ text."""
+"""Control and boolean expressions as C++ text."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias, assert_never
+from typing import Final, assert_never
 
+from exogpu.errors import Span
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
-    Access,
     Add,
     And,
-    Apply,
     BExpr,
-    BinOp,
     CExpr,
     Compare,
-    Const,
     CVar,
-    DExpr,
     FloorDiv,
     Int,
     Mod,
     Mul,
-    Negate,
     Not,
     Or,
-    Read,
     Sub,
     Truth,
 )
@@ -61,6 +55,18 @@ class Control:
     """Variables known to be at least 0: division of them may truncate."""
     constants: dict[Sym, int] = field(default_factory=dict)
     """Variables with one value, written as that value."""
+    bounds: dict[Sym, tuple[CExpr, CExpr]] = field(default_factory=dict)
+    """First and last value of iterators and built-in variables, by the variables around them."""
+    noted: dict[CExpr, Span] = field(default_factory=dict)
+    """What was written, and where it stands: see `exogpu.codegen.fits`."""
+
+    def note(self, expr: CExpr) -> None:
+        """The text computes the value of an expression."""
+        self.noted.setdefault(simplify(expr, self.constants), expr.span)
+
+    def iterate(self, iterator: Sym, lo: CExpr, hi: CExpr) -> None:
+        """An iterator goes from lo to hi - 1."""
+        self.bounds[iterator] = lo, plus(hi, Int(-1))
 
 
 def is_nonnegative(expr: CExpr, control: Control) -> bool:
@@ -149,6 +155,7 @@ def times(factor: int, term: CExpr) -> CExpr:
 
 def c_control(expr: CExpr, control: Control, needed: int = _OR) -> str:
     """C++ text of a control expression, in parentheses if it binds weaker than `needed`."""
+    control.note(expr)
     return _control(simplify(expr, control.constants), control, needed)
 
 
@@ -211,59 +218,6 @@ def c_condition(expr: BExpr, control: Control, needed: int = _OR) -> str:
             return f"!({c_condition(expr.term, control)})"
         case _:
             assert_never(expr)
-
-
-Element: TypeAlias = Callable[[Access], str]
-"""C++ text of one element of a variable, as a value."""
-
-_FUNCTION: Final[Mapping[tuple[str, bool], str]] = {
-    ("min", True): "fminf({}, {})",
-    ("max", True): "fmaxf({}, {})",
-    ("exp", True): "expf({})",
-    ("sqrt", True): "sqrtf({})",
-    ("relu", True): "fmaxf({}, 0.0f)",
-    ("min", False): "min({}, {})",
-    ("max", False): "max({}, {})",
-    ("exp", False): "exp({})",
-    ("sqrt", False): "sqrt({})",
-    ("relu", False): "max({}, 0)",
-}
-"""By name, and whether the type is f32."""
-
-
-def c_data(expr: DExpr, dtype: DataType, element: Element, needed: int = _OR) -> str:
-    """C++ text of a data expression whose result is of type `dtype`."""
-    match expr:
-        case Const():
-            return _wrap(c_constant(expr.value, dtype), _UNARY, needed)
-        case Read():
-            return element(expr.access)
-        case BinOp():
-            own = _SUM if expr.op in "+-" else _PRODUCT
-            left = c_data(expr.left, dtype, element, own)
-            right = c_data(expr.right, dtype, element, own + 1)
-            return _wrap(f"{left} {expr.op} {right}", own, needed)
-        case Negate():
-            return _wrap(f"-{c_data(expr.term, dtype, element, _ATOM)}", _UNARY, needed)
-        case Apply(function="select"):
-            a, b, x, y = (c_data(e, dtype, element, _SUM) for e in expr.arguments)
-            return f"({a} < {b} ? {x} : {y})"
-        case Apply():
-            given = [c_data(e, dtype, element) for e in expr.arguments]
-            return _FUNCTION[expr.function, dtype is DataType.F32].format(*given)
-        case _:
-            assert_never(expr)
-
-
-def c_constant(value: float | int, dtype: DataType) -> str:
-    """C++ text of a constant of type `dtype`."""
-    match dtype:
-        case DataType.F32:
-            return f"{float(value)!r}f"
-        case DataType.F64:
-            return repr(float(value))
-        case _:
-            return repr(value)
 
 
 def _wrap(text: str, strength: int, needed: int) -> str:

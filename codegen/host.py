@@ -19,11 +19,11 @@ from exogpu.codegen.limits import check_arch, check_features, check_shared
 from exogpu.codegen.mbarriers import rings
 from exogpu.codegen.render import UnitText, render
 from exogpu.codegen.reserved import function_name
-from exogpu.codegen.storage import storages
+from exogpu.codegen.storage import Storage, storages
+from exogpu.codegen.stream import argument_of, run_of
 from exogpu.codegen.task_order import TaskOrder
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
-    Access,
     Add,
     And,
     BExpr,
@@ -38,8 +38,8 @@ from exogpu.ir.nodes import (
     FloorDiv,
     For,
     Free,
+    Instr,
     Int,
-    Interval,
     Mod,
     Mul,
     Not,
@@ -50,6 +50,7 @@ from exogpu.ir.nodes import (
     Sub,
     Truth,
 )
+from exogpu.ir.types import Memset
 from exogpu.ir.walk import blocks
 
 Json: TypeAlias = "bool | int | str | list[Json] | dict[str, Json] | None"
@@ -107,7 +108,7 @@ def emit(
         "arch": arch,
         "parameters": [_parameter(p) for p in proc.params],
         "preconditions": [condition_json(p) for p in proc.preconditions],
-        "steps": _steps(proc, kernels),
+        "steps": _steps(proc, source.storage, kernels),
     }
     return Emitted(proc.name, text, manifest, host_files(proc, source.storage, kernels))
 
@@ -125,16 +126,17 @@ def _launches(
                 yield from _launches(inside, inner)
 
 
-def _steps(proc: Proc, kernels: Mapping[Stmt, Kernel]) -> list[Json]:
+def _steps(
+    proc: Proc, storage: Mapping[Sym, Storage], kernels: Mapping[Stmt, Kernel]
+) -> list[Json]:
     """What is done on the stream, in order; `host` alone where only the C function can say it."""
     steps: list[Json] = []
-    shapes = {p.name: p.shape for p in proc.params if isinstance(p, DataParam)}
     for stmt in proc.body:
         match stmt:
             case DeviceFunction():
                 steps.append(_launch(kernels[stmt]))
-            case CallInstr() if (cleared := _cleared(stmt, shapes)) is not None:
-                steps.append({"op": "memset0", "target": cleared})
+            case CallInstr(instr=Instr(template=Memset() as template)):
+                steps.append(_memset(stmt, template, storage))
             case Pass() | Free():
                 pass
             case _:
@@ -183,17 +185,34 @@ def _launch(made: Kernel) -> Json:
         "op": "launch",
         **_needs(made),
         "tasks": counts,
+        "fits": [control_json(n) for n in made.limits],
         "arguments": names,
     }
 
 
-def _cleared(stmt: CallInstr, shapes: Mapping[Sym, tuple[CExpr, ...]]) -> str | None:
-    """The parameter that a memset clears as a whole."""
-    if not stmt.instr.name.startswith("cuda_memset0"):
-        return None
-    (target,) = [a for a in stmt.arguments if isinstance(a, Access)]
-    whole = tuple(Interval(Int(0), extent) for extent in shapes.get(target.name, ()))
-    return target.name.name if target.coords == whole else None
+def _memset(stmt: CallInstr, template: Memset, storage: Mapping[Sym, Storage]) -> Json:
+    """Which elements of which array get which byte."""
+    window = argument_of(stmt, template.target)
+    variable = storage[window.name]
+    run = run_of(variable, window, stmt)
+    offset: Json = 0
+    for at, (index, extent) in enumerate(zip(run.firsts, variable.shape, strict=True)):
+        inner: Json = ["*", offset, control_json(extent)] if at else 0
+        offset = _sum(inner, control_json(index)) if offset else control_json(index)
+    count: Json = 1
+    for extent in run.extents:
+        count = control_json(extent) if count == 1 else ["*", control_json(extent), count]
+    return {
+        "op": "memset",
+        "target": window.name.name,
+        "byte": template.byte,
+        "offset": offset,
+        "count": count,
+    }
+
+
+def _sum(left: Json, right: Json) -> Json:
+    return left if right == 0 else ["+", left, right]
 
 
 # --- expressions ----------------------------------------------------------------------------

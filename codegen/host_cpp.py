@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final, cast
 
+from exogpu.codegen import scalars
 from exogpu.codegen.access import Accesses
 from exogpu.codegen.device import Lines, braces, source
 from exogpu.codegen.errors import unsupported
@@ -19,15 +21,17 @@ from exogpu.codegen.expressions import (
     Control,
     c_condition,
     c_control,
-    c_data,
     c_factor,
     is_nonnegative,
 )
+from exogpu.codegen.fits import check_host, size_ranges
+from exogpu.codegen.instructions import constant_text, helper_text, note_helpers
 from exogpu.codegen.kernels import Kernel, written
 from exogpu.codegen.names import Names
 from exogpu.codegen.render import HeaderText, HostText, render_header, render_host
 from exogpu.codegen.reserved import TEMPLATE
 from exogpu.codegen.storage import Storage
+from exogpu.codegen.stream import argument_of, run_of
 from exogpu.codegen.tensors import TensorMap
 from exogpu.frontend.instances import least
 from exogpu.ir.names import Sym
@@ -37,6 +41,7 @@ from exogpu.ir.nodes import (
     Assign,
     Block,
     CallInstr,
+    CExpr,
     ControlParam,
     DataParam,
     DeviceFunction,
@@ -44,16 +49,13 @@ from exogpu.ir.nodes import (
     For,
     Free,
     If,
-    Int,
-    Interval,
     Pass,
     Proc,
     Reduce,
     Seq,
     Stmt,
 )
-from exogpu.ir.types import DataType, Space
-from exogpu.ir.walk import reads
+from exogpu.ir.types import DataType, Memcpy, Memset, Space
 
 MAPPED_TYPE: Mapping[DataType, int] = {
     DataType.UI8: 0,
@@ -71,10 +73,8 @@ MAPPED_TYPE: Mapping[DataType, int] = {
 SWIZZLE: Mapping[int, int] = {0: 0, 32: 1, 64: 2, 128: 3}
 """CUtensorMapSwizzle, by bytes."""
 
-COPIES: Mapping[str, str] = {
-    "cuda_memcpy_to_device": "cudaMemcpyHostToDevice",
-    "cuda_memcpy_to_host": "cudaMemcpyDeviceToHost",
-}
+
+_IN_TEMPLATE: Final = frozenset({"floor_div", "floor_mod"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ def host_files(
         name = names.declare(param.name)
         match param:
             case ControlParam():
-                parameters.append(f"int {name}")
+                parameters.append(f"long long {name}")
                 if param.kind == "size":
                     control.nonnegative.add(param.name)
                     checks.append(f"{name} >= {least(proc, param.name)}")
@@ -125,15 +125,19 @@ def host_files(
     owned = frozenset(p.name for p in arrays)
     host = Host(storage, kernels, Accesses(storage, names, control), names, control, owned)
     body = _block(host, proc.body)
+    check_host(control, size_ranges(proc), proc.span)
+    helpers: list[str] = []
+    note_helpers("\n".join(body), helpers)
     described = tuple(
         f"{names(p.name)}: {p.dtype.value}[{', '.join(c_control(n, control) for n in p.shape)}] in "
         + ("device memory" if p.memory.space is Space.GLOBAL else "host memory")
         for p in arrays
     )
-    header = HeaderText(proc.name, tuple(parameters), tuple(checks), described)
-    text = HostText(
-        header, tuple(aligned), tuple(body), bool(any(k.maps for k in kernels.values()))
-    )
+    sizes = tuple(names(p.name) for p in proc.params if isinstance(p, ControlParam))
+    header = HeaderText(proc.name, tuple(parameters), sizes, tuple(checks), described)
+    texts = tuple(helper_text(name) for name in helpers if name not in _IN_TEMPLATE)
+    maps = any(k.maps for k in kernels.values())
+    text = HostText(header, texts, tuple(aligned), tuple(body), maps)
     return HostFiles(render_header(header), render_host(text))
 
 
@@ -164,10 +168,8 @@ def _statement(host: Host, stmt: Stmt) -> Lines:
             return [f"TRY({host.names(stmt.name)}.free());"] if device else []
         case Fence():
             return [source(stmt), "TRY(cudaStreamSynchronize(stream));"]
-        case Assign():
-            return [source(stmt), f"{_at(host, stmt.target)} = {_value(host, stmt)};"]
-        case Reduce():
-            return [source(stmt), f"{_at(host, stmt.target)} += {_value(host, stmt)};"]
+        case Assign() | Reduce():
+            return [source(stmt), _scalar(host, stmt)]
         case Pass():
             return []
         case _:
@@ -185,12 +187,13 @@ def _unsupported(stmt: Stmt, help: str = "") -> Exception:
 
 def _loop(host: Host, stmt: For) -> Lines:
     first, end = c_control(stmt.lo, host.control), c_control(stmt.hi, host.control)
+    host.control.iterate(stmt.iterator, stmt.lo, stmt.hi)
     with host.names.scope():
         name = host.names.declare(stmt.iterator)
         if is_nonnegative(stmt.lo, host.control):
             host.control.nonnegative.add(stmt.iterator)
         inside = _block(host, stmt.body)
-    return braces(f"for (int {name} = {first}; {name} < {end}; ++{name})", inside)
+    return braces(f"for (long long {name} = {first}; {name} < {end}; ++{name})", inside)
 
 
 # --- launches -------------------------------------------------------------------------------
@@ -201,23 +204,37 @@ def _launch(host: Host, kernel: Kernel) -> Lines:
     names = host.names
     with names.scope():
         maps = {m: names.declare(Sym(f"{m.tensor.name}_map")) for m in kernel.maps}
-        inside: Lines = []
+        inside = _check_limits(host, kernel)
         for used, name in maps.items():
             inside += _tensor_map(host, used, name)
         counts = [
-            " * ".join(["1LL", *(f"count({c_control(n, host.control)})" for n in nest.counts)])
+            f"tasks({{{', '.join(c_control(n, host.control) for n in nest.counts)}}})"
             for nest in kernel.nests
         ]
         most = counts[0] if len(counts) == 1 else f"std::max({{{', '.join(counts)}}})"
-        values = [f"&{names(n)}" for n in kernel.sizes]
+        values = [f"&sizes[{at}]" for at in range(len(kernel.sizes))]
         for data in kernel.data:
             local = host.storage[data].space is Space.GLOBAL and data not in host.parameters
             values.append(f"&{names(data)}{'.pointer' if local else ''}")
         values += [f"&{name}" for name in maps.values()]
+        if kernel.sizes:
+            narrowed = ", ".join(f"(int){names(n)}" for n in kernel.sizes)
+            inside.append(f"int sizes[] = {{{narrowed}}};")
         inside.append(f"void* arguments[] = {{{', '.join(values)}}};")
         shape = f"{kernel.cluster_dim}, {kernel.block_dim}, {kernel.shared_bytes}"
         inside.append(f"TRY(launch({kernel.text.name}, {most}, {shape}, arguments, stream));")
     return braces("", inside)
+
+
+def _check_limits(host: Host, kernel: Kernel) -> Lines:
+    """Returns a status of its own where the kernel cannot compute all of its indices."""
+    owned = frozenset(host.control.bounds)
+    narrow = [host.names(n) for n in kernel.sizes if n in owned]
+    control = Control(lambda name: f"wide({host.names(name)})")
+    texts = (*narrow, *(c_control(n, control) for n in kernel.limits))
+    return [
+        line for text in texts for line in (f"if (!fits({text}))", "    return EXOGPU_TOO_LARGE;")
+    ]
 
 
 def _tensor_map(host: Host, used: TensorMap, name: str) -> Lines:
@@ -238,7 +255,7 @@ def _tensor_map(host: Host, used: TensorMap, name: str) -> Lines:
 def _allocation(host: Host, stmt: Alloc) -> Lines:
     """Device memory from the stream's pool, host memory from the heap."""
     name, dtype = host.names.declare(stmt.name), C_TYPE[stmt.dtype]
-    count = " * ".join(["(size_t)1", *(c_factor(n, host.control) for n in stmt.shape)])
+    count = f"elements({{{', '.join(c_control(n, host.control) for n in stmt.shape)}}})"
     match stmt.memory.space:
         case Space.GLOBAL:
             return [
@@ -246,7 +263,7 @@ def _allocation(host: Host, stmt: Alloc) -> Lines:
                 f"TRY({name}.allocate({count}));",
             ]
         case Space.HOST:
-            return [f"std::vector<{dtype}> {name}({count});"]
+            return [f"std::vector<{dtype}> {name};", f"TRY(host_array({name}, {count}));"]
         case _:
             raise _unsupported(stmt)
 
@@ -259,35 +276,55 @@ def _pointer(host: Host, name: Sym) -> str:
 
 
 def _stream_call(host: Host, stmt: CallInstr) -> Lines:
-    """memset and memcpy of adjacent elements."""
-    windows = [a for a in stmt.arguments if isinstance(a, Access)]
-    name = stmt.instr.name.partition("[")[0]
-    if name.startswith("cuda_memset0"):
-        (target,) = windows
-        first, count = _adjacent(host, stmt, target)
-        return [f"TRY(cudaMemsetAsync({first}, 0, {count}, stream));"]
-    for copy, kind in COPIES.items():
-        if name.startswith(copy):
-            (to, count), (of, _) = (_adjacent(host, stmt, a) for a in windows)
-            return [f"TRY(cudaMemcpyAsync({to}, {of}, {count}, {kind}, stream));"]
-    raise _unsupported(stmt)
+    """What the template of an instruction makes of its windows.
+
+    A text has the parameters as fields: of a window a pointer, and its `bytes`.
+    """
+    template = stmt.instr.template
+    match template:
+        case Memset():
+            to = _bytes(host, stmt, template.target)
+            return [f"TRY(cudaMemsetAsync({to}, {template.byte}, {to.bytes}, stream));"]
+        case Memcpy():
+            to, of = (_bytes(host, stmt, name) for name in (template.to, template.of))
+            kind = f"cudaMemcpy{template.kind}"
+            return [f"TRY(cudaMemcpyAsync({to}, {of}, {to.bytes}, {kind}, stream));"]
+        case "":
+            raise unsupported(
+                f"{stmt.instr.name} has no emitted text yet",
+                stmt.span,
+                "give its definition a template: Memset, Memcpy, or a text",
+                "G804",
+            )
+        case _:
+            fields = {
+                param.name.name: _bytes(host, stmt, param.name.name)
+                if isinstance(param, DataParam)
+                else c_control(cast(CExpr, argument), host.control)
+                for param, argument in zip(stmt.instr.params, stmt.arguments, strict=True)
+            }
+            constants = {n: constant_text(value) for n, value in stmt.instr.constants}
+            return template.format(**fields, **constants).split("\n")
 
 
-def _adjacent(host: Host, stmt: Stmt, window: Access) -> tuple[str, str]:
-    """Address and bytes of a window.  Raises ExoGpuError where its elements are not adjacent."""
+@dataclass(frozen=True, slots=True)
+class _Bytes:
+    """Adjacent elements as C++ text: a pointer, and how many bytes there are."""
+
+    pointer: str
+    bytes: str
+
+    def __format__(self, spec: str) -> str:
+        return self.pointer
+
+
+def _bytes(host: Host, stmt: CallInstr, parameter: str) -> _Bytes:
+    window = argument_of(stmt, parameter)
     variable = host.storage[window.name]
-    extents = [f"(size_t){SIZE_OF[variable.dtype]}"]
-    whole = True
-    for coord, extent in reversed(list(zip(window.coords, variable.shape, strict=True))):
-        if not isinstance(coord, Interval):
-            whole = False
-            continue
-        if not whole:
-            raise _unsupported(stmt, "let the window's elements be adjacent: last dimensions whole")
-        whole = coord.lo == Int(0) and coord.hi == extent
-        lo, hi = c_control(coord.lo, host.control), c_control(coord.hi, host.control)
-        extents.append(f"({hi})" if coord.lo == Int(0) else f"({hi} - ({lo}))")
-    return f"&{_at(host, window)}", " * ".join(extents)
+    run = run_of(variable, window, stmt)
+    counts = (c_factor(n, host.control) for n in run.extents)
+    count = " * ".join([f"(size_t){SIZE_OF[variable.dtype]}", *counts])
+    return _Bytes(f"&{_at(host, window)}", count)
 
 
 def _at(host: Host, access: Access) -> str:
@@ -296,9 +333,10 @@ def _at(host: Host, access: Access) -> str:
     return _pointer(host, access.name) + text.removeprefix(spelled)
 
 
-def _value(host: Host, stmt: Assign | Reduce) -> str:
-    dtype = host.storage[stmt.target.name].dtype
-    for access in (stmt.target, *reads(stmt.value)):
-        if C_TYPE[host.storage[access.name].dtype] == "unsigned short":
-            raise _unsupported(stmt, "16-bit elements are computed with in kernels only")
-    return c_data(stmt.value, dtype, lambda access: _at(host, access))
+def _scalar(host: Host, stmt: Assign | Reduce) -> str:
+    def of(name: Sym) -> DataType:
+        return host.storage[name].dtype
+
+    if any(scalars.halves(stmt, of)):
+        raise _unsupported(stmt, "16-bit elements are computed with in kernels only")
+    return scalars.statement(stmt, of, lambda access: _at(host, access))

@@ -12,7 +12,8 @@ from exogpu.analysis.facts import CollectiveFacts
 from exogpu.codegen.access import Accesses, Operand
 from exogpu.codegen.barriers import Barriers, trailing
 from exogpu.codegen.errors import unsupported
-from exogpu.codegen.expressions import C_TYPE, c_constant, c_control
+from exogpu.codegen.expressions import C_TYPE, c_control
+from exogpu.codegen.scalars import constant
 from exogpu.codegen.sync import emit
 from exogpu.codegen.tensors import TensorMap, Transfer, transfer
 from exogpu.codegen.wgmma import is_wgmma, wgmma_text
@@ -41,7 +42,8 @@ def call_text(calls: Calls, stmt: CallInstr) -> list[str]:
     and its name as `<parameter>_name`); where a parameter is a tensor map `transfer`, and where the
     instruction signals a barrier `barrier`.
     """
-    if not stmt.instr.template:
+    template = stmt.instr.template
+    if not template or not isinstance(template, str):
         raise unsupported(
             f"{stmt.instr.name} has no emitted text yet",
             stmt.span,
@@ -71,14 +73,14 @@ def call_text(calls: Calls, stmt: CallInstr) -> list[str]:
                     fields[name] = _operand(calls, stmt, at, param, argument)
             case Const():
                 assert isinstance(param, DataParam), f"{name} takes a control expression"
-                fields[name] = c_constant(argument.value, param.dtype)
+                fields[name] = constant(argument.value, param.dtype)
             case _:
                 fields[name] = c_control(argument, calls.access.control)
     for name, value in stmt.instr.constants:
-        fields[name] = C_TYPE[value] if isinstance(value, DataType) else str(value)
+        fields[name] = constant_text(value)
         if isinstance(value, DataType):
             fields[f"{name}_name"] = value.value
-    text = stmt.instr.template.format(**fields)
+    text = template.format(**fields)
     note_helpers(text, calls.helpers)
     return [*_before_product(calls, stmt), *text.split("\n"), *after]
 
@@ -97,6 +99,11 @@ def _before_product(calls: Calls, stmt: CallInstr) -> list[str]:
         if calls.access.storage[argument.name].reshaped:
             return emit("wgmma fence")
     return []
+
+
+def constant_text(value: object) -> str:
+    """A compile-time parameter in a template."""
+    return C_TYPE[value] if isinstance(value, DataType) else str(value)
 
 
 def _operand(calls: Calls, stmt: CallInstr, at: int, param: DataParam, argument: Access) -> Operand:

@@ -11,6 +11,7 @@ from exogpu.codegen.barriers import Barriers, initialisation
 from exogpu.codegen.cluster_sync import check_turns
 from exogpu.codegen.device import Device, Lines, Path, braces, mentions
 from exogpu.codegen.expressions import C_TYPE, Control
+from exogpu.codegen.fits import INT, limits, size_ranges
 from exogpu.codegen.instructions import note_helpers
 from exogpu.codegen.mbarriers import Ring, barrier_bytes
 from exogpu.codegen.named import NamedBarriers
@@ -31,10 +32,12 @@ from exogpu.ir.nodes import (
     Assign,
     Block,
     CallInstr,
+    CExpr,
     ControlParam,
     DataParam,
     DeviceFunction,
     Free,
+    Int,
     Pass,
     Proc,
     Reduce,
@@ -59,6 +62,8 @@ class Kernel:
     data: tuple[Sym, ...]
     maps: tuple[TensorMap, ...]
     """The last parameters."""
+    limits: tuple[CExpr, ...]
+    """Of sizes: what must fit `int`, beside the sizes themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +94,7 @@ def kernel(
     maps = tensor_maps(launch)
     spelled = {n: names.declare(n) for n in (*sizes, *data, *maps.values())}
     control = Control(names)
+    _bound_builtins(control, launch)
     control.nonnegative |= {
         p.name for p in params if isinstance(p, ControlParam) and p.kind == "size"
     }
@@ -151,7 +157,14 @@ def kernel(
         sizes,
         data,
         tuple(maps),
+        limits(control, {**size_ranges(source_.proc), **dict.fromkeys(outer, INT)}, launch.span),
     )
+
+
+def _bound_builtins(control: Control, launch: DeviceFunction) -> None:
+    counts = {THREAD: launch.block_dim, WARP: launch.block_dim // 32, LANE: 32}
+    for name, count in {**counts, CTA: launch.cluster_dim}.items():
+        control.iterate(name, Int(0), Int(count))
 
 
 # --- warp groups ----------------------------------------------------------------------------

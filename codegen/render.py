@@ -37,6 +37,8 @@ class HeaderText:
 
     name: str
     parameters: tuple[str, ...]
+    sizes: tuple[str, ...]
+    """The control parameters."""
     conditions: tuple[str, ...]
     """What the sizes must satisfy, as C."""
     arrays: tuple[str, ...]
@@ -48,6 +50,7 @@ class HostText:
     """The file of a host function."""
 
     header: HeaderText
+    helpers: tuple[str, ...]
     aligned: tuple[str, ...]
     """Pointers to device memory."""
     body: tuple[str, ...]

@@ -31,7 +31,10 @@ _EMITTED: Final = """
 """
 """What the text of kernels and of the CPU part calls by these names."""
 
-TEMPLATE: Final = "stream stream_ status_ arguments launch encode count DeviceArray"
+TEMPLATE: Final = """
+    stream stream_ status_ arguments sizes launch encode tasks wide fits elements host_array
+    DeviceArray
+"""
 """What the template of the CPU part declares."""
 
 _MACROS: Final = """

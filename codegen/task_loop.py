@@ -23,6 +23,7 @@ def task_loop(device: Device, nest: TaskNest, order: TaskOrder | None, cluster: 
         counts: Lines = []
         spelled = []
         for loop, count in zip(nest.loops, nest.counts, strict=True):
+            control.iterate(loop.iterator, loop.lo, loop.hi)
             name = names.declare(Sym(f"tasks_{loop.iterator.name}"))
             counts.append(f"const int {name} = {c_control(count, control)};")
             spelled.append(name)

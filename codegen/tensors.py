@@ -113,6 +113,7 @@ def transfer(
         (d,) = cut or (0,)
         base = _first_cta(cluster_axes(tiling), access)
         index = _index(axis, base, access)
+        access.control.note(plus(firsts[d], Int(tensor_map.box[d] * (ctas - 1))))
         coordinates[d] += f" + {tensor_map.box[d]} * {index}"
         to += f" + {math.prod(tensor_map.box)} * {index}"
         mask = hex(sum(1 << axis.pitch * j for j in range(axis.extent)))

@@ -232,13 +232,14 @@ def test_a_smallest_point_where_isl_has_none() -> None:
 # --- memset ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("rows", "step"), [(8, "memset0"), (7, "host")])
-def test_a_memset_of_a_part_is_not_one_of_the_whole(rows: int, step: str) -> None:
+@pytest.mark.parametrize("rows", [8, 7])
+def test_a_memset_of_a_part_is_not_one_of_the_whole(rows: int) -> None:
     @proc
     def clears(x: f32[8] @ CudaGmemLinear):
         cuda_memset0_1d(rows, x[0:rows])
 
-    assert [one["op"] for one in clears.emit(unchecked=True)[0].manifest["steps"]] == [step]
+    (step,) = clears.emit(unchecked=True)[0].manifest["steps"]
+    assert (step["op"], step["offset"], step["count"]) == ("memset", 0, rows)
 
 
 # --- huge sizes -----------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from typing import SupportsIndex, cast
 
 from exogpu.codegen.runtime.arrays import TYPESTR, Array, check_layout, check_writes
 from exogpu.codegen.runtime.errors import LaunchError
-from exogpu.codegen.runtime.expressions import evaluate, names, shown
+from exogpu.codegen.runtime.expressions import Json, evaluate, names, shown
 from exogpu.codegen.runtime.manifest import Data, Manifest
 
 _LIMIT = 1 << 31
@@ -109,6 +109,15 @@ def _check_sizes(manifest: Manifest, sizes: Mapping[str, int]) -> None:
         if not evaluate(condition, sizes):
             what = f"{manifest.name} needs {shown(condition)}{_at(sizes, names(condition))}"
             raise LaunchError(what, "pass arrays of sizes that satisfy it")
+
+
+def check_fits(expressions: Iterable[Json], sizes: Mapping[str, int]) -> None:
+    """Raises LaunchError where a kernel would compute an index of more than 32 bits."""
+    for expr in expressions:
+        value = evaluate(expr, sizes)
+        if not -_LIMIT <= value < _LIMIT:
+            what = f"{shown(expr)} is {value}{_at(sizes, names(expr))}: more than 32 bits"
+            raise LaunchError(what, "divide the work into several calls")
 
 
 def _at(sizes: Mapping[str, int], read: Iterable[str]) -> str:

@@ -63,6 +63,8 @@ def _shown(expr: Json) -> tuple[str, int]:
     match expr:
         case ["not", term]:
             return f"not {_inner(term, 2)}", 2
+        case ["+", left, int(right)] if right < 0:
+            return _shown(["-", left, -right])
         case [str(symbol), left, right]:
             binds = next(at for at, symbols in enumerate(_BINDS) if symbol in symbols)
             return f"{_inner(left, binds)} {symbol} {_inner(right, binds + 1)}", binds

@@ -12,8 +12,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
-from exogpu.codegen.runtime.arrays import Array, array_of
-from exogpu.codegen.runtime.binding import bind, named
+from exogpu.codegen.runtime.arrays import ITEM_SIZE, Array, array_of
+from exogpu.codegen.runtime.binding import bind, check_fits, named
 from exogpu.codegen.runtime.driver import (
     active,
     allocate,
@@ -27,7 +27,7 @@ from exogpu.codegen.runtime.driver import (
 )
 from exogpu.codegen.runtime.errors import LaunchError
 from exogpu.codegen.runtime.expressions import Json, evaluate
-from exogpu.codegen.runtime.manifest import Clear, HostCode, Launch, MapOf, Step, read_manifest
+from exogpu.codegen.runtime.manifest import Fill, HostCode, Launch, MapOf, Step, read_manifest
 from exogpu.codegen.runtime.modules import Loaded, check_arch, enqueue, load
 from exogpu.codegen.runtime.streams import current_stream, handle, pointer, wait_for
 from exogpu.codegen.runtime.tensormaps import tensor_map
@@ -44,6 +44,15 @@ class _Ready:
     loaded: Loaded
     tasks: int
     arguments: list[ctypes._CData]
+
+
+@dataclass(frozen=True, slots=True)
+class _Filled:
+    """Memory with the byte that it gets."""
+
+    pointer: int
+    bytes: int
+    byte: int
 
 
 class Kernel:
@@ -108,8 +117,8 @@ class Kernel:
                     enqueue(step.loaded, step.tasks, step.arguments, chosen)
                 else:
                     count = ctypes.c_size_t(step.bytes)
-                    target = ctypes.c_uint64(step.pointer)
-                    call("cuMemsetD8Async", target, 0, count, pointer(chosen))
+                    target, byte = ctypes.c_uint64(step.pointer), ctypes.c_ubyte(step.byte)
+                    call("cuMemsetD8Async", target, byte, count, pointer(chosen))
             for other in others - {chosen}:
                 wait_for(other, [chosen])
 
@@ -129,8 +138,8 @@ class Kernel:
 
     def _ready(
         self, device: int, arrays: _Items[Array], sizes: _Items[int]
-    ) -> tuple[_Ready | Array, ...]:
-        """What is enqueued: kernels, and arrays to clear."""
+    ) -> tuple[_Ready | _Filled, ...]:
+        """What is enqueued: kernels, and memory to fill."""
         steps = [self._step(s, device, dict(arrays), dict(sizes)) for s in self._data.steps]
         return tuple(step for step in steps if step is not None)
 
@@ -140,19 +149,25 @@ class Kernel:
         device: int,
         arrays: Mapping[str, Array],
         sizes: Mapping[str, int],
-    ) -> _Ready | Array | None:
-        """A kernel, or an array to clear; None where there is nothing to do."""
-        if isinstance(step, Clear):
-            target = arrays[step.target]
-            return target if target.bytes else None
+    ) -> _Ready | _Filled | None:
+        """A kernel, or memory to fill; None where there is nothing to do."""
+        if isinstance(step, Fill):
+            target, item = arrays[step.target], ITEM_SIZE[self._dtypes[step.target]]
+            first, count = item * evaluate(step.offset, sizes), item * evaluate(step.count, sizes)
+            if first < 0 or first + count > target.bytes:  # bounds analysis refuses it
+                what = f"a memset leaves {step.target}: bytes {first} to {first + count}"
+                raise LaunchError(what, "compile the procedure again")
+            return _Filled(target.pointer + first, count, step.byte) if count > 0 else None
         if isinstance(step, HostCode):
             return None
         counts = [math.prod(max(0, evaluate(n, sizes)) for n in nest) for nest in step.tasks]
         tasks = max(counts, default=0)
         if tasks == 0:
             return None
+        check_fits(step.fits, sizes)
         if tasks >= 1 << 31:
-            raise LaunchError(f"{tasks} tasks are more than a launch can number")
+            what = f"{tasks} tasks are more than a launch can number"
+            raise LaunchError(what, "divide the work into several calls")
         if device not in self._loaded:
             self._loaded[device] = load(self.cubin, self._launches, device)
         arguments = [self._argument(a, arrays, sizes) for a in step.arguments]

@@ -48,14 +48,20 @@ class Launch:
     shared_bytes: int
     tasks: tuple[tuple[Json, ...], ...]
     """The counts of each nest of tasks."""
+    fits: tuple[Json, ...]
+    """What must have no more than 32 bits."""
     arguments: tuple[str | MapOf, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Clear:
-    """A memset of a whole array to zero."""
+class Fill:
+    """A memset of adjacent elements: every byte gets the same value."""
 
     target: str
+    byte: int
+    offset: Json
+    """The first element, counted by rows."""
+    count: Json
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +69,7 @@ class HostCode:
     """Statements that only the C function of the procedure can do."""
 
 
-Step: TypeAlias = Launch | Clear | HostCode
+Step: TypeAlias = Launch | Fill | HostCode
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,10 +118,11 @@ def _step(step: Mapping[str, Any]) -> Step:
                 step["block"],
                 step["shared_bytes"],
                 tuple(tuple(nest) for nest in step["tasks"]),
+                tuple(step["fits"]),
                 tuple(_argument(a) for a in step["arguments"]),
             )
-        case "memset0":
-            return Clear(step["target"])
+        case "memset":
+            return Fill(step["target"], step["byte"], step["offset"], step["count"])
         case "host":
             return HostCode()
         case _:

@@ -93,7 +93,11 @@ def _load(module: ctypes.c_void_p, launch: Launch, device: int) -> Loaded:
 def enqueue(loaded: Loaded, tasks: int, arguments: list[ctypes._CData], stream: int) -> None:
     """Launch a kernel: one cluster a task, or as many as the device holds."""
     pointers = (ctypes.c_void_p * len(arguments))(*(ctypes.addressof(a) for a in arguments))
-    config = _config(loaded.launch, min(tasks, loaded.clusters), stream)
+    clusters = min(tasks, loaded.clusters)
+    if tasks + clusters >= 1 << 31:  # a cluster's next task has a number, even if there is none
+        what = f"{tasks} tasks are more than a launch can number"
+        raise LaunchError(what, "divide the work into several calls")
+    config = _config(loaded.launch, clusters, stream)
     call("cuLaunchKernelEx", ctypes.byref(config), loaded.function, pointers, None)
 
 

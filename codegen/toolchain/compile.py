@@ -12,8 +12,9 @@ from exogpu.codegen.toolchain.nvcc import compile_with_nvcc
 from exogpu.codegen.toolchain.nvrtc import compile_with_nvrtc
 from exogpu.codegen.toolchain.output import Compiled
 
-FLAGS: Final = ("-std=c++17", "-lineinfo", "-diag-suppress=177")
-"""Line numbers for profilers; 177 is "declared but never referenced"."""
+FLAGS: Final = ("-std=c++17", "-fmad=false", "-lineinfo", "-diag-suppress=177")
+"""Every product is rounded before it is added to, as the language says; line numbers for profilers;
+177 is "declared but never referenced"."""
 
 
 def compile_cubin(

@@ -16,7 +16,7 @@ from exogpu.codegen.toolchain.errors import INSTALL, CompileError
 from exogpu.codegen.toolchain.find import find_nvcc
 from exogpu.codegen.toolchain.nvcc import run_tool
 
-LIBRARY_FLAGS: Final = (*FLAGS, "-shared", "-Xcompiler", "-fPIC")
+LIBRARY_FLAGS: Final = (*FLAGS, "-shared", "-Xcompiler", "-fPIC,-ffp-contract=off")
 """The CUDA runtime is linked statically, by nvcc's default; the driver is not linked."""
 
 INSTALL_HOST: Final = "install g++ (apt install g++), or name a host compiler in NVCC_CCBIN"

@@ -199,6 +199,12 @@ CODES: Final[dict[str, Code]] = {
         "Integer division truncates, and has no result for a divisor of 0.",
         "n[0] = m[0] / m[1]  # m[1] is 0\n# repair\nn[0] = m[0] / max(m[1], 1)",
     ),
+    "X930": Code(
+        "index arithmetic leaves 64 bits",
+        "Control expressions are integers without a limit where they are proved; a run computes "
+        "them in 64 bits, and refuses sizes and constants at which it could not.",
+        "y[(10**18 * i) % 7] = 1.0  # i up to 19\n# repair\ny[(10**18 % 7 * i) % 7] = 1.0",
+    ),
     **{
         code: Code(*entry)
         for table in (CODEGEN, COLLECTIVE, HAZARDS, INVOCATION)

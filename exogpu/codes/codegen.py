@@ -74,5 +74,13 @@ CODEGEN: Final[Mapping[str, tuple[str, str, str]]] = {
         "exogpu compile gemm_sm90.py -o build --arch sm_80\n"
         "# repair\nexogpu compile gemm_sm90.py -o build --arch sm_90a",
     ),
+    "G811": (
+        "index arithmetic does not fit the type in which it is computed",
+        "Kernels compute indices, bounds and task numbers in 32 bits, the CPU part in 64.  What "
+        "may not fit for some sizes is found by the launch, which then returns EXOGPU_TOO_LARGE "
+        "or raises LaunchError; what fits for none is refused where it stands.",
+        "for i in cuda_tasks(0, 3000000000): ...\n"
+        "# repair\nfor i in cuda_tasks(0, 3):\n    for j in cuda_tasks(0, 1000000000): ...",
+    ),
 }
 """By code: title, explanation, example."""

@@ -283,6 +283,20 @@ TYPES: Final[dict[str, tuple[str, str, str, str]]] = {
         "w = x[:, :] @ Sm90_tensorMap(128, 64, 64)  # x: f32[M, K]: rows of 256 bytes",
         "w = x[:, :] @ Sm90_tensorMap(128, 64, 32)",
     ),
+    "T246": (
+        "a constant does not fit its type",
+        "A constant takes the type of the other operand, at last that of the variable that is "
+        "assigned.  An integer must be one of that type; a fraction may be rounded, but not to 0 "
+        "or to infinity.",
+        "n[i] = n[i] + 5000000000  # n: i32[8]",
+        "n[i] = n[i] + 5000000000  # n: i64[8]",
+    ),
+    "T247": (
+        "an integer is divided by 0",
+        "Floating point has infinities for such quotients, integers have nothing.",
+        "n[i] = n[i] / 0",
+        "n[i] = n[i] / 2",
+    ),
     "T245": (
         "an instruction does not work in place",
         "The parameters that `in_place` names may be one and the same window.  They have the same "

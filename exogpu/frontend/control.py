@@ -39,11 +39,31 @@ LIMIT: Final = 2**63
 
 
 def control(node: ast.expr, ctx: Context) -> CExpr:
-    """A control expression (figure CExpr)."""
-    if ctx.is_python(node):
-        return Int(integer(node, ctx), ctx.source.span(node))
+    """A control expression (figure CExpr).
+
+    The operators are the language's also where all operands are Python's: `7 / 3` is 2.
+    """
     span = ctx.source.span(node)
     match node:
+        case ast.UnaryOp(op=ast.USub()):
+            term = control(node.operand, ctx)
+            if isinstance(term, Int):
+                return _constant(-term.value, node, ctx)
+            return Mul(-1, term, span)
+        case ast.BinOp(op=ast.FloorDiv() | ast.Div()):
+            term, divisor = control(node.left, ctx), _divisor(node.right, ctx)
+            if isinstance(term, Int):
+                return _constant(term.value // divisor, node, ctx)
+            return FloorDiv(term, divisor, span)
+        case ast.BinOp(op=ast.Mod()):
+            term, divisor = control(node.left, ctx), _divisor(node.right, ctx)
+            if isinstance(term, Int):
+                return _constant(term.value % divisor, node, ctx)
+            return Mod(term, divisor, span)
+        case ast.BinOp(op=ast.Add() | ast.Sub() | ast.Mult()):
+            return _binary(node, ctx)
+        case _ if ctx.is_python(node):
+            return _constant(ctx.evaluate(node), node, ctx)
         case ast.Name():
             match ctx.lookup(node.id):
                 case Control(name):
@@ -64,37 +84,31 @@ def control(node: ast.expr, ctx: Context) -> CExpr:
                 node,
                 "indices, bounds and conditions are made of control variables only",
             )
-        case ast.UnaryOp(op=ast.USub()):
-            return Mul(-1, control(node.operand, ctx), span)
-        case ast.BinOp(op=ast.Add()):
-            return Add(control(node.left, ctx), control(node.right, ctx), span)
-        case ast.BinOp(op=ast.Sub()):
-            return Sub(control(node.left, ctx), control(node.right, ctx), span)
-        case ast.BinOp(op=ast.Mult()):
-            left, right = control(node.left, ctx), control(node.right, ctx)
-            if isinstance(left, Int):
-                return Mul(left.value, right, span)
-            if isinstance(right, Int):
-                return Mul(right.value, left, span)
-            raise _not_affine(node, "a product of two variables", ctx)
-        case ast.BinOp(op=ast.FloorDiv() | ast.Div()):
-            return FloorDiv(control(node.left, ctx), _divisor(node.right, ctx), span)
-        case ast.BinOp(op=ast.Mod()):
-            return Mod(control(node.left, ctx), _divisor(node.right, ctx), span)
         case _:
             raise _not_affine(node, ast.unparse(node), ctx)
 
 
-def integer(node: ast.expr, ctx: Context) -> int:
-    """A Python integer, known while the procedure is read."""
-    if not ctx.is_python(node):
-        raise ctx.reject(
-            "P104",
-            f"{ast.unparse(node)} must be known when the procedure is read",
-            node,
-            "use an integer, or a Python value of the enclosing scope",
-        )
-    value = ctx.evaluate(node)
+def _binary(node: ast.BinOp, ctx: Context) -> CExpr:
+    """A sum, a difference or a product."""
+    span = ctx.source.span(node)
+    match node.op, control(node.left, ctx), control(node.right, ctx):
+        case ast.Add(), Int(a), Int(b):
+            return _constant(a + b, node, ctx)
+        case ast.Add(), left, right:
+            return Add(left, right, span)
+        case ast.Sub(), Int(a), Int(b):
+            return _constant(a - b, node, ctx)
+        case ast.Sub(), left, right:
+            return Sub(left, right, span)
+        case _, Int(a), Int(b):
+            return _constant(a * b, node, ctx)
+        case (_, Int(factor), term) | (_, term, Int(factor)):
+            return Mul(factor, term, span)
+        case _:
+            raise _not_affine(node, "a product of two variables", ctx)
+
+
+def _constant(value: object, node: ast.expr, ctx: Context) -> Int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise ctx.reject(
             "T202",
@@ -106,7 +120,20 @@ def integer(node: ast.expr, ctx: Context) -> int:
         raise ctx.reject(
             "T202", "the integer does not fit in 64 bits", node, "use an integer below 2 ** 63"
         )
-    return value
+    return Int(value, ctx.source.span(node))
+
+
+def integer(node: ast.expr, ctx: Context) -> int:
+    """An integer that is known while the procedure is read."""
+    found = control(node, ctx) if ctx.is_python(node) else None
+    if not isinstance(found, Int):
+        raise ctx.reject(
+            "P104",
+            f"{ast.unparse(node)} must be known when the procedure is read",
+            node,
+            "use an integer, or a Python value of the enclosing scope",
+        )
+    return found.value
 
 
 def condition(node: ast.expr, ctx: Context) -> BExpr:

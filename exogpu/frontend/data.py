@@ -22,7 +22,7 @@ from exogpu.ir.nodes import (
     Point,
     Read,
 )
-from exogpu.ir.types import DataType, Space
+from exogpu.ir.types import FLOATS, DataType, Space
 
 _OPERATORS: Final[dict[type[ast.operator], Literal["+", "-", "*", "/"]]] = {
     ast.Add: "+",
@@ -39,8 +39,6 @@ _ARITY: Final[dict[str, int]] = {
     "relu": 1,
     "select": 4,
 }
-
-FLOATS: Final = frozenset({DataType.F16, DataType.BF16, DataType.F32, DataType.F64})
 
 
 def variable(node: ast.expr, ctx: Context) -> Data | Barrier:
@@ -150,7 +148,7 @@ def _allow_space(meaning: Data, node: ast.AST, ctx: Context) -> None:
 def data(node: ast.expr, ctx: Context) -> tuple[DExpr, DataType | None]:
     """A data expression and its precision; None where it is made of constants only."""
     span = ctx.source.span(node)
-    if ctx.is_python(node) and not _calls_function(node):
+    if ctx.is_python(node) and not _is_operation(node):
         value = ctx.evaluate(node)
         if isinstance(value, bool) or not isinstance(value, int | float):
             message = f"{ast.unparse(node)} is {value!r}, not a number"
@@ -162,6 +160,8 @@ def data(node: ast.expr, ctx: Context) -> tuple[DExpr, DataType | None]:
             return Read(read, span), meaning.dtype
         case ast.UnaryOp(op=ast.USub()):
             term, dtype = data(node.operand, ctx)
+            if isinstance(term, Const) and (term.value or isinstance(term.value, float)):
+                return Const(-term.value, span), None
             return Negate(term, span), dtype
         case ast.BinOp() if type(node.op) in _OPERATORS:
             left, of_left = data(node.left, ctx)
@@ -179,11 +179,19 @@ def data(node: ast.expr, ctx: Context) -> tuple[DExpr, DataType | None]:
             )
 
 
-def _calls_function(node: ast.expr) -> bool:
-    return any(
-        isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id in _ARITY
-        for n in ast.walk(node)
-    )
+def _is_operation(node: ast.expr) -> bool:
+    """Whether an expression is made by the language's operators and functions, not by Python's:
+    `7 / 3` means what its type says."""
+    match node:
+        case ast.BinOp():
+            return type(node.op) in _OPERATORS
+        case ast.UnaryOp():
+            return isinstance(node.op, ast.USub)
+        case _:
+            return any(
+                isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id in _ARITY
+                for n in ast.walk(node)
+            )
 
 
 def _apply(name: str, node: ast.Call, ctx: Context) -> tuple[DExpr, DataType | None]:
@@ -195,6 +203,13 @@ def _apply(name: str, node: ast.Call, ctx: Context) -> tuple[DExpr, DataType | N
     dtype: DataType | None = None
     for other in dtypes:
         dtype = join(dtype, other, node, ctx)
+    if name in ("exp", "sqrt") and dtype is not None and dtype not in FLOATS:
+        raise ctx.reject(
+            "T210",
+            f"{name} takes floating point, not {dtype.value}",
+            node,
+            "keep integers and floating point apart",
+        )
     function: Literal["min", "max", "exp", "sqrt", "relu", "select"] = name  # type: ignore[assignment]
     return Apply(function, tuple(terms), ctx.source.span(node)), dtype
 

@@ -16,7 +16,7 @@ from exogpu.frontend.scope import Constant, Context
 from exogpu.frontend.source import Source, source_of
 from exogpu.hw.units import standalone_thread
 from exogpu.ir.nodes import Assign, Block, DataParam, Instr, Reduce, Truth
-from exogpu.ir.types import AccessMode, BarrierMechanism, CollUnit, Operand
+from exogpu.ir.types import AccessMode, BarrierMechanism, CollUnit, Memcpy, Memset, Operand
 from exogpu.ir.walk import reads, walk
 
 T = TypeVar("T")
@@ -36,7 +36,7 @@ class InstructionTemplate:
     barrier_required: bool
     barrier_units: object
     operands: Mapping[str, object]
-    template: str
+    template: str | Memset | Memcpy
     arch: str
     in_place: tuple[str, ...]
     defaults: Mapping[str, object]
@@ -90,6 +90,19 @@ class InstructionTemplate:
             raise self._wrong(message, f"give a {kind.__name__} in the decorator")
         return value
 
+    def _check_template(self, data: set[str]) -> None:
+        """A call of the stream is no text of a kernel, and takes data parameters."""
+        taken = _stream_call(self.template)
+        if taken and self.cuda:
+            message = f"{self.name} is called at CUDA scope, and its template is one of the stream"
+            raise self._wrong(message, "give cuda=False in the decorator, or a text")
+        if odd := set(taken) - data:
+            message = f"the template of {self.name} takes {sorted(odd)}, no data of it"
+            raise self._wrong(message, "name data parameters in the template")
+        if isinstance(self.template, Memset) and not 0 <= self.template.byte < 256:
+            message = f"the template of {self.name} sets bytes to {self.template.byte}"
+            raise self._wrong(message, "give a byte, 0 to 255")
+
     def _make(self, values: Mapping[str, object]) -> Instr:
         if wrong := tuple(limits.refusals(self.source)):
             raise ExoGpuError(wrong)
@@ -123,6 +136,7 @@ class InstructionTemplate:
         if odd := {p.name.name for p in data} ^ set(operands):
             remedy = "give the decorator one Operand for each data parameter, by its name"
             raise self._wrong(f"{self.name}: operands and data differ in {sorted(odd)}", remedy)
+        self._check_template({p.name.name for p in data})
         barrier_units = self._given("barrier_units", self.barrier_units, values, tuple)
         return Instr(
             name=self.name,
@@ -147,6 +161,17 @@ class InstructionTemplate:
         )
 
 
+def _stream_call(template: str | Memset | Memcpy) -> tuple[str, ...]:
+    """The parameters that a call of the stream takes."""
+    match template:
+        case Memset():
+            return (template.target,)
+        case Memcpy():
+            return (template.to, template.of)
+        case _:
+            return ()
+
+
 def instr(
     *,
     unit: CollUnit | Callable[..., CollUnit] = standalone_thread,
@@ -154,7 +179,7 @@ def instr(
     barrier: BarrierMechanism | None = None,
     barrier_required: bool = True,
     barrier_units: tuple[CollUnit, ...] | Callable[..., tuple[CollUnit, ...]] = (),
-    template: str = "",
+    template: str | Memset | Memcpy = "",
     arch: str = "",
     in_place: tuple[str, ...] = (),
     **operands: Operand | Callable[..., Operand],
@@ -166,7 +191,8 @@ def instr(
     `barrier_units`; `arch` is the one architecture that has the instruction, where not all do;
     `in_place` names the parameters that may be one and the same window, since it works element by
     element on them.
-    Keyword-only parameters of the function are compile-time parameters; `unit`,
+    `template` is the emitted text, its fields the parameters; at CPU scope a Memset, a Memcpy, or
+    a text too.  Keyword-only parameters of the function are compile-time parameters; `unit`,
     `barrier_units` and operands may be functions of them.
     """
 

@@ -12,8 +12,9 @@ from exogpu.errors import Note
 from exogpu.frontend import scope_rules
 from exogpu.frontend.annotations import BarrierAnnotation, annotation
 from exogpu.frontend.calls import call
+from exogpu.frontend.constants import check_value
 from exogpu.frontend.control import condition
-from exogpu.frontend.data import FLOATS, access, data, element
+from exogpu.frontend.data import access, data, element
 from exogpu.frontend.limits import STATEMENTS
 from exogpu.frontend.loops import device_function, loop, warps
 from exogpu.frontend.scope import Barrier, Broken, Constant, Context, Data, Reject
@@ -33,7 +34,7 @@ from exogpu.ir.nodes import (
     Truth,
     WindowStmt,
 )
-from exogpu.ir.types import SpecialWindow
+from exogpu.ir.types import FLOATS, SpecialWindow
 
 UNROLLED: Final = 65_536
 """Iterations of a Python loop that are written out."""
@@ -85,11 +86,13 @@ def statement(node: ast.stmt, ctx: Context) -> Block:
             written, meaning = element(target, ctx)
             value, dtype = data(node.value, ctx)
             _same_kind(meaning, dtype, node, ctx)
+            check_value(value, meaning, node, ctx)
             return (Assign(written, value, span=span),)
         case ast.AugAssign(op=ast.Add()):
             written, meaning = element(node.target, ctx)
             value, dtype = data(node.value, ctx)
             _same_kind(meaning, dtype, node, ctx)
+            check_value(value, meaning, node, ctx, adds=True)
             return (Reduce(written, value, span=span),)
         case ast.AugAssign():
             raise ctx.reject(

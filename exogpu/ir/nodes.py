@@ -17,6 +17,8 @@ from exogpu.ir.types import (
     CollUnit,
     DataMemory,
     DataType,
+    Memcpy,
+    Memset,
     Operand,
     SpecialWindow,
     SyncTL,
@@ -455,7 +457,8 @@ class Instr:
     """An instruction: its body is its meaning (figure statements, g).
 
     `modes` has the access mode of each data parameter, in order of the data parameters.
-    `template` is the emitted text; empty where code generation does not know it yet.
+    `template` is the emitted text, or what the stream does; empty where code generation does not
+    know it yet.
     """
 
     name: str
@@ -471,7 +474,7 @@ class Instr:
     trailing_units: tuple[CollUnit, ...] = ()
     """The units over which the trailing barrier's dimensions are distributed."""
     modes: tuple[AccessMode, ...] = ()
-    template: str = ""
+    template: str | Memset | Memcpy = ""
     arch: str = ""
     """The one architecture that has it; empty: all do."""
     in_place: frozenset[Sym] = frozenset()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import isfinite
 from typing import TypeAlias, assert_never
 
 from exogpu.ir.names import Sym
@@ -111,6 +112,8 @@ def data(expr: DExpr, name: Name, needed: int = _SUM) -> str:
     """A data expression, in parentheses if it binds weaker than `needed`."""
     match expr:
         case Const():
+            if isinstance(expr.value, float) and not isfinite(expr.value):
+                return f"float('{expr.value!r}')"
             return _wrap(repr(expr.value), _ATOM if expr.value >= 0 else _UNARY, needed)
         case Read():
             return access(expr.access, name)

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 from fractions import Fraction
+from typing import Final, Literal
 
 from exogpu.verdict import Policy as Policy
 
@@ -31,6 +32,10 @@ class DataType(Enum):
     def bytes(self) -> int:
         """Of one element; the number in a type's name is its bits."""
         return int(self.value.lstrip("bfiu")) // 8
+
+
+FLOATS: Final = frozenset({DataType.F16, DataType.BF16, DataType.F32, DataType.F64})
+"""Floating point; the others are integers."""
 
 
 class QualTL(Enum):
@@ -205,6 +210,24 @@ class Placement:
     """That distance in the last dimension but one, exactly; 0 leaves it open."""
     adjacent: int = 1
     """So many last dimensions of the window lie without gaps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Memset:
+    """Template of a stream instruction: `cudaMemsetAsync` sets every byte of a window."""
+
+    target: str
+    """The parameter."""
+    byte: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Memcpy:
+    """Template of a stream instruction: `cudaMemcpyAsync` copies one window to another."""
+
+    to: str
+    of: str
+    kind: Literal["HostToDevice", "DeviceToHost", "DeviceToDevice"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,50 +18,34 @@ from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
     Access,
     Alloc,
-    Apply,
     Arrive,
     Assign,
     Await,
     BarrierAlloc,
-    BinOp,
     Block,
     CallInstr,
     CallProc,
     Const,
     ControlParam,
     DeviceFunction,
-    DExpr,
     Fence,
     For,
     Free,
     If,
     Interval,
-    Negate,
     Pass,
     Point,
     Proc,
-    Read,
     Reduce,
     Stmt,
     Warps,
     WindowStmt,
 )
+from exogpu.ir.scalars import Constant, Convert, Element, Operation, Scalar, added, assigned
 from exogpu.ir.types import DataType
 from exogpu.ir.walk import evaluate, holds
 from exogpu.machine.sequential.arguments import bind
-from exogpu.machine.sequential.typing import own_precision, result_arguments
-from exogpu.machine.sequential.values import (
-    NUMPY,
-    Array,
-    Precision,
-    apply,
-    numpy_of,
-    poison,
-    precision,
-    precision_of_constant,
-    resolve,
-    stored,
-)
+from exogpu.machine.sequential.values import NUMPY, Array, apply, poison, stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +70,13 @@ class Variable:
 @dataclass(frozen=True, slots=True)
 class Env:
     control: dict[Sym, int]
-    data: dict[Sym, Variable | Const]
+    data: dict[Sym, Variable | Constant]
 
 
 def run(proc: Proc, arguments: Mapping[str, object]) -> None:
     """As `sequential.run`, for small arrays; `bf16` arrays must be float32."""
     bound = bind(proc, arguments)
-    data: dict[Sym, Variable | Const] = {}
+    data: dict[Sym, Variable | Constant] = {}
     for param in proc.params:
         if not isinstance(param, ControlParam):
             array = bound.arrays[param.name]
@@ -155,7 +139,9 @@ def _call(stmt: CallProc | CallInstr, env: Env) -> None:
                     _element(window, index, stmt.span)
             clipped = param.operand is not None and param.operand.clipped
             meaning = Variable(param.name.name, param.dtype, extents, window.of, clipped)
-        assert isinstance(meaning, Variable | Const)
+        if isinstance(meaning, Const):
+            meaning = Constant(meaning.value, param.dtype)
+        assert isinstance(meaning, Variable | Constant)
         inner.data[param.name] = meaning
     if not all(holds(condition, inner.control) for condition in callee.preconditions):
         raise _error("X928", "a precondition does not hold", stmt.span)
@@ -165,60 +151,42 @@ def _call(stmt: CallProc | CallInstr, env: Env) -> None:
 def _store(stmt: Assign | Reduce, env: Env) -> None:
     target = env.data[stmt.target.name]
     assert isinstance(target, Variable)
-    own = own_precision(stmt.value, lambda name: _precision_of(env.data[name]))
-    context = precision(target.dtype)
-    accumulate = isinstance(stmt, Reduce)
-    wanted = max(resolve(own, context), context) if accumulate else resolve(own, context)
+    meaning = added if isinstance(stmt, Reduce) else assigned
+    typed = meaning(stmt.value, target.dtype, lambda name: env.data[name].dtype)
     place = _element(target, _index(stmt.target, env), stmt.span)
-    value = _value(stmt.value, wanted, env)
+    value = _value(typed, env)
     if place is None:
         return
     array, index = place
-    if accumulate:
+    if isinstance(stmt, Reduce):
         value = apply("+", (array[index].astype(value.dtype), value))
     array[index] = stored(value, target.dtype)
 
 
-def _value(expr: DExpr, wanted: Precision, env: Env) -> Array:
-    """The value in the precision `wanted`, as an array of rank 0."""
-    own = resolve(own_precision(expr, lambda name: _precision_of(env.data[name])), wanted)
-    match expr:
-        case Const():
-            value = np.array(expr.value)
-        case Read():
-            value = _read(env.data[expr.access.name], expr.access, env)
-        case BinOp():
-            value = apply(expr.op, (_value(expr.left, own, env), _value(expr.right, own, env)))
-        case Negate():
-            value = apply("negate", (_value(expr.term, own, env),))
-        case Apply():
-            terms = [_value(t, own, env) for t in result_arguments(expr)]
-            if expr.function != "select":
-                value = apply(expr.function, terms)
-            else:
-                compared = expr.arguments[:2]
-                of = [own_precision(t, lambda n: _precision_of(env.data[n])) for t in compared]
-                sides = [_value(t, resolve(max(of), own), env) for t in compared]
-                value = terms[0] if apply("less", sides) else terms[1]
+def _value(scalar: Scalar, env: Env) -> Array:
+    """The value, as an array of rank 0."""
+    match scalar:
+        case Constant():
+            value = np.array(scalar.value)
+        case Element():
+            value = _read(env.data[scalar.access.name], scalar.access, env)
+        case Convert():
+            value = _value(scalar.term, env)
+        case Operation():
+            value = apply(scalar.function, [_value(a, env) for a in scalar.arguments])
         case _:
-            assert_never(expr)
-    return np.asarray(value).astype(numpy_of(wanted))
+            assert_never(scalar)
+    return np.asarray(value).astype(NUMPY[scalar.dtype])
 
 
-def _read(meaning: Variable | Const, access: Access, env: Env) -> Array:
-    if isinstance(meaning, Const):
+def _read(meaning: Variable | Constant, access: Access, env: Env) -> Array:
+    if isinstance(meaning, Constant):
         return np.array(meaning.value)
     place = _element(meaning, _index(access, env), access.span)
     if place is None:
         return np.zeros((), NUMPY[meaning.dtype])
     array, index = place
     return np.asarray(array[index])
-
-
-def _precision_of(meaning: Variable | Const) -> Precision:
-    if isinstance(meaning, Const):
-        return precision_of_constant(meaning.value)
-    return precision(meaning.dtype)
 
 
 def _index(access: Access, env: Env) -> tuple[int, ...]:

@@ -6,6 +6,7 @@ from exogpu.frontend.instructions import instr
 from exogpu.hw.datatypes import f32
 from exogpu.hw.operands import CUDA_MEMORY, CUDA_REGISTER, STREAM, aligned, over
 from exogpu.hw.units import cuda_thread, cuda_warp
+from exogpu.ir.types import Memcpy, Memset
 
 VECTORS = (1, 2, 4, 8, 16)
 """Bytes that a thread reads or writes at once, and must be aligned to (PTX ISA, Vectors)."""
@@ -72,7 +73,7 @@ def cuda_shfl_idx(dst: dtype[32] @ CudaRmem, src: dtype[32] @ CudaRmem, *, lane,
         dst[t] = src[lane]
 
 
-@instr(cuda=False, dst=STREAM, src=STREAM)
+@instr(cuda=False, dst=STREAM, src=STREAM, template=Memcpy("dst", "src", "HostToDevice"))
 def cuda_memcpy_to_device(
     n: size, dst: dtype[n] @ CudaDeviceVisibleLinear, src: dtype[n] @ DRAM, *, dtype=f32
 ):
@@ -81,7 +82,7 @@ def cuda_memcpy_to_device(
         dst[i] = src[i]
 
 
-@instr(cuda=False, dst=STREAM, src=STREAM)
+@instr(cuda=False, dst=STREAM, src=STREAM, template=Memcpy("dst", "src", "DeviceToHost"))
 def cuda_memcpy_to_host(
     n: size, dst: dtype[n] @ DRAM, src: dtype[n] @ CudaDeviceVisibleLinear, *, dtype=f32
 ):
@@ -90,14 +91,14 @@ def cuda_memcpy_to_host(
         dst[i] = src[i]
 
 
-@instr(cuda=False, dst=STREAM)
+@instr(cuda=False, dst=STREAM, template=Memset("dst"))
 def cuda_memset0_1d(n: size, dst: dtype[n] @ CudaDeviceVisibleLinear, *, dtype=f32):
     """The stream zeroes a vector on the device (cudaMemsetAsync)."""
     for i in seq(0, n):
         dst[i] = 0
 
 
-@instr(cuda=False, dst=STREAM)
+@instr(cuda=False, dst=STREAM, template=Memset("dst"))
 def cuda_memset0_3d(
     a: size, b: size, c: size, dst: dtype[a, b, c] @ CudaDeviceVisibleLinear, *, dtype=f32
 ):

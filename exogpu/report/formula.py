@@ -20,13 +20,13 @@ from exogpu.frontend.instances import entry, smallest
 from exogpu.ir.isltext import cexpr, conjunction, identifier
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import CExpr, ControlParam, CudaTasks, CVar, DataParam, For, Int, Proc
-from exogpu.ir.types import DataType
+from exogpu.ir.types import FLOATS, DataType
 from exogpu.ir.walk import control_variables, walk
 from exogpu.ir.walk import evaluate as extent_of
 from exogpu.machine import sequential
 from exogpu.machine.sequential.core import Buffer
 from exogpu.machine.sequential.inline import inline
-from exogpu.machine.sequential.values import FLOATS, NARROW_FLOATS, NUMPY, Array
+from exogpu.machine.sequential.values import NARROW_FLOATS, NUMPY, Array
 from exogpu.report.instance import main_loop
 from exogpu.report.model import Formula
 from exogpu.report.summary import NoSummary, summarise

@@ -10,7 +10,8 @@ from typing import Final, TypeAlias, assert_never
 import numpy as np
 import numpy.typing as npt
 
-from exogpu.machine.sequential.values import Function, apply
+from exogpu.ir.scalars import Function
+from exogpu.machine.sequential.values import apply
 
 Numbers: TypeAlias = npt.NDArray[np.float64]
 

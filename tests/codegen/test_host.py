@@ -10,8 +10,12 @@ import pytest
 
 from exogpu.api import proc
 from exogpu.codegen.host import emit
+from exogpu.codegen.runtime.expressions import evaluate
 from exogpu.codegen.toolchain.find import find_nvcc
 from exogpu.errors import ExoGpuError
+from exogpu.frontend.instructions import instr
+from exogpu.hw.operands import STREAM
+from exogpu.ir.types import Memset
 from exogpu.kernels import gemm_splitk_sm90
 from exogpu.kernels.gemm_sm80 import gemm_sm80
 from exogpu.platforms.cuda import cuda_memcpy_to_device, cuda_memcpy_to_host, cuda_memset0_1d
@@ -75,21 +79,23 @@ def test_statements_are_in_order():
         ".free",
         "Synchronize",
     ]
-    assert "{&n, &m, &i, &k, &d.pointer};" in text
-    assert "{&n, &m, &i, &d.pointer};" in text
+    assert "int sizes[] = {(int)n, (int)m, (int)i, (int)k};" in text
+    assert "{&sizes[0], &sizes[1], &sizes[2], &sizes[3], &d.pointer};" in text
+    assert "{&sizes[0], &sizes[1], &sizes[2], &d.pointer};" in text
 
 
 def test_python_learns_that_only_the_c_function_can_run_it():
     (step,) = emitted(by_rows).manifest["steps"]
     assert step["op"] == "host"
     assert [k["kernel"] for k in step["kernels"]] == ["by_rows_0", "by_rows_1"]
-    assert [s["op"] for s in emitted(SPLIT_K).manifest["steps"]] == ["memset0", "launch"]
+    assert [s["op"] for s in emitted(SPLIT_K).manifest["steps"]] == ["memset", "launch"]
 
 
 def test_conditions_and_constness():
     """Sizes are checked before anything is done; what is only read is const."""
     header = emitted(gemm_sm80).host.header
-    assert "int M, int N, int K, const float* A, const float* B, float* C, void* stream" in header
+    sizes = "long long M, long long N, long long K"
+    assert f"{sizes}, const float* A, const float* B, float* C, void* stream" in header
     assert "K % 4 == 0" in header
     text = body(gemm_sm80)
     assert text.index("EXOGPU_WRONG_SIZE") < text.index("launch(gemm_sm80")
@@ -100,9 +106,88 @@ def copies_a_column(n: size, d: f32[n, n] @ CudaGmemLinear):
     cuda_memset0_1d(n, d[:, 0])
 
 
+@instr(cuda=False, dst=STREAM, template=Memset("dst", byte=255))
+def cuda_memset0_ones(n: size, dst: i8[n] @ CudaDeviceVisibleLinear):
+    """Every byte becomes 255: what its name says does not matter."""
+    for i in seq(0, n):
+        dst[i] = -1
+
+
+@instr(cuda=False, dst=STREAM, template="TRY(my_fill({dst}, {value}, {dst.bytes}, stream));")
+def fill(value: index, n: size, dst: f32[n] @ CudaDeviceVisibleLinear):
+    """A function of the user's own, which sets all elements to zero."""
+    for i in seq(0, n):
+        dst[i] = 0
+
+
+@instr(cuda=False, dst=STREAM)
+def cuda_memset0_untold(n: size, dst: f32[n] @ CudaDeviceVisibleLinear):
+    """No template."""
+    for i in seq(0, n):
+        dst[i] = 1
+
+
+@proc
+def parts(n: size, x: f32[2 * n] @ CudaGmemLinear, y: i8[n, 4, n] @ CudaGmemLinear):
+    cuda_memset0_1d(n, x[n : 2 * n])
+    cuda_memset0_ones(n, y[n - 1, 2, :])
+
+
+@proc
+def own_text(n: size, x: f32[n, n] @ CudaGmemLinear):
+    fill(7, n, x[1, :])
+
+
+@proc
+def without_text(n: size, x: f32[n] @ CudaGmemLinear):
+    cuda_memset0_untold(n, x[:])
+
+
+def test_the_template_says_what_the_stream_does():
+    """Value, place and length are those of the call; a name says nothing."""
+    text = body(parts)
+    assert "cudaMemsetAsync(&x[n], 0, (size_t)4 * (2 * n - n), stream)" in text
+    offset = "&y[((long long)(n - 1) * 4 + (2)) * n]"
+    assert f"cudaMemsetAsync({offset}, 255, (size_t)1 * n, stream)" in text
+    assert "TRY(my_fill(&x[(long long)(1) * n], 7, (size_t)4 * n, stream));" in body(own_text)
+    assert [s["op"] for s in emitted(own_text).manifest["steps"]] == ["host"]
+
+
+def test_the_manifest_says_the_same():
+    """Of 6 and of 3 * 4 * 3 elements: the last 3, and row 2 of the last four."""
+    steps = emitted(parts).manifest["steps"]
+    places = [[evaluate(s[key], {"n": 3}) for key in ("byte", "offset", "count")] for s in steps]
+    assert [s["target"] for s in steps] == ["x", "y"]
+    assert places == [[0, 3, 3], [255, (2 * 4 + 2) * 3, 3]]
+
+
+def test_an_instruction_without_a_template_is_refused():
+    with pytest.raises(ExoGpuError, match="no emitted text") as refused:
+        emitted(without_text)
+    assert [d.code for d in refused.value.diagnostics] == ["G804"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({"cuda": True, "template": Memset("dst")}, "called at CUDA scope"),
+        ({"cuda": False, "template": Memset("of")}, r"takes \['of'\], no data of it"),
+        ({"cuda": False, "template": Memset("dst", 256)}, "sets bytes to 256"),
+    ],
+)
+def test_templates_that_say_nothing_are_refused(arguments, expected):
+    @instr(dst=STREAM, **arguments)
+    def clear(n: size, dst: f32[n] @ CudaDeviceVisibleLinear):
+        for i in seq(0, n):
+            dst[i] = 0
+
+    with pytest.raises(ExoGpuError, match=expected):
+        clear.instantiate({})
+
+
 def test_windows_with_gaps_are_refused():
     """One memset clears adjacent bytes: a column's are not."""
-    with pytest.raises(ExoGpuError, match="has no lowering") as refused:
+    with pytest.raises(ExoGpuError, match="adjacent elements") as refused:
         emitted(copies_a_column)
     assert [d.code for d in refused.value.diagnostics] == ["G806"]
 

@@ -13,6 +13,7 @@ from exogpu import proc
 from exogpu.codegen.runtime import Kernel, LaunchError, driver, tensormaps
 from exogpu.kernels import gemm_sm90, gemm_splitk_sm90
 from exogpu.kernels.gemv import gemv
+from exogpu.platforms.cuda import cuda_memset0_1d
 
 
 @pytest.fixture
@@ -94,6 +95,21 @@ def test_steps_are_enqueued_in_order_on_the_stream(use):
     assert (memset[0].value, memset[2].value) == (arrays[2].array.ctypes.data, 4 * 128 * 256)
     assert memset[3].value == 77
     assert fake.arguments("cuLaunchKernelEx")[0][0]._obj.stream == 77
+
+
+@proc
+def clears_a_part(n: size, x: f32[2 * n] @ CudaGmemLinear, y: f32[n, 4, n] @ CudaGmemLinear):
+    cuda_memset0_1d(n, x[n : 2 * n])
+    cuda_memset0_1d(n, y[n - 1, 2, :])
+
+
+def test_a_memset_of_a_part_leaves_the_rest(use):
+    fake = use(FakeDriver())
+    x, y = (CudaArray(aligned(shape)) for shape in ((6,), (3, 4, 3)))
+    kernel_of(clears_a_part)(x, y, n=3)
+    cleared = [(a.value, b.value, n.value) for a, b, n, _ in fake.arguments("cuMemsetD8Async")]
+    begins = x.array.ctypes.data + 4 * 3, y.array.ctypes.data + 4 * (2 * 4 + 2) * 3
+    assert cleared == [(begins[0], 0, 12), (begins[1], 0, 12)]
 
 
 def test_numpy_arrays_are_copied_in_and_results_out(use):

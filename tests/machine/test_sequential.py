@@ -369,3 +369,43 @@ def test_a_thread_an_output_is_fast():
         sequential.run(matmul.ir, {"A": A, "B": B, "C": C})
         assert time.perf_counter() - start < 5
         np.testing.assert_allclose(C, A @ B, rtol=1e-4)
+
+
+def test_index_arithmetic_is_exact_or_refused():
+    """10**18 * 19 leaves 64 bits; numpy would go on with what is left."""
+
+    @proc
+    def far(n: size, y: i32[7] @ DRAM):
+        for i in seq(0, n):
+            y[(1000000000000000000 * i) % 7] += 1
+
+    for n in (1, 4):
+        both(far, n=n, y=np.zeros(7, np.int32))
+    with pytest.raises(ExoGpuError, match="X930"):
+        far.run(n=20, y=np.zeros(7, np.int32))
+
+
+def test_zeros_and_nan_in_min_and_max():
+    @proc
+    def ends(x: f32[4] @ DRAM, y: f32[4] @ DRAM, least: f32[4] @ DRAM, most: f32[4] @ DRAM):
+        for i in seq(0, 4):
+            least[i] = min(x[i], y[i])
+            most[i] = max(x[i], y[i])
+            x[i] = relu(x[i])
+
+    x, y = np.array([[0, -0.0, np.nan, 1], [-0.0, 0, 1, np.nan]], np.float32)
+    got = both(ends, x=x, y=y, least=np.zeros(4, np.float32), most=np.zeros(4, np.float32))
+    assert np.signbit(got["least"][:2]).all() and not np.signbit(got["most"][:2]).any()
+    assert not np.signbit(got["x"][:2]).any()
+    assert np.isnan([got["least"][2:], got["most"][2:]]).all() and np.isnan(got["x"][2])
+
+
+def test_the_least_integer_divided_by_minus_one_wraps():
+    @proc
+    def divide(n: i32[2] @ DRAM, m: i64[2] @ DRAM):
+        n[0] = n[0] / n[1]
+        m[0] = m[0] / m[1]
+
+    n, m = np.array([-(2**31), -1], np.int32), np.array([-(2**63), -1], np.int64)
+    got = both(divide, n=n, m=m)
+    assert got["n"][0] == -(2**31) and got["m"][0] == -(2**63)

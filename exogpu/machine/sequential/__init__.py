@@ -34,7 +34,8 @@ def run(proc: Proc, arguments: Mapping[str, object]) -> None:
     an extent of an array may be left out.  Raises ExoGpuError, before anything changes, for
     arguments that do not fit (X901 to X904, X920 to X926); and on the way for an access out of
     range (X927), a call whose precondition does not hold (X928) and an integer division by zero
-    (X929), with the arrays as far as the run has come.
+    (X929), with the arrays as far as the run has come; and before, where index arithmetic leaves 64
+    bits (X930).
     """
     bound = bind(proc, arguments)
     buffers = {

@@ -71,6 +71,17 @@ def interval(form: Affine, ranges: Mapping[Sym, Range]) -> Range:
     return low, high
 
 
+def magnitude(form: Affine, ranges: Mapping[Sym, Range]) -> int:
+    """What no partial sum of the form exceeds, nor one inside its divisions."""
+    total = abs(form.constant)
+    inside = 0
+    for atom, coefficient in form.terms:
+        total += abs(coefficient) * max(map(abs, _atom_interval(atom, ranges)))
+        if isinstance(atom, Floor | Rest):
+            inside = max(inside, magnitude(atom.form, ranges), atom.divisor)
+    return max(total, inside)
+
+
 def _atom_interval(atom: Atom, ranges: Mapping[Sym, Range]) -> Range:
     match atom:
         case Sym():

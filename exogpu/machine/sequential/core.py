@@ -13,9 +13,9 @@ import numpy as np
 
 from exogpu.errors import Span
 from exogpu.ir.names import Sym
+from exogpu.ir.scalars import Function
 from exogpu.ir.types import DataType
 from exogpu.machine.sequential.affine import Affine, combine
-from exogpu.machine.sequential.values import Function
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,7 +79,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """`dtype` is the result's; operands have the type that the function asks for."""
+    """`dtype` is the result's; see `exogpu.ir.scalars`."""
 
     function: Function
     arguments: tuple[Value, ...]

@@ -24,6 +24,7 @@ from typing import assert_never
 import numpy as np
 
 from exogpu.ir.names import Sym
+from exogpu.ir.types import FLOATS
 from exogpu.machine.sequential.affine import (
     Affine,
     Range,
@@ -47,7 +48,7 @@ from exogpu.machine.sequential.core import (
     Test,
 )
 from exogpu.machine.sequential.rewrite import loads
-from exogpu.machine.sequential.values import FLOATS, NARROW_FLOATS
+from exogpu.machine.sequential.values import NARROW_FLOATS
 
 
 class Kind(Enum):

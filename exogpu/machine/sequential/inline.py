@@ -7,21 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import assert_never
+from typing import Final, assert_never
 
-from exogpu.errors import Span
+import numpy as np
+
+from exogpu.errors import Diagnostic, ExoGpuError, Span
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
     Access,
     Alloc,
     And,
-    Apply,
     Arrive,
     Assign,
     Await,
     BarrierAlloc,
     BExpr,
-    BinOp,
     Block,
     CallInstr,
     CallProc,
@@ -30,31 +30,40 @@ from exogpu.ir.nodes import (
     Const,
     ControlParam,
     DeviceFunction,
-    DExpr,
     Fence,
     For,
     Free,
     If,
     Interval,
-    Negate,
     Not,
     Or,
     Pass,
     Point,
     Proc,
-    Read,
     Reduce,
     Stmt,
     Truth,
     Warps,
     WindowStmt,
 )
+from exogpu.ir.scalars import (
+    Constant,
+    Convert,
+    Element,
+    Operation,
+    Scalar,
+    added,
+    assigned,
+)
+from exogpu.ir.types import DataType
+from exogpu.machine.sequential import core
 from exogpu.machine.sequential.affine import (
     Affine,
     Range,
     combine,
     from_cexpr,
     interval,
+    magnitude,
     variable,
 )
 from exogpu.machine.sequential.core import (
@@ -65,7 +74,6 @@ from exogpu.machine.sequential.core import (
     AnyOf,
     Buffer,
     Condition,
-    Convert,
     Demand,
     Guard,
     Literal,
@@ -73,22 +81,16 @@ from exogpu.machine.sequential.core import (
     Loop,
     Node,
     Nodes,
-    Operation,
     Place,
     Store,
     Test,
     Value,
 )
-from exogpu.machine.sequential.typing import own_precision, result_arguments
-from exogpu.machine.sequential.values import (
-    Function,
-    Precision,
-    numpy_of,
-    precision,
-    precision_of_constant,
-    resolve,
-)
+from exogpu.machine.sequential.values import NUMPY
 from exogpu.machine.sequential.views import View, Window, element, spans
+
+_EXACT: Final = 1 << 62
+"""numpy's integers are exact below, for sums and differences of two forms too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,7 @@ class Scope:
     """What the variables of the procedure or instruction being inlined stand for."""
 
     control: dict[Sym, Affine]
-    data: dict[Sym, View | Const]
+    data: dict[Sym, View | Constant]
     ranges: dict[Sym, Range]
     """Of the iterators of the whole result; shared by all scopes."""
     site: Span | None
@@ -104,7 +106,12 @@ class Scope:
 
     def form(self, expr: CExpr) -> Affine:
         """A control expression as a form over iterators."""
-        return from_cexpr(expr, self.control, self.ranges)
+        form = from_cexpr(expr, self.control, self.ranges)
+        if magnitude(form, self.ranges) >= _EXACT:
+            place = self.site or expr.span
+            message = "index arithmetic leaves 64 bits at these sizes"
+            raise ExoGpuError([Diagnostic("X930", message, place, "run it at smaller sizes")])
+        return form
 
 
 def inline(
@@ -112,7 +119,7 @@ def inline(
 ) -> tuple[Nodes, dict[Sym, Range]]:
     """The program of a procedure at concrete sizes on given arrays, and its iterators' ranges."""
     control = {name: Affine(value) for name, value in sizes.items()}
-    data: dict[Sym, View | Const] = {
+    data: dict[Sym, View | Constant] = {
         name: View(name.name, tuple(Affine(n) for n in buffer.shape), buffer)
         for name, buffer in buffers.items()
     }
@@ -138,12 +145,10 @@ def _statement(stmt: Stmt, scope: Scope) -> Iterator[Node]:
             yield from _call(stmt, scope)
         case Assign() | Reduce():
             target = _target(stmt.target, scope)
-            context = precision(target.buffer.dtype)
-            own = own_precision(stmt.value, lambda name: _precision_of(name, scope))
-            accumulate = isinstance(stmt, Reduce)
-            wanted = max(resolve(own, context), context) if accumulate else resolve(own, context)
-            value = _value(stmt.value, wanted, scope)
-            yield Store(target, value, accumulate, _at(stmt.span, scope))
+            meaning = added if isinstance(stmt, Reduce) else assigned
+            typed = meaning(stmt.value, target.buffer.dtype, lambda name: _type_of(name, scope))
+            value = _value(typed, scope)
+            yield Store(target, value, isinstance(stmt, Reduce), _at(stmt.span, scope))
         case WindowStmt():
             view = scope.data.get(stmt.source.name)
             if isinstance(view, View):
@@ -280,11 +285,11 @@ def _call(stmt: CallProc | CallInstr, scope: Scope) -> Iterator[Node]:
         if isinstance(param, ControlParam):
             continue
         if isinstance(argument, Const):
-            inner.data[param.name] = argument
+            inner.data[param.name] = Constant(argument.value, param.dtype)
             continue
         assert isinstance(argument, Access)
         source = scope.data[argument.name]
-        if isinstance(source, Const):
+        if isinstance(source, Constant):
             inner.data[param.name] = source
             continue
         passed = _window(param.name.name, argument, source, scope)
@@ -347,47 +352,31 @@ def _target(access: Access, scope: Scope) -> Place:
     return element(view, index, scope.ranges, _at(access.span, scope))
 
 
-def _precision_of(name: Sym, scope: Scope) -> Precision:
+def _type_of(name: Sym, scope: Scope) -> DataType:
     meaning = scope.data[name]
-    if isinstance(meaning, Const):
-        return precision_of_constant(meaning.value)
-    return precision(meaning.buffer.dtype)
+    return meaning.dtype if isinstance(meaning, Constant) else meaning.buffer.dtype
 
 
-def _value(expr: DExpr, wanted: Precision, scope: Scope) -> Value:
-    """The expression's value in the precision `wanted`."""
-    own = resolve(own_precision(expr, lambda name: _precision_of(name, scope)), wanted)
-    dtype = numpy_of(own)
-    value: Value
-    match expr:
-        case Const():
-            return Literal(expr.value, numpy_of(wanted))
-        case Read():
-            meaning = scope.data[expr.access.name]
-            if isinstance(meaning, Const):
-                return Literal(meaning.value, numpy_of(wanted))
-            return Load(_target(expr.access, scope), numpy_of(wanted))
-        case BinOp():
-            sides = (_value(expr.left, own, scope), _value(expr.right, own, scope))
-            value = Operation(expr.op, sides, dtype, _at(expr.span, scope))
-        case Negate():
-            term = _value(expr.term, own, scope)
-            value = Operation("negate", (term,), dtype, _at(expr.span, scope))
-        case Apply():
-            value = _apply(expr, own, scope)
+def _value(scalar: Scalar, scope: Scope) -> Value:
+    match scalar:
+        case Constant():
+            return Literal(scalar.value, NUMPY[scalar.dtype])
+        case Element():
+            return _load(scalar, NUMPY[scalar.dtype], scope)
+        case Convert(term=Element() as element):
+            return _load(element, NUMPY[scalar.dtype], scope)
+        case Convert():
+            return core.Convert(_value(scalar.term, scope), NUMPY[scalar.dtype])
+        case Operation():
+            terms = tuple(_value(a, scope) for a in scalar.arguments)
+            dtype = NUMPY[scalar.dtype]
+            return core.Operation(scalar.function, terms, dtype, _at(scalar.span, scope))
         case _:
-            assert_never(expr)
-    return value if own is wanted else Convert(value, numpy_of(wanted))
+            assert_never(scalar)
 
 
-def _apply(expr: Apply, own: Precision, scope: Scope) -> Value:
-    span = _at(expr.span, scope)
-    terms = tuple(_value(t, own, scope) for t in result_arguments(expr))
-    if expr.function != "select":
-        function: Function = expr.function
-        return Operation(function, terms, numpy_of(own), span)
-    compared = expr.arguments[:2]
-    between = max(own_precision(t, lambda name: _precision_of(name, scope)) for t in compared)
-    sides = tuple(_value(t, resolve(between, own), scope) for t in compared)
-    less = Operation("less", sides, numpy_of(resolve(between, own)), span)
-    return Operation("where", (less, *terms), numpy_of(own), span)
+def _load(scalar: Element, dtype: np.dtype[np.generic], scope: Scope) -> Value:
+    meaning = scope.data[scalar.access.name]
+    if isinstance(meaning, Constant):
+        return Literal(meaning.value, dtype)
+    return Load(_target(scalar.access, scope), dtype)

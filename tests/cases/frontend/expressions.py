@@ -43,3 +43,51 @@ def data_expressions(x: f32[4], h: f16[4], k: i32[4]):
     x[0] = "text"  # expect: T208
     x[0] *= 2  # expect: P112
     x[0] += 2
+
+
+@proc
+def constants_fit(n: i32[4], b: i8[4], u: ui64[4], h: f16[4], x: f32[4], y: f64[4]):
+    n[0] = n[0] + 5000000000  # expect: T246
+    n[0] = 2147483648  # expect: T246
+    n[0] = -2147483648
+    n[0] = 2147483647 + 1  # expect: T246
+    n[0] = n[0] / 0  # expect: T247
+    n[0] = n[0] * 0.5  # expect: T210
+    n[0] = 2.0  # expect: T210
+    n[0] = select(0.5, 1, n[0], n[1])  # expect: T210
+    n[0] = sqrt(n[1])  # expect: T210
+    n[0] = exp(2)  # expect: T210
+    n[0] = 7 / 3
+    n[0] = 1 / 0  # expect: T247
+    b[0] = 128  # expect: T246
+    b[0] = b[0] + 128
+    b[0] += 128
+    b[0] = 100 + 100  # expect: T246
+    u[0] = -1  # expect: T246
+    u[0] = 18446744073709551615
+    u[0] = n[0] - 2147483648  # expect: T246
+    h[0] = 65504
+    h[0] = 65520  # expect: T246
+    h[0] = h[1] * 65520
+    x[0] = 1e39  # expect: T246
+    x[0] = 1e-50  # expect: T246
+    x[0] = x[1] * 1e39  # expect: T246
+    x[0] = y[0] * 1e39
+    x[0] = 10**400  # expect: T246
+    y[0] = 10**400  # expect: T246
+    y[0] = 1e39
+    y[0] = x[0] * 1e39  # expect: T246
+    x[0] = max(1, 2) / 3
+
+
+@proc
+def constants_in_indices(n: size, x: f32[16]):
+    x[4 / 2] = 1.0
+    x[-7 / 2 + 4] = 1.0
+    for i in seq(7 / 3, 16 / 2):
+        x[(i + 4 / 2) / (4 / 2)] = 1.0
+    x[2.0] = 1.0  # expect: T202
+    x[10**30] = 1.0  # expect: T202
+    x[n % 2**127] = 1.0  # expect: T202
+    x[4 / 0] = 1.0  # expect: T203
+    x[2**62 + 2**62] = 1.0  # expect: T202

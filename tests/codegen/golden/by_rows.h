@@ -11,11 +11,12 @@
 
 #define EXOGPU_WRONG_SIZE (-1)      /* a size does not satisfy the conditions: nothing was done */
 #define EXOGPU_MISALIGNED (-2)      /* an array or, for TMA, a row does not start at 16 bytes */
-#define EXOGPU_TOO_MANY_TASKS (-3)  /* more than a launch can number */
+#define EXOGPU_TOO_MANY_TASKS (-3)  /* more than a launch can number: it was left out */
+#define EXOGPU_TOO_LARGE (-4)       /* a kernel would compute an index of more than 32 bits: left out */
 
 #ifdef __cplusplus
 extern "C"
 #endif
-int by_rows_launch(int n, int m, const float* x, float* y, void* stream);
+int by_rows_launch(long long n, long long m, const float* x, float* y, void* stream);
 
 #endif

@@ -1,8 +1,10 @@
 // The CPU part of by_rows, made by exogpu.
-//     nvcc -shared -Xcompiler -fPIC -gencode ... -o libby_rows.so by_rows_host.cu
+//     nvcc -fmad=false -shared -Xcompiler -fPIC,-ffp-contract=off -gencode ... -o libby_rows.so by_rows_host.cu
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
+#include <initializer_list>
 #include <vector>
 
 #include "by_rows.cu"
@@ -16,30 +18,73 @@ namespace exogpu_host {
             return status_; \
     } while (0)
 
-[[maybe_unused]] static int floor_div(int value, int divisor)
+template <typename T>
+[[maybe_unused]] static T floor_div(T value, long long divisor)
 {
     return value / divisor - (value % divisor < 0);
 }
 
-[[maybe_unused]] static int floor_mod(int value, int divisor)
+template <typename T>
+[[maybe_unused]] static T floor_mod(T value, long long divisor)
 {
-    return (value % divisor + divisor) % divisor;
+    const T rest = value % divisor;
+    return rest < 0 ? rest + divisor : rest;
 }
 
-// Iterations of a loop over tasks.
-[[maybe_unused]] static long long count(int tasks)
+// Kernels compute indices in 32 bits; whether they can is found in 128.
+[[maybe_unused]] static __int128 wide(long long value)
 {
-    return tasks > 0 ? tasks : 0;
+    return value;
+}
+
+[[maybe_unused]] static bool fits(__int128 value)
+{
+    return value >= INT32_MIN && value <= INT32_MAX;
+}
+
+// Iterations of a nest of loops over tasks: exact, or more than a launch can number.
+[[maybe_unused]] static long long tasks(std::initializer_list<long long> counts)
+{
+    constexpr long long most = INT32_MAX + 1LL;
+    long long total = 1;
+    for (const long long count : counts)
+        total = count > 0 ? total : 0;
+    for (const long long count : counts)
+        total = std::min(most, total * std::min(most, count));
+    return total;
+}
+
+// Elements of an array, or as many as no memory has.
+[[maybe_unused]] static size_t elements(std::initializer_list<long long> extents)
+{
+    constexpr __int128 most = PTRDIFF_MAX;
+    __int128 total = 1;
+    for (const long long extent : extents)
+        total = extent > 0 ? total : 0;
+    for (const long long extent : extents)
+        total = std::min(most, total * extent);
+    return static_cast<size_t>(total);
+}
+
+template <typename T>
+[[maybe_unused]] static int host_array(std::vector<T>& array, size_t elements)
+{
+    try {
+        array.resize(elements);
+    } catch (const std::exception&) {
+        return cudaErrorMemoryAllocation;
+    }
+    return 0;
 }
 
 // As many clusters as the device holds at a time, or as there are tasks.
 template <typename Kernel>
-[[maybe_unused]] static int launch(Kernel* kernel, long long tasks, int cluster, int block, int shared_bytes,
+[[maybe_unused]] static int launch(Kernel* kernel, long long count, int cluster, int block, int shared_bytes,
                             void** arguments, cudaStream_t stream)
 {
-    if (tasks == 0)
+    if (count == 0)
         return 0;
-    if (tasks > INT32_MAX)
+    if (count > INT32_MAX)
         return EXOGPU_TOO_MANY_TASKS;
     const void* const function = reinterpret_cast<const void*>(kernel);
     TRY(cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes));
@@ -68,7 +113,10 @@ template <typename Kernel>
     }
     if (clusters < 1)
         return cudaErrorLaunchOutOfResources;
-    config.gridDim = dim3(cluster * static_cast<int>(std::min<long long>(tasks, clusters)));
+    clusters = static_cast<int>(std::min<long long>(count, clusters));
+    if (count + clusters > INT32_MAX)  // a cluster's next task has a number, even if there is none
+        return EXOGPU_TOO_MANY_TASKS;
+    config.gridDim = dim3(cluster * clusters);
     return cudaLaunchKernelExC(&config, function, arguments);
 }
 
@@ -84,6 +132,8 @@ struct DeviceArray {
 
     int allocate(size_t elements)
     {
+        if (elements > PTRDIFF_MAX / sizeof(T))
+            return cudaErrorMemoryAllocation;
         return cudaMallocAsync(reinterpret_cast<void**>(&pointer), elements * sizeof(T), stream);
     }
 
@@ -95,50 +145,63 @@ struct DeviceArray {
     }
 };
 
-extern "C" int by_rows_launch(int n, int m, const float* x, float* y, void* stream_)
+extern "C" int by_rows_launch(long long n, long long m, const float* x, float* y, void* stream_)
 {
     [[maybe_unused]] const cudaStream_t stream = static_cast<cudaStream_t>(stream_);
+    if (!fits(n))
+        return EXOGPU_TOO_LARGE;
+    if (!fits(m))
+        return EXOGPU_TOO_LARGE;
     if (!(n >= 1))
         return EXOGPU_WRONG_SIZE;
     if (!(m >= 1))
         return EXOGPU_WRONG_SIZE;
-    // 27: d: f32[n, m] @ CudaGmemLinear
+    // 31: d: f32[n, m] @ CudaGmemLinear
     DeviceArray<float> d(stream);
-    TRY(d.allocate((size_t)1 * n * m));
-    // 28: factor: f32[1]
-    std::vector<float> factor((size_t)1 * 1);
-    // 29: factor[0] = 1
+    TRY(d.allocate(elements({n, m})));
+    // 32: factor: f32[1]
+    std::vector<float> factor;
+    TRY(host_array(factor, elements({1})));
+    // 33: factor[0] = 1
     factor.data()[0] = 1.0f;
-    // 30: factor[0] += 1
+    // 34: factor[0] += 1
     factor.data()[0] += 1.0f;
-    // 31: for i in seq(0, n):
-    for (int i = 0; i < n; ++i) {
-        // 32: cuda_memset0_1d(m, d[i, :])
-        TRY(cudaMemsetAsync(&d.pointer[(long long)(i) * m], 0, (size_t)4 * (m), stream));
-        // 33: if i % 2 == 0:
+    // 35: for i in seq(0, n):
+    for (long long i = 0; i < n; ++i) {
+        // 36: cuda_memset0_1d(m, d[i, :])
+        TRY(cudaMemsetAsync(&d.pointer[(long long)(i) * m], 0, (size_t)4 * m, stream));
+        // 37: if i % 2 == 0:
         if (i % 2 == 0) {
-            // 34: for k in seq(0, 2):
-            for (int k = 0; k < 2; ++k) {
-                // 35: cuda_memcpy_to_device(m, d[i, :], x[i, :])
-                TRY(cudaMemcpyAsync(&d.pointer[(long long)(i) * m], &x[(long long)(i) * m], (size_t)4 * (m), cudaMemcpyHostToDevice, stream));
-                // 36: with CudaDeviceFunction(blockDim=32):
+            // 38: for k in seq(0, 2):
+            for (long long k = 0; k < 2; ++k) {
+                // 39: cuda_memcpy_to_device(m, d[i, :], x[i, :])
+                TRY(cudaMemcpyAsync(&d.pointer[(long long)(i) * m], &x[(long long)(i) * m], (size_t)4 * m, cudaMemcpyHostToDevice, stream));
+                // 40: with CudaDeviceFunction(blockDim=32):
                 {
-                    void* arguments[] = {&n, &m, &i, &k, &d.pointer};
-                    TRY(launch(by_rows_0, 1LL * count(m), 1, 32, 0, arguments, stream));
+                    if (!fits(i))
+                        return EXOGPU_TOO_LARGE;
+                    if (!fits(k))
+                        return EXOGPU_TOO_LARGE;
+                    int sizes[] = {(int)n, (int)m, (int)i, (int)k};
+                    void* arguments[] = {&sizes[0], &sizes[1], &sizes[2], &sizes[3], &d.pointer};
+                    TRY(launch(by_rows_0, tasks({m}), 1, 32, 0, arguments, stream));
                 }
             }
         } else {
-            // 41: with CudaDeviceFunction(blockDim=32):
+            // 45: with CudaDeviceFunction(blockDim=32):
             {
-                void* arguments[] = {&n, &m, &i, &d.pointer};
-                TRY(launch(by_rows_1, 1LL * count(m), 1, 32, 0, arguments, stream));
+                if (!fits(i))
+                    return EXOGPU_TOO_LARGE;
+                int sizes[] = {(int)n, (int)m, (int)i};
+                void* arguments[] = {&sizes[0], &sizes[1], &sizes[2], &d.pointer};
+                TRY(launch(by_rows_1, tasks({m}), 1, 32, 0, arguments, stream));
             }
         }
-        // 45: cuda_memcpy_to_host(m, y[i, :], d[i, :])
-        TRY(cudaMemcpyAsync(&y[(long long)(i) * m], &d.pointer[(long long)(i) * m], (size_t)4 * (m), cudaMemcpyDeviceToHost, stream));
+        // 49: cuda_memcpy_to_host(m, y[i, :], d[i, :])
+        TRY(cudaMemcpyAsync(&y[(long long)(i) * m], &d.pointer[(long long)(i) * m], (size_t)4 * m, cudaMemcpyDeviceToHost, stream));
     }
     TRY(d.free());
-    // 46: Fence(cuda_stream_sync, cpu_in_order)
+    // 50: Fence(cuda_stream_sync, cpu_in_order)
     TRY(cudaStreamSynchronize(stream));
     return 0;
 }

@@ -1,5 +1,5 @@
 // gemm_sm80
-// Made by exogpu from gemm_sm80.py; freestanding CUDA C++ for sm_90a.
+// Made by exogpu from gemm_sm80.py; freestanding CUDA C++ for sm_90a, -fmad=false.
 
 // Every element of an accumulator fragment becomes zero.
 template <int N>
@@ -96,6 +96,7 @@ __device__ __forceinline__ void Sm80_store_D(int rows, int cols, float* C, int l
 // that tiles that run together share rows and columns in the L2 cache.
 __device__ __forceinline__ int2 grouped_tile(int number, int rows, int columns, int group)
 {
+    group = min(group, rows);  // so that no product exceeds rows * columns
     const int first = number / (group * columns) * group, height = min(group, rows - first);
     const int inside = number - first * columns;
     return make_int2(first + inside % height, inside / height);

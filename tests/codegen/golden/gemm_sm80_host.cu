@@ -1,8 +1,10 @@
 // The CPU part of gemm_sm80, made by exogpu.
-//     nvcc -shared -Xcompiler -fPIC -gencode ... -o libgemm_sm80.so gemm_sm80_host.cu
+//     nvcc -fmad=false -shared -Xcompiler -fPIC,-ffp-contract=off -gencode ... -o libgemm_sm80.so gemm_sm80_host.cu
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
+#include <initializer_list>
 #include <vector>
 
 #include "gemm_sm80.cu"
@@ -16,30 +18,73 @@ namespace exogpu_host {
             return status_; \
     } while (0)
 
-[[maybe_unused]] static int floor_div(int value, int divisor)
+template <typename T>
+[[maybe_unused]] static T floor_div(T value, long long divisor)
 {
     return value / divisor - (value % divisor < 0);
 }
 
-[[maybe_unused]] static int floor_mod(int value, int divisor)
+template <typename T>
+[[maybe_unused]] static T floor_mod(T value, long long divisor)
 {
-    return (value % divisor + divisor) % divisor;
+    const T rest = value % divisor;
+    return rest < 0 ? rest + divisor : rest;
 }
 
-// Iterations of a loop over tasks.
-[[maybe_unused]] static long long count(int tasks)
+// Kernels compute indices in 32 bits; whether they can is found in 128.
+[[maybe_unused]] static __int128 wide(long long value)
 {
-    return tasks > 0 ? tasks : 0;
+    return value;
+}
+
+[[maybe_unused]] static bool fits(__int128 value)
+{
+    return value >= INT32_MIN && value <= INT32_MAX;
+}
+
+// Iterations of a nest of loops over tasks: exact, or more than a launch can number.
+[[maybe_unused]] static long long tasks(std::initializer_list<long long> counts)
+{
+    constexpr long long most = INT32_MAX + 1LL;
+    long long total = 1;
+    for (const long long count : counts)
+        total = count > 0 ? total : 0;
+    for (const long long count : counts)
+        total = std::min(most, total * std::min(most, count));
+    return total;
+}
+
+// Elements of an array, or as many as no memory has.
+[[maybe_unused]] static size_t elements(std::initializer_list<long long> extents)
+{
+    constexpr __int128 most = PTRDIFF_MAX;
+    __int128 total = 1;
+    for (const long long extent : extents)
+        total = extent > 0 ? total : 0;
+    for (const long long extent : extents)
+        total = std::min(most, total * extent);
+    return static_cast<size_t>(total);
+}
+
+template <typename T>
+[[maybe_unused]] static int host_array(std::vector<T>& array, size_t elements)
+{
+    try {
+        array.resize(elements);
+    } catch (const std::exception&) {
+        return cudaErrorMemoryAllocation;
+    }
+    return 0;
 }
 
 // As many clusters as the device holds at a time, or as there are tasks.
 template <typename Kernel>
-[[maybe_unused]] static int launch(Kernel* kernel, long long tasks, int cluster, int block, int shared_bytes,
+[[maybe_unused]] static int launch(Kernel* kernel, long long count, int cluster, int block, int shared_bytes,
                             void** arguments, cudaStream_t stream)
 {
-    if (tasks == 0)
+    if (count == 0)
         return 0;
-    if (tasks > INT32_MAX)
+    if (count > INT32_MAX)
         return EXOGPU_TOO_MANY_TASKS;
     const void* const function = reinterpret_cast<const void*>(kernel);
     TRY(cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes));
@@ -68,7 +113,10 @@ template <typename Kernel>
     }
     if (clusters < 1)
         return cudaErrorLaunchOutOfResources;
-    config.gridDim = dim3(cluster * static_cast<int>(std::min<long long>(tasks, clusters)));
+    clusters = static_cast<int>(std::min<long long>(count, clusters));
+    if (count + clusters > INT32_MAX)  // a cluster's next task has a number, even if there is none
+        return EXOGPU_TOO_MANY_TASKS;
+    config.gridDim = dim3(cluster * clusters);
     return cudaLaunchKernelExC(&config, function, arguments);
 }
 
@@ -84,6 +132,8 @@ struct DeviceArray {
 
     int allocate(size_t elements)
     {
+        if (elements > PTRDIFF_MAX / sizeof(T))
+            return cudaErrorMemoryAllocation;
         return cudaMallocAsync(reinterpret_cast<void**>(&pointer), elements * sizeof(T), stream);
     }
 
@@ -95,9 +145,15 @@ struct DeviceArray {
     }
 };
 
-extern "C" int gemm_sm80_launch(int M, int N, int K, const float* A, const float* B, float* C, void* stream_)
+extern "C" int gemm_sm80_launch(long long M, long long N, long long K, const float* A, const float* B, float* C, void* stream_)
 {
     [[maybe_unused]] const cudaStream_t stream = static_cast<cudaStream_t>(stream_);
+    if (!fits(M))
+        return EXOGPU_TOO_LARGE;
+    if (!fits(N))
+        return EXOGPU_TOO_LARGE;
+    if (!fits(K))
+        return EXOGPU_TOO_LARGE;
     if (!(M >= 1))
         return EXOGPU_WRONG_SIZE;
     if (!(N >= 1))
@@ -114,8 +170,17 @@ extern "C" int gemm_sm80_launch(int M, int N, int K, const float* A, const float
         return EXOGPU_MISALIGNED;
     // 29: with CudaDeviceFunction(blockDim=128):
     {
-        void* arguments[] = {&M, &N, &K, &A, &B, &C};
-        TRY(launch(gemm_sm80, 1LL * count((M + 63) / 64) * count((N + 63) / 64), 1, 128, 16384, arguments, stream));
+        if (!fits(wide(M) + 63))
+            return EXOGPU_TOO_LARGE;
+        if (!fits(wide(N) + 63))
+            return EXOGPU_TOO_LARGE;
+        if (!fits(wide(K) + 15))
+            return EXOGPU_TOO_LARGE;
+        if (!fits(16 * floor_div(wide(K) + 15, 16) + 12))
+            return EXOGPU_TOO_LARGE;
+        int sizes[] = {(int)M, (int)N, (int)K};
+        void* arguments[] = {&sizes[0], &sizes[1], &sizes[2], &A, &B, &C};
+        TRY(launch(gemm_sm80, tasks({(M + 63) / 64, (N + 63) / 64}), 1, 128, 16384, arguments, stream));
     }
     return 0;
 }

@@ -1,5 +1,5 @@
 // gemm_sm90_1x1_128x256
-// Made by exogpu from gemm_sm90.py; freestanding CUDA C++ for sm_90a.
+// Made by exogpu from gemm_sm90.py; freestanding CUDA C++ for sm_90a, -fmad=false.
 
 // What cuTensorMapEncodeTiled fills in: a tensor's address, shape, strides, box and swizzle.
 struct alignas(64) TensorMap {
@@ -208,6 +208,7 @@ __device__ __forceinline__ void mbarrier_init(unsigned ring, int barriers, unsig
 // that tiles that run together share rows and columns in the L2 cache.
 __device__ __forceinline__ int2 grouped_tile(int number, int rows, int columns, int group)
 {
+    group = min(group, rows);  // so that no product exceeds rows * columns
     const int first = number / (group * columns) * group, height = min(group, rows - first);
     const int inside = number - first * columns;
     return make_int2(first + inside % height, inside / height);

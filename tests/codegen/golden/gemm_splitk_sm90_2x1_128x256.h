@@ -12,11 +12,12 @@
 
 #define EXOGPU_WRONG_SIZE (-1)      /* a size does not satisfy the conditions: nothing was done */
 #define EXOGPU_MISALIGNED (-2)      /* an array or, for TMA, a row does not start at 16 bytes */
-#define EXOGPU_TOO_MANY_TASKS (-3)  /* more than a launch can number */
+#define EXOGPU_TOO_MANY_TASKS (-3)  /* more than a launch can number: it was left out */
+#define EXOGPU_TOO_LARGE (-4)       /* a kernel would compute an index of more than 32 bits: left out */
 
 #ifdef __cplusplus
 extern "C"
 #endif
-int gemm_splitk_sm90_2x1_128x256_launch(int L, int M, int N, int K_split, int cluster_K, const float* A, const float* B, float* C, void* stream);
+int gemm_splitk_sm90_2x1_128x256_launch(long long L, long long M, long long N, long long K_split, long long cluster_K, const float* A, const float* B, float* C, void* stream);
 
 #endif

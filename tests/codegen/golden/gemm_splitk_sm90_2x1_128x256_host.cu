@@ -1,8 +1,10 @@
 // The CPU part of gemm_splitk_sm90_2x1_128x256, made by exogpu.
-//     nvcc -shared -Xcompiler -fPIC -gencode ... -o libgemm_splitk_sm90_2x1_128x256.so gemm_splitk_sm90_2x1_128x256_host.cu
+//     nvcc -fmad=false -shared -Xcompiler -fPIC,-ffp-contract=off -gencode ... -o libgemm_splitk_sm90_2x1_128x256.so gemm_splitk_sm90_2x1_128x256_host.cu
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
+#include <initializer_list>
 #include <vector>
 
 #include "gemm_splitk_sm90_2x1_128x256.cu"
@@ -16,30 +18,73 @@ namespace exogpu_host {
             return status_; \
     } while (0)
 
-[[maybe_unused]] static int floor_div(int value, int divisor)
+template <typename T>
+[[maybe_unused]] static T floor_div(T value, long long divisor)
 {
     return value / divisor - (value % divisor < 0);
 }
 
-[[maybe_unused]] static int floor_mod(int value, int divisor)
+template <typename T>
+[[maybe_unused]] static T floor_mod(T value, long long divisor)
 {
-    return (value % divisor + divisor) % divisor;
+    const T rest = value % divisor;
+    return rest < 0 ? rest + divisor : rest;
 }
 
-// Iterations of a loop over tasks.
-[[maybe_unused]] static long long count(int tasks)
+// Kernels compute indices in 32 bits; whether they can is found in 128.
+[[maybe_unused]] static __int128 wide(long long value)
 {
-    return tasks > 0 ? tasks : 0;
+    return value;
+}
+
+[[maybe_unused]] static bool fits(__int128 value)
+{
+    return value >= INT32_MIN && value <= INT32_MAX;
+}
+
+// Iterations of a nest of loops over tasks: exact, or more than a launch can number.
+[[maybe_unused]] static long long tasks(std::initializer_list<long long> counts)
+{
+    constexpr long long most = INT32_MAX + 1LL;
+    long long total = 1;
+    for (const long long count : counts)
+        total = count > 0 ? total : 0;
+    for (const long long count : counts)
+        total = std::min(most, total * std::min(most, count));
+    return total;
+}
+
+// Elements of an array, or as many as no memory has.
+[[maybe_unused]] static size_t elements(std::initializer_list<long long> extents)
+{
+    constexpr __int128 most = PTRDIFF_MAX;
+    __int128 total = 1;
+    for (const long long extent : extents)
+        total = extent > 0 ? total : 0;
+    for (const long long extent : extents)
+        total = std::min(most, total * extent);
+    return static_cast<size_t>(total);
+}
+
+template <typename T>
+[[maybe_unused]] static int host_array(std::vector<T>& array, size_t elements)
+{
+    try {
+        array.resize(elements);
+    } catch (const std::exception&) {
+        return cudaErrorMemoryAllocation;
+    }
+    return 0;
 }
 
 // As many clusters as the device holds at a time, or as there are tasks.
 template <typename Kernel>
-[[maybe_unused]] static int launch(Kernel* kernel, long long tasks, int cluster, int block, int shared_bytes,
+[[maybe_unused]] static int launch(Kernel* kernel, long long count, int cluster, int block, int shared_bytes,
                             void** arguments, cudaStream_t stream)
 {
-    if (tasks == 0)
+    if (count == 0)
         return 0;
-    if (tasks > INT32_MAX)
+    if (count > INT32_MAX)
         return EXOGPU_TOO_MANY_TASKS;
     const void* const function = reinterpret_cast<const void*>(kernel);
     TRY(cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes));
@@ -68,7 +113,10 @@ template <typename Kernel>
     }
     if (clusters < 1)
         return cudaErrorLaunchOutOfResources;
-    config.gridDim = dim3(cluster * static_cast<int>(std::min<long long>(tasks, clusters)));
+    clusters = static_cast<int>(std::min<long long>(count, clusters));
+    if (count + clusters > INT32_MAX)  // a cluster's next task has a number, even if there is none
+        return EXOGPU_TOO_MANY_TASKS;
+    config.gridDim = dim3(cluster * clusters);
     return cudaLaunchKernelExC(&config, function, arguments);
 }
 
@@ -117,6 +165,8 @@ struct DeviceArray {
 
     int allocate(size_t elements)
     {
+        if (elements > PTRDIFF_MAX / sizeof(T))
+            return cudaErrorMemoryAllocation;
         return cudaMallocAsync(reinterpret_cast<void**>(&pointer), elements * sizeof(T), stream);
     }
 
@@ -128,9 +178,19 @@ struct DeviceArray {
     }
 };
 
-extern "C" int gemm_splitk_sm90_2x1_128x256_launch(int L, int M, int N, int K_split, int cluster_K, const float* A, const float* B, float* C, void* stream_)
+extern "C" int gemm_splitk_sm90_2x1_128x256_launch(long long L, long long M, long long N, long long K_split, long long cluster_K, const float* A, const float* B, float* C, void* stream_)
 {
     [[maybe_unused]] const cudaStream_t stream = static_cast<cudaStream_t>(stream_);
+    if (!fits(L))
+        return EXOGPU_TOO_LARGE;
+    if (!fits(M))
+        return EXOGPU_TOO_LARGE;
+    if (!fits(N))
+        return EXOGPU_TOO_LARGE;
+    if (!fits(K_split))
+        return EXOGPU_TOO_LARGE;
+    if (!fits(cluster_K))
+        return EXOGPU_TOO_LARGE;
     if (!(L >= 1))
         return EXOGPU_WRONG_SIZE;
     if (!(M >= 1))
@@ -152,17 +212,24 @@ extern "C" int gemm_splitk_sm90_2x1_128x256_launch(int L, int M, int N, int K_sp
     if (reinterpret_cast<uintptr_t>(C) % 16 != 0)
         return EXOGPU_MISALIGNED;
     // 49: cuda_memset0_3d(L, M, N, C[:, :, :])
-    TRY(cudaMemsetAsync(&C[((long long)(0) * M) * N], 0, (size_t)4 * (N) * (M) * (L), stream));
+    TRY(cudaMemsetAsync(&C[((long long)(0) * M) * N], 0, (size_t)4 * N * M * L, stream));
     // 50: with CudaDeviceFunction(clusterDim=CM * CN, warp_config=WARPS):
     {
+        if (!fits(wide(M) + 255))
+            return EXOGPU_TOO_LARGE;
+        if (!fits(wide(N) + 255))
+            return EXOGPU_TOO_LARGE;
+        if (!fits(wide(cluster_K) + 31))
+            return EXOGPU_TOO_LARGE;
         TensorMap A_map;
         TRY(encode(A_map, A, {L, M, K_split, cluster_K}, {1, 128, 1, 32}, 7, 4, 3));
         TensorMap B_map;
         TRY(encode(B_map, B, {L, N, K_split, cluster_K}, {1, 128, 1, 32}, 7, 4, 3));
         TensorMap C_map;
         TRY(encode(C_map, C, {L, M, N}, {1, 64, 256}, 7, 4, 0));
-        void* arguments[] = {&L, &M, &N, &K_split, &cluster_K, &A_map, &B_map, &C_map};
-        TRY(launch(gemm_splitk_sm90_2x1_128x256, 1LL * count(L) * count((M + 255) / 256) * count((N + 255) / 256) * count(K_split), 2, 384, 197632, arguments, stream));
+        int sizes[] = {(int)L, (int)M, (int)N, (int)K_split, (int)cluster_K};
+        void* arguments[] = {&sizes[0], &sizes[1], &sizes[2], &sizes[3], &sizes[4], &A_map, &B_map, &C_map};
+        TRY(launch(gemm_splitk_sm90_2x1_128x256, tasks({L, (M + 255) / 256, (N + 255) / 256, K_split}), 2, 384, 197632, arguments, stream));
     }
     return 0;
 }

@@ -1,5 +1,5 @@
 // gemv
-// Made by exogpu from gemv.py; freestanding CUDA C++ for sm_90a.
+// Made by exogpu from gemv.py; freestanding CUDA C++ for sm_90a, -fmad=false.
 
 // N adjacent elements into registers, by one vector load.
 template <int N, typename T>

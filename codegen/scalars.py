@@ -1,0 +1,185 @@
+"""Scalar statements as C++ text: what `exogpu.ir.scalars` computes, in the types that it says.
+
+C++ has other rules, so nothing is left to them: conversions are written, integers that may
+overflow go through functions of the prelude, and so do min and max.  The compiler must not
+contract products and sums: see FLAGS of the toolchain.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, TypeAlias, assert_never
+
+import numpy as np
+
+from exogpu.codegen.expressions import C_TYPE
+from exogpu.ir.nodes import Access, Assign, Read, Reduce
+from exogpu.ir.scalars import (
+    COMPUTES,
+    Constant,
+    Convert,
+    Element,
+    Function,
+    Operation,
+    Scalar,
+    TypeOf,
+    added,
+    assigned,
+)
+from exogpu.ir.types import DataType
+from exogpu.ir.walk import reads
+
+Place: TypeAlias = Callable[[Access], str]
+"""C++ text of an element of a variable, as an lvalue."""
+
+HALVES: Final = frozenset({DataType.F16, DataType.BF16})
+"""Stored as their bits: scalar statements copy them, instructions alone compute with them."""
+
+_SUM, _PRODUCT, _UNARY, _ATOM = range(4)
+
+_SIGNED: Final = frozenset({DataType.I32, DataType.I64})
+
+_WRAPPING: Final[Mapping[Function, str]] = {
+    "+": "wrapping_add",
+    "-": "wrapping_sub",
+    "*": "wrapping_mul",
+    "/": "wrapping_div",
+}
+"""C++ gives an overflow of signed integers no meaning."""
+
+_OPERATOR: Final[Mapping[Function, int]] = {"+": _SUM, "-": _SUM, "*": _PRODUCT, "/": _PRODUCT}
+"""How tightly operators bind."""
+
+_CALL: Final[Mapping[tuple[Function, DataType], str]] = {
+    ("exp", DataType.F32): "expf",
+    ("exp", DataType.F64): "exp",
+    ("sqrt", DataType.F32): "sqrtf",
+    ("sqrt", DataType.F64): "sqrt",
+}
+
+
+def halves(stmt: Assign | Reduce, of: TypeOf) -> Iterator[Access]:
+    """The 16-bit floats that a statement would compute with."""
+    operands = (stmt.target, *reads(stmt.value))
+    copies = isinstance(stmt, Assign) and isinstance(stmt.value, Read)
+    if not (copies and len({of(access.name) for access in operands}) == 1):
+        yield from (access for access in operands if of(access.name) in HALVES)
+
+
+def statement(stmt: Assign | Reduce, of: TypeOf, place: Place) -> str:
+    """`x = e;` or `x += e;`."""
+    dtype, target = of(stmt.target.name), place(stmt.target)
+    if isinstance(stmt, Assign):
+        return f"{target} = {_stored(assigned(stmt.value, dtype, of), dtype, of, place)};"
+    term = added(stmt.value, dtype, of)
+    if term.dtype not in _SIGNED:
+        return f"{target} += {_text(term, of, place)};"
+    mine: Scalar = Element(stmt.target, COMPUTES[dtype])
+    if term.dtype is not mine.dtype:
+        mine = Convert(mine, term.dtype)
+    made = Operation("+", (mine, term), term.dtype)
+    return f"{target} = {_stored(made, dtype, of, place)};"
+
+
+def _stored(value: Scalar, dtype: DataType, of: TypeOf, place: Place) -> str:
+    """The value in the type of the variable."""
+    if isinstance(value, Constant):
+        return constant(value.value, dtype)
+    if isinstance(value, Element) and of(value.access.name) is dtype:
+        return place(value.access)
+    if value.dtype is dtype:
+        return _text(value, of, place)
+    return f"({C_TYPE[dtype]}){_text(value, of, place, _UNARY)}"
+
+
+def _text(scalar: Scalar, of: TypeOf, place: Place, needed: int = _SUM) -> str:
+    """The value, whose C++ type is that of `scalar.dtype`; in parentheses if it binds weaker than
+    `needed`."""
+
+    def text(term: Scalar, strength: int = _SUM) -> str:
+        return _text(term, of, place, strength)
+
+    match scalar:
+        case Constant():
+            own = _UNARY if math.copysign(1, scalar.value) < 0 else _ATOM
+            return _wrap(constant(scalar.value, scalar.dtype), own, needed)
+        case Element():
+            element = place(scalar.access)
+            if of(scalar.access.name) is scalar.dtype:
+                return element
+            return _wrap(f"({C_TYPE[scalar.dtype]}){element}", _UNARY, needed)
+        case Convert(term=Element() as element):
+            return _wrap(f"({C_TYPE[scalar.dtype]}){place(element.access)}", _UNARY, needed)
+        case Convert():
+            return _wrap(f"({C_TYPE[scalar.dtype]}){text(scalar.term, _UNARY)}", _UNARY, needed)
+        case Operation():
+            return _operation(scalar, text, needed)
+        case _:
+            assert_never(scalar)
+
+
+def _operation(scalar: Operation, text: Callable[..., str], needed: int) -> str:
+    function, arguments = scalar.function, scalar.arguments
+    match function:
+        case "+" | "-" | "*" | "/" if scalar.dtype in _SIGNED and _may_overflow(scalar):
+            return f"{_WRAPPING[function]}({', '.join(map(text, arguments))})"
+        case "+" | "-" | "*" | "/":
+            own = _OPERATOR[function]
+            left, right = text(arguments[0], own), text(arguments[1], own + 1)
+            return _wrap(f"{left} {function} {right}", own, needed)
+        case "negate" if scalar.dtype in _SIGNED:
+            return f"wrapping_sub({constant(0, scalar.dtype)}, {text(arguments[0])})"
+        case "negate":
+            return _wrap(f"-{text(arguments[0], _ATOM)}", _UNARY, needed)
+        case "min" | "max":
+            return f"{function}imum({text(arguments[0])}, {text(arguments[1])})"
+        case "relu":
+            return f"maximum({text(arguments[0])}, {constant(0, scalar.dtype)})"
+        case "exp" | "sqrt":
+            return f"{_CALL[function, scalar.dtype]}({text(arguments[0])})"
+        case "select":
+            a, b, x, y = (text(a) for a in arguments)
+            return f"({a} < {b} ? {x} : {y})"
+        case _:
+            assert_never(function)
+
+
+def _may_overflow(scalar: Operation) -> bool:
+    """A quotient leaves its type only where -1 divides, which a constant tells."""
+    if scalar.function != "/":
+        return True
+    divisor = scalar.arguments[1]
+    return not isinstance(divisor, Constant) or divisor.value in (0, -1)
+
+
+def constant(value: float | int, dtype: DataType) -> str:
+    """C++ text of a constant, whose type is that of `dtype`."""
+    match dtype:
+        case DataType.F32:
+            return _float(np.float32(value), "f")
+        case DataType.F64:
+            return _float(np.float64(value), "")
+        case DataType.I32 | DataType.I8 | DataType.UI8 | DataType.UI16:
+            return "(-2147483647 - 1)" if value == -(1 << 31) else str(value)
+        case DataType.I64:
+            return "(-9223372036854775807LL - 1)" if value == -(1 << 63) else f"{value}LL"
+        case DataType.UI64:
+            return f"{value}ULL"
+        case DataType.F16 | DataType.BF16:
+            raise AssertionError("scalar statements do not compute with 16-bit elements")
+        case _:
+            assert_never(dtype)
+
+
+def _float(value: np.float32 | np.float64, suffix: str) -> str:
+    """The shortest digits that the type reads back; infinities and NaN as quotients."""
+    if np.isnan(value):
+        return f"(0.0{suffix} / 0.0{suffix})"
+    if np.isinf(value):
+        return f"({'-' if value < 0 else ''}1.0{suffix} / 0.0{suffix})"
+    return f"{value!s}{suffix}"
+
+
+def _wrap(text: str, strength: int, needed: int) -> str:
+    return text if strength >= needed else f"({text})"

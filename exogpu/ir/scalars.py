@@ -1,0 +1,255 @@
+"""The meaning of scalar arithmetic: the type that every operation of a data expression has.
+
+An operation is computed in the wider type of its operands, where f16 and bf16 count as f32, and
+integers below 32 bits as i32; ui64 is wider than i64.  A constant takes the type of what it
+meets: of the other operand, of the function's other arguments, at last of the variable that is
+assigned.  An assignment converts last.  So a data expression becomes a tree in which every
+conversion is written; the sequential meaning and the emitted code both follow that tree.
+
+Integers wrap around, and division truncates.  Constants alone that are integers are computed here,
+without a limit, before the result has to fit.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from math import isfinite
+from typing import Final, Literal, TypeAlias, assert_never
+
+from exogpu.errors import NOWHERE, Span
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import Access, Apply, BinOp, Const, DExpr, Negate, Read
+from exogpu.ir.types import FLOATS, DataType
+
+COMPUTES: Final[Mapping[DataType, DataType]] = {
+    DataType.F16: DataType.F32,
+    DataType.BF16: DataType.F32,
+    DataType.F32: DataType.F32,
+    DataType.F64: DataType.F64,
+    DataType.I8: DataType.I32,
+    DataType.I32: DataType.I32,
+    DataType.I64: DataType.I64,
+    DataType.UI8: DataType.I32,
+    DataType.UI16: DataType.I32,
+    DataType.UI64: DataType.UI64,
+}
+"""What a variable's value is computed in."""
+
+_WIDTH: Final = (DataType.I32, DataType.I64, DataType.UI64, DataType.F32, DataType.F64)
+"""The types that operations have, the narrowest first."""
+
+INTEGERS: Final[Mapping[DataType, tuple[int, int]]] = {
+    DataType.I8: (-(1 << 7), (1 << 7) - 1),
+    DataType.UI8: (0, (1 << 8) - 1),
+    DataType.UI16: (0, (1 << 16) - 1),
+    DataType.I32: (-(1 << 31), (1 << 31) - 1),
+    DataType.I64: (-(1 << 63), (1 << 63) - 1),
+    DataType.UI64: (0, (1 << 64) - 1),
+}
+"""Least and greatest value."""
+
+Function: TypeAlias = Literal[
+    "+", "-", "*", "/", "negate", "min", "max", "exp", "sqrt", "relu", "select"
+]
+TypeOf: TypeAlias = Callable[[Sym], DataType]
+"""The data type of a variable."""
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A number in the type that it takes."""
+
+    value: float | int
+    dtype: DataType
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """An element of a variable, in the type that it is computed in."""
+
+    access: Access
+    dtype: DataType
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """All arguments have the type of the result, but for the two that `select` compares: they
+    have one type of their own."""
+
+    function: Function
+    arguments: tuple[Scalar, ...]
+    dtype: DataType
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Convert:
+    """A value in a wider type."""
+
+    term: Scalar
+    dtype: DataType
+
+
+Scalar: TypeAlias = Constant | Element | Operation | Convert
+
+
+def assigned(value: DExpr, target: DataType, of: TypeOf) -> Scalar:
+    """What `x = value` computes, before it is converted to the type of x."""
+    return _typed(value, COMPUTES[target], of)
+
+
+def added(value: DExpr, target: DataType, of: TypeOf) -> Scalar:
+    """What `x += value` adds, in the type of the sum, which is then converted to that of x."""
+    mine = COMPUTES[target]
+    term = _typed(value, mine, of)
+    return converted(term, max(mine, term.dtype, key=_WIDTH.index))
+
+
+def _own(expr: DExpr, of: TypeOf) -> DataType | None:
+    """The wider type of what an expression is made of; None for constants alone."""
+    match expr:
+        case Const():
+            return None
+        case Read():
+            return COMPUTES[of(expr.access.name)]
+        case BinOp():
+            return _widest((expr.left, expr.right), of)
+        case Negate():
+            return _own(expr.term, of)
+        case Apply(function="select"):
+            return _widest(expr.arguments[2:], of)
+        case Apply():
+            return _widest(expr.arguments, of)
+        case _:
+            assert_never(expr)
+
+
+def _widest(terms: tuple[DExpr, ...], of: TypeOf) -> DataType | None:
+    found = [own for term in terms if (own := _own(term, of)) is not None]
+    return max(found, key=_WIDTH.index, default=None)
+
+
+def _typed(expr: DExpr, context: DataType, of: TypeOf) -> Scalar:
+    """The expression in its own type; constants alone in that of the context."""
+    own = _own(expr, of) or context
+
+    def operands(terms: tuple[DExpr, ...], dtype: DataType) -> tuple[Scalar, ...]:
+        return tuple(converted(_typed(term, dtype, of), dtype) for term in terms)
+
+    match expr:
+        case Const():
+            return Constant(expr.value, own, expr.span)
+        case Read():
+            return Element(expr.access, own)
+        case BinOp():
+            return _folded(
+                Operation(expr.op, operands((expr.left, expr.right), own), own, expr.span)
+            )
+        case Negate():
+            return _folded(Operation("negate", operands((expr.term,), own), own, expr.span))
+        case Apply(function="select"):
+            compared = expr.arguments[:2]
+            sides = operands(compared, _widest(compared, of) or own)
+            terms = (*sides, *operands(expr.arguments[2:], own))
+            return _folded(Operation("select", terms, own, expr.span))
+        case Apply():
+            terms = operands(expr.arguments, own)
+            return _folded(Operation(expr.function, terms, own, expr.span))
+        case _:
+            assert_never(expr)
+
+
+def converted(term: Scalar, dtype: DataType) -> Scalar:
+    """The value in a type that is as wide or wider."""
+    return term if term.dtype is dtype else Convert(term, dtype)
+
+
+# --- constants ----------------------------------------------------------------------------
+
+
+def _folded(made: Operation) -> Scalar:
+    """An operation of integer constants is a constant."""
+    if made.dtype in FLOATS:
+        return made
+    values = [a.value for a in made.arguments if isinstance(a, Constant)]
+    if len(values) != len(made.arguments) or not all(isinstance(v, int) for v in values):
+        return made
+    found = _integer(made.function, [int(v) for v in values])
+    return made if found is None else Constant(found, made.dtype, made.span)
+
+
+def _integer(function: Function, values: list[int]) -> int | None:
+    """The value of a function of integers; None where it has none."""
+    match function, values:
+        case "+", [a, b]:
+            return a + b
+        case "-", [a, b]:
+            return a - b
+        case "*", [a, b]:
+            return a * b
+        case "/", [a, b] if b != 0:
+            return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+        case "negate", [a]:
+            return -a
+        case "min", [a, b]:
+            return min(a, b)
+        case "max", [a, b]:
+            return max(a, b)
+        case "relu", [a]:
+            return max(a, 0)
+        case "select", [a, b, x, y]:
+            return x if a < b else y
+        case _:
+            return None
+
+
+def parts(scalar: Scalar) -> Iterator[Scalar]:
+    """The value and all that it is made of."""
+    yield scalar
+    match scalar:
+        case Constant() | Element():
+            pass
+        case Operation():
+            for argument in scalar.arguments:
+                yield from parts(argument)
+        case Convert():
+            yield from parts(scalar.term)
+        case _:
+            assert_never(scalar)
+
+
+def fits(value: float | int, dtype: DataType) -> bool:
+    """Whether a type has the constant: an integer exactly; a fraction may be rounded, but is not
+    lost in 0 or in infinity.
+
+    >>> from exogpu.ir.scalars import fits
+    >>> from exogpu.ir.types import DataType
+    >>> fits(0.1, DataType.F32), fits(1e39, DataType.F32), fits(300, DataType.UI8)
+    (True, False, False)
+    """
+    if dtype in INTEGERS:
+        least, greatest = INTEGERS[dtype]
+        return isinstance(value, int) and least <= value <= greatest
+    try:
+        exact = float(value)
+        return not isfinite(exact) or _is_kept(exact, dtype)
+    except OverflowError:
+        return False
+
+
+def _is_kept(value: float, dtype: DataType) -> bool:
+    """Raises OverflowError where the value is too large."""
+    match dtype:
+        case DataType.F64:
+            return True
+        case DataType.F16 | DataType.F32:
+            form = "<e" if dtype is DataType.F16 else "<f"
+            (kept,) = struct.unpack(form, struct.pack(form, value))
+            return value == 0 or bool(kept != 0)
+        case _:
+            (bits,) = struct.unpack("<I", struct.pack("<f", value))
+            rounded = bits + 0x7FFF + (bits >> 16 & 1) >> 16
+            return bool((value == 0 or rounded & 0x7FFF) and rounded & 0x7F80 != 0x7F80)
