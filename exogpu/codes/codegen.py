@@ -74,5 +74,12 @@ CODEGEN: Final[Mapping[str, tuple[str, str, str]]] = {
         "exogpu compile gemm_sm90.py -o build --arch sm_80\n"
         "# repair\nexogpu compile gemm_sm90.py -o build --arch sm_90a",
     ),
+    "G811": (
+        "code generation fails",
+        "A mistake of exogpu: the procedure is proved, and no kernel is made of it.  With "
+        "EXOGPU_DEBUG=1 `exogpu compile` shows where.",
+        "exogpu compile kernel.py -o build\n"
+        "# repair: report what this prints\nEXOGPU_DEBUG=1 exogpu compile kernel.py -o build",
+    ),
 }
 """By code: title, explanation, example."""
