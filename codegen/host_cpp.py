@@ -57,6 +57,7 @@ from exogpu.ir.walk import reads
 
 MAPPED_TYPE: Mapping[DataType, int] = {
     DataType.UI8: 0,
+    DataType.I8: 0,
     DataType.UI16: 1,
     DataType.I32: 3,
     DataType.UI64: 4,
@@ -66,7 +67,7 @@ MAPPED_TYPE: Mapping[DataType, int] = {
     DataType.F64: 8,
     DataType.BF16: 9,
 }
-"""CUtensorMapDataType."""
+"""CUtensorMapDataType, which has no signed bytes: copies are the same, and sums are refused."""
 
 SWIZZLE: Mapping[int, int] = {0: 0, 32: 1, 64: 2, 128: 3}
 """CUtensorMapSwizzle, by bytes."""
@@ -211,13 +212,21 @@ def _launch(host: Host, kernel: Kernel) -> Lines:
         most = counts[0] if len(counts) == 1 else f"std::max({{{', '.join(counts)}}})"
         values = [f"&{names(n)}" for n in kernel.sizes]
         for data in kernel.data:
-            local = host.storage[data].space is Space.GLOBAL and data not in host.parameters
-            values.append(f"&{names(data)}{'.pointer' if local else ''}")
+            values.append(_argument(host, data))
         values += [f"&{name}" for name in maps.values()]
         inside.append(f"void* arguments[] = {{{', '.join(values)}}};")
         shape = f"{kernel.cluster_dim}, {kernel.block_dim}, {kernel.shared_bytes}"
         inside.append(f"TRY(launch({kernel.text.name}, {most}, {shape}, arguments, stream));")
     return braces("", inside)
+
+
+def _argument(host: Host, data: Sym) -> str:
+    """Where the value of a kernel's parameter stands: a pointer, or the constants themselves."""
+    variable = host.storage[data]
+    if variable.space is Space.GRID_CONSTANT:
+        return f"const_cast<{C_TYPE[variable.dtype]}*>({_pointer(host, data)})"
+    local = data not in host.parameters
+    return f"&{host.names(data)}{'.pointer' if local else ''}"
 
 
 def _tensor_map(host: Host, used: TensorMap, name: str) -> Lines:
@@ -245,7 +254,7 @@ def _allocation(host: Host, stmt: Alloc) -> Lines:
                 f"DeviceArray<{dtype}> {name}(stream);",
                 f"TRY({name}.allocate({count}));",
             ]
-        case Space.HOST:
+        case Space.HOST | Space.GRID_CONSTANT:
             return [f"std::vector<{dtype}> {name}({count});"]
         case _:
             raise _unsupported(stmt)

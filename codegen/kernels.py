@@ -9,6 +9,7 @@ from exogpu.analysis.divergence import Mechanisms
 from exogpu.analysis.facts import CollectiveFacts
 from exogpu.codegen.barriers import Barriers, initialisation
 from exogpu.codegen.cluster_sync import check_turns
+from exogpu.codegen.constants import POINTER, TENSOR_MAP, constants, declared
 from exogpu.codegen.device import Device, Lines, Path, braces, mentions
 from exogpu.codegen.expressions import C_TYPE, Control
 from exogpu.codegen.instructions import note_helpers
@@ -86,7 +87,10 @@ def kernel(
     used = _used(launch)
     data = tuple(n for n, s in source_.storage.items() if s.space is Space.GLOBAL and n in used)
     maps = tensor_maps(launch)
-    spelled = {n: names.declare(n) for n in (*sizes, *data, *maps.values())}
+    others = 4 * len(sizes) + POINTER * len(data) + TENSOR_MAP * len(maps)
+    fixed = constants(used, source_.storage, others, launch.span)
+    spelled = {n: names.declare(n) for n in (*sizes, *data, *fixed, *maps.values())}
+    by_value, references = declared(names, fixed, source_.storage)
     control = Control(names)
     control.nonnegative |= {
         p.name for p in params if isinstance(p, ControlParam) and p.kind == "size"
@@ -125,17 +129,19 @@ def kernel(
             lines += braces(branch.guards[path], inside) if path.by_role else inside
         lines = [*branch.registers, *lines]
         body += braces(branch.guard, lines) if branch.guard else lines
-    body = [*_builtins(body, launch, shared), *body]
+    body = [*references, *_builtins(body, launch, shared), *body]
     note_helpers("\n".join(body), helpers)
     parameters = [f"const int {spelled[n]}" for n in sizes]
     for n in data:
         const = "" if n in changed else "const "
         dtype = C_TYPE[source_.storage[n].dtype]
         parameters.append(f"{const}{dtype}* __restrict__ {spelled[n]}")
+    parameters += by_value
     for map_name in maps.values():
         parameters.append(f"const __grid_constant__ TensorMap {spelled[map_name]}")
-    if maps and "TensorMap" not in helpers:
-        helpers.insert(0, "TensorMap")
+    for needed, helper in ((maps, "TensorMap"), (fixed, "GridConstant")):
+        if needed and helper not in helpers:
+            helpers.insert(0, helper)
     changes = any(g.setmaxnreg_dec or g.setmaxnreg_inc for g in launch.warps)
     bounds = f"{launch.block_dim}, 1" if changes else str(launch.block_dim)
     text = KernelText(name, launch.cluster_dim, bounds, tuple(parameters), tuple(body))
@@ -146,7 +152,7 @@ def kernel(
         launch.block_dim,
         shared.size,
         sizes,
-        data,
+        (*data, *fixed),
         tuple(maps),
     )
 

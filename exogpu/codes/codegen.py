@@ -81,5 +81,11 @@ CODEGEN: Final[Mapping[str, tuple[str, str, str]]] = {
         "exogpu compile kernel.py -o build\n"
         "# repair: report what this prints\nEXOGPU_DEBUG=1 exogpu compile kernel.py -o build",
     ),
+    "G812": (
+        "a kernel has too many bytes of parameters",
+        "What is @ CudaGridConstant is copied into the parameters of the kernel, of which there "
+        "are 4096 bytes.",
+        "table: f32[2048] @ CudaGridConstant\n# repair\ntable: f32[2048] @ CudaGmemLinear",
+    ),
 }
 """By code: title, explanation, example."""
