@@ -39,6 +39,7 @@ def loaded(dtype, swizzle):
                 )
                 Arrive(cuda_temporal) >> full
                 Await(full, cuda_generic_and_async, ~0)
+                Fence(cuda_in_order, cuda_in_order)
 
     return load
 
