@@ -15,6 +15,7 @@ from exogpu.codegen.errors import unsupported
 from exogpu.codegen.expressions import (
     C_TYPE,
     Control,
+    c_atom,
     c_condition,
     c_control,
     c_data,
@@ -22,7 +23,7 @@ from exogpu.codegen.expressions import (
     simplify,
 )
 from exogpu.codegen.instructions import Calls, call_text
-from exogpu.codegen.named import NamedBarriers, adjacent_lanes
+from exogpu.codegen.named import LAST, NamedBarriers, adjacent_lanes, lanes_of
 from exogpu.codegen.names import CTA, LANE, THREAD, WARP, Names
 from exogpu.codegen.smem import SharedLayout
 from exogpu.codegen.storage import Storage
@@ -355,9 +356,17 @@ def fence(device: Device, stmt: Fence) -> Lines:
                 lines += sync.emit(key, id=number, threads=found.threads)
             case "fence lanes" if (lanes := adjacent_lanes(tiling)) is not None:
                 lines += sync.emit(key, mask=hex((1 << lanes) - 1), lanes=lanes)
-            case "fence warps" | "fence lanes":
+            case "fence lanes":
+                some = lanes_of(tiling)
+                first = c_atom(some.first, device.control)
+                lines += sync.emit("fence some lanes", mask=hex(some.pattern), first=first)
+            case "fence warps":
                 raise unsupported(
-                    f"a Fence of {scope.value}", stmt.span, "fence at warp or CTA scope", "G803"
+                    f"the Fences of this kernel, each of some warps of the CTA, need more than the "
+                    f"{LAST} named barriers that there are",
+                    stmt.span,
+                    "fence at warp or CTA scope, or signal mbarriers",
+                    "G803",
                 )
             case _:
                 lines += sync.emit(key)

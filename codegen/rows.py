@@ -70,6 +70,14 @@ ROWS: Final[Mapping[str, Row]] = {
         "Parallel Synchronization and Communication Instructions: bar.warp.sync",
         "bar.warp.sync joins the lanes of its mask and orders their memory accesses.",
     ),
+    "fence some lanes": Row(
+        "Fence",
+        "part of a warp, of lanes that are not adjacent",
+        "generic to generic",
+        "__syncwarp({mask}u << {first});",
+        "Parallel Synchronization and Communication Instructions: bar.warp.sync",
+        "bar.warp.sync joins the lanes of its mask and orders their memory accesses.",
+    ),
     "fence warps": Row(
         "Fence",
         Scope.WARPS.value,

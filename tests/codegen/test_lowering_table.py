@@ -27,6 +27,8 @@ def fences(x: f32[128] @ CudaGmemLinear):
                     Fence(cuda_in_order, cuda_generic_and_async)
                     for q in cuda_threads(0, 4, unit=8 * cuda_thread):
                         Fence(cuda_in_order, cuda_in_order)
+                    for q in cuda_threads(0, 4, unit=4 * cuda_threads_strided(2, 8)):
+                        Fence(cuda_in_order, cuda_in_order)
                     for t in cuda_threads(0, 32, unit=cuda_thread):
                         Fence(Sm80_cp_async, cuda_in_order)
                         Fence(tma_to_gmem_async, cuda_in_order)
