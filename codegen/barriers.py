@@ -53,6 +53,8 @@ class Barriers:
     """Of rings in shared memory."""
     unwritten: frozenset[Arrive]
     """Arrives with nothing to publish to other CTAs."""
+    completing: frozenset[Arrive]
+    """Arrives whose phase waits for all TMA loads that their threads have started."""
     names: Names
     control: Control
     counters: dict[Sym, Counters] = field(default_factory=dict)
@@ -78,7 +80,7 @@ def declare_counters(barriers: Barriers, name: Sym) -> Lines:
 
 def allocation(barriers: Barriers, stmt: BarrierAlloc) -> Lines:
     """Only rings need storage; theirs has its place since the kernel's start."""
-    if stmt.mechanism is not BarrierMechanism.MBARRIER:
+    if stmt.name not in barriers.rings:
         return []
     ring, counters = barriers.rings[stmt.name], barriers.counters[stmt.name]
     name = barriers.names.declare(stmt.name)
@@ -100,11 +102,12 @@ def arrive(barriers: Barriers, stmt: Arrive) -> Lines:
     ring = barriers.rings.get(name)
     if barriers.mechanisms.barriers[name] is BarrierMechanism.COMMIT_GROUP:
         return sync.emit(f"arrive {_group(barriers, name)}")
-    if sync.waits_for_loads(stmt.timeline):
+    if sync.waits_for_loads(stmt.timeline) and stmt not in barriers.completing:
         raise unsupported(
-            f"an Arrive that waits for TMA loads ({stmt.timeline.name})",
+            f"an Arrive that waits for all TMA loads of its threads ({stmt.timeline.name})",
             stmt.span,
-            "let the loads themselves signal an mbarrier: no instruction waits for them all",
+            "let all loads of the kernel signal this barrier, and no other, in the CTA that they "
+            "write; then Arrive(cuda_temporal) is enough, as it is where they signal several",
             "G803",
         )
     lines = []
@@ -123,19 +126,24 @@ def arrive(barriers: Barriers, stmt: Arrive) -> Lines:
     }
     masks = ring.targets[stmt]
     alone = all(mask == 1 << cta for cta, mask in enumerate(masks))
-    if ring.trailing and not (alone and ring.warps):
+    if ring.trailing and not ring.warps:
         raise unsupported(
-            f"an Arrive on {name}, on which instructions trail, by other than whole warps of "
-            "the home's CTA",
+            f"an Arrive on {name}, on which instructions trail, by other than whole warps, or for "
+            "cp.async",
             stmt.span,
-            "arrive on one element, by the warp that executes the instructions",
+            "arrive by the warp that executes the instructions",
             "G807",
         )
     if ring.copies and alone:
         lines += sync.emit("arrive mbarrier of cp.async", **fields)
     elif ring.trailing:
         fields["bytes"] = _counter(barriers, ring, counters.bytes, home)
-        lines += sync.emit("arrive mbarrier with bytes", **fields)
+        row = "arrive mbarrier with bytes"
+        if not alone:
+            row = "arrive mbarrier of CTAs with bytes"
+            cta = barriers.names(CTA)
+            fields |= {"cta": cta, "ctas": len(masks), "mask": _mask(barriers, masks)}
+        lines += sync.emit(row, **fields)
     elif alone:
         row = "arrive mbarrier of warps" if ring.warps else "arrive mbarrier"
         lines += sync.emit(row, **fields)
@@ -144,10 +152,16 @@ def arrive(barriers: Barriers, stmt: Arrive) -> Lines:
         if stmt in barriers.unwritten:
             row = "arrive mbarrier of CTAs, reads"
         lines += sync.emit(row, ctas=len(masks), mask=_mask(barriers, masks), **fields)
-    else:
+    elif ring.copies:
         raise unsupported(
-            "a multicast Arrive by less than whole warps", stmt.span, "arrive by warps", "G807"
+            f"a multicast Arrive that completes with cp.async ({stmt.timeline.name})",
+            stmt.span,
+            "wait for the copies first, with a commit group, and arrive on cuda_in_order",
+            "G807",
         )
+    else:
+        row = "arrive mbarrier of CTAs, each thread"
+        lines += sync.emit(row, ctas=len(masks), mask=_mask(barriers, masks), **fields)
     return [*lines, f"++{number};"]
 
 

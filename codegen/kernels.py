@@ -9,6 +9,7 @@ from exogpu.analysis.divergence import Mechanisms
 from exogpu.analysis.facts import CollectiveFacts
 from exogpu.codegen.barriers import Barriers, initialisation
 from exogpu.codegen.cluster_sync import check_turns
+from exogpu.codegen.completing import completing
 from exogpu.codegen.constants import POINTER, TENSOR_MAP, constants, declared
 from exogpu.codegen.device import Device, Lines, Path, braces, mentions
 from exogpu.codegen.expressions import C_TYPE, Control
@@ -101,6 +102,7 @@ def kernel(
         source_.rings,
         offsets,
         unwritten(launch, source_.facts, source_.storage),
+        completing(launch, source_.rings),
         names,
         control,
     )

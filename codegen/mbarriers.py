@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import combinations, product
 from typing import Final
 
 from exogpu.analysis.affine import constant
@@ -41,6 +41,7 @@ from exogpu.ir.nodes import (
     BarrierAlloc,
     CallInstr,
     CExpr,
+    Coord,
     DataParam,
     DeviceFunction,
     Int,
@@ -94,12 +95,15 @@ class Ring:
 
 
 def rings(proc: Proc, facts: CollectiveFacts) -> Mapping[Sym, Ring]:
-    """The ring of every mbarrier variable.  Raises ExoGpuError (G807) for what has none."""
+    """The ring of every mbarrier variable that is used.  Raises ExoGpuError (G807) for what has
+    none."""
     depths = ring_depths(proc)
     found: dict[Sym, Ring] = {}
     for declared in cuda_variables(proc, facts):
         alloc = declared.declaration
-        if isinstance(alloc, BarrierAlloc) and alloc.mechanism is BarrierMechanism.MBARRIER:
+        if not isinstance(alloc, BarrierAlloc) or not declared.uses:
+            continue
+        if alloc.mechanism is BarrierMechanism.MBARRIER:
             found[alloc.name] = _ring(declared, alloc, laid_out(depths[alloc.name]))
     return found
 
@@ -150,7 +154,7 @@ def _ring(declared: Declared, alloc: BarrierAlloc, depth: int) -> Ring:
     assert isinstance(first.stmt, Arrive)
     pre = [u.stmt.timeline.under(Policy.PTX).full for u in arrives if isinstance(u.stmt, Arrive)]
     copies = all(full == {QualTL.SM80} for full in pre)
-    warps = whole_warps(first.where.tiling) and not copies
+    warps = all(whole_warps(use.where.tiling) for use in homes) and not copies
     threads = math.prod(axis.extent for axis in block_axes(first.where.tiling))
     each = threads // 32 if warps else threads
     targets = _targets(alloc, homes, dims)
@@ -195,23 +199,40 @@ def _homes(arrives: Sequence[Use]) -> Iterator[Use]:
 
 
 def _check_threads(declared: Declared, alloc: BarrierAlloc, uses: Sequence[Use], what: str) -> None:
-    """All uses of an element are executed by the same threads: they count alike."""
+    """All uses of an element are executed by the same threads: they count alike.
+
+    An element is told by its indices that the threads choose, and by those that are constant in
+    every use.
+    """
     inputs: dict[str, int] = {}
     for d in range(len(alloc.shape)):
-        for use in uses:
-            coord = use.access.coords[d]
-            if isinstance(coord, Point) and control_variables(coord.at) & thread_iterators(
-                use.where, declared
-            ):
-                inputs[f"i{d}"] = d
+        read = [_read(use.access.coords[d]) for use in uses]
+        chosen = any(
+            r & thread_iterators(u.where, declared) for r, u in zip(read, uses, strict=True)
+        )
+        if chosen or not any(read):
+            inputs[f"i{d}"] = d
     maps = [relation(use, declared, inputs, "u").map for use in uses]
-    alike = all(isl.is_equal_map(maps[0], other) for other in maps[1:])
+    alike = all(_agree(first, second) for first, second in combinations(maps, 2))
     if not alike or not all(_one_collective(use, inputs.values()) for use in uses):
         raise _refuse(
             alloc,
-            f"different threads {what} {alloc.name}: none of them could count for all",
-            "let one collective execute them all",
+            f"different threads {what} one element of {alloc.name}: none of them could count for "
+            "all",
+            "let one collective execute them all, or give each its own element: z[0], z[1]",
         )
+
+
+def _read(coord: Coord) -> frozenset[Sym]:
+    return frozenset(control_variables(coord.at)) if isinstance(coord, Point) else frozenset()
+
+
+def _agree(first: isl.Map, second: isl.Map) -> bool:
+    """Whether the elements that both relations have go to the same threads."""
+    return isl.is_equal_map(
+        isl.restrict_domain(first, isl.domain(second)),
+        isl.restrict_domain(second, isl.domain(first)),
+    )
 
 
 def _one_collective(use: Use, dims: Iterable[int]) -> bool:

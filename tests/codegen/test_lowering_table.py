@@ -13,6 +13,7 @@ from exogpu.codegen.lowering_table import DOCUMENT, document
 from exogpu.codegen.rows import ROWS
 from exogpu.kernels import gemm_sm90, gemm_splitk_sm90
 from exogpu.kernels.gemm_sm80 import gemm_sm80
+from exogpu.platforms.sm90 import Sm90_tma_multicast
 
 
 @proc
@@ -54,8 +55,29 @@ def publishes(x: f32[128] @ CudaGmemLinear):
             Fence(cuda_in_order, cuda_in_order)
 
 
+@proc
+def multicasts(x: f32[64, 32] @ CudaGmemLinear):
+    x_map = x[:, :] @ Sm90_tensorMap(128, 32, 32)
+    with CudaDeviceFunction(clusterDim=2, blockDim=32):
+        for task in cuda_tasks(0, 1):
+            s: f32[2, 64, 32] @ Sm90_SmemSwizzled(128)
+            full: barrier[2] @ CudaMbarrier
+            z: barrier[2] @ CudaMbarrier
+            (
+                Sm90_tma_multicast(s[:, :, :], x_map[:, :], n=2, rows=64, cols=32, box=(32, 32))
+                >> full[:]
+            )
+            for m in cuda_threads(0, 2, unit=cuda_cta_in_cluster):
+                Arrive(cuda_temporal) >> full[m] >> full[:]
+                Await(full[m], cuda_temporal, ~0)
+                for h in cuda_threads(0, 1, unit=8 * cuda_thread):
+                    Arrive(cuda_in_order) >> z[m] >> z[:]
+                Await(z[m], cuda_in_order, ~0)
+
+
 EXAMPLES = [
     fences,
+    multicasts,
     publishes,
     gemm_sm80,
     gemm_sm90.KERNELS["gemm_sm90_1x1_128x256"],
