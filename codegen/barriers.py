@@ -9,6 +9,7 @@ from exogpu.analysis.barriers import home_of
 from exogpu.analysis.divergence import Mechanisms
 from exogpu.analysis.mechanisms import GroupKind
 from exogpu.codegen import sync
+from exogpu.codegen.cluster_sync import Turns
 from exogpu.codegen.errors import unsupported
 from exogpu.codegen.expressions import Control, c_atom, c_control, plus, simplify
 from exogpu.codegen.mbarriers import Ring
@@ -55,6 +56,8 @@ class Barriers:
     """Arrives with nothing to publish to other CTAs."""
     completing: frozenset[Arrive]
     """Arrives whose phase waits for all TMA loads that their threads have started."""
+    turns: Turns
+    """Of the cluster's barrier."""
     names: Names
     control: Control
     counters: dict[Sym, Counters] = field(default_factory=dict)
@@ -175,7 +178,8 @@ def wait(barriers: Barriers, stmt: Await) -> Lines:
         generic = barriers.mechanisms.kinds.get(name) is GroupKind.CP_ASYNC
         return [*lines, *(sync.emit("proxy fence") if generic and to_async else [])]
     if ring is None:
-        return [*sync.emit("await cluster"), *(sync.emit("proxy fence") if to_async else [])]
+        waits = [] if stmt in barriers.turns.over else sync.emit("await cluster")
+        return [*waits, *(sync.emit("proxy fence") if to_async else [])]
     counters = barriers.counters[name]
     awaited = _counter(barriers, ring, counters.awaited, stmt.barrier)
     row = "await mbarrier of CTAs" if ring.remote else "await mbarrier"

@@ -349,6 +349,8 @@ def fence(device: Device, stmt: Fence) -> Lines:
         )
     scope = sync.scope_of(tiling)
     lines: Lines = []
+    if stmt in device.barriers.turns.waiting:
+        lines += sync.emit("await cluster")
     for key in sync.fence_rows(stmt.pre, stmt.post, scope, by_role=device.path.by_role):
         match key:
             case "fence warps" if (found := device.named.of(tiling)) is not None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from exogpu.analysis.divergence import Mechanisms
 from exogpu.analysis.facts import CollectiveFacts
 from exogpu.codegen.barriers import Barriers, initialisation
-from exogpu.codegen.cluster_sync import check_turns
+from exogpu.codegen.cluster_sync import turns
 from exogpu.codegen.completing import completing
 from exogpu.codegen.constants import POINTER, TENSOR_MAP, constants, declared
 from exogpu.codegen.device import Device, Lines, Path, braces, mentions
@@ -79,7 +79,6 @@ def kernel(
     source_: Source, launch: DeviceFunction, outer: tuple[Sym, ...], name: str, helpers: list[str]
 ) -> Kernel:
     """The kernel of one `CudaDeviceFunction` block, inside CPU loops over the `outer` iterators."""
-    check_turns(launch, source_.facts, source_.mechanisms)
     offsets, reserved = barrier_bytes(launch, source_.rings)
     shared = layout(launch, source_.storage, reserved)
     names = Names()
@@ -103,6 +102,7 @@ def kernel(
         offsets,
         unwritten(launch, source_.facts, source_.storage),
         completing(launch, source_.rings),
+        turns(launch, source_.facts, source_.mechanisms),
         names,
         control,
     )
