@@ -11,6 +11,7 @@ from exogpu.analysis.facts import CollectiveFacts
 from exogpu.codegen import barriers, sync
 from exogpu.codegen.access import Accesses
 from exogpu.codegen.barriers import Barriers
+from exogpu.codegen.counting import counted
 from exogpu.codegen.errors import unsupported
 from exogpu.codegen.expressions import (
     C_TYPE,
@@ -23,6 +24,7 @@ from exogpu.codegen.expressions import (
     simplify,
 )
 from exogpu.codegen.instructions import Calls, call_text
+from exogpu.codegen.lines import Lines, braces
 from exogpu.codegen.named import LAST, NamedBarriers, adjacent_lanes, lanes_of
 from exogpu.codegen.names import CTA, LANE, THREAD, WARP, Names
 from exogpu.codegen.smem import SharedLayout
@@ -60,8 +62,6 @@ from exogpu.ir.nodes import (
 )
 from exogpu.ir.types import Space
 from exogpu.ir.walk import accesses, control_variables, reads, walk
-
-Lines = list[str]
 
 UNROLL_LIMIT = 16
 """Loops of at most this many iterations are unrolled; those that index registers always are."""
@@ -187,16 +187,6 @@ def source(stmt: Stmt) -> str:
     return f"// {stmt.span.line}: {text}" if stmt.span.line else "//"
 
 
-def indented(lines: Lines) -> Lines:
-    """The lines of a block's inside."""
-    return [f"    {line}" if line else line for line in lines]
-
-
-def braces(head: str, inside: Lines) -> Lines:
-    """`head { inside }`"""
-    return [f"{head} {{" if head else "{", *indented(inside), "}"]
-
-
 # --- loops and conditions -------------------------------------------------------------------
 
 
@@ -214,7 +204,8 @@ def thread_loop(device: Device, stmt: For) -> Lines:
             return []
         if condition == Truth(True):
             return braces(f"/* {stmt.iterator.name} = {value.value} */", inside)
-        return braces(f"if ({c_condition(condition, device.control)})", inside)
+        lines = braces(f"if ({c_condition(condition, device.control)})", inside)
+        return _else_counted(device, lines, stmt.body)
     with device.names.scope():
         text = c_control(value, device.control)
         name = device.names.declare(stmt.iterator)
@@ -280,7 +271,7 @@ def warps(device: Device, stmt: Warps) -> Lines:
     parent, child = device.facts.scope[stmt], device.facts.inner[stmt]
     assert parent is not None
     if device.path.by_role and child.group != device.path.group:
-        return []
+        return counted(device.facts, device.barriers, stmt.body)
     condition = condition_of_warps(stmt, parent, child)
     inside = block(device, stmt.body)
     if not inside:
@@ -288,7 +279,14 @@ def warps(device: Device, stmt: Warps) -> Lines:
     path, chosen = device.path, child.dims[-1].ops[-1]
     if path.by_role and (chosen.offset, chosen.box) == (32 * path.first, 32 * path.count):
         return [source(stmt), *braces("", inside)]
-    return [source(stmt), *braces(f"if ({c_condition(condition, device.control)})", inside)]
+    lines = braces(f"if ({c_condition(condition, device.control)})", inside)
+    return [source(stmt), *_else_counted(device, lines, stmt.body)]
+
+
+def _else_counted(device: Device, lines: Lines, body: Block) -> Lines:
+    """What is in braces, with the counting of those who do not execute it."""
+    others = counted(device.facts, device.barriers, body)
+    return [*lines[:-1], *braces("} else", others)] if others else lines
 
 
 # --- data -----------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from exogpu.codegen.access import Accesses
-from exogpu.codegen.device import Lines, braces, source
+from exogpu.codegen.device import source
 from exogpu.codegen.errors import unsupported
 from exogpu.codegen.expressions import (
     C_TYPE,
@@ -24,6 +24,7 @@ from exogpu.codegen.expressions import (
     is_nonnegative,
 )
 from exogpu.codegen.kernels import Kernel, written
+from exogpu.codegen.lines import Lines, braces
 from exogpu.codegen.names import Names
 from exogpu.codegen.render import HeaderText, HostText, render_header, render_host
 from exogpu.codegen.reserved import TEMPLATE

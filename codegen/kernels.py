@@ -11,9 +11,10 @@ from exogpu.codegen.barriers import Barriers, initialisation
 from exogpu.codegen.cluster_sync import turns
 from exogpu.codegen.completing import completing
 from exogpu.codegen.constants import POINTER, TENSOR_MAP, constants, declared
-from exogpu.codegen.device import Device, Lines, Path, braces, mentions
+from exogpu.codegen.device import Device, Path, mentions
 from exogpu.codegen.expressions import C_TYPE, Control
 from exogpu.codegen.instructions import note_helpers
+from exogpu.codegen.lines import Lines, braces
 from exogpu.codegen.mbarriers import Ring, barrier_bytes
 from exogpu.codegen.named import NamedBarriers
 from exogpu.codegen.names import CTA, LANE, THREAD, WARP, Names

@@ -6,12 +6,13 @@ has arrived and how often it has awaited since the kernel began.  The invariant 
 enough: at every Free as many Arrives as Awaits have been executed on each element (BARRIER
 balance), all of them are ordered before what any thread of the cluster does next (the check of
 the Free), and all Arrives, as all Awaits, of an element are executed by the same threads (checked
-here).  So all running totals agree on the number of the next task's first arrival.  Arrival
-number r, counted over all tasks, is phase r / depth of mbarrier r % depth; its parity is
-r / depth % 2.  An Await with skip m waits for its own number - m, and not at all for the first m
-of a task.  When it waits, phase r / depth - 1 of the mbarrier is over, in an earlier task or, as
-PHASE (iii) says, because it was awaited depth Awaits ago, here by the same thread; PHASE (ii) says
-that phase r / depth + 1 is not.
+here; or, where several collectives use it in turn, all threads count what each of them does, see
+`exogpu.codegen.turn_taking`).  So all running totals agree on the number of the next task's first
+arrival.  Arrival number r, counted over all tasks, is phase r / depth of mbarrier r % depth; its
+parity is r / depth % 2.  An Await with skip m waits for its own number - m, and not at all for the
+first m of a task.  When it waits, phase r / depth - 1 of the mbarrier is over, in an earlier task
+or, as PHASE (iii) says, because it was awaited depth Awaits ago, here by the same thread or by one
+that it follows; PHASE (ii) says that phase r / depth + 1 is not.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ from exogpu.analysis.threadmap import threads_of
 from exogpu.analysis.tiling import Tiling, block_axes
 from exogpu.analysis.uses import Declared, Use, cuda_variables
 from exogpu.codegen.errors import unsupported
+from exogpu.codegen.parts import parts_of
 from exogpu.codegen.sync import GENERIC
+from exogpu.codegen.turn_taking import take_turns
 from exogpu.hw.timelines import ASYNC_PROXY
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
@@ -82,6 +85,8 @@ class Ring:
     """Whether an Arrive orders accesses of the generic proxy."""
     copies: bool
     """Whether the Arrives order each thread's cp.async alone, and wait for none of them."""
+    in_turn: bool = False
+    """Whether several collectives use its one element in turn: all threads count what each does."""
 
     @property
     def elements(self) -> int:
@@ -141,8 +146,6 @@ def _ring(declared: Declared, alloc: BarrierAlloc, depth: int) -> Ring:
     dims: tuple[int, ...] = ()
     if tiling.cluster_dim > 1:
         dims = distributed_dims(declared, same_element, tiling.block_dim)
-    _check_threads(declared, alloc, [*homes, *trailing], "arrive on")
-    _check_threads(declared, alloc, awaits, "await")
     extents = []
     kept = tuple(d for d in range(len(alloc.shape)) if d not in dims)
     for d in kept:
@@ -150,6 +153,12 @@ def _ring(declared: Declared, alloc: BarrierAlloc, depth: int) -> Ring:
         if extent is None:
             raise _refuse(alloc, f"the extents of {alloc.name} depend on sizes", "use constants")
         extents.append(extent)
+    alike = all(_alike(declared, alloc, uses) for uses in ([*homes, *trailing], awaits))
+    single = math.prod(extents) == 1 and not trailing
+    in_turn = not alike and single and _takes_turns(declared, alloc, homes, awaits)
+    if not in_turn:
+        _check_threads(declared, alloc, [*homes, *trailing], "arrive on")
+        _check_threads(declared, alloc, awaits, "await")
     first = homes[0]
     assert isinstance(first.stmt, Arrive)
     pre = [u.stmt.timeline.under(Policy.PTX).full for u in arrives if isinstance(u.stmt, Arrive)]
@@ -172,6 +181,7 @@ def _ring(declared: Declared, alloc: BarrierAlloc, depth: int) -> Ring:
         any(masks != own for masks in targets.values()),
         any(full & GENERIC for full in pre) or any(_generic_source(u) for u in trailing),
         copies,
+        in_turn,
     )
 
 
@@ -204,6 +214,25 @@ def _check_threads(declared: Declared, alloc: BarrierAlloc, uses: Sequence[Use],
     An element is told by its indices that the threads choose, and by those that are constant in
     every use.
     """
+    if not _alike(declared, alloc, uses):
+        raise _refuse(
+            alloc,
+            f"different threads {what} one element of {alloc.name}: none of them could count for "
+            "all",
+            "let one collective execute them all, or give each an element of its own: "
+            f"{alloc.name}[0], {alloc.name}[1]",
+        )
+
+
+def _alike(declared: Declared, alloc: BarrierAlloc, uses: Sequence[Use]) -> bool:
+    inputs = _inputs(declared, alloc, uses)
+    maps = [relation(use, declared, inputs, "u").map for use in uses]
+    alike = all(_agree(first, second) for first, second in combinations(maps, 2))
+    return alike and all(_one_collective(use, inputs.values()) for use in uses)
+
+
+def _inputs(declared: Declared, alloc: BarrierAlloc, uses: Sequence[Use]) -> dict[str, int]:
+    """The dimensions that tell elements apart, by the names that they get in relations."""
     inputs: dict[str, int] = {}
     for d in range(len(alloc.shape)):
         read = [_read(use.access.coords[d]) for use in uses]
@@ -212,15 +241,24 @@ def _check_threads(declared: Declared, alloc: BarrierAlloc, uses: Sequence[Use],
         )
         if chosen or not any(read):
             inputs[f"i{d}"] = d
-    maps = [relation(use, declared, inputs, "u").map for use in uses]
-    alike = all(_agree(first, second) for first, second in combinations(maps, 2))
-    if not alike or not all(_one_collective(use, inputs.values()) for use in uses):
-        raise _refuse(
-            alloc,
-            f"different threads {what} one element of {alloc.name}: none of them could count for "
-            "all",
-            "let one collective execute them all, or give each its own element: z[0], z[1]",
-        )
+    return inputs
+
+
+def _takes_turns(
+    declared: Declared, alloc: BarrierAlloc, homes: Sequence[Use], awaits: Sequence[Use]
+) -> bool:
+    """Whether different threads use the one element that a CTA has, in turn, and all of its threads
+    pass the places where any of them do."""
+    uses = [*homes, *awaits]
+    inputs = _inputs(declared, alloc, uses)
+    threads = {use.stmt: relation(use, declared, inputs, "u").map for use in uses}
+    return (
+        all(isinstance(u.stmt, Await) and u.stmt.n == -1 for u in awaits)
+        and all(isinstance(u.stmt, Arrive) and len(u.stmt.targets) == 1 for u in homes)
+        and all(isinstance(c, Point) for u in homes for c in u.access.coords)
+        and all(len(parts_of(u.where.tiling).sets) == 1 for u in uses)
+        and take_turns(declared.block, alloc.name, threads)
+    )
 
 
 def _read(coord: Coord) -> frozenset[Sym]:

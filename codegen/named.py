@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import product
 from typing import Final
 
-from exogpu.analysis.threadmap import ThreadMap, threads_of
 from exogpu.analysis.tiling import Tiling, block_axes
 from exogpu.codegen.errors import InternalError
-from exogpu.codegen.expressions import plus, times
+from exogpu.codegen.expressions import plus
 from exogpu.codegen.mbarriers import divides, whole_warps
-from exogpu.ir.nodes import CExpr, CVar, Int, Mod
-from exogpu.ir.walk import control_variables, evaluate
+from exogpu.codegen.parts import first_thread, parts_of
+from exogpu.ir.nodes import CExpr, Int, Mod
 
 LAST: Final = 15
 """Barrier 0 is the CTA's own (PTX ISA, barrier.cta: 16 barriers a CTA)."""
@@ -24,17 +22,6 @@ class Named:
 
     number: CExpr
     threads: int
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """The sets of threads that execute a statement: one for each value of the thread iterators
-    that divide the CTA, which `index` counts from 0."""
-
-    index: CExpr
-    sets: tuple[tuple[int, ...], ...]
-    firsts: tuple[int, ...]
-    """The sum of the offsets at each value."""
 
 
 @dataclass(slots=True)
@@ -55,31 +42,6 @@ class NamedBarriers:
                 return None
             self._taken[parts.sets] = base
         return Named(plus(parts.index, Int(base)), len(parts.sets[0]))
-
-
-def parts_of(tiling: Tiling) -> Parts:
-    """The sets of threads of a CTA that execute a scope, by enumeration of the loops around it."""
-    axes = block_axes(tiling)
-    read = {name for axis in axes for name in control_variables(axis.offset)}
-    ranges = [r for r in tiling.ranges if r.iterator in read]
-    index: CExpr = Int(0)
-    for r in ranges:
-        index = plus(times(r.count, index), plus(CVar(r.iterator), Int(-r.lo)))
-    first = _first(tiling)
-    sets, firsts = [], []
-    for values in product(*(range(r.lo, r.lo + r.count) for r in ranges)):
-        env = dict(zip((r.iterator for r in ranges), values, strict=True))
-        sets.append(threads_of(ThreadMap(axes), env))
-        firsts.append(evaluate(first, env))
-    return Parts(index, tuple(sets), tuple(firsts))
-
-
-def _first(tiling: Tiling) -> CExpr:
-    """The first of the threads."""
-    first: CExpr = Int(0)
-    for axis in block_axes(tiling):
-        first = plus(first, times(axis.pitch, axis.offset))
-    return first
 
 
 def adjacent_lanes(tiling: Tiling) -> int | None:
@@ -107,7 +69,7 @@ def lanes_of(tiling: Tiling) -> Lanes:
     """
     parts = parts_of(tiling)
     pattern = sum(1 << t - parts.sets[0][0] for t in parts.sets[0])
-    first = _first(tiling)
+    first = first_thread(tiling)
     if max(parts.firsts) >= 32:
         first = Mod(first, 32)
     for at, threads in zip(parts.firsts, parts.sets, strict=True):

@@ -185,17 +185,111 @@ def test_a_barrier_that_nobody_uses_is_nothing():
 
 @proc
 def one_element_for_both(K: size, x: f32[32, K] @ CudaGmemLinear):
-    with CudaDeviceFunction(warp_config=ROLES):
-        for task in cuda_tasks(0, 1):
+    """Ping-pong: a, then b, then a, and a third role that has no turn."""
+    with CudaDeviceFunction(warp_config=[*ROLES, CudaWarpConfig("c", 1)]):
+        for task in cuda_tasks(0, 2):
             turn: barrier @ CudaMbarrier
             for k in seq(0, K):
                 with CudaWarps(name="a"):
+                    for t in cuda_threads(0, 32, unit=cuda_thread):
+                        if task == 0:
+                            x[t, k] = 1
                     Arrive(cuda_in_order) >> turn
                 with CudaWarps(name="b"):
                     Await(turn, cuda_in_order, ~0)
+                    for t in cuda_threads(0, 32, unit=cuda_thread):
+                        if task == 0:
+                            x[t, k] += 1
                     Arrive(cuda_in_order) >> turn
                 with CudaWarps(name="a"):
                     Await(turn, cuda_in_order, ~0)
+            Fence(cuda_in_order, cuda_in_order)
+
+
+def counting(text: str) -> list[str]:
+    """What is done to the counters of `turn`, in program order."""
+    found = re.findall(r"(\+\+turn_\w+|mbarrier_(?:arrive|wait)<32>\(turn, turn_\w+\))", text)
+    return [f.replace("mbarrier_", "").replace("<32>(turn, ", " ").rstrip(")") for f in found]
+
+
+A_TURN = ["arrive turn_arrived", "++turn_arrived"]
+A_WAIT = ["wait turn_awaited", "++turn_awaited"]
+
+
+def test_roles_that_share_an_element_count_what_the_others_do():
+    """Arrival 2 k is by a, 2 k + 1 by b; each knows the numbers of its own by counting all."""
+    text = body(one_element_for_both)
+    a, b, c = (part for part in re.split(r"else (?:if \(warp < 2\) )?\{", text))
+    assert counting(a) == [*A_TURN, "++turn_awaited", "++turn_arrived", *A_WAIT]
+    assert counting(b) == ["++turn_arrived", *A_WAIT, *A_TURN, "++turn_awaited"]
+    assert counting(c) == ["++turn_arrived", "++turn_awaited"] * 2
+    assert "x[(long long)(t) * K + (k)] += 1.0f;" in b  # the thread's own element, here and there
+
+
+@proc
+def warps_of_a_cta(K: size, x: f32[2, 32, K] @ CudaGmemLinear):
+    with CudaDeviceFunction(clusterDim=2, blockDim=64):
+        for task in cuda_tasks(0, 1):
+            turn: barrier[2] @ CudaMbarrier
+            for m in cuda_threads(0, 2, unit=cuda_cta_in_cluster):
+                for k in seq(0, K):
+                    for w in cuda_threads(0, 1, unit=cuda_warp):
+                        for t in cuda_threads(0, 32, unit=cuda_thread):
+                            x[m, t, k] = 1
+                        Arrive(cuda_in_order) >> turn[m]
+                    with CudaWarps(1, 2):
+                        Await(turn[m], cuda_in_order, ~0)
+                        for t in cuda_threads(0, 32, unit=cuda_thread):
+                            x[m, t, k] += 1
+                        Arrive(cuda_in_order) >> turn[m]
+                    with CudaWarps(0, 1):
+                        Await(turn[m], cuda_in_order, ~0)
+            Fence(cuda_in_order, cuda_in_order)
+
+
+def test_warps_that_share_an_element_count_in_the_other_branch():
+    text = body(warps_of_a_cta)
+    others = ["++turn_awaited", "++turn_arrived"]
+    expected = [*A_TURN, "++turn_arrived", *A_WAIT, *A_TURN, *others, *A_WAIT, "++turn_awaited"]
+    assert counting(text) == expected
+
+
+@proc
+def out_of_turn(K: size, x: f32[32, K] @ CudaGmemLinear):
+    """b arrives first, and a has not waited for it."""
+    with CudaDeviceFunction(warp_config=ROLES):
+        for task in cuda_tasks(0, 1):
+            turn: barrier @ CudaMbarrier
+            other: barrier(turn) @ CudaMbarrier
+            with CudaWarps(name="a"):
+                Arrive(cuda_in_order) >> other
+                Await(other, cuda_in_order, ~0)
+                Arrive(cuda_in_order) >> turn
+            with CudaWarps(name="b"):
+                Await(turn, cuda_in_order, ~0)
+            with CudaWarps(name="a"):
+                Arrive(cuda_in_order) >> turn
+            with CudaWarps(name="b"):
+                Await(turn, cuda_in_order, ~0)
+                Arrive(cuda_in_order) >> turn
+                Await(turn, cuda_in_order, ~0)
+            Fence(cuda_in_order, cuda_in_order)
+
+
+@proc
+def part_of_the_turn(x: f32[64] @ CudaGmemLinear):
+    """Two warps await, and one of them arrives next: the other may be late for ever."""
+    with CudaDeviceFunction(warp_config=[CudaWarpConfig("a", 1), CudaWarpConfig("b", 2)]):
+        for task in cuda_tasks(0, 1):
+            turn: barrier @ CudaMbarrier
+            with CudaWarps(name="a"):
+                Arrive(cuda_in_order) >> turn
+            with CudaWarps(name="b"):
+                Await(turn, cuda_in_order, ~0)
+            with CudaWarps(0, 1, name="b"):
+                Arrive(cuda_in_order) >> turn
+            with CudaWarps(name="a"):
+                Await(turn, cuda_in_order, ~0)
             Fence(cuda_in_order, cuda_in_order)
 
 
@@ -288,7 +382,9 @@ def test_an_arrive_on_tmas_timeline_with_other_loads_is_refused(several, multica
     assert "all TMA loads of its threads" in refused.value.diagnostics[0].message
 
 
-@pytest.mark.parametrize("procedure", [one_element_for_both, one_of_two], ids=lambda p: p.name)
+@pytest.mark.parametrize(
+    "procedure", [out_of_turn, part_of_the_turn, one_of_two], ids=lambda p: p.name
+)
 def test_different_threads_on_one_element_are_refused(procedure):
     with pytest.raises(ExoGpuError) as refused:
         procedure.emit(unchecked=True)
