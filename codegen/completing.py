@@ -13,12 +13,13 @@ from collections.abc import Iterator, Mapping
 from exogpu.codegen.mbarriers import Ring
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Arrive, CallInstr, DataParam, DeviceFunction
-from exogpu.ir.types import QualTL
+from exogpu.ir.types import Policy, QualTL
 from exogpu.ir.walk import walk
 
 
 def completing(launch: DeviceFunction, rings: Mapping[Sym, Ring]) -> frozenset[Arrive]:
-    """The Arrives whose phase completes after all TMA loads that their threads started before.
+    """The Arrives on TMA's timeline whose phase completes after all TMA loads that their threads
+    started before.
 
     A multicast is none: its arrivals in other CTAs do not wait for the bytes in this one, and
     the bytes in other CTAs do not count here.
@@ -31,6 +32,7 @@ def completing(launch: DeviceFunction, rings: Mapping[Sym, Ring]) -> frozenset[A
         stmt
         for stmt in walk(launch.body)
         if isinstance(stmt, Arrive)
+        and QualTL.TMA_S in stmt.timeline.under(Policy.PTX).full
         and (ring := rings.get(stmt.targets[0].name)) is not None
         and signalled <= {ring.name}
         and ring.elements == 1
