@@ -86,7 +86,7 @@ def waits_for_loads(x: f32[32] @ CudaGmemLinear):
     ("procedure", "words"),
     [
         (out_of_turn, "an Arrive of the cluster may follow"),
-        (waits_for_loads, "waits for all TMA loads"),
+        (waits_for_loads, "TMA loads"),
     ],
 )
 def test_refused(procedure, words):
