@@ -88,21 +88,41 @@ class Accesses:
         dtype: str,
     ) -> Operand:
         inside = [d for d in window if d in variable.kept]
+        if variable.tile_rank:
+            return self._tiles(access, variable, firsts, inside, dtype)
         if inside and (len(inside) > 1 or inside[0] != variable.kept[-1]):
             raise unsupported(
                 f"the window of {access.name} is not contiguous in registers",
                 access.span,
                 "put the window's dimension last",
             )
-        if variable.tile_rank or not inside:
-            scale = ""
-            if variable.scale is not None:
-                indices = self._indices(firsts, variable.kept)
-                scale = f"{self.names(variable.scale)}{indices}"
-            return Operand(self._at(variable, firsts), (), dtype, scale)
+        if not inside:
+            return Operand(self._at(variable, firsts), (), dtype)
         if simplify(firsts[inside[0]], self.control.constants) == Int(0):
             return Operand(self._registers(variable, firsts, variable.kept[:-1]), ("1",), dtype)
         return Operand(f"&{self._at(variable, firsts)}", ("1",), dtype)
+
+    def _tiles(
+        self,
+        access: Access,
+        variable: Storage,
+        firsts: Sequence[CExpr],
+        inside: Sequence[int],
+        dtype: str,
+    ) -> Operand:
+        """The registers of a tile, an array; of all tiles along the last indices, arrays of it."""
+        outer = variable.kept[: len(variable.kept) - len(inside)]
+        whole = [access.coords[d] == Interval(Int(0), variable.shape[d]) for d in inside]
+        if tuple(inside) != variable.kept[len(outer) :] or not all(whole):
+            raise unsupported(
+                f"the window of {access.name} is not contiguous in registers",
+                access.span,
+                "pass one tile, or all tiles along the last indices",
+            )
+        scale = ""
+        if variable.scale is not None:
+            scale = f"{self.names(variable.scale)}{self._indices(firsts, outer)}"
+        return Operand(self._registers(variable, firsts, outer), (), dtype, scale)
 
     def _at(self, variable: Storage, firsts: Sequence[CExpr]) -> str:
         """The element, or the fragment of a register tile, at the given indices."""

@@ -9,6 +9,7 @@ from exogpu.analysis.barriers import home_of
 from exogpu.analysis.divergence import Mechanisms
 from exogpu.codegen import sync
 from exogpu.codegen import where as place
+from exogpu.codegen.cluster_sync import Turns
 from exogpu.codegen.errors import unsupported
 from exogpu.codegen.expressions import Control, c_atom, c_control, plus, simplify
 from exogpu.codegen.mbarriers import Ring
@@ -53,6 +54,10 @@ class Barriers:
     """Of rings in shared memory."""
     unwritten: frozenset[Arrive]
     """Arrives with nothing to publish to other CTAs."""
+    completing: frozenset[Arrive]
+    """Arrives whose phase waits for all TMA loads that their threads have started."""
+    turns: Turns
+    """Of the cluster's barrier."""
     names: Names
     control: Control
     counters: dict[Sym, Counters] = field(default_factory=dict)
@@ -78,7 +83,7 @@ def declare_counters(barriers: Barriers, name: Sym) -> Lines:
 
 def allocation(barriers: Barriers, stmt: BarrierAlloc) -> Lines:
     """Only rings need storage; theirs has its place since the kernel's start."""
-    if stmt.mechanism is not BarrierMechanism.MBARRIER:
+    if stmt.name not in barriers.rings:
         return []
     ring, counters = barriers.rings[stmt.name], barriers.counters[stmt.name]
     name = barriers.names.declare(stmt.name)
@@ -101,7 +106,7 @@ def arrive(barriers: Barriers, stmt: Arrive, where: Where) -> Lines:
     if barriers.mechanisms.barriers[name] is BarrierMechanism.COMMIT_GROUP:
         return place.emit(f"arrive {_group(barriers, name)}", where)
     reason = sync.unkept(stmt.timeline, None)
-    if reason is not None:
+    if reason is not None and stmt not in barriers.completing:
         raise unsupported(f"an Arrive whose {reason.what}", stmt.span, reason.help, "G803")
     lines = []
     if ring is None or not ring.copies:
@@ -120,19 +125,24 @@ def arrive(barriers: Barriers, stmt: Arrive, where: Where) -> Lines:
     }
     masks = ring.targets[stmt]
     alone = all(mask == 1 << cta for cta, mask in enumerate(masks))
-    if ring.trailing and not (alone and ring.warps):
+    if ring.trailing and not ring.warps:
         raise unsupported(
-            f"an Arrive on {name}, on which instructions trail, by other than whole warps of "
-            "the home's CTA",
+            f"an Arrive on {name}, on which instructions trail, by other than whole warps, or for "
+            "cp.async",
             stmt.span,
-            "arrive on one element, by the warp that executes the instructions",
+            "arrive by the warp that executes the instructions",
             "G807",
         )
     if ring.copies and alone:
         lines += sync.emit("arrive mbarrier of cp.async", **fields)
     elif ring.trailing:
         fields["bytes"] = _counter(barriers, ring, counters.bytes, home)
-        lines += sync.emit("arrive mbarrier with bytes", **fields)
+        row = "arrive mbarrier with bytes"
+        if not alone:
+            row = "arrive mbarrier of CTAs with bytes"
+            cta = barriers.names(CTA)
+            fields |= {"cta": cta, "ctas": len(masks), "mask": _mask(barriers, masks)}
+        lines += sync.emit(row, **fields)
     elif alone:
         row = "arrive mbarrier of warps" if ring.warps else "arrive mbarrier"
         lines += sync.emit(row, **fields)
@@ -141,10 +151,16 @@ def arrive(barriers: Barriers, stmt: Arrive, where: Where) -> Lines:
         if stmt in barriers.unwritten:
             row = "arrive mbarrier of CTAs, reads"
         lines += sync.emit(row, ctas=len(masks), mask=_mask(barriers, masks), **fields)
-    else:
+    elif ring.copies:
         raise unsupported(
-            "a multicast Arrive by less than whole warps", stmt.span, "arrive by warps", "G807"
+            f"a multicast Arrive that completes with cp.async ({stmt.timeline.name})",
+            stmt.span,
+            "wait for the copies first, with a commit group, and arrive on cuda_in_order",
+            "G807",
         )
+    else:
+        row = "arrive mbarrier of CTAs, each thread"
+        lines += sync.emit(row, ctas=len(masks), mask=_mask(barriers, masks), **fields)
     return [*lines, f"++{number};"]
 
 
@@ -159,7 +175,8 @@ def wait(barriers: Barriers, stmt: Await, where: Where) -> Lines:
     if barriers.mechanisms.barriers[name] is BarrierMechanism.COMMIT_GROUP:
         return [*place.emit(f"await {_group(barriers, name)}", where, n=stmt.n), *after]
     if ring is None:
-        return [*sync.emit("await cluster"), *after]
+        waits = [] if stmt in barriers.turns.over else sync.emit("await cluster")
+        return [*waits, *after]
     counters = barriers.counters[name]
     awaited = _counter(barriers, ring, counters.awaited, stmt.barrier)
     row = "await mbarrier of CTAs" if ring.remote else "await mbarrier"

@@ -86,8 +86,15 @@ def _sequences() -> Iterator[Emitted]:
                         rows = fence_rows(first, second, scope, by_role=by_role)
                         what = f"Fence of {scope.value}" + (", by role" if by_role else "")
                         yield Emitted(what, first, second, tuple(rows))
+                        if "fence lanes" in rows:
+                            rows[rows.index("fence lanes")] = "fence some lanes"
+                            yield Emitted(what, first, second, tuple(rows))
             if unkept(first, None) is None:
                 yield from _split(first, second)
+            elif QualTL.TMA_S in full(first):  # `completing`: all loads signal the mbarrier
+                rows = [*drain_rows(first), "trailing load", "arrive mbarrier with bytes"]
+                rows += ["await mbarrier", *after_await(full(first), second)]
+                yield Emitted("arrive with all loads", first, second, tuple(rows))
     for second in KERNEL:
         # Whatever the Arrives are full in, the rows after the wait are at least these.
         for wait in ("await mbarrier", "await mbarrier of CTAs"):
@@ -104,6 +111,8 @@ _MBARRIERS = (
     ("arrive mbarrier of warps", "await mbarrier of CTAs"),
     ("arrive mbarrier with bytes", "await mbarrier of CTAs"),
     ("arrive mbarrier of CTAs", "await mbarrier of CTAs"),
+    ("arrive mbarrier of CTAs with bytes", "await mbarrier of CTAs"),
+    ("arrive mbarrier of CTAs, each thread", "await mbarrier of CTAs"),
     ("arrive mbarrier of CTAs, reads", "await mbarrier of CTAs"),
     ("arrive cluster", "await cluster"),
 )

@@ -1,64 +1,155 @@
 """The cluster has one hardware barrier: Arrives, Awaits and Fences of it must take turns.
 
 A thread that arrives twice without waiting, or waits without having arrived, has undefined
-behaviour (PTX ISA, barrier.cluster); the language allows both, so they are refused here.
+behaviour (PTX ISA, barrier.cluster).  The language allows both, so they are refused here; a Fence
+between an Arrive and its Await does the waiting, and the Await has nothing left to wait for.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import assert_never
+
+from exogpu.analysis.affine import difference
 from exogpu.analysis.divergence import Mechanisms
 from exogpu.analysis.facts import CollectiveFacts
 from exogpu.codegen.errors import unsupported
 from exogpu.codegen.rows import Scope
 from exogpu.codegen.sync import scope_of
-from exogpu.ir.nodes import Arrive, Await, Block, DeviceFunction, Fence, For, If, Stmt, Warps
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import (
+    Arrive,
+    Await,
+    Block,
+    CudaTasks,
+    CudaThreads,
+    DeviceFunction,
+    Fence,
+    For,
+    If,
+    Stmt,
+    Warps,
+)
 from exogpu.ir.types import BarrierMechanism
 
-States = frozenset[bool]
-"""Whether an arrival is pending, in some execution."""
+
+class _Turn(Enum):
+    """What the threads of a cluster have done last."""
+
+    NONE = auto()
+    """No arrival is pending."""
+    ARRIVED = auto()
+    """They have arrived, and not waited."""
+    FENCED = auto()
+    """They have arrived, and waited at a Fence; their Await is still to come."""
 
 
-def check_turns(launch: DeviceFunction, facts: CollectiveFacts, mechanisms: Mechanisms) -> None:
-    """Raises ExoGpuError (G803) where the cluster's barrier may be used out of turn."""
-    if BarrierMechanism.CLUSTER_SYNC not in mechanisms.barriers.values():
-        return
-    after = _block(launch.body, frozenset({False}), facts, mechanisms)
-    if True in after:
-        raise _refusal("this kernel may end between an Arrive and its Await", launch)
+States = frozenset[_Turn]
+"""Those of some execution."""
 
 
-def _block(block: Block, states: States, facts: CollectiveFacts, known: Mechanisms) -> States:
-    for stmt in block:
-        states = _statement(stmt, states, facts, known)
-    return states
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """What a Fence of the cluster takes over from an Await."""
+
+    waiting: frozenset[Fence]
+    """The Fences that first wait for a pending arrival."""
+    over: frozenset[Await]
+    """The Awaits of what such a Fence has waited for."""
 
 
-def _statement(stmt: Stmt, states: States, facts: CollectiveFacts, known: Mechanisms) -> States:
-    match stmt:
-        case For():
-            once = states | _block(stmt.body, states, facts, known)
-            return once | _block(stmt.body, once, facts, known)
-        case If():
-            return _block(stmt.body, states, facts, known) | _block(
-                stmt.orelse, states, facts, known
+@dataclass(slots=True)
+class _Walk:
+    facts: CollectiveFacts
+    known: Mechanisms
+    seen: dict[Fence | Await, States] = field(default_factory=dict)
+    """The states in which each is reached."""
+
+    def block(self, block: Block, states: States) -> States:
+        for stmt in block:
+            states = self.statement(stmt, states)
+        return states
+
+    def statement(self, stmt: Stmt, states: States) -> States:
+        match stmt:
+            case For():
+                return self.loop(stmt, states)
+            case If():
+                return self.block(stmt.body, states) | self.block(stmt.orelse, states)
+            case Warps():
+                return self.block(stmt.body, states)
+            case Arrive() if self.is_sync(stmt.targets[0].name):
+                if states != {_Turn.NONE}:
+                    raise _refusal("an Arrive of the cluster may follow another one", stmt)
+                return frozenset({_Turn.ARRIVED})
+            case Await() if self.is_sync(stmt.barrier.name):
+                if _Turn.NONE in states or stmt.n != 0:
+                    raise _refusal("an Await of the cluster may have no Arrive to wait for", stmt)
+                self.reached(stmt, states)
+                return frozenset({_Turn.NONE})
+            case Fence() if self.is_of_cluster(stmt):
+                self.reached(stmt, states)
+                return frozenset(map(_after_fence, states))
+            case _:
+                return states
+
+    def loop(self, stmt: For, states: States) -> States:
+        """A loop of a known number of iterations, or of any; each cluster has some of the tasks,
+        each thread one iteration of a thread loop."""
+        count = difference(stmt.hi, stmt.lo)
+        if count is None or isinstance(stmt.mode, CudaTasks):
+            once = states | self.block(stmt.body, states)
+            return once | self.block(stmt.body, once)
+        most = 1 if isinstance(stmt.mode, CudaThreads) else 3  # more change nothing any more
+        for _ in range(min(count, most)):
+            states = self.block(stmt.body, states)
+        return states
+
+    def is_sync(self, name: Sym) -> bool:
+        return self.known.barriers[name] is BarrierMechanism.CLUSTER_SYNC
+
+    def is_of_cluster(self, stmt: Fence) -> bool:
+        tiling = self.facts.scope[stmt]
+        return tiling is not None and scope_of(tiling) is Scope.CLUSTER
+
+    def reached(self, stmt: Fence | Await, states: States) -> None:
+        """What is emitted does not depend on the execution.  Raises ExoGpuError where it would."""
+        self.seen[stmt] = self.seen.get(stmt, frozenset()) | states
+        if _Turn.ARRIVED in self.seen[stmt] and len(self.seen[stmt]) > 1:
+            raise _refusal(
+                "whether a Fence of the cluster stands between Arrive and Await is not the same "
+                "in all executions",
+                stmt,
             )
-        case Warps():
-            return _block(stmt.body, states, facts, known)
-        case Arrive() if known.barriers[stmt.targets[0].name] is BarrierMechanism.CLUSTER_SYNC:
-            if True in states:
-                raise _refusal("an Arrive of the cluster may follow another one", stmt)
-            return frozenset({True})
-        case Await() if known.barriers[stmt.barrier.name] is BarrierMechanism.CLUSTER_SYNC:
-            if False in states or stmt.n != 0:
-                raise _refusal("an Await of the cluster may have no Arrive to wait for", stmt)
-            return frozenset({False})
-        case Fence():
-            tiling = facts.scope[stmt]
-            if True in states and tiling is not None and scope_of(tiling) is Scope.CLUSTER:
-                raise _refusal("a Fence of the cluster may stand between Arrive and Await", stmt)
-            return states
+
+
+def _after_fence(state: _Turn) -> _Turn:
+    match state:
+        case _Turn.NONE:
+            return _Turn.NONE
+        case _Turn.ARRIVED | _Turn.FENCED:
+            return _Turn.FENCED
         case _:
-            return states
+            assert_never(state)
+
+
+def turns(launch: DeviceFunction, facts: CollectiveFacts, mechanisms: Mechanisms) -> Turns:
+    """How the Fences and Awaits of a launch share the cluster's barrier.
+
+    Raises ExoGpuError (G803) where it may be used out of turn.
+    """
+    if BarrierMechanism.CLUSTER_SYNC not in mechanisms.barriers.values():
+        return Turns(frozenset(), frozenset())
+    walk = _Walk(facts, mechanisms)
+    if walk.block(launch.body, frozenset({_Turn.NONE})) != {_Turn.NONE}:
+        raise _refusal("this kernel may end between an Arrive and its Await", launch)
+    waiting = {s for s, states in walk.seen.items() if states == {_Turn.ARRIVED}}
+    over = {s for s, states in walk.seen.items() if states == {_Turn.FENCED}}
+    return Turns(
+        frozenset(s for s in waiting if isinstance(s, Fence)),
+        frozenset(s for s in over if isinstance(s, Await)),
+    )
 
 
 def _refusal(what: str, stmt: Stmt) -> Exception:

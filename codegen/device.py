@@ -13,17 +13,20 @@ from exogpu.codegen import barriers, scalars, sync
 from exogpu.codegen import where as place
 from exogpu.codegen.access import Accesses
 from exogpu.codegen.barriers import Barriers
+from exogpu.codegen.counting import counted
 from exogpu.codegen.errors import unsupported
 from exogpu.codegen.expressions import (
     C_TYPE,
     Control,
+    c_atom,
     c_condition,
     c_control,
     is_nonnegative,
     simplify,
 )
 from exogpu.codegen.instructions import Calls, call_text
-from exogpu.codegen.named import NamedBarriers, adjacent_lanes
+from exogpu.codegen.lines import Lines, braces
+from exogpu.codegen.named import LAST, NamedBarriers, adjacent_lanes, lanes_of
 from exogpu.codegen.names import CTA, LANE, THREAD, WARP, Names
 from exogpu.codegen.proxies import Proxies
 from exogpu.codegen.rows import Scope
@@ -63,8 +66,6 @@ from exogpu.ir.nodes import (
 )
 from exogpu.ir.types import DataType, Space
 from exogpu.ir.walk import accesses, control_variables, walk
-
-Lines = list[str]
 
 UNROLL_LIMIT = 16
 """Loops of at most this many iterations are unrolled; those that index registers always are."""
@@ -193,16 +194,6 @@ def source(stmt: Stmt) -> str:
     return f"// {stmt.span.line}: {text}" if stmt.span.line else "//"
 
 
-def indented(lines: Lines) -> Lines:
-    """The lines of a block's inside."""
-    return [f"    {line}" if line else line for line in lines]
-
-
-def braces(head: str, inside: Lines) -> Lines:
-    """`head { inside }`"""
-    return [f"{head} {{" if head else "{", *indented(inside), "}"]
-
-
 # --- loops and conditions -------------------------------------------------------------------
 
 
@@ -220,7 +211,8 @@ def thread_loop(device: Device, stmt: For) -> Lines:
             return []
         if condition == Truth(True):
             return braces(f"/* {stmt.iterator.name} = {value.value} */", inside)
-        return braces(f"if ({c_condition(condition, device.control)})", inside)
+        lines = braces(f"if ({c_condition(condition, device.control)})", inside)
+        return _else_counted(device, lines, stmt.body)
     device.control.iterate(stmt.iterator, stmt.lo, stmt.hi)
     with device.names.scope():
         text = c_control(value, device.control)
@@ -288,7 +280,7 @@ def warps(device: Device, stmt: Warps) -> Lines:
     parent, child = device.facts.scope[stmt], device.facts.inner[stmt]
     assert parent is not None
     if device.path.by_role and child.group != device.path.group:
-        return []
+        return counted(device.facts, device.barriers, stmt.body)
     condition = condition_of_warps(stmt, parent, child)
     inside = block(device, stmt.body)
     if not inside:
@@ -296,7 +288,14 @@ def warps(device: Device, stmt: Warps) -> Lines:
     path, chosen = device.path, child.dims[-1].ops[-1]
     if path.by_role and (chosen.offset, chosen.box) == (32 * path.first, 32 * path.count):
         return [source(stmt), *braces("", inside)]
-    return [source(stmt), *braces(f"if ({c_condition(condition, device.control)})", inside)]
+    lines = braces(f"if ({c_condition(condition, device.control)})", inside)
+    return [source(stmt), *_else_counted(device, lines, stmt.body)]
+
+
+def _else_counted(device: Device, lines: Lines, body: Block) -> Lines:
+    """What is in braces, with the counting of those who do not execute it."""
+    others = counted(device.facts, device.barriers, body)
+    return [*lines[:-1], *braces("} else", others)] if others else lines
 
 
 # --- data -----------------------------------------------------------------------------------
@@ -347,6 +346,8 @@ def fence(device: Device, stmt: Fence) -> Lines:
     where = _where(device, stmt)
     scope = sync.scope_of(tiling)
     lines: Lines = []
+    if stmt in device.barriers.turns.waiting:
+        lines += sync.emit("await cluster")
     for key in sync.fence_rows(stmt.pre, stmt.post, scope, by_role=device.path.by_role):
         match key:
             case "proxy fence" if _others_fence(device, scope, tiling):
@@ -356,9 +357,17 @@ def fence(device: Device, stmt: Fence) -> Lines:
                 lines += sync.emit(key, id=number, threads=found.threads)
             case "fence lanes" if (lanes := adjacent_lanes(tiling)) is not None:
                 lines += sync.emit(key, mask=hex((1 << lanes) - 1), lanes=lanes)
-            case "fence warps" | "fence lanes":
+            case "fence lanes":
+                some = lanes_of(tiling)
+                first = c_atom(some.first, device.control)
+                lines += sync.emit("fence some lanes", mask=hex(some.pattern), first=first)
+            case "fence warps":
                 raise unsupported(
-                    f"a Fence of {scope.value}", stmt.span, "fence at warp or CTA scope", "G803"
+                    f"the Fences of this kernel, each of some warps of the CTA, need more than the "
+                    f"{LAST} named barriers that there are",
+                    stmt.span,
+                    "fence at warp or CTA scope, or signal mbarriers",
+                    "G803",
                 )
             case _:
                 lines += place.emit(key, where)

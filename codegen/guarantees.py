@@ -117,6 +117,7 @@ EFFECTS: Final[Mapping[str, Effect]] = {
     "fence thread":                   Effect("all", _DONE, _JOINED),
     "fence warp":                     Effect("all", _DONE, _JOINED),
     "fence lanes":                    Effect("all", _DONE, _JOINED),
+    "fence some lanes":               Effect("all", _DONE, _JOINED),
     "fence warps":                    Effect("all", _DONE, _JOINED),
     "fence cta":                      Effect("all", _DONE, _JOINED),
     "fence cta by role":              Effect("all", _DONE, _JOINED),
@@ -134,6 +135,8 @@ EFFECTS: Final[Mapping[str, Effect]] = {
     "arrive mbarrier of warps":       Effect("all", _DONE, _RELEASED),
     "arrive mbarrier with bytes":     Effect("all", _DONE, _RELEASED),
     "arrive mbarrier of CTAs":        Effect("all", _DONE, _RELEASED),
+    "arrive mbarrier of CTAs with bytes": Effect("all", _DONE, _RELEASED),
+    "arrive mbarrier of CTAs, each thread": Effect("all", _DONE, _RELEASED),
     # Nothing of the generic proxy comes before it: `published` sees to that.
     "arrive mbarrier of CTAs, reads": Effect("tmaS tmaG wgS", _DONE, _RELEASED),
     "arrive mbarrier of cp.async":    Effect("Sm80", _NONE, _DONE | _RELEASED),

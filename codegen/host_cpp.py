@@ -13,7 +13,7 @@ from typing import Final, cast
 
 from exogpu.codegen import scalars
 from exogpu.codegen.access import Accesses
-from exogpu.codegen.device import Lines, braces, source
+from exogpu.codegen.device import source
 from exogpu.codegen.errors import unsupported
 from exogpu.codegen.expressions import (
     C_TYPE,
@@ -27,6 +27,7 @@ from exogpu.codegen.expressions import (
 from exogpu.codegen.fits import check_host, size_ranges
 from exogpu.codegen.instructions import constant_text, helper_text, note_helpers
 from exogpu.codegen.kernels import Kernel, written
+from exogpu.codegen.lines import Lines, braces
 from exogpu.codegen.names import Names
 from exogpu.codegen.render import HeaderText, HostText, render_header, render_host
 from exogpu.codegen.reserved import TEMPLATE
@@ -59,6 +60,7 @@ from exogpu.ir.types import DataType, Memcpy, Memset, Space
 
 MAPPED_TYPE: Mapping[DataType, int] = {
     DataType.UI8: 0,
+    DataType.I8: 0,
     DataType.UI16: 1,
     DataType.I32: 3,
     DataType.UI64: 4,
@@ -68,7 +70,7 @@ MAPPED_TYPE: Mapping[DataType, int] = {
     DataType.F64: 8,
     DataType.BF16: 9,
 }
-"""CUtensorMapDataType."""
+"""CUtensorMapDataType, which has no signed bytes: copies are the same, and sums are refused."""
 
 SWIZZLE: Mapping[int, int] = {0: 0, 32: 1, 64: 2, 128: 3}
 """CUtensorMapSwizzle, by bytes."""
@@ -214,8 +216,7 @@ def _launch(host: Host, kernel: Kernel) -> Lines:
         most = counts[0] if len(counts) == 1 else f"std::max({{{', '.join(counts)}}})"
         values = [f"&sizes[{at}]" for at in range(len(kernel.sizes))]
         for data in kernel.data:
-            local = host.storage[data].space is Space.GLOBAL and data not in host.parameters
-            values.append(f"&{names(data)}{'.pointer' if local else ''}")
+            values.append(_argument(host, data))
         values += [f"&{name}" for name in maps.values()]
         if kernel.sizes:
             narrowed = ", ".join(f"(int){names(n)}" for n in kernel.sizes)
@@ -235,6 +236,15 @@ def _check_limits(host: Host, kernel: Kernel) -> Lines:
     return [
         line for text in texts for line in (f"if (!fits({text}))", "    return EXOGPU_TOO_LARGE;")
     ]
+
+
+def _argument(host: Host, data: Sym) -> str:
+    """Where the value of a kernel's parameter stands: a pointer, or the constants themselves."""
+    variable = host.storage[data]
+    if variable.space is Space.GRID_CONSTANT:
+        return f"const_cast<{C_TYPE[variable.dtype]}*>({_pointer(host, data)})"
+    local = data not in host.parameters
+    return f"&{host.names(data)}{'.pointer' if local else ''}"
 
 
 def _tensor_map(host: Host, used: TensorMap, name: str) -> Lines:
@@ -262,7 +272,7 @@ def _allocation(host: Host, stmt: Alloc) -> Lines:
                 f"DeviceArray<{dtype}> {name}(stream);",
                 f"TRY({name}.allocate({count}));",
             ]
-        case Space.HOST:
+        case Space.HOST | Space.GRID_CONSTANT:
             return [f"std::vector<{dtype}> {name};", f"TRY(host_array({name}, {count}));"]
         case _:
             raise _unsupported(stmt)

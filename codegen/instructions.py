@@ -8,18 +8,20 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
+from exogpu.analysis.affine import difference
 from exogpu.analysis.facts import CollectiveFacts
 from exogpu.codegen.access import Accesses, Operand
 from exogpu.codegen.barriers import Barriers, trailing
 from exogpu.codegen.errors import unsupported
-from exogpu.codegen.expressions import C_TYPE, c_control
+from exogpu.codegen.expressions import C_TYPE, SIZE_OF, c_control
 from exogpu.codegen.scalars import constant
+from exogpu.codegen.storage import Storage
 from exogpu.codegen.sync import emit
 from exogpu.codegen.tensors import TensorMap, Transfer, transfer
 from exogpu.codegen.wgmma import is_wgmma, wgmma_text
 from exogpu.hw.timelines import ASYNC_PROXY
 from exogpu.ir.names import Sym
-from exogpu.ir.nodes import Access, CallInstr, Const, DataParam
+from exogpu.ir.nodes import Access, CallInstr, Const, DataParam, Interval
 from exogpu.ir.types import DataType, QualTL
 
 
@@ -109,8 +111,10 @@ def constant_text(value: object) -> str:
 def _operand(calls: Calls, stmt: CallInstr, at: int, param: DataParam, argument: Access) -> Operand:
     loops = calls.facts.operands.get((stmt, at))
     initial = param.operand.initial if param.operand is not None else None
-    swizzled = calls.access.storage[argument.name].swizzle
-    if swizzled and initial not in ASYNC_PROXY:
+    variable = calls.access.storage[argument.name]
+    if variable.swizzle and initial not in ASYNC_PROXY:
+        if _in_one_unit(param, argument, variable):
+            return Operand(f"&{calls.access.element(argument)}", ("1",), C_TYPE[variable.dtype])
         raise unsupported(
             f"{stmt.instr.name} does not undo the swizzle of {argument.name}",
             stmt.span,
@@ -118,6 +122,17 @@ def _operand(calls: Calls, stmt: CallInstr, at: int, param: DataParam, argument:
             "G804",
         )
     return calls.access.operand(argument, len(loops.iterators) if loops else 0)
+
+
+def _in_one_unit(param: DataParam, argument: Access, variable: Storage) -> bool:
+    """Whether the window is a part of 16 bytes, which swizzles move as a whole."""
+    asked = param.operand.placement if param.operand is not None else None
+    extents = [difference(c.hi, c.lo) for c in argument.coords if isinstance(c, Interval)]
+    if asked is None or 16 % asked.align or len(extents) != 1 or extents[0] is None:
+        return False
+    return isinstance(argument.coords[-1], Interval) and (
+        extents[0] * SIZE_OF[variable.dtype] <= asked.align
+    )
 
 
 def note_helpers(text: str, helpers: list[str]) -> None:

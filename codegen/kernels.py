@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from exogpu.analysis.divergence import Mechanisms
 from exogpu.analysis.facts import CollectiveFacts
 from exogpu.codegen.barriers import Barriers, initialisation
-from exogpu.codegen.cluster_sync import check_turns
-from exogpu.codegen.device import Device, Lines, Path, braces, mentions
+from exogpu.codegen.cluster_sync import turns
+from exogpu.codegen.completing import completing
+from exogpu.codegen.constants import POINTER, TENSOR_MAP, constants, declared
+from exogpu.codegen.device import Device, Path, mentions
 from exogpu.codegen.expressions import C_TYPE, Control
 from exogpu.codegen.fits import INT, limits, size_ranges
 from exogpu.codegen.instructions import note_helpers
+from exogpu.codegen.lines import Lines, braces
 from exogpu.codegen.mbarriers import Ring, barrier_bytes
 from exogpu.codegen.named import NamedBarriers
 from exogpu.codegen.names import CTA, LANE, THREAD, WARP, Names
@@ -83,7 +86,6 @@ def kernel(
     source_: Source, launch: DeviceFunction, outer: tuple[Sym, ...], name: str, helpers: list[str]
 ) -> Kernel:
     """The kernel of one `CudaDeviceFunction` block, inside CPU loops over the `outer` iterators."""
-    check_turns(launch, source_.facts, source_.mechanisms)
     offsets, reserved = barrier_bytes(launch, source_.rings)
     shared = layout(launch, source_.storage, reserved)
     names = Names()
@@ -92,7 +94,10 @@ def kernel(
     used = _used(launch)
     data = tuple(n for n, s in source_.storage.items() if s.space is Space.GLOBAL and n in used)
     maps = tensor_maps(launch)
-    spelled = {n: names.declare(n) for n in (*sizes, *data, *maps.values())}
+    others = 4 * len(sizes) + POINTER * len(data) + TENSOR_MAP * len(maps)
+    fixed = constants(used, source_.storage, others, launch.span)
+    spelled = {n: names.declare(n) for n in (*sizes, *data, *fixed, *maps.values())}
+    by_value, references = declared(names, fixed, source_.storage)
     control = Control(names)
     _bound_builtins(control, launch)
     control.nonnegative |= {
@@ -104,6 +109,8 @@ def kernel(
         source_.rings,
         offsets,
         unwritten(launch, source_.facts, source_.storage),
+        completing(launch, source_.rings),
+        turns(launch, source_.facts, source_.mechanisms),
         names,
         control,
     )
@@ -132,7 +139,7 @@ def kernel(
             lines += braces(branch.guards[path], inside) if path.by_role else inside
         lines = [*branch.registers, *lines]
         body += braces(branch.guard, lines) if branch.guard else lines
-    body = [*_builtins(body, launch, shared), *body]
+    body = [*references, *_builtins(body, launch, shared), *body]
     note_helpers("\n".join(body), helpers)
     parameters = [f"const int {spelled[n]}" for n in sizes]
     for n in data:
@@ -141,10 +148,12 @@ def kernel(
         # cache, merged and moved over barriers.
         pointer = f"{dtype}* " if n in changed else f"const {dtype}* __restrict__ "
         parameters.append(f"{pointer}{spelled[n]}")
+    parameters += by_value
     for map_name in maps.values():
         parameters.append(f"const __grid_constant__ TensorMap {spelled[map_name]}")
-    if maps and "TensorMap" not in helpers:
-        helpers.insert(0, "TensorMap")
+    for needed, helper in ((maps, "TensorMap"), (fixed, "GridConstant")):
+        if needed and helper not in helpers:
+            helpers.insert(0, helper)
     changes = any(g.setmaxnreg_dec or g.setmaxnreg_inc for g in launch.warps)
     bounds = f"{launch.block_dim}, 1" if changes else str(launch.block_dim)
     text = KernelText(name, launch.cluster_dim, bounds, tuple(parameters), tuple(body))
@@ -155,7 +164,7 @@ def kernel(
         launch.block_dim,
         shared.size,
         sizes,
-        data,
+        (*data, *fixed),
         tuple(maps),
         limits(control, {**size_ranges(source_.proc), **dict.fromkeys(outer, INT)}, launch.span),
     )

@@ -6,12 +6,13 @@ has arrived and how often it has awaited since the kernel began.  The invariant 
 enough: at every Free as many Arrives as Awaits have been executed on each element (BARRIER
 balance), all of them are ordered before what any thread of the cluster does next (the check of
 the Free), and all Arrives, as all Awaits, of an element are executed by the same threads (checked
-here).  So all running totals agree on the number of the next task's first arrival.  Arrival
-number r, counted over all tasks, is phase r / depth of mbarrier r % depth; its parity is
-r / depth % 2.  An Await with skip m waits for its own number - m, and not at all for the first m
-of a task.  When it waits, phase r / depth - 1 of the mbarrier is over, in an earlier task or, as
-PHASE (iii) says, because it was awaited depth Awaits ago, here by the same thread; PHASE (ii) says
-that phase r / depth + 1 is not.
+here; or, where several collectives use it in turn, all threads count what each of them does, see
+`exogpu.codegen.turn_taking`).  So all running totals agree on the number of the next task's first
+arrival.  Arrival number r, counted over all tasks, is phase r / depth of mbarrier r % depth; its
+parity is r / depth % 2.  An Await with skip m waits for its own number - m, and not at all for the
+first m of a task.  When it waits, phase r / depth - 1 of the mbarrier is over, in an earlier task
+or, as PHASE (iii) says, because it was awaited depth Awaits ago, here by the same thread or by one
+that it follows; PHASE (ii) says that phase r / depth + 1 is not.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import combinations, product
 from typing import Final
 
 from exogpu.analysis.affine import constant
@@ -31,6 +32,8 @@ from exogpu.analysis.threadmap import threads_of
 from exogpu.analysis.tiling import Tiling, block_axes, iterations
 from exogpu.analysis.uses import Declared, Use, cuda_variables
 from exogpu.codegen.errors import unsupported
+from exogpu.codegen.parts import parts_of
+from exogpu.codegen.turn_taking import take_turns
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
     Add,
@@ -39,6 +42,7 @@ from exogpu.ir.nodes import (
     BarrierAlloc,
     CallInstr,
     CExpr,
+    Coord,
     DataParam,
     DeviceFunction,
     Int,
@@ -79,6 +83,8 @@ class Ring:
     """The timelines of accesses that an Arrive, or an instruction that trails, orders."""
     copies: bool
     """Whether the Arrives order each thread's cp.async alone, and wait for none of them."""
+    in_turn: bool = False
+    """Whether several collectives use its one element in turn: all threads count what each does."""
 
     @property
     def elements(self) -> int:
@@ -94,7 +100,7 @@ class Ring:
 def rings(
     proc: Proc, facts: CollectiveFacts, proved: Mapping[str, int] | None = None
 ) -> Mapping[Sym, Ring]:
-    """The ring of every mbarrier variable; `proved` has depths that a proof found.
+    """The ring of every mbarrier variable that is used; `proved` has depths that a proof found.
 
     Raises ExoGpuError (G807) for what has none.
     """
@@ -102,7 +108,9 @@ def rings(
     found: dict[Sym, Ring] = {}
     for declared in cuda_variables(proc, facts):
         alloc = declared.declaration
-        if isinstance(alloc, BarrierAlloc) and alloc.mechanism is BarrierMechanism.MBARRIER:
+        if not isinstance(alloc, BarrierAlloc) or not declared.uses:
+            continue
+        if alloc.mechanism is BarrierMechanism.MBARRIER:
             depth = depths[alloc.name] or (proved or {}).get(alloc.name.name)
             found[alloc.name] = _ring(declared, alloc, laid_out(depth))
     return found
@@ -141,8 +149,6 @@ def _ring(declared: Declared, alloc: BarrierAlloc, depth: int) -> Ring:
     dims: tuple[int, ...] = ()
     if tiling.cluster_dim > 1:
         dims = distributed_dims(declared, same_element, tiling.block_dim)
-    _check_threads(declared, alloc, [*homes, *trailing], "arrive on")
-    _check_threads(declared, alloc, awaits, "await")
     extents = []
     kept = tuple(d for d in range(len(alloc.shape)) if d not in dims)
     for d in kept:
@@ -150,11 +156,17 @@ def _ring(declared: Declared, alloc: BarrierAlloc, depth: int) -> Ring:
         if extent is None:
             raise _refuse(alloc, f"the extents of {alloc.name} depend on sizes", "use constants")
         extents.append(extent)
+    alike = all(_alike(declared, alloc, uses) for uses in ([*homes, *trailing], awaits))
+    single = math.prod(extents) == 1 and not trailing
+    in_turn = not alike and single and _takes_turns(declared, alloc, homes, awaits)
+    if not in_turn:
+        _check_threads(declared, alloc, [*homes, *trailing], "arrive on")
+        _check_threads(declared, alloc, awaits, "await")
     first = homes[0]
     assert isinstance(first.stmt, Arrive)
     pre = [u.stmt.timeline.under(Policy.PTX).full for u in arrives if isinstance(u.stmt, Arrive)]
     copies = all(full == {QualTL.SM80} for full in pre)
-    warps = whole_warps(first.where.tiling) and not copies
+    warps = all(whole_warps(use.where.tiling) for use in homes) and not copies
     threads = math.prod(axis.extent for axis in block_axes(first.where.tiling))
     each = threads // 32 if warps else threads
     targets = _targets(alloc, homes, dims)
@@ -172,6 +184,7 @@ def _ring(declared: Declared, alloc: BarrierAlloc, depth: int) -> Ring:
         any(masks != own for masks in targets.values()),
         frozenset().union(*pre, *map(_sources, trailing)),
         copies,
+        in_turn,
     )
 
 
@@ -199,23 +212,68 @@ def _homes(arrives: Sequence[Use]) -> Iterator[Use]:
 
 
 def _check_threads(declared: Declared, alloc: BarrierAlloc, uses: Sequence[Use], what: str) -> None:
-    """All uses of an element are executed by the same threads: they count alike."""
-    inputs: dict[str, int] = {}
-    for d in range(len(alloc.shape)):
-        for use in uses:
-            coord = use.access.coords[d]
-            if isinstance(coord, Point) and control_variables(coord.at) & thread_iterators(
-                use.where, declared
-            ):
-                inputs[f"i{d}"] = d
-    maps = [relation(use, declared, inputs, "u").map for use in uses]
-    alike = all(isl.is_equal_map(maps[0], other) for other in maps[1:])
-    if not alike or not all(_one_collective(use, inputs.values()) for use in uses):
+    """All uses of an element are executed by the same threads: they count alike.
+
+    An element is told by its indices that the threads choose, and by those that are constant in
+    every use.
+    """
+    if not _alike(declared, alloc, uses):
         raise _refuse(
             alloc,
-            f"different threads {what} {alloc.name}: none of them could count for all",
-            "let one collective execute them all",
+            f"different threads {what} one element of {alloc.name}: none of them could count for "
+            "all",
+            "let one collective execute them all, or give each an element of its own: "
+            f"{alloc.name}[0], {alloc.name}[1]",
         )
+
+
+def _alike(declared: Declared, alloc: BarrierAlloc, uses: Sequence[Use]) -> bool:
+    inputs = _inputs(declared, alloc, uses)
+    maps = [relation(use, declared, inputs, "u").map for use in uses]
+    alike = all(_agree(first, second) for first, second in combinations(maps, 2))
+    return alike and all(_one_collective(use, inputs.values()) for use in uses)
+
+
+def _inputs(declared: Declared, alloc: BarrierAlloc, uses: Sequence[Use]) -> dict[str, int]:
+    """The dimensions that tell elements apart, by the names that they get in relations."""
+    inputs: dict[str, int] = {}
+    for d in range(len(alloc.shape)):
+        read = [_read(use.access.coords[d]) for use in uses]
+        chosen = any(
+            r & thread_iterators(u.where, declared) for r, u in zip(read, uses, strict=True)
+        )
+        if chosen or not any(read):
+            inputs[f"i{d}"] = d
+    return inputs
+
+
+def _takes_turns(
+    declared: Declared, alloc: BarrierAlloc, homes: Sequence[Use], awaits: Sequence[Use]
+) -> bool:
+    """Whether different threads use the one element that a CTA has, in turn, and all of its threads
+    pass the places where any of them do."""
+    uses = [*homes, *awaits]
+    inputs = _inputs(declared, alloc, uses)
+    threads = {use.stmt: relation(use, declared, inputs, "u").map for use in uses}
+    return (
+        all(isinstance(u.stmt, Await) and u.stmt.n == -1 for u in awaits)
+        and all(isinstance(u.stmt, Arrive) and len(u.stmt.targets) == 1 for u in homes)
+        and all(isinstance(c, Point) for u in homes for c in u.access.coords)
+        and all(len(parts_of(u.where.tiling).sets) == 1 for u in uses)
+        and take_turns(declared.block, alloc.name, threads)
+    )
+
+
+def _read(coord: Coord) -> frozenset[Sym]:
+    return frozenset(control_variables(coord.at)) if isinstance(coord, Point) else frozenset()
+
+
+def _agree(first: isl.Map, second: isl.Map) -> bool:
+    """Whether the elements that both relations have go to the same threads."""
+    return isl.is_equal_map(
+        isl.restrict_domain(first, isl.domain(second)),
+        isl.restrict_domain(second, isl.domain(first)),
+    )
 
 
 def _one_collective(use: Use, dims: Iterable[int]) -> bool:

@@ -70,6 +70,14 @@ ROWS: Final[Mapping[str, Row]] = {
         "Parallel Synchronization and Communication Instructions: bar.warp.sync",
         "bar.warp.sync joins the lanes of its mask and orders their memory accesses.",
     ),
+    "fence some lanes": Row(
+        "Fence",
+        "part of a warp, of lanes that are not adjacent",
+        "generic to generic",
+        "__syncwarp({mask}u << {first});",
+        "Parallel Synchronization and Communication Instructions: bar.warp.sync",
+        "bar.warp.sync joins the lanes of its mask and orders their memory accesses.",
+    ),
     "fence warps": Row(
         "Fence",
         Scope.WARPS.value,
@@ -248,6 +256,27 @@ ROWS: Final[Mapping[str, Row]] = {
         _MBARRIER + ": mbarrier.arrive.expect_tx",
         "The phase completes when this arrival and the bytes of all instructions that trail on "
         "it are there: expect_tx and complete_tx may come in any order before the last arrival.",
+    ),
+    "arrive mbarrier of CTAs with bytes": Row(
+        "Arrive, CudaMbarrier with trailing instructions, multicast",
+        "whole warps",
+        "any",
+        "__syncwarp();\nif (lane == {cta})\n"
+        "    mbarrier_arrive_expect_tx<{depth}>({ring}, {number}, {bytes});\n"
+        "else if (lane < {ctas} && ({mask} >> lane & 1))\n"
+        "    mbarrier_arrive_cluster<{depth}>({ring}, {number}, lane);\n{bytes} = 0;",
+        _MBARRIER + ": mbarrier.arrive.expect_tx, mbarrier.arrive; mapa",
+        "One lane a target.  The mbarrier of each CTA counts the bytes that land in this CTA, and "
+        "is told of them by the arrival of this CTA: no phase of it completes without.",
+    ),
+    "arrive mbarrier of CTAs, each thread": Row(
+        "Arrive, CudaMbarrier, multicast",
+        "each thread",
+        "any",
+        "for (unsigned to = 0; to < {ctas}; ++to)\n    if ({mask} >> to & 1)\n"
+        "        mbarrier_arrive_cluster<{depth}>({ring}, {number}, to);",
+        _MBARRIER + ": mbarrier.arrive; mapa",
+        "Each thread arrives in each target, and releases at cluster scope what it did.",
     ),
     "arrive mbarrier of CTAs": Row(
         "Arrive, CudaMbarrier, multicast",

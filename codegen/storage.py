@@ -69,7 +69,7 @@ def storages(proc: Proc, facts: CollectiveFacts) -> Mapping[Sym, Storage]:
         if isinstance(param, DataParam):
             found[param.name] = _global(param)
     for stmt in walk(proc.body):
-        if isinstance(stmt, Alloc) and stmt.memory.space in (Space.GLOBAL, Space.HOST):
+        if isinstance(stmt, Alloc) and stmt.memory.space not in (Space.SHARED, Space.REGISTER):
             found[stmt.name] = _global(stmt)
     for declared in cuda_variables(proc, facts):
         if isinstance(declared.declaration, Alloc):

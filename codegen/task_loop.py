@@ -7,8 +7,9 @@ the loops' iterators, digit by digit; two loops that are walked together are one
 from __future__ import annotations
 
 from exogpu.codegen.barriers import declare_counters
-from exogpu.codegen.device import Device, Lines, block, braces, mentions, source
+from exogpu.codegen.device import Device, block, mentions, source
 from exogpu.codegen.expressions import c_control
+from exogpu.codegen.lines import Lines, braces
 from exogpu.codegen.task_order import Grouped, Hilbert, Lexicographic, TaskOrder, pair_of
 from exogpu.codegen.tasks import TaskNest
 from exogpu.ir.names import Sym

@@ -155,7 +155,8 @@ class Procedure:
         other that is undecided at its smallest sizes.  `timeout` is in seconds, `memory` in
         gigabytes, by default half of the machine's; a check that has to be stopped is undecided.
         The last quarter of the time is kept for the smallest sizes.  The answer is remembered.
-        Of what is refuted `heard` is told with each further hazard.
+        Of what is refuted `heard` is told with each further hazard.  What is proved and has no
+        lowering has `warnings`, those that `compile` would raise.
         """
         policy = Policy.of(policy)
         if policy in self._verdicts:
@@ -164,7 +165,7 @@ class Procedure:
         limits = Limits(timeout, memory, PROVING)
 
         def hear(message: object) -> None:
-            if isinstance(message, Verdict):
+            if isinstance(message, Verdict) and message.word == "refuted":
                 heard(message)
 
         found = judged(partial(self._check, policy), self._blank(None, policy), limits, hear)
@@ -200,10 +201,22 @@ class Procedure:
         )
         if not verdict.hazards:
             verdict = self._synchronisation(verdict, policy, tell)
+            if verdict.word == "proved":
+                tell(replace(verdict, seconds=perf_counter() - start))
+                verdict = self._with_warnings(verdict)
         elif not diverging:
             tell(verdict)
             verdict = self._with_condition(verdict)
         return replace(verdict, seconds=perf_counter() - start)
+
+    def _with_warnings(self, verdict: Verdict) -> Verdict:
+        """A proved verdict with what keeps the procedure from being compiled."""
+        from exogpu.codegen.warned import limitations
+
+        stage("looking for what has no lowering")
+        analysed, proof = self.analysed, verdict.proof
+        depths = {} if proof is None else dict(proof.depths)
+        return replace(verdict, warnings=limitations(analysed.proc, analysed.facts, depths))
 
     def _with_condition(self, verdict: Verdict, findings: Findings | None = None) -> Verdict:
         """The verdict with the weakest condition on sizes under which it would be proved."""
@@ -284,13 +297,15 @@ class Procedure:
             stage("explaining what the abstract machine found")
             hazards = hazards_of(distinct(outcome.violations), sizes, program)
             operations = outcome.operations
-        return replace(
+        verdict = replace(
             self._blank(sizes, policy),
             word="refuted" if hazards else "proved",
-            seconds=perf_counter() - start,
             hazards=hazards,
             operations=operations,
         )
+        if not hazards and not sizes:  # of a procedure without sizes this is the whole claim
+            verdict = self._with_warnings(verdict)
+        return replace(verdict, seconds=perf_counter() - start)
 
     def _divergences(self, sizes: Mapping[str, int]) -> tuple[Hazard, ...]:
         found = divergence.divergences(self.analysed.proc, self.analysed.facts)

@@ -87,6 +87,8 @@ class Verdict:
     """Synchronisation that is not needed; None where that was not asked."""
     proof: Proof | None = None
     """The obligations for all sizes with the solver's answers, of what is proved."""
+    warnings: tuple[Diagnostic, ...] = ()
+    """Of what is proved: why it has no lowering all the same, as compiling it says."""
     operations: int = 0
     """Dynamic operations of the abstract machine that the check stands for."""
 
@@ -110,7 +112,8 @@ class Verdict:
             where = " and ".join(f"line {line}" for line in lines)
             said = "; ".join(part for part in (hazard.message, hazard.help) if part)
             facts.append((f"{hazard.kind.value} {where}", said))
-        facts += [(f"{d.code} line {d.span.line}", d.message) for d in self.diagnostics]
+        found = (*self.diagnostics, *self.warnings)
+        facts += [(f"{d.code} line {d.span.line}", d.message) for d in found]
         facts += [("reason", self.reason)] if self.reason else []
         facts += [("note", self.note)] if self.note else []
         return card(self.proc, word, facts)

@@ -8,3 +8,14 @@ __device__ __forceinline__ void Sm80_load_B(float (&B)[N * K / 32], const float*
     for (int k = 0; k < K / 4; ++k)
         B[k] = to_tf32(src[lane / 4 * ld + lane % 4 + 4 * k]);
 }
+// Fragment of a tile of a 16-bit type stored N x K (PTX ISA, matrix fragments for mma.m16n8k16).
+template <int N, int K>
+__device__ __forceinline__ void Sm80_load_B(
+    unsigned short (&B)[N * K / 32], const unsigned short* src, int ld)
+{
+    static_assert(N == 8 && K == 16, "mma.sync takes 8 x 16 tiles of 16-bit types");
+    const int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+        B[i] = src[lane / 4 * ld + lane % 4 * 2 + i % 2 + i / 2 * 8];
+}

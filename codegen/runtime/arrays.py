@@ -53,6 +53,8 @@ class Array:
     """The stream on which it is being made; None where its library says nothing."""
     host: bool
     """Whether it is numpy's: it is copied to the device, and back if it is written."""
+    value: bytes | None = None
+    """Of what a launch takes by value: the elements."""
 
     @property
     def bytes(self) -> int:
@@ -64,6 +66,12 @@ def is_numpy(value: object) -> TypeGuard[npt.NDArray[np.generic]]:
     """Whether the value is an array of numpy, which need not be installed."""
     numpy = sys.modules.get("numpy")
     return numpy is not None and isinstance(value, numpy.ndarray)
+
+
+def is_numpy_scalar(value: object) -> TypeGuard[np.generic]:
+    """Whether the value is a scalar of numpy, such as one element of an array."""
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(value, numpy.generic)
 
 
 def array_of(name: str, value: object, stream: int) -> Array:

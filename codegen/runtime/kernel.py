@@ -31,6 +31,7 @@ from exogpu.codegen.runtime.manifest import Fill, HostCode, Launch, MapOf, Step,
 from exogpu.codegen.runtime.modules import Loaded, check_arch, enqueue, load
 from exogpu.codegen.runtime.streams import current_stream, handle, pointer, wait_for
 from exogpu.codegen.runtime.tensormaps import tensor_map
+from exogpu.codegen.runtime.values import value_of
 
 _T = TypeVar("_T")
 _Items: TypeAlias = tuple[tuple[str, _T], ...]
@@ -68,6 +69,7 @@ class Kernel:
         self._dtypes = {p.name: p.dtype for p in self._data.data}
         self._launches = tuple(s for s in self._data.steps if isinstance(s, Launch))
         self._written = frozenset(p.name for p in self._data.data if p.written)
+        self._by_value = frozenset(p.name for p in self._data.data if p.by_value)
         self._loaded: dict[int, dict[str, Loaded]] = {}
         # Most calls repeat another: what follows from the arrays alone is kept.
         self._sizes = lru_cache(maxsize=64)(self._bind)
@@ -105,7 +107,7 @@ class Kernel:
         streams = [s for a in given.arrays.values() if (s := current_stream(a)) is not None]
         chosen = handle(stream) if stream is not None else next(iter(streams), 0)
         others = set() if stream is not None else set(streams)
-        found = {n: array_of(n, a, chosen) for n, a in given.arrays.items()}
+        found = {n: self._array(n, a, chosen) for n, a in given.arrays.items()}
         sizes = self._sizes(tuple(found.items()), tuple(given.sizes.items()))
         device = self._device(found)
         with active(device), _on_device(found, self._written, chosen) as placed:
@@ -121,6 +123,11 @@ class Kernel:
                     call("cuMemsetD8Async", target, byte, count, pointer(chosen))
             for other in others - {chosen}:
                 wait_for(other, [chosen])
+
+    def _array(self, name: str, value: object, stream: int) -> Array:
+        if name in self._by_value:
+            return value_of(name, value, self._dtypes[name])
+        return array_of(name, value, stream)
 
     def _bind(self, arrays: _Items[Array], given: _Items[int]) -> _Items[int]:
         return tuple(bind(self._data, dict(arrays), dict(given)).items())
@@ -180,7 +187,10 @@ class Kernel:
             name = argument.tensor
             return tensor_map(argument, arrays[name], self._dtypes[name])
         if argument in arrays:
-            return ctypes.c_void_p(arrays[argument].pointer)
+            array = arrays[argument]
+            if array.value is not None:
+                return ctypes.create_string_buffer(array.value, len(array.value))
+            return ctypes.c_void_p(array.pointer)
         return ctypes.c_int(sizes[argument])
 
     def __repr__(self) -> str:
@@ -197,7 +207,7 @@ def _on_device(
     copies: dict[str, int] = {}
     try:
         for name, array in arrays.items():
-            if array.host:
+            if array.host and array.value is None:
                 copies[name] = allocate(array.bytes)
                 copy_in(copies[name], array.pointer, array.bytes, pointer(stream))
                 placed[name] = replace(array, pointer=copies[name])

@@ -27,6 +27,8 @@ class Data:
     dtype: str
     shape: tuple[Json, ...]
     written: bool
+    by_value: bool = False
+    """Whether its elements are the kernel's parameter, not a pointer to them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,13 @@ def read_manifest(json: Mapping[str, Any]) -> Manifest:
             json["arch"],
             tuple(_size(p) for p in parameters if p["kind"] != "data"),
             tuple(
-                Data(p["name"], p["dtype"], tuple(p["shape"]), p.get("written", True))
+                Data(
+                    p["name"],
+                    p["dtype"],
+                    tuple(p["shape"]),
+                    p.get("written", True),
+                    p.get("memory") == "CudaGridConstant",
+                )
                 for p in parameters
                 if p["kind"] == "data"
             ),

@@ -14,6 +14,7 @@ from exogpu.codegen.runtime.manifest import MapOf
 
 _TYPE: Final[Mapping[str, int]] = {
     "ui8": 0,
+    "i8": 0,
     "ui16": 1,
     "i32": 3,
     "ui64": 4,
@@ -23,7 +24,7 @@ _TYPE: Final[Mapping[str, int]] = {
     "f64": 8,
     "bf16": 9,
 }
-"""CUtensorMapDataType."""
+"""CUtensorMapDataType, which has no signed bytes: copies are the same, and sums are refused."""
 
 _SWIZZLE: Final[Mapping[int, int]] = {0: 0, 32: 1, 64: 2, 128: 3}
 """CUtensorMapSwizzle, by bytes."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from exogpu.analysis.affine import constant
+from exogpu.analysis.affine import constant, difference
 from exogpu.analysis.barriers import check_barrier
 from exogpu.analysis.derive import unit_threads
 from exogpu.analysis.divergence import divergent, mechanisms_of
@@ -15,7 +15,7 @@ from exogpu.analysis.owning import Owning, check_owners
 from exogpu.analysis.solitary import check_solitary
 from exogpu.analysis.uses import Declared, cuda_variables
 from exogpu.errors import Diagnostic, Note
-from exogpu.ir.nodes import Alloc, Proc
+from exogpu.ir.nodes import Alloc, CExpr, Coord, Interval, Proc
 from exogpu.ir.types import Space
 
 
@@ -66,6 +66,10 @@ def _check_register(declared: Declared, alloc: Alloc) -> Iterator[Diagnostic]:
         yield bad_tile
         return
     leading = len(alloc.shape) - len(memory.tile)
+    parts = list(_parts(declared, alloc, leading))
+    if parts:
+        yield from parts
+        return
     dims = tuple(d for d in distributed_dims(declared, declared.uses, size) if d < leading)
     unit = memory.unit.name.removeprefix("cuda_")
     refused = list(check_owners(declared, declared.uses, dims, Owning(size, unit, memory.name)))
@@ -106,6 +110,35 @@ def _check_tile(alloc: Alloc) -> Diagnostic | None:
         f"{alloc.name} is @ {alloc.memory.name}, and its trailing extents are not {wanted}",
         alloc.span,
         f"declare it as [..., {wanted}], with the distributed dimensions in front",
+    )
+
+
+def _parts(declared: Declared, alloc: Alloc, leading: int) -> Iterator[Diagnostic]:
+    """Windows that cut a tile: an instruction takes the registers of whole ones."""
+    for use in declared.uses:
+        cut = [
+            d
+            for d, coord in enumerate(use.access.coords[leading:], start=leading)
+            if not _is_whole(coord, alloc.shape[d])
+        ]
+        if cut:
+            wanted = ", ".join(":" for _ in alloc.memory.tile)
+            yield Diagnostic(
+                "D517",
+                f"a part of a register tile of {alloc.name} in dimension {cut[0]}: instructions "
+                "take whole tiles",
+                use.span,
+                f"pass {alloc.name}[..., {wanted}]; for several parts declare several tiles, with "
+                "one more dimension in front",
+                (Note("allocated here", alloc.span),),
+            )
+
+
+def _is_whole(coord: Coord, extent: CExpr) -> bool:
+    return (
+        isinstance(coord, Interval)
+        and constant(coord.lo) == 0
+        and difference(coord.hi, extent) == 0
     )
 
 

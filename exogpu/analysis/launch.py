@@ -16,6 +16,9 @@ MAX_CLUSTER_DIM: Final = 16
 
 _MIN_REGISTERS, _MAX_REGISTERS = 24, 256
 
+_REGISTER_FILE: Final = 65536
+"""Registers that one CTA can have (CUDA C++ programming guide, compute capability 9.0)."""
+
 
 def check_launch(launch: DeviceFunction) -> Iterator[Diagnostic]:
     """All that is wrong with the numbers of a launch."""
@@ -44,6 +47,14 @@ def _registers(launch: DeviceFunction) -> Iterator[Diagnostic]:
     """
     if not any(_changes(group) for group in launch.warps):
         return
+    wrong = tuple(_warpgroups(launch))
+    yield from wrong
+    if not wrong:
+        yield from _pool(launch)
+
+
+def _warpgroups(launch: DeviceFunction) -> Iterator[Diagnostic]:
+    """Values that exist, by whole warpgroups."""
     for group in launch.warps:
         values = [n for n in (group.setmaxnreg_dec, group.setmaxnreg_inc) if n]
         legal = all(_MIN_REGISTERS <= n <= _MAX_REGISTERS and n % 8 == 0 for n in values)
@@ -77,6 +88,44 @@ def _registers(launch: DeviceFunction) -> Iterator[Diagnostic]:
                 launch.span,
                 "make the number of warps a multiple of 4",
             )
+
+
+def _pool(launch: DeviceFunction) -> Iterator[Diagnostic]:
+    """PTX setmaxnreg: an increase waits until the CTA's pool has the registers, for ever if the
+    decreases of all others do not fill it.
+
+    The pool is what the CTA is launched with.  A kernel of one CTA a multiprocessor is compiled
+    for as many registers a thread as its largest setmaxnreg asks for, if so many are there for all
+    its threads, else for as many as there are.
+    """
+    values = [n for g in launch.warps for n in (g.setmaxnreg_dec, g.setmaxnreg_inc) if n]
+    if not values or not 0 < launch.block_dim <= MAX_BLOCK_DIM:
+        return
+    at_launch = min(max(values), _REGISTER_FILE // launch.block_dim // 8 * 8)
+    for group in launch.warps:
+        dec, inc = group.setmaxnreg_dec, group.setmaxnreg_inc
+        if dec > at_launch or 0 < inc < at_launch:
+            word, value = ("decreases", dec) if dec else ("increases", inc)
+            yield Diagnostic(
+                "C417",
+                f'warp group "{group.name}" {word} its registers to {value}, and a thread of this '
+                f"kernel starts with {at_launch}",
+                launch.span,
+                f"decrease to fewer than {at_launch} registers, and increase to more",
+            )
+            return
+    kept = [(g.setmaxnreg_dec or g.setmaxnreg_inc or at_launch, 32 * g.count) for g in launch.warps]
+    wanted, pool = sum(n * threads for n, threads in kept), at_launch * launch.block_dim
+    if wanted > pool:
+        terms = " + ".join(f"{threads} * {n}" for n, threads in kept)
+        yield Diagnostic(
+            "C417",
+            f"the warp groups keep {terms} = {wanted} registers, and the CTA has {pool}, "
+            f"{at_launch} for each of its {launch.block_dim} threads: an increase never returns",
+            launch.span,
+            "let the groups that increase ask for fewer registers, or those that decrease keep "
+            "fewer",
+        )
 
 
 def _changes(group: WarpConfig) -> bool:

@@ -48,7 +48,8 @@ CODEGEN: Final[Mapping[str, tuple[str, str, str]]] = {
         "an mbarrier has no lowering",
         "Each thread counts the Arrives and the Awaits that it executes, to know which mbarrier "
         "of a ring comes next: one collective must execute all Arrives on an element, and one "
-        "all Awaits, with one skip.",
+        "all Awaits, with one skip; or Arrives and Awaits alternate, each Arrive by the threads of "
+        "the Await before it.",
         "for w in cuda_threads(0, 2, unit=cuda_warp):\n    Await(z, cuda_in_order, ~0)\n"
         "# repair: one Await by all\nAwait(z, cuda_in_order, ~0)",
     ),
@@ -81,6 +82,19 @@ CODEGEN: Final[Mapping[str, tuple[str, str, str]]] = {
         "or raises LaunchError; what fits for none is refused where it stands.",
         "for i in cuda_tasks(0, 3000000000): ...\n"
         "# repair\nfor i in cuda_tasks(0, 3):\n    for j in cuda_tasks(0, 1000000000): ...",
+    ),
+    "G812": (
+        "a kernel has too many bytes of parameters",
+        "What is @ CudaGridConstant is copied into the parameters of the kernel, of which there "
+        "are 4096 bytes.",
+        "table: f32[2048] @ CudaGridConstant\n# repair\ntable: f32[2048] @ CudaGmemLinear",
+    ),
+    "G813": (
+        "code generation fails",
+        "A mistake of exogpu: the procedure is proved, and no kernel is made of it.  With "
+        "EXOGPU_DEBUG=1 `exogpu compile` shows where.",
+        "exogpu compile kernel.py -o build\n"
+        "# repair: report what this prints\nEXOGPU_DEBUG=1 exogpu compile kernel.py -o build",
     ),
 }
 """By code: title, explanation, example."""

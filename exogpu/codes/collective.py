@@ -147,6 +147,17 @@ COLLECTIVE: Final[dict[str, tuple[str, str, str]]] = {
         "    Fence(cuda_in_order, cuda_in_order)\n"
         "# repair: fence at warp or CTA scope",
     ),
+    "C417": (
+        "registers that the CTA does not have",
+        "setmaxnreg.inc waits until the pool of the CTA has the registers, and setmaxnreg.dec puts "
+        "them there.  What all groups keep must fit what the CTA is launched with: 65536 registers "
+        "at most, the same multiple of 8 for each thread.",
+        'warp_config=[CudaWarpConfig("producer", 4, 40, 0),\n'
+        '             CudaWarpConfig("consumer", 8, 0, 248)]  # 128 * 40 + 256 * 248 > 384 * 168\n'
+        "# repair\n"
+        'warp_config=[CudaWarpConfig("producer", 4, 40, 0),\n'
+        '             CudaWarpConfig("consumer", 8, 0, 232)]',
+    ),
     "D501": (
         "two uses disagree on who owns an element",
         "Registers belong to threads and shared memory to CTAs.  Which element belongs to whom "
@@ -288,6 +299,16 @@ COLLECTIVE: Final[dict[str, tuple[str, str, str]]] = {
         "cg: barrier[128] @ CudaCommitGroup\n"
         "for t in cuda_threads(0, 128, unit=cuda_thread):\n"
         "    Arrive(Sm80_cp_async) >> cg[t]",
+    ),
+    "D517": (
+        "a part of a register tile",
+        "The elements of a tile lie in the registers of its threads as the matrix instructions "
+        "want them; an instruction takes all of them, or the tile of another index.",
+        "A: f16[64, 64] @ Sm90_RmemMatrixA(64)\n"
+        "Sm90_wgmma_rs_f16(D[:, :], A[:, 16 * k : 16 * k + 16], B[:, :])\n"
+        "# repair\n"
+        "A: f16[4, 64, 16] @ Sm90_RmemMatrixA(64)\n"
+        "Sm90_wgmma_rs_f16(D[:, :], A[k, :, :], B[:, :])",
     ),
     "H730": (
         "DIVERGENCE: not all threads of a mechanism's unit reach it",

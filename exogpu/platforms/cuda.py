@@ -42,6 +42,7 @@ def cuda_store(
 )
 def cuda_shfl_xor(dst: dtype[32] @ CudaRmem, src: dtype[32] @ CudaRmem, *, mask, dtype=f32):
     """Lane t reads the register of lane t ^ mask, mask a power of two (shfl.sync.bfly)."""
+    assert mask in (1, 2, 4, 8, 16)
     for t in seq(0, 32):
         dst[t] = src[t + mask - 2 * mask * ((t / mask) % 2)]
 
@@ -54,6 +55,7 @@ def cuda_shfl_xor(dst: dtype[32] @ CudaRmem, src: dtype[32] @ CudaRmem, *, mask,
 )
 def cuda_shfl_down(dst: dtype[32] @ CudaRmem, src: dtype[32] @ CudaRmem, *, delta, dtype=f32):
     """Lane t reads the register of lane t + delta, or its own past the end (shfl.sync.down)."""
+    assert 0 <= delta < 32  # the hardware takes the last five bits
     for t in seq(0, 32):
         if t + delta < 32:
             dst[t] = src[t + delta]
@@ -69,6 +71,7 @@ def cuda_shfl_down(dst: dtype[32] @ CudaRmem, src: dtype[32] @ CudaRmem, *, delt
 )
 def cuda_shfl_idx(dst: dtype[32] @ CudaRmem, src: dtype[32] @ CudaRmem, *, lane, dtype=f32):
     """Every lane reads the register of one lane (shfl.sync.idx)."""
+    assert 0 <= lane < 32
     for t in seq(0, 32):
         dst[t] = src[lane]
 

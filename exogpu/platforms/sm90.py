@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from exogpu.frontend.instructions import instr
-from exogpu.hw.datatypes import f16, f32
+from exogpu.hw.datatypes import bf16, f16, f32, f64, i32, ui64
 from exogpu.hw.memories import CudaMbarrier, CudaSmemLinear, Sm90_SmemSwizzled
 from exogpu.hw.operands import (
     CUDA_MEMORY,
@@ -51,6 +51,10 @@ def _operand(swizzle):
     return aligned(WGMMA_SMEM, 16, rows=8 * swizzle, pitch=swizzle)
 
 
+SUMMED = (f16, bf16, f32, f64, i32, ui64)
+"""Types that TMA adds up (PTX ISA, cp.reduce.async.bulk)."""
+
+
 @sm90_instr(unit=cuda_warpgroup, D=WGMMA_ZERO, template="{D.scale} = 0;")
 def Sm90_zero_scale_d(D: f32[M, N] @ Sm90_RmemMatrixD(M, N), *, M=64, N=256):
     """The next wgmma overwrites the accumulator instead of adding to it (scale-d = 0)."""
@@ -76,7 +80,7 @@ def Sm90_wgmma_tf32(
     swizzle=128,
 ):
     """D += A * B^T on tf32 tiles in shared memory (wgmma.mma_async.m64nNk8, M/64 times)."""
-    assert M % 64 == 0
+    assert M % 64 == 0 and M > 0
     assert N % 8 == 0 and 8 <= N <= 256
     for m in seq(0, M):
         for n in seq(0, N):
@@ -102,7 +106,8 @@ def Sm90_wgmma_f16(
     dtype=f16,
 ):
     """D += A * B^T on f16 or bf16 tiles in shared memory (wgmma.mma_async.m64nNk16)."""
-    assert M % 64 == 0
+    assert dtype in (f16, bf16)
+    assert M % 64 == 0 and M > 0
     assert N % 8 == 0 and 8 <= N <= 256
     for m in seq(0, M):
         for n in seq(0, N):
@@ -150,6 +155,7 @@ def Sm90_wgmma_rs_f16(
     dtype=f16,
 ):
     """As Sm90_wgmma_f16, with A in registers."""
+    assert dtype in (f16, bf16)
     assert N % 8 == 0 and 8 <= N <= 256
     for m in seq(0, 64):
         for n in seq(0, N):
@@ -165,12 +171,13 @@ def Sm90_wgmma_rs_f16(
 )
 def Sm90_load_A(
     A: dtype[64, K] @ Sm90_RmemMatrixA(64),
-    src: dtype[64, K] @ CudaSmemAtomicity16B,
+    src: dtype[64, K] @ CudaSmemLinear,
     *,
     K=8,
     dtype=f32,
 ):
     """A warpgroup loads a wgmma A tile from shared memory into registers."""
+    assert dtype in (f32, f16, bf16) and K > 0 and K * dtype.bytes % 32 == 0
     for m in seq(0, 64):
         for k in seq(0, K):
             A[m, k] = src[m, k]
@@ -185,13 +192,14 @@ def Sm90_load_A(
 def Sm90_store_D(
     rows: index,
     cols: index,
-    C: f32[M, N] @ CudaDeviceVisibleLinear,
+    C: f32[M, N] @ CudaGmemLinear,
     D: f32[M, N] @ Sm90_RmemMatrixD(M, N),
     *,
     M=64,
     N=256,
 ):
     """A warpgroup stores the first rows x cols elements of an accumulator."""
+    assert M % 64 == 0 and M > 0 and N % 8 == 0 and N > 0
     for m in seq(0, M):
         for n in seq(0, N):
             if m < rows and n < cols:
@@ -205,14 +213,14 @@ def Sm90_store_D(
     template="Sm90_stage_D<{M}, {N}>({C}, {C.ld}, {D});",
 )
 def Sm90_stage_D(
-    C: f32[M, N] @ CudaSmemAtomicity16B,
+    C: f32[M, N] @ CudaSmemLinear,
     D: f32[M, N] @ Sm90_RmemMatrixD(M, N),
     *,
     M=64,
     N=256,
 ):
     """A warpgroup stores an accumulator into shared memory, for TMA to take from there."""
-    assert M % 64 == 0 and N % 16 == 0
+    assert M % 64 == 0 and M > 0 and N % 16 == 0 and N > 0
     for m in seq(0, M):
         for n in seq(0, N):
             C[m, n] = D[m, n]
@@ -227,7 +235,7 @@ def Sm90_stage_D(
     "{transfer.coordinates});",
 )
 def Sm90_tma_load(
-    dst: dtype[rows, cols] @ Sm90_SmemSwizzled(swizzle),
+    dst: dtype[rows, cols] @ _staged(swizzle),
     src: dtype[rows, cols] @ Sm90_tensorMap(swizzle, *box),
     *,
     rows,
@@ -258,7 +266,7 @@ def _ctas(n, stride):
     "{transfer.ctas}, {transfer.coordinates});",
 )
 def Sm90_tma_multicast(
-    dst: dtype[n, rows, cols] @ Sm90_SmemSwizzled(swizzle),
+    dst: dtype[n, rows, cols] @ _staged(swizzle),
     src: dtype[rows, cols] @ Sm90_tensorMap(swizzle, *box),
     *,
     n,
@@ -319,6 +327,7 @@ def Sm90_tma_reduce(
 ):
     """One lane starts adding a tile into global memory, atomically (cp.reduce.async.bulk)."""
     assert 2 <= len(box) <= 3
+    assert dtype in SUMMED
     for i in seq(0, rows):
         for j in seq(0, cols):
             dst[i, j] += src[i, j]

@@ -70,12 +70,13 @@ def _untab(text: str) -> str:
     return text.replace("\t", "    ")
 
 
-def draw_diagnostic(diagnostic: Diagnostic) -> Text:
+def draw_diagnostic(diagnostic: Diagnostic, *, warning: bool = False) -> Text:
     """One finding: its place, code and message, the line with carets, its notes, the remedy."""
     text = Text()
     if diagnostic.span.line:
         text.append(f"{place(diagnostic.span)}: ", "bold")
-    text.append(f"error {diagnostic.code}: ", "bold red")
+    word, colour = ("warning", "bold yellow") if warning else ("error", "bold red")
+    text.append(f"{word} {diagnostic.code}: ", colour)
     text.append(f"{diagnostic.message}\n", "bold")
     text.append(draw_span(diagnostic.span))
     for note in diagnostic.notes:
@@ -87,10 +88,10 @@ def draw_diagnostic(diagnostic: Diagnostic) -> Text:
     return text.append(f"{_hanging(diagnostic.help)}\n")
 
 
-def draw_diagnostics(diagnostics: Iterable[Diagnostic]) -> Text:
+def draw_diagnostics(diagnostics: Iterable[Diagnostic], *, warning: bool = False) -> Text:
     """All findings in the order of their places, each drawn once."""
     ordered = sorted(dict.fromkeys(diagnostics), key=lambda d: (d.span, d.code, d.message))
-    return Text("\n").join(draw_diagnostic(d) for d in ordered)
+    return Text("\n").join(draw_diagnostic(d, warning=warning) for d in ordered)
 
 
 def draw_verdict(verdict: Verdict) -> Text:
@@ -107,6 +108,10 @@ def draw_verdict(verdict: Verdict) -> Text:
         text.append(f"\nsafe {word} {verdict.condition}\n", "bold")
     if verdict.diagnostics:
         text.append("\n" if verdict.proc else "").append(draw_diagnostics(verdict.diagnostics))
+    if verdict.warnings:
+        text.append("\nbut it cannot be compiled:\n").append(
+            draw_diagnostics(verdict.warnings, warning=True)
+        )
     for assumption in verdict.assumptions:
         text.append(f"  assuming {assumption}\n")
     if verdict.redundant is not None:

@@ -43,6 +43,7 @@ def _outcome(outcome: Outcome) -> Json:
         "reason": verdict.reason,
         "hazards": [_hazard(hazard) for hazard in verdict.hazards],
         "diagnostics": [_diagnostic(diagnostic) for diagnostic in verdict.diagnostics],
+        "warnings": [_diagnostic(warning) for warning in verdict.warnings],
     }
 
 

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Literal
 
 from exogpu.codes import CODES
 from exogpu.errors import Diagnostic, Note, Span
@@ -62,7 +63,9 @@ def _rule(code: str) -> Json:
 def _results(outcome: Outcome) -> Iterator[dict[str, Json]]:
     verdict = outcome.verdict
     for diagnostic in verdict.diagnostics:
-        yield _of_diagnostic(diagnostic)
+        yield _of_diagnostic(diagnostic, "error")
+    for warning in verdict.warnings:
+        yield _of_diagnostic(warning, "warning")
     for hazard in verdict.hazards:
         yield _of_hazard(hazard)
     if verdict.word == "undecided":
@@ -75,11 +78,11 @@ def _results(outcome: Outcome) -> Iterator[dict[str, Json]]:
         }
 
 
-def _of_diagnostic(diagnostic: Diagnostic) -> dict[str, Json]:
+def _of_diagnostic(diagnostic: Diagnostic, level: Literal["error", "warning"]) -> dict[str, Json]:
     return {
         "ruleId": diagnostic.code,
         "kind": "fail",
-        "level": "error",
+        "level": level,
         "message": {"text": f"{diagnostic.message}. Remedy: {diagnostic.help}"},
         "locations": _locations(diagnostic.span),
         "relatedLocations": [

@@ -166,7 +166,7 @@ def part_of_a_box(A: f32[256, 32] @ CudaGmemLinear):
 @pytest.mark.parametrize(
     ("procedure", "code", "words"),
     [
-        (two_waiters, "G807", "different threads await z"),
+        (two_waiters, "G807", "different threads await one element of z"),
         (two_skips, "G807", "differ in their skip"),
         (part_of_a_box, "G801", "is not one box for each"),
     ],

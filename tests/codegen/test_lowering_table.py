@@ -13,7 +13,7 @@ from exogpu.codegen.lowering_table import DOCUMENT, document
 from exogpu.codegen.rows import ROWS
 from exogpu.kernels import gemm_sm90, gemm_splitk_sm90
 from exogpu.kernels.gemm_sm80 import gemm_sm80
-from exogpu.platforms.sm90 import Sm90_tma_store
+from exogpu.platforms.sm90 import Sm90_tma_multicast, Sm90_tma_store
 
 
 @proc
@@ -27,6 +27,8 @@ def fences(x: f32[128] @ CudaGmemLinear):
                 for w in cuda_threads(0, 8, unit=cuda_warp):
                     Fence(cuda_in_order, cuda_generic_and_async)
                     for q in cuda_threads(0, 4, unit=8 * cuda_thread):
+                        Fence(cuda_in_order, cuda_in_order)
+                    for q in cuda_threads(0, 4, unit=4 * cuda_threads_strided(2, 8)):
                         Fence(cuda_in_order, cuda_in_order)
                     for t in cuda_threads(0, 32, unit=cuda_thread):
                         Fence(Sm80_cp_async, cuda_in_order)
@@ -73,9 +75,30 @@ def reads_back(y: f32[32, 32] @ CudaGmemLinear, z: f32[32] @ CudaGmemLinear):
             Fence(cuda_in_order, cuda_in_order)
 
 
+@proc
+def multicasts(x: f32[64, 32] @ CudaGmemLinear):
+    x_map = x[:, :] @ Sm90_tensorMap(128, 32, 32)
+    with CudaDeviceFunction(clusterDim=2, blockDim=32):
+        for task in cuda_tasks(0, 1):
+            s: f32[2, 64, 32] @ Sm90_SmemSwizzled(128)
+            full: barrier[2] @ CudaMbarrier
+            z: barrier[2] @ CudaMbarrier
+            (
+                Sm90_tma_multicast(s[:, :, :], x_map[:, :], n=2, rows=64, cols=32, box=(32, 32))
+                >> full[:]
+            )
+            for m in cuda_threads(0, 2, unit=cuda_cta_in_cluster):
+                Arrive(cuda_temporal) >> full[m] >> full[:]
+                Await(full[m], cuda_temporal, ~0)
+                for h in cuda_threads(0, 1, unit=8 * cuda_thread):
+                    Arrive(cuda_in_order) >> z[m] >> z[:]
+                Await(z[m], cuda_in_order, ~0)
+
+
 EXAMPLES = [
     reads_back,
     fences,
+    multicasts,
     publishes,
     gemm_sm80,
     gemm_sm90.KERNELS["gemm_sm90_1x1_128x256"],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from exogpu import *
 from exogpu.platforms.cuda import cuda_shfl_xor
 from exogpu.platforms.sm80 import Sm80_zero_D
-from exogpu.platforms.sm90 import Sm90_zero_scale_d
+from exogpu.platforms.sm90 import Sm90_load_A, Sm90_zero_scale_d
 
 
 @proc
@@ -227,3 +227,33 @@ def disagreement_with_an_earlier_use(A: f32[32] @ CudaGmemLinear):
                     x[i] = A[i]
             for i in cuda_threads(0, 2, unit=cuda_thread):
                 x[1 - i] = A[i]  # expect: D501
+
+
+@proc
+def parts_of_tiles():
+    """A window of registers has no address: its offset would be lost."""
+    with CudaDeviceFunction(blockDim=128):
+        for task in cuda_tasks(0, 1):
+            s: f32[64, 32] @ CudaSmemLinear
+            A: f32[64, 32] @ Sm90_RmemMatrixA(64)
+            B: f32[4, 64, 8] @ Sm90_RmemMatrixA(64)
+            D: f32[2, 4, 16, 8] @ Sm80_RmemMatrixD(16, 8)
+            for g in cuda_threads(0, 1, unit=cuda_warpgroup):
+                Sm90_load_A(A[:, :], s[:, :], K=32)
+                for k in seq(0, 4):
+                    Sm90_load_A(A[:, 8 * k : 8 * k + 8], s[:, 8 * k : 8 * k + 8])  # expect: D517
+                    Sm90_load_A(B[k, :, :], s[:, 8 * k : 8 * k + 8])
+                part = A[:, 0:8]
+                Sm90_load_A(part[:, :], s[:, 0:8])  # expect: D517
+            for w in cuda_threads(0, 2, unit=cuda_warp):
+                Sm80_zero_D(D[w, 3, :, :])
+
+
+@proc
+def a_tile_across_tiles():
+    with CudaDeviceFunction(blockDim=32):
+        for task in cuda_tasks(0, 1):
+            D: f32[16, 16, 8] @ Sm80_RmemMatrixD(16, 8)
+            for w in cuda_threads(0, 1, unit=cuda_warp):
+                Sm80_zero_D(D[3, :, :])
+                Sm80_zero_D(D[:, 3, :])  # expect: D517

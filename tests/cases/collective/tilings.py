@@ -177,6 +177,75 @@ def registers_by_no_multiple_of_8():
 
 
 @proc
+def registers_of_the_pool():
+    # 65536 / 384 is 170: 168 registers a thread, 384 * 168 = 128 * 40 + 256 * 232.
+    with CudaDeviceFunction(
+        warp_config=[CudaWarpConfig("p", 4, 40, 0), CudaWarpConfig("c", 8, 0, 232)]
+    ):
+        for task in cuda_tasks(0, 1):
+            pass
+
+
+@proc
+def more_registers_than_the_pool_has():
+    with CudaDeviceFunction(  # expect: C417
+        warp_config=[CudaWarpConfig("p", 4, 40, 0), CudaWarpConfig("c", 8, 0, 240)]
+    ):
+        for task in cuda_tasks(0, 1):
+            pass
+
+
+@proc
+def more_consumers_than_the_pool_has_registers_for():
+    with CudaDeviceFunction(  # expect: C417
+        warp_config=[CudaWarpConfig("p", 4, 40, 0), CudaWarpConfig("c", 12, 0, 232)]
+    ):
+        for task in cuda_tasks(0, 1):
+            pass
+
+
+@proc
+def an_increase_that_nobody_decreases_for():
+    # v keeps the 168 that it starts with.
+    with CudaDeviceFunction(  # expect: C417
+        warp_config=[CudaWarpConfig("v", 4), CudaWarpConfig("c", 8, 0, 176)]
+    ):
+        for task in cuda_tasks(0, 1):
+            pass
+
+
+@proc
+def an_increase_within_what_every_thread_can_have():
+    # 256 threads can have 256 registers each: the kernel is compiled for 240.
+    with CudaDeviceFunction(warp_config=[CudaWarpConfig("v", 4), CudaWarpConfig("c", 4, 0, 240)]):
+        for task in cuda_tasks(0, 1):
+            pass
+
+
+@proc
+def a_decrease_to_more():
+    # 512 threads have 128 registers each.
+    with CudaDeviceFunction(  # expect: C417
+        warp_config=[CudaWarpConfig("p", 4, 136, 0), CudaWarpConfig("c", 12, 0, 136)]
+    ):
+        for task in cuda_tasks(0, 1):
+            pass
+
+
+@proc
+def an_increase_to_fewer():
+    with CudaDeviceFunction(  # expect: C417
+        warp_config=[
+            CudaWarpConfig("p", 4, 24, 0),
+            CudaWarpConfig("b", 4, 0, 160),
+            CudaWarpConfig("c", 4, 0, 232),
+        ]
+    ):
+        for task in cuda_tasks(0, 1):
+            pass
+
+
+@proc
 def launches():
     with CudaDeviceFunction(blockDim=1056):  # expect: C411
         for task in cuda_tasks(0, 1):

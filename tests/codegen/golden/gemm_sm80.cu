@@ -51,6 +51,17 @@ __device__ __forceinline__ void Sm80_load_A(float (&A)[M * K / 32], const float*
         for (int m = 0; m < 2; ++m)
             A[2 * k + m] = to_tf32(src[(lane / 4 + 8 * m) * ld + lane % 4 + 4 * k]);
 }
+// Fragment of a 16 x 16 tile of a 16-bit type (PTX ISA, matrix fragments for mma.m16n8k16).
+template <int M, int K>
+__device__ __forceinline__ void Sm80_load_A(
+    unsigned short (&A)[M * K / 32], const unsigned short* src, int ld)
+{
+    static_assert(M == 16 && K == 16, "mma.sync takes 16 x 16 tiles of 16-bit types");
+    const int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int i = 0; i < 8; ++i)
+        A[i] = src[(lane / 4 + i / 2 % 2 * 8) * ld + lane % 4 * 2 + i % 2 + i / 4 * 8];
+}
 
 // Fragment of a tf32 tile stored N x K (PTX ISA, matrix fragments for mma.m16n8k4 and m16n8k8).
 template <int N, int K>
@@ -61,6 +72,17 @@ __device__ __forceinline__ void Sm80_load_B(float (&B)[N * K / 32], const float*
 #pragma unroll
     for (int k = 0; k < K / 4; ++k)
         B[k] = to_tf32(src[lane / 4 * ld + lane % 4 + 4 * k]);
+}
+// Fragment of a tile of a 16-bit type stored N x K (PTX ISA, matrix fragments for mma.m16n8k16).
+template <int N, int K>
+__device__ __forceinline__ void Sm80_load_B(
+    unsigned short (&B)[N * K / 32], const unsigned short* src, int ld)
+{
+    static_assert(N == 8 && K == 16, "mma.sync takes 8 x 16 tiles of 16-bit types");
+    const int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+        B[i] = src[lane / 4 * ld + lane % 4 * 2 + i % 2 + i / 2 * 8];
 }
 
 // D += A * B^T on one warp's tensor core (PTX ISA, mma.sync).

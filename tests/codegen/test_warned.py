@@ -1,0 +1,88 @@
+"""What is proved and has no lowering: a check warns with the code that compiling raises."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from exogpu import proc
+from exogpu.codegen import warned
+from exogpu.errors import ExoGpuError
+from exogpu.terminal.outcome import Outcome, exit_status
+from exogpu.terminal.to_json import json_text
+from exogpu.terminal.to_sarif import sarif_text
+
+
+@proc
+def extent(M: size, x: f32[M] @ CudaGmemLinear):
+    with CudaDeviceFunction(blockDim=32):
+        for task in cuda_tasks(0, M):
+            buf: f32[M] @ CudaSmemLinear
+            for t in cuda_threads(0, 1, unit=cuda_thread):
+                buf[task] = 1
+                x[task] = buf[task]
+            Fence(cuda_in_order, cuda_in_order)
+
+
+@proc
+def named(x: f32[512] @ CudaGmemLinear):
+    with CudaDeviceFunction(blockDim=1024):
+        for task in cuda_tasks(0, 1):
+            for w in cuda_threads(0, 16, unit=2 * cuda_warp):
+                Fence(cuda_in_order, cuda_in_order)
+
+
+@proc
+def compiled(M: size, x: f32[M] @ CudaGmemLinear):
+    with CudaDeviceFunction(blockDim=32):
+        for task in cuda_tasks(0, M):
+            for t in cuda_threads(0, 1, unit=cuda_thread):
+                x[task] = 1
+
+
+@pytest.mark.parametrize(("procedure", "code"), [(extent, "G802"), (named, "G803")])
+def test_a_check_warns_with_the_code_and_line_of_compiling(procedure, code):
+    verdict = procedure.check()
+    assert verdict.word == "proved" and bool(verdict)
+    with pytest.raises(ExoGpuError) as refused:
+        procedure.emit()
+    assert verdict.warnings == refused.value.diagnostics
+    assert [w.code for w in verdict.warnings] == [code]
+    assert all(w.span.line for w in verdict.warnings)
+
+
+def test_what_compiles_has_no_warnings():
+    assert compiled.check().warnings == ()
+    assert "__global__" in compiled.emit()[0].source
+
+
+def test_warnings_are_shown_and_change_no_exit_status():
+    verdict = named.check()
+    outcome = Outcome(named.ir.span, verdict)
+    assert "warning G803" in str(verdict) and "cannot be compiled" in str(verdict)
+    (element,) = json.loads(json_text([outcome]))
+    assert [w["code"] for w in element["warnings"]] == ["G803"]
+    assert element["warnings"][0]["line"] == verdict.warnings[0].span.line
+    (result,) = json.loads(sarif_text([outcome], "0"))["runs"][0]["results"]
+    assert (result["ruleId"], result["level"]) == ("G803", "warning")
+    assert "G803" in verdict._repr_html_()
+    assert exit_status([outcome]) == 0
+
+
+def test_a_failure_of_code_generation_leaves_a_proof_alone(monkeypatch):
+    def broken(*_):
+        raise KeyError("x")
+
+    monkeypatch.setattr(warned, "emit", broken)
+
+    @proc
+    def again(x: f32[32] @ CudaGmemLinear):
+        with CudaDeviceFunction(blockDim=32):
+            for task in cuda_tasks(0, 1):
+                for t in cuda_threads(0, 32, unit=cuda_thread):
+                    x[t] = 1
+
+    verdict = again.check()
+    assert verdict.word == "proved"
+    assert [w.code for w in verdict.warnings] == ["G813"]
