@@ -55,6 +55,8 @@ class Kernel:
     def __init__(self, manifest: Mapping[str, Json], cubin: bytes) -> None:
         self.manifest = manifest
         self.cubin = cubin
+        self.most_clusters: int | None = None
+        """That a launch may have, fewer than the device holds; the rest of the tasks follow."""
         self._data = read_manifest(manifest)
         self._dtypes = {p.name: p.dtype for p in self._data.data}
         self._launches = tuple(s for s in self._data.steps if isinstance(s, Launch))
@@ -105,7 +107,10 @@ class Kernel:
             wait_for(chosen, others | making)
             for step in ready:
                 if isinstance(step, _Ready):
-                    enqueue(step.loaded, step.tasks, step.arguments, chosen)
+                    clusters = min(step.tasks, step.loaded.clusters)
+                    if self.most_clusters is not None:
+                        clusters = min(clusters, self.most_clusters)
+                    enqueue(step.loaded, clusters, step.arguments, chosen)
                 else:
                     count = ctypes.c_size_t(step.bytes)
                     target = ctypes.c_uint64(step.pointer)

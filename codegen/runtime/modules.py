@@ -90,10 +90,10 @@ def _load(module: ctypes.c_void_p, launch: Launch, device: int) -> Loaded:
     return Loaded(launch, function, clusters)
 
 
-def enqueue(loaded: Loaded, tasks: int, arguments: list[ctypes._CData], stream: int) -> None:
-    """Launch a kernel: one cluster a task, or as many as the device holds."""
+def enqueue(loaded: Loaded, clusters: int, arguments: list[ctypes._CData], stream: int) -> None:
+    """Launch a kernel on so many clusters, which the device must hold at a time."""
     pointers = (ctypes.c_void_p * len(arguments))(*(ctypes.addressof(a) for a in arguments))
-    config = _config(loaded.launch, min(tasks, loaded.clusters), stream)
+    config = _config(loaded.launch, clusters, stream)
     call("cuLaunchKernelEx", ctypes.byref(config), loaded.function, pointers, None)
 
 
