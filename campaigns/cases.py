@@ -10,12 +10,10 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from exogpu.trial.pool import Judge, Result, on_this_machine
 
@@ -31,6 +29,8 @@ class Options:
     resume: bool
     seconds: float | None = None
     """For one case on this machine; a worker that takes longer is killed."""
+    folder: Path | None = None
+    """Of the journal, where it is not `Journal.folder`."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -58,16 +58,35 @@ def judge_all(name: str, cases: Sequence[str], judge: Judge, given: Options) -> 
     A case whose workers died has the result `{"died": why}`, one that took too long
     `{"hang": seconds}`.
     """
-    journal = Journal(name, cases, resume=given.resume)
+    journal = Journal(name, cases, resume=given.resume, folder=given.folder)
     left = [case for case in cases if case not in journal.results]
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True)) as progress:
-        bar = progress.add_task(name, total=len(cases), completed=len(cases) - len(left))
+    with _bar(name, len(cases), len(cases) - len(left)) as completed:
         source = on_cluster(given.scheduler, left, judge) if given.scheduler else None
         for case, result in source or on_this_machine(given.jobs, left, judge, given.seconds):
             journal.note(case, result)
-            progress.update(bar, completed=len(journal.results))
+            completed(len(journal.results))
     return {case: journal.results[case] for case in cases}
+
+
+@contextmanager
+def _bar(name: str, total: int, done: int) -> Iterator[Callable[[int], None]]:
+    """Shows how many cases are done; nothing where rich is not installed, as beside a bare GPU."""
+    try:
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeRemainingColumn,
+        )
+    except ImportError:
+        yield lambda completed: None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True)) as progress:
+        bar = progress.add_task(name, total=total, completed=done)
+        yield lambda completed: progress.update(bar, completed=completed)
 
 
 class Journal:
@@ -75,8 +94,10 @@ class Journal:
 
     folder = ROOT / "build" / "campaigns"
 
-    def __init__(self, name: str, cases: Sequence[str], *, resume: bool) -> None:
-        self.path = path = self.folder / f"{name}.jsonl"
+    def __init__(
+        self, name: str, cases: Sequence[str], *, resume: bool, folder: Path | None = None
+    ) -> None:
+        self.path = path = (folder or self.folder) / f"{name}.jsonl"
         self.results: dict[str, Result] = {}
         head = json.dumps({"cases": len(cases), "first": cases[:1], "last": cases[-1:]})
         if resume and path.exists():

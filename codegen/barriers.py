@@ -135,13 +135,17 @@ def arrive(barriers: Barriers, stmt: Arrive) -> Lines:
         lines += sync.emit("arrive mbarrier of cp.async", **fields)
     elif ring.trailing:
         fields["bytes"] = _counter(barriers, ring, counters.bytes, home)
-        lines += sync.emit("arrive mbarrier with bytes", **fields)
+        row = "arrive mbarrier with bytes"
+        lines += sync.emit(f"{row}, by all" if ring.every else row, **fields)
     elif alone:
-        row = "arrive mbarrier of warps" if ring.warps else "arrive mbarrier"
+        one_a_warp = ring.warps and not ring.every
+        row = "arrive mbarrier of warps" if one_a_warp else "arrive mbarrier"
         lines += sync.emit(row, **fields)
     elif ring.warps:
         row = "arrive mbarrier of CTAs"
-        if stmt in barriers.unwritten:
+        if ring.every:
+            row = "arrive mbarrier of CTAs, by all"
+        elif stmt in barriers.unwritten:
             row = "arrive mbarrier of CTAs, reads"
         lines += sync.emit(row, ctas=len(masks), mask=_mask(barriers, masks), **fields)
     else:

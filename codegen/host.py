@@ -71,17 +71,24 @@ def emit(
     facts: CollectiveFacts,
     arch: str = "sm_90a",
     task_order: TaskOrder | None = None,
+    arrive_all: bool = False,
 ) -> Emitted:
     """CUDA C++ of all kernels of a procedure, and its manifest.
 
     Takes an inlined procedure with frees, and its facts.  Clusters take tasks in `task_order`;
-    None is the default, grouped where two loops share data.  Raises ExoGpuError (G8...) for what
+    None is the default, grouped where two loops share data.  With `arrive_all` every thread arrives
+    on mbarriers by itself, which is slower and what race checkers follow.  Raises ExoGpuError (G8...) for what
     has no lowering or does not fit the architecture, X963 for one that is not known.
     """
     check_arch(arch)
     check_features(proc, arch)
     source = Source(
-        proc, facts, mechanisms_of(proc), storages(proc, facts), rings(proc, facts), task_order
+        proc,
+        facts,
+        mechanisms_of(proc),
+        storages(proc, facts),
+        rings(proc, facts, arrive_all),
+        task_order,
     )
     helpers: list[str] = []
     kernels: dict[Stmt, Kernel] = {}

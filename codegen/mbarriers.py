@@ -81,6 +81,8 @@ class Ring:
     """Whether an Arrive orders accesses of the generic proxy."""
     copies: bool
     """Whether the Arrives order each thread's cp.async alone, and wait for none of them."""
+    every: bool = False
+    """Whether each thread of the warps arrives, not one for all: what a race checker follows."""
 
     @property
     def elements(self) -> int:
@@ -93,14 +95,17 @@ class Ring:
         return 8 * self.depth * self.elements
 
 
-def rings(proc: Proc, facts: CollectiveFacts) -> Mapping[Sym, Ring]:
-    """The ring of every mbarrier variable.  Raises ExoGpuError (G807) for what has none."""
+def rings(proc: Proc, facts: CollectiveFacts, arrive_all: bool = False) -> Mapping[Sym, Ring]:
+    """The ring of every mbarrier variable; with `arrive_all` every thread arrives by itself.
+
+    Raises ExoGpuError (G807) for what has none.
+    """
     depths = ring_depths(proc)
     found: dict[Sym, Ring] = {}
     for declared in cuda_variables(proc, facts):
         alloc = declared.declaration
         if isinstance(alloc, BarrierAlloc) and alloc.mechanism is BarrierMechanism.MBARRIER:
-            found[alloc.name] = _ring(declared, alloc, laid_out(depths[alloc.name]))
+            found[alloc.name] = _ring(declared, alloc, laid_out(depths[alloc.name]), arrive_all)
     return found
 
 
@@ -120,7 +125,7 @@ def barrier_bytes(
     return offsets, at
 
 
-def _ring(declared: Declared, alloc: BarrierAlloc, depth: int) -> Ring:
+def _ring(declared: Declared, alloc: BarrierAlloc, depth: int, arrive_all: bool) -> Ring:
     tiling = declared.where.tiling
     arrives = [u for u in declared.uses if isinstance(u.stmt, Arrive)]
     awaits = [u for u in declared.uses if isinstance(u.stmt, Await)]
@@ -152,7 +157,7 @@ def _ring(declared: Declared, alloc: BarrierAlloc, depth: int) -> Ring:
     copies = all(full == {QualTL.SM80} for full in pre)
     warps = whole_warps(first.where.tiling) and not copies
     threads = math.prod(axis.extent for axis in block_axes(first.where.tiling))
-    each = threads // 32 if warps else threads
+    each = threads // 32 if warps and not arrive_all else threads
     targets = _targets(alloc, homes, dims)
     own = tuple(1 << cta for cta in range(tiling.cluster_dim))
     return Ring(
@@ -168,6 +173,7 @@ def _ring(declared: Declared, alloc: BarrierAlloc, depth: int) -> Ring:
         any(masks != own for masks in targets.values()),
         any(full & GENERIC for full in pre) or any(_generic_source(u) for u in trailing),
         copies,
+        arrive_all,
     )
 
 

@@ -230,6 +230,27 @@ ROWS: Final[Mapping[str, Row]] = {
         "The phase completes when this arrival and the bytes of all instructions that trail on "
         "it are there: expect_tx and complete_tx may come in any order before the last arrival.",
     ),
+    "arrive mbarrier with bytes, by all": Row(
+        "Arrive, CudaMbarrier with trailing instructions, with --arrive-all",
+        "whole warps",
+        "any",
+        "__syncwarp();\nif (lane == 0)\n"
+        "    mbarrier_arrive_expect_tx<{depth}>({ring}, {number}, {bytes});\n"
+        "else\n    mbarrier_arrive<{depth}>({ring}, {number});\n{bytes} = 0;",
+        _MBARRIER + ": mbarrier.arrive; mbarrier.arrive.expect_tx",
+        "As above, with an arrival a thread: race checkers do not follow one lane's arrival for "
+        "its warp.",
+    ),
+    "arrive mbarrier of CTAs, by all": Row(
+        "Arrive, CudaMbarrier, multicast, with --arrive-all",
+        "whole warps",
+        "any",
+        "for (int target = 0; target < {ctas}; ++target)\n"
+        "    if ({mask} >> target & 1)\n"
+        "        mbarrier_arrive_cluster<{depth}>({ring}, {number}, target);",
+        _MBARRIER + ": mbarrier.arrive; mapa",
+        "Each thread releases at cluster scope what it did, to each target.",
+    ),
     "arrive mbarrier of CTAs": Row(
         "Arrive, CudaMbarrier, multicast",
         "whole warps",

@@ -199,6 +199,10 @@ def compile_command(
         str | None,
         typer.Option(metavar="ORDER", help="lexicographic, grouped[:ROWS] or hilbert."),
     ] = None,
+    arrive_all: Annotated[
+        bool,
+        typer.Option("--arrive-all", help="Every thread arrives on mbarriers, for racecheck."),
+    ] = False,
     at: AtUndecided = None,
     unchecked: Annotated[
         bool, typer.Option("--unchecked", help="Check nothing; the manifest says so.")
@@ -222,7 +226,8 @@ def compile_command(
     statuses = set()
     limits = Limits(timeout, memory)
     rules = Policy.of(policy)
-    wish = Wish(output, arch, cubin, ptx, sass, so, sizes, unchecked, rules, order, limits)
+    files = (output, arch, cubin, ptx, sass, so)
+    wish = Wish(*files, sizes, unchecked, rules, order, arrive_all, limits)
     for built in guarded(target, limits, partial(compile_all, wish=wish), unloaded, rules):
         console(stderr=built.status in (STATUS["error"], INTERNAL)).print(built.text, end="")
         statuses.add(built.status)

@@ -75,14 +75,8 @@ def cp_async(m: Making, k: Launch) -> list[Node]:
                     fence(),
                 ],
             ),
-            *(
-                [
-                    (thread, [f"Await({done}[{t}], cuda_in_order, 0)"]),
-                    fence(),
-                ]
-                if m.chance(0.5)
-                else [fence("Sm80_generic", "cuda_in_order")]
-            ),
+            (thread, [f"Await({done}[{t}], cuda_in_order, 0)"]),
+            fence(),
         ]
     if how == "fence":
         return [

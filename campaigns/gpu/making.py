@@ -23,7 +23,6 @@ class Making:
     rng: Random
     parameters: list[str] = field(default_factory=list)
     maps: list[Node] = field(default_factory=list)
-    asserts: list[str] = field(default_factory=list)
     features: set[str] = field(default_factory=set)
     sizes: dict[str, int] = field(default_factory=dict)
     """The sizes in use, with what each has to be a multiple of."""

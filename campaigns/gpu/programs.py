@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from random import Random
@@ -62,8 +63,8 @@ def generated(seed: int) -> Program:
         body = _without_one(m, body)
     name = f"fuzz_{seed}"
     sizes = [f"{size}: size" for size in m.sizes]
-    heads = [f"def {name}({', '.join([*sizes, *m.parameters])}):", *m.asserts]
-    text = HEAD + "\n".join([heads[0], *lines([*m.asserts, *m.maps, *body], 1)]) + "\n"
+    head = f"def {name}({', '.join([*sizes, *m.parameters])}):"
+    text = HEAD + "\n".join([head, *lines([*m.maps, *body], 1)]) + "\n"
     return Program(name, text, frozenset(m.features), _sizes(m))
 
 
@@ -135,10 +136,46 @@ def _clustered(m: Making) -> list[Node]:
     m.note(f"cluster of {n}")
     m.size("M")
     k = Launch(block, n, f"{n} * M", f"{n} * task + cta", "task")
-    inside = _pieces(m, k, 1, 2)
     ctas = f"for cta in cuda_threads(0, {n}, unit=cuda_cta_in_cluster):"
     head = f"clusterDim={n}, blockDim={block}"
-    return [_device(head, ["for task in cuda_tasks(0, M):", ctas], inside)]
+    body: list[Node] = []
+    for _ in range(m.rng.choice([1, 1, 2])):
+        inside = _pieces(m, k, 1, 1)
+        shared = [node for node in inside if isinstance(node, str) and _OF_A_CTA.match(node)]
+        names = [found[1] for node in shared if (found := _OF_A_CTA.match(node))]
+        rest = [node for node in inside if node not in shared]
+        body += [
+            *(_for_each(node, n) for node in shared),
+            (ctas, [_indexed(node, names) for node in rest]),
+            fence("cuda_in_order", "cuda_generic_and_async"),
+        ]
+    return [_device(head, ["for task in cuda_tasks(0, M):"], body)]
+
+
+_OF_A_CTA = re.compile(r"(\w+): (?:barrier|.*@ (?:CudaSmem|Sm90_SmemSwizzled))")
+"""The declaration of what every CTA has one of: the whole cluster must be done with it."""
+
+
+def _for_each(declaration: str, count: int) -> Node:
+    """The declaration for all CTAs of a cluster."""
+    name, _, rest = declaration.partition(": ")
+    kind, at, memory = rest.partition(" @ ")
+    base, bracket, shape = kind.partition("[")
+    return f"{name}: {base}[{count}{', ' + shape if bracket else ']'}{at}{memory}"
+
+
+def _indexed(node: Node, names: list[str]) -> Node:
+    """The statement, with each CTA's own of what they share a declaration of."""
+    if isinstance(node, tuple):
+        return _in_words(node[0], names), [_indexed(inner, names) for inner in node[1]]
+    return _in_words(node, names)
+
+
+def _in_words(text: str, names: list[str]) -> str:
+    for name in names:
+        text = re.sub(rf"\b{name}\[", f"{name}[cta, ", text)
+        text = re.sub(rf"\b{name}\b(?!\[)", f"{name}[cta]", text)
+    return text
 
 
 def _config(m: Making, cluster: int) -> tuple[Launch, str]:
@@ -248,19 +285,16 @@ def _on_the_cpu(m: Making) -> list[Node]:
 NEEDLESS = (
     fence(),
     fence("cuda_in_order", "cuda_generic_and_async"),
-    fence("cuda_generic_and_async", "cuda_generic_and_async"),
     fence("cuda_temporal", "cuda_temporal"),
     fence("Sm80_generic", "cuda_in_order"),
     fence("tma_to_gmem_async", "cuda_in_order"),
 )
 
-_SCOPED = ("cuda_in_order", "Sm80_generic")
-
-
 def _with_fences(m: Making, body: list[Node]) -> list[Node]:
     """Some more Fences where a CTA, or a part of it, is the scope."""
     m.note("needless fences")
     share = m.rng.choice([0.05, 0.15, 0.3])
+    cluster = any(feature.startswith("cluster of") for feature in m.features)
 
     def inside(nodes: list[Node], scoped: bool) -> list[Node]:
         found: list[Node] = []
@@ -270,8 +304,9 @@ def _with_fences(m: Making, body: list[Node]) -> list[Node]:
                 found.append(m.rng.choice(NEEDLESS))
             if isinstance(node, tuple):
                 header, block = node
-                starts = "cuda_tasks" in header
-                found.append((header, inside(block, scoped or (starts and _innermost(block)))))
+                starts = ("cuda_tasks" in header and not cluster) or "cuda_cta_in_cluster" in header
+                here = scoped or (starts and _innermost(block))
+                found.append((header, inside(block, here)))
             else:
                 found.append(node)
         return found

@@ -16,7 +16,8 @@ def by_threads(m: Making, k: Launch) -> list[Node]:
     kind = of_bytes(m, ("f32", "i32", "f16", "f64") if not copies else ("f32", "i32"))
     depth = m.rng.choice([1, 2, 2, 3, 4])
     m.note("roles", "mbarrier", "ring", f"ring of {depth}")
-    m.note("cp.async", "cp.async by mbarrier") if copies else None
+    if copies:
+        m.note("cp.async", "cp.async by mbarrier")
     size, n = m.size("K"), 4 if copies else 1
     total = 32 * makers * n
     x, y = m.array("x", kind, k.rows, size, total), m.array("y", kind, k.rows, size, total)
@@ -39,39 +40,20 @@ def by_threads(m: Making, k: Launch) -> list[Node]:
     consume: list[Node] = [
         f"Await({full}, cuda_in_order, ~0)",
         *elements(m, 32 * takers, total, take, by_role=True),
-        f"Arrive({m.rng.choice(['cuda_in_order', 'cuda_temporal'])}) >> {empty}",
+        f"Arrive(cuda_in_order) >> {empty}",
     ]
     return [
         f"{buf}: {kind}[{depth}, {total}] @ CudaSmemLinear",
         f"{full}: barrier @ CudaMbarrier",
         f"{empty}: barrier({full}) @ CudaMbarrier",
-        *_loops(m, i, size, producer, produce, consumer, consume),
+        (
+            f"for {i} in seq(0, {size}):",
+            [
+                (f'with CudaWarps(name="{producer}"):', produce),
+                (f'with CudaWarps(name="{consumer}"):', consume),
+            ],
+        ),
         fence(),
-    ]
-
-
-def _loops(
-    m: Making,
-    i: str,
-    size: str,
-    producer: str,
-    produce: list[Node],
-    consumer: str,
-    consume: list[Node],
-) -> list[Node]:
-    """One loop with both roles in it, or a loop in each role."""
-    roles = [(producer, produce), (consumer, consume)]
-    if m.chance(0.5):
-        return [
-            (
-                f"for {i} in seq(0, {size}):",
-                [(f'with CudaWarps(name="{name}"):', body) for name, body in roles],
-            )
-        ]
-    m.note("a loop a role")
-    return [
-        (f'with CudaWarps(name="{name}"):', [(f"for {i} in seq(0, {size}):", body)])
-        for name, body in roles
     ]
 
 
@@ -87,7 +69,7 @@ def by_tma(m: Making, k: Launch) -> list[Node]:
     x = m.array("x", kind, k.rows, size, rows, cols)
     y = m.array("y", kind, k.rows, size, rows, cols)
     buf, full, empty = m.name("buf"), m.name("full"), m.name("empty")
-    i, slot = m.name("k"), None
+    i = m.name("k")
     slot = f"{i} % {depth}" if depth > 1 else "0"
     window = mapped(m, x, swizzle, 1, 1, rows, cols)
 
@@ -107,28 +89,19 @@ def by_tma(m: Making, k: Launch) -> list[Node]:
         *elements(m, 32 * takers, total, take, by_role=True),
         f"Arrive(cuda_in_order) >> {empty}",
     ]
-    inside = _loops(m, i, size, producer, produce, consumer, consume)
     return [
         f"{buf}: {kind}[{depth}, {rows}, {cols}] @ {staged(swizzle)}",
         f"{full}: barrier @ CudaMbarrier",
         f"{empty}: barrier({full}) @ CudaMbarrier",
-        *_first_warp(inside, producer),
+        (
+            f"for {i} in seq(0, {size}):",
+            [
+                (f'with CudaWarps(0, 1, name="{producer}"):', produce),
+                (f'with CudaWarps(name="{consumer}"):', consume),
+            ],
+        ),
         fence("cuda_in_order", "cuda_generic_and_async"),
     ]
-
-
-def _first_warp(nodes: list[Node], producer: str) -> list[Node]:
-    """The producer's statements by its first warp alone."""
-    found: list[Node] = []
-    for node in nodes:
-        if isinstance(node, tuple):
-            header, body = node
-            if header == f'with CudaWarps(name="{producer}"):':
-                header = f'with CudaWarps(0, 1, name="{producer}"):'
-            found.append((header, _first_warp(body, producer)))
-        else:
-            found.append(node)
-    return found
 
 
 def multicast(m: Making, k: Launch) -> list[Node]:

@@ -9,7 +9,7 @@ import ctypes
 import math
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from exogpu.codegen.runtime import Kernel, LaunchError, driver
+from exogpu.codegen.runtime import Kernel, LaunchError, driver, evaluate
 from exogpu.codegen.runtime.streams import pointer
 from exogpu.trial.differences import difference
 from exogpu.trial.packed import At, Packed
@@ -99,8 +99,8 @@ def run(
     `before` is called before each, to dirty what it does not own.  A refusal before the launch is
     wrong too.  Raises DeviceLost where the kernel broke the context.
     """
-    runs, found = 0, []
-    with ExitStack() as stack:
+    runs, found = 0, list[Wrong]()
+    with driver.active(driver.current_device()), ExitStack() as stack:
         launch = _launcher(packed, stack)
         for at in packed.at:
             seen = set()
@@ -124,8 +124,6 @@ def run(
 
 def _clusters(manifest: Mapping[str, Any], sizes: Mapping[str, int], count: int) -> int:
     """What tells two numbers of clusters apart: none are used beyond the tasks."""
-    from exogpu.codegen.runtime import evaluate
-
     tasks = [
         math.prod(max(0, evaluate(n, sizes)) for n in nest)
         for step in manifest["steps"]
@@ -189,10 +187,15 @@ def _call_function(
         raise LaunchError(f"the C function returned {status}")
 
 
+def _free(block: int) -> None:
+    with suppress(LaunchError):  # where the context is lost, so is its memory
+        driver.free(block)
+
+
 def _run_once(packed: Packed, at: At, launch: Launch, count: int) -> list[str]:
     """All that is wrong in one run."""
     parameters = {p["name"]: p for p in packed.manifest["parameters"] if p["kind"] == "data"}
-    with driver.active(driver.current_device()), ExitStack() as stack:
+    with ExitStack() as stack:
         arrays: dict[str, _Guarded | npt.NDArray[np.generic]] = {}
         for name, parameter in parameters.items():
             given = at.given[name]
@@ -200,7 +203,7 @@ def _run_once(packed: Packed, at: At, launch: Launch, count: int) -> list[str]:
                 arrays[name] = given.copy()
                 continue
             placed = arrays[name] = _Guarded(given, parameter["dtype"])
-            stack.callback(driver.free, placed.block)
+            stack.callback(_free, placed.block)
             placed.write()
         launch(arrays, at.sizes, count)
         driver.call("cuStreamSynchronize", pointer(0))
