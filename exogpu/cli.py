@@ -363,6 +363,52 @@ def run(
 
 
 @app.command()
+def trial(
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="TARGET[::INSTR]",
+            help="A .py file, a folder, or a dotted module with @instr in it.",
+        ),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="DIR", help="Keep the programs there."),
+    ] = None,
+    most: Annotated[int, typer.Option(min=1, help="Variants of an instruction.")] = 12,
+    given: Annotated[
+        list[str] | None,
+        typer.Option("--with", metavar="N=4,8", help="Values of a compile-time parameter."),
+    ] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes that use the GPU.")] = 2,
+) -> None:
+    """Run instructions on a GPU against what their bodies say, on random operands.
+
+    Exit status: 0 all right, 1 some wrong, 2 a wrong call, 3 nothing was run.
+    """
+    from tempfile import TemporaryDirectory
+
+    from exogpu.codegen.toolchain import CompileError
+    from exogpu.terminal.trying import parse_values
+    from exogpu.terminal.trying import trial as trials
+
+    tried = []
+    try:
+        with TemporaryDirectory() as scratch:
+            values = parse_values(given or ())
+            for one in trials(target, output or Path(scratch), most, values, jobs):
+                tried.append(one)
+                typer.echo(one.text, nl=False)
+    except ExoGpuError as error:
+        _stop(*error.diagnostics)
+    except CompileError as error:
+        _stop(_wrong("X961", error.problem, error.remedy))
+    if not all(one.right for one in tried):
+        raise typer.Exit(1)
+    raise typer.Exit(0 if any(one.ran for one in tried) else 3)
+
+
+@app.command()
 def threads(
     target: Target,
     relations: Annotated[

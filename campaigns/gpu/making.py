@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import TypeAlias
 
-Node: TypeAlias = "str | tuple[str, list[Node]]"
-"""A line, or a line that opens a block."""
+from exogpu.trial.text import Node, fence, lines, nested
+
+__all__ = ["BYTES", "Launch", "Making", "Node", "fence", "lines", "nested"]
 
 BYTES = {
     **{"f16": 2, "bf16": 2, "f32": 4, "f64": 8},
@@ -75,25 +74,3 @@ class Launch:
     """Elements of a vector of length L that a task takes; 0 where the tasks are counted."""
     roles: tuple[tuple[str, int], ...] = ()
     """Named groups of warps."""
-
-
-def nested(headers: Sequence[str], body: list[Node]) -> list[Node]:
-    """The body inside blocks, outermost first."""
-    for header in reversed(headers):
-        body = [(header, body)]
-    return body
-
-
-def lines(nodes: Sequence[Node], depth: int) -> list[str]:
-    """The text, indented."""
-    found = []
-    for node in nodes:
-        header, body = node if isinstance(node, tuple) else (node, None)
-        found.append("    " * depth + header)
-        if body is not None:
-            found += lines(body, depth + 1) or ["    " * (depth + 1) + "pass"]
-    return found
-
-
-def fence(pre: str = "cuda_in_order", post: str = "cuda_in_order") -> str:
-    return f"Fence({pre}, {post})"

@@ -1,4 +1,4 @@
-"""The second stage: packed programs on a GPU.  It needs the driver and numpy alone."""
+"""Judges for worker processes: packed programs on a GPU, by the driver and numpy alone."""
 
 from __future__ import annotations
 
