@@ -35,7 +35,7 @@ def emit_one(case: str) -> Mapping[str, Any]:
     start = perf_counter()
     folder, seed, *more = case.split(":")
     program = generated(int(seed))
-    state = _emitted(program, Path(folder), arrive_all=bool(more))
+    state = emit_program(program, Path(folder), arrive_all=bool(more))
     seconds = round(perf_counter() - start, 2)
     return {**state, "features": sorted(program.features), "seconds": seconds}
 
@@ -51,7 +51,10 @@ def procedure_of(program: Program, folder: Path) -> Procedure:
     return unit.procedure
 
 
-def _emitted(program: Program, folder: Path, *, arrive_all: bool) -> Mapping[str, Any]:
+def emit_program(
+    program: Program, folder: Path, *, arrive_all: bool = False
+) -> Mapping[str, Any]:
+    """Checks, compiles and packs a program into a folder; the answer has its `state`."""
     stage = "check"
     try:
         procedure = procedure_of(program, folder)

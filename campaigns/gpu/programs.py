@@ -178,14 +178,19 @@ def _in_words(text: str, names: list[str]) -> str:
     return text
 
 
-def _config(m: Making, cluster: int) -> tuple[Launch, str]:
+REGISTERS = {4: (56, 256), 8: (40, 232), 12: (32, 160)}
+"""By the consumers' warps, beside four others: registers of a thread that fit the CTA's pool."""
+
+
+def _config(m: Making, cluster: int, *, groups_of_four: bool = False) -> tuple[Launch, str]:
     """A launch with roles, at times with setmaxnreg."""
-    registers = m.chance(0.4)
-    if registers:
+    if m.chance(0.4):
         m.note("setmaxnreg")
-        takers = m.rng.choice([4, 4, 8])
-        groups = [("producer", 1, 40, 0), ("unused", 3, 40, 0)]
-        groups.append(("consumer", takers, 0, 232 if takers == 8 else 160))
+        takers = m.rng.choice([4, 8, 8, 12])
+        dec, inc = REGISTERS[takers]
+        groups = [("producer", 1, dec, 0), ("unused", 3, dec, 0), ("consumer", takers, 0, inc)]
+    elif groups_of_four:
+        groups = [("producer", 4, 0, 0), ("consumer", m.rng.choice([4, 8]), 0, 0)]
     else:
         makers, takers = m.rng.choice([1, 1, 2, 4]), m.rng.choice([1, 2, 3, 4, 4])
         groups = [("producer", makers, 0, 0), ("consumer", takers, 0, 0)]
@@ -202,8 +207,8 @@ def _config(m: Making, cluster: int) -> tuple[Launch, str]:
 
 
 def _roles(m: Making) -> list[Node]:
-    k, head = _config(m, 1)
-    ring = m.rng.choice([rings.by_threads, rings.by_tma])
+    ring = m.rng.choice([rings.by_threads, rings.by_tma, rings.products])
+    k, head = _config(m, 1, groups_of_four=ring is rings.products)
     body = ring(m, k)
     if m.chance(0.3):
         m.note("aliasing of shared memory", "a CTA's piece beside roles")

@@ -104,6 +104,91 @@ def by_tma(m: Making, k: Launch) -> list[Node]:
     ]
 
 
+def products(m: Making, k: Launch) -> list[Node]:
+    """A producer warp loads tiles by TMA, and consumer warpgroups multiply them: a GEMM."""
+    (producer, _), (consumer, takers) = k.roles[0], k.roles[-1]
+    kind, swizzle = of_bytes(m, ("f32", "f32", "f16", "bf16")), m.rng.choice([32, 64, 128])
+    width, deep, groups = swizzle // BYTES[kind], 32 // BYTES[kind], takers // 4
+    wide, depth = m.rng.choice([8, 16, 32, 64]), m.rng.choice([1, 2, 3])
+    m.note("roles", "mbarrier", "ring", f"ring of {depth}", "TMA load", "wgmma SS", "wgmma ring")
+    m.note(f"wgmma {kind}", f"wgmma swizzle {swizzle}", "register tiles")
+    size, tall = m.size("K"), 64 * groups
+    x = m.array("x", kind, k.rows, size, tall, width)
+    y = m.array("x", kind, k.rows, size, wide, width)
+    z = m.array("y", "f32", k.rows, tall, wide)
+    a, b, d, full, empty, cg = (m.name(s) for s in ("As", "Bs", "D", "full", "empty", "cg"))
+    i, g, kk = m.name("k"), m.name("g"), m.name("kk")
+    slot = f"{i} % {depth}" if depth > 1 else "0"
+    loads: list[Node] = [
+        f"Sm90_tma_load({buf}[{slot}, :, :], {mapped(m, array, swizzle, 1, 1, rows, width)}"
+        f"[{k.row}, {i}, 0:{rows}, 0:{width}], rows={rows}, cols={width}, "
+        f"box=(1, 1, {rows}, {width}), swizzle={swizzle}, dtype={kind}) >> {full}"
+        for buf, array, rows in ((a, x, tall), (b, y, wide))
+    ]
+    name, types = ("tf32", "") if kind == "f32" else ("f16", f", dtype={kind}")
+    at = f"{deep} * {kk} : {deep} * {kk} + {deep}"
+    multiply = (
+        f"Sm90_wgmma_{name}({d}[{g}, :, :], {a}[{slot}, 64 * {g} : 64 * {g} + 64, {at}], "
+        f"{b}[{slot}, :, {at}], M=64, N={wide}, swizzle={swizzle}{types})"
+    )
+    warpgroups = loop(g, groups, "cuda_warpgroup")
+    role = f'with CudaWarps(name="{consumer}"):'
+    zero: list[Node] = [
+        f"Sm90_zero_scale_d({d}[{g}, :, :], M=64, N={wide})",
+        fence("wgmma_fence_1", "wgmma_fence_2"),
+    ]
+    step: list[Node] = [
+        (f"for {kk} in seq(0, {width // deep}):", [multiply]),
+        f"Arrive(wgmma_async) >> {cg}[{g}]",
+        f"Await({cg}[{g}], cuda_in_order, 0)",
+    ]
+    return [
+        f"{a}: {kind}[{depth}, {tall}, {width}] @ Sm90_SmemSwizzled({swizzle})",
+        f"{b}: {kind}[{depth}, {wide}, {width}] @ Sm90_SmemSwizzled({swizzle})",
+        f"{d}: f32[{groups}, 64, {wide}] @ Sm90_RmemMatrixD(64, {wide})",
+        f"{full}: barrier @ CudaMbarrier",
+        f"{empty}: barrier({full}) @ CudaMbarrier",
+        f"{cg}: barrier[{groups}] @ CudaCommitGroup",
+        (role, [(warpgroups, zero)]),
+        (
+            f"for {i} in seq(0, {size}):",
+            [
+                (
+                    f'with CudaWarps(0, 1, name="{producer}"):',
+                    [
+                        f"Await({empty}, cuda_temporal, ~{depth})",
+                        *loads,
+                        f"Arrive(cuda_temporal) >> {full}",
+                    ],
+                ),
+                (
+                    role,
+                    [
+                        f"Await({full}, cuda_generic_and_async, ~0)",
+                        (warpgroups, step),
+                        f"Arrive(cuda_in_order) >> {empty}",
+                    ],
+                ),
+            ],
+        ),
+        fence("cuda_in_order", "cuda_generic_and_async"),
+        (
+            role,
+            [
+                (
+                    warpgroups,
+                    [
+                        f"Sm90_store_D({m.rng.choice([64, 64, 33])}, {wide}, "
+                        f"{z}[{k.row}, 64 * {g} : 64 * {g} + 64, :], {d}[{g}, :, :], "
+                        f"M=64, N={wide})"
+                    ],
+                )
+            ],
+        ),
+        fence("cuda_in_order", "cuda_generic_and_async"),
+    ]
+
+
 def multicast(m: Making, k: Launch) -> list[Node]:
     """A ring of tiles that each CTA of a row or column of the cluster gets a slice of; the scope
     is the cluster."""

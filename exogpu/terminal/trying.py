@@ -39,6 +39,8 @@ class Instruction:
     packed: dict[Path, Variant] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
     """By the variant, what kept it from being run though it is well-formed."""
+    broken: dict[str, str] = field(default_factory=dict)
+    """By the variant, what the CUDA compiler refused."""
     not_tried: str = ""
     unfit: Counter[str] = field(default_factory=Counter)
     """Codes of variants whose parameters do not fit together."""
@@ -115,7 +117,8 @@ def emit(
     """Packs up to `most` variants of an instruction into a folder."""
     found = Instruction(template.name)
     for number, variant in enumerate(variants(template, given)):
-        if len(found.packed) + len(found.refused) >= most or number >= TRIES * most:
+        done = len(found.packed) + len(found.refused) + len(found.broken)
+        if done >= most or number >= TRIES * most:
             break
         name = f"trial_{template.name}_{number}"
         try:
@@ -131,7 +134,8 @@ def emit(
         except ExoGpuError as error:
             found.refused[str(variant)] = _said(error.diagnostics)
         except CompileError as error:
-            found.refused[str(variant)] = error.problem.strip().splitlines()[-1]
+            lines = error.problem.strip().splitlines()
+            found.broken[str(variant)] = next((x for x in lines if "error" in x), lines[-1])
     return found
 
 
@@ -213,10 +217,11 @@ def told(found: Instruction, results: Mapping[str, Result], why_not: str) -> Tri
     head = f"{count - len(wrong)} of {count} right" if ran else f"{count} compiled, none run"
     lines = [f"{found.name}: {head}"]
     lines += [f"  {name}: WRONG: {what}" for name, what in wrong.items()]
+    lines += [f"  {name}: NO CUDA: {what.strip()}" for name, what in found.broken.items()]
     lines += [f"  {name}: not run: {what}" for name, what in found.refused.items()]
-    if not count and not found.refused:
+    if not count and not found.refused and not found.broken:
         lines.append(f"  no variant fits together: {dict(found.unfit)}")
-    return Tried("\n".join(lines) + "\n", not wrong, ran and bool(count))
+    return Tried("\n".join(lines) + "\n", not wrong and not found.broken, ran and bool(count))
 
 
 def wrongs(result: Result) -> str:
