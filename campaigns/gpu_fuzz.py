@@ -1,9 +1,9 @@
 """Random programs of the whole language, compiled and run on a GPU against their meaning.
 
-    python -m campaigns.gpu_fuzz emit --programs 1000      generate, check, compile: no GPU is needed
-    python -m campaigns.gpu_fuzz run                       on a GPU: the driver and numpy suffice
-    python -m campaigns.gpu_fuzz sanitize --kernels 50     compute-sanitizer over some of them
-    python -m campaigns.gpu_fuzz write                     docs/gpu-fuzz.md of all of these
+    python -m campaigns.gpu_fuzz emit --programs 1000    generate, check, compile: needs no GPU
+    python -m campaigns.gpu_fuzz run                     on a GPU: the driver and numpy suffice
+    python -m campaigns.gpu_fuzz sanitize --kernels 50   compute-sanitizer over some of them
+    python -m campaigns.gpu_fuzz write                   docs/gpu-fuzz.md of all of these
     python -m campaigns.gpu_fuzz coverage | show SEED | shrink SEED
 
 The stages run apart: the folder (`-o`, build/gpu-fuzz) goes to another machine as it is.  Each
@@ -195,7 +195,9 @@ def parser() -> argparse.ArgumentParser:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     stages = made.add_subparsers(dest="stage", required=True)
-    each: dict[str, Any] = {name: stages.add_parser(name, help=f.__doc__) for name, f in STAGES.items()}
+    each: dict[str, Any] = {
+        name: stages.add_parser(name, help=f.__doc__) for name, f in STAGES.items()
+    }
     for name in ("emit", "run", "sanitize"):
         cases.add_arguments(each[name])
     for name in ("emit", "run", "sanitize", "write"):

@@ -77,8 +77,9 @@ def emit(
 
     Takes an inlined procedure with frees, and its facts.  Clusters take tasks in `task_order`;
     None is the default, grouped where two loops share data.  With `arrive_all` every thread arrives
-    on mbarriers by itself, which is slower and what race checkers follow.  Raises ExoGpuError (G8...) for what
-    has no lowering or does not fit the architecture, X963 for one that is not known.
+    on mbarriers by itself, which is slower and what race checkers follow.  Raises ExoGpuError
+    (G8...) for what has no lowering or does not fit the architecture, X963 for one that is not
+    known.
     """
     check_arch(arch)
     check_features(proc, arch)

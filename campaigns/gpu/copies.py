@@ -111,10 +111,7 @@ def tile(m: Making, kinds: tuple[str, ...] = TMA_TYPES) -> tuple[str, int, int, 
     """Type, swizzle, rows and columns of a tile that TMA can copy."""
     kind, swizzle = of_bytes(m, kinds), m.rng.choice(SWIZZLES)
     m.note(f"swizzle {swizzle}")
-    if swizzle:
-        cols = swizzle // BYTES[kind]
-    else:
-        cols = m.rng.choice([16, 32, 64, 128]) // BYTES[kind]
+    cols = (swizzle or m.rng.choice([16, 32, 64, 128])) // BYTES[kind]
     rows = m.rng.choice([8, 8, 16, 24, 32])
     while rows * cols * BYTES[kind] % 128:
         rows += 8

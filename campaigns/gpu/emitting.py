@@ -51,9 +51,7 @@ def procedure_of(program: Program, folder: Path) -> Procedure:
     return unit.procedure
 
 
-def emit_program(
-    program: Program, folder: Path, *, arrive_all: bool = False
-) -> Mapping[str, Any]:
+def emit_program(program: Program, folder: Path, *, arrive_all: bool = False) -> Mapping[str, Any]:
     """Checks, compiles and packs a program into a folder; the answer has its `state`."""
     stage = "check"
     try:

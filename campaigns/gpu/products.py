@@ -133,10 +133,10 @@ def wgmma(m: Making, k: Launch) -> list[Node]:
             f"Arrive(wgmma_async) >> {cg}",
             f"Await({cg}, cuda_in_order, 0)",
         ]
-    rows, columns = (tall, wide) if m.chance(0.6) else (m.rng.randint(1, tall), m.rng.randint(1, wide))
-    store = (
-        f"Sm90_store_D({rows}, {columns}, {z}[{k.row}, :, :], {d}[:, :], M={tall}, N={wide})"
+    rows, columns = (
+        (tall, wide) if m.chance(0.6) else (m.rng.randint(1, tall), m.rng.randint(1, wide))
     )
+    store = f"Sm90_store_D({rows}, {columns}, {z}[{k.row}, :, :], {d}[:, :], M={tall}, N={wide})"
     finish: list[Node] = [store]
     extra: list[Node] = []
     if wide % 16 == 0 and m.chance(0.35):

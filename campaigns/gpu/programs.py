@@ -295,6 +295,7 @@ NEEDLESS = (
     fence("tma_to_gmem_async", "cuda_in_order"),
 )
 
+
 def _with_fences(m: Making, body: list[Node]) -> list[Node]:
     """Some more Fences where a CTA, or a part of it, is the scope."""
     m.note("needless fences")

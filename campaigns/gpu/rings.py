@@ -26,7 +26,8 @@ def by_threads(m: Making, k: Launch) -> list[Node]:
     window = f"{n} * {t} : {n} * {t} + {n}"
     put = f"{buf}[{slot}, {t}] = {x}[{k.row}, {i}, {t}]"
     if copies:
-        put = f"Sm80_cp_async_copy({buf}[{slot}, {window}], {x}[{k.row}, {i}, {window}], dtype={kind})"
+        source = f"{x}[{k.row}, {i}, {window}]"
+        put = f"Sm80_cp_async_copy({buf}[{slot}, {window}], {source}, dtype={kind})"
 
     def take(e: str) -> list[Node]:
         value = expression(m, kind, f"{buf}[{slot}, {permuted(m, e, total)}]")

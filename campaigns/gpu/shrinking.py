@@ -1,4 +1,4 @@
-"""Smaller programs that still fail in the same way: statements go, loops and guards are unwrapped."""
+"""Smaller programs that fail in the same way: statements go, guards are unwrapped."""
 
 from __future__ import annotations
 

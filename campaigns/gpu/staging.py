@@ -74,8 +74,10 @@ def local(m: Making, k: Launch) -> list[Node]:
     each, _ = m.rng.choice(shapes)
     kind, buf, g, t = dtype(m), m.name("buf"), m.name("g"), m.name("t")
     x, y = m.array("x", kind, k.rows, k.block), m.array("y", kind, k.rows, k.block)
-    m.note("shared memory", f"fence of {each if each < 32 else each // 32} "
-           f"{'lanes' if each < 32 else 'warps'}")
+    m.note(
+        "shared memory",
+        f"fence of {each if each < 32 else each // 32} {'lanes' if each < 32 else 'warps'}",
+    )
     headers = (
         [loop(w := m.name("w"), warps, "cuda_warp"), loop(g, 32 // each, f"{each} * cuda_thread")]
         if each < 32
@@ -93,8 +95,10 @@ def local(m: Making, k: Launch) -> list[Node]:
                 fence(),
                 (
                     threads,
-                    [f"{y}[{k.row}, {base} + {t}] = "
-                     + expression(m, kind, f"{buf}[{base} + {other}]", f"{buf}[{base} + {t}]")],
+                    [
+                        f"{y}[{k.row}, {base} + {t}] = "
+                        + expression(m, kind, f"{buf}[{base} + {other}]", f"{buf}[{base} + {t}]")
+                    ],
                 ),
             ],
         ),
@@ -119,9 +123,7 @@ def through_global(m: Making, k: Launch) -> list[Node]:
         fence(),
         *nested(three.headers, [f"{z}[{k.row}, {three.number}] = {third}"]),
         fence(),
-        *nested(
-            two.headers, [f"{y}[{k.row}, {two.number}] += {z}[{k.row}, {two.number}]"]
-        ),
+        *nested(two.headers, [f"{y}[{k.row}, {two.number}] += {z}[{k.row}, {two.number}]"]),
         *([fence()] if m.chance(0.5) else []),
     ]
 
@@ -135,8 +137,9 @@ def vectors(m: Making, k: Launch) -> list[Node]:
     x, y = m.array("x", kind, k.rows, total), m.array("y", kind, k.rows, total)
     s, u, i = spread(m, k.block, whole=True), spread(m, k.block, whole=True), m.name("i")
     r, q = m.name("r"), m.name("r")
-    load, store = f"cuda_load({{}}, {{}}, n={n}, dtype={kind})", "cuda_store({}, {}, " + (
-        f"n={n}, dtype={kind})"
+    load, store = (
+        f"cuda_load({{}}, {{}}, n={n}, dtype={kind})",
+        "cuda_store({}, {}, " + (f"n={n}, dtype={kind})"),
     )
     here, there = (f"{n} * ({v.number}) : {n} * ({v.number}) + {n}" for v in (s, u))
     change = (f"for {i} in seq(0, {n}):", [f"{r}[{i}] = {expression(m, kind, f'{r}[{i}]')}"])

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -142,7 +142,7 @@ def _is_lost() -> bool:
     return False
 
 
-Launch = Callable[[Mapping[str, object], Mapping[str, int], int], None]
+Launch: TypeAlias = Callable[[Mapping[str, object], Mapping[str, int], int], None]
 
 
 def _launcher(packed: Packed, stack: ExitStack) -> Launch:
@@ -159,18 +159,21 @@ def _launcher(packed: Packed, stack: ExitStack) -> Launch:
 
 
 @contextmanager
-def _function(packed: Packed) -> Iterator[Any]:
+def _function(packed: Packed) -> Iterator[Callable[..., int]]:
     """The C function of a program, from a file that lives as long."""
     assert packed.library is not None
     name = packed.manifest["name"]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"lib{name}.so"
         path.write_bytes(packed.library)
-        yield ctypes.CDLL(str(path))[f"{name}_launch"]
+        yield cast(Callable[..., int], ctypes.CDLL(str(path))[f"{name}_launch"])
 
 
 def _call_function(
-    packed: Packed, function: Any, arrays: Mapping[str, object], sizes: Mapping[str, int]
+    packed: Packed,
+    function: Callable[..., int],
+    arrays: Mapping[str, object],
+    sizes: Mapping[str, int],
 ) -> None:
     values: list[object] = []
     for p in packed.manifest["parameters"]:

@@ -86,13 +86,16 @@ def spelled(value: object) -> str:
 def variants(
     template: InstructionTemplate, given: Mapping[str, tuple[object, ...]], seed: int = 0
 ) -> Iterator[Variant]:
-    """All that can be tried, in random order, the same for a seed; `given` replaces values."""
+    """All that can be tried, the same for a seed: the defaults, then in random order.
+
+    `given` replaces values.
+    """
     names = template.constant_names
     choices = [_values(template, name, given) for name in names]
-    combinations = list(product(*choices))
+    first, *combinations = product(*choices)
     rng = Random(f"{template.name} {seed}")
     rng.shuffle(combinations)
-    for values in combinations:
+    for values in (first, *combinations):
         constants = dict(zip(names, values, strict=True))
         if constants.get("box", 0) is None:
             constants["box"] = _box(constants)
@@ -304,4 +307,3 @@ def sizes_of(variant: Variant) -> tuple[Mapping[str, int], ...]:
         return ({"M": 1}, {"M": 5})
     names = [p.name.name for p in made.params if isinstance(p, ControlParam)]
     return ({n: 1 for n in names}, {n: 3 + 2 * i for i, n in enumerate(names)})
-

@@ -129,8 +129,9 @@ def _mapped(trial: Trial, asked: Asked) -> str:
     assert window is not None
     rows, cols = asked.shape
     name = f"{asked.name}_{len(trial.parameters)}"
-    trial.parameters.append(f"{name}: {asked.dtype}[{trial.units} * M, {rows}, {cols}] "
-                            "@ CudaGmemLinear")
+    trial.parameters.append(
+        f"{name}: {asked.dtype}[{trial.units} * M, {rows}, {cols}] @ CudaGmemLinear"
+    )
     trial.maps.append(f"{name}_map = {name}[:, :, :] @ {window.name}")
     return f"{name}_map[{trial.units} * task + u, 0:{rows}, 0:{cols}]"
 
@@ -148,9 +149,7 @@ def _shared(trial: Trial, asked: Asked) -> str:
     name = trial.staged(asked.name, asked.dtype, asked.shape, kind)
     if asked.written:
         out = trial.array(f"{asked.name}_out", asked.dtype, asked.shape)
-        trial.drain.append(
-            trial.each(asked.shape, lambda at: f"{out}[task, {at}] = {name}[{at}]")
-        )
+        trial.drain.append(trial.each(asked.shape, lambda at: f"{out}[task, {at}] = {name}[{at}]"))
     return f"{name}[u, {whole(asked.shape)}]"
 
 
@@ -244,8 +243,9 @@ def _sm80_accumulator(trial: Trial, asked: Asked) -> str:
 def _sm90_operand(trial: Trial, asked: Asked) -> str:
     """A tile loaded from shared memory; if it is written, a product with it shows it."""
     rows, cols = asked.shape
-    name, source = f"{asked.name}_A", trial.staged(
-        f"{asked.name}_A", asked.dtype, (rows, cols), "CudaSmemLinear"
+    name, source = (
+        f"{asked.name}_A",
+        trial.staged(f"{asked.name}_A", asked.dtype, (rows, cols), "CudaSmemLinear"),
     )
     trial.before += [
         f"{name}: {asked.dtype}[{rows}, {cols}] @ {asked.param.memory.name}",

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from exogpu.api import Procedure
 from exogpu.codegen.compiled import compile_emitted
+from exogpu.codegen.runtime.manifest import HostCode, read_manifest
 from exogpu.trial.data import at_sizes
 from exogpu.trial.packed import Packed
 
@@ -28,7 +29,7 @@ def pack(
     """
     emitted, manifest = procedure.emit(arch, timeout=timeout, arrive_all=arrive_all)
     kernel = compile_emitted(emitted, manifest)
-    on_the_cpu = any(step["op"] == "host" for step in kernel.manifest["steps"])
+    on_the_cpu = HostCode() in read_manifest(kernel.manifest).steps
     seed = zlib.crc32(procedure.name.encode())
     return Packed(
         procedure.name,

@@ -93,9 +93,7 @@ def _ready(busy: Sequence[_Worker]) -> list[_Worker]:
     ]
 
 
-def _give_out(
-    workers: Sequence[_Worker], left: list[str], seconds: float | None
-) -> list[_Worker]:
+def _give_out(workers: Sequence[_Worker], left: list[str], seconds: float | None) -> list[_Worker]:
     for worker in workers:
         if worker.case is None and left:
             worker.case = left.pop()
