@@ -126,7 +126,9 @@ def write(options: argparse.Namespace) -> int:
         return 2
     checked = tools(page.journal((options.sanitized or folder) / "sanitize.jsonl"))
     found = page.summary(noted, ran)
-    made = page.text(found, f"make gpu-fuzz PROGRAMS={len(noted)}", options.device, checked)
+    devices = {result["device"] for result in ran.values() if "device" in result}
+    command = f"make gpu-fuzz PROGRAMS={len(noted)}"
+    made = page.text(found, command, ", ".join(sorted(devices)) or "no GPU", checked)
     cases.write_whole(cases.ROOT / "docs" / "gpu-fuzz.md", made)
     return 0
 
@@ -210,7 +212,6 @@ def parser() -> argparse.ArgumentParser:
         each[name].add_argument("--seconds", type=float, default=HANGS_AFTER)
     each["run"].set_defaults(jobs=4)
     each["sanitize"].add_argument("--kernels", type=int, default=50)
-    each["write"].add_argument("--device", default="a GPU", help="its name, for the page")
     each["write"].add_argument("--sanitized", type=Path, help="where sanitize was run")
     each["one"].add_argument("file", type=Path)
     for name in ("show", "shrink"):

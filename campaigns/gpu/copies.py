@@ -7,7 +7,7 @@ from campaigns.gpu.staging import permuted
 from campaigns.gpu.units import elements, loop, spread
 from campaigns.gpu.values import expression, of_bytes
 
-TMA_TYPES = ("f32", "f32", "f16", "bf16", "f64", "i32", "i64", "ui8", "ui16", "ui64")
+TMA_TYPES = ("f32", "f32", "f16", "bf16", "f64", "i32", "i64", "i8", "ui8", "ui16", "ui64")
 SWIZZLES = (0, 32, 64, 128)
 
 

@@ -9,6 +9,7 @@ from random import Random
 
 from campaigns.gpu import copies, products, rings, staging
 from campaigns.gpu.making import Launch, Making, Node, fence, lines
+from exogpu.hw.timelines import SYNC_TIMELINES
 
 Piece = Callable[[Making, Launch], list[Node]]
 
@@ -295,6 +296,12 @@ NEEDLESS = (
     fence("tma_to_gmem_async", "cuda_in_order"),
 )
 
+OF_A_WARPGROUP = (
+    fence("wgmma_fence_1", "wgmma_fence_2"),
+    fence("wgmma_async", "cuda_in_order"),
+    fence("cuda_in_order", "wgmma_fence_2"),
+)
+
 
 def _with_fences(m: Making, body: list[Node]) -> list[Node]:
     """Some more Fences where a CTA, or a part of it, is the scope."""
@@ -302,30 +309,37 @@ def _with_fences(m: Making, body: list[Node]) -> list[Node]:
     share = m.rng.choice([0.05, 0.15, 0.3])
     cluster = any(feature.startswith("cluster of") for feature in m.features)
 
-    def inside(nodes: list[Node], scoped: bool) -> list[Node]:
+    def inside(nodes: list[Node], allowed: tuple[str, ...]) -> list[Node]:
         found: list[Node] = []
         for node in nodes:
             orphan = isinstance(node, tuple) and node[0] == "else:"
-            if scoped and not orphan and m.chance(share):
-                found.append(m.rng.choice(NEEDLESS))
+            if allowed and not orphan and m.chance(share):
+                found.append(m.rng.choice(allowed))
             if isinstance(node, tuple):
                 header, block = node
                 starts = ("cuda_tasks" in header and not cluster) or "cuda_cta_in_cluster" in header
-                here = scoped or (starts and _innermost(block))
-                found.append((header, inside(block, here)))
+                within = NEEDLESS if starts and _innermost(block) else allowed
+                if within and header.endswith("unit=cuda_warpgroup):"):
+                    within = NEEDLESS + OF_A_WARPGROUP
+                elif within and "cuda_threads(" in header:
+                    within = NEEDLESS
+                found.append((header, inside(block, within)))
             else:
                 found.append(node)
         return found
 
-    return inside(body, False)
+    return inside(body, ())
 
 
 def _innermost(block: list[Node]) -> bool:
     return not any(isinstance(n, tuple) and "cuda_tasks" in n[0] for n in block)
 
 
+_TIMELINE = re.compile("|".join(rf"\b{name}\b" for name in SYNC_TIMELINES))
+
+
 def _without_one(m: Making, body: list[Node]) -> list[Node]:
-    """One synchronisation less, or a weaker one: most of these are refuted."""
+    """One synchronisation less, or one of other timelines: most of these are refuted."""
     places: list[tuple[int, ...]] = []
 
     def look(nodes: list[Node], at: tuple[int, ...]) -> None:
@@ -338,7 +352,8 @@ def _without_one(m: Making, body: list[Node]) -> list[Node]:
     look(body, ())
     if not places:
         return body
-    chosen, drop = m.rng.choice(places), m.chance(0.6)
+    chosen, drop, other = m.rng.choice(places), m.chance(0.5), m.rng.choice(list(SYNC_TIMELINES))
+    first = m.chance(0.5)
     m.note("mutated")
 
     def change(nodes: list[Node], at: tuple[int, ...]) -> list[Node]:
@@ -349,7 +364,9 @@ def _without_one(m: Making, body: list[Node]) -> list[Node]:
         elif drop:
             del found[at[0]]
         else:
-            found[at[0]] = node.replace("cuda_in_order", "cuda_temporal", 1)
+            there = list(_TIMELINE.finditer(node))
+            changed = there[0 if first else -1]
+            found[at[0]] = node[: changed.start()] + other + node[changed.end() :]
         return found or ["pass"]
 
     return change(body, chosen)

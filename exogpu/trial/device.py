@@ -51,21 +51,21 @@ class Wrong:
 class _Guarded:
     """An array on the device, between guard bands; other libraries see it as theirs."""
 
-    def __init__(self, array: npt.NDArray[np.generic], dtype: str) -> None:
-        self.array, self.dtype = array, dtype
+    def __init__(self, array: npt.NDArray[np.generic], guard: int) -> None:
+        self.array, self.guard = array, guard
         self.bytes = array.nbytes
-        self.block = driver.allocate(self.bytes + 2 * GUARD)
+        self.block = driver.allocate(self.bytes + 2 * guard)
         self.__cuda_array_interface__ = {
             "shape": array.shape,
             "typestr": array.dtype.str,
-            "data": (self.block + GUARD, False),
+            "data": (self.block + guard, False),
             "strides": None,
             "version": 3,
         }
 
     def write(self) -> None:
         """The array as given, and fresh guard bands."""
-        band = np.full(GUARD, GUARD_BYTE, np.uint8)
+        band = np.full(self.guard, GUARD_BYTE, np.uint8)
         flat = np.ascontiguousarray(self.array).reshape(-1).view(np.uint8)
         whole = np.concatenate([band, flat, band])
         driver.copy_in(self.block, whole.ctypes.data, whole.nbytes, pointer(0))
@@ -73,12 +73,13 @@ class _Guarded:
 
     def read(self) -> tuple[npt.NDArray[np.generic], bool]:
         """What is there now, and whether the guard bands are intact."""
-        whole = np.empty(self.bytes + 2 * GUARD, np.uint8)
+        end = self.guard + self.bytes
+        whole = np.empty(end + self.guard, np.uint8)
         driver.copy_out(whole.ctypes.data, self.block, whole.nbytes, pointer(0))
         driver.call("cuStreamSynchronize", pointer(0))
-        inside = whole[GUARD : GUARD + self.bytes].copy()
-        intact = bool((whole[:GUARD] == GUARD_BYTE).all() and (whole[-GUARD:] == GUARD_BYTE).all())
-        return inside.view(self.array.dtype).reshape(self.array.shape), intact
+        bands = np.concatenate([whole[: self.guard], whole[end:]])
+        inside = whole[self.guard : end].copy().view(self.array.dtype)
+        return inside.reshape(self.array.shape), bool((bands == GUARD_BYTE).all())
 
 
 class DeviceLost(Exception):
@@ -93,11 +94,13 @@ def run(
     packed: Packed,
     counts: Sequence[int] = COUNTS,
     before: Callable[[], None] = lambda: None,
+    guard: int = GUARD,
 ) -> tuple[int, list[Wrong]]:
     """How many runs a program made, at all its sizes and numbers of clusters, and the wrong ones.
 
-    `before` is called before each, to dirty what it does not own.  A refusal before the launch is
-    wrong too.  Raises DeviceLost where the kernel broke the context.
+    `before` is called before each, to dirty what it does not own; `guard` is the bytes of guard
+    bands, 0 where a checker watches the ends of allocations.  A refusal before the launch is wrong
+    too.  Raises DeviceLost where the kernel broke the context.
     """
     runs, found = 0, list[Wrong]()
     with driver.active(driver.current_device()), ExitStack() as stack:
@@ -112,7 +115,7 @@ def run(
                 runs += 1
                 before()
                 try:
-                    whats = _run_once(packed, at, launch, count)
+                    whats = _run_once(packed, at, launch, count, guard)
                 except LaunchError as error:
                     found.append(Wrong(at.sizes, count, f"{error}"))
                     if _is_lost():
@@ -178,11 +181,11 @@ def _call_function(
     values: list[object] = []
     for p in packed.manifest["parameters"]:
         if p["kind"] != "data":
-            values.append(ctypes.c_int(sizes[p["name"]]))
+            values.append(ctypes.c_int64(sizes[p["name"]]))
             continue
         array = arrays[p["name"]]
         if isinstance(array, _Guarded):
-            values.append(ctypes.c_void_p(array.block + GUARD))
+            values.append(ctypes.c_void_p(array.block + array.guard))
         else:
             assert isinstance(array, np.ndarray)
             values.append(ctypes.c_void_p(array.ctypes.data))
@@ -195,7 +198,7 @@ def _free(block: int) -> None:
         driver.free(block)
 
 
-def _run_once(packed: Packed, at: At, launch: Launch, count: int) -> list[str]:
+def _run_once(packed: Packed, at: At, launch: Launch, count: int, guard: int) -> list[str]:
     """All that is wrong in one run."""
     parameters = {p["name"]: p for p in packed.manifest["parameters"] if p["kind"] == "data"}
     with ExitStack() as stack:
@@ -205,7 +208,7 @@ def _run_once(packed: Packed, at: At, launch: Launch, count: int) -> list[str]:
             if parameter["memory"] in ("DRAM", "CudaGridConstant"):
                 arrays[name] = given.copy()
                 continue
-            placed = arrays[name] = _Guarded(given, parameter["dtype"])
+            placed = arrays[name] = _Guarded(given, guard)
             stack.callback(_free, placed.block)
             placed.write()
         launch(arrays, at.sizes, count)

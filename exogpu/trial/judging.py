@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from exogpu.codegen.runtime import driver
 from exogpu.trial import device
 from exogpu.trial.dirty import dirtying
 from exogpu.trial.packed import read_packed
@@ -17,22 +18,23 @@ _dirty: dict[Path, Callable[[], None]] = {}
 
 def run_one(case: str) -> Mapping[str, Any]:
     """A packed program, `FILE`, at all its sizes and numbers of clusters."""
-    return _judged(Path(case), device.COUNTS)
+    return _judged(Path(case), device.COUNTS, device.GUARD)
 
 
 def run_quickly(case: str) -> Mapping[str, Any]:
-    """At few clusters: under a checker that is slow."""
-    return _judged(Path(case), (device.ALL, 2))
+    """At few clusters, without guard bands: under a checker that is slow."""
+    return _judged(Path(case), (device.ALL, 2), 0)
 
 
-def _judged(file: Path, counts: tuple[int, ...]) -> Mapping[str, Any]:
+def _judged(file: Path, counts: tuple[int, ...], guard: int) -> Mapping[str, Any]:
     packed = read_packed(file)
     try:
-        runs, wrong = device.run(packed, counts, _before(file.parent / "dirty.cubin"))
+        runs, wrong = device.run(packed, counts, _before(file.parent / "dirty.cubin"), guard)
     except device.DeviceLost as lost:
         found = [one.as_data() for one in lost.wrong]
         raise Spent({"runs": 0, "wrong": found, "lost": True}) from None
-    return {"runs": runs, "wrong": [one.as_data() for one in wrong]}
+    name = driver.gpus()[driver.current_device()].name
+    return {"runs": runs, "wrong": [one.as_data() for one in wrong], "device": name}
 
 
 def _before(cubin: Path) -> Callable[[], None]:

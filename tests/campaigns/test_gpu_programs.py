@@ -50,12 +50,12 @@ def test_sizes_are_three_and_small():
 def test_most_programs_are_well_formed(tmp_path):
     """What is not is a gap between the generator and the language, and hides what it is for."""
     wrong = []
-    for seed in range(30):
+    for seed in range(16):
         try:
             wrong += emitting.procedure_of(programs.generated(seed), tmp_path).diagnostics[:1]
         except ExoGpuError as error:
             wrong += error.diagnostics[:1]
-    assert len(wrong) <= 3, wrong
+    assert len(wrong) <= 2, wrong
 
 
 @pytest.mark.skipif(find_toolchain() is None, reason="no NVRTC or nvcc here")

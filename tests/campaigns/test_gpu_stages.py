@@ -9,6 +9,9 @@ import pytest
 from campaigns import gpu_fuzz
 from campaigns.gpu import page, sanitizing, shrinking
 from campaigns.gpu.programs import generated
+from exogpu.trial import judging
+from exogpu.trial.packed import write_packed
+from tests.trial import fake_gpu, fake_judge
 
 
 def test_a_failure_is_made_smaller():
@@ -95,3 +98,22 @@ def test_every_stage_has_arguments():
     for words in (["emit"], ["run"], ["sanitize"], ["write"], ["coverage"], ["one", "f"]):
         assert parser.parse_args(words).stage == words[0]
     assert parser.parse_args(["shrink", "7", "--gpu"]).seed == 7
+
+
+def test_a_campaign_runs_and_tells_what_is_wrong(tmp_path, monkeypatch, capsys):
+    """Programs 1 and 5 are right, 2 is wrong, 3 hangs, 4 breaks the device's context."""
+    packed = fake_gpu.packed()
+    for number in range(1, 6):
+        write_packed(tmp_path / f"fuzz_{number}.zip", packed)
+    monkeypatch.setattr(judging, "run_one", fake_judge.run_one)
+    words = ["run", "-o", str(tmp_path), "--jobs", "2", "--seconds", "2.5"]
+    assert gpu_fuzz.run(gpu_fuzz.parser().parse_args(words)) == 1
+    said = capsys.readouterr().out
+    assert "2 of 5 programs right" in said and "fuzz_3: HANGS" in said
+    assert "fuzz_2: WRONG: y: 32 of 32 elements" in said and "fuzz_4: WRONG" in said
+    # With --resume nothing runs again.
+    noted = (tmp_path / "run.jsonl").read_text()
+    monkeypatch.setattr(judging, "run_one", None)
+    monkeypatch.setattr(gpu_fuzz, "on_this_machine", lambda *given: [])
+    assert gpu_fuzz.run(gpu_fuzz.parser().parse_args([*words, "--resume"])) == 1
+    assert (tmp_path / "run.jsonl").read_text() == noted
