@@ -7,8 +7,9 @@
     python -m campaigns.gpu_fuzz coverage | show SEED | shrink SEED
 
 The stages run apart: the folder (`-o`, build/gpu-fuzz) goes to another machine as it is.  Each
-stage goes on where it stopped with --resume.  A program is known by its seed; the seeds that hold
-failures are made smaller by `shrink`, on the GPU where that is what it takes to fail.
+stage goes on where it stopped with --resume.  `run` takes the folder of `exogpu trial -o`, too.
+A program is known by its seed; those that fail are made smaller by `shrink`, on the GPU where
+that is what it takes to fail.
 """
 
 from __future__ import annotations
@@ -35,6 +36,9 @@ def emit(options: argparse.Namespace) -> int:
     from campaigns.gpu import emitting
 
     folder: Path = options.output.resolve()
+    if not options.resume:
+        for older in folder.glob("fuzz_*.zip"):
+            older.unlink()
     emitting.emit_dirty(folder)
     more = ":all" if options.arrive_all else ""
     seeds = range(options.seed, options.seed + options.programs)
@@ -83,11 +87,10 @@ def rewrite(path: Path, again: Mapping[str, Result]) -> None:
 def emitted(folder: Path, files: list[str]) -> page.Results:
     """What the first stage noted; of files without a note, that they are there."""
     noted = dict(page.journal(folder / "emit.jsonl"))
-    known = {f"fuzz_{case.split(':')[1]}" for case in noted}
+    known = {page.name_of(case) for case in noted}
     for file in files:
-        name = Path(file).stem
-        if name not in known:
-            noted[f"{folder}:{name.removeprefix('fuzz_')}"] = {"state": "packed"}
+        if Path(file).stem not in known:
+            noted[f"{folder}:{Path(file).stem}"] = {"state": "packed"}
     return noted
 
 
@@ -113,12 +116,13 @@ def tools(results: page.Results) -> dict[str, str]:
         mine = [r for case, r in results.items() if case.startswith(f"{tool}:")]
         silent = sum(r.get("state") == "silent" for r in mine)
         if mine:
-            found[tool] = f"silent on {silent} of {len(mine)} programs"
+            word = "silent on all" if silent == len(mine) else f"not silent on {len(mine) - silent}"
+            found[tool] = f"{word} of {len(mine)} programs"
     return found
 
 
 def write(options: argparse.Namespace) -> int:
-    """The page, of what the stages noted."""
+    """The page, of what the stages noted; 1 if something went wrong in one of them."""
     folder: Path = options.output.resolve()
     ran, noted = page.journal(folder / "run.jsonl"), page.journal(folder / "emit.jsonl")
     if not ran or not noted:
@@ -129,8 +133,9 @@ def write(options: argparse.Namespace) -> int:
     devices = {result["device"] for result in ran.values() if "device" in result}
     command = f"make gpu-fuzz PROGRAMS={len(noted)}"
     made = page.text(found, command, ", ".join(sorted(devices)) or "no GPU", checked)
-    cases.write_whole(cases.ROOT / "docs" / "gpu-fuzz.md", made)
-    return 0
+    cases.write_whole(options.page, made)
+    loud = any(not what.startswith("silent") for what in checked.values())
+    return 1 if found.wrong or found.hangs or found.failures or loud else 0
 
 
 def one(options: argparse.Namespace) -> int:
@@ -212,6 +217,8 @@ def parser() -> argparse.ArgumentParser:
         each[name].add_argument("--seconds", type=float, default=HANGS_AFTER)
     each["run"].set_defaults(jobs=4)
     each["sanitize"].add_argument("--kernels", type=int, default=50)
+    page_of = cases.ROOT / "docs" / "gpu-fuzz.md"
+    each["write"].add_argument("--page", type=Path, default=page_of, help="which is written")
     each["write"].add_argument("--sanitized", type=Path, help="where sanitize was run")
     each["one"].add_argument("file", type=Path)
     for name in ("show", "shrink"):

@@ -381,6 +381,7 @@ def trial(
         typer.Option("--with", metavar="N=4,8", help="Values of a compile-time parameter."),
     ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Processes that use the GPU.")] = 2,
+    arch: Annotated[str, typer.Option(help="As for compile.")] = "sm_90a",
 ) -> None:
     """Run instructions on a GPU against what their bodies say, on random operands.
 
@@ -388,6 +389,7 @@ def trial(
     """
     from tempfile import TemporaryDirectory
 
+    from exogpu.codegen.limits import check_arch
     from exogpu.codegen.toolchain import CompileError
     from exogpu.terminal.trying import parse_values
     from exogpu.terminal.trying import trial as trials
@@ -395,8 +397,9 @@ def trial(
     tried = []
     try:
         with TemporaryDirectory() as scratch:
+            check_arch(arch)
             values = parse_values(given or ())
-            for one in trials(target, output or Path(scratch), most, values, jobs):
+            for one in trials(target, output or Path(scratch), most, values, jobs, arch):
                 tried.append(one)
                 typer.echo(one.text, nl=False)
     except ExoGpuError as error:

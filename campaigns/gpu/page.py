@@ -60,7 +60,7 @@ def summary(emitted: Results, ran: Results) -> Summary:
     found = Summary()
     runs = {Path(case).stem: result for case, result in ran.items()}
     for case, result in emitted.items():
-        name = f"fuzz_{case.split(':')[1]}"
+        name = name_of(case)
         state = result.get("state", "died")
         found.states[state] += 1
         if state in FAILURES:
@@ -75,6 +75,12 @@ def summary(emitted: Results, ran: Results) -> Summary:
             row.run += verdict is not None
             row.right += bool(verdict)
     return found
+
+
+def name_of(case: str) -> str:
+    """The program of `FOLDER:SEED`, or of `FOLDER:NAME` where it has another name."""
+    program = case.split(":")[1]
+    return f"fuzz_{program}" if program.isdecimal() else program
 
 
 def _judge(found: Summary, name: str, result: Mapping[str, Any]) -> bool:

@@ -176,7 +176,7 @@ def trial(
     most: int,
     given: Mapping[str, tuple[object, ...]],
     jobs: int,
-    arch: str = "sm_90a",
+    arch: str,
 ) -> Iterator[Tried]:
     """One line an instruction: emitted, and run where there is a GPU.
 
@@ -184,6 +184,8 @@ def trial(
     """
     wanted = instructions(target)
     folder.mkdir(parents=True, exist_ok=True)
+    for older in folder.glob("trial_*.zip"):
+        older.unlink()
     (folder / "dirty.cubin").write_bytes(compile_cubin(dirty.SOURCE, arch).cubin)
     why_not = _why_not()
     for template, header in wanted:

@@ -38,6 +38,8 @@ class _Worker:
     pipe: Connection
     case: str | None = None
     until: float | None = None
+    ready: bool = False
+    """Whether it has imported what it needs: the time for a case begins then."""
 
 
 def on_this_machine(
@@ -62,7 +64,7 @@ def on_this_machine(
                     yield case, {"hang": seconds}
                     continue
                 try:
-                    result, spent = worker.pipe.recv()
+                    answer = worker.pipe.recv()
                 except (EOFError, OSError):
                     _replace(workers, worker, judge)
                     deaths[case] += 1
@@ -71,7 +73,12 @@ def on_this_machine(
                     else:
                         yield case, {"died": f"exit status {worker.process.exitcode}"}
                     continue
+                if answer is None:
+                    worker.ready = True
+                    _begin(worker, seconds)
+                    continue
                 worker.case = None
+                result, spent = answer
                 if spent:
                     _replace(workers, worker, judge)
                 yield case, result
@@ -97,9 +104,15 @@ def _give_out(workers: Sequence[_Worker], left: list[str], seconds: float | None
     for worker in workers:
         if worker.case is None and left:
             worker.case = left.pop()
-            worker.until = None if seconds is None else monotonic() + seconds
             worker.pipe.send(worker.case)
+            _begin(worker, seconds)
     return [worker for worker in workers if worker.case is not None]
+
+
+def _begin(worker: _Worker, seconds: float | None) -> None:
+    worker.until = None
+    if worker.ready and seconds is not None:
+        worker.until = monotonic() + seconds
 
 
 def _replace(workers: list[_Worker], worker: _Worker, judge: Judge) -> None:
@@ -118,6 +131,7 @@ def _start(judge: Judge) -> _Worker:
 
 
 def _serve(pipe: Connection, judge: Judge) -> None:
+    pipe.send(None)  # ready
     while True:
         try:
             case = pipe.recv()

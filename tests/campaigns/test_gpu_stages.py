@@ -106,7 +106,7 @@ def test_a_campaign_runs_and_tells_what_is_wrong(tmp_path, monkeypatch, capsys):
     for number in range(1, 6):
         write_packed(tmp_path / f"fuzz_{number}.zip", packed)
     monkeypatch.setattr(judging, "run_one", fake_judge.run_one)
-    words = ["run", "-o", str(tmp_path), "--jobs", "2", "--seconds", "2.5"]
+    words = ["run", "-o", str(tmp_path), "--jobs", "2", "--seconds", "1.5"]
     assert gpu_fuzz.run(gpu_fuzz.parser().parse_args(words)) == 1
     said = capsys.readouterr().out
     assert "2 of 5 programs right" in said and "fuzz_3: HANGS" in said
@@ -117,3 +117,25 @@ def test_a_campaign_runs_and_tells_what_is_wrong(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(gpu_fuzz, "on_this_machine", lambda *given: [])
     assert gpu_fuzz.run(gpu_fuzz.parser().parse_args([*words, "--resume"])) == 1
     assert (tmp_path / "run.jsonl").read_text() == noted
+
+
+def test_the_page_is_written_whole_and_failures_are_the_exit_status(tmp_path):
+    def write(name, results):
+        lines = [{"cases": len(results)}, *({"case": c, "result": r} for c, r in results.items())]
+        (tmp_path / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+    words = ["write", "-o", str(tmp_path), "--page", str(tmp_path / "page.md")]
+    options = gpu_fuzz.parser().parse_args(words)
+    assert gpu_fuzz.write(options) == 2  # nothing was run
+    good = {"/f/fuzz_1.zip": {"runs": 9, "wrong": [], "device": "A Hopper"}}
+    write("emit.jsonl", {"f:1": EMITTED["f:1"]})
+    write("run.jsonl", good)
+    assert gpu_fuzz.write(options) == 0
+    assert "A Hopper" in (tmp_path / "page.md").read_text()
+    write("sanitize.jsonl", {"memcheck:f": {"state": "silent"}, "racecheck:f": {"state": "loud"}})
+    assert gpu_fuzz.write(options) == 1
+    assert "racecheck: not silent on 1 of 1 programs" in (tmp_path / "page.md").read_text()
+    write("sanitize.jsonl", {})
+    write("emit.jsonl", EMITTED)
+    write("run.jsonl", RAN)
+    assert gpu_fuzz.write(options) == 1
