@@ -79,17 +79,20 @@ def cp_async(m: Making, k: Launch) -> list[Node]:
             fence(),
         ]
     if how == "fence":
+        # All CTAs of a cluster must be done with a variable that ends: there it outlives the loop.
+        declared: list[Node] = [f"{buf}: {kind}[1, {total}] @ CudaSmemLinear"]
         return [
+            *(declared if k.cluster > 1 else []),
             (
                 f"for {i} in seq(0, {size}):",
                 [
-                    f"{buf}: {kind}[1, {total}] @ CudaSmemLinear",
+                    *(declared if k.cluster == 1 else []),
                     *nested(s.headers, [copy(s.number, i, "0")]),
                     fence(m.rng.choice(["Sm80_cp_async", "Sm80_generic"]), "cuda_in_order"),
                     *read(i, "0"),
                     fence(),
                 ],
-            )
+            ),
         ]
     return [
         f"{buf}: {kind}[1, {total}] @ CudaSmemLinear",

@@ -24,7 +24,7 @@ IN_A_CTA: Mapping[Piece, int] = {
     copies.tma_load: 4,
     copies.tma_store: 4,
     products.mma_sync: 2,
-    products.wgmma: 4,
+    products.wgmma: 6,
 }
 """Pieces of one CTA, and how often each is taken."""
 
