@@ -18,7 +18,14 @@ from exogpu.hw.language import DATA_TYPES
 from exogpu.terminal.files import bad
 from exogpu.terminal.loader import load, load_modules
 from exogpu.trial import dirty
-from exogpu.trial.instructions import NotTried, Variant, program, sizes_of, variants
+from exogpu.trial.instructions import (
+    NotTried,
+    Variant,
+    copies_alone,
+    program,
+    sizes_of,
+    variants,
+)
 from exogpu.trial.judging import run_one
 from exogpu.trial.packed import write_packed
 from exogpu.trial.packing import pack
@@ -157,7 +164,8 @@ def _pack(
     if verdict.word == "refuted" and verdict.hazards[0].kind.value in ("ALIGN", "BOUNDS"):
         found.unfit[verdict.hazards[0].kind.value] += 1
         return
-    packed = pack(unit.procedure, sizes_of(variant), source, arch=arch)
+    sizes, copies = sizes_of(variant), copies_alone(variant)
+    packed = pack(unit.procedure, sizes, source, arch=arch, fractions=copies)
     path = folder / f"{name}.zip"
     write_packed(path, packed)
     found.packed[path] = variant

@@ -20,10 +20,13 @@ from exogpu.trial.packed import At
 Array = npt.NDArray[np.generic]
 
 
-def at_sizes(procedure: Procedure, sizes: Mapping[str, int], seed: int) -> At:
+def at_sizes(
+    procedure: Procedure, sizes: Mapping[str, int], seed: int, *, fractions: bool = False
+) -> At:
     """Data of small whole numbers, the same for a seed, and what the run makes of them.
 
-    An array that is only written is poisoned first.  Raises ExoGpuError.
+    With `fractions`, which only copies keep exactly, normal numbers of floating point.  An array
+    that is only written is poisoned first.  Raises ExoGpuError.
     """
     ir = procedure.analysed.proc
     values = {p.name: sizes[p.name.name] for p in ir.params if isinstance(p, ControlParam)}
@@ -34,7 +37,7 @@ def at_sizes(procedure: Procedure, sizes: Mapping[str, int], seed: int) -> At:
     for param in data:
         shape = tuple(max(0, evaluate(extent, values)) for extent in param.shape)
         only_written = param.name in outputs and param.name not in inputs
-        numbers = _numbers(rng, param.dtype, shape)
+        numbers = _numbers(rng, param.dtype, shape, fractions=fractions)
         if only_written:
             numbers = np.full(shape, poison(param.dtype), NUMPY[param.dtype])
         arrays[param.name.name] = numbers
@@ -46,8 +49,12 @@ def at_sizes(procedure: Procedure, sizes: Mapping[str, int], seed: int) -> At:
     return At(dict(sizes), given, wanted)
 
 
-def _numbers(rng: np.random.Generator, dtype: DataType, shape: tuple[int, ...]) -> Array:
+def _numbers(
+    rng: np.random.Generator, dtype: DataType, shape: tuple[int, ...], *, fractions: bool
+) -> Array:
     """From -3 to 3, or 0 to 6: products and sums of many are exact in f32 and tf32."""
+    if fractions and NUMPY[dtype].kind == "f":
+        return stored(rng.standard_normal(shape), dtype)
     low = 0 if NUMPY[dtype].kind == "u" else -3
     return stored(rng.integers(low, low + 7, shape), dtype)
 

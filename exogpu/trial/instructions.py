@@ -17,10 +17,11 @@ from typing import Any, Final
 
 from exogpu.errors import ExoGpuError
 from exogpu.frontend.instructions import InstructionTemplate
-from exogpu.ir.nodes import ControlParam, DataParam, Instr
+from exogpu.ir.nodes import Assign, Const, ControlParam, DataParam, Instr, Read, Reduce
 from exogpu.ir.print_expressions import control
 from exogpu.ir.types import BarrierMechanism, DataType, QualTL, Space
-from exogpu.trial.operands import Asked, Trial, place, places
+from exogpu.ir.walk import walk
+from exogpu.trial.operands import TILES, Asked, Trial, place, places
 from exogpu.trial.text import Node, fence, lines
 
 VALUES: Final[Mapping[str, tuple[object, ...]]] = {
@@ -298,6 +299,17 @@ def _on_the_cpu(variant: Variant, made: Instr) -> tuple[list[str], list[Node]]:
     constants = [f"{n}={spelled(v)}" for n, v in variant.constants]
     call = f"{made.name}({', '.join([*arguments, *constants])})"
     return parameters, [call, fence("cuda_stream_sync", "cpu_in_order")]
+
+
+def copies_alone(variant: Variant) -> bool:
+    """Whether the trial's kernel does no arithmetic: then all numbers are kept exactly."""
+    made = variant.template.instantiate(dict(variant.constants))
+    tiles = any(
+        isinstance(p, DataParam) and p.memory.name.partition("(")[0] in TILES for p in made.params
+    )
+    values = [s.value for s in walk(made.body) if isinstance(s, Assign)]
+    adds = any(isinstance(s, Reduce) for s in walk(made.body))
+    return not tiles and not adds and all(isinstance(v, Read | Const) for v in values)
 
 
 def sizes_of(variant: Variant) -> tuple[Mapping[str, int], ...]:

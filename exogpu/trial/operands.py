@@ -101,7 +101,7 @@ def place(trial: Trial, asked: Asked, where: str) -> str:
     """Makes the operand, and answers the argument; `where` is a kind of place that it may have."""
     memory = asked.param.memory
     if asked.param.window is not None:
-        return _mapped(trial, asked)
+        return _mapped(trial, asked, where)
     base = memory.name.partition("(")[0]
     if base in TILES:
         return TILES[base](trial, asked)
@@ -116,21 +116,24 @@ def place(trial: Trial, asked: Asked, where: str) -> str:
 def places(param: DataParam) -> tuple[str, ...]:
     """The kinds of place that a parameter's memory admits."""
     memory = param.memory
-    if param.window is not None or memory.space is Space.REGISTER:
+    if param.window is not None:
+        return ("whole", "clipped")
+    if memory.space is Space.REGISTER:
         return ("own",)
     if memory.abstract and memory.space is Space.GLOBAL:
         return ("global", "shared")
     return ("global",) if memory.space is Space.GLOBAL else ("shared",)
 
 
-def _mapped(trial: Trial, asked: Asked) -> str:
-    """A tensor map of an array as large as the box, of which a task has one."""
+def _mapped(trial: Trial, asked: Asked, where: str) -> str:
+    """A tensor map of an array as large as the box, or smaller, of which a unit has one."""
     window = asked.param.window
     assert window is not None
     rows, cols = asked.shape
+    have = rows - 3 if where == "clipped" else rows
     name = f"{asked.name}_{len(trial.parameters)}"
     trial.parameters.append(
-        f"{name}: {asked.dtype}[{trial.units} * M, {rows}, {cols}] @ CudaGmemLinear"
+        f"{name}: {asked.dtype}[{trial.units} * M, {have}, {cols}] @ CudaGmemLinear"
     )
     trial.maps.append(f"{name}_map = {name}[:, :, :] @ {window.name}")
     return f"{name}_map[{trial.units} * task + u, 0:{rows}, 0:{cols}]"

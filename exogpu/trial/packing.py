@@ -19,10 +19,13 @@ def pack(
     *,
     arch: str = "sm_90a",
     tolerance: float = 0.0,
+    fractions: bool = False,
     arrive_all: bool = False,
     timeout: float | None = None,
 ) -> Packed:
     """A procedure that is proved for all sizes, ready to be run at some.
+
+    Its data are whole numbers; with `fractions`, at the last sizes, they are not.
 
     Raises RefusedError where it is not proved, ExoGpuError where it has no lowering, CompileError
     where the compiler refuses what was emitted.
@@ -38,5 +41,13 @@ def pack(
         kernel.cubin,
         kernel.shared_object if on_the_cpu else None,
         tolerance,
-        tuple(at_sizes(procedure, at, seed + number) for number, at in enumerate(sizes)),
+        tuple(
+            at_sizes(
+                procedure,
+                at,
+                seed + number,
+                fractions=fractions and number == len(sizes) - 1,
+            )
+            for number, at in enumerate(sizes)
+        ),
     )

@@ -14,7 +14,8 @@ from exogpu.frontend.instructions import InstructionTemplate
 from exogpu.platforms import cuda, sm80, sm90
 from exogpu.terminal import trying
 from exogpu.terminal.loader import load
-from exogpu.trial.instructions import NotTried, program, variants
+from exogpu.trial.data import at_sizes
+from exogpu.trial.instructions import NotTried, copies_alone, program, variants
 from exogpu.trial.pool import Result
 
 CATALOGUE = {
@@ -39,6 +40,20 @@ def store_some(count: index, dst: f32[n] @ CudaDeviceVisibleLinear, src: f32[n] 
         if i < count:
             dst[i] = src[i]
 '''
+
+MINE_COPY = """\
+from __future__ import annotations
+from exogpu import *
+
+
+@proc
+def copy(M: size, x: f32[M, 32] @ CudaGmemLinear, y: f32[M, 32] @ CudaGmemLinear):
+    for m in seq(0, M):
+        with CudaDeviceFunction(blockDim=32):
+            for task in cuda_tasks(0, 1):
+                for t in cuda_threads(0, 32, unit=cuda_thread):
+                    y[m, t] = x[m, t]
+"""
 
 
 def read(source, file):
@@ -143,3 +158,13 @@ def test_a_target_without_instructions(tmp_path):
     path.write_text("x = 1\n")
     done = CliRunner().invoke(app, ["trial", str(path)])
     assert done.exit_code == 2
+
+
+def test_copies_are_tried_with_fractions_too(tmp_path):
+    copies = ("cuda_load", "cuda_shfl_down", "Sm80_cp_async_copy_zfill", "Sm90_tma_load")
+    assert all(copies_alone(next(variants(CATALOGUE[n][0], {}))) for n in copies)
+    arithmetic = ("Sm80_mma_tf32", "Sm80_store_D", "Sm90_tma_reduce")
+    assert not any(copies_alone(next(variants(CATALOGUE[n][0], {}))) for n in arithmetic)
+    procedure = read(MINE_COPY, tmp_path / "copy.py")
+    whole, other = (at_sizes(procedure, {"M": 2}, 1, fractions=f) for f in (False, True))
+    assert (whole.given["x"] % 1 == 0).all() and (other.given["x"] % 1 != 0).any()
