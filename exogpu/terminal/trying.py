@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -47,7 +48,7 @@ class Instruction:
     refused: dict[str, str] = field(default_factory=dict)
     """By the variant, what kept it from being run though it is well-formed."""
     broken: dict[str, str] = field(default_factory=dict)
-    """By the variant, what the CUDA compiler refused."""
+    """By the variant, what the CUDA compiler refused, or where exogpu failed."""
     not_tried: str = ""
     unfit: Counter[str] = field(default_factory=Counter)
     """Codes of variants whose parameters do not fit together."""
@@ -143,6 +144,10 @@ def emit(
         except CompileError as error:
             lines = error.problem.strip().splitlines()
             found.broken[str(variant)] = next((x for x in lines if "error" in x), lines[-1])
+        except Exception as error:  # ours: the other variants are tried all the same
+            if os.environ.get("EXOGPU_DEBUG"):
+                raise
+            found.broken[str(variant)] = f"exogpu failed: {type(error).__name__}: {error}"
     return found
 
 
@@ -227,7 +232,7 @@ def told(found: Instruction, results: Mapping[str, Result], why_not: str) -> Tri
     head = f"{count - len(wrong)} of {count} right" if ran else f"{count} compiled, none run"
     lines = [f"{found.name}: {head}"]
     lines += [f"  {name}: WRONG: {what}" for name, what in wrong.items()]
-    lines += [f"  {name}: NO CUDA: {what.strip()}" for name, what in found.broken.items()]
+    lines += [f"  {name}: BROKEN: {what.strip()}" for name, what in found.broken.items()]
     lines += [f"  {name}: not run: {what}" for name, what in found.refused.items()]
     if not count and not found.refused and not found.broken:
         lines.append(f"  no variant fits together: {dict(found.unfit)}")

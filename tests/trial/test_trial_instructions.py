@@ -168,3 +168,16 @@ def test_copies_are_tried_with_fractions_too(tmp_path):
     procedure = read(MINE_COPY, tmp_path / "copy.py")
     whole, other = (at_sizes(procedure, {"M": 2}, 1, fractions=f) for f in (False, True))
     assert (whole.given["x"] % 1 == 0).all() and (other.given["x"] % 1 != 0).any()
+
+
+def test_a_failure_of_ours_costs_one_variant(tmp_path, monkeypatch):
+    def broken(*args, **kwargs):
+        raise KeyError("ours")
+
+    monkeypatch.setattr(trying, "pack", broken)
+    template, module = CATALOGUE["cuda_shfl_idx"]
+    header = f"from {module} import cuda_shfl_idx"
+    found = trying.emit(template, header, tmp_path, 2, {"lane": (3,)}, "sm_90a")
+    assert len(found.broken) == 2 and not found.packed
+    told = trying.told(found, {}, "")
+    assert not told.right and "exogpu failed: KeyError" in told.text
