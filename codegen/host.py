@@ -116,6 +116,8 @@ def emit(
         "preconditions": [condition_json(p) for p in proc.preconditions],
         "steps": _steps(proc, kernels),
     }
+    if arrive_all:
+        manifest["arrive_all"] = True
     return Emitted(proc.name, text, manifest, host_files(proc, source.storage, kernels))
 
 

@@ -335,6 +335,7 @@ def _innermost(block: list[Node]) -> bool:
     return not any(isinstance(n, tuple) and "cuda_tasks" in n[0] for n in block)
 
 
+OF_CUDA = [name for name in SYNC_TIMELINES if name not in ("cpu_in_order", "cuda_stream_sync")]
 _TIMELINE = re.compile("|".join(rf"\b{name}\b" for name in SYNC_TIMELINES))
 
 
@@ -352,7 +353,7 @@ def _without_one(m: Making, body: list[Node]) -> list[Node]:
     look(body, ())
     if not places:
         return body
-    chosen, drop, other = m.rng.choice(places), m.chance(0.5), m.rng.choice(list(SYNC_TIMELINES))
+    chosen, drop, other = m.rng.choice(places), m.chance(0.5), m.rng.choice(OF_CUDA)
     first = m.chance(0.5)
     m.note("mutated")
 

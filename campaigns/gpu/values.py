@@ -23,25 +23,34 @@ def of_bytes(m: Making, allowed: tuple[str, ...]) -> str:
 
 
 def expression(m: Making, kind: str, first: str, second: str | None = None) -> str:
-    """An expression of one or two elements; its values fit every type."""
-    rng, other = m.rng, second or first
+    """An expression of one or two elements; its values fit every type, and tell elements apart."""
+    rng = m.rng
     constant = str(rng.randint(1, 3)) + (".0" if kind.startswith(("f", "bf")) else "")
     forms = [
         first,
         first,
-        f"{first} + {other}",
         f"{constant} * {first}",
         f"{first} + {constant}",
-        f"min({first}, {other})",
+        f"min({first}, {constant})",
         f"max({first}, {constant})",
         f"relu({first})",
-        f"select({first}, {other}, {other}, {first})",
-        f"{first} * {other}",
+        f"select({first}, {constant}, {constant} * {first}, {first})",
     ]
     if not kind.startswith("u"):
-        forms += [f"-{first}", f"{first} - {other}", f"{first} - {constant} * {other}"]
+        forms += [f"-{first}", f"{first} - {constant}"]
     if kind in ("f32", "f64"):
-        forms += [f"{first} / 2.0", f"sqrt({first} * {first})", f"0.5 * {first} + {other}"]
+        forms += [f"{first} / 2.0", f"0.5 * {first} + 1.0", f"sqrt({first} * {first})"]
+    if second is not None:
+        forms += [
+            f"{first} + {second}",
+            f"2 * {first} + {second}" if "." not in constant else f"2.0 * {first} + {second}",
+            f"min({first}, {second})",
+            f"max({first}, {second})",
+            f"select({first}, {second}, {first}, {second})",
+            f"{first} * {second}",
+        ]
+        if not kind.startswith("u"):
+            forms.append(f"{first} - {second}")
     found = rng.choice(forms)
     if found is not first:
         m.note("arithmetic")

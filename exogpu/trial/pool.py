@@ -52,21 +52,21 @@ def on_this_machine(
     `{"hang": seconds}`.
     """
     left, deaths = list(reversed(cases)), dict.fromkeys(cases, 0)
-    workers = [_start(judge) for _ in range(min(jobs, len(cases)))]
+    workers: list[_Worker] = []
     try:
-        while busy := _give_out(workers, left, seconds):
+        while busy := _give_out(workers, left, jobs, judge, seconds):
             for worker in _ready(busy):
                 case = worker.case
                 assert case is not None
                 if worker.until is not None and not worker.pipe.poll():
                     worker.process.kill()
-                    _replace(workers, worker, judge)
+                    _dismiss(workers, worker)
                     yield case, {"hang": seconds}
                     continue
                 try:
                     answer = worker.pipe.recv()
                 except (EOFError, OSError):
-                    _replace(workers, worker, judge)
+                    _dismiss(workers, worker)
                     deaths[case] += 1
                     if deaths[case] < TRIES:
                         left.append(case)
@@ -80,7 +80,7 @@ def on_this_machine(
                 worker.case = None
                 result, spent = answer
                 if spent:
-                    _replace(workers, worker, judge)
+                    _dismiss(workers, worker)
                 yield case, result
     finally:
         for worker in workers:
@@ -100,12 +100,18 @@ def _ready(busy: Sequence[_Worker]) -> list[_Worker]:
     ]
 
 
-def _give_out(workers: Sequence[_Worker], left: list[str], seconds: float | None) -> list[_Worker]:
-    for worker in workers:
-        if worker.case is None and left:
-            worker.case = left.pop()
-            worker.pipe.send(worker.case)
-            _begin(worker, seconds)
+def _give_out(
+    workers: list[_Worker], left: list[str], jobs: int, judge: Judge, seconds: float | None
+) -> list[_Worker]:
+    """Gives cases to idle workers, and to new ones as far as there may be more."""
+    idle = [worker for worker in workers if worker.case is None]
+    while left and (idle or len(workers) < jobs):
+        worker = idle.pop() if idle else _start(judge)
+        if worker not in workers:
+            workers.append(worker)
+        worker.case = left.pop()
+        worker.pipe.send(worker.case)
+        _begin(worker, seconds)
     return [worker for worker in workers if worker.case is not None]
 
 
@@ -115,10 +121,9 @@ def _begin(worker: _Worker, seconds: float | None) -> None:
         worker.until = monotonic() + seconds
 
 
-def _replace(workers: list[_Worker], worker: _Worker, judge: Judge) -> None:
+def _dismiss(workers: list[_Worker], worker: _Worker) -> None:
     workers.remove(worker)
     worker.process.join()
-    workers.append(_start(judge))
 
 
 def _start(judge: Judge) -> _Worker:

@@ -11,7 +11,7 @@ from campaigns.gpu import page, sanitizing, shrinking
 from campaigns.gpu.programs import generated
 from exogpu.trial import judging
 from exogpu.trial.packed import write_packed
-from tests.trial import fake_gpu, fake_judge
+from tests.trial import fake_judge, fake_program
 
 
 def test_a_failure_is_made_smaller():
@@ -102,7 +102,7 @@ def test_every_stage_has_arguments():
 
 def test_a_campaign_runs_and_tells_what_is_wrong(tmp_path, monkeypatch, capsys):
     """Programs 1 and 5 are right, 2 is wrong, 3 hangs, 4 breaks the device's context."""
-    packed = fake_gpu.packed()
+    packed = fake_program.packed()
     for number in range(1, 6):
         write_packed(tmp_path / f"fuzz_{number}.zip", packed)
     monkeypatch.setattr(judging, "run_one", fake_judge.run_one)

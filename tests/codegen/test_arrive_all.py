@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
+from typer.testing import CliRunner
 
+from exogpu.cli import app
 from exogpu.kernels import gemm_sm90
 
 
@@ -25,3 +28,15 @@ def test_a_warp_counts_for_its_threads(name):
     assert arrivals and not any("lane ==" in before or "lane <" in before for before in arrivals)
     # The bytes are told once.
     assert re.search(r"if \(lane == 0\)\n\s+mbarrier_arrive_expect_tx<", kernel)
+
+
+def test_the_command_line_has_it_and_the_manifest_says_so(tmp_path):
+    name = "gemm_sm90_1x1_128x256"
+    words = ["compile", f"exogpu.kernels.gemm_sm90::{name}", "--unchecked", "-o"]
+    for folder, more in (("few", []), ("all", ["--arrive-all"])):
+        done = CliRunner().invoke(app, [*words, str(tmp_path / folder), *more])
+        assert done.exit_code == 0, done.output
+    few, all_ = (tmp_path / folder / f"{name}.cu" for folder in ("few", "all"))
+    assert counts(all_.read_text())["full"] == 32 * counts(few.read_text())["full"]
+    said = [json.loads(file.with_suffix(".json").read_text()) for file in (few, all_)]
+    assert "arrive_all" not in said[0] and said[1]["arrive_all"] is True

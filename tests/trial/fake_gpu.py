@@ -1,4 +1,4 @@
-"""A packed program, and a GPU that does with its arrays what a test wants."""
+"""A GPU that does with the arrays of `fake_program` what a test wants."""
 
 from __future__ import annotations
 
@@ -7,29 +7,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from exogpu import proc
 from exogpu.codegen.runtime import driver, tensormaps
-from exogpu.trial.data import at_sizes
-from exogpu.trial.packed import Packed
 from tests.codegen.fake_cuda import FakeDriver
-
-
-@proc
-def add_one(M: size, x: f32[M, 32] @ CudaGmemLinear, y: f32[M, 32] @ CudaGmemLinear):
-    with CudaDeviceFunction(blockDim=32):
-        for m in cuda_tasks(0, M):
-            for t in cuda_threads(0, 32, unit=cuda_thread):
-                y[m, t] = x[m, t] + 1.0
-
-
-SIZES = ({"M": 1}, {"M": 5})
-
-
-def packed() -> Packed:
-    """The program at two sizes; its cubin is none."""
-    manifest = add_one.emit(unchecked=True)[1]
-    at = tuple(at_sizes(add_one, sizes, seed) for seed, sizes in enumerate(SIZES))
-    return Packed("add_one", "source", manifest, b"cubin", None, 0.0, at)
 
 
 class Gpu(FakeDriver):

@@ -8,7 +8,7 @@ import pytest
 from exogpu.codegen.runtime import driver, tensormaps
 from exogpu.trial import device, dirty
 from exogpu.trial.packed import read_packed, write_packed
-from tests.trial import fake_gpu
+from tests.trial import fake_gpu, fake_program
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def ran(monkeypatch):
 
     def run(kernel, counts=device.COUNTS, before=lambda: None):
         gpu = fake_gpu.install(fake_gpu.Gpu(kernel))
-        runs, wrong = device.run(fake_gpu.packed(), counts, before)
+        runs, wrong = device.run(fake_program.packed(), counts, before)
         assert not gpu.memory, "all memory is given back"
         return [w.what for w in wrong], runs, gpu
 
@@ -69,7 +69,7 @@ def test_a_lost_context_ends_the_process_s_work(monkeypatch):
     monkeypatch.setattr(driver, "_driver", driver._driver)
     gpu = fake_gpu.install(fake_gpu.Gpu(lambda x, y: setattr(gpu, "broken", True)))
     with pytest.raises(device.DeviceLost, match="719"):
-        device.run(fake_gpu.packed(), (device.ALL,))
+        device.run(fake_program.packed(), (device.ALL,))
 
 
 def test_shared_memory_is_dirtied_before_each_run(monkeypatch, ran):
@@ -81,7 +81,7 @@ def test_shared_memory_is_dirtied_before_each_run(monkeypatch, ran):
 
 
 def test_a_packed_file_is_read_as_it_was_written(tmp_path):
-    packed = fake_gpu.packed()
+    packed = fake_program.packed()
     files = [tmp_path / name for name in ("one.zip", "two.zip")]
     for file in files:
         write_packed(file, packed)
@@ -98,7 +98,7 @@ def test_a_packed_file_is_read_as_it_was_written(tmp_path):
 
 
 def test_only_what_is_never_read_is_poisoned():
-    at = fake_gpu.packed().at[1]
+    at = fake_program.packed().at[1]
     assert np.isnan(at.given["y"]).all() and list(at.wanted) == ["y"]
     assert set(np.unique(at.given["x"])) <= set(range(-3, 4)) and len(np.unique(at.given["x"])) > 3
     np.testing.assert_array_equal(at.wanted["y"], at.given["x"] + 1)
