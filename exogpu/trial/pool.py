@@ -109,8 +109,12 @@ def _give_out(
         worker = idle.pop() if idle else _start(judge)
         if worker not in workers:
             workers.append(worker)
+        try:
+            worker.pipe.send(left[-1])
+        except OSError:  # it died while it had nothing to do
+            _dismiss(workers, worker)
+            continue
         worker.case = left.pop()
-        worker.pipe.send(worker.case)
         _begin(worker, seconds)
     return [worker for worker in workers if worker.case is not None]
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -102,3 +106,28 @@ def test_only_what_is_never_read_is_poisoned():
     assert np.isnan(at.given["y"]).all() and list(at.wanted) == ["y"]
     assert set(np.unique(at.given["x"])) <= set(range(-3, 4)) and len(np.unique(at.given["x"])) > 3
     np.testing.assert_array_equal(at.wanted["y"], at.given["x"] + 1)
+
+
+C = """
+int add_one_launch(int m, const float* x, float* y, void* stream)
+{
+    for (int i = 0; i < 32 * m; ++i)
+        y[i] = x[i] + 1;
+    return m == 5 ? STATUS : stream != 0;
+}
+"""
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler here")
+@pytest.mark.parametrize("status", [0, 7])
+def test_a_program_of_the_cpu_is_called_by_its_c_function(status, monkeypatch, tmp_path):
+    """Once at each sizes: it takes as many clusters as the device holds."""
+    (tmp_path / "f.c").write_text(C.replace("STATUS", str(status)))
+    library = tmp_path / "f.so"
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, tmp_path / "f.c"], check=True)
+    monkeypatch.setattr(driver, "_driver", driver._driver)
+    fake_gpu.install(fake_gpu.Gpu(lambda x, y: None))
+    packed = replace(fake_program.packed(), library=library.read_bytes())
+    runs, wrong = device.run(packed)
+    assert runs == 2
+    assert [w.what for w in wrong] == (["the C function returned 7"] if status else [])
