@@ -1,4 +1,4 @@
-"""Data types and expressions whose values stay exact: small whole numbers."""
+"""Data types and expressions whose values stay exact, `exp` aside: small whole numbers."""
 
 from __future__ import annotations
 
@@ -40,6 +40,7 @@ def expression(m: Making, kind: str, first: str, second: str | None = None) -> s
         forms += [f"-{first}", f"{first} - {constant}"]
     if kind in ("f32", "f64"):
         forms += [f"{first} / 2.0", f"0.5 * {first} + 1.0", f"sqrt({first} * {first})"]
+        forms.append(f"exp({first})")
     if second is not None:
         forms += [
             f"{first} + {second}",
@@ -54,7 +55,7 @@ def expression(m: Making, kind: str, first: str, second: str | None = None) -> s
     found = rng.choice(forms)
     if found is not first:
         m.note("arithmetic")
-    for function in ("min(", "max(", "relu(", "select(", "sqrt(", " / "):
+    for function in ("exp(", "min(", "max(", "relu(", "select(", "sqrt(", " / "):
         if function in found:
-            m.note("functions")
+            m.note("functions", *(["exp"] if function == "exp(" else []))
     return found

@@ -19,7 +19,7 @@ FEATURES = {
     *("ring of 1", "ring of 4", "cp.async by groups", "cp.async by fence", "cp.async by mbarrier"),
     *("cp.async 3 ahead", "cp.async with zero fill", "TMA load", "TMA store", "TMA reduce"),
     *("swizzle 0", "swizzle 32", "swizzle 64", "swizzle 128", "TMA box beyond the tensor"),
-    *("wgmma SS", "wgmma RS", "wgmma ring", "accumulator staged for TMA", "mma.sync f16"),
+    *("wgmma SS", "wgmma RS", "wgmma ring", "accumulator staged for TMA", "mma.sync f16", "exp"),
     *("register tiles", "several kernels", "CPU loops", "CPU conditions", "memset"),
     *("aliasing of shared memory", "needless fences", "mutated", "ragged tasks", "shuffles"),
     *("two loops over tasks", "exchange in global memory", "split barrier", "vectors of 16 bytes"),
