@@ -2,6 +2,7 @@
 #   make demo    check a shipped Hopper kernel
 #   make test    the tests             make check   tests and linters: what CI runs
 #   make lint    the linters           make bench   seconds and memory of the checker
+#   make gpu-fuzz   random programs on a GPU
 #   make clean   remove .venv and caches
 
 SHELL := /bin/bash
@@ -21,7 +22,7 @@ PYTEST_FLAGS ?=
 # One that has torch.
 GPU_PYTHON ?= python3
 
-.PHONY: demo test lint check bench gpu-emit gpu-test clean install
+.PHONY: demo test lint check bench gpu-emit gpu-test gpu-fuzz-emit gpu-fuzz clean install
 
 demo: $(INSTALLED)
 	$(BIN)/exogpu check $(KERNEL)
@@ -53,6 +54,22 @@ gpu-test: gpu-emit
 	$(GPU_PYTHON) benchmarks/host_functions.py build/gpu/host --run
 	$(GPU_PYTHON) benchmarks/gpu_check.py build/gpu build/gpu/fences build/gpu/tiles \
 		--memcheck --times --write docs/gpu-results.md
+
+# Random programs.  The first part needs no GPU and goes on where it stopped; the second needs the
+# driver and numpy alone, so that build/gpu-fuzz and build/gpu-fuzz-all can go to another machine.
+# Twice as many are emitted with arrivals of all threads as compute-sanitizer looks at.  What goes
+# wrong in a part is noted, and the last one, which writes the page, fails.
+PROGRAMS ?= 1000
+FUZZ := campaigns.gpu_fuzz
+
+gpu-fuzz-emit: $(INSTALLED)
+	-$(BIN)/python -m $(FUZZ) emit --programs $(PROGRAMS) --resume
+	-$(BIN)/python -m $(FUZZ) emit --programs 100 --arrive-all -o build/gpu-fuzz-all --resume
+
+gpu-fuzz: gpu-fuzz-emit
+	-$(GPU_PYTHON) -m $(FUZZ) run
+	-$(GPU_PYTHON) -m $(FUZZ) sanitize --kernels 50 -o build/gpu-fuzz-all
+	$(GPU_PYTHON) -m $(FUZZ) write --sanitized build/gpu-fuzz-all
 
 install: $(INSTALLED)
 

@@ -8,25 +8,16 @@ from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from exogpu.trial.pool import Judge, Result, on_this_machine
 
 ROOT = Path(__file__).parent.parent
-
-Result = Mapping[str, Any]
-Judge = Callable[[str], Result]
-
-TRIES = 2
-"""Workers that may die over one case before it counts as one that kills its worker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +27,10 @@ class Options:
     jobs: int
     scheduler: str | None
     resume: bool
+    seconds: float | None = None
+    """For one case on this machine; a worker that takes longer is killed."""
+    folder: Path | None = None
+    """Of the journal, where it is not `Journal.folder`."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -60,18 +55,38 @@ def options(given: argparse.Namespace) -> Options:
 def judge_all(name: str, cases: Sequence[str], judge: Judge, given: Options) -> dict[str, Result]:
     """The result of every case, in the order of the cases.
 
-    A case whose workers died has the result `{"died": why}`.
+    A case whose workers died has the result `{"died": why}`, one that took too long
+    `{"hang": seconds}`.
     """
-    journal = Journal(name, cases, resume=given.resume)
+    journal = Journal(name, cases, resume=given.resume, folder=given.folder)
     left = [case for case in cases if case not in journal.results]
+    with _bar(name, len(cases), len(cases) - len(left)) as completed:
+        source = on_cluster(given.scheduler, left, judge) if given.scheduler else None
+        for case, result in source or on_this_machine(given.jobs, left, judge, given.seconds):
+            journal.note(case, result)
+            completed(len(journal.results))
+    return {case: journal.results[case] for case in cases}
+
+
+@contextmanager
+def _bar(name: str, total: int, done: int) -> Iterator[Callable[[int], None]]:
+    """Shows how many cases are done; nothing where rich is not installed, as beside a bare GPU."""
+    try:
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeRemainingColumn,
+        )
+    except ImportError:
+        yield lambda completed: None
+        return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True)) as progress:
-        bar = progress.add_task(name, total=len(cases), completed=len(cases) - len(left))
-        source = on_cluster(given.scheduler, left, judge) if given.scheduler else None
-        for case, result in source or on_this_machine(given.jobs, left, judge):
-            journal.note(case, result)
-            progress.update(bar, completed=len(journal.results))
-    return {case: journal.results[case] for case in cases}
+        bar = progress.add_task(name, total=total, completed=done)
+        yield lambda completed: progress.update(bar, completed=completed)
 
 
 class Journal:
@@ -79,8 +94,10 @@ class Journal:
 
     folder = ROOT / "build" / "campaigns"
 
-    def __init__(self, name: str, cases: Sequence[str], *, resume: bool) -> None:
-        self.path = path = self.folder / f"{name}.jsonl"
+    def __init__(
+        self, name: str, cases: Sequence[str], *, resume: bool, folder: Path | None = None
+    ) -> None:
+        self.path = path = (folder or self.folder) / f"{name}.jsonl"
         self.results: dict[str, Result] = {}
         head = json.dumps({"cases": len(cases), "first": cases[:1], "last": cases[-1:]})
         if resume and path.exists():
@@ -105,72 +122,6 @@ class Journal:
         self.results[case] = result
         with self.path.open("a") as journal:
             journal.write(json.dumps({"case": case, "result": result}) + "\n")
-
-
-# --- this machine -----------------------------------------------------------------------------
-
-
-@dataclass(slots=True, eq=False)
-class Worker:
-    """A process, and the case that it has."""
-
-    process: multiprocessing.process.BaseProcess
-    pipe: Connection
-    case: str | None = None
-
-
-def on_this_machine(jobs: int, cases: Sequence[str], judge: Judge) -> Iterator[tuple[str, Result]]:
-    """Results as they come, from worker processes; a worker that dies is replaced."""
-    left, deaths = list(reversed(cases)), dict.fromkeys(cases, 0)
-    workers = [_start(judge) for _ in range(min(jobs, len(cases)))]
-    try:
-        while busy := _give_out(workers, left):
-            for pipe in wait([worker.pipe for worker in busy]):
-                worker = next(one for one in busy if one.pipe is pipe)
-                case = worker.case
-                assert case is not None
-                try:
-                    result = worker.pipe.recv()
-                except (EOFError, OSError):
-                    workers.remove(worker)
-                    worker.process.join()
-                    workers.append(_start(judge))
-                    deaths[case] += 1
-                    if deaths[case] < TRIES:
-                        left.append(case)
-                    else:
-                        yield case, {"died": f"exit status {worker.process.exitcode}"}
-                    continue
-                worker.case = None
-                yield case, result
-    finally:
-        for worker in workers:
-            worker.process.kill()
-
-
-def _give_out(workers: Sequence[Worker], left: list[str]) -> list[Worker]:
-    for worker in workers:
-        if worker.case is None and left:
-            worker.case = left.pop()
-            worker.pipe.send(worker.case)
-    return [worker for worker in workers if worker.case is not None]
-
-
-def _start(judge: Judge) -> Worker:
-    context = multiprocessing.get_context("spawn")
-    mine, theirs = context.Pipe()
-    process = context.Process(target=_serve, args=(theirs, judge), daemon=True)
-    process.start()
-    theirs.close()
-    return Worker(process, mine)
-
-
-def _serve(pipe: Connection, judge: Judge) -> None:
-    while True:
-        try:
-            pipe.send(judge(pipe.recv()))
-        except EOFError:
-            return
 
 
 # --- a cluster ----------------------------------------------------------------------------------

@@ -142,13 +142,16 @@ def arrive(barriers: Barriers, stmt: Arrive, where: Where) -> Lines:
             row = "arrive mbarrier of CTAs with bytes"
             cta = barriers.names(CTA)
             fields |= {"cta": cta, "ctas": len(masks), "mask": _mask(barriers, masks)}
-        lines += sync.emit(row, **fields)
+        lines += sync.emit(f"{row}, by all" if ring.every else row, **fields)
     elif alone:
-        row = "arrive mbarrier of warps" if ring.warps else "arrive mbarrier"
+        one_a_warp = ring.warps and not ring.every
+        row = "arrive mbarrier of warps" if one_a_warp else "arrive mbarrier"
         lines += sync.emit(row, **fields)
     elif ring.warps:
         row = "arrive mbarrier of CTAs"
-        if stmt in barriers.unwritten:
+        if ring.every:
+            row = "arrive mbarrier of CTAs, each thread"
+        elif stmt in barriers.unwritten:
             row = "arrive mbarrier of CTAs, reads"
         lines += sync.emit(row, ctas=len(masks), mask=_mask(barriers, masks), **fields)
     elif ring.copies:

@@ -135,7 +135,9 @@ EFFECTS: Final[Mapping[str, Effect]] = {
     "arrive mbarrier of warps":       Effect("all", _DONE, _RELEASED),
     "arrive mbarrier with bytes":     Effect("all", _DONE, _RELEASED),
     "arrive mbarrier of CTAs":        Effect("all", _DONE, _RELEASED),
+    "arrive mbarrier with bytes, by all": Effect("all", _DONE, _RELEASED),
     "arrive mbarrier of CTAs with bytes": Effect("all", _DONE, _RELEASED),
+    "arrive mbarrier of CTAs with bytes, by all": Effect("all", _DONE, _RELEASED),
     "arrive mbarrier of CTAs, each thread": Effect("all", _DONE, _RELEASED),
     # Nothing of the generic proxy comes before it: `published` sees to that.
     "arrive mbarrier of CTAs, reads": Effect("tmaS tmaG wgS", _DONE, _RELEASED),

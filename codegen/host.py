@@ -73,17 +73,19 @@ def emit(
     arch: str = "sm_90a",
     task_order: TaskOrder | None = None,
     depths: Mapping[str, int] | None = None,
+    arrive_all: bool = False,
 ) -> Emitted:
     """CUDA C++ of all kernels of a procedure, and its manifest.
 
     Takes an inlined procedure with frees, and its facts.  Clusters take tasks in `task_order`;
     None is the default, grouped where two loops share data.  `depths` are ring depths that a proof
-    found, by mbarrier.  Raises ExoGpuError (G8...) for what
-    has no lowering or does not fit the architecture, X963 for one that is not known.
+    found, by mbarrier.  With `arrive_all` every thread arrives on mbarriers by itself, which is
+    slower and what race checkers follow.  Raises ExoGpuError (G8...) for what has no lowering or
+    does not fit the architecture, X963 for one that is not known.
     """
     check_arch(arch)
     check_features(proc, arch)
-    found = rings(proc, facts, depths)
+    found = rings(proc, facts, depths, arrive_all=arrive_all)
     source = Source(proc, facts, mechanisms_of(proc), storages(proc, facts), found, task_order)
     helpers: list[str] = []
     kernels: dict[Stmt, Kernel] = {}
@@ -110,6 +112,8 @@ def emit(
         "preconditions": [condition_json(p) for p in proc.preconditions],
         "steps": _steps(proc, source.storage, kernels),
     }
+    if arrive_all:
+        manifest["arrive_all"] = True
     return Emitted(proc.name, text, manifest, host_files(proc, source.storage, kernels))
 
 

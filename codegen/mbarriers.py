@@ -85,6 +85,8 @@ class Ring:
     """Whether the Arrives order each thread's cp.async alone, and wait for none of them."""
     in_turn: bool = False
     """Whether several collectives use its one element in turn: all threads count what each does."""
+    every: bool = False
+    """Whether each thread of the warps arrives, not one for all: what a race checker follows."""
 
     @property
     def elements(self) -> int:
@@ -98,9 +100,14 @@ class Ring:
 
 
 def rings(
-    proc: Proc, facts: CollectiveFacts, proved: Mapping[str, int] | None = None
+    proc: Proc,
+    facts: CollectiveFacts,
+    proved: Mapping[str, int] | None = None,
+    *,
+    arrive_all: bool = False,
 ) -> Mapping[Sym, Ring]:
     """The ring of every mbarrier variable that is used; `proved` has depths that a proof found.
+    With `arrive_all` every thread arrives by itself.
 
     Raises ExoGpuError (G807) for what has none.
     """
@@ -112,7 +119,7 @@ def rings(
             continue
         if alloc.mechanism is BarrierMechanism.MBARRIER:
             depth = depths[alloc.name] or (proved or {}).get(alloc.name.name)
-            found[alloc.name] = _ring(declared, alloc, laid_out(depth))
+            found[alloc.name] = _ring(declared, alloc, laid_out(depth), arrive_all)
     return found
 
 
@@ -132,7 +139,7 @@ def barrier_bytes(
     return offsets, at
 
 
-def _ring(declared: Declared, alloc: BarrierAlloc, depth: int) -> Ring:
+def _ring(declared: Declared, alloc: BarrierAlloc, depth: int, arrive_all: bool) -> Ring:
     tiling = declared.where.tiling
     arrives = [u for u in declared.uses if isinstance(u.stmt, Arrive)]
     awaits = [u for u in declared.uses if isinstance(u.stmt, Await)]
@@ -168,7 +175,7 @@ def _ring(declared: Declared, alloc: BarrierAlloc, depth: int) -> Ring:
     copies = all(full == {QualTL.SM80} for full in pre)
     warps = all(whole_warps(use.where.tiling) for use in homes) and not copies
     threads = math.prod(axis.extent for axis in block_axes(first.where.tiling))
-    each = threads // 32 if warps else threads
+    each = threads // 32 if warps and not arrive_all else threads
     targets = _targets(alloc, homes, dims)
     own = tuple(1 << cta for cta in range(tiling.cluster_dim))
     return Ring(
@@ -185,6 +192,7 @@ def _ring(declared: Declared, alloc: BarrierAlloc, depth: int) -> Ring:
         frozenset().union(*pre, *map(_sources, trailing)),
         copies,
         in_turn,
+        arrive_all,
     )
 
 

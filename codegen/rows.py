@@ -257,6 +257,17 @@ ROWS: Final[Mapping[str, Row]] = {
         "The phase completes when this arrival and the bytes of all instructions that trail on "
         "it are there: expect_tx and complete_tx may come in any order before the last arrival.",
     ),
+    "arrive mbarrier with bytes, by all": Row(
+        "Arrive, CudaMbarrier with trailing instructions, with --arrive-all",
+        "whole warps",
+        "any",
+        "__syncwarp();\nif (lane == 0)\n"
+        "    mbarrier_arrive_expect_tx<{depth}>({ring}, {number}, {bytes});\n"
+        "else\n    mbarrier_arrive<{depth}>({ring}, {number});\n{bytes} = 0;",
+        _MBARRIER + ": mbarrier.arrive; mbarrier.arrive.expect_tx",
+        "As above, with an arrival a thread: race checkers do not follow one lane's arrival for "
+        "its warp.",
+    ),
     "arrive mbarrier of CTAs with bytes": Row(
         "Arrive, CudaMbarrier with trailing instructions, multicast",
         "whole warps",
@@ -268,6 +279,18 @@ ROWS: Final[Mapping[str, Row]] = {
         _MBARRIER + ": mbarrier.arrive.expect_tx, mbarrier.arrive; mapa",
         "One lane a target.  The mbarrier of each CTA counts the bytes that land in this CTA, and "
         "is told of them by the arrival of this CTA: no phase of it completes without.",
+    ),
+    "arrive mbarrier of CTAs with bytes, by all": Row(
+        "Arrive, CudaMbarrier with trailing instructions, multicast, with --arrive-all",
+        "whole warps",
+        "any",
+        "__syncwarp();\nfor (unsigned to = 0; to < {ctas}; ++to)\n"
+        "    if (lane == 0 && to == {cta})\n"
+        "        mbarrier_arrive_expect_tx<{depth}>({ring}, {number}, {bytes});\n"
+        "    else if ({mask} >> to & 1)\n"
+        "        mbarrier_arrive_cluster<{depth}>({ring}, {number}, to);\n{bytes} = 0;",
+        _MBARRIER + ": mbarrier.arrive.expect_tx, mbarrier.arrive; mapa",
+        "As above, with an arrival a thread.",
     ),
     "arrive mbarrier of CTAs, each thread": Row(
         "Arrive, CudaMbarrier, multicast",

@@ -379,10 +379,14 @@ class Procedure:
         unchecked: bool = False,
         policy: Policy | str = Policy.PTX,
         task_order: TaskOrder | None = None,
+        arrive_all: bool = False,
         timeout: float | None = None,
         memory: float | None = None,
     ) -> tuple[Emitted, dict[str, Json]]:
-        """What `compile` compiles: CUDA C++ and the manifest.  It needs no CUDA."""
+        """What `compile` compiles: CUDA C++ and the manifest.  It needs no CUDA.
+
+        With `arrive_all` every thread arrives on mbarriers by itself, for race checkers.
+        """
         from exogpu.codegen.compiled import complete_manifest
         from exogpu.codegen.host import emit
         from exogpu.codegen.vetting import UNCHECKED, vet
@@ -395,7 +399,7 @@ class Procedure:
             check = partial(self.check, policy=policy, timeout=timeout, memory=memory)
             checked = vet(check, at_sizes, digest)
         analysed = self.analysed
-        emitted = emit(analysed.proc, analysed.facts, arch, task_order, checked.depths)
+        emitted = emit(analysed.proc, analysed.facts, arch, task_order, checked.depths, arrive_all)
         return emitted, complete_manifest(analysed.proc, emitted, checked)
 
     def amir(self, policy: Policy | str = Policy.PTX) -> amir.Program:

@@ -199,6 +199,10 @@ def compile_command(
         str | None,
         typer.Option(metavar="ORDER", help="lexicographic, grouped[:ROWS] or hilbert."),
     ] = None,
+    arrive_all: Annotated[
+        bool,
+        typer.Option("--arrive-all", help="Every thread arrives on mbarriers, for racecheck."),
+    ] = False,
     at: AtUndecided = None,
     unchecked: Annotated[
         bool, typer.Option("--unchecked", help="Check nothing; the manifest says so.")
@@ -222,7 +226,8 @@ def compile_command(
     statuses = set()
     limits = Limits(timeout, memory)
     rules = Policy.of(policy)
-    wish = Wish(output, arch, cubin, ptx, sass, so, sizes, unchecked, rules, order, limits)
+    files = (output, arch, cubin, ptx, sass, so)
+    wish = Wish(*files, sizes, unchecked, rules, order, arrive_all, limits)
     for built in guarded(target, limits, partial(compile_all, wish=wish), unloaded, rules):
         console(stderr=built.status in (STATUS["error"], INTERNAL)).print(built.text, end="")
         statuses.add(built.status)
@@ -355,6 +360,55 @@ def run(
             console(stderr=True).print(ran.note, end="")
     except ExoGpuError as error:
         _stop(*error.diagnostics)
+
+
+@app.command()
+def trial(
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="TARGET[::INSTR]",
+            help="A .py file, a folder, or a dotted module with @instr in it.",
+        ),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="DIR", help="Keep the programs there."),
+    ] = None,
+    most: Annotated[int, typer.Option(min=1, help="Variants of an instruction.")] = 12,
+    given: Annotated[
+        list[str] | None,
+        typer.Option("--with", metavar="N=4,8", help="Values of a compile-time parameter."),
+    ] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes that use the GPU.")] = 2,
+    arch: Annotated[str, typer.Option(help="As for compile.")] = "sm_90a",
+) -> None:
+    """Run instructions on a GPU against what their bodies say, on random operands.
+
+    Exit status: 0 all right, 1 some wrong, 2 a wrong call, 3 nothing was run.
+    """
+    from tempfile import TemporaryDirectory
+
+    from exogpu.codegen.limits import check_arch
+    from exogpu.codegen.toolchain import CompileError
+    from exogpu.terminal.trying import parse_values
+    from exogpu.terminal.trying import trial as trials
+
+    tried = []
+    try:
+        with TemporaryDirectory() as scratch:
+            check_arch(arch)
+            values = parse_values(given or ())
+            for one in trials(target, output or Path(scratch), most, values, jobs, arch):
+                tried.append(one)
+                typer.echo(one.text, nl=False)
+    except ExoGpuError as error:
+        _stop(*error.diagnostics)
+    except CompileError as error:
+        _stop(_wrong("X961", error.problem, error.remedy))
+    if not all(one.right for one in tried):
+        raise typer.Exit(1)
+    raise typer.Exit(0 if any(one.ran for one in tried) else 3)
 
 
 @app.command()

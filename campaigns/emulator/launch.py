@@ -81,7 +81,7 @@ class Emulated:
             match step["op"]:
                 case "launch":
                     text += _entry(text, step)
-                case "memset0":
+                case "memset":
                     pass
                 case other:
                     raise UnknownError(f"the step {other}")
@@ -104,8 +104,10 @@ class Emulated:
         EmulatedError.
         """
         for step in self.steps:
-            if step["op"] == "memset0":
-                arrays[step["target"]][...] = 0
+            if step["op"] == "memset":
+                flat = arrays[step["target"]].reshape(-1)
+                first, count = (int(evaluate(step[n], sizes)) for n in ("offset", "count"))  # type: ignore[call-overload]
+                flat[first : first + count].view(np.uint8)[...] = step["byte"]
                 continue
             self._launch(step, arrays, sizes, clusters, seed, eager, fickle)
 

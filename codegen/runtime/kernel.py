@@ -28,7 +28,7 @@ from exogpu.codegen.runtime.driver import (
 from exogpu.codegen.runtime.errors import LaunchError
 from exogpu.codegen.runtime.expressions import Json, evaluate
 from exogpu.codegen.runtime.manifest import Fill, HostCode, Launch, MapOf, Step, read_manifest
-from exogpu.codegen.runtime.modules import Loaded, check_arch, enqueue, load
+from exogpu.codegen.runtime.modules import Loaded, check_arch, clusters_for, enqueue, load
 from exogpu.codegen.runtime.streams import current_stream, handle, pointer, wait_for
 from exogpu.codegen.runtime.tensormaps import tensor_map
 from exogpu.codegen.runtime.values import value_of
@@ -65,6 +65,8 @@ class Kernel:
     def __init__(self, manifest: Mapping[str, Json], cubin: bytes) -> None:
         self.manifest = manifest
         self.cubin = cubin
+        self.most_clusters: int | None = None
+        """That a launch may have, fewer than the device holds; the rest of the tasks follow."""
         self._data = read_manifest(manifest)
         self._dtypes = {p.name: p.dtype for p in self._data.data}
         self._launches = tuple(s for s in self._data.steps if isinstance(s, Launch))
@@ -116,7 +118,8 @@ class Kernel:
             wait_for(chosen, others | making)
             for step in ready:
                 if isinstance(step, _Ready):
-                    enqueue(step.loaded, step.tasks, step.arguments, chosen)
+                    clusters = clusters_for(step.loaded, step.tasks, self.most_clusters)
+                    enqueue(step.loaded, clusters, step.arguments, chosen)
                 else:
                     count = ctypes.c_size_t(step.bytes)
                     target, byte = ctypes.c_uint64(step.pointer), ctypes.c_ubyte(step.byte)

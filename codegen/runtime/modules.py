@@ -90,13 +90,21 @@ def _load(module: ctypes.c_void_p, launch: Launch, device: int) -> Loaded:
     return Loaded(launch, function, clusters)
 
 
-def enqueue(loaded: Loaded, tasks: int, arguments: list[ctypes._CData], stream: int) -> None:
-    """Launch a kernel: one cluster a task, or as many as the device holds."""
-    pointers = (ctypes.c_void_p * len(arguments))(*(ctypes.addressof(a) for a in arguments))
+def clusters_for(loaded: Loaded, tasks: int, most: int | None) -> int:
+    """How many clusters take the tasks: as many as the device holds, and no more than `most`.
+
+    Raises LaunchError where the tasks cannot be numbered.
+    """
     clusters = min(tasks, loaded.clusters)
     if tasks + clusters >= 1 << 31:  # a cluster's next task has a number, even if there is none
         what = f"{tasks} tasks are more than a launch can number"
         raise LaunchError(what, "divide the work into several calls")
+    return clusters if most is None else min(clusters, most)
+
+
+def enqueue(loaded: Loaded, clusters: int, arguments: list[ctypes._CData], stream: int) -> None:
+    """Launch a kernel on so many clusters, which the device must hold at a time."""
+    pointers = (ctypes.c_void_p * len(arguments))(*(ctypes.addressof(a) for a in arguments))
     config = _config(loaded.launch, clusters, stream)
     call("cuLaunchKernelEx", ctypes.byref(config), loaded.function, pointers, None)
 

@@ -42,6 +42,7 @@ class Wish:
     unchecked: bool
     policy: Policy
     task_order: TaskOrder | None
+    arrive_all: bool = False
     limits: Limits = NO_LIMITS
     """Of each check."""
 
@@ -97,6 +98,7 @@ def _compile(procedure: Procedure, procedures: Sequence[Procedure], wish: Wish) 
             unchecked=wish.unchecked,
             policy=wish.policy,
             task_order=wish.task_order,
+            arrive_all=wish.arrive_all,
             timeout=wish.limits.seconds,
             memory=wish.limits.gigabytes,
         )

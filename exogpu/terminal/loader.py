@@ -62,6 +62,18 @@ def load(target: str, skip: Collection[str] = ()) -> tuple[Unit, ...]:
         return tuple(_failure(path, diagnostic) for diagnostic in error.diagnostics)
 
 
+def load_modules(target: str) -> tuple[ModuleType, ...]:
+    """The modules of a target without `::`, executed as `load` does.  Raises ExoGpuError."""
+    older = frozenset(sys.modules)
+    kept = cast(TextIO, _KeptOpen(sys.stderr))
+    with redirect_stdout(kept), redirect_stderr(kept), collecting():
+        found = tuple(files(target))
+        if wrong := [file for file in found if isinstance(file, Diagnostic)]:
+            raise ExoGpuError(wrong)
+        paths = [_absolute(file) for file in found if isinstance(file, Path)]
+        return tuple(_execute(path, str(path), older) for path in paths)
+
+
 class _KeptOpen:
     """A stream that a target may write to and cannot close."""
 
