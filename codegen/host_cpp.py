@@ -56,7 +56,7 @@ from exogpu.ir.nodes import (
     Seq,
     Stmt,
 )
-from exogpu.ir.types import DataType, Memcpy, Memset, Space
+from exogpu.ir.types import DataType, Memcpy, Memset, Policy, QualTL, Space
 
 MAPPED_TYPE: Mapping[DataType, int] = {
     DataType.UI8: 0,
@@ -169,13 +169,20 @@ def _statement(host: Host, stmt: Stmt) -> Lines:
             device = known is not None and known.space is Space.GLOBAL
             return [f"TRY({host.names(stmt.name)}.free());"] if device else []
         case Fence():
-            return [source(stmt), "TRY(cudaStreamSynchronize(stream));"]
+            waits = ["TRY(cudaStreamSynchronize(stream));"] if _waits(stmt) else []
+            return [source(stmt), *waits]
         case Assign() | Reduce():
             return [source(stmt), _scalar(host, stmt)]
         case Pass():
             return []
         case _:
             raise _unsupported(stmt)
+
+
+def _waits(fence: Fence) -> bool:
+    """Whether the CPU goes on with what the stream has done: what is enqueued is in order."""
+    first, second = fence.pre.under(Policy.PTX).full, fence.post.under(Policy.PTX).full
+    return bool(first - {QualTL.CPU}) and QualTL.CPU in second
 
 
 def _unsupported(stmt: Stmt, help: str = "") -> Exception:

@@ -4,6 +4,7 @@
 
 #include "machine.hpp"
 
+#define __host__
 #define __device__
 #define __global__
 #define __forceinline__ inline

@@ -176,10 +176,14 @@ def _entry(text: str, step: Mapping[str, Any]) -> str:
     assert found is not None
     numbers, pointers, maps = 0, 0, 0
     arguments = []
-    for parameter in filter(None, found[1].split(", ")):
+    for parameter in filter(None, re.split(r", (?![^<]*>)", found[1])):
         if "TensorMap" in parameter:
             arguments.append(f"maps[{maps}]")
             maps += 1
+        elif "GridConstant" in parameter:
+            kind = parameter.replace("__grid_constant__ ", "").rpartition(" ")[0]
+            arguments.append(f"*static_cast<{kind}*>(arrays[{pointers}])")
+            pointers += 1
         elif "*" in parameter:
             kind = parameter.replace("__restrict__", "").rpartition(" ")[0]
             arguments.append(f"static_cast<{kind}>(arrays[{pointers}])")

@@ -43,7 +43,10 @@ STATEMENTS: Final[Mapping[str, str]] = {
 """PTX of the kernels' own text, and what it is here; `$0` is the first operand."""
 
 _ASM = re.compile(r'asm volatile\(((?:\s*"[^"]*")+)(.*?)\);', re.DOTALL)
-_HELPER = re.compile(r"^(?:template[^\n]*\n)?__device__ __forceinline__ .*?^}\n", re.S | re.M)
+_HELPER = re.compile(
+    r"^(?:template[^\n]*\n)?(?:__host__ )?__device__ __forceinline__ .*?^}\n", re.S | re.M
+)
+_ON_DEVICE = re.compile(r"#ifdef __CUDA_ARCH__\n.*?#else\n(.*?)#endif\n", re.S)
 _NAME = re.compile(r"__forceinline__[^(]*?(\w+)\(")
 _WGMMA = re.compile(r"Sm90_wgmma_(rs_)?(tf32|f16|bf16)_n(\d+)")
 
@@ -52,7 +55,7 @@ def translated(source: str) -> str:
     """The text of a `.cu` file for the emulator.  Raises UnknownError."""
     known = set(re.findall(r"\b(\w+)\([^;]*?\)\s*{", (HERE / "prelude.hpp").read_text()))
     start = source.index('extern "C" __global__')
-    helpers = source[:start]
+    helpers = _ON_DEVICE.sub(r"\1", source[:start])
     helpers = re.sub(r"struct alignas\(64\) TensorMap {.*?};\n", "", helpers, flags=re.S)
     kept = _HELPER.sub(lambda found: _helper(found[0], known), helpers)
     body = _ASM.sub(_statement, source[start:])

@@ -23,8 +23,13 @@ def of_bytes(m: Making, allowed: tuple[str, ...]) -> str:
 
 
 def expression(m: Making, kind: str, first: str, second: str | None = None) -> str:
-    """An expression of one or two elements; its values fit every type, and tell elements apart."""
+    """An expression of one or two elements; its values fit every type, and tell elements apart.
+
+    Scalar statements copy 16-bit floats, and do not compute with them.
+    """
     rng = m.rng
+    if kind in ("f16", "bf16"):
+        return first
     constant = str(rng.randint(1, 3)) + (".0" if kind.startswith(("f", "bf")) else "")
     forms = [
         first,

@@ -198,3 +198,24 @@ def test_shared_object(procedure):
     """It compiles, and the function has C linkage."""
     library = procedure.compile(unchecked=True).shared_object
     assert f"\0{procedure.name}_launch\0".encode() in library
+
+
+@proc
+def fenced(n: size, x: f32[n], d: f32[n] @ CudaGmemLinear):
+    x[0] = 1
+    Fence(cpu_in_order, cuda_stream_sync)
+    cuda_memcpy_to_device(n, d[:], x[:])
+    Fence(cuda_stream_sync, cuda_stream_sync)
+    cuda_memcpy_to_host(n, x[:], d[:])
+    Fence(cuda_stream_sync, cpu_in_order)
+    x[0] = 2
+    Fence(cpu_in_order, cpu_in_order)
+
+
+def test_the_cpu_waits_for_what_it_goes_on_with():
+    """What is enqueued is in order by itself."""
+    assert fenced.check().word == "proved"
+    lines = emit(fenced.analysed.proc, fenced.analysed.facts).host.source.splitlines()
+    waits = [at for at, line in enumerate(lines) if "cudaStreamSynchronize" in line]
+    assert len(waits) == 1
+    assert "Fence(cuda_stream_sync, cpu_in_order)" in lines[waits[0] - 1]

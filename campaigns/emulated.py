@@ -1,0 +1,158 @@
+"""Random programs of the whole language on the emulator, against their meaning: needs no GPU.
+
+    python -m campaigns.emulated [--programs 500] [--seed 0] [--jobs N] [--resume] [--write]
+    python -m campaigns.emulated --show SEED
+
+The programs are those of `campaigns.gpu_fuzz`.  Each one that is proved is emitted, translated for
+the emulator (`campaigns/emulator`) and run at its sizes, in several orders, with all clusters and
+with one.  A wrong value, a hang, or an access of what is over is a failure.  `--write` writes
+docs/emulated.md at the end of a whole run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from datetime import date
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from campaigns import cases
+from campaigns.emulator.launch import Emulated, EmulatedError
+from campaigns.emulator.translate import UnknownError
+from campaigns.gpu.emitting import INEXACT, procedure_of
+from campaigns.gpu.programs import Program, generated
+from exogpu.api import Procedure
+from exogpu.errors import ExoGpuError
+from exogpu.trial.data import at_sizes
+
+PAGE: Final = cases.ROOT / "docs" / "emulated.md"
+SECONDS: Final = 40.0
+"""For the check of one program."""
+
+FAILURES: Final = ("wrong", "died", "crash")
+"""States that are mistakes of ours."""
+
+
+def orders() -> Iterator[Mapping[str, Any]]:
+    """From copies that are as late as possible to copies that are done at once."""
+    for seed, eager in enumerate((0.0, 0.05, 1.0, 0.0)):
+        yield {
+            "seed": seed,
+            "eager": eager,
+            "fickle": 0.02 if seed < 3 else 0.5,
+            "clusters": None if seed % 2 == 0 else 1,
+        }
+
+
+def judge(case: str) -> Mapping[str, Any]:
+    """What becomes of the program with a seed."""
+    program = generated(int(case))
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            procedure = procedure_of(program, Path(folder))
+            verdict = procedure.check(timeout=SECONDS)
+            if verdict.word != "proved":
+                return {"state": verdict.word}
+            emitted, manifest = procedure.emit()
+        except ExoGpuError as error:
+            return {"state": "no lowering", "what": error.diagnostics[0].message}
+        try:
+            kernel = Emulated(emitted.source, manifest, Path(folder))
+        except UnknownError as error:
+            return {"state": "not emulated", "what": str(error)[:600]}
+        try:
+            return run(kernel, procedure, program)
+        except Exception as error:
+            return {"state": "crash", "what": f"{type(error).__name__}: {error}"}
+
+
+def run(kernel: Emulated, procedure: Procedure, program: Program) -> Mapping[str, Any]:
+    """Every order at every size."""
+    runs = 0
+    tolerance = INEXACT if "exp" in program.features else 0.0
+    for number, sizes in enumerate(program.sizes):
+        data = at_sizes(procedure, sizes, number)
+        for order in orders():
+            runs += 1
+            arrays = {name: np.array(array) for name, array in data.given.items()}
+            try:
+                kernel(arrays, sizes, **order)
+            except EmulatedError as error:
+                return {"state": "wrong", "what": f"{error} at {dict(sizes)}, order {order}"}
+            for name, wanted in data.wanted.items():
+                if not agree(arrays[name], wanted, tolerance):
+                    what = f"{name} is wrong at {dict(sizes)}, order {order}"
+                    return {"state": "wrong", "what": what}
+    return {"state": "right", "runs": runs, "features": sorted(program.features)}
+
+
+def agree(found: np.ndarray[Any, Any], wanted: np.ndarray[Any, Any], tolerance: float) -> bool:
+    """Whether an array is what it must be."""
+    if tolerance and found.dtype.kind == "f":
+        return bool(np.allclose(found, wanted, rtol=tolerance, atol=tolerance, equal_nan=True))
+    return found.tobytes() == wanted.tobytes()
+
+
+def page(results: Mapping[str, Mapping[str, Any]], seed: int) -> str:
+    """The text of docs/emulated.md."""
+    states = Counter(result.get("state", "died") for result in results.values())
+    runs = sum(result.get("runs", 0) for result in results.values())
+    right = [r for r in results.values() if r.get("state") == "right"]
+    features = Counter(f for r in right for f in r["features"])
+    wrong = sum(states[state] for state in FAILURES)
+    lines = [
+        "# Emitted kernels on the emulator",
+        "",
+        f"{len(results):,} random programs from seed {seed}, {date.today()}: {states['right']:,} "
+        f"proved ones were emitted and emulated in {runs:,} runs, {wrong} of them wrong.  Made by "
+        "`python -m campaigns.emulated --write`.",
+        "",
+        "The emulator (`campaigns/emulator`) runs the emitted CUDA C++ with every thread a fiber "
+        "that others may overtake between any two synchronisations, and copies and matrix "
+        "products as late as they may be; proxies and weak memory it does not model.",
+        "",
+        "| state | programs |",
+        "| --- | --- |",
+        *(f"| {state} | {count:,} |" for state, count in states.most_common()),
+        "",
+        "| feature | programs that were right |",
+        "| --- | --- |",
+        *(f"| {feature} | {count:,} |" for feature, count in sorted(features.items())),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--programs", type=int, default=500, metavar="N")
+    parser.add_argument("--seed", type=int, default=0, metavar="S", help="of the first program")
+    parser.add_argument("--show", type=int, metavar="SEED", help="one program and its result")
+    parser.add_argument("--write", action="store_true", help="write docs/emulated.md")
+    cases.add_arguments(parser)
+    options = parser.parse_args()
+    if options.show is not None:
+        print(generated(options.show).source)
+        print(judge(str(options.show)))
+        return 0
+    named = [str(seed) for seed in range(options.seed, options.seed + options.programs)]
+    results = cases.judge_all("emulated", named, judge, cases.options(options))
+    failures = {c: r for c, r in results.items() if r.get("state", "died") in FAILURES}
+    for case, result in failures.items():
+        print(f"{case}: {result.get('state', 'died')}: {result.get('what', result)}")
+    for state, count in Counter(r.get("state", "died") for r in results.values()).most_common():
+        print(f"{count:6} {state}")
+    if options.write:
+        cases.write_whole(PAGE, page(results, options.seed))
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
