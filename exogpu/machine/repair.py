@@ -185,6 +185,10 @@ def general_repairs(violation: Violation, program: Program) -> tuple[Repair, ...
         return ()
     fence = f"Fence({first}, {second})"
     edit = Between(violation, first, second)
+    if check.free and any(
+        isinstance(o, Loop) and o.threads for _, o in path_to(program.body, check)
+    ):
+        return ()  # all threads of the cluster free it, and a Fence there has those of the loop
     if check.free:
         text = f"before {violation.variable} ends, {fence} by all threads of its scope"
         return (Repair(text, NewFence(check, first, second, after=False)), Repair(text, edit))

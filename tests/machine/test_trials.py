@@ -129,3 +129,25 @@ def test_a_skip_takes_the_depth_of_its_ring_along(n: int, depth: int) -> None:
     program = b.program(Policy.PTX)
     changed = applied(program, Skip(program.body[-1], n))
     assert changed is not None and changed.variables[0].depth == depth
+
+
+@proc
+def one_cta_after_the_other(y: f32[2, 2, 32] @ CudaGmemLinear):
+    with CudaDeviceFunction(clusterDim=2, blockDim=32):
+        for task in cuda_tasks(0, 1):
+            for c in cuda_threads(0, 2, unit=cuda_cta_in_cluster):
+                for k in seq(0, 2):
+                    tile: f32[32] @ CudaSmemLinear
+                    for t in cuda_threads(0, 32, unit=cuda_thread):
+                        tile[t] = 1
+                    Fence(cuda_in_order, cuda_in_order)
+                    for t in cuda_threads(0, 32, unit=cuda_thread):
+                        y[c, k, t] = tile[31 - t]
+                    Fence(cuda_in_order, cuda_in_order)
+
+
+def test_a_fence_of_the_cluster_is_not_proposed_inside_a_cta() -> None:
+    """All of the cluster frees the tile, and a Fence in the loop would have one CTA's threads."""
+    hazards = one_cta_after_the_other.check().hazards
+    assert {h.kind for h in hazards} == {HazardKind.FREE}
+    assert {h.help for h in hazards} == {""}
