@@ -60,14 +60,12 @@ def judge(case: str) -> Mapping[str, Any]:
             if verdict.word != "proved":
                 return {"state": verdict.word}
             emitted, manifest = procedure.emit()
+            kernel = Emulated(emitted.source, manifest, Path(folder))
+            return run(kernel, procedure, program)
         except ExoGpuError as error:
             return {"state": "no lowering", "what": error.diagnostics[0].message}
-        try:
-            kernel = Emulated(emitted.source, manifest, Path(folder))
         except UnknownError as error:
             return {"state": "not emulated", "what": str(error)[:600]}
-        try:
-            return run(kernel, procedure, program)
         except Exception as error:
             return {"state": "crash", "what": f"{type(error).__name__}: {error}"}
 

@@ -451,6 +451,16 @@ inline void added(unsigned char* to, const unsigned char* from, int kind)
     case 1: return add(double());
     case 2: return add(std::uint32_t());
     case 3: return add(std::uint64_t());
+    case 4: return add(_Float16());
+    case 5: {
+        unsigned short a, b;
+        std::memcpy(&a, to, sizeof a);
+        std::memcpy(&b, from, sizeof b);
+        const unsigned sum = bits<unsigned>(brain(a) + brain(b));
+        a = static_cast<unsigned short>((sum + 0x7fff + (sum >> 16 & 1)) >> 16);
+        std::memcpy(to, &a, sizeof a);
+        return;
+    }
     default: now->fail("a bulk reduction of a type that is not emulated");
     }
 }

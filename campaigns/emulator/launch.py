@@ -15,7 +15,7 @@ import numpy as np
 from campaigns.emulator.translate import HERE, UnknownError, translated
 from exogpu.codegen.runtime.expressions import Json, evaluate
 
-_KINDS: Final = {"f32": 0, "f64": 1, "i32": 2, "ui32": 2, "i64": 3, "ui64": 3}
+_KINDS: Final = {"f32": 0, "f64": 1, "i32": 2, "ui32": 2, "i64": 3, "ui64": 3, "f16": 4, "bf16": 5}
 _RANK: Final = 5
 
 _CALL = """

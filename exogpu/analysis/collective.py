@@ -16,7 +16,7 @@ from exogpu.analysis.describe import executors
 from exogpu.analysis.facts import CollectiveFacts, Desugared
 from exogpu.analysis.launch import check_launch
 from exogpu.analysis.threadmap import ThreadMap, threads_of
-from exogpu.analysis.tiling import Tiling, block_axes, launch_tiling
+from exogpu.analysis.tiling import Tiling, block_axes, iterations, launch_tiling
 from exogpu.errors import Diagnostic, Span
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
@@ -125,10 +125,11 @@ class _Walk:
 
     def fence(self, stmt: Fence, tiling: Tiling) -> None:
         """Inside a CTA the hardware synchronises whole warps, or threads of one warp."""
-        first = {r.iterator: r.lo for r in tiling.ranges}
         inside = ThreadMap(block_axes(tiling))
-        warps = Counter(t // 32 for t in threads_of(inside, first))
-        if len(warps) > 1 and any(count != 32 for count in warps.values()):
+        for at in iterations(tiling):
+            warps = Counter(t // 32 for t in threads_of(inside, at))
+            if len(warps) == 1 or all(count == 32 for count in warps.values()):
+                continue
             self.refuse(
                 "C416",
                 f"no barrier synchronises {executors(tiling)}: they are neither whole warps nor "
@@ -136,6 +137,7 @@ class _Walk:
                 stmt.span,
                 "fence at warp or CTA scope",
             )
+            return
 
     def call(self, stmt: CallInstr, tiling: Tiling) -> None:
         """Calls of CUDA instructions stand at the unit-scope of the instruction."""

@@ -331,3 +331,11 @@ def fences():
                     Fence(cuda_in_order, cuda_in_order)
             for h in cuda_threads(0, 2, unit=48 * cuda_thread):
                 Fence(cuda_in_order, cuda_in_order)  # expect: C416
+
+
+@proc
+def later_pieces_lie_in_two_warps(x: f32[1] @ CudaGmemLinear):
+    with CudaDeviceFunction(blockDim=96):
+        for task in cuda_tasks(0, 1):
+            for w in cuda_threads(0, 4, unit=24 * cuda_thread):
+                Fence(cuda_in_order, cuda_in_order)  # expect: C416
