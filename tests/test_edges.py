@@ -126,7 +126,7 @@ def test_extents_by_iterators() -> None:
     assert rows.check_at(K=5).word == "proved"
     x = np.arange(5, dtype=np.float32)
     rows.run(K=5, x=x)
-    assert rows.emit()[0].host.source.count("std::vector<float> t(") == 1
+    assert rows.emit()[0].host.source.count("std::vector<float> t;") == 1
     document = rows.amir().to_json()
     (shape,) = [v["shape"] for v in document["variables"] if v["name"] == "t_2"]
     assert shape == ["((K - (1)) + (1))"]

@@ -40,6 +40,7 @@ from exogpu.ir.nodes import (
 from exogpu.ir.printer import print_proc
 from exogpu.ir.types import DataType
 from exogpu.kernels import gemm_sm80, gemm_sm90, gemm_splitk_sm90, gemv
+from tests.texts import made
 
 
 def shape(value: object, names: dict[Sym, int]) -> object:
