@@ -15,7 +15,7 @@ import argparse
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
 from typing import Any, Final
@@ -24,12 +24,14 @@ import numpy as np
 
 from campaigns import cases
 from campaigns.emulator.launch import Emulated, EmulatedError
+from campaigns.emulator.orders import ORDERS
 from campaigns.emulator.translate import UnknownError
 from campaigns.gpu.emitting import INEXACT, procedure_of
 from campaigns.gpu.programs import Program, generated
 from exogpu.api import Procedure
 from exogpu.errors import ExoGpuError
 from exogpu.trial.data import at_sizes
+from exogpu.trial.differences import difference
 
 PAGE: Final = cases.ROOT / "docs" / "emulated.md"
 SECONDS: Final = 40.0
@@ -37,17 +39,6 @@ SECONDS: Final = 40.0
 
 FAILURES: Final = ("wrong", "died", "crash")
 """States that are mistakes of ours."""
-
-
-def orders() -> Iterator[Mapping[str, Any]]:
-    """From copies that are as late as possible to copies that are done at once."""
-    for seed, eager in enumerate((0.0, 0.05, 1.0, 0.0)):
-        yield {
-            "seed": seed,
-            "eager": eager,
-            "fickle": 0.02 if seed < 3 else 0.5,
-            "clusters": None if seed % 2 == 0 else 1,
-        }
 
 
 def judge(case: str) -> Mapping[str, Any]:
@@ -72,29 +63,23 @@ def judge(case: str) -> Mapping[str, Any]:
 
 def run(kernel: Emulated, procedure: Procedure, program: Program) -> Mapping[str, Any]:
     """Every order at every size."""
-    runs = 0
+    runs, parameters = 0, kernel.manifest["parameters"]
+    types = {p["name"]: p["dtype"] for p in parameters if p["kind"] == "data"}
     tolerance = INEXACT if "exp" in program.features else 0.0
     for number, sizes in enumerate(program.sizes):
         data = at_sizes(procedure, sizes, number)
-        for order in orders():
+        for order in ORDERS:
             runs += 1
             arrays = {name: np.array(array) for name, array in data.given.items()}
             try:
-                kernel(arrays, sizes, **order)
+                kernel(arrays, sizes, order)
             except EmulatedError as error:
                 return {"state": "wrong", "what": f"{error} at {dict(sizes)}, order {order}"}
             for name, wanted in data.wanted.items():
-                if not agree(arrays[name], wanted, tolerance):
-                    what = f"{name} is wrong at {dict(sizes)}, order {order}"
+                if what := difference(arrays[name], wanted, types[name], tolerance):
+                    what = f"{name}: {what} at {dict(sizes)}, order {order}"
                     return {"state": "wrong", "what": what}
     return {"state": "right", "runs": runs, "features": sorted(program.features)}
-
-
-def agree(found: np.ndarray[Any, Any], wanted: np.ndarray[Any, Any], tolerance: float) -> bool:
-    """Whether an array is what it must be."""
-    if tolerance and found.dtype.kind == "f":
-        return bool(np.allclose(found, wanted, rtol=tolerance, atol=tolerance, equal_nan=True))
-    return found.tobytes() == wanted.tobytes()
 
 
 def page(results: Mapping[str, Mapping[str, Any]], seed: int) -> str:

@@ -29,7 +29,7 @@ KERNEL: tuple[SyncTL, ...] = tuple(
 
 
 @dataclass(frozen=True, slots=True)
-class Emitted:
+class Lowering:
     """The rows of a Fence, or of an Arrive and the Await that it releases."""
 
     mechanism: str
@@ -44,7 +44,7 @@ class Emitted:
 class Claim:
     """The machine's claim of an access before a sequence and one after it, at one location."""
 
-    sequence: Emitted
+    sequence: Lowering
     before: Kind
     carried: Facts
     """What an earlier synchronisation has shown of the first access; empty: nothing, it is the
@@ -68,7 +68,7 @@ class Claim:
         return needed(self.before, self.after) - known
 
 
-def sequences() -> Iterator[Emitted]:
+def sequences() -> Iterator[Lowering]:
     """Every sequence that code generation may emit."""
     for sequence in _sequences():
         yield sequence
@@ -77,7 +77,7 @@ def sequences() -> Iterator[Emitted]:
             yield replace(sequence, rows=rows)
 
 
-def _sequences() -> Iterator[Emitted]:
+def _sequences() -> Iterator[Lowering]:
     for first in KERNEL:
         for second in KERNEL:
             if unkept(first, second) is None:
@@ -85,22 +85,22 @@ def _sequences() -> Iterator[Emitted]:
                     for by_role in (False, True) if scope is Scope.CTA else (False,):
                         rows = fence_rows(first, second, scope, by_role=by_role)
                         what = f"Fence of {scope.value}" + (", by role" if by_role else "")
-                        yield Emitted(what, first, second, tuple(rows))
+                        yield Lowering(what, first, second, tuple(rows))
                         if "fence lanes" in rows:
                             rows[rows.index("fence lanes")] = "fence some lanes"
-                            yield Emitted(what, first, second, tuple(rows))
+                            yield Lowering(what, first, second, tuple(rows))
             if unkept(first, None) is None:
                 yield from _split(first, second)
             elif QualTL.TMA_S in full(first):  # `completing`: all loads signal the mbarrier
                 rows = [*drain_rows(first), "trailing load", "arrive mbarrier with bytes"]
                 rows += ["await mbarrier", *after_await(full(first), second)]
-                yield Emitted("arrive with all loads", first, second, tuple(rows))
+                yield Lowering("arrive with all loads", first, second, tuple(rows))
     for second in KERNEL:
         # Whatever the Arrives are full in, the rows after the wait are at least these.
         for wait in ("await mbarrier", "await mbarrier of CTAs"):
             rows = ["trailing load", wait, *after_await(frozenset(), second)]
             empty = SYNC_TIMELINES["empty_sync_tl"]
-            yield Emitted("trailing load", empty, second, tuple(rows), trailing=True)
+            yield Lowering("trailing load", empty, second, tuple(rows), trailing=True)
 
 
 _MBARRIERS = (
@@ -120,21 +120,21 @@ _MBARRIERS = (
 )
 
 
-def _split(first: SyncTL, second: SyncTL) -> Iterator[Emitted]:
+def _split(first: SyncTL, second: SyncTL) -> Iterator[Lowering]:
     end = after_await(full(first), second)
     for arrive, wait in _MBARRIERS:
         rows = (*drain_rows(first), arrive, wait, *end)
-        yield Emitted(f"{arrive}, {wait}", first, second, rows)
+        yield Lowering(f"{arrive}, {wait}", first, second, rows)
     if full(first) == {QualTL.SM80}:
         rows = ("arrive mbarrier of cp.async", "await mbarrier", *end)
-        yield Emitted("arrive mbarrier of cp.async", first, second, rows)
+        yield Lowering("arrive mbarrier of cp.async", first, second, rows)
     kind = group_kind(first)
     if kind is not None:
         word = GROUP_ROWS[kind]
-        yield Emitted(f"{word} group", first, second, (f"arrive {word}", f"await {word}", *end))
+        yield Lowering(f"{word} group", first, second, (f"arrive {word}", f"await {word}", *end))
 
 
-def claims(sequence: Emitted) -> Iterator[Claim]:
+def claims(sequence: Lowering) -> Iterator[Claim]:
     """The machine's claims of a sequence, under policy ptx."""
     first, second = sequence.first, sequence.second
     for before in KINDS:
@@ -155,7 +155,7 @@ def claims(sequence: Emitted) -> Iterator[Claim]:
                     yield Claim(sequence, before, start, later, level)
 
 
-def _precedes(kind: Kind, sequence: Emitted) -> bool:
+def _precedes(kind: Kind, sequence: Lowering) -> bool:
     """Whether such an access may come before the sequence, and another one meet it after."""
     stored = (kind.timeline, kind.how) == (QualTL.TMA_G, "w")
     if stored and any(row.endswith(", sources") for row in sequence.rows):

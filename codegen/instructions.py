@@ -23,6 +23,7 @@ from exogpu.hw.timelines import ASYNC_PROXY
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Access, CallInstr, Const, DataParam, Interval
 from exogpu.ir.types import DataType, QualTL
+from exogpu.ir.walk import passed
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,17 +91,9 @@ def call_text(calls: Calls, stmt: CallInstr) -> list[str]:
 def _before_product(calls: Calls, stmt: CallInstr) -> list[str]:
     """Products of one shape on an accumulator are in order, those of several take a wgmma.fence
     (PTX ISA, wgmma.fence)."""
-    for param, argument in zip(stmt.instr.params, stmt.arguments, strict=True):
-        operand = param.operand if isinstance(param, DataParam) else None
-        if (
-            operand is None
-            or operand.initial is not QualTL.WG_D
-            or not isinstance(argument, Access)
-        ):
-            continue
-        if calls.access.storage[argument.name].reshaped:
-            return emit("wgmma fence")
-    return []
+    products = [o.access.name for o in passed(stmt) if o.timeline is QualTL.WG_D]
+    reshaped = any(calls.access.storage[name].reshaped for name in products)
+    return emit("wgmma fence") if reshaped else []
 
 
 def constant_text(value: object) -> str:

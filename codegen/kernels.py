@@ -37,7 +37,6 @@ from exogpu.ir.nodes import (
     CallInstr,
     CExpr,
     ControlParam,
-    DataParam,
     DeviceFunction,
     Free,
     Int,
@@ -47,8 +46,8 @@ from exogpu.ir.nodes import (
     Stmt,
     WarpConfig,
 )
-from exogpu.ir.types import AccessMode, Space
-from exogpu.ir.walk import accesses, walk
+from exogpu.ir.types import Space
+from exogpu.ir.walk import accesses, passed, walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,10 +267,7 @@ def _used(launch: DeviceFunction) -> frozenset[Sym]:
     found: set[Sym] = set()
     for stmt in walk(launch.body):
         if isinstance(stmt, CallInstr):
-            for param, argument in zip(stmt.instr.params, stmt.arguments, strict=True):
-                mapped = isinstance(param, DataParam) and param.window is not None
-                if isinstance(argument, Access) and not mapped:
-                    found.add(argument.name)
+            found |= {o.access.name for o in passed(stmt) if o.param.window is None}
         else:
             found |= {a.name for a in accesses(stmt)}
     return frozenset(found)
@@ -282,12 +278,7 @@ def written(block: Block) -> frozenset[Sym]:
     found: set[Sym] = set()
     for stmt in walk(block):
         if isinstance(stmt, CallInstr):
-            modes = iter(stmt.instr.modes)
-            for param, argument in zip(stmt.instr.params, stmt.arguments, strict=True):
-                if isinstance(param, DataParam):
-                    mode = next(modes)
-                    if mode is not AccessMode.READ and isinstance(argument, Access):
-                        found.add(argument.name)
+            found |= {operand.access.name for operand in passed(stmt) if operand.written}
         else:
             found |= {target.name for target in _targets(stmt)}
     return frozenset(found)

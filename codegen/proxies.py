@@ -14,19 +14,17 @@ from exogpu.codegen.storage import Storage
 from exogpu.hw.timelines import ASYNC_PROXY
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
-    Access,
     Block,
     CallInstr,
     CudaTasks,
     CudaThreads,
-    DataParam,
     DeviceFunction,
     For,
     Seq,
     Warps,
 )
-from exogpu.ir.types import AccessMode, QualTL, Space
-from exogpu.ir.walk import accesses, blocks
+from exogpu.ir.types import QualTL, Space
+from exogpu.ir.walk import accesses, blocks, passed
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,16 +127,9 @@ def _repeats(loop: For) -> bool:
 
 
 def _of_call(call: CallInstr, groups: frozenset[str], repeated: bool) -> Iterator[_Use]:
-    modes = iter(call.instr.modes)
-    for param, argument in zip(call.instr.params, call.arguments, strict=True):
-        if not isinstance(param, DataParam):
-            continue
-        mode = next(modes)
-        if not isinstance(argument, Access):
-            continue
-        operand = param.operand
-        timeline = operand.initial if operand is not None else None
-        stored = timeline is QualTL.TMA_G and mode is not AccessMode.READ
+    for one in passed(call):
+        operand = one.param.operand
+        stored = one.timeline is QualTL.TMA_G and one.written
         added = stored and operand is not None and bool(operand.atomic)
-        through = timeline in ASYNC_PROXY
-        yield _Use(argument.name, groups, repeated, through, stored, added)
+        through = one.timeline in ASYNC_PROXY
+        yield _Use(one.access.name, groups, repeated, through, stored, added)

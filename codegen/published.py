@@ -22,7 +22,6 @@ from exogpu.ir.nodes import (
     CallInstr,
     CallProc,
     CudaTasks,
-    DataParam,
     DeviceFunction,
     Fence,
     For,
@@ -34,8 +33,8 @@ from exogpu.ir.nodes import (
     Warps,
     WindowStmt,
 )
-from exogpu.ir.types import AccessMode, QualTL, Space
-from exogpu.ir.walk import accesses
+from exogpu.ir.types import QualTL, Space
+from exogpu.ir.walk import accesses, passed
 
 
 def unwritten(
@@ -102,16 +101,9 @@ def _in_memory(access: Access, storage: Mapping[Sym, Storage]) -> bool:
 def _publishes(call: CallInstr, storage: Mapping[Sym, Storage]) -> bool:
     """Whether the call accesses memory through the generic proxy, or writes it by a bulk copy
     whose completion a thread waits for."""
-    modes = iter(call.instr.modes)
-    for param, argument in zip(call.instr.params, call.arguments, strict=True):
-        if not isinstance(param, DataParam):
-            continue
-        mode = next(modes)
-        if not isinstance(argument, Access) or not _in_memory(argument, storage):
-            continue
-        timeline = param.operand.initial if param.operand is not None else None
-        if timeline not in ASYNC_PROXY:
-            return True
-        if timeline is QualTL.TMA_G and mode is not AccessMode.READ:
-            return True
-    return False
+    return any(
+        operand.timeline not in ASYNC_PROXY
+        or (operand.timeline is QualTL.TMA_G and operand.written)
+        for operand in passed(call)
+        if _in_memory(operand.access, storage)
+    )

@@ -15,7 +15,6 @@ from exogpu.codegen.errors import unsupported
 from exogpu.codegen.expressions import SIZE_OF
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
-    Access,
     Alloc,
     BarrierAlloc,
     CallInstr,
@@ -26,7 +25,7 @@ from exogpu.ir.nodes import (
     Proc,
 )
 from exogpu.ir.types import DataType, QualTL, Space
-from exogpu.ir.walk import control_variables, walk
+from exogpu.ir.walk import control_variables, passed, walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,15 +137,13 @@ def _local(declared: Declared, alloc: Alloc) -> Storage:
 
 def _calls_on(declared: Declared, timeline: QualTL) -> tuple[CallInstr, ...]:
     """The instructions with an operand of this timeline that is the variable."""
-    found: list[CallInstr] = []
-    for use in declared.uses:
-        if isinstance(use.stmt, CallInstr):
-            for param, argument in zip(use.stmt.instr.params, use.stmt.arguments, strict=True):
-                operand = param.operand if isinstance(param, DataParam) else None
-                mine = isinstance(argument, Access) and argument.name == declared.declaration.name
-                if mine and operand is not None and operand.initial is timeline:
-                    found.append(use.stmt)
-    return tuple(found)
+    name = declared.declaration.name
+    return tuple(
+        use.stmt
+        for use in declared.uses
+        if isinstance(use.stmt, CallInstr)
+        and any(o.access.name == name and o.timeline is timeline for o in passed(use.stmt))
+    )
 
 
 def _shape(call: CallInstr) -> object:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from campaigns.emulator.orders import Order
 from campaigns.emulator.translate import HERE, UnknownError, translated
 from exogpu.codegen.runtime.expressions import Json, evaluate
 
@@ -91,35 +92,23 @@ class Emulated:
         self,
         arrays: Mapping[str, np.ndarray[Any, Any]],
         sizes: Mapping[str, int],
-        *,
-        clusters: int | None = None,
-        seed: int = 0,
-        eager: float = 0.1,
-        fickle: float = 0.1,
+        order: Order,
     ) -> None:
-        """Runs the steps on the arrays, which change.
-
-        `eager` is how often an asynchronous operation goes on while threads can, `fickle` how
-        often any thread goes on in the place of the one with the highest priority.  Raises
-        EmulatedError.
-        """
+        """Runs the steps on the arrays, which change.  Raises EmulatedError."""
         for step in self.steps:
             if step["op"] == "memset":
                 flat = arrays[step["target"]].reshape(-1)
                 first, count = (int(evaluate(step[n], sizes)) for n in ("offset", "count"))  # type: ignore[call-overload]
                 flat[first : first + count].view(np.uint8)[...] = step["byte"]
                 continue
-            self._launch(step, arrays, sizes, clusters, seed, eager, fickle)
+            self._launch(step, arrays, sizes, order)
 
     def _launch(
         self,
         step: Mapping[str, Any],
         arrays: Mapping[str, np.ndarray[Any, Any]],
         sizes: Mapping[str, int],
-        clusters: int | None,
-        seed: int,
-        eager: float,
-        fickle: float,
+        order: Order,
     ) -> None:
         tasks = sum(_product(nest, sizes) for nest in step["tasks"])
         numbers, pointers, maps = [], [], []
@@ -136,10 +125,10 @@ class Emulated:
             (ctypes.c_longlong * max(1, len(numbers)))(*numbers),
             (ctypes.c_void_p * max(1, len(pointers)))(*pointers),
             (TensorMap * max(1, len(maps)))(*maps),
-            ctypes.c_int(min(tasks, clusters or tasks)),
-            ctypes.c_uint(seed),
-            ctypes.c_double(eager),
-            ctypes.c_double(fickle),
+            ctypes.c_int(min(tasks, order.clusters or tasks)),
+            ctypes.c_uint(order.seed),
+            ctypes.c_double(order.eager),
+            ctypes.c_double(order.fickle),
         )
         if failure is not None:
             raise EmulatedError(failure.decode())

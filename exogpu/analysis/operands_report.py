@@ -7,7 +7,7 @@ from typing import Final, assert_never
 
 from exogpu.analysis.affine import constant
 from exogpu.analysis.layout import strides_at
-from exogpu.analysis.overlap import Operand, Overlap
+from exogpu.analysis.overlap import Overlap
 from exogpu.analysis.placement import Misplaced, Rule, wrong_where
 from exogpu.errors import Diagnostic, Note
 from exogpu.frontend.bounds_report import at_instance
@@ -18,7 +18,7 @@ from exogpu.ir import print_expressions
 from exogpu.ir.isltext import cexpr
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Access, CExpr, Compare, CVar, Int, Interval, Mod
-from exogpu.ir.walk import control_variables, evaluate
+from exogpu.ir.walk import Passed, control_variables, evaluate
 
 OVERLAP: Final = "B605"
 ALIGN: Final = "B606"
@@ -42,7 +42,7 @@ def subject(finding: Overlap | Misplaced) -> object:
             assert_never(finding)
 
 
-def site_of_operand(finding: Overlap | Misplaced) -> Operand:
+def site_of_operand(finding: Overlap | Misplaced) -> Passed:
     """The operand that is at fault; of two, the one that is written."""
     return finding.first if isinstance(finding, Overlap) else finding.operand
 

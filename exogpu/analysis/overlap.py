@@ -26,18 +26,9 @@ from exogpu.ir.nodes import (
     Interval,
     Point,
 )
-from exogpu.ir.types import AccessMode
+from exogpu.ir.walk import Passed, passed
 
 Variable: TypeAlias = DataParam | Alloc
-
-
-@dataclass(frozen=True, slots=True)
-class Operand:
-    """A data argument of a call."""
-
-    param: DataParam
-    access: Access
-    written: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +37,9 @@ class Overlap:
 
     call: CallInstr
     variable: Variable
-    first: Operand
+    first: Passed
     """One that is written, if the other is not."""
-    second: Operand
+    second: Passed
     element: tuple[Sym, ...]
     """The variables of the domain that are the element's index."""
     in_place: bool
@@ -57,7 +48,7 @@ class Overlap:
 
 def overlaps(site: Site, declared: Mapping[Sym, Variable]) -> Iterator[tuple[Domain, str, Overlap]]:
     """What may not be, for all instances of a call: a domain, a condition, what it would be."""
-    for pair in combinations(operands(site.call), 2):
+    for pair in combinations(passed(site.call), 2):
         first, second = sorted(pair, key=lambda o: not o.written)
         if first.access.name != second.access.name or not first.written:
             continue
@@ -69,17 +60,6 @@ def overlaps(site: Site, declared: Mapping[Sym, Variable]) -> Iterator[tuple[Dom
             both.append(_elsewhere(first.access, second.access, element))
         found = Overlap(site.call, variable, first, second, element, in_place)
         yield domain, conjunction(both), found
-
-
-def operands(call: CallInstr) -> tuple[Operand, ...]:
-    """The data arguments that are windows, in order."""
-    pairs = zip(call.instr.params, call.arguments, strict=True)
-    data = [(p, a) for p, a in pairs if isinstance(p, DataParam)]
-    return tuple(
-        Operand(param, argument, mode is not AccessMode.READ)
-        for (param, argument), mode in zip(data, call.instr.modes, strict=True)
-        if isinstance(argument, Access)
-    )
 
 
 def _elements(domain: Domain, shape: tuple[CExpr, ...]) -> tuple[Domain, tuple[Sym, ...]]:

@@ -15,12 +15,12 @@ from typing import assert_never
 
 from exogpu.analysis.affine import constant
 from exogpu.analysis.layout import GLOBAL_ALIGNMENT, Layout, Layouts
-from exogpu.analysis.overlap import Operand, operands
 from exogpu.analysis.sites import Site
 from exogpu.frontend.instances import Domain, never
 from exogpu.ir.isltext import cexpr, conjunction
 from exogpu.ir.nodes import Access, CallInstr, CExpr, Int, Interval, Sub
 from exogpu.ir.types import Placement
+from exogpu.ir.walk import Passed, passed
 
 
 class Rule(Enum):
@@ -47,7 +47,7 @@ class Misplaced:
     """An operand does not lie as the instruction asks."""
 
     call: CallInstr
-    operand: Operand
+    operand: Passed
     layout: Layout
     rule: Rule
     bytes: int = 0
@@ -64,7 +64,7 @@ def placements(site: Site, layouts: Layouts) -> Iterator[Demand]:
 
     A tensor map is made at the launch, whatever guards the call has.
     """
-    for operand in operands(site.call):
+    for operand in passed(site.call):
         layout = layouts.of(operand.access.name)
         hardware = operand.param.operand
         if layout is None or hardware is None:

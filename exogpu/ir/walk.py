@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeAlias, assert_never
 
 from exogpu.ir.names import Sym
@@ -53,6 +53,7 @@ from exogpu.ir.nodes import (
     Warps,
     WindowStmt,
 )
+from exogpu.ir.types import AccessMode, QualTL
 
 Declaration: TypeAlias = DataParam | Alloc | BarrierAlloc | WindowStmt
 
@@ -205,6 +206,36 @@ def accesses(stmt: Stmt) -> Iterator[Access]:
             return
         case _:
             assert_never(stmt)
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """A window that is a data argument of a call."""
+
+    param: DataParam
+    access: Access
+    mode: AccessMode
+
+    @property
+    def written(self) -> bool:
+        """Whether the call writes it."""
+        return self.mode is not AccessMode.READ
+
+    @property
+    def timeline(self) -> QualTL | None:
+        """That of the call's accesses; None where the instruction gives none."""
+        return None if self.param.operand is None else self.param.operand.initial
+
+
+def passed(call: CallInstr) -> tuple[Passed, ...]:
+    """The data arguments of a call that are windows, in order."""
+    pairs = zip(call.instr.params, call.arguments, strict=True)
+    data = [(p, a) for p, a in pairs if isinstance(p, DataParam)]
+    return tuple(
+        Passed(param, argument, mode)
+        for (param, argument), mode in zip(data, call.instr.modes, strict=True)
+        if isinstance(argument, Access)
+    )
 
 
 def evaluate(expr: CExpr, env: Mapping[Sym, int]) -> int:

@@ -9,19 +9,19 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from campaigns.emulator.launch import Emulated, EmulatedError
+from campaigns.emulator.orders import ORDERS, Order
 from campaigns.emulator.translate import UnknownError, translated
 from exogpu.api import Procedure
-from exogpu.codegen.runtime.expressions import evaluate
 from exogpu.kernels import gemm_sm80, gemm_sm90
-from tests.codegen.test_kept import by_role, fragments
+from exogpu.trial.data import at_sizes
+from exogpu.trial.differences import difference
+from exogpu.trial.packed import At
+from tests.codegen.kept_kernels import by_role, fragments
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no g++ on this machine")
-
-Arrays = dict[str, np.ndarray[Any, Any]]
 
 SM80 = gemm_sm80.gemm_sm80
 SM90 = gemm_sm90.KERNELS["gemm_sm90_1x1_128x64"]
@@ -48,51 +48,31 @@ def emitted(procedure: Procedure) -> tuple[str, Mapping[str, Any]]:
     return made.source, manifest
 
 
-def arrays(procedure: Procedure, sizes: Mapping[str, int]) -> Arrays:
-    """Small integers: every order of sums is exact."""
-    random = np.random.default_rng(1)
-    found: Arrays = {}
-    for param in emitted(procedure)[1]["parameters"]:
-        if param["kind"] == "data":
-            shape = [evaluate(extent, sizes) for extent in param["shape"]]
-            found[param["name"]] = random.integers(-3, 4, shape).astype(np.float32)
-    return found
-
-
 @cache
-def meaning(procedure: Procedure, sizes: tuple[tuple[str, int], ...]) -> Arrays:
-    """What the arrays become."""
-    found = arrays(procedure, dict(sizes))
-    procedure.run(**found, **dict(sizes))
-    return found
-
-
-def orders() -> Iterator[dict[str, Any]]:
-    """From copies that are as late as possible to copies that are done at once."""
-    for seed, eager in enumerate((0.0, 0.02, 0.3, 1.0, 0.0, 0.1)):
-        yield {"seed": seed, "eager": eager, "fickle": 0.02 if seed < 4 else 0.5}
+def data(procedure: Procedure, sizes: tuple[tuple[str, int], ...]) -> At:
+    """Small whole numbers, of which every order of sums is exact, and what they become."""
+    return at_sizes(procedure, dict(sizes), 1)
 
 
 def disagreement(
-    kernel: Emulated, procedure: Procedure, sizes: Mapping[str, int], order: Mapping[str, Any]
-) -> str | None:
-    """What is wrong with a run; None: nothing."""
-    given, wanted = arrays(procedure, sizes), meaning(procedure, tuple(sizes.items()))
+    kernel: Emulated, procedure: Procedure, sizes: Mapping[str, int], order: Order
+) -> str:
+    """What is wrong with a run; empty: nothing."""
+    there = data(procedure, tuple(sizes.items()))
+    arrays = {name: array.copy() for name, array in there.given.items()}
     try:
-        kernel(given, sizes, **order)
+        kernel(arrays, sizes, order)
     except EmulatedError as error:
         return str(error)
-    wrong = [name for name in given if not np.array_equal(given[name], wanted[name])]
-    return f"{', '.join(wrong)} is wrong" if wrong else None
+    found = (difference(arrays[n], wanted, "f32", 0.0) for n, wanted in there.wanted.items())
+    return "; ".join(filter(None, found))
 
 
 @pytest.mark.parametrize(("procedure", "sizes"), CASES, ids=IDS)
 def test_right_in_every_order(procedure: Procedure, sizes: dict[str, int], folder: Path) -> None:
     kernel = Emulated(*emitted(procedure), folder)
-    found = [disagreement(kernel, procedure, sizes, order) for order in orders()]
-    assert found == [None] * len(found)
-    one_cluster = {"seed": 7, "eager": 0.1, "clusters": 1}
-    assert disagreement(kernel, procedure, sizes, one_cluster) is None
+    found = [disagreement(kernel, procedure, sizes, order) for order in ORDERS]
+    assert found == [""] * len(ORDERS)
 
 
 NEEDLESS = ("__syncwarp();", "wgmma.fence", "fence.", "setmaxnreg", "arrive.release.aligned;\\n")
@@ -118,7 +98,7 @@ def test_wrong_without_a_synchronisation(folder: Path) -> None:
     assert len(mutants) >= 5
     for line, mutant in mutants:
         kernel = Emulated(mutant, manifest, folder)
-        assert any(disagreement(kernel, procedure, sizes, order) for order in orders()), line
+        assert any(disagreement(kernel, procedure, sizes, order) for order in ORDERS), line
 
 
 def test_what_is_not_known_is_said() -> None:

@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from exogpu.codegen.claims import KERNEL, Emitted, all_claims, claims, open_claims, shown
+from exogpu.codegen.claims import KERNEL, Lowering, all_claims, claims, open_claims, shown
 from exogpu.codegen.guarantees import EFFECTS, KINDS, Fact, Kind
 from exogpu.codegen.rows import ROWS, Scope
 from exogpu.codegen.sync import fence_rows, unkept
@@ -42,7 +42,7 @@ def test_a_fence_of_wgmma_alone_keeps_no_other_pair() -> None:
     """Why `unkept` refuses wgmma_fence_1 before anything but wgmma_fence_2."""
     first = SYNC_TIMELINES["wgmma_fence_1"]
     for second in KERNEL:
-        emitted = Emitted("Fence", first, second, ("wgmma fence",))
+        emitted = Lowering("Fence", first, second, ("wgmma fence",))
         refused = unkept(first, second) is not None
         assert refused == (second.name != "wgmma_fence_2")
         if second.name == "cuda_in_order":
@@ -57,7 +57,7 @@ def test_loads_have_no_wait() -> None:
         for second in KERNEL:
             assert unkept(first, second) is not None
         rows = tuple(fence_rows(first, SYNC_TIMELINES["cuda_in_order"], Scope.CTA, by_role=False))
-        emitted = Emitted("Fence", first, SYNC_TIMELINES["cuda_in_order"], rows)
+        emitted = Lowering("Fence", first, SYNC_TIMELINES["cuda_in_order"], rows)
         assert open_claims(tuple(claims(emitted)))
 
 
@@ -99,7 +99,7 @@ def granted(first: SyncTL, second: SyncTL) -> set[Question]:
 @pytest.mark.parametrize("first", KERNEL, ids=lambda timeline: timeline.name)
 def test_the_claims_are_the_machine_s(first: SyncTL) -> None:
     for second in KERNEL:
-        emitted = Emitted("Fence of a CTA", first, second, ("fence cta",))
+        emitted = Lowering("Fence of a CTA", first, second, ("fence cta",))
         claimed: set[Question] = set()
         for claim in claims(emitted):
             claimed.add((claim.before.name, claim.carried, claim.after.name, claim.level))

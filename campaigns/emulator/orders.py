@@ -1,0 +1,30 @@
+"""In which order threads and asynchronous operations take turns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """One order of everything that may happen, made from a seed."""
+
+    seed: int = 0
+    eager: float = 0.1
+    """How often an asynchronous operation goes on while threads can: at 0 copies and products are
+    as late as they may be, at 1 they are done at once."""
+    fickle: float = 0.02
+    """How often any thread goes on in the place of the one with the highest priority."""
+    clusters: int | None = None
+    """How many clusters take the tasks; None: one a task."""
+
+
+ORDERS: Final = (
+    Order(0, eager=0.0),
+    Order(1, eager=0.05, clusters=1),
+    Order(2, eager=1.0),
+    Order(3, eager=0.0, fickle=0.5, clusters=1),
+    Order(4, eager=0.3, fickle=0.5),
+)
+"""From copies that are as late as possible to copies that are done at once."""
