@@ -103,7 +103,7 @@ def _seconds(runs: Mapping[tuple[str, int], Run]) -> Mapping[tuple[str, int], fl
         random.shuffle(order)
         for key in order:
             flush.zero_()
-            torch.cuda._sleep(400_000)  # so that the launch is enqueued before the clock starts
+            torch.cuda._sleep(1_000_000)  # the launch is enqueued before the clock starts
             start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
             start.record()
             runs[key]()

@@ -18,13 +18,9 @@ sys.path.insert(0, str(ROOT))
 def build(folder: Path) -> None:
     """Shared objects of a few procedures."""
     from exogpu.api import Procedure, proc
+    from exogpu.isa.cuda import cuda_memcpy_to_device, cuda_memcpy_to_host, cuda_memset0_1d
     from exogpu.kernels import gemm_sm90, gemm_splitk_sm90
     from exogpu.kernels.gemv import gemv
-    from exogpu.platforms.cuda import (
-        cuda_memcpy_to_device,
-        cuda_memcpy_to_host,
-        cuda_memset0_1d,
-    )
 
     @proc
     def rows(n: size, m: size, scale: size, x: f32[n, m], y: f32[n, m]):  # noqa: ANN202

@@ -55,7 +55,7 @@ def kernels() -> dict[str, Procedure]:
 def at_sizes(procedure: Procedure, factor: int) -> Procedure:
     """The kernel with every size asserted, multiplied; as it is for 0."""
     from exogpu import Procedure
-    from exogpu.frontend.sizes import check_sizes
+    from exogpu.analysis.sizes import check_sizes
     from exogpu.ir.nodes import Compare, ControlParam, CVar, Int
 
     ir = procedure.ir
@@ -76,8 +76,8 @@ def prove(name: str, factor: int) -> dict[str, object]:
     """Prove one kernel in this process, part by part as `check()` does."""
     procedure = at_sizes(kernels()[name], factor)
     from exogpu.solvers import smt
-    from exogpu.symbolic.certify import prove as certify
-    from exogpu.symbolic.prover import analyse
+    from exogpu.symbolic.encode import prove as certify
+    from exogpu.symbolic.find.prover import analyse
 
     z3 = 0.0
 

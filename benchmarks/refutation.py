@@ -20,15 +20,16 @@ from rich.console import Console
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
-from exogpu import refuted  # noqa: E402
-from exogpu.allsizes import answer  # noqa: E402
+from exogpu.amir import nodes as amir  # noqa: E402
 from exogpu.api import Procedure  # noqa: E402
+from exogpu.explain.words import distinct, hazards_of  # noqa: E402
 from exogpu.ir.types import Policy  # noqa: E402
 from exogpu.kernels.gemm_sm80 import gemm_sm80  # noqa: E402
 from exogpu.kernels.gemm_sm90 import KERNELS as GEMM_SM90  # noqa: E402
 from exogpu.kernels.gemm_splitk_sm90 import KERNELS as GEMM_SPLITK  # noqa: E402
-from exogpu.machine import amir, fast  # noqa: E402
-from exogpu.machine.explain import distinct, hazards_of  # noqa: E402
+from exogpu.machine import fast  # noqa: E402
+from exogpu.pipeline import refuted  # noqa: E402
+from exogpu.pipeline.allsizes import answer  # noqa: E402
 from tests.symbolic.kernel_mutants import Mutant, mutants  # noqa: E402
 
 KERNELS: dict[str, tuple[Procedure, dict[str, int]]] = {

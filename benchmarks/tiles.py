@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from exogpu.api import Procedure, proc
 from exogpu.hw.datatypes import bf16, f16, f32
-from exogpu.platforms.sm80 import Sm80_cp_async_copy
-from exogpu.platforms.sm90 import (
+from exogpu.isa.sm80 import Sm80_cp_async_copy
+from exogpu.isa.sm90 import (
     Sm90_load_A,
     Sm90_store_D,
     Sm90_tma_load,

@@ -23,12 +23,13 @@ from time import perf_counter
 from rich.console import Console
 
 from campaigns import cases
+from exogpu.amir import nodes as amir
 from exogpu.analysis.threadmap import threads_of
 from exogpu.ir.names import Sym
-from exogpu.machine import amir, fast, literal
-from exogpu.proof import Proof
-from exogpu.symbolic.certify.prove import prove
-from exogpu.symbolic.prover import Findings, analyse
+from exogpu.machine import fast, literal
+from exogpu.result.proof import Proof
+from exogpu.symbolic.encode.prove import prove
+from exogpu.symbolic.find.prover import Findings, analyse
 from tests.symbolic import agreement
 from tests.symbolic.shrink import listing, smaller
 

@@ -29,7 +29,7 @@ from campaigns.emulator.translate import UnknownError
 from campaigns.gpu.emitting import INEXACT, procedure_of
 from campaigns.gpu.programs import Program, generated
 from exogpu.api import Procedure
-from exogpu.errors import ExoGpuError
+from exogpu.result.errors import ExoGpuError
 from exogpu.trial.data import at_sizes
 from exogpu.trial.differences import difference
 

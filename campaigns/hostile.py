@@ -36,8 +36,8 @@ from hostile_files import Case  # noqa: E402
 from rich.progress import Progress  # noqa: E402
 
 # What a call would import is there before the first fork.
-from exogpu.cli import app, main  # noqa: E402
-from exogpu.terminal.outcome import STATUS, worst  # noqa: E402
+from exogpu.cli.commands import app, main  # noqa: E402
+from exogpu.cli.outcome import STATUS, worst  # noqa: E402
 
 GIVEN: Final = 10
 """Seconds that --timeout gives to each check, where a command takes it."""

@@ -11,8 +11,8 @@ from typing import Final
 
 from hostile_files import FILES, GOOD, VERDICTS, WRONG, Case, call
 
-from exogpu.certificates import write_certificate
-from exogpu.terminal.loader import load
+from exogpu.cli.loader import load
+from exogpu.symbolic.certificate.write import write_certificate
 
 # --- calls of nonsense --------------------------------------------------------------------------
 

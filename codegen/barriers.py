@@ -96,7 +96,33 @@ def allocation(barriers: Barriers, stmt: BarrierAlloc) -> Lines:
             lines.append(f"unsigned {begin}[{ring.elements}];")
             lines.append(f"for (int i = 0; i < {ring.elements}; ++i)")
             lines.append(f"    {begin}[i] = {awaited}[i];")
+        if ring.every:
+            lines += _await_rest(ring, name, awaited)
     return lines
+
+
+def _await_rest(ring: Ring, name: str, awaited: str) -> Lines:
+    """Awaits the last phases of the variable's life before, which its Awaits skipped.
+
+    They are complete or will be, and nothing follows from that; but a checker of barriers wants
+    somebody to wait for a phase before the next arrival on its mbarrier.
+    """
+    at = "" if ring.elements == 1 else "[i]"
+    where = name if ring.elements == 1 else f"{name} + {8 * ring.depth} * i"
+    wait_for = sync.emit(
+        _await_row(ring), depth=ring.depth, ring=where, number=f"{awaited}{at} - n"
+    )
+    return [
+        f"for (int i = 0; i < {ring.elements}; ++i)",
+        f"    for (unsigned n = {min(ring.skip, ring.depth)}; n > 0; --n)",
+        f"        if ({awaited}{at} >= n) {{",
+        *(f"            {line}" for line in wait_for),
+        "        }",
+    ]
+
+
+def _await_row(ring: Ring) -> str:
+    return "await mbarrier of CTAs" if ring.remote else "await mbarrier"
 
 
 def arrive(barriers: Barriers, stmt: Arrive, where: Where) -> Lines:
@@ -182,10 +208,12 @@ def wait(barriers: Barriers, stmt: Await, where: Where) -> Lines:
         return [*waits, *after]
     counters = barriers.counters[name]
     awaited = _counter(barriers, ring, counters.awaited, stmt.barrier)
-    row = "await mbarrier of CTAs" if ring.remote else "await mbarrier"
     number = f"{awaited} - {ring.skip}" if ring.skip else awaited
     lines = sync.emit(
-        row, depth=ring.depth, ring=_ring_at(barriers, ring, stmt.barrier), number=number
+        _await_row(ring),
+        depth=ring.depth,
+        ring=_ring_at(barriers, ring, stmt.barrier),
+        number=number,
     )
     if ring.skip:
         begin = _counter(barriers, ring, counters.begin, stmt.barrier)

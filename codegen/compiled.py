@@ -8,6 +8,7 @@ from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 
+from exogpu.analysis.instances import least
 from exogpu.codegen.host import Emitted
 from exogpu.codegen.kernels import written
 from exogpu.codegen.runtime import Kernel
@@ -21,7 +22,6 @@ from exogpu.codegen.toolchain import (
     usage,
 )
 from exogpu.codegen.vetting import Checked
-from exogpu.frontend.instances import least
 from exogpu.ir.nodes import ControlParam, DataParam, Proc
 
 

@@ -13,9 +13,9 @@ from exogpu.codegen.errors import unsupported
 from exogpu.codegen.expressions import C_TYPE, SIZE_OF
 from exogpu.codegen.names import Names
 from exogpu.codegen.storage import Storage
-from exogpu.errors import Span
 from exogpu.ir.names import Sym
 from exogpu.ir.types import Space
+from exogpu.result.errors import Span
 
 MOST: Final = 4096
 """Bytes of a kernel's parameters that every device takes (CUDA C++ programming guide, __global__

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from exogpu.errors import Diagnostic, ExoGpuError, Span
+from exogpu.result.errors import Diagnostic, ExoGpuError, Span
 
 
 def unsupported(what: str, span: Span, help: str, code: str = "G801") -> ExoGpuError:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, assert_never
 
-from exogpu.errors import Span
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
     Add,
@@ -25,6 +24,7 @@ from exogpu.ir.nodes import (
     Truth,
 )
 from exogpu.ir.types import DataType
+from exogpu.result.errors import Span
 
 C_TYPE: Final[Mapping[DataType, str]] = {
     DataType.F16: "unsigned short",

@@ -15,9 +15,9 @@ from typing import Final, TypeAlias, assert_never
 from exogpu.analysis.affine import difference
 from exogpu.codegen.errors import InternalError, unsupported
 from exogpu.codegen.expressions import Control, plus, times
-from exogpu.errors import Span
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Add, CExpr, ControlParam, CVar, FloorDiv, Int, Mod, Mul, Proc, Sub
+from exogpu.result.errors import Span
 
 Range: TypeAlias = tuple[int, int]
 """Least and greatest value."""

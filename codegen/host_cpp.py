@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, cast
 
+from exogpu.analysis.instances import least
 from exogpu.codegen import scalars
 from exogpu.codegen.access import Accesses
 from exogpu.codegen.device import source
@@ -34,7 +35,6 @@ from exogpu.codegen.reserved import TEMPLATE
 from exogpu.codegen.storage import Storage
 from exogpu.codegen.stream import argument_of, run_of
 from exogpu.codegen.tensors import TensorMap
-from exogpu.frontend.instances import least
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
     Access,

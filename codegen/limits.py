@@ -8,7 +8,6 @@ from typing import Final
 from exogpu.codegen.errors import unsupported
 from exogpu.codegen.expressions import SIZE_OF
 from exogpu.codegen.kernels import Kernel, Source
-from exogpu.errors import NOWHERE, Diagnostic, ExoGpuError, Span
 from exogpu.ir.nodes import (
     Alloc,
     Arrive,
@@ -22,6 +21,7 @@ from exogpu.ir.nodes import (
 )
 from exogpu.ir.types import BarrierMechanism, Policy, QualSet, QualTL, Space, SyncTL
 from exogpu.ir.walk import walk
+from exogpu.result.errors import NOWHERE, Diagnostic, ExoGpuError, Span
 
 SHARED_BYTES: Final[Mapping[str, int]] = {
     "sm_80": 163 * 1024,

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, assert_never
 
 from exogpu.codegen.runtime.expressions import Json
-from exogpu.errors import NOWHERE, Diagnostic, ExoGpuError, Note
-from exogpu.verdict import Hazard, Policy, Verdict
+from exogpu.result.errors import NOWHERE, Diagnostic, ExoGpuError, Note
+from exogpu.result.verdict import Hazard, Policy, Verdict
 
 How = Literal["all sizes", "at sizes", "unchecked"]
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from exogpu.analysis.facts import CollectiveFacts
 from exogpu.codegen.host import emit
 from exogpu.codegen.limits import SM90
-from exogpu.errors import Diagnostic, ExoGpuError
 from exogpu.ir.nodes import Proc
+from exogpu.result.errors import Diagnostic, ExoGpuError
 
 
 def limitations(

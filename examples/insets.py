@@ -6,7 +6,7 @@ exogpu check examples/insets.py --at n=5
 from __future__ import annotations
 
 from exogpu import *
-from exogpu.platforms.sm80 import Sm80_cp_async_copy
+from exogpu.isa.sm80 import Sm80_cp_async_copy
 
 
 @proc

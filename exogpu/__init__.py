@@ -13,10 +13,10 @@ inside a procedure without an import; the import makes them Python names too.
 import importlib as _importlib
 from typing import TYPE_CHECKING
 
-from exogpu.errors import Diagnostic, ExoGpuError, Span
 from exogpu.hw.language import LANGUAGE as _LANGUAGE
 from exogpu.ir.types import Policy
-from exogpu.verdict import Hazard, HazardKind, Verdict
+from exogpu.result.errors import Diagnostic, ExoGpuError, Span
+from exogpu.result.verdict import Hazard, HazardKind, Verdict
 
 if TYPE_CHECKING:
     from exogpu.api import Procedure, proc

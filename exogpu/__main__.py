@@ -1,5 +1,5 @@
 """`python -m exogpu` is the command `exogpu`."""
 
-from exogpu.cli import main
+from exogpu.cli.commands import main
 
 main()

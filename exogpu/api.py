@@ -13,37 +13,38 @@ from time import perf_counter
 from types import FrameType
 from typing import TYPE_CHECKING, overload
 
-from exogpu import refuted
-from exogpu.allsizes import answer
-from exogpu.analysis import collective, distribution, divergence, operands
+from exogpu import meaning as sequential
+from exogpu.amir import nodes as amir
+from exogpu.amir.lower import lower
+from exogpu.analysis import bounds, collective, distribution, divergence, operands
+from exogpu.analysis.bounds_report import Outside
 from exogpu.analysis.facts import CollectiveFacts
 from exogpu.analysis.inline import inline
 from exogpu.analysis.lifetimes import insert_frees
-from exogpu.certificates import certificate_digest
-from exogpu.errors import Diagnostic, ExoGpuError, InternalError
-from exogpu.frontend import bounds
-from exogpu.frontend.bounds_report import Outside
-from exogpu.frontend.limits import bad_name, is_name, is_too_large_inlined, large_when_inlined
-from exogpu.frontend.procedures import parse_proc
-from exogpu.frontend.sizes import check_sizes
-from exogpu.ir.nodes import ControlParam, Proc
-from exogpu.ir.printer import print_proc
-from exogpu.ir.types import Policy
-from exogpu.limited import PROVING, judged, tried
-from exogpu.machine import amir, fast, sequential
-from exogpu.machine.explain import (
+from exogpu.analysis.sizes import check_sizes
+from exogpu.explain.words import (
     distinct,
     hazard_of_bounds,
     hazard_of_divergence,
     hazard_of_operands,
     hazards_of,
 )
-from exogpu.machine.lower import lower
-from exogpu.notebook import card
-from exogpu.symbolic.conditions import Calls, weakest_condition
-from exogpu.symbolic.prover import Findings
-from exogpu.verdict import Hazard, Verdict
-from exogpu.workers import Limits, Tell, stage
+from exogpu.frontend.limits import bad_name, is_name, is_too_large_inlined, large_when_inlined
+from exogpu.frontend.procedures import parse_proc
+from exogpu.ir.nodes import ControlParam, Proc
+from exogpu.ir.printer import print_proc
+from exogpu.ir.types import Policy
+from exogpu.machine import fast
+from exogpu.pipeline import refuted
+from exogpu.pipeline.allsizes import answer
+from exogpu.pipeline.limited import PROVING, judged, tried
+from exogpu.report.card import card
+from exogpu.result.errors import Diagnostic, ExoGpuError, InternalError
+from exogpu.result.verdict import Hazard, Verdict
+from exogpu.solvers.workers import Limits, Tell, stage
+from exogpu.symbolic.certificate.write import certificate_digest
+from exogpu.symbolic.find.conditions import Calls, weakest_condition
+from exogpu.symbolic.find.prover import Findings
 
 if TYPE_CHECKING:
     from exogpu.codegen.compiled import CompiledKernel

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from exogpu import Policy, Procedure, proc
 from exogpu.kernels.gemv import gemv
+from exogpu.result.verdict import HazardKind
 from exogpu.solvers.smt import Reply
-from exogpu.symbolic.certify.prove import prove
-from exogpu.verdict import HazardKind
+from exogpu.symbolic.encode.prove import prove
 
 
 def make(name: str, fence: bool, rows: int) -> Procedure:

@@ -14,13 +14,13 @@ import pytest
 
 from examples.museum.fa_1344 import fix as fa_fix
 from exogpu import Procedure
-from exogpu.certificates import certificate_digest, write_certificate
-from exogpu.coverage import Need, needs
 from exogpu.kernels.gemm_splitk_sm90 import KERNELS as SPLITK
-from exogpu.proof import Lemma
-from exogpu.recheck import recheck, solvers
+from exogpu.result.proof import Lemma
+from exogpu.result.verdict import Verdict
 from exogpu.solvers import smt
-from exogpu.verdict import Verdict
+from exogpu.symbolic.certificate.coverage import Need, needs
+from exogpu.symbolic.certificate.recheck import recheck, solvers
+from exogpu.symbolic.certificate.write import certificate_digest, write_certificate
 from tests.cases.certificates.names import names
 from tests.cases.certificates.ring import ring
 
@@ -86,7 +86,7 @@ def test_the_bytes_do_not_depend_on_the_process(tmp_path: Path) -> None:
     """Another hash seed, other modules and procedures before it: the same certificate."""
     script = (
         "import sys; from pathlib import Path; {first}\n"
-        "from exogpu.certificates import write_certificate\n"
+        "from exogpu.symbolic.certificate.write import write_certificate\n"
         "from tests.cases.certificates.ring import ring\n"
         "write_certificate(Path(sys.argv[1]), ring, ring.check())"
     )
@@ -133,7 +133,7 @@ def test_the_script_of_the_document_is_real(folder: Path) -> None:
 def test_recheck_needs_no_prover() -> None:
     """Nothing of ISL, the language, the machine or the prover is loaded with it."""
     script = (
-        "import sys, exogpu.recheck\n"
+        "import sys, exogpu.symbolic.certificate.recheck\n"
         "print([m for m in sys.modules if m.startswith(('islpy', 'exogpu.symbolic',"
         " 'exogpu.machine', 'exogpu.frontend', 'exogpu.analysis', 'exogpu.api'))])"
     )

@@ -13,13 +13,12 @@ from xml.etree import ElementTree
 import pytest
 from typer.testing import CliRunner
 
-from exogpu.allsizes import Answer
-from exogpu.cli import app
-from exogpu.codes import CODES
+from exogpu.cli.commands import app, progress, redundancy
+from exogpu.cli.progress import Watch
 from exogpu.machine import fast
-from exogpu.symbolic.prover import Findings
-from exogpu.terminal import progress, redundancy
-from exogpu.terminal.progress import Watch
+from exogpu.pipeline.allsizes import Answer
+from exogpu.result.codes import CODES
+from exogpu.symbolic.find.prover import Findings
 
 ROOT = Path(__file__).parent.parent
 
@@ -426,7 +425,7 @@ def test_doctor_finds_this_installation_in_order(call):
 def test_doctor_works_without_the_solvers(tmp_path):
     """The part that a user calls because something is missing must not need it."""
     blocked = "import sys; sys.modules['islpy'] = sys.modules['z3'] = None; "
-    code = blocked + "from exogpu.cli import main; sys.argv[1:] = ['doctor']; main()"
+    code = blocked + "from exogpu.cli.commands import main; sys.argv[1:] = ['doctor']; main()"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)

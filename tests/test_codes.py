@@ -6,7 +6,7 @@ import ast
 import re
 from pathlib import Path
 
-from exogpu.codes import CODES
+from exogpu.result.codes import CODES
 
 ROOT = Path(__file__).parent.parent
 CODE = re.compile(r"[PTSCDBHGX]\d{3}")

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from exogpu.cli.loader import load
 from exogpu.frontend.instructions import InstructionTemplate
 from exogpu.hw.language import LANGUAGE
 from exogpu.hw.timelines import SYNC_TIMELINES
 from exogpu.ir.types import Policy, QualTL
+from exogpu.isa import cuda, sm80, sm90
 from exogpu.machine import literal
-from exogpu.platforms import cuda, sm80, sm90
-from exogpu.terminal.loader import load
-from exogpu.verdict import HazardKind
+from exogpu.result.verdict import HazardKind
 
 PAGE = Path(__file__).parent.parent / "docs" / "language.md"
 TEXT = PAGE.read_text()

@@ -10,13 +10,13 @@ import pytest
 from exogpu import Procedure, proc
 from exogpu.analysis.extents import bound
 from exogpu.analysis.listing import listing
-from exogpu.errors import ExoGpuError
-from exogpu.hazards import HazardKind
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Add, CVar, FloorDiv, Int, Mod, Mul, Sub
 from exogpu.ir.walk import evaluate
+from exogpu.isa.cuda import cuda_memset0_1d
 from exogpu.machine import fast, literal
-from exogpu.platforms.cuda import cuda_memset0_1d
+from exogpu.result.errors import ExoGpuError
+from exogpu.result.hazards import HazardKind
 from exogpu.solvers import isl
 
 

@@ -11,9 +11,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from exogpu.api import Procedure
-from exogpu.cli import app
-from exogpu.terminal import loader
-from exogpu.terminal.outcome import worst
+from exogpu.cli.commands import app, loader
+from exogpu.cli.outcome import worst
 
 ROOT = Path(__file__).parent.parent
 
@@ -72,7 +71,7 @@ def test_what_commands_raise(
     status: int,
     said: str,
 ) -> None:
-    monkeypatch.setattr("exogpu.terminal.handler._silence", lambda: None)
+    monkeypatch.setattr("exogpu.cli.handler._silence", lambda: None)
     plant(monkeypatch, error)
     result = call(*command.split())
     assert result.exit_code == status and said in result.stderr

@@ -25,8 +25,8 @@ import pytest
 
 from exogpu.api import Procedure, collecting
 from exogpu.ir.types import Policy
-from exogpu.symbolic.prover import analyse
-from exogpu.verdict import Hazard, HazardKind, Verdict
+from exogpu.result.verdict import Hazard, HazardKind, Verdict
+from exogpu.symbolic.find.prover import analyse
 
 ROOT = Path(__file__).parent.parent
 FILES = sorted((ROOT / "examples" / "museum").glob("*.py"))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from exogpu.cli import app
+from exogpu.cli.commands import app
 
 SAFE = """\
 from exogpu import *

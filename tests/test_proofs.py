@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from exogpu.certificates import program_digest
+from exogpu.cli.loader import load
 from exogpu.ir.types import Policy
-from exogpu.recheck import recheck, solvers
-from exogpu.terminal.loader import load
+from exogpu.symbolic.certificate.recheck import recheck, solvers
+from exogpu.symbolic.certificate.write import program_digest
 
 PROOFS = Path(__file__).parent.parent / "proofs"
 UPDATE = "`exogpu report --all -o proofs` makes them again"

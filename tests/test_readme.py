@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from exogpu.cli import app
-from exogpu.terminal.loader import load
+from exogpu.cli.commands import app
+from exogpu.cli.loader import load
 
 README = (Path(__file__).parent.parent / "README.md").read_text()
 SOURCE, FROM_PYTHON = re.findall(r"```python\n(.*?)```", README, re.DOTALL)

@@ -16,14 +16,14 @@ import pytest
 from typer.testing import CliRunner
 
 from exogpu import Procedure
-from exogpu.certificates import certificate_digest, write_certificate
-from exogpu.cli import app
-from exogpu.recheck import Ask, recheck, solvers
-from exogpu.sealing import json_text, sealed, sha256
+from exogpu.cli.commands import app
+from exogpu.result.verdict import Verdict
 from exogpu.solvers import smt
 from exogpu.solvers.apart import Apart
 from exogpu.solvers.smtlib import plain
-from exogpu.verdict import Verdict
+from exogpu.symbolic.certificate.recheck import Ask, recheck, solvers
+from exogpu.symbolic.certificate.sealing import json_text, sealed, sha256
+from exogpu.symbolic.certificate.write import certificate_digest, write_certificate
 from tests.cases.certificates.ring import ring
 
 ROOT = Path(__file__).parent.parent

@@ -18,13 +18,13 @@ from typing import Any
 import pytest
 
 from exogpu import Procedure
-from exogpu.certificates import write_certificate
-from exogpu.errors import ExoGpuError
-from exogpu.machine import export
-from exogpu.program_schema import SCHEMA
-from exogpu.recheck import recheck
-from exogpu.sealing import json_text, obligation_name, sealed, sha256
+from exogpu.amir import export
+from exogpu.result.errors import ExoGpuError
 from exogpu.solvers import smt
+from exogpu.symbolic.certificate.program_schema import SCHEMA
+from exogpu.symbolic.certificate.recheck import recheck
+from exogpu.symbolic.certificate.sealing import json_text, obligation_name, sealed, sha256
+from exogpu.symbolic.certificate.write import write_certificate
 from tests.cases.certificates.nest import nest
 from tests.cases.certificates.ring import ring
 

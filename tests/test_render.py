@@ -10,17 +10,17 @@ from xml.etree import ElementTree
 import pytest
 from rich.console import Console
 
-from exogpu.codes import CODES
-from exogpu.errors import Diagnostic, Note, Span
+from exogpu.cli.outcome import Outcome, exit_status
+from exogpu.cli.render import draw_code, draw_diagnostics, draw_hazard, draw_verdict
+from exogpu.cli.to_json import json_text
+from exogpu.cli.to_junit import junit_text
+from exogpu.cli.to_sarif import sarif_text
+from exogpu.explain.words import hazard_of_divergence
 from exogpu.ir.types import Policy
-from exogpu.machine.explain import hazard_of_divergence
 from exogpu.report.roles import ROLES
-from exogpu.terminal.outcome import Outcome, exit_status
-from exogpu.terminal.render import draw_code, draw_diagnostics, draw_hazard, draw_verdict
-from exogpu.terminal.to_json import json_text
-from exogpu.terminal.to_junit import junit_text
-from exogpu.terminal.to_sarif import sarif_text
-from exogpu.verdict import Hazard, HazardKind, Redundancy, Site, Verdict
+from exogpu.result.codes import CODES
+from exogpu.result.errors import Diagnostic, Note, Span
+from exogpu.result.verdict import Hazard, HazardKind, Redundancy, Site, Verdict
 
 DECLARED = Span("k.py", 3, 5, 3, 16, "    A: f32[8] @ DRAM")
 ACCESS = Span("k.py", 5, 9, 5, 13, "    x = A[k] + 1")

@@ -11,13 +11,14 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from exogpu import Procedure, proc, workers
-from exogpu.allsizes import Answer, answer
-from exogpu.cli import app
+from exogpu import Procedure, proc
+from exogpu.amir.nodes import Program
+from exogpu.cli.commands import app
 from exogpu.machine import fast
-from exogpu.machine.amir import Program
-from exogpu.symbolic.prover import Findings
-from exogpu.workers import Limits, Stopped, isolated, stage, streamed
+from exogpu.pipeline.allsizes import Answer, answer
+from exogpu.solvers import workers
+from exogpu.solvers.workers import Limits, Stopped, isolated, stage, streamed
+from exogpu.symbolic.find.prover import Findings
 
 HEAD = "from exogpu import *\n\n"
 
@@ -193,9 +194,9 @@ def test_without_processes_the_work_is_done_in_place(monkeypatch) -> None:
 
 STAGES = {
     "exogpu.api.bounds.violations": "reading the procedure and checking its bounds",
-    "exogpu.allsizes.analyse": "analysing the order of accesses",
-    "exogpu.allsizes.refute": "refuting",
-    "exogpu.allsizes.prove": "proving",
+    "exogpu.pipeline.allsizes.analyse": "analysing the order of accesses",
+    "exogpu.pipeline.allsizes.refute": "refuting",
+    "exogpu.pipeline.allsizes.prove": "proving",
 }
 
 
@@ -221,7 +222,7 @@ def test_a_check_at_sizes_keeps_to_its_time_and_memory(monkeypatch) -> None:
 def test_what_was_stopped_is_not_remembered(monkeypatch) -> None:
     procedure = twice()
     with monkeypatch.context() as patch:
-        patch.setattr("exogpu.allsizes.prove", sleep)
+        patch.setattr("exogpu.pipeline.allsizes.prove", sleep)
         assert procedure.check(timeout=1).word == "undecided"
     assert procedure.check().word == "proved"
 
@@ -238,7 +239,7 @@ def test_a_crash_of_the_prover_does_not_end_the_folder(call, monkeypatch) -> Non
     def planted(program: Program) -> Answer:
         with monkeypatch.context() as patch:
             if program.name == "crash":
-                patch.setattr("exogpu.allsizes.prove", crash)
+                patch.setattr("exogpu.pipeline.allsizes.prove", crash)
             return answer(program)
 
     monkeypatch.setattr("exogpu.api.answer", planted)
@@ -253,7 +254,7 @@ def test_a_crash_of_the_prover_does_not_end_the_folder(call, monkeypatch) -> Non
 
 def test_a_crash_is_undecided_from_python_too(monkeypatch) -> None:
     monkeypatch.setattr("exogpu.api.answer", crash)
-    monkeypatch.setattr("exogpu.limited.TRIED", 0)
+    monkeypatch.setattr("exogpu.pipeline.limited.TRIED", 0)
     verdict = twice().check()
     assert verdict.word == "undecided"
     assert "SIGSEGV" in verdict.reason and "not of the kernel" in verdict.reason
@@ -278,7 +279,7 @@ def test_loading_has_a_memory_limit(call) -> None:
 
 @pytest.mark.parametrize("command", ["compile", "report"])
 def test_other_commands_keep_to_the_limits_of_their_check(call, command: str, monkeypatch) -> None:
-    monkeypatch.setattr("exogpu.allsizes.prove", sleep)
+    monkeypatch.setattr("exogpu.pipeline.allsizes.prove", sleep)
     start = time.perf_counter()
     result = call(command, "k.py", "-o", "out", "--timeout", "3", k=SAFE)
     assert result.exit_code == 3
@@ -311,7 +312,7 @@ def test_a_hazard_there_is_a_refutation(call, monkeypatch) -> None:
 
 def test_the_machine_may_come_to_no_end_there(call, monkeypatch) -> None:
     monkeypatch.setattr("exogpu.api.answer", undecided)
-    monkeypatch.setattr("exogpu.limited.TRYING", 1.0)
+    monkeypatch.setattr("exogpu.pipeline.limited.TRYING", 1.0)
     monkeypatch.setattr(fast, "run", sleep)
     result = call("check", "k.py", k=SAFE)
     assert result.exit_code == 3

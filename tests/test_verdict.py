@@ -9,9 +9,9 @@ from typer.testing import CliRunner
 
 from exogpu import Policy
 from exogpu.api import proc
-from exogpu.cli import app
-from exogpu.errors import ExoGpuError
-from exogpu.verdict import Verdict, Word
+from exogpu.cli.commands import app
+from exogpu.result.errors import ExoGpuError
+from exogpu.result.verdict import Verdict, Word
 
 
 @proc

@@ -6,7 +6,7 @@ import linecache
 
 from exogpu import proc
 from exogpu.api import Procedure, collecting
-from exogpu.platforms import cuda, sm80, sm90
+from exogpu.isa import cuda, sm80, sm90
 
 
 def made(text: str) -> Procedure:

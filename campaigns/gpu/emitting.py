@@ -10,9 +10,9 @@ from typing import Any
 
 from campaigns.gpu.programs import Program, generated
 from exogpu.api import Procedure
+from exogpu.cli.loader import load
 from exogpu.codegen.toolchain import CompileError, compile_cubin
-from exogpu.errors import ExoGpuError
-from exogpu.terminal.loader import load
+from exogpu.result.errors import ExoGpuError
 from exogpu.trial import dirty
 from exogpu.trial.packed import write_packed
 from exogpu.trial.packing import pack

@@ -33,9 +33,9 @@ HEAD = """\
 from __future__ import annotations
 
 from exogpu import *
-from exogpu.platforms.cuda import *
-from exogpu.platforms.sm80 import *
-from exogpu.platforms.sm90 import *
+from exogpu.isa.cuda import *
+from exogpu.isa.sm80 import *
+from exogpu.isa.sm90 import *
 from exogpu.ir.nodes import WarpConfig as CudaWarpConfig
 
 

@@ -11,7 +11,7 @@ Fires: from two k tiles on, when the buffer is filled for the second time.
 from __future__ import annotations
 
 from exogpu import *
-from exogpu.platforms.sm90 import (
+from exogpu.isa.sm90 import (
     Sm90_store_D,
     Sm90_tma_load,
     Sm90_tma_multicast,

@@ -9,7 +9,7 @@ Fires: from two K blocks on; the registers of a single block are filled once.
 from __future__ import annotations
 
 from exogpu import *
-from exogpu.platforms.sm90 import (
+from exogpu.isa.sm90 import (
     Sm90_load_A,
     Sm90_store_D,
     Sm90_tma_load,

@@ -9,12 +9,7 @@ Fires: always.
 from __future__ import annotations
 
 from exogpu import *
-from exogpu.platforms.sm90 import (
-    Sm90_stage_D,
-    Sm90_tma_load,
-    Sm90_wgmma_tf32,
-    Sm90_zero_scale_d,
-)
+from exogpu.isa.sm90 import Sm90_stage_D, Sm90_tma_load, Sm90_wgmma_tf32, Sm90_zero_scale_d
 
 
 def make(name: str, waits: bool) -> Procedure:

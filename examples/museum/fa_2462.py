@@ -12,7 +12,7 @@ TMA load, when the buffer is filled for the second time.
 from __future__ import annotations
 
 from exogpu import *
-from exogpu.platforms.sm90 import Sm90_store_D, Sm90_tma_load, Sm90_wgmma_tf32, Sm90_zero_scale_d
+from exogpu.isa.sm90 import Sm90_store_D, Sm90_tma_load, Sm90_wgmma_tf32, Sm90_zero_scale_d
 
 
 def make(name: str, last: object = cuda_in_order, read_again: bool = False) -> Procedure:

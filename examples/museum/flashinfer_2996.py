@@ -10,7 +10,7 @@ barrier of the role alone, as a Fence in its branch is.
 from __future__ import annotations
 
 from exogpu import *
-from exogpu.platforms.sm90 import Sm90_tma_load
+from exogpu.isa.sm90 import Sm90_tma_load
 
 RING = 2
 

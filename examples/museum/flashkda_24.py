@@ -11,7 +11,7 @@ Fires: `bug` at 0 tiles and at no other number; `bug_converted` always.
 from __future__ import annotations
 
 from exogpu import *
-from exogpu.platforms.sm90 import Sm90_tma_store
+from exogpu.isa.sm90 import Sm90_tma_store
 
 
 def make(name: str, converted: bool, post: object) -> Procedure:

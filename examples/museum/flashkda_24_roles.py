@@ -12,7 +12,7 @@ Fires: always.
 from __future__ import annotations
 
 from exogpu import *
-from exogpu.platforms.sm90 import Sm90_tma_store
+from exogpu.isa.sm90 import Sm90_tma_store
 
 WARPS = [CudaWarpConfig("writer", 4, 0, 0), CudaWarpConfig("storer", 1, 0, 0)]
 

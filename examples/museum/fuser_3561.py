@@ -9,7 +9,7 @@ Fires: as soon as a slot is used twice, that is with more k tiles than the ring 
 from __future__ import annotations
 
 from exogpu import *
-from exogpu.platforms.sm90 import Sm90_store_D, Sm90_tma_load, Sm90_wgmma_tf32, Sm90_zero_scale_d
+from exogpu.isa.sm90 import Sm90_store_D, Sm90_tma_load, Sm90_wgmma_tf32, Sm90_zero_scale_d
 
 RING = 3
 

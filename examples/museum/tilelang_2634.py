@@ -9,7 +9,7 @@ Fires: always.
 from __future__ import annotations
 
 from exogpu import *
-from exogpu.platforms.sm90 import Sm90_store_D, Sm90_wgmma_tf32, Sm90_zero_scale_d
+from exogpu.isa.sm90 import Sm90_store_D, Sm90_wgmma_tf32, Sm90_zero_scale_d
 
 
 def make(name: str, post: object) -> Procedure:

@@ -13,7 +13,7 @@ the wrong parity is an Await that asks for one phase less, `~(m + 1)` for `~m`.
 from __future__ import annotations
 
 from exogpu import *
-from exogpu.platforms.sm90 import Sm90_store_D, Sm90_tma_load, Sm90_wgmma_tf32, Sm90_zero_scale_d
+from exogpu.isa.sm90 import Sm90_store_D, Sm90_tma_load, Sm90_wgmma_tf32, Sm90_zero_scale_d
 
 WARPS = [
     CudaWarpConfig("producer", 1, 40, 0),

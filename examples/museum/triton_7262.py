@@ -10,7 +10,7 @@ proxy follow an ordinary read with temporal order alone.  Policy ptx asks for th
 from __future__ import annotations
 
 from exogpu import *
-from exogpu.platforms.sm90 import Sm90_tma_load
+from exogpu.isa.sm90 import Sm90_tma_load
 
 
 def make(name: str, post: object) -> Procedure:

@@ -10,7 +10,7 @@ An Await counts arrivals: for the k-th tile, the first stage's is k % RING arriv
 from __future__ import annotations
 
 from exogpu import *
-from exogpu.platforms.sm90 import Sm90_store_D, Sm90_tma_load, Sm90_wgmma_tf32, Sm90_zero_scale_d
+from exogpu.isa.sm90 import Sm90_store_D, Sm90_tma_load, Sm90_wgmma_tf32, Sm90_zero_scale_d
 
 RING = 4
 

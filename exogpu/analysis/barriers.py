@@ -14,7 +14,6 @@ from exogpu.analysis.ownership import distributed_dims
 from exogpu.analysis.owning import Owning, check_owners
 from exogpu.analysis.tiling import Tiling
 from exogpu.analysis.uses import Declared, Use
-from exogpu.errors import Diagnostic, Note
 from exogpu.ir.nodes import (
     Access,
     Add,
@@ -27,6 +26,7 @@ from exogpu.ir.nodes import (
     Point,
 )
 from exogpu.ir.types import BarrierMechanism
+from exogpu.result.errors import Diagnostic, Note
 
 
 def home_of(targets: Sequence[Access]) -> Access | None:

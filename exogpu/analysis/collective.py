@@ -17,7 +17,6 @@ from exogpu.analysis.facts import CollectiveFacts, Desugared
 from exogpu.analysis.launch import check_launch
 from exogpu.analysis.threadmap import ThreadMap, threads_of
 from exogpu.analysis.tiling import Tiling, block_axes, iterations, launch_tiling
-from exogpu.errors import Diagnostic, Span
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
     Access,
@@ -37,6 +36,7 @@ from exogpu.ir.nodes import (
 )
 from exogpu.ir.types import CollUnit
 from exogpu.ir.walk import blocks
+from exogpu.result.errors import Diagnostic, Span
 
 
 def analyse(proc: Proc) -> tuple[CollectiveFacts, tuple[Diagnostic, ...]]:

@@ -14,9 +14,9 @@ from exogpu.analysis.ownership import depends_on_thread, distributed_dims
 from exogpu.analysis.owning import Owning, check_owners
 from exogpu.analysis.solitary import check_solitary
 from exogpu.analysis.uses import Declared, cuda_variables
-from exogpu.errors import Diagnostic, Note
 from exogpu.ir.nodes import Alloc, CExpr, Coord, Interval, Proc
 from exogpu.ir.types import Space
+from exogpu.result.errors import Diagnostic, Note
 
 
 def check(proc: Proc, facts: CollectiveFacts) -> tuple[Diagnostic, ...]:

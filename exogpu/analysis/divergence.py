@@ -16,7 +16,6 @@ from exogpu.analysis.facts import CollectiveFacts
 from exogpu.analysis.mechanisms import GroupKind, group_kind
 from exogpu.analysis.threadmap import threads_of
 from exogpu.analysis.tiling import Tiling, cluster_axes, iterations
-from exogpu.errors import Diagnostic, Note
 from exogpu.hw.units import cuda_cluster, cuda_warpgroup
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
@@ -33,6 +32,7 @@ from exogpu.ir.nodes import (
 )
 from exogpu.ir.types import BarrierMechanism, CollUnit, Policy, QualSet, QualTL
 from exogpu.ir.walk import blocks, declarations, walk
+from exogpu.result.errors import Diagnostic, Note
 
 _WGMMA_REGISTERS = frozenset({QualTL.WG_A, QualTL.WG_D, QualTL.WG_0})
 _WGMMA = _WGMMA_REGISTERS | {QualTL.WG_S}

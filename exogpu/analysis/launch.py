@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from exogpu.errors import Diagnostic
 from exogpu.ir.nodes import DeviceFunction, WarpConfig
+from exogpu.result.errors import Diagnostic
 
 MAX_BLOCK_DIM: Final = 1024
 """Threads a CTA (CUDA C++ programming guide, table of compute capabilities)."""

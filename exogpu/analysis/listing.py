@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from exogpu.analysis.describe import executors, show
 from exogpu.analysis.facts import CollectiveFacts
 from exogpu.analysis.tiling import Tiling
-from exogpu.errors import Span
 from exogpu.ir.isltext import readable
 from exogpu.ir.nodes import Block, CudaTasks, CudaThreads, DeviceFunction, For, Proc, Warps
 from exogpu.ir.walk import blocks
+from exogpu.result.errors import Span
 from exogpu.solvers import isl
 
 

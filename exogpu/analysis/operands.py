@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from exogpu.analysis.facts import CollectiveFacts
+from exogpu.analysis.instances import Domain, Instance, controls, never, rank, smallest, where
 from exogpu.analysis.layout import Layouts
 from exogpu.analysis.operands_report import describe, kind_of, site_of_operand, subject
 from exogpu.analysis.overlap import Overlap, overlaps
 from exogpu.analysis.placement import Misplaced, placements
 from exogpu.analysis.sites import sites
-from exogpu.errors import Diagnostic
-from exogpu.frontend.instances import Domain, Instance, controls, never, rank, smallest, where
-from exogpu.hazards import HazardKind
 from exogpu.ir.isltext import conjunction, identifier
 from exogpu.ir.nodes import Alloc, DataParam, Proc
 from exogpu.ir.walk import declarations
+from exogpu.result.errors import Diagnostic
+from exogpu.result.hazards import HazardKind
 from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
 from exogpu.solvers.isl_budget import IslGaveUpError

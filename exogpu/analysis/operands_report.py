@@ -6,19 +6,19 @@ from collections.abc import Mapping
 from typing import Final, assert_never
 
 from exogpu.analysis.affine import constant
+from exogpu.analysis.bounds_report import at_instance
+from exogpu.analysis.instances import Domain, never, where
 from exogpu.analysis.layout import strides_at
 from exogpu.analysis.overlap import Overlap
 from exogpu.analysis.placement import Misplaced, Rule, wrong_where
-from exogpu.errors import Diagnostic, Note
-from exogpu.frontend.bounds_report import at_instance
-from exogpu.frontend.instances import Domain, never, where
 from exogpu.frontend.quote import ordinal, quote
-from exogpu.hazards import HazardKind
 from exogpu.ir import print_expressions
 from exogpu.ir.isltext import cexpr
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Access, CExpr, Compare, CVar, Int, Interval, Mod
 from exogpu.ir.walk import Passed, control_variables, evaluate
+from exogpu.result.errors import Diagnostic, Note
+from exogpu.result.hazards import HazardKind
 
 OVERLAP: Final = "B605"
 ALIGN: Final = "B606"

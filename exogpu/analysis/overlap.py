@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import TypeAlias
 
+from exogpu.analysis.instances import Domain, bind_range
 from exogpu.analysis.sites import Site
-from exogpu.frontend.instances import Domain, bind_range
 from exogpu.ir.isltext import cexpr, conjunction, identifier, in_range
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (

@@ -14,7 +14,7 @@ from exogpu.analysis.ownership import (
     unit_names,
 )
 from exogpu.analysis.uses import Declared, Use
-from exogpu.errors import Diagnostic, Note
+from exogpu.result.errors import Diagnostic, Note
 from exogpu.solvers import isl
 
 

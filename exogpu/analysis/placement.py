@@ -14,9 +14,9 @@ from math import gcd
 from typing import assert_never
 
 from exogpu.analysis.affine import constant
+from exogpu.analysis.instances import Domain, never
 from exogpu.analysis.layout import GLOBAL_ALIGNMENT, Layout, Layouts
 from exogpu.analysis.sites import Site
-from exogpu.frontend.instances import Domain, never
 from exogpu.ir.isltext import cexpr, conjunction
 from exogpu.ir.nodes import Access, CallInstr, CExpr, Int, Interval, Sub
 from exogpu.ir.types import Placement

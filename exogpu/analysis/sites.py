@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from exogpu.frontend.instances import Domain, entry, where, within_loop
+from exogpu.analysis.instances import Domain, entry, where, within_loop
 from exogpu.ir.isltext import bexpr
 from exogpu.ir.nodes import Block, CallInstr, DeviceFunction, For, If, Not, Proc, Warps
 

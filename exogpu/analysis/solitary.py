@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 
 from exogpu.analysis.divergence import Mechanisms
 from exogpu.analysis.uses import Declared, Use, position_of
-from exogpu.errors import Diagnostic, Note
 from exogpu.ir.isltext import identifier
 from exogpu.ir.nodes import Alloc
 from exogpu.ir.types import BarrierMechanism
 from exogpu.ir.walk import walk
+from exogpu.result.errors import Diagnostic, Note
 from exogpu.solvers import isl
 
 

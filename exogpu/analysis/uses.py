@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 from exogpu.analysis.facts import CollectiveFacts, Desugared
 from exogpu.analysis.tiling import Tiling
-from exogpu.errors import Span
 from exogpu.ir.isltext import bexpr, identifier, in_range
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
@@ -37,6 +36,7 @@ from exogpu.ir.nodes import (
     Warps,
 )
 from exogpu.ir.walk import control_variables, reads, walk
+from exogpu.result.errors import Span
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol, runtime_checkable
 
-from exogpu.errors import Diagnostic
 from exogpu.ir.nodes import Instr, Proc
+from exogpu.result.errors import Diagnostic
 
 
 @runtime_checkable

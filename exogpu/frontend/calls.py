@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 
-from exogpu.errors import ExoGpuError, Note
 from exogpu.frontend.callables import HasProc, InstrTemplate, Refused
 from exogpu.frontend.control import control
 from exogpu.frontend.data import access
@@ -22,6 +21,7 @@ from exogpu.ir.nodes import (
     Param,
     Proc,
 )
+from exogpu.result.errors import ExoGpuError, Note
 
 
 def call(

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 from typing import Final
 
-from exogpu.errors import Diagnostic, Note, Span
 from exogpu.frontend.scope import Context, Data, Reject
 from exogpu.ir.nodes import DExpr
 from exogpu.ir.scalars import Constant, Operation, Scalar, added, assigned, fits, parts
 from exogpu.ir.types import FLOATS, DataType
+from exogpu.result.errors import Diagnostic, Note, Span
 
 _APART: Final = "keep integers and floating point apart"
 

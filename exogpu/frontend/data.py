@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from typing import Final, Literal
 
-from exogpu.errors import Note
 from exogpu.frontend.control import control
 from exogpu.frontend.scope import Barrier, Broken, Context, Control, Data, Reject
 from exogpu.ir.nodes import (
@@ -23,6 +22,7 @@ from exogpu.ir.nodes import (
     Read,
 )
 from exogpu.ir.types import FLOATS, DataType, Space
+from exogpu.result.errors import Note
 
 _OPERATORS: Final[dict[type[ast.operator], Literal["+", "-", "*", "/"]]] = {
     ast.Add: "+",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from exogpu.errors import Diagnostic, Span
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Assign, Block, CVar, DataParam, For, If, Param, Pass, Point, Reduce
 from exogpu.ir.walk import accesses
+from exogpu.result.errors import Diagnostic, Span
 
 
 def check_in_place(

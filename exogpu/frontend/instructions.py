@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from exogpu.errors import Diagnostic, ExoGpuError
 from exogpu.frontend import limits
 from exogpu.frontend.in_place import check_in_place
 from exogpu.frontend.procedures import parameters, read_body, split_docstring, split_preconditions
@@ -18,6 +17,7 @@ from exogpu.hw.units import standalone_thread
 from exogpu.ir.nodes import Assign, Block, DataParam, Instr, Reduce, Truth
 from exogpu.ir.types import AccessMode, BarrierMechanism, CollUnit, Memcpy, Memset, Operand
 from exogpu.ir.walk import reads, walk
+from exogpu.result.errors import Diagnostic, ExoGpuError
 
 T = TypeVar("T")
 

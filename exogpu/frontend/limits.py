@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Final
 
-from exogpu.errors import Diagnostic, Span
 from exogpu.frontend.source import Source
 from exogpu.ir.nodes import Block, CallProc, Proc
 from exogpu.ir.walk import walk
+from exogpu.result.errors import Diagnostic, Span
 
 DEPTH: Final = 100
 """How deep expressions and blocks may be nested in the source, and calls in each other."""

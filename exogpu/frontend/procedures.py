@@ -6,7 +6,6 @@ import ast
 from collections.abc import Callable
 from types import FrameType
 
-from exogpu.errors import Diagnostic, InternalError
 from exogpu.frontend import limits
 from exogpu.frontend.annotations import BarrierAnnotation, annotation
 from exogpu.frontend.control import condition
@@ -18,6 +17,7 @@ from exogpu.hw.memories import DRAM, CudaDeviceVisibleLinear
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import BExpr, Block, ControlParam, DataParam, Param, Proc
 from exogpu.ir.types import Space, SpecialWindow
+from exogpu.result.errors import Diagnostic, InternalError
 
 
 def parse_proc(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from exogpu.errors import Span
 from exogpu.ir import print_expressions
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
@@ -19,6 +18,7 @@ from exogpu.ir.nodes import (
     Mul,
     Sub,
 )
+from exogpu.result.errors import Span
 
 _ORDINALS: Final = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
 

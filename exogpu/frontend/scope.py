@@ -9,12 +9,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TypeAlias, cast
 
-from exogpu.errors import Diagnostic, InternalError, Note, Span
 from exogpu.frontend.kept import Reading
 from exogpu.frontend.source import Source, python_value
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import CExpr
 from exogpu.ir.types import BarrierMechanism, DataMemory, DataType, SpecialWindow
+from exogpu.result.errors import Diagnostic, InternalError, Note, Span
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 
-from exogpu.errors import Span
 from exogpu.frontend.annotations import DataAnnotation
 from exogpu.frontend.scope import Context, Data
 from exogpu.frontend.tensor_maps import box_problem
 from exogpu.hw.memories import DRAM, CudaRmem
 from exogpu.ir.nodes import CExpr, Int, Interval, Sub
 from exogpu.ir.types import DataMemory, Space, SpecialWindow
+from exogpu.result.errors import Span
 
 
 def alloc_memory(found: DataAnnotation, node: ast.AnnAssign, ctx: Context) -> DataMemory:

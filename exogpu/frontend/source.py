@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from types import CodeType, FrameType
 
-from exogpu.errors import NOWHERE, Diagnostic, ExoGpuError, Span
 from exogpu.hw.language import LANGUAGE
+from exogpu.result.errors import NOWHERE, Diagnostic, ExoGpuError, Span
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from dataclasses import replace
 from itertools import islice
 from typing import Final
 
-from exogpu.errors import Note
 from exogpu.frontend import scope_rules
 from exogpu.frontend.annotations import BarrierAnnotation, annotation
 from exogpu.frontend.calls import call
@@ -35,6 +34,7 @@ from exogpu.ir.nodes import (
     WindowStmt,
 )
 from exogpu.ir.types import FLOATS, SpecialWindow
+from exogpu.result.errors import Note
 
 UNROLLED: Final = 65_536
 """Iterations of a Python loop that are written out."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 
-from exogpu.errors import Note
 from exogpu.frontend.control import integer
 from exogpu.frontend.data import access
 from exogpu.frontend.scope import Barrier, Context
 from exogpu.ir.nodes import Access, Arrive, Await, Fence, Interval
 from exogpu.ir.types import BarrierMechanism, SyncTL
+from exogpu.result.errors import Note
 
 _HOST_TIMELINES = frozenset({"cpu_in_order", "cuda_stream_sync"})
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from exogpu.errors import NOWHERE, Span
 from exogpu.ir.names import Sym
 from exogpu.ir.types import (
     AccessMode,
@@ -23,6 +22,7 @@ from exogpu.ir.types import (
     SpecialWindow,
     SyncTL,
 )
+from exogpu.result.errors import NOWHERE, Span
 
 # --- control expressions ------------------------------------------------------------------
 

@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Final, Literal, TypeAlias, assert_never
 
-from exogpu.errors import NOWHERE, Span
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Access, Apply, BinOp, Const, DExpr, Negate, Read
 from exogpu.ir.types import FLOATS, DataType
+from exogpu.result.errors import NOWHERE, Span
 
 COMPUTES: Final[Mapping[DataType, DataType]] = {
     DataType.F16: DataType.F32,

@@ -6,7 +6,7 @@ Four warps a CTA, each with a 32 x 32 part of a 64 x 64 tile; shared memory is d
 from __future__ import annotations
 
 from exogpu.api import proc
-from exogpu.platforms.sm80 import (
+from exogpu.isa.sm80 import (
     Sm80_cp_async_copy_zfill,
     Sm80_load_A,
     Sm80_load_B,

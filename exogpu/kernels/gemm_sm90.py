@@ -9,12 +9,7 @@ from __future__ import annotations
 
 from exogpu.api import Procedure, proc
 from exogpu.ir.nodes import WarpConfig as CudaWarpConfig
-from exogpu.platforms.sm90 import (
-    Sm90_store_D,
-    Sm90_tma_multicast,
-    Sm90_wgmma_tf32,
-    Sm90_zero_scale_d,
-)
+from exogpu.isa.sm90 import Sm90_store_D, Sm90_tma_multicast, Sm90_wgmma_tf32, Sm90_zero_scale_d
 
 WARPS = [
     CudaWarpConfig("producer", 1, 40, 0),

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from exogpu.api import Procedure, proc
 from exogpu.ir.nodes import WarpConfig as CudaWarpConfig
-from exogpu.platforms.cuda import cuda_memset0_3d
-from exogpu.platforms.sm90 import (
+from exogpu.isa.cuda import cuda_memset0_3d
+from exogpu.isa.sm90 import (
     Sm90_stage_D,
     Sm90_tma_multicast,
     Sm90_tma_reduce,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from exogpu.api import Procedure, proc
-from exogpu.platforms.cuda import cuda_load, cuda_shfl_xor
+from exogpu.isa.cuda import cuda_load, cuda_shfl_xor
 
 
 def make_gemv(WARPS: int = 8, LOADS: int = 2) -> Procedure:

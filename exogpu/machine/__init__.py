@@ -1,1 +1,1 @@
-"""The abstract machine: conversion, the literal rules, the fast interpreter, the values."""
+"""The abstract machine: the rules word for word (literal), and a fast interpreter of them."""

@@ -28,9 +28,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import assert_never
 
-from exogpu.ir.names import Sym
-from exogpu.ir.walk import evaluate, holds
-from exogpu.machine.amir import (
+from exogpu.amir.nodes import (
     Alloc,
     Arrive,
     Await,
@@ -48,6 +46,8 @@ from exogpu.machine.amir import (
     Release,
     Trailing,
 )
+from exogpu.ir.names import Sym
+from exogpu.ir.walk import evaluate, holds
 from exogpu.machine.literal_barriers import (
     balance_failures,
     deadlock_at_arrive,
@@ -92,7 +92,7 @@ from exogpu.machine.literal_state import (
     the_element,
 )
 from exogpu.machine.violation import Violation
-from exogpu.verdict import HazardKind
+from exogpu.result.verdict import HazardKind
 
 
 def run(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from exogpu.machine.literal_phase import PhaseFailure, check_arrival, check_followed, check_waiter
 from exogpu.machine.literal_records import Element, Index, Threads
 from exogpu.machine.literal_state import Barrier, Failure, Failures, Moment
-from exogpu.verdict import HazardKind
+from exogpu.result.verdict import HazardKind
 
 
 def deadlock_at_arrive(

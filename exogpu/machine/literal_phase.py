@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from exogpu.amir.nodes import Op
 from exogpu.analysis.pairing import DEPTHS
 from exogpu.ir.names import Sym
-from exogpu.machine.amir import Op
 from exogpu.machine.literal_records import NOBODY, Element, Index, Threads, covers, join, shares
 
 

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from exogpu.amir.nodes import Alloc, Block, Guard, Loop, Op, Origin, Program, Variable
 from exogpu.analysis.threadmap import ThreadMap
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Access, Point
 from exogpu.ir.types import BarrierMechanism, Policy
 from exogpu.ir.walk import evaluate
-from exogpu.machine.amir import Alloc, Block, Guard, Loop, Op, Origin, Program, Variable
 from exogpu.machine.literal_phase import Phase, PhaseFailure, new_phase
 from exogpu.machine.literal_records import (
     EVERYONE,
@@ -22,7 +22,7 @@ from exogpu.machine.literal_records import (
     VisibilityRecord,
 )
 from exogpu.machine.violation import Violation
-from exogpu.verdict import HazardKind
+from exogpu.result.verdict import HazardKind
 
 Iteration: TypeAlias = tuple[tuple[str, int], ...]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from exogpu.machine.amir import Op
-from exogpu.verdict import HazardKind
+from exogpu.amir.nodes import Op
+from exogpu.result.verdict import HazardKind
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,1 @@
-"""Instruction catalogues: one screen an instruction."""
+"""The catalogues under the names of the paper's sources: the same as exogpu.isa."""

@@ -7,8 +7,6 @@ import os
 from pathlib import Path
 
 from exogpu.api import Procedure
-from exogpu.certificates import certificate_digest
-from exogpu.errors import one_line
 from exogpu.ir.printer import print_proc
 from exogpu.report.formula import formula
 from exogpu.report.model import HazardCard, Report
@@ -21,7 +19,9 @@ from exogpu.report.source import Source, source_of
 from exogpu.report.theorem import assumptions, badge, sizes_text, theorem, trusted, uncovered
 from exogpu.report.threads import clusters
 from exogpu.report.timeline import timeline
-from exogpu.verdict import Hazard, Verdict
+from exogpu.result.errors import one_line
+from exogpu.result.verdict import Hazard, Verdict
+from exogpu.symbolic.certificate.write import certificate_digest
 
 
 def build(procedure: Procedure, verdict: Verdict) -> Report:

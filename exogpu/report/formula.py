@@ -14,19 +14,18 @@ from typing import Final
 
 import numpy as np
 
+from exogpu import meaning as sequential
 from exogpu.analysis.describe import show
-from exogpu.errors import ExoGpuError
-from exogpu.frontend.instances import entry, smallest
+from exogpu.analysis.instances import entry, smallest
 from exogpu.ir.isltext import cexpr, conjunction, identifier
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import CExpr, ControlParam, CudaTasks, CVar, DataParam, For, Int, Proc
 from exogpu.ir.types import FLOATS, DataType
 from exogpu.ir.walk import control_variables, walk
 from exogpu.ir.walk import evaluate as extent_of
-from exogpu.machine import sequential
-from exogpu.machine.sequential.core import Buffer
-from exogpu.machine.sequential.inline import inline
-from exogpu.machine.sequential.values import NARROW_FLOATS, NUMPY, Array
+from exogpu.meaning.core import Buffer
+from exogpu.meaning.inline import inline
+from exogpu.meaning.values import NARROW_FLOATS, NUMPY, Array
 from exogpu.report.instance import main_loop
 from exogpu.report.model import Formula
 from exogpu.report.summary import NoSummary, summarise
@@ -43,7 +42,8 @@ from exogpu.report.terms import (
     mathml,
     text,
 )
-from exogpu.workers import Limits, Stopped, Tell, isolated
+from exogpu.result.errors import ExoGpuError
+from exogpu.solvers.workers import Limits, Stopped, Tell, isolated
 
 WORK: Final = 30_000_000
 """Products that a check may take."""

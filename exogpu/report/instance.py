@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from exogpu.frontend.instances import Domain, entry, smallest, within_loop
+from exogpu.analysis.instances import Domain, entry, smallest, within_loop
 from exogpu.ir.isltext import cexpr
 from exogpu.ir.nodes import Block, CudaThreads, DeviceFunction, For, Int, Proc, Seq
 from exogpu.ir.walk import blocks, walk

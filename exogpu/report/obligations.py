@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from exogpu.proof import Answered, AnswerWord, Lemma, Link, Obligation, Proof, Role
 from exogpu.report.model import Answer, Mark, Place, Row, Step, Use
 from exogpu.report.source import Source
-from exogpu.verdict import Hazard, HazardKind, Redundancy, Site
+from exogpu.result.proof import Answered, AnswerWord, Lemma, Link, Obligation, Proof, Role
+from exogpu.result.verdict import Hazard, HazardKind, Redundancy, Site
 
 ANSWERS: Final[Mapping[AnswerWord, Answer]] = {"unsat": "holds", "sat": "broken", "unknown": "open"}
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Final
 
+from exogpu.amir.lower_args import statement_text
 from exogpu.analysis.affine import constant
 from exogpu.analysis.derive import unit_threads
 from exogpu.analysis.facts import CollectiveFacts
@@ -13,7 +14,6 @@ from exogpu.analysis.ownership import distributed_dims, element, owners, relatio
 from exogpu.analysis.uses import Declared, cuda_variables
 from exogpu.ir.nodes import Alloc, Proc
 from exogpu.ir.types import Space
-from exogpu.machine.lower_args import statement_text
 from exogpu.report.model import Owned
 
 SHOWN: Final = 8

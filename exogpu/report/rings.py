@@ -6,10 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from exogpu.analysis.pairing import ring_depths
-from exogpu.ir.nodes import BarrierAlloc, Proc
-from exogpu.ir.walk import walk
-from exogpu.machine.amir import (
+from exogpu.amir.nodes import (
     Alloc,
     Arrive,
     Await,
@@ -22,6 +19,9 @@ from exogpu.machine.amir import (
     Record,
     Release,
 )
+from exogpu.analysis.pairing import ring_depths
+from exogpu.ir.nodes import BarrierAlloc, Proc
+from exogpu.ir.walk import walk
 from exogpu.report.instance import main_loop, sizes_for_trips
 from exogpu.report.model import Ring, Trip, Turn
 from exogpu.report.theorem import sizes_text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from exogpu.verdict import Hazard, HazardKind
+from exogpu.result.verdict import Hazard, HazardKind
 
 ROLES: Final[dict[HazardKind, tuple[str, str]]] = {
     HazardKind.RAW: ("the write", "the read that may not see it"),

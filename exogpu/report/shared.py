@@ -6,19 +6,19 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Final
 
+from exogpu.amir.lower_args import statement_text
 from exogpu.analysis.affine import constant
 from exogpu.analysis.facts import CollectiveFacts
 from exogpu.codegen.expressions import SIZE_OF
 from exogpu.codegen.mbarriers import barrier_bytes, rings
 from exogpu.codegen.smem import SharedLayout, layout
 from exogpu.codegen.storage import Storage, storages
-from exogpu.errors import ExoGpuError
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Alloc, DeviceFunction, Free, Mod, Point, Proc
 from exogpu.ir.types import Space
 from exogpu.ir.walk import accesses, walk
-from exogpu.machine.lower_args import statement_text
 from exogpu.report.model import SharedMemory, Slab
+from exogpu.result.errors import ExoGpuError
 
 WIDTH: Final = 640.0
 HEIGHT: Final = 240.0

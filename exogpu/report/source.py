@@ -11,7 +11,7 @@ from typing import Final
 from pygments.lexers.python import PythonLexer
 from pygments.token import Comment, Keyword, Name, Number, Operator, String, _TokenType
 
-from exogpu.errors import Span
+from exogpu.amir.lower_args import statement_text
 from exogpu.ir.nodes import (
     Access,
     Alloc,
@@ -29,8 +29,8 @@ from exogpu.ir.nodes import (
 )
 from exogpu.ir.types import AccessMode
 from exogpu.ir.walk import reads, walk
-from exogpu.machine.lower_args import statement_text
 from exogpu.report.model import Line, Mark, MarkKind, Piece, Segment
+from exogpu.result.errors import Span
 
 _STYLES: Final[tuple[tuple[_TokenType, str], ...]] = (
     (Comment, "c"),

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from exogpu.ir.names import Sym
-from exogpu.machine.sequential.affine import (
+from exogpu.meaning.affine import (
     Affine,
     Atom,
     Floor,
@@ -23,7 +23,7 @@ from exogpu.machine.sequential.affine import (
     variable,
     variables,
 )
-from exogpu.machine.sequential.core import (
+from exogpu.meaning.core import (
     Buffer,
     Convert,
     Guard,

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from exogpu.ir.scalars import Function
-from exogpu.machine.sequential.values import apply
+from exogpu.meaning.values import apply
 
 Numbers: TypeAlias = npt.NDArray[np.float64]
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final, assert_never
 
+from exogpu.amir.nodes import Block, Guard, Loop, Record
+from exogpu.analysis.instances import admits_zero, controls
 from exogpu.api import Procedure
-from exogpu.frontend.instances import admits_zero, controls
 from exogpu.frontend.quote import quote
 from exogpu.ir.nodes import DeviceFunction, Proc
 from exogpu.ir.types import Policy
 from exogpu.ir.walk import walk
-from exogpu.machine.amir import Block, Guard, Loop, Record
-from exogpu.sealing import ASSUMED, TRUSTED
-from exogpu.verdict import Verdict
+from exogpu.result.verdict import Verdict
+from exogpu.symbolic.certificate.sealing import ASSUMED, TRUSTED
 
 _RULES: Final[Mapping[Policy, str]] = {
     Policy.PTX: "the published model, narrowed where hardware documentation asks for it",

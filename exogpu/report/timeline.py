@@ -11,17 +11,17 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
 
+from exogpu.amir.nodes import Program
 from exogpu.analysis.pairing import ring_depths
-from exogpu.errors import Span
 from exogpu.ir.nodes import DeviceFunction, Proc
 from exogpu.ir.walk import walk
-from exogpu.machine.amir import Program
 from exogpu.report.instance import main_loop, sizes_for_trips
 from exogpu.report.lanes import Role, lanes_of, roles
 from exogpu.report.model import Arrow, Bond, Box, Lane, Timeline
 from exogpu.report.theorem import sizes_text
 from exogpu.report.trace import Event, trace
-from exogpu.verdict import Hazard, Site
+from exogpu.result.errors import Span
+from exogpu.result.verdict import Hazard, Site
 
 ROW: Final = 24.0
 TALL: Final = 18.0

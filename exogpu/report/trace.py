@@ -11,12 +11,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Final, Literal
 
-from exogpu.analysis.threadmap import ThreadMap, threads_of
-from exogpu.errors import Span
-from exogpu.ir.names import Sym
-from exogpu.ir.nodes import Access, Interval, Point
-from exogpu.ir.walk import control_variables, evaluate, holds
-from exogpu.machine.amir import (
+from exogpu.amir.nodes import (
     Alloc,
     Arrive,
     Await,
@@ -33,6 +28,11 @@ from exogpu.machine.amir import (
     Record,
     Release,
 )
+from exogpu.analysis.threadmap import ThreadMap, threads_of
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import Access, Interval, Point
+from exogpu.ir.walk import control_variables, evaluate, holds
+from exogpu.result.errors import Span
 
 LIMIT: Final = 60_000
 """Operations after which a run is cut off."""

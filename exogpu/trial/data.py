@@ -13,7 +13,7 @@ from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Access, Assign, Block, CallInstr, ControlParam, DataParam
 from exogpu.ir.types import AccessMode, DataType
 from exogpu.ir.walk import accesses, evaluate, reads, walk
-from exogpu.machine.sequential.values import NUMPY, poison, stored
+from exogpu.meaning.values import NUMPY, poison, stored
 from exogpu.trial.differences import encoded
 from exogpu.trial.packed import At
 

@@ -15,12 +15,12 @@ from itertools import product
 from random import Random
 from typing import Any, Final
 
-from exogpu.errors import ExoGpuError
 from exogpu.frontend.instructions import InstructionTemplate
 from exogpu.ir.nodes import Assign, Const, ControlParam, DataParam, Instr, Read, Reduce
 from exogpu.ir.print_expressions import control
 from exogpu.ir.types import BarrierMechanism, DataType, QualTL, Space
 from exogpu.ir.walk import walk
+from exogpu.result.errors import ExoGpuError
 from exogpu.trial.operands import TILES, Asked, Trial, place, places
 from exogpu.trial.text import Node, fence, lines
 
@@ -149,8 +149,8 @@ def program(variant: Variant, name: str, header: str) -> str:
         "from __future__ import annotations",
         "",
         "from exogpu import *",
-        "from exogpu.platforms.sm80 import *",
-        "from exogpu.platforms.sm90 import *",
+        "from exogpu.isa.sm80 import *",
+        "from exogpu.isa.sm90 import *",
         header,
         "",
         "",

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from exogpu.analysis import collective, distribution, divergence
 from exogpu.analysis.facts import CollectiveFacts
 from exogpu.analysis.inline import inline
-from exogpu.errors import Diagnostic
 from exogpu.frontend.procedures import parse_proc
 from exogpu.ir.nodes import Proc
+from exogpu.result.errors import Diagnostic
 
 
 def read(function: Callable[..., object]) -> Proc:

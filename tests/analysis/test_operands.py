@@ -12,17 +12,17 @@ from exogpu.frontend.instructions import InstructionTemplate, instr
 from exogpu.hw.operands import HOST, aligned
 from exogpu.ir.nodes import DataParam, Proc
 from exogpu.ir.types import Space
-from exogpu.platforms import cuda, sm80, sm90
-from exogpu.platforms.cuda import cuda_load, cuda_shfl_xor, cuda_store
-from exogpu.platforms.sm80 import Sm80_cp_async_copy
-from exogpu.platforms.sm90 import (
+from exogpu.isa import cuda, sm80, sm90
+from exogpu.isa.cuda import cuda_load, cuda_shfl_xor, cuda_store
+from exogpu.isa.sm80 import Sm80_cp_async_copy
+from exogpu.isa.sm90 import (
     Sm90_stage_D,
     Sm90_tma_load,
     Sm90_tma_multicast,
     Sm90_tma_store,
     Sm90_wgmma_tf32,
 )
-from exogpu.verdict import HazardKind
+from exogpu.result.verdict import HazardKind
 
 Expected = tuple[HazardKind, str, dict[str, int]] | None
 """Kind, variable and sizes of the only hazard; None where the procedure is proved."""

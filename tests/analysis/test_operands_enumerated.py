@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from exogpu.analysis.facts import CollectiveFacts
 from exogpu.analysis.operands import violations
-from exogpu.hazards import HazardKind
 from exogpu.hw.memories import DRAM, CudaGmemLinear
 from exogpu.hw.operands import HOST, aligned
 from exogpu.hw.units import standalone_thread
@@ -39,6 +38,7 @@ from exogpu.ir.nodes import (
 )
 from exogpu.ir.types import AccessMode, DataType, Operand
 from exogpu.ir.walk import evaluate, holds
+from exogpu.result.hazards import HazardKind
 
 M, K, OUTER, INNER, A = Sym("M"), Sym("K"), Sym("i"), Sym("j"), Sym("A")
 NOWHERE = CollectiveFacts({}, {}, {}, {})

@@ -9,7 +9,7 @@ import pytest
 from campaigns.gpu import emitting, programs
 from campaigns.gpu.page import PROVED
 from exogpu.codegen.toolchain import find_toolchain
-from exogpu.errors import ExoGpuError
+from exogpu.result.errors import ExoGpuError
 from exogpu.trial.packed import read_packed
 
 FEATURES = {

@@ -8,7 +8,7 @@ import re
 import pytest
 from typer.testing import CliRunner
 
-from exogpu.cli import app
+from exogpu.cli.commands import app
 from exogpu.kernels import gemm_sm90
 
 
@@ -40,3 +40,14 @@ def test_the_command_line_has_it_and_the_manifest_says_so(tmp_path):
     assert counts(all_.read_text())["full"] == 32 * counts(few.read_text())["full"]
     said = [json.loads(file.with_suffix(".json").read_text()) for file in (few, all_)]
     assert "arrive_all" not in said[0] and said[1]["arrive_all"] is True
+
+
+def test_skipped_phases_are_awaited_before_the_next_arrivals_on_them():
+    """The producer skips its first waits, so nobody awaits the ring's last phases of a task."""
+    gemm = gemm_sm90.KERNELS["gemm_sm90_1x1_128x256"]
+    few, all_ = (gemm.emit(unchecked=True, arrive_all=a)[0].source for a in (False, True))
+    rest = r"for \(unsigned n = (\d+); n > 0; --n\)\n\s+if \((\w+)_awaited >= n\)"
+    assert re.findall(rest, few) == []
+    found = re.findall(rest, all_)
+    skips = set(re.findall(r"if \((\w+)_awaited - \w+_begin >= (\d+)\)", all_))
+    assert skips and {(ring, skip) for skip, ring in found} == skips

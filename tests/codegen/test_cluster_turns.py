@@ -7,7 +7,7 @@ import re
 import pytest
 
 from exogpu import proc
-from exogpu.errors import ExoGpuError
+from exogpu.result.errors import ExoGpuError
 
 TURN = re.compile(r"// \d+: (Arrive|Await|Fence)|barrier\.cluster\.(arrive|wait)")
 

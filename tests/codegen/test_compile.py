@@ -8,16 +8,16 @@ import pytest
 from typer.testing import CliRunner
 
 from exogpu import proc
-from exogpu.certificates import certificate_digest
-from exogpu.cli import app
+from exogpu.cli.commands import app
 from exogpu.codegen.compiled import CompiledKernel
 from exogpu.codegen.runtime import Kernel
 from exogpu.codegen.toolchain import find, find_toolchain
 from exogpu.codegen.vetting import Checked, RefusedError, vet
-from exogpu.errors import ExoGpuError
 from exogpu.ir.types import Policy
 from exogpu.kernels import gemm_sm80, gemm_sm90, gemm_splitk_sm90, gemv
-from exogpu.verdict import Verdict
+from exogpu.result.errors import ExoGpuError
+from exogpu.result.verdict import Verdict
+from exogpu.symbolic.certificate.write import certificate_digest
 
 needs_compiler = pytest.mark.skipif(find_toolchain() is None, reason="no NVRTC or nvcc here")
 NO_DISASSEMBLER = not (find.find_program("nvdisasm") or find.find_program("cuobjdump"))

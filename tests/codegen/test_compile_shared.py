@@ -10,7 +10,7 @@ import subprocess
 import pytest
 from typer.testing import CliRunner
 
-from exogpu.cli import app
+from exogpu.cli.commands import app
 from exogpu.codegen.toolchain import CompileError, compile_shared, find, shared
 from exogpu.kernels.gemv import gemv
 

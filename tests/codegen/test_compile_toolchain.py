@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from exogpu.cli import doctor
 from exogpu.codegen.toolchain import (
     Compiled,
     CompileError,
@@ -21,7 +22,6 @@ from exogpu.codegen.toolchain import (
     usage,
 )
 from exogpu.codegen.toolchain import compile as compiling
-from exogpu.terminal import doctor
 
 TOOLCHAIN = find_toolchain()
 needs_compiler = pytest.mark.skipif(TOOLCHAIN is None, reason="no NVRTC or nvcc here")

@@ -17,10 +17,10 @@ from exogpu.codegen.instructions import helper_text
 from exogpu.codegen.runtime import LaunchError
 from exogpu.codegen.runtime.binding import check_fits
 from exogpu.codegen.runtime.expressions import evaluate as evaluate_json
-from exogpu.errors import NOWHERE, ExoGpuError
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Add, CVar, FloorDiv, Int, Mod, Mul, Sub
 from exogpu.ir.walk import evaluate
+from exogpu.result.errors import NOWHERE, ExoGpuError
 
 needs_gxx = pytest.mark.skipif(GXX is None, reason="no g++ on this machine")
 

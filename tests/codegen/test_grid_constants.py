@@ -10,7 +10,7 @@ from fake_cuda import CudaArray, FakeDriver, aligned
 
 from exogpu import proc
 from exogpu.codegen.runtime import Kernel, LaunchError, driver
-from exogpu.errors import ExoGpuError
+from exogpu.result.errors import ExoGpuError
 
 
 @proc

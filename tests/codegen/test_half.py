@@ -11,12 +11,7 @@ from exogpu.api import proc
 from exogpu.codegen.host import emit
 from exogpu.codegen.toolchain import compile_cubin, find_toolchain
 from exogpu.hw.datatypes import bf16, f16
-from exogpu.platforms.sm90 import (
-    Sm90_store_D,
-    Sm90_tma_load,
-    Sm90_wgmma_f16,
-    Sm90_zero_scale_d,
-)
+from exogpu.isa.sm90 import Sm90_store_D, Sm90_tma_load, Sm90_wgmma_f16, Sm90_zero_scale_d
 
 TOOLCHAIN = find_toolchain()
 CUOBJDUMP = shutil.which("cuobjdump") or shutil.which("cuobjdump", path="/usr/local/cuda/bin")

@@ -9,7 +9,7 @@ import pytest
 
 from exogpu.api import Procedure
 from exogpu.codegen.host import emit
-from exogpu.errors import ExoGpuError
+from exogpu.result.errors import ExoGpuError
 from tests.codegen.kept_kernels import (
     MBARRIER,
     by_role,

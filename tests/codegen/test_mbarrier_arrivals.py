@@ -8,10 +8,10 @@ import pytest
 
 from exogpu import proc
 from exogpu.codegen.mbarriers import rings
-from exogpu.errors import ExoGpuError
 from exogpu.hw.timelines import SYNC_TIMELINES
 from exogpu.ir.nodes import WarpConfig as CudaWarpConfig
-from exogpu.platforms.sm90 import Sm90_tma_load, Sm90_tma_multicast
+from exogpu.isa.sm90 import Sm90_tma_load, Sm90_tma_multicast
+from exogpu.result.errors import ExoGpuError
 
 
 def body(procedure) -> str:

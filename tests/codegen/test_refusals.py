@@ -6,7 +6,7 @@ import pytest
 
 from exogpu import proc
 from exogpu.codegen.host import emit
-from exogpu.errors import ExoGpuError
+from exogpu.result.errors import ExoGpuError
 
 
 @pytest.mark.parametrize("waits", [True, False])

@@ -15,8 +15,8 @@ from sync_mutants import mutants
 from benchmarks import extra_fences
 from exogpu.api import Procedure
 from exogpu.codegen.vetting import RefusedError
-from exogpu.errors import ExoGpuError
 from exogpu.kernels.gemm_sm90 import make_gemm
+from exogpu.result.errors import ExoGpuError
 
 WEAKER = ("empty_sync_tl", "cuda_temporal", "wgmma_fence_2")
 

@@ -8,7 +8,7 @@ from benchmarks.tiles import KERNELS
 from exogpu.api import proc
 from exogpu.codegen.host import emit
 from exogpu.codegen.toolchain import compile_cubin, find_toolchain
-from exogpu.errors import ExoGpuError
+from exogpu.result.errors import ExoGpuError
 
 TOOLCHAIN = find_toolchain()
 needs_nvcc = pytest.mark.skipif(TOOLCHAIN is None, reason="no nvcc on this machine")

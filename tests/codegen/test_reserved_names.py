@@ -13,7 +13,7 @@ from exogpu.codegen.names import Names
 from exogpu.codegen.reserved import function_name, is_reserved
 from exogpu.codegen.toolchain import find
 from exogpu.ir.names import Sym
-from exogpu.platforms.cuda import cuda_memset0_1d
+from exogpu.isa.cuda import cuda_memset0_1d
 
 NVCC = find.find_nvcc()
 

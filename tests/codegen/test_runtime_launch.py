@@ -11,9 +11,9 @@ from fake_cuda import CudaArray, FakeDriver, Packed, aligned
 
 from exogpu import proc
 from exogpu.codegen.runtime import Kernel, LaunchError, driver, tensormaps
+from exogpu.isa.cuda import cuda_memset0_1d
 from exogpu.kernels import gemm_sm90, gemm_splitk_sm90
 from exogpu.kernels.gemv import gemv
-from exogpu.platforms.cuda import cuda_memset0_1d
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from on_the_host import GXX, emitted, procedures, run_emitted
 from exogpu import proc
 from exogpu.codegen.toolchain import compile_cubin, find_toolchain
 from exogpu.codegen.toolchain.shared import LIBRARY_FLAGS
-from exogpu.errors import ExoGpuError
+from exogpu.result.errors import ExoGpuError
 
 needs_gxx = pytest.mark.skipif(GXX is None, reason="no g++ on this machine")
 

@@ -7,8 +7,8 @@ import pytest
 from exogpu import proc
 from exogpu.hw import memories
 from exogpu.hw.datatypes import bf16, f16, f32, f64, i8, i32, i64, ui8, ui16, ui64
-from exogpu.platforms.sm80 import Sm80_cp_async_copy
-from exogpu.platforms.sm90 import Sm90_tma_load, Sm90_tma_multicast
+from exogpu.isa.sm80 import Sm80_cp_async_copy
+from exogpu.isa.sm90 import Sm90_tma_load, Sm90_tma_multicast
 
 TYPES = {ui8: 0, i8: 0, ui16: 1, i32: 3, ui64: 4, i64: 5, f16: 6, f32: 7, f64: 8, bf16: 9}
 """CUtensorMapDataType: signed bytes are copied as unsigned ones."""

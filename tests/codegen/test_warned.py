@@ -7,11 +7,11 @@ import json
 import pytest
 
 from exogpu import proc
+from exogpu.cli.outcome import Outcome, exit_status
+from exogpu.cli.to_json import json_text
+from exogpu.cli.to_sarif import sarif_text
 from exogpu.codegen import warned
-from exogpu.errors import ExoGpuError
-from exogpu.terminal.outcome import Outcome, exit_status
-from exogpu.terminal.to_json import json_text
-from exogpu.terminal.to_sarif import sarif_text
+from exogpu.result.errors import ExoGpuError
 
 
 @proc

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from exogpu.frontend.bounds import check_bounds, violations
-from exogpu.frontend.bounds_report import Finding, NegativeExtent, Outside
-from exogpu.frontend.instances import admits_zero
+from exogpu.analysis.bounds import check_bounds, violations
+from exogpu.analysis.bounds_report import Finding, NegativeExtent, Outside
+from exogpu.analysis.instances import admits_zero
 from exogpu.hw.memories import DRAM
 from exogpu.hw.units import standalone_thread
 from exogpu.ir.names import Sym

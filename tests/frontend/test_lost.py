@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from exogpu.api import Procedure, collecting, proc
-from exogpu.errors import ExoGpuError, InternalError
+from exogpu.cli.loader import load
 from exogpu.frontend import statements
 from exogpu.frontend.scope import Reject
-from exogpu.terminal.loader import load
+from exogpu.result.errors import ExoGpuError, InternalError
 
 INNER = """
 from __future__ import annotations

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from exogpu import kernels
 from exogpu.api import Procedure
-from exogpu.errors import Span
 from exogpu.hw.memories import DRAM
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
@@ -40,6 +39,7 @@ from exogpu.ir.nodes import (
 from exogpu.ir.printer import print_proc
 from exogpu.ir.types import DataType
 from exogpu.kernels import gemm_sm80, gemm_sm90, gemm_splitk_sm90, gemv
+from exogpu.result.errors import Span
 from tests.texts import made
 
 

@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from exogpu.amir import nodes as amir
 from exogpu.analysis.threadmap import ThreadAxis, ThreadMap
-from exogpu.errors import Span
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
     Access,
@@ -38,8 +38,8 @@ from exogpu.ir.nodes import (
     Sub,
 )
 from exogpu.ir.types import BarrierMechanism, Level, Policy, QualTL, SyncTL
-from exogpu.machine import amir
-from exogpu.verdict import HazardKind
+from exogpu.result.errors import Span
+from exogpu.result.verdict import HazardKind
 
 # Three timelines outside the async proxy, so that 7(a) of ptx plays no part; and two inside.
 Q0, Q1, Q2 = QualTL.CUDA1, QualTL.CUDA2, QualTL.SM80

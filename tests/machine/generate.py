@@ -11,10 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from random import Random
 
+from exogpu.amir import nodes as amir
 from exogpu.analysis.threadmap import ThreadAxis, ThreadMap
 from exogpu.ir.nodes import Access, Add, Compare, Int, Interval, Point
 from exogpu.ir.types import BarrierMechanism, Level, Policy, QualTL
-from exogpu.machine import amir
 from tests.machine.build import (
     ATOMIC,
     CLUSTER,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from exogpu.machine.amir import Arrive, Await, Block, Fence, Guard, Loop, Op, Program
+from exogpu.amir.nodes import Arrive, Await, Block, Fence, Guard, Loop, Op, Program
 
 
 def without_each_sync(program: Program) -> Iterator[Program]:

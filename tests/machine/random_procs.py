@@ -57,7 +57,7 @@ from exogpu.ir.nodes import (
     WindowStmt,
 )
 from exogpu.ir.types import DataType
-from exogpu.machine.sequential.affine import from_cexpr, interval, variable
+from exogpu.meaning.affine import from_cexpr, interval, variable
 
 F32, BF16, F16, I32 = DataType.F32, DataType.BF16, DataType.F16, DataType.I32
 INTEGERS = frozenset({I32})

@@ -13,10 +13,11 @@ import pytest
 from bounds_procs import procedure
 
 from exogpu import Procedure
-from exogpu.errors import ExoGpuError
+from exogpu import meaning as sequential
 from exogpu.ir.nodes import DataParam, Proc
 from exogpu.ir.walk import evaluate
-from exogpu.machine import naive, sequential
+from exogpu.meaning import naive
+from exogpu.result.errors import ExoGpuError
 
 SIZES = range(1, 5)
 INDICES = range(-3, 4)

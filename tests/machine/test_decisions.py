@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from exogpu.amir import nodes as amir
 from exogpu.analysis.threadmap import ThreadAxis, ThreadMap
 from exogpu.hw.timelines import SYNC_TIMELINES
 from exogpu.ir.nodes import Int
 from exogpu.ir.types import Policy, QualTL
-from exogpu.machine import amir
 from tests.machine.build import (
     BARRIER,
     COMMIT,

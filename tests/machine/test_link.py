@@ -8,14 +8,15 @@ from random import Random
 import pytest
 
 from examples import erroneous_synchronisation as paper
+from exogpu.amir import nodes as amir
+from exogpu.explain.barrier_words import ops_of
+from exogpu.explain.journey import counts_at
+from exogpu.explain.link import BrokenLink, broken_link
+from exogpu.explain.words import hazard_of, hazards_of
 from exogpu.ir.types import Policy
-from exogpu.machine import amir, literal
-from exogpu.machine.barrier_words import ops_of
-from exogpu.machine.explain import hazard_of, hazards_of
-from exogpu.machine.journey import counts_at
-from exogpu.machine.link import BrokenLink, broken_link
+from exogpu.machine import literal
 from exogpu.report.roles import roles_of
-from exogpu.verdict import Hazard, HazardKind
+from exogpu.result.verdict import Hazard, HazardKind
 from tests.machine import generate
 from tests.machine.build import COMMIT, Q0, Q1, Q2, TMA, UNORDERED, Builder, Name, at_least, mod, t
 

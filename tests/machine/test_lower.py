@@ -6,10 +6,12 @@ import sys
 
 import pytest
 
+from exogpu.amir import nodes as amir
+from exogpu.amir.export import to_json, unique_names
+from exogpu.amir.lower import lower
 from exogpu.analysis.collective import analyse
 from exogpu.analysis.inline import inline
 from exogpu.analysis.lifetimes import insert_frees
-from exogpu.errors import ExoGpuError
 from exogpu.frontend.instructions import instr
 from exogpu.frontend.procedures import parse_proc
 from exogpu.hw.memories import CudaMbarrier
@@ -26,9 +28,8 @@ from exogpu.hw.timelines import SHORT_NAME
 from exogpu.hw.units import cuda_cta_in_cluster, cuda_thread, cuda_warp
 from exogpu.ir.nodes import Access, Interval, Proc
 from exogpu.ir.types import Policy
-from exogpu.machine import amir, literal
-from exogpu.machine.export import to_json, unique_names
-from exogpu.machine.lower import lower
+from exogpu.machine import literal
+from exogpu.result.errors import ExoGpuError
 
 
 def ir_of(function) -> Proc:

@@ -8,6 +8,8 @@ import re
 import pytest
 
 from exogpu import proc
+from exogpu.amir import lower_args
+from exogpu.amir import nodes as amir
 from exogpu.analysis import landing
 from exogpu.api import Procedure
 from exogpu.frontend.instructions import instr
@@ -15,10 +17,10 @@ from exogpu.hw.memories import CudaMbarrier
 from exogpu.hw.operands import TMA_LOAD, TMA_STORE, clipped, over
 from exogpu.hw.units import cuda_cta_in_cluster, cuda_cta_in_cluster_strided
 from exogpu.ir.types import Policy
-from exogpu.machine import amir, fast, lower_args
-from exogpu.platforms.sm90 import Sm90_tma_multicast
-from exogpu.proof import Proof
-from exogpu.symbolic.certify.prove import prove
+from exogpu.isa.sm90 import Sm90_tma_multicast
+from exogpu.machine import fast
+from exogpu.result.proof import Proof
+from exogpu.symbolic.encode.prove import prove
 from tests.machine.build import FREE, RAW, WAR, WAW
 from tests.symbolic.agreement import check as agrees
 

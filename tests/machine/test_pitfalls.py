@@ -10,9 +10,10 @@ from collections.abc import Callable
 
 import pytest
 
+from exogpu.amir import nodes as amir
 from exogpu.hw.timelines import SYNC_TIMELINES
 from exogpu.ir.types import Policy, QualTL
-from exogpu.machine import amir, fast, literal
+from exogpu.machine import fast, literal
 from exogpu.machine.violation import Violation
 from tests.machine.build import (
     ATOMIC,

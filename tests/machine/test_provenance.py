@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from exogpu import proc
-from exogpu.platforms.sm90 import Sm90_tma_load
+from exogpu.isa.sm90 import Sm90_tma_load
 
 
 @proc

@@ -11,13 +11,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from random_procs import arguments, random_proc
 
+from exogpu import meaning as sequential
 from exogpu.api import proc
-from exogpu.errors import ExoGpuError
 from exogpu.ir.nodes import Int, Proc
-from exogpu.machine import naive, sequential
-from exogpu.machine.sequential import execute, round_bf16
-from exogpu.platforms.cuda import cuda_shfl_xor
-from exogpu.platforms.sm90 import Sm90_tma_load, Sm90_tma_reduce
+from exogpu.isa.cuda import cuda_shfl_xor
+from exogpu.isa.sm90 import Sm90_tma_load, Sm90_tma_reduce
+from exogpu.meaning import execute, naive, round_bf16
+from exogpu.result.errors import ExoGpuError
 
 
 @settings(

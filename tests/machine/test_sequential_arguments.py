@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from exogpu import meaning as sequential
 from exogpu.api import proc
-from exogpu.errors import ExoGpuError
-from exogpu.machine import sequential
+from exogpu.result.errors import ExoGpuError
 
 
 @proc

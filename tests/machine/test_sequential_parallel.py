@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from exogpu.api import proc
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Proc
-from exogpu.machine.sequential.affine import Affine, divide, remainder
-from exogpu.machine.sequential.contract import sum_of_products
-from exogpu.machine.sequential.core import Buffer, Guard, Loop, Nodes
-from exogpu.machine.sequential.dependence import annotate
-from exogpu.machine.sequential.inline import inline
-from exogpu.machine.sequential.lanes import Lanes, evaluate
-from exogpu.machine.sequential.rewrite import split_digits
+from exogpu.meaning.affine import Affine, divide, remainder
+from exogpu.meaning.contract import sum_of_products
+from exogpu.meaning.core import Buffer, Guard, Loop, Nodes
+from exogpu.meaning.dependence import annotate
+from exogpu.meaning.inline import inline
+from exogpu.meaning.lanes import Lanes, evaluate
+from exogpu.meaning.rewrite import split_digits
 
 
 def loops(nodes: Nodes) -> list[tuple[str, bool]]:

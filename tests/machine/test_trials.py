@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from exogpu import proc
+from exogpu.explain.editing import applied
+from exogpu.explain.edits import First, Moved, NewFence, Repair, Second, Skip
+from exogpu.explain.trials import Trials
+from exogpu.explain.words import distinct, hazards_of
 from exogpu.ir.types import Policy
 from exogpu.machine import fast
-from exogpu.machine.editing import applied
-from exogpu.machine.edits import First, Moved, NewFence, Repair, Second, Skip
-from exogpu.machine.explain import distinct, hazards_of
-from exogpu.machine.trials import Trials
-from exogpu.verdict import HazardKind
+from exogpu.result.verdict import HazardKind
 from tests.machine.build import COMMIT, Q1, Q2, UNORDERED, Builder, t
 
 

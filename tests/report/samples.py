@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from exogpu.amir.lower_args import statement_text
 from exogpu.api import Procedure, proc
-from exogpu.hazards import HazardKind, Site
 from exogpu.ir.nodes import Assign, Fence, Stmt
 from exogpu.ir.types import Policy
 from exogpu.ir.walk import walk
-from exogpu.machine.lower_args import statement_text
-from exogpu.proof import Answered, Link, Obligation, Proof
-from exogpu.verdict import Verdict
+from exogpu.result.hazards import HazardKind, Site
+from exogpu.result.proof import Answered, Link, Obligation, Proof
+from exogpu.result.verdict import Verdict
 
 HOSTILE = "</script><img src=x onerror=\"document.title='bad'\"> & 'quoted' 漢字 Ω"
 

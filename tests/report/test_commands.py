@@ -9,7 +9,7 @@ import pytest
 from samples import hazardous, hostile, reverse
 from typer.testing import CliRunner
 
-from exogpu.cli import app
+from exogpu.cli.commands import app
 
 TEXT = """\
 from exogpu.api import proc

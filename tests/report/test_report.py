@@ -22,7 +22,7 @@ from exogpu.report.rings import rings_of
 from exogpu.report.shared import shared
 from exogpu.report.threads import clusters
 from exogpu.report.trace import trace
-from exogpu.verdict import Redundancy
+from exogpu.result.verdict import Redundancy
 
 GEMM = KERNELS["gemm_sm90_2x1_256x192"]
 

@@ -6,13 +6,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from random import Random
 
+from exogpu.amir import nodes as amir
 from exogpu.ir.nodes import Compare, CVar, Int
-from exogpu.machine import amir, literal
+from exogpu.machine import literal
 from exogpu.machine.violation import Violation
-from exogpu.symbolic.conditions import unsafe_sizes, without
-from exogpu.symbolic.findings import Instance, instances
-from exogpu.symbolic.prover import Findings, analyse
-from exogpu.verdict import HazardKind
+from exogpu.result.verdict import HazardKind
+from exogpu.symbolic.find.conditions import unsafe_sizes, without
+from exogpu.symbolic.find.findings import Instance, instances
+from exogpu.symbolic.find.prover import Findings, analyse
 from tests.machine import generate
 from tests.symbolic import chains
 

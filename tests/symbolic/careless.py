@@ -11,14 +11,15 @@ from dataclasses import replace
 
 import pytest
 
+from exogpu.amir.nodes import Check, Fence, Record
 from exogpu.hw.timelines import ASYNC_PROXY
 from exogpu.ir.nodes import Int, Interval
 from exogpu.ir.types import Level
-from exogpu.machine.amir import Check, Fence, Record
 from exogpu.machine.literal_records import Grant
 from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
-from exogpu.symbolic import (
+from exogpu.symbolic.encode import phases
+from exogpu.symbolic.find import (
     barriers,
     closure,
     counts,
@@ -29,8 +30,7 @@ from exogpu.symbolic import (
     phase,
     ranks,
 )
-from exogpu.symbolic.certify import phases
-from exogpu.symbolic.sites import targets_of
+from exogpu.symbolic.find.sites import targets_of
 
 Patch = pytest.MonkeyPatch
 MUTANTS: dict[str, tuple[int | None, Callable[[Patch], None]]] = {}

@@ -9,8 +9,8 @@ from types import ModuleType
 import pytest
 
 from exogpu.ir.nodes import CVar
-from exogpu.symbolic.certify.drafts import Draft
-from exogpu.symbolic.certify.formulas import TRUE
+from exogpu.symbolic.encode.drafts import Draft
+from exogpu.symbolic.encode.formulas import TRUE
 from tests.machine.build import (
     COMMIT,
     MBARRIER,

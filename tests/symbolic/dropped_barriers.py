@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from exogpu.amir import nodes as amir
+from exogpu.amir.nodes import Await, CheckBarrier
 from exogpu.ir.nodes import Int
-from exogpu.machine import amir
-from exogpu.machine.amir import Await, CheckBarrier
-from exogpu.proof import Lemma
+from exogpu.result.proof import Lemma
 from exogpu.solvers import isl_relations as rel
-from exogpu.symbolic import counts
-from exogpu.symbolic.certify import barriers, counted, formulas, phases, prove
-from exogpu.symbolic.certify.drafts import Draft
-from exogpu.symbolic.certify.formulas import FALSE, TRUE
-from exogpu.symbolic.certify.ranks import same_element
+from exogpu.symbolic.encode import barriers, counted, formulas, phases, prove
+from exogpu.symbolic.encode.drafts import Draft
+from exogpu.symbolic.encode.formulas import FALSE, TRUE
+from exogpu.symbolic.encode.ranks import same_element
+from exogpu.symbolic.find import counts
 from tests.machine.build import (
     Q1,
     Q2,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from exogpu.amir import nodes as amir
+from exogpu.amir.nodes import Arrive, Await, Clear, Fence, Record
 from exogpu.ir.nodes import Add, FloorDiv, Int, Mul
 from exogpu.ir.walk import substitute
-from exogpu.machine import amir
-from exogpu.machine.amir import Arrive, Await, Clear, Fence, Record
-from exogpu.symbolic.certify import chains, formulas
-from exogpu.symbolic.certify.formulas import TRUE, Instance
+from exogpu.symbolic.encode import chains, formulas
+from exogpu.symbolic.encode.formulas import TRUE, Instance
 from tests.machine.build import (
     COMMIT,
     Q1,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from exogpu.amir.nodes import Arrive, Check, Fence, Record
 from exogpu.hw.timelines import ASYNC_PROXY
-from exogpu.machine.amir import Arrive, Check, Fence, Record
 from exogpu.machine.literal_records import Grant, witness
-from exogpu.symbolic.certify import chains, formulas, pairs
-from exogpu.symbolic.certify.formulas import TRUE
-from exogpu.symbolic.domains import Model
+from exogpu.symbolic.encode import chains, formulas, pairs
+from exogpu.symbolic.encode.formulas import TRUE
+from exogpu.symbolic.find.domains import Model
 from tests.machine.build import (
     ATOMIC,
     CPU,

@@ -7,17 +7,18 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Final
 
+from exogpu.amir import nodes as amir
 from exogpu.ir.isltext import identifier
 from exogpu.ir.walk import holds
-from exogpu.machine import amir, fast
-from exogpu.proof import Proof
+from exogpu.machine import fast
+from exogpu.result.proof import Proof
+from exogpu.result.verdict import HazardKind
 from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
-from exogpu.symbolic.certify.prove import prove
-from exogpu.symbolic.findings import Finding
-from exogpu.symbolic.prover import Findings, analyse
-from exogpu.symbolic.refute import Refutation, refute
-from exogpu.verdict import HazardKind
+from exogpu.symbolic.encode.prove import prove
+from exogpu.symbolic.find.findings import Finding
+from exogpu.symbolic.find.prover import Findings, analyse
+from exogpu.symbolic.find.refute import Refutation, refute
 
 Sizes = Mapping[str, int]
 Pair = tuple[HazardKind, object, amir.Op, amir.Op | None]

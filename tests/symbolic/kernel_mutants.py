@@ -11,11 +11,11 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, fields, replace
 from typing import Final
 
-from exogpu.errors import Span
+from exogpu.amir import nodes as amir
 from exogpu.hw.timelines import SHORT_NAME
 from exogpu.ir.nodes import Access, Add, Int, Mod, Point
 from exogpu.ir.types import BarrierMechanism, QualTL
-from exogpu.machine import amir
+from exogpu.result.errors import Span
 
 Sync = amir.Fence | amir.Arrive | amir.Await
 

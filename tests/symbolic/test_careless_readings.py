@@ -14,9 +14,10 @@ from types import ModuleType
 
 import pytest
 
+from exogpu.amir import nodes as amir
 from exogpu.ir.types import Policy
-from exogpu.machine import amir, literal
-from exogpu.symbolic.prover import analyse
+from exogpu.machine import literal
+from exogpu.symbolic.find.prover import analyse
 from tests.machine import test_decisions, test_pitfalls
 from tests.machine.build import COMMIT, CPU, Q1, Q2, UNORDERED, Builder, at_least, t
 from tests.symbolic.agreement import Key, Sizes, admitting_zero, generated, machine_set, prover_set

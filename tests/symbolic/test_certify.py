@@ -8,26 +8,27 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from exogpu.amir import nodes as amir
+from exogpu.amir.nodes import Check, Record
 from exogpu.ir.types import Level, Policy
 from exogpu.kernels.gemm_sm80 import gemm_sm80
 from exogpu.kernels.gemm_sm90 import KERNELS as GEMM_SM90
 from exogpu.kernels.gemm_splitk_sm90 import KERNELS as GEMM_SPLITK
 from exogpu.kernels.gemv import gemv
-from exogpu.machine import amir, literal
-from exogpu.machine.amir import Check, Record
+from exogpu.machine import literal
 from exogpu.machine.literal_state import cell, elements
 from exogpu.machine.violation import Violation
-from exogpu.proof import Proof
+from exogpu.result.proof import Proof
+from exogpu.result.verdict import HazardKind
 from exogpu.solvers.smt import ask_z3
 from exogpu.solvers.smtlib import plain
-from exogpu.symbolic.certify import prove
-from exogpu.symbolic.certify.drafts import Draft
-from exogpu.symbolic.certify.expressions import linear
-from exogpu.symbolic.certify.formulas import Instance
-from exogpu.symbolic.certify.script import Script
-from exogpu.symbolic.prover import Findings, Undecided, analyse
-from exogpu.symbolic.sites import UndecidedError
-from exogpu.verdict import HazardKind
+from exogpu.symbolic.encode import prove
+from exogpu.symbolic.encode.drafts import Draft
+from exogpu.symbolic.encode.expressions import linear
+from exogpu.symbolic.encode.formulas import Instance
+from exogpu.symbolic.encode.script import Script
+from exogpu.symbolic.find.prover import Findings, Undecided, analyse
+from exogpu.symbolic.find.sites import UndecidedError
 from tests.machine.build import COMMIT, Q1, Q2, TMA, UNORDERED, Builder, at_least, div, mod, t
 from tests.symbolic.agreement import SHAPES, Sizes, admitting_zero, generated, small_sizes
 from tests.symbolic.dropped import reads, write

@@ -13,7 +13,7 @@ from exogpu.ir.types import Policy
 from exogpu.ir.walk import holds
 from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
-from exogpu.symbolic.conditions import weakest_condition, without
+from exogpu.symbolic.find.conditions import weakest_condition, without
 from tests.machine.build import Builder
 
 CASES = Path(__file__).parent.parent / "cases" / "conditions" / "kernels.py"

@@ -8,15 +8,15 @@ from itertools import islice
 import pytest
 
 from exogpu import Procedure, proc
-from exogpu.allsizes import answer
-from exogpu.frontend import bounds
+from exogpu.analysis import bounds
 from exogpu.ir.constraints import UnreadError, smt_of
+from exogpu.pipeline.allsizes import answer
 from exogpu.solvers import isl, smt
 from exogpu.solvers import isl_relations as rel
-from exogpu.symbolic import conditions
-from exogpu.symbolic.prover import Undecided, analyse
-from exogpu.symbolic.refute import smallest_sizes
-from exogpu.symbolic.smallest import admitted
+from exogpu.symbolic.find import conditions
+from exogpu.symbolic.find.prover import Undecided, analyse
+from exogpu.symbolic.find.refute import smallest_sizes
+from exogpu.symbolic.find.smallest import admitted
 
 
 def race_from(first: int) -> Procedure:
@@ -102,7 +102,7 @@ def test_what_is_undecided_below_is_run_on_the_machine(monkeypatch) -> None:
         return findings
 
     real = rel.smallest_sum
-    monkeypatch.setattr("exogpu.allsizes.analyse", partly)
+    monkeypatch.setattr("exogpu.pipeline.allsizes.analyse", partly)
     monkeypatch.setattr(
         rel, "smallest_sum", lambda c, *s: {name: v + 1 for name, v in (real(c, *s) or {}).items()}
     )
@@ -123,7 +123,7 @@ def test_smallest_is_not_said_where_too_many_are_undecided(monkeypatch) -> None:
         object.__setattr__(findings, "undecided", (Undecided("planted", span),))
         return findings
 
-    monkeypatch.setattr("exogpu.allsizes.analyse", partly)
+    monkeypatch.setattr("exogpu.pipeline.allsizes.analyse", partly)
     verdict = race.check()
     assert verdict.word == "refuted"
     assert verdict.note.startswith("the smallest sizes that were found")

@@ -8,15 +8,15 @@ from dataclasses import replace
 import pytest
 
 from examples import erroneous_synchronisation as paper
+from exogpu.amir import nodes as amir
 from exogpu.api import Procedure
 from exogpu.ir.types import Policy
 from exogpu.kernels.gemm_sm80 import gemm_sm80
 from exogpu.kernels.gemm_sm90 import KERNELS as GEMM_SM90
 from exogpu.kernels.gemm_splitk_sm90 import KERNELS as GEMM_SPLITK
 from exogpu.kernels.gemv import gemv
-from exogpu.machine import amir
-from exogpu.symbolic.prover import analyse
-from exogpu.verdict import HazardKind
+from exogpu.result.verdict import HazardKind
+from exogpu.symbolic.find.prover import analyse
 from tests.symbolic.agreement import safe_condition
 from tests.symbolic.judging import GRIDS, judge
 from tests.symbolic.kernel_mutants import Mutant, mutants, operations, rewritten

@@ -9,9 +9,9 @@ from random import Random
 
 import pytest
 
+from exogpu.amir import nodes as amir
 from exogpu.ir.types import Policy
-from exogpu.machine import amir
-from exogpu.symbolic.prover import analyse
+from exogpu.symbolic.find.prover import analyse
 from tests.machine.build import Q1, Q2, TMA, UNORDERED, Builder, mod, t
 from tests.machine.generate import mutate
 from tests.symbolic.agreement import admitting_zero, check

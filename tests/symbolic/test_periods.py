@@ -9,12 +9,12 @@ from contextlib import nullcontext
 import islpy
 import pytest
 
+from exogpu.amir import nodes as amir
 from exogpu.ir.nodes import BExpr, CExpr, Compare, CVar, Int
-from exogpu.machine import amir
-from exogpu.proof import Proof
+from exogpu.result.proof import Proof
 from exogpu.solvers import isl_functions
 from exogpu.solvers import isl_relations as rel
-from exogpu.symbolic.certify.prove import prove
+from exogpu.symbolic.encode.prove import prove
 from tests.machine.build import Q1, Q2, TMA, Builder, add, at_least, div, mod, t
 from tests.symbolic.agreement import Sizes, admitting_zero, check
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from examples import erroneous_synchronisation as paper
 from exogpu.ir.nodes import Compare, Int
 from exogpu.ir.types import Policy
-from exogpu.symbolic.prover import analyse
+from exogpu.symbolic.find.prover import analyse
 from tests.machine.build import (
     COMMIT,
     MBARRIER,

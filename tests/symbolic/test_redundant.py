@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from exogpu import Policy, Procedure, proc
+from exogpu.amir.nodes import Program
 from exogpu.kernels.gemm_sm80 import gemm_sm80
 from exogpu.machine import fast
-from exogpu.machine.amir import Program
-from exogpu.symbolic.prover import analyse
-from exogpu.symbolic.redundant import (
+from exogpu.symbolic.find.prover import analyse
+from exogpu.symbolic.find.redundant import (
     NothingFound,
     redundant,
     statements,
@@ -121,7 +121,7 @@ def test_a_barrier_that_goes_whole() -> None:
 
 
 def test_a_barrier_that_an_instruction_signals_stays() -> None:
-    from exogpu.machine.amir import Trailing
+    from exogpu.amir.nodes import Trailing
 
     b = Builder()
     x, z = b.data("x", 1), b.barrier("z")
@@ -161,7 +161,7 @@ def test_known_sizes_are_tried_on_the_machine_first(monkeypatch: pytest.MonkeyPa
     def fail(program: Program) -> None:
         raise AssertionError("the machine has refuted it")
 
-    monkeypatch.setattr("exogpu.symbolic.redundant.analyse", fail)
+    monkeypatch.setattr("exogpu.symbolic.find.redundant.analyse", fail)
     assert not ask(broken)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from exogpu.ir.types import DataType
-from exogpu.machine.sequential.values import NUMPY, stored
+from exogpu.meaning.values import NUMPY, stored
 from exogpu.trial.differences import decoded, difference, encoded
 
 

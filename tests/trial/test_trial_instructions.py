@@ -7,13 +7,12 @@ from itertools import islice
 import pytest
 from typer.testing import CliRunner
 
-from exogpu.cli import app
+from exogpu.cli.commands import app, trying
+from exogpu.cli.loader import load
 from exogpu.codegen.toolchain import find_toolchain
-from exogpu.errors import ExoGpuError
 from exogpu.frontend.instructions import InstructionTemplate
-from exogpu.platforms import cuda, sm80, sm90
-from exogpu.terminal import trying
-from exogpu.terminal.loader import load
+from exogpu.isa import cuda, sm80, sm90
+from exogpu.result.errors import ExoGpuError
 from exogpu.trial.data import at_sizes
 from exogpu.trial.instructions import NotTried, copies_alone, program, variants
 from exogpu.trial.pool import Result

@@ -14,9 +14,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from exogpu.amir.nodes import Program
 from exogpu.ir.names import Sym
 from exogpu.machine import literal
-from exogpu.machine.amir import Program
 from exogpu.machine.fast.context import Context
 from exogpu.machine.fast.layout import Unsupported, survey
 from exogpu.machine.fast.machine import Found, Machine, Progress, Report

@@ -10,8 +10,8 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from exogpu.amir.nodes import Check, Clear, Record
 from exogpu.ir.names import Sym
-from exogpu.machine.amir import Check, Clear, Record
 from exogpu.machine.fast.barriers import Barrier
 from exogpu.machine.fast.cells import Store
 from exogpu.machine.fast.context import KEPT, Context, Elements, Masks, Step, Windows
@@ -31,7 +31,7 @@ from exogpu.machine.fast.records import (
     new_family,
     visible,
 )
-from exogpu.verdict import HazardKind
+from exogpu.result.verdict import HazardKind
 
 Access: TypeAlias = Record | Check | Clear
 

@@ -10,12 +10,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from exogpu.amir.nodes import Op, Variable
 from exogpu.analysis.pairing import laid_out
-from exogpu.machine.amir import Op, Variable
 from exogpu.machine.fast.cells import Classes
 from exogpu.machine.fast.phase import Fault, Phase, Saved
 from exogpu.machine.fast.records import RecordFacts, Threads
-from exogpu.verdict import HazardKind
+from exogpu.result.verdict import HazardKind
 
 Failure: TypeAlias = tuple[HazardKind, int, Op | None]
 """Kind, barrier element, and the operation that is not ordered."""

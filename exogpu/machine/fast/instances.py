@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias, assert_never
 
+from exogpu.amir.nodes import Block, Guard, Loop, Op
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Access, Add, CExpr, CVar, FloorDiv, Int, Mod, Mul, Point, Sub
 from exogpu.ir.walk import evaluate, holds
-from exogpu.machine.amir import Block, Guard, Loop, Op
 
 When: TypeAlias = tuple[int, ...]
 """Places in blocks, and values of iterators, from the outside in: ordered as the execution is."""

@@ -10,11 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from exogpu.ir.names import Sym
-from exogpu.ir.nodes import Access, Coord, Interval, Point
-from exogpu.ir.types import BarrierMechanism
-from exogpu.ir.walk import control_variables, evaluate
-from exogpu.machine.amir import (
+from exogpu.amir.nodes import (
     Alloc,
     Arrive,
     Await,
@@ -32,6 +28,10 @@ from exogpu.machine.amir import (
     Release,
     Variable,
 )
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import Access, Coord, Interval, Point
+from exogpu.ir.types import BarrierMechanism
+from exogpu.ir.walk import control_variables, evaluate
 from exogpu.machine.fast.barriers import BarrierFacts
 from exogpu.machine.fast.cells import Store
 from exogpu.machine.fast.control import Linear, Scope, Strided, linear, plus, range_of

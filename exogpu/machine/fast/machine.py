@@ -8,8 +8,8 @@ from enum import Enum
 from time import perf_counter
 from typing import Final, TypeAlias
 
+from exogpu.amir.nodes import Op
 from exogpu.ir.names import Sym
-from exogpu.machine.amir import Op
 from exogpu.machine.fast.barriers import Barrier, Failure
 from exogpu.machine.fast.cells import Classes
 from exogpu.machine.fast.control import Values
@@ -17,7 +17,7 @@ from exogpu.machine.fast.layout import Layout
 from exogpu.machine.fast.lifts import Lift, forget, next_task
 from exogpu.machine.fast.records import Tables
 from exogpu.machine.violation import Violation
-from exogpu.verdict import HazardKind
+from exogpu.result.verdict import HazardKind
 
 Nest: TypeAlias = tuple[tuple[str, int], ...]
 """The loops around an operation: name and slot of each iterator, outermost first."""

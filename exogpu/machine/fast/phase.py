@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from exogpu.amir.nodes import Op
 from exogpu.analysis.pairing import DEPTHS
-from exogpu.machine.amir import Op
 from exogpu.machine.fast.cells import Classes, ClassId
 from exogpu.machine.fast.records import EMPTY, EVERYONE, RecordFacts, StateId, Threads
 

@@ -13,10 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import islice, takewhile
 from typing import Final, assert_never
 
-from exogpu.ir.names import Sym
-from exogpu.ir.nodes import Access, CExpr, Coord, CVar, Int, Interval, Point, Sub
-from exogpu.ir.types import BarrierMechanism
-from exogpu.machine.amir import (
+from exogpu.amir.nodes import (
     Alloc,
     Arrive,
     Await,
@@ -34,6 +31,9 @@ from exogpu.machine.amir import (
     Release,
     Variable,
 )
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import Access, CExpr, Coord, CVar, Int, Interval, Point, Sub
+from exogpu.ir.types import BarrierMechanism
 from exogpu.machine.fast.instances import Instance, Path, Search, TooLong, When, at, path_to
 from exogpu.machine.fast.tasks import begins_tasks, tasks_before
 from exogpu.machine.violation import Violation

@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from exogpu.amir.nodes import Await, Check, Fence, Op, Record
 from exogpu.hw.timelines import ASYNC_PROXY
 from exogpu.ir.types import Level, Policy, QualSet, QualTL
-from exogpu.machine.amir import Await, Check, Fence, Op, Record
 from exogpu.machine.literal_records import entries
 
 Threads: TypeAlias = int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from exogpu.machine.amir import (
+from exogpu.amir.nodes import (
     Alloc,
     Arrive,
     Await,

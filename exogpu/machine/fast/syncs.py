@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Final
 
-from exogpu.machine.amir import Arrive, Await, CheckBarrier, Fence
+from exogpu.amir.nodes import Arrive, Await, CheckBarrier, Fence
 from exogpu.machine.fast.context import Context, Step
 from exogpu.machine.fast.lifts import Lift, Rule, arrive, await_, fence
 from exogpu.machine.fast.machine import Nest

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from exogpu.amir.nodes import Block, Guard, IncTaskID, Loop
 from exogpu.ir.names import Sym
 from exogpu.ir.walk import control_variables, evaluate, holds
-from exogpu.machine.amir import Block, Guard, IncTaskID, Loop
 from exogpu.machine.fast.instances import Path
 
 

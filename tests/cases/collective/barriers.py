@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from exogpu import *
-from exogpu.platforms.sm90 import Sm90_tma_multicast, Sm90_zero_scale_d
+from exogpu.isa.sm90 import Sm90_tma_multicast, Sm90_zero_scale_d
 
 
 @proc

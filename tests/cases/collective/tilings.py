@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from exogpu import *
 from exogpu.hw.operands import CUDA_MEMORY, over
-from exogpu.platforms.cuda import cuda_shfl_xor
-from exogpu.platforms.sm80 import Sm80_zero_D
-from exogpu.platforms.sm90 import Sm90_zero_scale_d
+from exogpu.isa.cuda import cuda_shfl_xor
+from exogpu.isa.sm80 import Sm80_zero_D
+from exogpu.isa.sm90 import Sm90_zero_scale_d
 
 
 @proc

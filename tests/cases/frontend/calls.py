@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from exogpu import *
-from exogpu.platforms.cuda import cuda_load
-from exogpu.platforms.sm90 import Sm90_tma_load, Sm90_wgmma_tf32
+from exogpu.isa.cuda import cuda_load
+from exogpu.isa.sm90 import Sm90_tma_load, Sm90_wgmma_tf32
 
 
 @proc

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from exogpu import proc
 from exogpu.hw.datatypes import f16, f64, i64, ui16
-from exogpu.platforms.cuda import (
+from exogpu.isa.cuda import (
     cuda_load,
     cuda_memcpy_to_device,
     cuda_shfl_down,
@@ -12,7 +12,7 @@ from exogpu.platforms.cuda import (
     cuda_shfl_xor,
     cuda_store,
 )
-from exogpu.platforms.sm80 import (
+from exogpu.isa.sm80 import (
     Sm80_cp_async_copy,
     Sm80_cp_async_copy_zfill,
     Sm80_load_A,
@@ -22,13 +22,7 @@ from exogpu.platforms.sm80 import (
     Sm80_store_D,
     Sm80_zero_D,
 )
-from exogpu.platforms.sm90 import (
-    Sm90_load_A,
-    Sm90_stage_D,
-    Sm90_store_D,
-    Sm90_tma_reduce,
-    Sm90_wgmma_f16,
-)
+from exogpu.isa.sm90 import Sm90_load_A, Sm90_stage_D, Sm90_store_D, Sm90_tma_reduce, Sm90_wgmma_f16
 
 
 @proc

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from exogpu import *
-from exogpu.platforms.cuda import cuda_load, cuda_memset0_1d
+from exogpu.isa.cuda import cuda_load, cuda_memset0_1d
 
 GROUPS = [CudaWarpConfig("producer", 4, 40, 0), CudaWarpConfig("consumer", 8, 0, 232)]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from exogpu import *
-from exogpu.platforms.sm80 import Sm80_cp_async_copy
+from exogpu.isa.sm80 import Sm80_cp_async_copy
 
 
 def make(name: str, timeline: object) -> Procedure:

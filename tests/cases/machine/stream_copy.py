@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from exogpu import *
-from exogpu.platforms.cuda import cuda_memcpy_to_device, cuda_memcpy_to_host
+from exogpu.isa.cuda import cuda_memcpy_to_device, cuda_memcpy_to_host
 
 
 def make(name: str, before: bool, after: bool) -> Procedure:

@@ -1,0 +1,1 @@
+"""Abstract machine IR: what a procedure means to the machine and to the proof (paper, AMIR)."""

@@ -1,0 +1,222 @@
+"""AMIR as JSON; the schema is documented in `docs/amir.md`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TypeAlias, assert_never
+
+from exogpu.amir.nodes import (
+    Alloc,
+    Arrive,
+    Await,
+    Block,
+    Check,
+    CheckBarrier,
+    Clear,
+    Fence,
+    Guard,
+    IncTaskID,
+    Loop,
+    Op,
+    Program,
+    Record,
+    Release,
+    Variable,
+)
+from exogpu.analysis.threadmap import ThreadMap
+from exogpu.hw.timelines import SHORT, SHORT_NAME
+from exogpu.ir.isltext import bexpr, cexpr, is_free
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import Access, Point
+from exogpu.ir.types import QualSet
+from exogpu.ir.walk import control_variables
+
+Json: TypeAlias = "bool | int | str | list[Json] | dict[str, Json] | None"
+
+SCHEMA = 1
+"""Changes whenever a reader of an older schema could misread the output."""
+
+
+Names: TypeAlias = Mapping[Sym, str]
+"""Readable, and no two alike: `k`, and `k_2` for a second variable of that name."""
+
+
+def to_json(program: Program) -> dict[str, Json]:
+    """The program as plain lists and dicts, ready for `json.dumps`; the same for equal sources."""
+    names = unique_names(program)
+    return {
+        "schema": SCHEMA,
+        "name": program.name,
+        "policy": program.policy.value,
+        "params": [{"name": names[p.name], "kind": p.kind} for p in program.params],
+        "preconditions": [bexpr(b, names) for b in program.preconditions],
+        "variables": [_variable(v, names) for v in program.variables],
+        "body": _block(program.body, (), names),
+    }
+
+
+def unique_names(program: Program) -> Names:
+    """A name for each parameter, variable and iterator, in the order of the program."""
+    found: dict[Sym, str] = {}
+    taken: set[str] = set()
+    for sym in _symbols(program):
+        name, count = sym.name, 1
+        while name in taken or not is_free(name):
+            count += 1
+            name = f"{sym.name}_{count}"
+        if sym not in found:
+            found[sym] = name
+            taken.add(name)
+    return found
+
+
+def _symbols(program: Program) -> Iterator[Sym]:
+    yield from (p.name for p in program.params)
+    yield from (v.name for v in program.variables)
+    yield from _iterators(program.body)
+
+
+def _iterators(block: Block) -> Iterator[Sym]:
+    for op in block:
+        if isinstance(op, Loop):
+            yield op.iterator
+        if isinstance(op, Loop | Guard):
+            yield from _iterators(op.body)
+
+
+def thread_map_text(threads: ThreadMap, iterators: tuple[Sym, ...], names: Names) -> str:
+    """The map `{ [y...] -> [t] }` in ISL's notation, from the enclosing iterators that it reads."""
+    used = {name for axis in threads.axes for name in control_variables(axis.offset)}
+    domain = ", ".join(names[name] for name in iterators if name in used)
+    terms = [f"{a.pitch} * ({cexpr(a.offset, names)} + j{i})" for i, a in enumerate(threads.axes)]
+    bounds = [f"0 <= j{i} < {a.extent}" for i, a in enumerate(threads.axes)]
+    inner = " and ".join([f"t = {' + '.join(terms) or '0'}", *bounds])
+    if threads.axes:
+        inner = f"exists {', '.join(f'j{i}' for i in range(len(terms)))} : {inner}"
+    return f"{{ [{domain}] -> [t] : {inner} }}"
+
+
+def _variable(variable: Variable, names: Names) -> dict[str, Json]:
+    found: dict[str, Json] = {
+        "name": names[variable.name],
+        "shape": [cexpr(n, names) for n in variable.shape],
+        "shared": variable.shared,
+        "task_local": variable.task_local,
+    }
+    if variable.mechanism is not None:
+        found["mechanism"] = variable.mechanism.value
+        found["guard"] = None if variable.guard is None else names[variable.guard]
+        found["depth"] = variable.depth
+    return found
+
+
+def _block(block: Block, iterators: tuple[Sym, ...], names: Names) -> list[Json]:
+    return [_op(op, iterators, names) for op in block]
+
+
+def _op(op: Op, iterators: tuple[Sym, ...], names: Names) -> dict[str, Json]:
+    origin = op.origin
+    threads = origin.threads
+    return {
+        **_fields(op, iterators, names),
+        "file": origin.span.file,
+        "line": origin.span.line,
+        "column": origin.span.column,
+        "text": origin.text,
+        "threads": None if threads is None else thread_map_text(threads, iterators, names),
+    }
+
+
+def _fields(op: Op, iterators: tuple[Sym, ...], names: Names) -> dict[str, Json]:
+    match op:
+        case Loop():
+            return {
+                "op": "Loop",
+                "iterator": names[op.iterator],
+                "lo": cexpr(op.lo, names),
+                "hi": cexpr(op.hi, names),
+                "mode": "tasks" if op.tasks else "threads" if op.threads else "seq",
+                "body": _block(op.body, (*iterators, op.iterator), names),
+            }
+        case Guard():
+            body = _block(op.body, iterators, names)
+            return {"op": "Guard", "condition": bexpr(op.condition, names), "body": body}
+        case IncTaskID():
+            return {"op": "IncTaskID"}
+        case Alloc():
+            return {"op": "Alloc", "variable": names[op.name]}
+        case Release():
+            return {"op": "Release", "variable": names[op.name]}
+        case CheckBarrier():
+            return {"op": "CheckBarrier", "variable": names[op.name]}
+        case Record():
+            return _record(op, names)
+        case Check():
+            return {
+                "op": "CheckMutates" if op.mutates else "CheckReads",
+                "level": op.level.name.lower(),
+                "convergent": op.convergent,
+                "access": _access(op.access, names),
+                "timelines": _timelines(op.timelines),
+                "free": op.free,
+                "reads": op.reads,
+            }
+        case Clear():
+            name = "ClearMutates" if op.mutates else "ClearReads"
+            return {"op": name, "access": _access(op.access, names)}
+        case Fence():
+            return {
+                "op": "Fence",
+                "transitive": op.transitive,
+                "pre": _timelines(op.pre),
+                "full": _timelines(op.full),
+                "temporal": _timelines(op.temporal),
+            }
+        case Arrive():
+            return {
+                "op": "Arrive",
+                "transitive": op.transitive,
+                "pre": _timelines(op.pre),
+                "home": _access(op.home, names),
+                "targets": [_access(target, names) for target in op.targets],
+            }
+        case Await():
+            return {
+                "op": "Await",
+                "barrier": _access(op.barrier, names),
+                "full": _timelines(op.full),
+                "temporal": _timelines(op.temporal),
+                "n": op.n,
+            }
+        case _:
+            assert_never(op)
+
+
+def _record(op: Record, names: Names) -> dict[str, Json]:
+    trailing: Json = None
+    if op.trailing is not None:
+        targets: list[Json] = [_access(target, names) for target in op.trailing.targets]
+        trailing = {"home": _access(op.trailing.home, names), "targets": targets}
+    return {
+        "op": "RecordMutate" if op.mutate else "RecordRead",
+        "level": op.level.name.lower(),
+        "convergent": op.convergent,
+        "access": _access(op.access, names),
+        "timeline": None if op.timeline is None else SHORT_NAME[op.timeline],
+        "atomic": _timelines(op.atomic),
+        "trailing": trailing,
+    }
+
+
+def _access(access: Access, names: Names) -> dict[str, Json]:
+    coords: list[Json] = []
+    for coord in access.coords:
+        if isinstance(coord, Point):
+            coords.append(cexpr(coord.at, names))
+        else:
+            coords.append([cexpr(coord.lo, names), cexpr(coord.hi, names)])
+    return {"variable": names[access.name], "coords": coords}
+
+
+def _timelines(timelines: QualSet) -> list[Json]:
+    return [name for name, timeline in SHORT.items() if timeline in timelines]

@@ -1,0 +1,292 @@
+"""Conversion from GPU IR to AMIR (paper, figure T_s), one function a statement.
+
+Takes a procedure without windows and calls (`analysis.inline`), with frees
+(`analysis.lifetimes`), and the facts of exactly that procedure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import assert_never
+
+from exogpu.amir import nodes as amir
+from exogpu.amir.lower_args import (
+    Declared,
+    Lowering,
+    is_shared,
+    origin_of,
+    t_arg,
+    t_e,
+    t_ex,
+    t_qarr,
+    t_qin,
+    t_trailing,
+)
+from exogpu.analysis.barriers import home_of
+from exogpu.analysis.extents import greatest_extents
+from exogpu.analysis.facts import CollectiveFacts
+from exogpu.analysis.pairing import ring_depths
+from exogpu.analysis.threadmap import ThreadMap
+from exogpu.hw.timelines import SYNC_TIMELINES
+from exogpu.ir.nodes import (
+    Access,
+    Alloc,
+    Arrive,
+    Assign,
+    Await,
+    BarrierAlloc,
+    Block,
+    CallInstr,
+    CallProc,
+    ControlParam,
+    CudaTasks,
+    CudaThreads,
+    DataParam,
+    DeviceFunction,
+    Fence,
+    For,
+    Free,
+    If,
+    Int,
+    Interval,
+    Not,
+    Pass,
+    Proc,
+    Reduce,
+    Seq,
+    Stmt,
+    Warps,
+    WindowStmt,
+)
+from exogpu.ir.types import Level, Policy, QualTL
+from exogpu.ir.walk import walk
+from exogpu.result.errors import Diagnostic, ExoGpuError
+
+Ops = Iterator[amir.Op]
+
+
+def lower(proc: Proc, facts: CollectiveFacts, policy: Policy) -> amir.Program:
+    """The AMIR program of a procedure under a policy; only control parameters are kept.
+
+    Raises ExoGpuError (S341) for an Arrive whose targets do not meet in one home barrier.
+    """
+    inner = [s for s in walk(proc.body) if isinstance(s, Alloc | BarrierAlloc)]
+    declared: list[Declared] = [*(p for p in proc.params if isinstance(p, DataParam)), *inner]
+    low = Lowering(facts, policy, {d.name: d for d in declared})
+    return amir.Program(
+        name=proc.name,
+        params=tuple(p for p in proc.params if isinstance(p, ControlParam)),
+        preconditions=proc.preconditions,
+        variables=tuple(_variables(proc, declared)),
+        body=_block(low, proc.body, None),
+        policy=policy,
+    )
+
+
+def _variables(proc: Proc, declared: list[Declared]) -> Iterator[amir.Variable]:
+    depths = ring_depths(proc)
+    extents = greatest_extents(proc)
+    in_task = {
+        inner.name
+        for stmt in walk(proc.body)
+        if isinstance(stmt, DeviceFunction)
+        for inner in walk(stmt.body)
+        if isinstance(inner, Alloc | BarrierAlloc)
+    }
+    for d in declared:
+        local = d.name in in_task
+        shape = extents.get(d.name, d.shape)
+        if isinstance(d, BarrierAlloc):
+            depth = depths.get(d.name)
+            yield amir.Variable(d.name, shape, d.mechanism, d.guard, depth, is_shared(d), local)
+        else:
+            yield amir.Variable(d.name, shape, shared=is_shared(d), task_local=local)
+
+
+def _block(low: Lowering, block: Block, cluster: ThreadMap | None) -> amir.Block:
+    """`T_s(s1; s2) = T_s(s1); T_s(s2)`; `cluster` is all threads of the launch around it."""
+    return tuple(op for stmt in block for op in t_s(low, stmt, cluster))
+
+
+def t_s(low: Lowering, stmt: Stmt, cluster: ThreadMap | None) -> Ops:
+    """`T_s : Stmt -> Stmt#`."""
+    match stmt:
+        case For():
+            yield t_loop(low, stmt, cluster)
+        case If():
+            yield from t_if(low, stmt, cluster)
+        case DeviceFunction():
+            yield from t_device_function(low, stmt)
+        case Warps():
+            # The figure guards the body by `true`.
+            yield from _block(low, stmt.body, cluster)
+        case Assign() | Reduce():
+            yield from t_assign(low, stmt)
+        case CallInstr():
+            yield from t_call(low, stmt)
+        case Alloc() | BarrierAlloc():
+            yield amir.Alloc(stmt.name, origin_of(low, stmt))
+        case Free():
+            yield from t_free(low, stmt, cluster)
+        case Fence():
+            yield t_fence(low, stmt)
+        case Arrive():
+            yield from t_arrive(low, stmt)
+        case Await():
+            yield from t_await(low, stmt)
+        case Pass():
+            return
+        case CallProc() | WindowStmt():
+            raise AssertionError(f"{stmt}: to be inlined before the conversion")
+        case _:
+            assert_never(stmt)
+
+
+def t_loop(low: Lowering, stmt: For, cluster: ThreadMap | None) -> amir.Loop:
+    """`for y in loop(lo, hi) do T_s(s)`; of cuda_tasks `(IncTaskID; T_s(s))`.
+
+    Of a nest of cuda_tasks loops the innermost alone begins a task (section "Programs").
+    """
+    origin = origin_of(low, stmt)
+    body = _block(low, stmt.body, cluster)
+    match stmt.mode:
+        case CudaTasks():
+            nested = any(isinstance(s, For) and s.mode == CudaTasks() for s in stmt.body)
+            first: amir.Block = () if nested else (amir.IncTaskID(origin),)
+            return amir.Loop(stmt.iterator, stmt.lo, stmt.hi, (*first, *body), origin, tasks=True)
+        case CudaThreads():
+            return amir.Loop(stmt.iterator, stmt.lo, stmt.hi, body, origin, threads=True)
+        case Seq():
+            return amir.Loop(stmt.iterator, stmt.lo, stmt.hi, body, origin)
+        case _:
+            assert_never(stmt.mode)
+
+
+def t_if(low: Lowering, stmt: If, cluster: ThreadMap | None) -> Ops:
+    """`if b then T_s(s)`; an `else` is a guard by the negation."""
+    origin = origin_of(low, stmt)
+    yield amir.Guard(stmt.condition, _block(low, stmt.body, cluster), origin)
+    if stmt.orelse:
+        yield amir.Guard(Not(stmt.condition), _block(low, stmt.orelse, cluster), origin)
+
+
+def t_device_function(low: Lowering, stmt: DeviceFunction) -> Ops:
+    """`Fence(true, Qcs + {cpu}, Qcs, Tcs); T_s(s); Fence(true, Qcs, Qcs, Tcs)`, with Qcs and Tcs
+    the full and temporal sets of cuda_stream_sync."""
+    sets = SYNC_TIMELINES["cuda_stream_sync"].under(low.policy)
+    origin = origin_of(low, stmt)
+    cluster = low.facts.inner[stmt].thread_map()
+    yield amir.Fence(True, sets.full | {QualTL.CPU}, sets.full, sets.temporal, origin)
+    yield from _block(low, stmt.body, cluster)
+    yield amir.Fence(True, sets.full, sets.full, sets.temporal, origin)
+
+
+def t_assign(low: Lowering, stmt: Assign | Reduce) -> Ops:
+    """`x[c*] = e`, `x[c*] += e`: for each read of e `CheckMutates(full, false, e1, {qin});
+    RecordRead(full, false, e1, qin)`; for x[c*] `CheckReads(temp); CheckMutates(pre); ClearReads;
+    ClearMutates; RecordMutate(full, ...)`, pre = full if `+=`, else temp.
+
+    Decision 14: the reads in e are checked fully ordered whatever the assignment is.
+    """
+    origin = origin_of(low, stmt)
+    on_cpu = origin.threads is None
+    full, temporal = Level.FULLY_ORDERED, Level.TEMPORALLY_ORDERED
+    for access in t_ex(low, t_e(stmt.value)):
+        qin = t_qin(low, access, on_cpu)
+        yield amir.Check(True, full, False, access, frozenset({qin}), origin, reads=True)
+        yield _in_order(False, access, qin, origin)
+    for access in t_ex(low, (stmt.target,)):
+        qin = t_qin(low, access, on_cpu)
+        too = isinstance(stmt, Reduce)
+        pre = full if too else temporal
+        only = frozenset({qin})
+        yield amir.Check(False, temporal, False, access, only, origin, reads=too)
+        yield amir.Check(True, pre, False, access, only, origin, reads=too)
+        yield amir.Clear(False, access, origin)
+        yield amir.Clear(True, access, origin)
+        yield _in_order(True, access, qin, origin)
+
+
+def _in_order(mutate: bool, access: Access, timeline: QualTL, origin: amir.Origin) -> amir.Record:
+    """`Record(fully-ordered, false, e, q, {}, {})`; at CPU scope one record stands for all."""
+    return amir.Record(
+        mutate=mutate,
+        level=Level.FULLY_ORDERED,
+        convergent=origin.threads is None,
+        access=access,
+        timeline=timeline,
+        atomic=frozenset(),
+        trailing=None,
+        origin=origin,
+    )
+
+
+def t_call(low: Lowering, stmt: CallInstr) -> Ops:
+    """`g(c*, e*) >> e_z`: the trailing barrier's own record, then `T_arg` of each data argument;
+    control arguments are ignored."""
+    yield from t_trailing(low, stmt)
+    modes = iter(stmt.instr.modes)
+    for position, param in enumerate(stmt.instr.params):
+        if isinstance(param, DataParam):
+            yield from t_arg(low, stmt, position, param, next(modes))
+
+
+def t_free(low: Lowering, stmt: Free, cluster: ThreadMap | None) -> Ops:
+    """`free x`: for shared memory `CheckReads(temp, false, x[:*], {qin}); CheckMutates(...)`;
+    `free z`: `CheckBarrier(z[:*])` first.
+
+    Decision 8: the checks take all threads of the cluster.  The state is dropped after them.
+    """
+    variable = low.variables[stmt.name]
+    origin = replace(origin_of(low, stmt, f"free {stmt.name}"), threads=cluster)
+    if isinstance(variable, BarrierAlloc):
+        yield amir.CheckBarrier(stmt.name, origin)
+    if is_shared(variable):
+        whole = Access(stmt.name, tuple(Interval(Int(0), n) for n in variable.shape))
+        only = frozenset({t_qin(low, whole, on_cpu=False)})
+        level = Level.TEMPORALLY_ORDERED
+        yield amir.Check(False, level, False, whole, only, origin, free=True)
+        yield amir.Check(True, level, False, whole, only, origin, free=True)
+    yield amir.Release(stmt.name, origin)
+
+
+def t_fence(low: Lowering, stmt: Fence) -> amir.Fence:
+    """`Fence(T_tr(pre), T_qfull(pre), T_qfull(post), T_qtmp(post))`."""
+    pre, post = stmt.pre.under(low.policy), stmt.post.under(low.policy)
+    return amir.Fence(stmt.pre.transitive, pre.full, post.full, post.temporal, origin_of(low, stmt))
+
+
+def t_arrive(low: Lowering, stmt: Arrive) -> Ops:
+    """`for e in T_ex(e_z*): RecordRead(fully-ordered, false, e, T_qarr); Arrive(T_tr, T_qfull,
+    T_e(e_z*))`."""
+    origin = origin_of(low, stmt)
+    for access in t_ex(low, stmt.targets):
+        yield replace(
+            _in_order(False, access, t_qarr(low, stmt.timeline), origin), convergent=False
+        )
+    pre = stmt.timeline.under(low.policy).full
+    home = home_of(stmt.targets)
+    if home is None:
+        raise ExoGpuError([_no_home(stmt)])
+    yield amir.Arrive(stmt.timeline.transitive, pre, home, stmt.targets, origin)
+
+
+def _no_home(stmt: Arrive) -> Diagnostic:
+    return Diagnostic(
+        "S341",
+        f"a dimension of {stmt.targets[0].name} is an interval in every target, so the arrive "
+        "has no home",
+        stmt.span,
+        "name the arriving thread's own element too: Arrive(tl) >> z[cta, :] >> z[:, n]",
+    )
+
+
+def t_await(low: Lowering, stmt: Await) -> Ops:
+    """`for e in T_ex(e_z): RecordRead(fully-ordered, false, e, T_qin(e)); Await(T_e(e_z),
+    T_qfull, T_qtmp, n)`."""
+    origin = origin_of(low, stmt)
+    for access in t_ex(low, (stmt.barrier,)):
+        yield replace(_in_order(False, access, t_qin(low, access, False), origin), convergent=False)
+    sets = stmt.timeline.under(low.policy)
+    yield amir.Await(stmt.barrier, sets.full, sets.temporal, stmt.n, origin)

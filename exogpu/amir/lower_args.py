@@ -1,0 +1,337 @@
+"""Conversion of accesses and instruction arguments (paper, figures T_e, T_s helpers and T_arg)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from exogpu.amir.nodes import Block, Check, Clear, Guard, Loop, Op, Origin, Record, Trailing
+from exogpu.analysis.facts import CollectiveFacts, Desugared
+from exogpu.analysis.landing import in_one_cta, one_each, same_order
+from exogpu.frontend.quote import quote, quote_access, source_text
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import (
+    Access,
+    Add,
+    Alloc,
+    Argument,
+    BarrierAlloc,
+    CallInstr,
+    CExpr,
+    Const,
+    Coord,
+    CVar,
+    DataParam,
+    DExpr,
+    Int,
+    Interval,
+    Point,
+    Stmt,
+)
+from exogpu.ir.types import (
+    AccessMode,
+    BarrierMechanism,
+    Level,
+    Operand,
+    Policy,
+    QualTL,
+    Space,
+    SyncTL,
+)
+from exogpu.ir.walk import reads
+
+Declared: TypeAlias = DataParam | Alloc | BarrierAlloc
+
+
+@dataclass(frozen=True, slots=True)
+class Lowering:
+    """What the conversion of one procedure reads."""
+
+    facts: CollectiveFacts
+    policy: Policy
+    variables: Mapping[Sym, Declared]
+
+
+# --- helpers of the figures ---------------------------------------------------------------
+
+
+def t_e(expr: DExpr) -> tuple[Access, ...]:
+    """`T_e`: the distinct reads of an expression, in the order of the text."""
+    return tuple(dict.fromkeys(reads(expr)))
+
+
+def is_exempt(low: Lowering, access: Access) -> bool:
+    """`isEx`: annotated as sync-exempt memory."""
+    variable = low.variables[access.name]
+    if isinstance(variable, BarrierAlloc):
+        return variable.mechanism.sync_exempt
+    return variable.memory.sync_exempt
+
+
+def t_ex(low: Lowering, accesses: tuple[Access, ...]) -> tuple[Access, ...]:
+    """`T_ex`: those that are not sync-exempt."""
+    return tuple(access for access in accesses if not is_exempt(low, access))
+
+
+def is_shared(variable: Declared) -> bool:
+    """`isSmem`: annotated as shared memory; mbarriers are."""
+    if isinstance(variable, BarrierAlloc):
+        return variable.mechanism is BarrierMechanism.MBARRIER
+    return variable.memory.space is Space.SHARED
+
+
+def t_qarr(low: Lowering, timeline: SyncTL) -> QualTL:
+    """`T_qarr`: `Sm80_cp_async_qual` if it is in `T_qfull`, else `cuda_in_order_ram_qual`
+    (decision 2)."""
+    return QualTL.SM80 if QualTL.SM80 in timeline.under(low.policy).full else QualTL.CUDA2
+
+
+def t_qin(low: Lowering, access: Access, on_cpu: bool) -> QualTL:
+    """`T_qin`: cpu if host / CPU scoped, cuda1 for register memory, cuda2 otherwise."""
+    variable = low.variables[access.name]
+    if isinstance(variable, BarrierAlloc):
+        return QualTL.CUDA2
+    if on_cpu or variable.memory.space is Space.HOST:
+        return QualTL.CPU
+    return QualTL.CUDA1 if variable.memory.space is Space.REGISTER else QualTL.CUDA2
+
+
+# --- origins ------------------------------------------------------------------------------
+
+
+def statement_text(stmt: Stmt) -> str:
+    """The source statement on one line; of one that spans several, a call written anew or the
+    first line."""
+    span = stmt.span
+    if span.line == span.end_line:
+        return source_text(span).strip()
+    if isinstance(stmt, CallInstr):
+        return _call_text(stmt)
+    return span.text[max(span.column - 1, 0) :].strip()
+
+
+def _call_text(call: CallInstr) -> str:
+    arguments = [_argument_text(argument) for argument in call.arguments]
+    trailing = "" if call.trailing is None else f" >> {quote_access(call.trailing)}"
+    return f"{call.instr.name}({', '.join(arguments)}){trailing}"
+
+
+def _argument_text(argument: Argument) -> str:
+    match argument:
+        case Access():
+            return quote_access(argument)
+        case Const():
+            return str(argument.value)
+        case _:
+            return quote(argument)
+
+
+def origin_of(low: Lowering, stmt: Stmt, text: str = "") -> Origin:
+    """Where the operations of a statement come from, with the threads of its scope."""
+    tiling = low.facts.scope.get(stmt)
+    threads = None if tiling is None else tiling.thread_map()
+    return Origin(stmt.span, text or statement_text(stmt), threads)
+
+
+# --- desugared dimensions -----------------------------------------------------------------
+
+
+def at_iterators(access: Access, iterators: tuple[Sym, ...]) -> Access:
+    """The access with its first interval coordinates replaced by the points `lo + iterator`."""
+    left = list(iterators)
+    coords: list[Coord] = []
+    for coord in access.coords:
+        if isinstance(coord, Interval) and left:
+            coords.append(Point(_plus(coord.lo, CVar(left.pop(0)))))
+        else:
+            coords.append(coord)
+    assert not left, f"{access.name} has fewer intervals than distributed dimensions"
+    return replace(access, coords=tuple(coords))
+
+
+def thread_loops(desugared: Desugared, body: Block, origin: Origin) -> Block:
+    """The body in its `cuda_threads` loops, outermost first."""
+    for iterator, extent in reversed(
+        tuple(zip(desugared.iterators, desugared.extents, strict=True))
+    ):
+        body = (Loop(iterator, Int(0), Int(extent), body, origin, threads=True),)
+    return body
+
+
+def one_element(access: Access) -> Access:
+    """A barrier access of one element, an interval of extent 1 read as a point."""
+    points = tuple(Point(c.lo) if isinstance(c, Interval) else c for c in access.coords)
+    return replace(access, coords=points)
+
+
+def _plus(left: CExpr, right: CExpr) -> CExpr:
+    return right if left == Int(0) else Add(left, right)
+
+
+# --- T_arg --------------------------------------------------------------------------------
+
+
+def recorded(low: Lowering, call: CallInstr, record: Record, data: Desugared | None) -> Block:
+    """The record with the call's trailing barrier, whose home's count tags the targets.
+
+    Of a multicast, one record for the threads of each CTA, whose own element is their home;
+    `data` says how the record's window is distributed, if it is.  Decision 15: what lands in a CTA
+    completes on the element of that CTA alone; of a source that all of them get, any that
+    completes has been read.
+    """
+    if call.trailing is None:
+        return (record,)
+    signals = low.facts.trailing.get(call)
+    if signals is None:
+        home = one_element(call.trailing)
+        return (replace(record, trailing=Trailing(home, (call.trailing,))),)
+    home = one_element(at_iterators(call.trailing, signals.iterators))
+    origin = replace(record.origin, threads=signals.tiling.thread_map())
+    mine = replace(record, origin=origin, trailing=Trailing(home, (call.trailing,)))
+    common = not record.mutate and data is None
+    body: Block = (mine,) if common else _landed(mine, call.trailing, signals, data)
+    return thread_loops(signals, body, record.origin)
+
+
+def _landed(record: Record, barrier: Access, signals: Desugared, data: Desugared | None) -> Block:
+    """The record once for each element that a multicast signals, with the tag of that one alone.
+
+    Of what is written, the element of a CTA has the part that lies in the CTA.  Where that is not
+    known, and of a source that the CTAs share out, each has all of it: then it takes all elements
+    to complete.
+    """
+    assert record.trailing is not None
+    name = f"{barrier.name.name}_landing"
+    target = replace(signals, iterators=tuple(Sym(name) for _ in signals.iterators))
+    own = one_element(at_iterators(barrier, target.iterators))
+    made = replace(record, trailing=replace(record.trailing, targets=(own,)))
+    written = record.mutate or record.access == barrier
+    body: Block = (made,)
+    if not written or data is None or not one_each(data, signals):
+        return thread_loops(target, body, record.origin)
+    if same_order(data, signals):
+        body = (replace(made, access=at_iterators(record.access, target.iterators)),)
+        return thread_loops(target, body, record.origin)
+    part = replace(made, access=at_iterators(record.access, data.iterators))
+    body = (Guard(in_one_cta(data, signals, target.iterators), (part,), record.origin),)
+    return thread_loops(data, thread_loops(target, body, record.origin), record.origin)
+
+
+def t_trailing(low: Lowering, call: CallInstr) -> Iterator[Op]:
+    """`for e in T_ex(e_z): RecordRead(fully-ordered, false, e, none, {}, T_e(e_z))`: the barrier's
+    own record, without a timeline (decision 4)."""
+    if call.trailing is None or is_exempt(low, call.trailing):
+        return
+    own = Record(
+        mutate=False,
+        level=Level.FULLY_ORDERED,
+        convergent=False,
+        access=call.trailing,
+        timeline=None,
+        atomic=frozenset(),
+        trailing=None,
+        origin=origin_of(low, call),
+    )
+    yield from recorded(low, call, own, low.facts.trailing.get(call))
+
+
+def t_arg(
+    low: Lowering, call: CallInstr, position: int, param: DataParam, mode: AccessMode
+) -> Iterator[Op]:
+    """`T_arg(g.p_i, e_i, e_z)` for the argument at `position`.
+
+    An operand that is checked and recorded by its owner only stands in the thread loops that it
+    desugars to; other operands take the whole collective.
+    """
+    argument, operand = call.arguments[position], param.operand
+    if not isinstance(argument, Access) or operand is None or is_exempt(low, argument):
+        return
+    origin = origin_of(low, call)
+    data = low.facts.operands.get((call, position))
+    if data is None or not operand.owner_only:
+        yield from _signalling(low, call, data, _t_arg(low, operand, mode, argument, origin))
+        return
+    owned = at_iterators(argument, data.iterators)
+    owner = replace(origin, threads=data.tiling.thread_map())
+    ops = _t_arg(low, operand, mode, owned, owner)
+    yield from thread_loops(data, tuple(_signalling(low, call, None, ops)), origin)
+
+
+def _signalling(
+    low: Lowering, call: CallInstr, data: Desugared | None, ops: Iterator[Op]
+) -> Iterator[Op]:
+    """`T_e(e_z)` of the figure: the records are tagged by the call's trailing barrier."""
+    for op in ops:
+        if isinstance(op, Record):
+            yield from recorded(low, call, op, data)
+        else:
+            yield op
+
+
+def _t_arg(
+    low: Lowering, operand: Operand, mode: AccessMode, access: Access, origin: Origin
+) -> Iterator[Op]:
+    if mode is AccessMode.READ:
+        return t_arg_read_only(low, operand, access, origin)
+    if operand.atomic:
+        return t_arg_atomic(low, operand, mode, access, origin)
+    return t_arg_written(low, operand, mode, access, origin)
+
+
+def t_arg_read_only(
+    low: Lowering, operand: Operand, access: Access, origin: Origin
+) -> Iterator[Op]:
+    """Non-atomic read-only: `CheckMutates(full_ordered, cvg, e, ext);
+    RecordRead(post, cvg, e, init, {}, T_e(e_z))`."""
+    extended = operand.extended_under(low.policy)
+    cvg = operand.convergent
+    yield Check(True, Level.FULLY_ORDERED, cvg, access, extended, origin, reads=True)
+    yield _record(operand, False, access, origin)
+
+
+def t_arg_written(
+    low: Lowering, operand: Operand, mode: AccessMode, access: Access, origin: Origin
+) -> Iterator[Op]:
+    """Non-atomic non-read-only: `CheckMutates(pre, cvg, e, ext);
+    CheckReads(temporal_ordered, cvg, e, ext); ClearReads(e); ClearMutates(e);
+    RecordMutate(post, cvg, e, init, {}, T_e(e_z))`, pre = temporal_ordered if write-only, else
+    full_ordered."""
+    extended = operand.extended_under(low.policy)
+    cvg = operand.convergent
+    too = mode is AccessMode.READ_WRITE
+    pre = Level.FULLY_ORDERED if too else Level.TEMPORALLY_ORDERED
+    yield Check(True, pre, cvg, access, extended, origin, reads=too)
+    yield Check(False, Level.TEMPORALLY_ORDERED, cvg, access, extended, origin, reads=too)
+    yield Clear(False, access, origin)
+    yield Clear(True, access, origin)
+    yield _record(operand, True, access, origin)
+
+
+def t_arg_atomic(
+    low: Lowering, operand: Operand, mode: AccessMode, access: Access, origin: Origin
+) -> Iterator[Op]:
+    """Atomic: `CheckMutates(atomic_only, cvg, e, ext); CheckReads(temporal_ordered, cvg, e, ext);
+    ClearReads(e); RecordMutate(post, cvg, e, init, atom, T_e(e_z))`; note lack of ClearMutates."""
+    extended = operand.extended_under(low.policy)
+    cvg = operand.convergent
+    too = mode is AccessMode.READ_WRITE
+    yield Check(True, Level.ATOMIC_ONLY, cvg, access, extended, origin, reads=too)
+    yield Check(False, Level.TEMPORALLY_ORDERED, cvg, access, extended, origin, reads=too)
+    yield Clear(False, access, origin)
+    yield replace(_record(operand, True, access, origin), atomic=operand.atomic)
+
+
+def _record(operand: Operand, mutate: bool, access: Access, origin: Origin) -> Record:
+    """`post = unordered` if out of order, else `full_ordered`."""
+    post = Level.UNORDERED if operand.out_of_order else Level.FULLY_ORDERED
+    return Record(
+        mutate=mutate,
+        level=post,
+        convergent=operand.convergent,
+        access=access,
+        timeline=operand.initial,
+        atomic=frozenset(),
+        trailing=None,
+        origin=origin,
+    )

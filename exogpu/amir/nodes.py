@@ -1,0 +1,221 @@
+"""Abstract Machine IR (paper, figure AMIR): data only.
+
+Control, booleans and windows are those of GPU IR; windows are half-open here too, and an
+access touches only the elements that lie inside its variable (decision 13).  Every operation
+carries the source statement it comes from and the threads that execute it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from exogpu.analysis.threadmap import ThreadMap
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import Access, BExpr, CExpr, ControlParam
+from exogpu.ir.types import BarrierMechanism, Level, Policy, QualSet, QualTL
+from exogpu.result.errors import Span
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where an operation comes from."""
+
+    span: Span
+    text: str
+    """The source statement, on one line."""
+    threads: ThreadMap | None
+    """Executing threads within a task; None at CPU scope: every thread of every task."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trailing:
+    """A trailing barrier: its targets are tagged with the arrive count of `home` (decision 15).
+
+    A multicast instruction's Record of what lands in one CTA has that CTA's element as its only
+    target; the conversion makes one for each CTA.
+    """
+
+    home: Access
+    """One element: every coordinate is a point."""
+    targets: tuple[Access, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Loop:
+    """`for iterator in loop(lo, hi)`, half-open.  `tasks` marks a cuda_tasks loop, `threads` a
+    cuda_threads loop; the semantics is the same."""
+
+    iterator: Sym
+    lo: CExpr
+    hi: CExpr
+    body: Block
+    origin: Origin
+    tasks: bool = False
+    threads: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Guard:
+    condition: BExpr
+    body: Block
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class IncTaskID:
+    """Begins a task.  Lowering puts one first in the body of the innermost cuda_tasks loop."""
+
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Alloc:
+    """Fresh state for every element of the variable."""
+
+    name: Sym
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Release:
+    """End of a variable's lifetime, after its checks: its state is dropped, and with a barrier
+    its tags in every record (decision 9)."""
+
+    name: Sym
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Record:
+    """RecordRead, or RecordMutate where `mutate`.
+
+    `timeline` None is the barrier's own record of a trailing barrier: no timeline, visible to
+    nobody until awaited (decision 4).  `trailing` is the barrier that tags the record.
+    """
+
+    mutate: bool
+    level: Level
+    convergent: bool
+    access: Access
+    timeline: QualTL | None
+    atomic: QualSet
+    trailing: Trailing | None
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Check:
+    """CheckReads, or CheckMutates where `mutates`: every such record of the window must have
+    at least `level` for one timeline of `timelines`, to every executing thread, or, where
+    `convergent`, to one of them.  `free` marks the checks of a free."""
+
+    mutates: bool
+    level: Level
+    convergent: bool
+    access: Access
+    timelines: QualSet
+    origin: Origin
+    free: bool = False
+    reads: bool = False
+    """Whether the checking statement reads the element (for the hazard's name)."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Clear:
+    """ClearReads or, where `mutates`, ClearMutates."""
+
+    mutates: bool
+    access: Access
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fence:
+    transitive: bool
+    pre: QualSet
+    full: QualSet
+    temporal: QualSet
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Arrive:
+    """`home` is one element; it is among the targets."""
+
+    transitive: bool
+    pre: QualSet
+    home: Access
+    targets: tuple[Access, ...]
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Await:
+    barrier: Access
+    full: QualSet
+    temporal: QualSet
+    n: int
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CheckBarrier:
+    """At the barrier's free: arrives and awaits agree on every element."""
+
+    name: Sym
+    origin: Origin
+
+
+Op: TypeAlias = (
+    Loop
+    | Guard
+    | IncTaskID
+    | Alloc
+    | Release
+    | Record
+    | Check
+    | Clear
+    | Fence
+    | Arrive
+    | Await
+    | CheckBarrier
+)
+Block: TypeAlias = tuple[Op, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A data or barrier variable: its extents, and for barriers mechanism, guard and ring depth.
+
+    `depth` is the ring depth that the skip counts of the guard group give (decision 12), None
+    where it must be found: the smallest up to 32 for which PHASE holds.
+    """
+
+    name: Sym
+    shape: tuple[CExpr, ...]
+    mechanism: BarrierMechanism | None = None
+    guard: Sym | None = None
+    depth: int | None = None
+    shared: bool = False
+    task_local: bool = True
+    """Allocated inside a task: dropped at its end.  False for global and host variables."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Program:
+    """An AMIR procedure: control parameters only.  Data parameters are `variables` that exist
+    from the start, without records."""
+
+    name: str
+    params: tuple[ControlParam, ...]
+    preconditions: tuple[BExpr, ...]
+    variables: tuple[Variable, ...]
+    body: Block
+    policy: Policy
+
+    def to_json(self) -> dict[str, object]:
+        """The program as a JSON object (schema: docs/amir.md)."""
+        from exogpu.amir.export import to_json  # the export reads these nodes
+
+        return dict(to_json(self))

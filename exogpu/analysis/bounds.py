@@ -1,0 +1,376 @@
+"""Bounds of every access, for all sizes that the preconditions admit (decisions 6 and 13).
+
+What must hold is collected as obligations: a domain of instances and the conditions that no
+instance may satisfy.  ISL answers the obligations of one domain together; only where some
+instance fails is each obligation asked alone, for its smallest instance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import assert_never
+
+from exogpu.analysis import bounds_report as report
+from exogpu.analysis.bounds_views import (
+    Element,
+    Views,
+    any_element,
+    control_values,
+    elements,
+    extent,
+    intervals,
+    operand_views,
+    outside,
+    views_of,
+)
+from exogpu.analysis.instances import (
+    Domain,
+    Instance,
+    admits_zero,
+    bind,
+    bind_range,
+    conjuncts,
+    controls,
+    entry,
+    least,
+    never,
+    question,
+    rank,
+    size_constraints,
+    smallest,
+    where,
+    within_loop,
+)
+from exogpu.analysis.sizes import check_sizes
+from exogpu.ir.isltext import bexpr, cexpr, conjunction, identifier
+from exogpu.ir.nodes import (
+    Access,
+    Alloc,
+    Arrive,
+    Assign,
+    Await,
+    BarrierAlloc,
+    Block,
+    CallInstr,
+    CallProc,
+    CExpr,
+    DataParam,
+    DeviceFunction,
+    Fence,
+    For,
+    Free,
+    If,
+    Instr,
+    Int,
+    Not,
+    Pass,
+    Proc,
+    Reduce,
+    Stmt,
+    Warps,
+    WindowStmt,
+)
+from exogpu.ir.walk import accesses, walk
+from exogpu.result.errors import Diagnostic
+from exogpu.solvers import isl
+from exogpu.solvers import isl_relations as rel
+
+__all__ = [
+    "Violation",
+    "admits_zero",
+    "check_bounds",
+    "check_sizes",
+    "failing_sizes",
+    "violations",
+    "violations_at",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Obligation:
+    """No instance of `domain` may satisfy `wrong` (ISL text)."""
+
+    domain: Domain
+    wrong: str
+    finding: report.Finding
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A broken obligation: a finding and the smallest instance at which it occurs."""
+
+    finding: report.Finding
+    sizes: Mapping[str, int]
+    point: Instance
+    diagnostic: Diagnostic
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """Where a statement stands."""
+
+    domain: Domain
+    views: Views
+    call: CallInstr | None = None
+    """The call whose instruction's body is being walked."""
+
+
+def check_bounds(proc: Proc | Instr) -> tuple[Diagnostic, ...]:
+    """Every access of a procedure or instruction that leaves its variable at some sizes.
+
+    Also negative extents, preconditions of callees that may not hold, arguments whose extents
+    differ from their parameters', and preconditions that contradict each other; in the procedure
+    and in all that it calls.  Each finding names the smallest sizes at which it occurs.
+    """
+    return tuple(v.diagnostic for v in violations(proc))
+
+
+def violations(proc: Proc | Instr) -> tuple[Violation, ...]:
+    """The findings of `check_bounds`, with their instances as data.
+
+    Accesses of a called procedure are judged at its calls, so at the caller's sizes; all else,
+    and an instruction, where it is defined.
+    """
+    called = (v for callee in _callees(proc) for v in _own(callee) if not _at_calls(callee, v))
+    return (*_own(proc), *called)
+
+
+def _at_calls(callee: Proc | Instr, violation: Violation) -> bool:
+    return isinstance(callee, Proc) and isinstance(violation.finding, report.Outside)
+
+
+def _callees(proc: Proc | Instr) -> tuple[Proc | Instr, ...]:
+    """Every procedure and instruction called, and those that they call, each once."""
+    found: dict[Proc | Instr, None] = {}
+    for stmt in walk(proc.body):
+        match stmt:
+            case CallInstr():
+                found[stmt.instr] = None
+            case CallProc():
+                found |= dict.fromkeys((stmt.proc, *_callees(stmt.proc)))
+            case _:
+                pass
+    return tuple(found)
+
+
+def violations_at(proc: Proc, sizes: Mapping[str, int]) -> tuple[Violation, ...]:
+    """Accesses out of bounds at concrete sizes, which satisfy the preconditions.
+
+    Of a procedure as it is written: inlined, its windows would have lost their extents.
+    """
+    fixed = where(
+        entry(proc), *(f"{identifier(p.name)} = {sizes[p.name.name]}" for p in controls(proc))
+    )
+    found = _failing(_block(proc.body, _Scope(fixed, views_of(proc))))
+    return tuple(v for v in found if isinstance(v.finding, report.Outside))
+
+
+def failing_sizes(proc: Proc) -> isl.Set | None:
+    """The sizes, as parameters, at which an access leaves its variable or a window of it.
+
+    None if there are none.
+    """
+    found: isl.Set | None = None
+    names = [identifier(p.name) for p in controls(proc)]
+    for obligation in _obligations(proc):
+        if not isinstance(obligation.finding, report.Outside):
+            continue
+        if never(obligation.domain, [obligation.wrong]):
+            continue
+        others = (*obligation.domain.iterators, *obligation.domain.bound)
+        text = conjunction((*obligation.domain.constraints, f"({obligation.wrong})"))
+        if others:
+            text = f"exists {', '.join(map(identifier, others))} : {text}"
+        sizes = rel.context(names, text)
+        found = sizes if found is None else isl.union(found, sizes)
+    return found
+
+
+def failing_scripts(proc: Proc) -> Iterator[str]:
+    """For each access that leaves its variable at some sizes, a script that declares the sizes
+    first and has a solution at those sizes."""
+    for obligation in _obligations(proc):
+        domain, wrong = obligation.domain, obligation.wrong
+        if isinstance(obligation.finding, report.Outside) and not never(domain, [wrong]):
+            script = question(map(identifier, domain.variables), (*domain.constraints, wrong))
+            if script is not None:
+                yield script
+
+
+@lru_cache(maxsize=1024)
+def _own(proc: Proc | Instr) -> tuple[Violation, ...]:
+    """The findings in the definition itself; kept, since many procedures share instructions."""
+    contradiction = _contradiction(proc)
+    if contradiction is not None:
+        return (contradiction,)
+    return _failing(_obligations(proc))
+
+
+def _contradiction(proc: Proc | Instr) -> Violation | None:
+    """The first precondition that leaves no sizes, if one does."""
+    domain = Domain(controls(proc), constraints=size_constraints(proc))
+    for precondition in proc.preconditions:
+        domain = where(domain, bexpr(precondition))
+        if never(domain, ["0 = 0"]):
+            finding = report.Contradiction(precondition)
+            return Violation(finding, {}, {}, report.describe(finding, domain, {}))
+    return None
+
+
+def _failing(obligations: Iterable[Obligation]) -> tuple[Violation, ...]:
+    """The broken obligations in program order; of several about one thing, the smallest."""
+    groups: dict[int, list[Obligation]] = {}
+    for obligation in obligations:
+        groups.setdefault(id(obligation.domain), []).append(obligation)
+    found: dict[object, tuple[Obligation, Instance]] = {}
+    for group in groups.values():
+        domain = group[0].domain
+        if never(domain, (o.wrong for o in group)):
+            continue
+        for obligation in group:
+            point = smallest(domain, obligation.wrong)
+            if point is not None:
+                subject = report.subject(obligation.finding)
+                if subject not in found or rank(domain, point) < rank(domain, found[subject][1]):
+                    found[subject] = obligation, point
+    return tuple(_violation(obligation, point) for obligation, point in found.values())
+
+
+def _violation(obligation: Obligation, point: Instance) -> Violation:
+    domain = obligation.domain
+    sizes = {p.name.name: point[p.name] for p in domain.params}
+    diagnostic = report.describe(obligation.finding, domain, point)
+    return Violation(obligation.finding, sizes, point, diagnostic)
+
+
+# --- what must hold -------------------------------------------------------------------------
+
+
+def _obligations(proc: Proc | Instr) -> Iterator[Obligation]:
+    """What must hold in a procedure, in program order."""
+    domain = entry(proc)
+    for param in proc.params:
+        if isinstance(param, DataParam):
+            yield from _extents(domain, param, param.shape)
+    yield from _block(proc.body, _Scope(domain, views_of(proc)))
+
+
+def _block(block: Block, scope: _Scope) -> Iterator[Obligation]:
+    for stmt in block:
+        yield from _statement(stmt, scope)
+
+
+def _statement(stmt: Stmt, scope: _Scope) -> Iterator[Obligation]:
+    match stmt:
+        case For():
+            if scope.call is None:
+                inner = within_loop(scope.domain, stmt.iterator, stmt.lo, stmt.hi)
+            else:
+                inner = bind_range(scope.domain, stmt.iterator, stmt.lo, stmt.hi)
+            yield from _block(stmt.body, replace(scope, domain=inner))
+        case If():
+            holds, fails = bexpr(stmt.condition), bexpr(Not(stmt.condition))
+            yield from _block(stmt.body, replace(scope, domain=where(scope.domain, holds)))
+            yield from _block(stmt.orelse, replace(scope, domain=where(scope.domain, fails)))
+        case DeviceFunction() | Warps():
+            yield from _block(stmt.body, scope)
+        case Assign() | Reduce() | Arrive() | Await():
+            for access in dict.fromkeys(accesses(stmt)):
+                yield from _access(stmt, access, scope)
+        case Alloc() | BarrierAlloc():
+            yield from _extents(scope.domain, stmt, stmt.shape)
+        case WindowStmt():
+            shape = tuple(extent(c) for c in intervals(stmt.source))
+            yield from _extents(scope.domain, stmt, shape)
+        case CallInstr():
+            yield from _call(stmt, stmt.instr, scope.domain)
+            yield from _body(stmt, scope)
+            if stmt.trailing is not None:
+                yield from _access(stmt, stmt.trailing, scope)
+        case CallProc():
+            yield from _call(stmt, stmt.proc, scope.domain)
+            for argument in stmt.arguments:
+                if isinstance(argument, Access):
+                    yield from _access(stmt, argument, scope)
+            yield from _called(stmt, scope)
+        case Free() | Fence() | Pass():
+            return
+        case _:
+            assert_never(stmt)
+
+
+def _extents(
+    domain: Domain,
+    declaration: DataParam | Alloc | BarrierAlloc | WindowStmt,
+    shape: tuple[CExpr, ...],
+) -> Iterator[Obligation]:
+    """No extent is negative."""
+    for at, size in enumerate(shape):
+        if not (isinstance(size, Int) and size.value >= 0):
+            finding = report.NegativeExtent(declaration.name, declaration.span, at, size)
+            yield Obligation(domain, f"{cexpr(size)} < 0", finding)
+
+
+def _access(stmt: Stmt, access: Access, scope: _Scope) -> Iterator[Obligation]:
+    """Every element of an access lies in its variable, and in the windows between."""
+    domain, index = any_element(scope.domain, access)
+    for element in elements(scope.views, access.name, index):
+        yield from _inside(domain, stmt, access, element, scope.call)
+
+
+def _inside(
+    domain: Domain, stmt: Stmt, access: Access, element: Element, call: CallInstr | None
+) -> Iterator[Obligation]:
+    wrong = outside(element)
+    if wrong:
+        yield Obligation(domain, wrong, report.Outside(stmt, access, element, call))
+
+
+def _body(stmt: CallInstr, scope: _Scope) -> Iterator[Obligation]:
+    """The elements that the instruction's body touches under its guards (decision 13).
+
+    That they lie in the operand's own shape is checked where the instruction is defined.
+    """
+    domain = bind(scope.domain, control_values(stmt.instr.params, stmt.arguments))
+    views = {**scope.views, **operand_views(stmt.instr.params, stmt.arguments)}
+    yield from _block(stmt.instr.body, _Scope(domain, views, stmt))
+
+
+def _called(stmt: CallProc, scope: _Scope) -> Iterator[Obligation]:
+    """The accesses of the procedure called, at the sizes of this call.
+
+    They lie in its parameters' extents, as the windows passed do in their variables.  Where the
+    call breaks a precondition, that is the finding.
+    """
+    callee = stmt.proc
+    domain = bind(scope.domain, control_values(callee.params, stmt.arguments))
+    domain = where(domain, *entry(callee).constraints)
+    for obligation in _block(callee.body, _Scope(domain, views_of(callee))):
+        if isinstance(obligation.finding, report.Outside):
+            yield replace(obligation, finding=replace(obligation.finding, via=stmt))
+
+
+def _call(stmt: CallInstr | CallProc, callee: Proc | Instr, domain: Domain) -> Iterator[Obligation]:
+    """The callee's preconditions hold, and arguments have their parameters' extents."""
+    values = control_values(callee.params, stmt.arguments)
+    inner = bind(domain, values)
+    for param in controls(callee):
+        if param.kind == "size" and param.name in values:
+            smallest_size = least(callee, param.name)
+            wrong = f"{cexpr(values[param.name])} < {smallest_size}"
+            finding = report.BadSize(stmt, param, values[param.name], smallest_size)
+            yield Obligation(inner, wrong, finding)
+    for precondition in callee.preconditions:
+        for condition in conjuncts(precondition):
+            finding_broken = report.Broken(stmt, condition)
+            yield Obligation(inner, bexpr(Not(condition)), finding_broken)
+    for at, (operand, argument) in enumerate(zip(callee.params, stmt.arguments, strict=False)):
+        if isinstance(operand, DataParam) and isinstance(argument, Access):
+            window = tuple(extent(c) for c in intervals(argument))
+            for dimension, (given, asked) in enumerate(zip(window, operand.shape, strict=False)):
+                if given != asked:
+                    disagreement = report.Disagreement(stmt, at, dimension, given, asked)
+                    wrong = f"{cexpr(given)} != {cexpr(asked)}"
+                    yield Obligation(inner, wrong, disagreement)

@@ -1,0 +1,159 @@
+"""Checking the procedures of a target, one after the other."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+from time import perf_counter
+
+from exogpu.api import Procedure
+from exogpu.cli.guarded import NO_LIMITS
+from exogpu.cli.loader import Unit
+from exogpu.cli.outcome import Outcome
+from exogpu.cli.progress import Watch
+from exogpu.cli.redundancy import with_redundant
+from exogpu.cli.so_far import SoFar
+from exogpu.ir.types import Policy
+from exogpu.result.errors import NOWHERE, Diagnostic, ExoGpuError
+from exogpu.result.verdict import Verdict
+from exogpu.solvers.workers import Limits
+
+_ASSIGNMENT = re.compile(r"\s*([^\W\d]\w*)\s*=\s*([+-]?\d{1,19})\s*")
+"""No more digits than 64 bits need: what is larger is no size, and Python refuses thousands."""
+
+
+def parse_sizes(options: Iterable[str]) -> dict[str, int]:
+    """The sizes of `--at M=512,N=512`.  Raises ExoGpuError for what is no `name=integer`."""
+    sizes: dict[str, int] = {}
+    for item in (item for option in options for item in option.split(",") if item.strip()):
+        match = _ASSIGNMENT.fullmatch(item)
+        name = match.group(1) if match else ""
+        if match is None or sizes.get(name, int(match.group(2))) != int(match.group(2)):
+            second = f"gives {name} a second value"
+            problem = second if match else "is no name=integer of 64 bits"
+            raise ExoGpuError([_wrong_call("X946", f"--at: {item.strip()[:60]} {problem}")])
+        sizes[name] = int(match.group(2))
+    return sizes
+
+
+def _wrong_call(code: str, message: str, help: str = "write --at M=512,N=512") -> Diagnostic:
+    return Diagnostic(code, message, NOWHERE, help)
+
+
+def check_all(
+    units: tuple[Unit, ...],
+    sizes: Mapping[str, int] | None,
+    policy: Policy,
+    *,
+    limits: Limits = NO_LIMITS,
+    bar: bool = False,
+    redundant: bool = False,
+) -> Iterator[Outcome]:
+    """One outcome a unit, as soon as it is known.
+
+    Without `sizes`, for all sizes.  A size that only some of the procedures have is ignored for
+    the others; one that none has is an error, and then nothing is checked.  `limits` are those of
+    each check; `bar` asks for a progress bar, `redundant` for the synchronisation that is not
+    needed.
+    """
+    procedures = [unit.procedure for unit in units if unit.procedure is not None]
+    if unknown := unknown_to_all(procedures, sizes or {}):
+        yield Outcome(units[0].span, _error("", sizes, policy, unknown))
+        return
+    for unit in units:
+        if unit.procedure is None:
+            verdict = _error(unit.name, sizes, policy, unit.diagnostics)
+        else:
+            known = sizes if sizes is None else sizes_for(unit.procedure, procedures, sizes)
+            verdict = _check(unit.procedure, known, policy, limits, bar)
+            if redundant and verdict.word in ("proved", "undecided"):
+                verdict = with_redundant(verdict, unit.procedure, _left(limits, verdict), bar)
+        yield Outcome(unit.span, verdict)
+
+
+def _left(limits: Limits, verdict: Verdict) -> Limits:
+    """What a check leaves of its limits."""
+    if limits.seconds is None:
+        return limits
+    return replace(limits, seconds=max(limits.seconds - verdict.seconds, 0.0))
+
+
+def sizes_for(
+    procedure: Procedure, procedures: Sequence[Procedure], sizes: Mapping[str, int]
+) -> dict[str, int]:
+    """Of the given sizes, those for one of several procedures; a single one gets them all, so that
+    it names those it does not know."""
+    known = procedure.size_names if len(procedures) > 1 else sizes
+    return {name: value for name, value in sizes.items() if name in known}
+
+
+def unknown_to_all(
+    procedures: Sequence[Procedure], sizes: Mapping[str, int]
+) -> tuple[Diagnostic, ...]:
+    """Sizes that none of several procedures has; a single one names them itself, with its place."""
+    if len(procedures) < 2 or any(procedure.ir is None for procedure in procedures):
+        return ()
+    known = sorted({name for procedure in procedures for name in procedure.size_names})
+    return tuple(
+        _wrong_call("X901", f"no procedure of the target has a size {name}", _remedy(name, known))
+        for name in sizes
+        if name not in known
+    )
+
+
+def _remedy(name: str, known: list[str]) -> str:
+    close = get_close_matches(name, known, 1)
+    if close:
+        return f"did you mean {close[0]}?"
+    return f"the sizes are {', '.join(known)}" if known else "leave --at out: they have no sizes"
+
+
+def _check(
+    procedure: Procedure,
+    sizes: Mapping[str, int] | None,
+    policy: Policy,
+    limits: Limits,
+    bar: bool,
+) -> Verdict:
+    start = perf_counter()
+    try:
+        if procedure.ir is None or sizes is None:
+            with SoFar(bar) as so_far:
+                return procedure.check(
+                    policy=policy,
+                    heard=so_far,
+                    timeout=limits.seconds,
+                    memory=limits.gigabytes,
+                )
+        with Watch(procedure.name, bar) as watch:
+            return procedure.check_at(
+                policy=policy,
+                progress=watch,
+                timeout=limits.seconds,
+                memory=limits.gigabytes,
+                **sizes,
+            )
+    except ExoGpuError as error:
+        return _error(procedure.name, sizes, policy, error.diagnostics)
+    except Exception as error:
+        if os.environ.get("EXOGPU_DEBUG"):
+            raise
+        # Whatever else happens is a mistake of the checker: no answer about the kernel.
+        reason = (
+            f"the checker failed ({type(error).__name__}: {error}); this is a bug in exogpu, "
+            "not in the kernel; with EXOGPU_DEBUG=1 it shows where"
+        )
+    verdict = _error(procedure.name, sizes, policy, ())
+    return replace(verdict, word="undecided", reason=reason, seconds=perf_counter() - start)
+
+
+def _error(
+    proc: str,
+    sizes: Mapping[str, int] | None,
+    policy: Policy,
+    diagnostics: tuple[Diagnostic, ...],
+) -> Verdict:
+    return Verdict(proc, "error", sizes, policy, 0.0, diagnostics=diagnostics)

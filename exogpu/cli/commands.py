@@ -1,0 +1,498 @@
+"""The command `exogpu`.
+
+Exit status: 0 everything proved or safe, 1 something refuted, 2 an ill-formed program or a wrong
+call, 3 something undecided, 4 a failure of exogpu itself; of several, the first of 4, 2, 1, 3.
+
+What needs the solvers is imported by the commands that use it, so that `doctor` runs where one is
+missing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from enum import Enum
+from functools import partial
+from math import isnan
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+from exogpu.cli.doctor import examine, exogpu_version
+from exogpu.cli.handler import INTERNAL, Commands, handled, prepare_streams
+from exogpu.cli.outcome import STATUS, Outcome, exit_status, worst
+from exogpu.cli.render import (
+    console,
+    draw_code,
+    draw_codes,
+    draw_diagnostics,
+    draw_findings,
+    draw_summary,
+    draw_verdict,
+)
+from exogpu.cli.to_json import json_text
+from exogpu.cli.to_junit import junit_text
+from exogpu.cli.to_sarif import sarif_text
+from exogpu.ir.types import Policy
+from exogpu.result.codes import CODES
+from exogpu.result.errors import NOWHERE, Diagnostic, ExoGpuError
+from exogpu.result.verdict import Verdict
+from exogpu.solvers.workers import Limits
+
+if TYPE_CHECKING:
+    from exogpu.api import Procedure
+
+app = typer.Typer(
+    name="exogpu",
+    cls=Commands,
+    help="Check the synchronisation of GPU kernels written in Python.",
+    epilog="Exit status: 0 proved or safe, 1 refuted, 2 ill-formed or a wrong call, 3 undecided, "
+    "4 a failure of exogpu itself.",
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+
+Target = Annotated[
+    str,
+    typer.Argument(
+        metavar="TARGET[::PROC]",
+        help="A .py file, a folder, or a dotted module or package; ::PROC chooses one procedure.",
+    ),
+]
+At = Annotated[
+    list[str] | None,
+    typer.Option("--at", metavar="M=512,N=512", help="The sizes; may be given several times."),
+]
+AtUndecided = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--at",
+        metavar="M=512,N=512",
+        help="The sizes to check a procedure at that is undecided for all sizes; what is refuted "
+        "at any size is refused, even if it is safe at these.",
+    ),
+]
+PolicyOption = Annotated[
+    str,
+    typer.Option(
+        "--policy",
+        metavar="[ptx|paper]",
+        help="Which rules hold; strict is the name that ptx had.",
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+Timeout = Annotated[
+    float | None, typer.Option(min=0, metavar="S", help="Seconds that one check may take.")
+]
+Memory = Annotated[
+    float | None,
+    typer.Option(
+        min=0,
+        metavar="GB",
+        help="Gigabytes of memory that one check may use; half of the machine's by default.",
+    ),
+]
+
+
+class Solver(Enum):
+    """What answers certificates again."""
+
+    Z3 = "z3"
+    CVC5 = "cvc5"
+    ALL = "all"
+
+
+def main() -> None:
+    """Run the command line and exit."""
+    prepare_streams()
+    handled(app)
+
+
+@app.command()
+def check(
+    target: Target,
+    at: At = None,
+    policy: PolicyOption = "ptx",
+    timeout: Timeout = None,
+    memory: Memory = None,
+    redundant: Annotated[
+        bool, typer.Option("--redundant", help="Also name synchronisation that is not needed.")
+    ] = False,
+    as_json: AsJson = False,
+    sarif: Annotated[
+        Path | None, typer.Option(metavar="F", help="Write SARIF 2.1.0 to this file.")
+    ] = None,
+    junit: Annotated[
+        Path | None, typer.Option(metavar="F", help="Write JUnit XML to this file.")
+    ] = None,
+) -> None:
+    """Check procedures, at the given sizes or else for all."""
+    outcomes = []
+    for outcome in _outcomes(target, at, Policy.of(policy), Limits(timeout, memory), redundant):
+        outcomes.append(outcome)
+        if not as_json:
+            console().print(draw_verdict(outcome.verdict), end="")
+    if as_json:
+        typer.echo(json_text(outcomes))
+    elif len(outcomes) > 1:
+        console().print(draw_summary([outcome.verdict for outcome in outcomes]), end="")
+    if sarif is not None:
+        _write(sarif, sarif_text(outcomes, exogpu_version()))
+    if junit is not None:
+        _write(junit, junit_text(outcomes))
+    raise typer.Exit(exit_status(outcomes))
+
+
+def _outcomes(
+    target: str, at: list[str] | None, policy: Policy, limits: Limits, redundant: bool
+) -> Iterator[Outcome]:
+    from exogpu.cli.checker import check_all, parse_sizes
+    from exogpu.cli.guarded import guarded
+    from exogpu.cli.loader import Unit
+
+    try:
+        sizes = None if at is None else parse_sizes(at)
+    except ExoGpuError as error:
+        wrong = Verdict("", "error", None, policy, 0.0, diagnostics=error.diagnostics)
+        yield Outcome(NOWHERE, wrong)
+        return
+    bar = console(stderr=True).is_terminal
+
+    def work(units: tuple[Unit, ...]) -> Iterator[Outcome]:
+        return check_all(units, sizes, policy, limits=limits, bar=bar, redundant=redundant)
+
+    yield from guarded(target, limits, work, lambda outcome: outcome, policy)
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        _stop(_wrong("X948", f"{path} cannot be written: {error.strerror}", "choose another file"))
+
+
+@app.command("compile")
+def compile_command(
+    target: Target,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="DIR", help="Where the files are written.")
+    ],
+    arch: Annotated[str, typer.Option(help="sm_80, sm_86, sm_87, sm_89 or sm_90a.")] = "sm_90a",
+    cubin: Annotated[
+        bool, typer.Option("--cubin", help="Also a cubin; needs NVRTC or nvcc.")
+    ] = False,
+    ptx: Annotated[bool, typer.Option("--ptx", help="Also PTX, and the cubin.")] = False,
+    sass: Annotated[
+        bool, typer.Option("--sass", help="Also SASS, and the cubin; needs nvdisasm.")
+    ] = False,
+    so: Annotated[
+        bool,
+        typer.Option("--so", help="Also a shared object, and the cubin; needs nvcc and g++."),
+    ] = False,
+    task_order: Annotated[
+        str | None,
+        typer.Option(metavar="ORDER", help="lexicographic, grouped[:ROWS] or hilbert."),
+    ] = None,
+    arrive_all: Annotated[
+        bool,
+        typer.Option("--arrive-all", help="Every thread arrives on mbarriers, for racecheck."),
+    ] = False,
+    at: AtUndecided = None,
+    unchecked: Annotated[
+        bool, typer.Option("--unchecked", help="Check nothing; the manifest says so.")
+    ] = False,
+    policy: PolicyOption = "ptx",
+    timeout: Timeout = None,
+    memory: Memory = None,
+) -> None:
+    """Write CUDA C++ and a manifest of what is proved, or safe at the given sizes."""
+    from exogpu.cli.checker import parse_sizes
+    from exogpu.cli.compiler import Wish, compile_all, parse_task_order, unloaded
+    from exogpu.cli.guarded import guarded
+    from exogpu.codegen.limits import check_arch
+
+    try:
+        sizes = None if at is None else parse_sizes(at)
+        check_arch(arch)
+        order = None if task_order is None else parse_task_order(task_order)
+    except ExoGpuError as error:
+        _stop(*error.diagnostics)
+    statuses = set()
+    limits = Limits(timeout, memory)
+    rules = Policy.of(policy)
+    files = (output, arch, cubin, ptx, sass, so)
+    wish = Wish(*files, sizes, unchecked, rules, order, arrive_all, limits)
+    for built in guarded(target, limits, partial(compile_all, wish=wish), unloaded, rules):
+        console(stderr=built.status in (STATUS["error"], INTERNAL)).print(built.text, end="")
+        statuses.add(built.status)
+    raise typer.Exit(worst(statuses))
+
+
+@app.command()
+def report(
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="DIR", help="One folder a procedure in it.")
+    ],
+    target: Annotated[
+        str | None, typer.Argument(metavar="TARGET[::PROC]", help="As for check.")
+    ] = None,
+    shipped: Annotated[bool, typer.Option("--all", help="Report the shipped kernels.")] = False,
+    at: At = None,
+    policy: PolicyOption = "ptx",
+    timeout: Timeout = None,
+    memory: Memory = None,
+) -> None:
+    """Check procedures, and write a report of each: a page, Markdown, and results for CI."""
+    from exogpu.cli.checker import parse_sizes
+    from exogpu.cli.guarded import guarded
+    from exogpu.cli.loader import Unit
+    from exogpu.cli.reporting import SHIPPED, Written, report_all, unloaded
+
+    if (target is None) != shipped:
+        _stop(_wrong("X980", "report takes a target or --all", "give one of the two"))
+    outcomes = []
+    limits, bar = Limits(timeout, memory), console(stderr=True).is_terminal
+    try:
+        sizes, rules = None if at is None else parse_sizes(at), Policy.of(policy)
+
+        def work(units: tuple[Unit, ...]) -> Iterator[Written]:
+            return report_all(units, output, sizes, rules, limits=limits, bar=bar)
+
+        for written in guarded(target or SHIPPED, limits, work, unloaded, rules):
+            outcomes.append(written.outcome)
+            console().print(written.text, end="")
+    except ExoGpuError as error:
+        _stop(*error.diagnostics)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        message = f"{error.filename} cannot be written: {error.strerror}"
+        _stop(_wrong("X948", message, "choose another folder"))
+    raise typer.Exit(exit_status(outcomes))
+
+
+@app.command("recheck")
+def recheck_command(
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="A certificate, or a folder of certificates.")
+    ],
+    solver: Annotated[
+        Solver, typer.Option("--solver", help="all: Z3, and cvc5 where it is installed.")
+    ] = Solver.ALL,
+    timeout: Annotated[
+        float | None,
+        typer.Option(min=0, metavar="S", help="Seconds that all of it may take; a script, 60."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Answer certificates again with solvers alone, without the kernel and the prover.
+
+    Exit status: 0 confirmed, 1 rejected, 2 no certificate that can be read, 3 a solver could not
+    decide, or the time is up.
+    """
+    from exogpu.cli.rechecking import draw, draw_scope, json_lines, recheck_all
+
+    if timeout is not None and isnan(timeout):
+        raise typer.BadParameter("nan is no number of seconds", param_hint="--timeout")
+    lines = []
+    try:
+        bar = console(stderr=True).is_terminal
+        for line in recheck_all(folder, solver.value, timeout, bar=bar):
+            lines.append(line)
+            if not as_json:
+                console(stderr=line.status == STATUS["error"]).print(draw(line), end="")
+    except ExoGpuError as error:
+        _stop(*error.diagnostics)
+    if as_json:
+        typer.echo(json_lines(lines))
+    elif any(line.read for line in lines):
+        console().print(draw_scope(), end="")
+    raise typer.Exit(worst({line.status for line in lines}))
+
+
+@app.command()
+def why(
+    place: Annotated[str, typer.Argument(metavar="FILE:LINE[::PROC]", help="A statement.")],
+    policy: PolicyOption = "ptx",
+) -> None:
+    """Say why a synchronisation statement is needed, or that it is not."""
+    from exogpu.cli.why import parse_place
+    from exogpu.cli.why import why as explanations
+
+    try:
+        target, line = parse_place(place)
+        for text in explanations(_procedures(target), line, Policy.of(policy)):
+            console().print(text, end="")
+    except ExoGpuError as error:
+        _stop(*error.diagnostics)
+
+
+@app.command()
+def run(
+    target: Target,
+    random: Annotated[
+        bool, typer.Option("--random", help="Fill the arguments with random data.")
+    ] = False,
+    at: At = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of the random data.")] = 0,
+) -> None:
+    """Run the sequential meaning; print checksums, and the errors of a GPU if there is one."""
+    from exogpu.cli.checker import parse_sizes, sizes_for, unknown_to_all
+    from exogpu.cli.random_run import run_on_random_data
+
+    if not random:
+        _stop(_wrong("X949", "run has no data to work on", "add --random"))
+    try:
+        sizes = parse_sizes(at or ())
+        procedures = _procedures(target)
+        if unknown := unknown_to_all(procedures, sizes):
+            _stop(*unknown)
+        for procedure in procedures:
+            given = sizes_for(procedure, procedures, sizes)
+            ran = run_on_random_data(procedure, given, seed)
+            console().print(ran.text, end="")
+            console(stderr=True).print(ran.note, end="")
+    except ExoGpuError as error:
+        _stop(*error.diagnostics)
+
+
+@app.command()
+def trial(
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="TARGET[::INSTR]",
+            help="A .py file, a folder, or a dotted module with @instr in it.",
+        ),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="DIR", help="Keep the programs there."),
+    ] = None,
+    most: Annotated[int, typer.Option(min=1, help="Variants of an instruction.")] = 12,
+    given: Annotated[
+        list[str] | None,
+        typer.Option("--with", metavar="N=4,8", help="Values of a compile-time parameter."),
+    ] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes that use the GPU.")] = 2,
+    arch: Annotated[str, typer.Option(help="As for compile.")] = "sm_90a",
+) -> None:
+    """Run instructions on a GPU against what their bodies say, on random operands.
+
+    Exit status: 0 all right, 1 some wrong, 2 a wrong call, 3 nothing was run.
+    """
+    from tempfile import TemporaryDirectory
+
+    from exogpu.cli.trying import parse_values
+    from exogpu.cli.trying import trial as trials
+    from exogpu.codegen.limits import check_arch
+    from exogpu.codegen.toolchain import CompileError
+
+    tried = []
+    try:
+        with TemporaryDirectory() as scratch:
+            check_arch(arch)
+            values = parse_values(given or ())
+            for one in trials(target, output or Path(scratch), most, values, jobs, arch):
+                tried.append(one)
+                typer.echo(one.text, nl=False)
+    except ExoGpuError as error:
+        _stop(*error.diagnostics)
+    except CompileError as error:
+        _stop(_wrong("X961", error.problem, error.remedy))
+    if not all(one.right for one in tried):
+        raise typer.Exit(1)
+    raise typer.Exit(0 if any(one.ran for one in tried) else 3)
+
+
+@app.command()
+def threads(
+    target: Target,
+    relations: Annotated[
+        bool, typer.Option("--relations", help="Show the exact ISL relations too.")
+    ] = False,
+) -> None:
+    """Say for each scope which threads execute it."""
+    from exogpu.cli.listing import threads_listing
+
+    try:
+        for procedure in _parsed(target):
+            assert procedure.ir is not None
+            console().print(threads_listing(procedure.ir, relations=relations), end="")
+    except ExoGpuError as error:
+        _stop(*error.diagnostics)
+
+
+@app.command()
+def amir(target: Target, policy: PolicyOption = "ptx", as_json: AsJson = False) -> None:
+    """Print the abstract machine program; --json as a list."""
+    from exogpu.amir.export import to_json
+    from exogpu.cli.listing import amir_listing
+
+    try:
+        programs = [procedure.amir(Policy.of(policy)) for procedure in _procedures(target)]
+    except ExoGpuError as error:
+        _stop(*error.diagnostics)
+    if as_json:
+        typer.echo(json.dumps([to_json(program) for program in programs], indent=2))
+    else:
+        for program in programs:
+            console().print(amir_listing(program), end="")
+
+
+@app.command()
+def explain(code: Annotated[str | None, typer.Argument(help="Such as B601.")] = None) -> None:
+    """Explain a diagnostic code, or list all codes."""
+    if code is None:
+        console().print(draw_codes(CODES), end="")
+    elif code.upper() in CODES:
+        console().print(draw_code(code.upper(), CODES[code.upper()]), end="")
+    else:
+        _stop(_wrong("X947", f"there is no code {code}", "`exogpu explain` lists all codes"))
+
+
+@app.command()
+def doctor() -> None:
+    """Say what is installed, what is missing, how to get it."""
+    findings = examine()
+    console().print(draw_findings(findings), end="")
+    raise typer.Exit(2 if any(f.repair and f.needed for f in findings) else 0)
+
+
+def _parsed(target: str) -> list[Procedure]:
+    """The procedures of a target.  Raises ExoGpuError where one could not be read."""
+    from exogpu.cli.loader import load
+
+    units = load(target)
+    wrong = [
+        diagnostic
+        for unit in units
+        if unit.procedure is None or unit.procedure.ir is None
+        for diagnostic in (unit.procedure.diagnostics if unit.procedure else unit.diagnostics)
+    ]
+    if wrong:
+        raise ExoGpuError(wrong)
+    return [unit.procedure for unit in units if unit.procedure is not None]
+
+
+def _procedures(target: str) -> list[Procedure]:
+    """The procedures of a target.  Raises ExoGpuError with all that is wrong with them."""
+    procedures = _parsed(target)
+    if wrong := [found for procedure in procedures for found in procedure.diagnostics]:
+        raise ExoGpuError(wrong)
+    return procedures
+
+
+def _wrong(code: str, message: str, help: str) -> Diagnostic:
+    return Diagnostic(code, message, NOWHERE, help)
+
+
+def _stop(*diagnostics: Diagnostic) -> NoReturn:
+    console(stderr=True).print(draw_diagnostics(diagnostics), end="")
+    raise typer.Exit(2)

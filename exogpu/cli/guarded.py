@@ -1,0 +1,66 @@
+"""Work on the procedures of a target whose files are loaded within limits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Final, TypeVar
+
+from exogpu.cli import loader
+from exogpu.cli.loader import LOADING, Unit
+from exogpu.cli.outcome import Outcome
+from exogpu.cli.render import shown_path
+from exogpu.ir.types import Policy
+from exogpu.result.errors import Span
+from exogpu.result.verdict import Verdict
+from exogpu.solvers.workers import Limits, Stopped, stage, streamed
+
+Made = TypeVar("Made")
+
+NO_LIMITS: Final = Limits()
+
+
+def guarded(
+    target: str,
+    limits: Limits,
+    work: Callable[[tuple[Unit, ...]], Iterator[Made]],
+    unloaded: Callable[[Outcome], Made],
+    policy: Policy,
+) -> Iterator[Made]:
+    """What the work makes of a target's procedures, after what is made of each file that could
+    not be loaded within the limits.
+
+    Where limits are given, files are loaded in a process of its own, and the work is done there
+    too: it has to keep to the limits itself.
+    """
+    if limits == NO_LIMITS:
+        yield from work(loader.load(target))
+        return
+    skip: set[str] = set()
+    while True:
+
+        def produce(left_out: frozenset[str] = frozenset(skip)) -> Iterator[Made]:
+            units = loader.load(target, left_out)
+            stage("", endless=True)
+            yield from work(units)
+
+        stopped = None
+        path = target.partition("::")[0]
+        each = replace(limits, each_stage=True)
+        for made in streamed(produce, each, doing=f"{LOADING}{path}"):
+            if isinstance(made, Stopped):
+                stopped = made
+            else:
+                yield made
+        if stopped is None:
+            return
+        file = stopped.stage.removeprefix(LOADING)
+        yield unloaded(_undecided(file or target, stopped, policy))
+        if not stopped.stage.startswith(LOADING) or file in skip:
+            return
+        skip.add(file)
+
+
+def _undecided(file: str, stopped: Stopped, policy: Policy) -> Outcome:
+    verdict = Verdict(shown_path(file), "undecided", None, policy, 0.0, reason=str(stopped))
+    return Outcome(Span(file, 0, 0, 0, 0), verdict)

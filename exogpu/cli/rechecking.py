@@ -1,0 +1,243 @@
+"""Answering certificates again on the command line: a bar, the sentences, the exit status."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+from typing import Final, NoReturn
+
+from rich.progress import BarColumn, Progress, TextColumn
+from rich.text import Text
+
+from exogpu.cli.outcome import STATUS
+from exogpu.cli.render import console, draw_diagnostics, shown_path
+from exogpu.result.errors import Diagnostic, ExoGpuError, one_line
+from exogpu.solvers.apart import Apart
+from exogpu.symbolic.certificate.recheck import (
+    CHECKED,
+    NOT_CHECKED,
+    Flaw,
+    Rechecked,
+    Which,
+    Word,
+    certificates_in,
+    recheck,
+    solver_names,
+)
+from exogpu.symbolic.certificate.sealing import CERTIFICATE
+from exogpu.symbolic.certificate.strict_json import printable
+
+STATUSES: Final[dict[Word, int]] = {"confirmed": 0, "rejected": 1, "unknown": 3}
+STYLES: Final[dict[Word, str]] = {
+    "confirmed": "bold green",
+    "rejected": "bold red",
+    "unknown": "bold yellow",
+}
+
+
+MOST: Final = 20
+"""Flaws of a certificate that are drawn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What came of one folder: an answer, or why it could not be read."""
+
+    folder: Path
+    found: Rechecked | tuple[Diagnostic, ...]
+
+    @property
+    def read(self) -> bool:
+        """Whether it could be read as a certificate."""
+        return isinstance(self.found, Rechecked)
+
+    @property
+    def status(self) -> int:
+        """The exit status of this folder alone."""
+        return STATUSES[self.found.word] if isinstance(self.found, Rechecked) else STATUS["error"]
+
+
+def recheck_all(
+    folder: Path, which: Which, seconds: float | None = None, *, bar: bool = False
+) -> Iterator[Line]:
+    """One line a certificate, as soon as it is known; all of them within the seconds.
+
+    Raises ExoGpuError where the folder has none, or a solver is not installed.
+    """
+    deadline = None if seconds is None else monotonic() + min(seconds, LONGEST)
+    names = solver_names(which)
+    with ExitStack() as stack:
+        ask = [stack.enter_context(Apart(name, deadline)) for name in names]
+        for one in certificates_in(folder):
+            try:
+                with _shown(bar) as progress, _until(deadline):
+                    line = Line(one, recheck(one, ask, progress, deadline))
+            except ExoGpuError as error:
+                line = Line(one, error.diagnostics)
+            except TimeUpError:
+                line = Line(one, _not_read(one))
+            yield line
+
+
+def _not_read(folder: Path) -> Rechecked:
+    flaw = Flaw(CERTIFICATE, "the time is up: it is not read to its end", open=True)
+    return Rechecked(folder, printable(folder.name), 0, 0, (), (flaw,), 0.0)
+
+
+class TimeUpError(Exception):
+    """The time is up while files are read, which asks no clock."""
+
+
+LONGEST: Final = 1e9
+"""Seconds, and for ever."""
+
+GRACE: Final = 0.3
+"""Seconds for what does ask a clock to say more."""
+
+
+@contextmanager
+def _until(deadline: float | None) -> Iterator[None]:
+    """Raises TimeUpError at the deadline, where the system has alarms."""
+    if deadline is not None and monotonic() >= deadline:
+        raise TimeUpError
+    main = threading.current_thread() is threading.main_thread()
+    if deadline is None or not main or not hasattr(signal, "setitimer"):
+        yield
+        return
+    before = signal.signal(signal.SIGALRM, _ring)
+    signal.setitimer(signal.ITIMER_REAL, deadline - monotonic() + GRACE)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _ring(*_: object) -> NoReturn:
+    raise TimeUpError
+
+
+class _Bar:
+    """How many obligations are answered."""
+
+    def __init__(self, shown: Progress | None) -> None:
+        self._shown = shown
+        self._task = None if shown is None else shown.add_task("", total=None)
+
+    def __call__(self, procedure: str, done: int, total: int) -> None:
+        if self._shown is not None and self._task is not None:
+            self._shown.update(self._task, description=procedure, completed=done, total=total)
+
+
+@contextmanager
+def _shown(bar: bool) -> Iterator[_Bar]:
+    """A bar on the terminal, which goes when it is full."""
+    if not bar:
+        yield _Bar(None)
+        return
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed}/{task.total} obligations"),
+        console=console(stderr=True),
+        transient=True,
+    ) as shown:
+        yield _Bar(shown)
+
+
+# --- words --------------------------------------------------------------------------------------
+
+
+def draw(line: Line) -> Text:
+    """The answer in a line, and a sentence for each flaw."""
+    found = line.found
+    if not isinstance(found, Rechecked):
+        return draw_diagnostics(found)
+    text = Text.assemble(
+        (found.procedure, "bold"),
+        ": ",
+        (found.word, STYLES[found.word]),
+        f" ({_counts(found)}; {found.seconds:.1f} s; {_path(found)})\n",
+    )
+    for flaw in found.flaws[:MOST]:
+        text.append(f"  {flaw.where}", "bold")
+        text.append(f": {flaw.problem}\n")
+        if flaw.claim:
+            text.append(f"    the claim: {flaw.claim}\n")
+    if (more := len(found.flaws) - MOST) > 0:
+        text.append(f"  and {more} more\n")
+    if found.others:
+        text.append(f"  no part of it, not read: {_some(found.others)}\n", "dim")
+    return text
+
+
+def _some(names: tuple[str, ...]) -> str:
+    more = len(names) - MOST
+    return ", ".join(names[:MOST]) + (f" and {more} more" if more > 0 else "")
+
+
+def _path(found: Rechecked) -> str:
+    return printable(shown_path(str(found.folder)))
+
+
+def _counts(found: Rechecked) -> str:
+    asked = found.obligations - found.by_rules
+    if not found.solvers:
+        return f"{found.obligations} obligations, of which no solver was asked"
+    rules = f", {found.by_rules} by the rules alone" if found.by_rules else ""
+    by = " and ".join(found.solvers)
+    return f"{found.obligations} obligations: {asked} asked of {by}{rules}"
+
+
+def draw_scope() -> Text:
+    """What an answer stands for, and what it does not."""
+    text = Text()
+    for head, lines in (("checked", CHECKED), ("not checked here", NOT_CHECKED)):
+        text.append(f"{head}:\n", "bold")
+        for line in lines:
+            text.append(f"  {line}\n")
+    return text
+
+
+def json_lines(lines: Iterable[Line]) -> str:
+    """All of it as a JSON list; `diagnostics` of what could not be read."""
+    return json.dumps([_line(line) for line in lines], indent=2)
+
+
+def _line(line: Line) -> dict[str, object]:
+    found = line.found
+    if not isinstance(found, Rechecked):
+        return {
+            "folder": printable(line.folder),
+            "word": "error",
+            "diagnostics": [one_line(diagnostic) for diagnostic in found],
+        }
+    return {
+        "folder": printable(line.folder),
+        "word": found.word,
+        "procedure": found.procedure,
+        "digest": found.digest,
+        "obligations": found.obligations,
+        "by_rules": found.by_rules,
+        "solvers": list(found.solvers),
+        "seconds": round(found.seconds, 6),
+        "flaws": [_flaw(flaw) for flaw in found.flaws],
+        "others": list(found.others),
+        "checked": list(CHECKED),
+        "not_checked": list(NOT_CHECKED),
+    }
+
+
+def _flaw(flaw: Flaw) -> dict[str, object]:
+    return {
+        "where": flaw.where,
+        "problem": flaw.problem,
+        "claim": flaw.claim,
+        "word": "unknown" if flaw.open else "rejected",
+    }

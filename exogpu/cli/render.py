@@ -1,0 +1,267 @@
+"""Drawing diagnostics and verdicts for a reader: the source line, carets, and the remedy.
+
+Every function returns a `rich.text.Text`; its `.plain` is what a pipe gets.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from textwrap import fill, indent
+from typing import assert_never
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
+
+from exogpu.cli.doctor import Finding
+from exogpu.report.roles import roles_of
+from exogpu.result.codes import Code
+from exogpu.result.errors import Diagnostic, Span
+from exogpu.result.verdict import Hazard, Redundancy, Site, Verdict
+
+
+def console(*, stderr: bool = False) -> Console:
+    """A console that neither wraps nor colours in a pipe, nor colours where NO_COLOR is set."""
+    return _Console(stderr=stderr, soft_wrap=True, highlight=False, markup=False, emoji=False)
+
+
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """The command ends by it, not with the status that rich would choose."""
+        raise BrokenPipeError
+
+
+def place(span: Span) -> str:
+    """`file:line:column`, the file relative to the working directory where it lies below it."""
+    return f"{shown_path(span.file)}:{span.line}:{span.column}"
+
+
+def shown_path(file: str) -> str:
+    """The file relative to the working directory where it lies below it, else as it is."""
+    try:
+        relative = os.path.relpath(file)
+    except ValueError:  # another drive
+        return file
+    return file if relative.startswith(os.pardir) else relative
+
+
+def draw_span(span: Span, indent: str = "  ") -> Text:
+    """The source line and, below, carets under the span; empty where the text is not known."""
+    if not span.line or not span.text.strip():
+        return Text()
+    start = max(span.column - 1, 0)
+    end = span.end_column - 1 if span.end_line == span.line else len(span.text.rstrip())
+    before, under = _untab(span.text[:start]), _untab(span.text[start : max(end, start + 1)])
+    gutter = f"{indent}{span.line:>5} | "
+    carets = " " * cell_len(before) + "^" * max(cell_len(under), 1)
+    return Text.assemble(
+        (gutter, "blue"),
+        _untab(span.text.rstrip()),
+        "\n",
+        (" " * (len(gutter) - 2) + "| ", "blue"),
+        (carets, "bold red"),
+        "\n",
+    )
+
+
+def _untab(text: str) -> str:
+    return text.replace("\t", "    ")
+
+
+def draw_diagnostic(diagnostic: Diagnostic, *, warning: bool = False) -> Text:
+    """One finding: its place, code and message, the line with carets, its notes, the remedy."""
+    text = Text()
+    if diagnostic.span.line:
+        text.append(f"{place(diagnostic.span)}: ", "bold")
+    word, colour = ("warning", "bold yellow") if warning else ("error", "bold red")
+    text.append(f"{word} {diagnostic.code}: ", colour)
+    text.append(f"{diagnostic.message}\n", "bold")
+    text.append(draw_span(diagnostic.span))
+    for note in diagnostic.notes:
+        text.append(f"  {place(note.span)}: " if note.span.line else "  ")
+        text.append("note: ", "cyan")
+        text.append(f"{note.message}\n")
+        text.append(draw_span(note.span))
+    text.append("  remedy: ", "green")
+    return text.append(f"{_hanging(diagnostic.help)}\n")
+
+
+def draw_diagnostics(diagnostics: Iterable[Diagnostic], *, warning: bool = False) -> Text:
+    """All findings in the order of their places, each drawn once."""
+    ordered = sorted(dict.fromkeys(diagnostics), key=lambda d: (d.span, d.code, d.message))
+    return Text("\n").join(draw_diagnostic(d, warning=warning) for d in ordered)
+
+
+def draw_verdict(verdict: Verdict) -> Text:
+    """The verdict in a line, then what it rests on: hazards, diagnostics, assumptions, reason;
+    the sizes that are safe, and the synchronisation that is not needed."""
+    # A target that could not be loaded has no procedure to name.
+    text = _headline(verdict) if verdict.proc else Text()
+    for hazard in verdict.hazards:
+        text.append("\n").append(draw_hazard(hazard))
+    if verdict.note:
+        text.append("\nnote: ", "cyan").append(f"{_hanging(verdict.note)}\n")
+    if verdict.condition is not None:
+        word = "iff" if verdict.necessary else "if"
+        text.append(f"\nsafe {word} {verdict.condition}\n", "bold")
+    if verdict.diagnostics:
+        text.append("\n" if verdict.proc else "").append(draw_diagnostics(verdict.diagnostics))
+    if verdict.warnings:
+        text.append("\nbut it cannot be compiled:\n").append(
+            draw_diagnostics(verdict.warnings, warning=True)
+        )
+    for assumption in verdict.assumptions:
+        text.append(f"  assuming {assumption}\n")
+    if verdict.redundant is not None:
+        text.append(_draw_redundant(verdict.redundant))
+    return text
+
+
+def _draw_redundant(found: Sequence[Redundancy]) -> Text:
+    """What may be left out or weakened, one at a time, each with its line."""
+    if not found:
+        return Text("  no synchronisation statement can be left out or weakened\n")
+    text = Text()
+    if len(found) > 1:
+        text.append(f"  each of these {len(found)} holds alone: apply one, then check again\n")
+    for one in found:
+        for span in one.spans:
+            text.append(f"  {place(span)}: ", "bold")
+            text.append("redundant\n" if one.kind == "delete" else "stronger than needed\n", "cyan")
+            text.append(draw_span(span))
+        if one.kind == "weaken":
+            text.append("  enough: ", "green").append(f"{one.replacement}\n")
+        elif len(one.spans) > 1:
+            text.append("  these can be left out together\n", "green")
+        if one.saves is not None:
+            text.append(_savings(one.saves))
+    return text
+
+
+def _savings(lines: Sequence[str]) -> Text:
+    """What goes from the emitted kernels."""
+    if not lines:
+        return Text("  no emitted instruction fewer\n", "dim")
+    shown = f"{lines[0]} and {len(lines) - 1} more lines" if len(lines) > 1 else lines[0]
+    return Text.assemble(("  saves: ", "green"), f"{shown}\n")
+
+
+def _headline(verdict: Verdict) -> Text:
+    text = Text.assemble((verdict.proc, "bold"), ": ")
+    cost = _cost(verdict)
+    match verdict.word:
+        case "proved":
+            text.append(_word(verdict), "bold green")
+            text.append(f"{_at(verdict.sizes)} ({cost})\n")
+        case "refuted":
+            # Without given sizes, each hazard names the ones at which it happens.
+            at = _at(verdict.sizes) if verdict.sizes is not None else ""
+            text.append("refuted", "bold red").append(f"{at} ({cost})\n")
+        case "undecided":
+            text.append("undecided", "bold yellow").append(f"{_at(verdict.sizes)} ({cost})\n")
+            text.append(f"  reason: {_hanging(verdict.reason)}\n")
+        case "error":
+            found = len(verdict.diagnostics)
+            text.append("not checked", "bold red")
+            text.append(f": {found} error{'s' if found != 1 else ''}\n")
+        case _:
+            assert_never(verdict.word)
+    return text
+
+
+def _at(sizes: Mapping[str, int] | None) -> str:
+    if sizes is None:
+        return " for all sizes"
+    return f" at {sizes_text(sizes)}" if sizes else ""
+
+
+def sizes_text(sizes: Mapping[str, int]) -> str:
+    """`M=512, N=512`"""
+    return ", ".join(f"{name}={value}" for name, value in sizes.items())
+
+
+def _cost(verdict: Verdict) -> str:
+    effort = f"{verdict.operations:,} operations in " if verdict.operations else ""
+    if verdict.proof is not None:
+        effort = f"{len(verdict.proof.answered):,} obligations in "
+    return f"{effort}{verdict.seconds:.2f} s, policy {verdict.policy.value}"
+
+
+def draw_hazard(hazard: Hazard) -> Text:
+    """A refutation: the two statements that are not ordered, where, and what is missing."""
+    first_role, second_role = roles_of(hazard)
+    element = hazard.variable + (f"[{', '.join(map(str, hazard.index))}]" if hazard.index else "")
+    where = [sizes_text(hazard.sizes)] if hazard.sizes else []
+    where += [f"task {hazard.task}"] if hazard.task is not None else []
+    text = Text.assemble(
+        (f"hazard {hazard.code} {hazard.kind.value}", "bold red"),
+        (f" on {element}" if element else "", "bold"),
+        f" at {', '.join(where)}\n" if where else "\n",
+    )
+    if hazard.first is not None:
+        text.append(_draw_site(hazard.first, first_role))
+    text.append(_draw_site(hazard.second, second_role))
+    text.append("  missing: ", "cyan").append(f"{_hanging(hazard.message)}\n")
+    if hazard.link:
+        text.append("  chain: ", "cyan").append(f"{_hanging(hazard.link)}\n")
+    if hazard.help:
+        text.append("  repair: ", "green").append(f"{_hanging(hazard.help)}\n")
+    if hazard.replayed:
+        text.append("  replayed on the abstract machine at these sizes\n", "dim")
+    return text
+
+
+def _draw_site(site: Site, role: str) -> Text:
+    text = Text(f"  {place(site.span)}: " if site.span.line else "  ", "bold")
+    text = Text.assemble(text, (role, "cyan"), "\n")
+    drawn = draw_span(site.span)
+    text.append(drawn if drawn.plain else Text(f"        {site.text}\n"))
+    facts = [f"by {site.threads}"] if site.threads else []
+    if site.iteration:
+        facts.append("at " + ", ".join(f"{name} = {value}" for name, value in site.iteration))
+    facts += [f"on timeline {site.timeline}"] if site.timeline else []
+    return text.append(f"        {', '.join(facts)}\n" if facts else "")
+
+
+def _hanging(message: str) -> str:
+    """Further lines of a message stand under its first."""
+    return message.replace("\n", "\n    ")
+
+
+def draw_summary(verdicts: Sequence[Verdict]) -> Text:
+    """How many procedures have which verdict, in a line."""
+    words = Counter(_word(verdict) for verdict in verdicts)
+    parts = [f"{count} {word}" for word, count in words.items()]
+    return Text(f"{len(verdicts)} procedures: {', '.join(parts)}\n", "bold")
+
+
+def _word(verdict: Verdict) -> str:
+    """What a reader calls the verdict: what is proved at given sizes only is `safe`."""
+    return "safe" if verdict.word == "proved" and verdict.sizes is not None else verdict.word
+
+
+def draw_code(code: str, entry: Code) -> Text:
+    """One entry of `exogpu explain`."""
+    text = Text.assemble((f"{code}: {entry.title}\n\n", "bold"), f"{fill(entry.explanation)}\n\n")
+    return text.append("Example:\n\n").append(f"{indent(entry.example, '    ')}\n")
+
+
+def draw_codes(codes: Mapping[str, Code]) -> Text:
+    """All codes with their titles, a line each."""
+    return Text("").join(
+        Text.assemble((code, "bold"), f"  {entry.title}\n") for code, entry in sorted(codes.items())
+    )
+
+
+def draw_findings(findings: Iterable[Finding]) -> Text:
+    """What the doctor found, a line a part, and the command that repairs it."""
+    text = Text()
+    for finding in findings:
+        mark = ("missing", "red") if finding.repair and finding.needed else ("ok", "green")
+        text.append(Text.assemble((f"{mark[0]:>8}", mark[1]), f"  {finding.part:<12} "))
+        text.append(f"{finding.state}\n")
+        if finding.repair:
+            text.append(f"{'':>10}{finding.repair}\n", "bold")
+    return text

@@ -1,0 +1,1 @@
+"""From a violation to words: the way of an access, the broken link, repairs that were tried."""

@@ -1,0 +1,309 @@
+"""What is wrong with a barrier itself, in words: BARRIER, DEADLOCK and PHASE."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from exogpu.amir.nodes import (
+    Arrive,
+    Await,
+    Block,
+    CheckBarrier,
+    Guard,
+    Loop,
+    Op,
+    Program,
+    Record,
+    Variable,
+)
+from exogpu.explain.edits import Between, Moved, NewArrive, NewAwait, Repair, Skip
+from exogpu.explain.journey import counts_at
+from exogpu.ir.names import Sym
+from exogpu.ir.types import BarrierMechanism
+from exogpu.machine.violation import Violation
+from exogpu.result.verdict import HazardKind
+
+DEEPER: Final = 4
+"""How many skips more are tried."""
+
+
+ORDINARY: Final = "Fence(cuda_in_order, cuda_in_order)"
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """Message, what may repair it, what the two sites are; an empty role is that of the kind."""
+
+    message: str
+    repairs: tuple[Repair, ...] = ()
+    first: str = ""
+    second: str = ""
+
+
+def barrier_words(
+    program: Program | None, sizes: Mapping[str, int], violation: Violation
+) -> Words | None:
+    """The words of a violation of a barrier; None of an access that is not ordered."""
+    match violation.kind:
+        case HazardKind.BARRIER:
+            return _unbalanced(program, sizes, violation)
+        case HazardKind.DEADLOCK:
+            return _deadlock(program, violation)
+        case HazardKind.PHASE:
+            return _phase(program, sizes, violation)
+        case _:
+            return None
+
+
+def ops_of(block: Block) -> Iterator[Op]:
+    """Every operation, in the order of the program text."""
+    for op in block:
+        yield op
+        if isinstance(op, Loop | Guard):
+            yield from ops_of(op.body)
+
+
+def element_of(violation: Violation) -> str:
+    """`z[1, 2]`"""
+    index = f"[{', '.join(map(str, violation.index))}]" if violation.index else ""
+    return violation.variable + index
+
+
+def skip_text(n: int) -> str:
+    """The last operand of an Await as the language writes it: `~3`, or `1`."""
+    return str(n) if n >= 0 else f"~{-n - 1}"
+
+
+# --- BARRIER ------------------------------------------------------------------------------------
+
+
+def _unbalanced(program: Program | None, sizes: Mapping[str, int], violation: Violation) -> Words:
+    z, barrier = element_of(violation), _barrier(violation)
+    counts = None
+    if program is not None and barrier is not None:
+        counts = counts_at(program, sizes, violation, barrier)
+    if _mechanism(program, barrier) not in (None, BarrierMechanism.MBARRIER):
+        # An Await of n waits for all arrivals but the newest n, so that only arrivals are left.
+        repairs = tuple(_waits_for_all(program, violation, barrier))
+        if counts is None:
+            return Words(f"the last arrivals on {z} are never awaited", repairs)
+        arrives, awaits = counts
+        last = "last is" if arrives - awaits == 1 else f"last {arrives - awaits} are"
+        return Words(f"of {_many(arrives, 'arrival')} on {z} the {last} never awaited", repairs)
+    if counts is None:
+        return Words(f"at the end of {z} its arrives and awaits do not balance")
+    arrives, awaits = counts
+    return Words(f"{z} has {_many(arrives, 'Arrive')} and {_many(awaits, 'Await')} when it ends")
+
+
+def _waits_for_all(
+    program: Program | None, violation: Violation, barrier: Sym | None
+) -> Iterator[Repair]:
+    """The last Await of a commit group with no arrivals left out; else one more."""
+    name, arrives = violation.variable, []
+    for op in () if program is None else ops_of(program.body):
+        if isinstance(op, Await) and op.barrier.name is barrier and op.n > 0:
+            text = f"let the Await at line {_line(op)} wait for all of them: 0 instead of {op.n}"
+            yield Repair(text, Skip(op, 0))
+        if isinstance(op, Arrive) and barrier in _names(op):
+            arrives.append(op)
+    for arrive in arrives:
+        wait = f"Await({_written(violation)}, cuda_in_order, 0)"
+        text = f"wait for all of them before {name} ends: {wait} after the Arrive at line "
+        edit = NewAwait(arrive, arrive.home, "cuda_in_order", 0, after=True)
+        yield Repair(text + str(_line(arrive)), edit)
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}" + ("" if count == 1 else "s")
+
+
+# --- DEADLOCK -----------------------------------------------------------------------------------
+
+
+def _deadlock(program: Program | None, violation: Violation) -> Words:
+    """Program order blocks: that is all rule 4.3 says, of whatever other order there may be."""
+    z, check, record = element_of(violation), violation.check, violation.record
+    arrives = _arrives(program, _barrier(violation))
+    if isinstance(record, Record):
+        return Words(
+            f"no Arrive completes the phase of {z} that this instruction signals",
+            tuple(_completed(violation, record, arrives)),
+            "the instruction that signals it",
+            "where the barrier ends without that Arrive",
+        )
+    if isinstance(record, Await):
+        assert isinstance(check, Arrive)
+        return Words(
+            f"the Await on {z} needs this Arrive, which comes after it: in program order it is "
+            "never reached",
+            (_before(check, record), *_later(record)),
+            "the Await at which program order blocks",
+            "the Arrive that it waits for",
+        )
+    assert isinstance(check, Await)
+    second = "the Await at which program order blocks"
+    if program is not None and not arrives:
+        text = f"add an Arrive >> {_written(violation)} before the Await at line {_line(check)}"
+        edit = NewArrive(check, check.barrier, "cuda_in_order")
+        return Words(
+            f"no Arrive signals {violation.variable}, for which this Await waits",
+            (Repair(text, edit),),
+            second=second,
+        )
+    later = [_before(op, check) for op in arrives if _line(op) > _line(check)]
+    return Words(
+        f"nothing before this Await arrives on {z} as often as it waits for",
+        (*later, *_later(check)),
+        second=second,
+    )
+
+
+def _completed(violation: Violation, record: Record, arrives: list[Arrive]) -> Iterator[Repair]:
+    line = _line(record)
+    for arrive in arrives:
+        text = f"move the Arrive of line {_line(arrive)} after the instruction at line {line}"
+        yield Repair(text, Moved(arrive, record))
+    assert record.trailing is not None
+    text = f"add an Arrive >> {_written(violation)} after the instruction at line {line}"
+    yield Repair(text, NewArrive(record, record.trailing.home, "cuda_in_order", after=True))
+
+
+def _before(arrive: Arrive, wait: Await) -> Repair:
+    text = f"move the Arrive at line {_line(arrive)} before the Await at line {_line(wait)}"
+    return Repair(text, Moved(arrive, wait, after=False))
+
+
+def _later(wait: Await) -> Iterator[Repair]:
+    """The Await waits for an earlier arrival."""
+    for n in range(wait.n - 1, wait.n - 1 - DEEPER, -1) if wait.n < 0 else ():
+        text = f"let the Await at line {_line(wait)} wait for an earlier arrival: "
+        yield Repair(f"{text}{skip_text(n)} instead of {skip_text(wait.n)}", Skip(wait, n))
+
+
+# --- PHASE --------------------------------------------------------------------------------------
+
+
+def _phase(program: Program | None, sizes: Mapping[str, int], violation: Violation) -> Words:
+    variable = _variable(program, _barrier(violation))
+    if isinstance(violation.check, Await) and violation.record is None:
+        return _waiter_ahead(program, sizes, violation, variable)
+    message = (
+        f"{element_of(violation)} can be a whole ring ahead of a thread that still waits on it"
+    )
+    second = "where the barrier ends" if isinstance(violation.check, CheckBarrier) else ""
+    if program is None or variable is None:
+        return Words(message, second=second)
+    if variable.depth is None:
+        if violation.record is None:
+            message = (
+                f"{element_of(violation)} and a thread that waits on it can be a whole ring apart"
+            )
+        message += ": no ring of 1 to 32 arrivals is deep enough"
+        return Words(message, second=second)
+    message += f": {_deep(variable.depth)}"
+    return Words(message, tuple(_deepened(program, variable)), second=second)
+
+
+def _waiter_ahead(
+    program: Program | None,
+    sizes: Mapping[str, int],
+    violation: Violation,
+    variable: Variable | None,
+) -> Words:
+    """(iii): nothing orders the waiter after the phase before."""
+    check, z = violation.check, element_of(violation)
+    assert isinstance(check, Await)
+    this, previous, deep = "its arrival", "the arrival a ring before", ""
+    repairs = list(_after_another(program, violation, check))
+    if program is not None and variable is not None and variable.depth is not None:
+        deep = f" ({_deep(variable.depth)})"
+        repairs += _deepened(program, variable)
+        counts = counts_at(program, sizes, violation, variable.name)
+        if counts is not None:
+            number = counts[1] + check.n + 1
+            this, previous = f"arrival {number}", f"arrival {number - variable.depth}"
+    return Words(
+        f"this Await may end before {this} of {z}: nothing orders its threads after an Await for "
+        f"{previous}, whose mbarrier it uses again{deep}; until that one is over, the parity test "
+        "passes at once",
+        tuple(repairs),
+        second="the Await that may run ahead",
+    )
+
+
+def _after_another(program: Program | None, violation: Violation, check: Await) -> Iterator[Repair]:
+    """A Fence after another Await of the barrier, which may be the one a ring before."""
+    for op in () if program is None else ops_of(program.body):
+        if isinstance(op, Await) and op.barrier.name is check.barrier.name and op is not check:
+            pair = replace(violation, record=op, record_iteration=violation.iteration)
+            text = f"between the Await at line {_line(op)} and this one, {ORDINARY} where the "
+            edit = Between(pair, "cuda_in_order", "cuda_in_order")
+            yield Repair(f"{text}threads of both take part", edit)
+
+
+def _deep(depth: int) -> str:
+    return f"the ring is {depth} deep, 1 plus the skips of its Awaits, which sum to {depth - 1}"
+
+
+def _deepened(program: Program, variable: Variable) -> Iterator[Repair]:
+    """One skip more, at an Await of the guard group."""
+    guard = variable.guard or variable.name
+    group = {v.name for v in program.variables if guard in (v.name, v.guard)}
+    for op in ops_of(program.body):
+        if isinstance(op, Await) and op.barrier.name in group:
+            text = f"deepen the ring: {skip_text(op.n - 1)} instead of {skip_text(op.n)} at line "
+            yield Repair(text + str(_line(op)), Skip(op, op.n - 1))
+
+
+# --- the barrier at fault -----------------------------------------------------------------------
+
+
+def _barrier(violation: Violation) -> Sym | None:
+    """The variable that a violation names, as its operations know it."""
+    for op in (violation.check, violation.record):
+        for name in _names(op):
+            if name.name == violation.variable:
+                return name
+    return None
+
+
+def _names(op: Op | None) -> tuple[Sym, ...]:
+    match op:
+        case CheckBarrier():
+            return (op.name,)
+        case Await():
+            return (op.barrier.name,)
+        case Arrive():
+            return tuple(access.name for access in op.targets)
+        case Record() if op.trailing is not None:
+            return tuple(access.name for access in op.trailing.targets)
+        case _:
+            return ()
+
+
+def _variable(program: Program | None, name: Sym | None) -> Variable | None:
+    variables = () if program is None else program.variables
+    return next((variable for variable in variables if variable.name is name), None)
+
+
+def _mechanism(program: Program | None, name: Sym | None) -> BarrierMechanism | None:
+    variable = _variable(program, name)
+    return None if variable is None else variable.mechanism
+
+
+def _arrives(program: Program | None, name: Sym | None) -> list[Arrive]:
+    """Where a barrier is arrived on, as in the program text."""
+    ops = () if program is None else ops_of(program.body)
+    return [op for op in ops if isinstance(op, Arrive) and name in _names(op)]
+
+
+def _written(violation: Violation) -> str:
+    """A barrier as a statement names it: `z[...]` where it has elements."""
+    return violation.variable + ("[...]" if violation.index else "")
+
+
+def _line(op: Op) -> int:
+    return op.origin.span.line

@@ -1,0 +1,469 @@
+"""What an edit makes of a program.
+
+An edit is `None` where it cannot be made: a barrier that has ended, an iterator that is not known
+there, a pair of timelines that no lowering keeps (decision 24).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import TypeVar, assert_never
+
+from exogpu.amir.nodes import (
+    Alloc,
+    Arrive,
+    Await,
+    Block,
+    Fence,
+    Guard,
+    Loop,
+    Op,
+    Origin,
+    Program,
+    Release,
+    Variable,
+)
+from exogpu.analysis.threadmap import ThreadAxis, ThreadMap, threads_of
+from exogpu.explain.edits import (
+    Between,
+    Edit,
+    Element,
+    First,
+    Moved,
+    NewArrive,
+    NewAwait,
+    NewFence,
+    NewGroup,
+    Second,
+    Skip,
+    Widened,
+)
+from exogpu.hw.timelines import ONLY_BEFORE, SYNC_TIMELINES
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import Access, CExpr, CVar, Int, Point
+from exogpu.ir.types import BarrierMechanism
+from exogpu.ir.walk import control_variables, substitute_access
+from exogpu.machine.fast.instances import Path, path_to
+from exogpu.machine.violation import Violation
+
+Sync = TypeVar("Sync", bound=Fence | Arrive | Await)
+Changed = TypeVar("Changed", bound=Op)
+
+
+def applied(program: Program, edit: Edit) -> Program | None:
+    """The program after the edit; None where it cannot be made."""
+    match edit:
+        case First():
+            return _with_first(program, edit)
+        case Second():
+            return _with_second(program, edit)
+        case Skip():
+            return _with_skip(program, edit)
+        case NewFence():
+            fence = _fence(program, edit.first, edit.second, edit.op.origin)
+            return None if fence is None else _next_to(program, edit.op, (fence,), edit.after)
+        case Between():
+            return _between(program, edit.violation, edit.first, edit.second)
+        case Widened():
+            return _widened(program, edit)
+        case NewAwait():
+            sets = SYNC_TIMELINES[edit.timeline].under(program.policy)
+            wait = Await(edit.barrier, sets.full, sets.temporal, edit.n, edit.op.origin)
+            waiting = _next_to(program, edit.op, (wait,), edit.after)
+            return None if waiting is None else _deepened(program, waiting, edit.barrier.name)
+        case NewArrive():
+            if edit.timeline in ONLY_BEFORE:
+                return None
+            first = SYNC_TIMELINES[edit.timeline]
+            home, pre = edit.barrier, first.under(program.policy).full
+            arrive = Arrive(first.transitive, pre, home, (home,), edit.op.origin)
+            return _next_to(program, edit.op, (arrive,), edit.after)
+        case NewGroup():
+            return _grouped(program, edit)
+        case Moved():
+            return _moved(program, edit)
+        case Element():
+            to = tuple(Point(Int(at)) for at in edit.index)
+            wait = replace(edit.op, barrier=replace(edit.op.barrier, coords=to))
+            return _rewritten(program, {edit.op: (wait,)})
+        case _:
+            assert_never(edit)
+
+
+# --- changes of one statement -------------------------------------------------------------------
+
+
+def _with_first(program: Program, edit: First) -> Program | None:
+    first = SYNC_TIMELINES[edit.timeline]
+    pre, second = first.under(program.policy).full, ONLY_BEFORE.get(edit.timeline)
+    copies = _copies(program, edit.op)
+    if second is not None and not all(_is_second(program, op, second) for op in copies):
+        return None
+    if isinstance(edit.op, Arrive) and _is_group(program, edit.op.home.name):
+        return None  # its timeline says which kind of group it is (decision 16)
+    return _rewritten(
+        program, {op: (replace(op, pre=pre, transitive=first.transitive),) for op in copies}
+    )
+
+
+def _is_group(program: Program, name: Sym) -> bool:
+    group = BarrierMechanism.COMMIT_GROUP
+    return any(v.name == name and v.mechanism is group for v in program.variables)
+
+
+def _with_second(program: Program, edit: Second) -> Program | None:
+    sets = SYNC_TIMELINES[edit.timeline].under(program.policy)
+    copies = _copies(program, edit.op)
+    for first, second in ONLY_BEFORE.items():
+        pre = SYNC_TIMELINES[first].under(program.policy).full
+        if edit.timeline != second and any(
+            isinstance(op, Fence) and op.pre == pre for op in copies
+        ):
+            return None
+    return _rewritten(
+        program,
+        {op: (replace(op, full=sets.full, temporal=sets.temporal),) for op in copies},
+    )
+
+
+def _is_second(program: Program, op: Fence | Arrive, timeline: str) -> bool:
+    sets = SYNC_TIMELINES[timeline].under(program.policy)
+    return isinstance(op, Fence) and (op.full, op.temporal) == (sets.full, sets.temporal)
+
+
+def _with_skip(program: Program, edit: Skip) -> Program | None:
+    changed = {op: (replace(op, n=edit.n),) for op in _copies(program, edit.op)}
+    return _deepened(program, _rewritten(program, changed), edit.op.barrier.name)
+
+
+def _deepened(program: Program, made: Program, name: Sym) -> Program:
+    """With the ring depths that the skips of a barrier's guard group give now (decision 12)."""
+    (variable,) = (v for v in program.variables if v.name == name)
+    guard = variable.guard or variable.name
+    group = {v.name for v in program.variables if guard in (v.name, v.guard)}
+    deeper = _skips(made, group) - _skips(program, group)
+
+    def moved(v: Variable) -> Variable:
+        same = v.name in group and v.depth is not None
+        return replace(v, depth=(v.depth or 0) + deeper) if same else v
+
+    return replace(made, variables=tuple(map(moved, made.variables)))
+
+
+def _skips(program: Program, group: set[Sym]) -> int:
+    """What the ring depth of a guard group is the sum of."""
+    most = dict.fromkeys(group, 0)
+    for op in _operations(program.body):
+        if isinstance(op, Await) and op.barrier.name in group and op.n < 0:
+            most[op.barrier.name] = max(most[op.barrier.name], -op.n - 1)
+    return sum(most.values())
+
+
+def _copies(program: Program, op: Sync) -> list[Sync]:
+    """The operations that one synchronisation statement was lowered to."""
+    return [
+        other
+        for other in _operations(program.body)
+        if isinstance(other, type(op)) and other.origin.span == op.origin.span
+    ]
+
+
+# --- new statements -----------------------------------------------------------------------------
+
+
+def _fence(program: Program, first: str, second: str, origin: Origin) -> Fence | None:
+    if ONLY_BEFORE.get(first, second) != second:
+        return None
+    pre, post = SYNC_TIMELINES[first], SYNC_TIMELINES[second].under(program.policy)
+    full = pre.under(program.policy).full
+    return Fence(pre.transitive, full, post.full, post.temporal, origin)
+
+
+def _next_to(program: Program, op: Op, new: Block, after: bool) -> Program | None:
+    """With operations before or after the statement of another one."""
+    path = path_to(program.body, op)
+    iterators = {o.iterator for _, o in path[:-1] if isinstance(o, Loop)}
+    known = {p.name for p in program.params} | iterators
+    named = {name.name: CVar(name) for name in iterators}
+    new = tuple(_renamed(one, known, named) for one in new)
+    if not all(_names(one) <= known for one in new):
+        return None
+    barriers = (_barrier_of(one) for one in _operations(new))
+    if not all(_lives(program, path, barrier.name) for barrier in barriers if barrier is not None):
+        return None
+    first, last = _statement(program, path)
+    at = last + 1 if after else first
+    return _inserted(program, path[:-1], at, new)
+
+
+def _renamed(op: Op, known: set[Sym], named: Mapping[str, CVar]) -> Op:
+    """With iterators of the same name for those that are not known at its place."""
+    barrier = _barrier_of(op)
+    if barrier is None:
+        return op
+    others = {n: named[n.name] for n in _read_by(barrier) - known if n.name in named}
+    if not others:
+        return op
+    match op:
+        case Await():
+            return replace(op, barrier=substitute_access(op.barrier, others))
+        case Arrive():
+            targets = tuple(substitute_access(target, others) for target in op.targets)
+            return replace(op, home=substitute_access(op.home, others), targets=targets)
+        case _:
+            return op
+
+
+def _inserted(program: Program, around: Path, at: int, new: Block) -> Program | None:
+    """With operations at a place of the block that the path leads to; None where their threads
+    are not known there."""
+    known = {p.name for p in program.params}
+    known |= {op.iterator for _, op in around if isinstance(op, Loop)}
+    if any(not _offsets(op.origin.threads) <= known for op in new if op.origin.threads):
+        return None
+
+    def into(block: Block, path: Path) -> Block:
+        if not path:
+            return (*block[:at], *new, *block[at:])
+        place, op = path[0]
+        assert isinstance(op, Loop | Guard)
+        inner = replace(op, body=into(op.body, path[1:]))
+        return (*block[:place], inner, *block[place + 1 :])
+
+    return replace(program, body=into(program.body, around))
+
+
+def _statement(program: Program, path: Path) -> tuple[int, int]:
+    """Where the operations of a statement begin and end in their block."""
+    block = program.body
+    for _, op in path[:-1]:
+        assert isinstance(op, Loop | Guard)
+        block = op.body
+    place, op = path[-1]
+    first = last = place
+    while first > 0 and block[first - 1].origin == op.origin:
+        first -= 1
+    while last + 1 < len(block) and block[last + 1].origin == op.origin:
+        last += 1
+    return first, last
+
+
+def _grouped(program: Program, edit: NewGroup) -> Program | None:
+    group = edit.group
+    if group is None:
+        # One for each thread that has a loop of its own.
+        around = [op for _, op in path_to(program.body, edit.op) if isinstance(op, Loop)]
+        loops = [op for op in around if op.threads]
+        shape = tuple(op.hi for op in loops)
+        if not all(isinstance(extent, Int) for extent in shape):
+            return None
+        name = Sym("cg")
+        group = Access(name, tuple(Point(CVar(op.iterator)) for op in loops))
+        variable = Variable(name, shape, BarrierMechanism.COMMIT_GROUP)
+        program = replace(program, variables=(*program.variables, variable))
+    first = SYNC_TIMELINES[edit.first]
+    post = SYNC_TIMELINES[edit.second].under(program.policy)
+    pre = first.under(program.policy).full
+    arrive = Arrive(first.transitive, pre, group, (group,), edit.op.origin)
+    wait = Await(group, post.full, post.temporal, 0, edit.op.origin)
+    return _next_to(program, edit.op, (arrive, wait), after=True)
+
+
+# --- between two statements ---------------------------------------------------------------------
+
+
+def _between(program: Program, violation: Violation, first: str, second: str) -> Program | None:
+    fence = _fence(program, first, second, violation.check.origin)
+    return None if fence is None else _placed(program, violation, fence)
+
+
+def _widened(program: Program, edit: Widened) -> Program | None:
+    if len(_copies(program, edit.op)) != 1:
+        return None
+    placed = _placed(program, edit.violation, replace(edit.op))
+    return None if placed is None else _rewritten(placed, {edit.op: ()})
+
+
+def _placed(program: Program, violation: Violation, fence: Fence) -> Program | None:
+    """With a Fence on the way from one statement to the other, by the threads of both."""
+    if violation.record is None or violation.record_iteration is None:
+        return None
+    ours = path_to(program.body, violation.check)
+    theirs = path_to(program.body, violation.record)
+    if not ours or not theirs:
+        return None
+    values = (violation.iteration, violation.record_iteration)
+    common = 0
+    apart: int | None = None
+    loops = 0
+    for (_, mine), (_, other) in zip(ours, theirs, strict=False):
+        if mine is not other:
+            break
+        common += 1
+        if isinstance(mine, Loop):
+            if values[0][loops][1] != values[1][loops][1] and apart is None:
+                if not mine.threads:
+                    apart = common
+                else:
+                    common -= 1
+                    break
+            loops += 1
+    back = ours[common][0] <= theirs[common][0]
+    while not back and isinstance(ours[common][1], Guard):
+        common += 1
+    block = program.body if common == 0 else _body(ours[common - 1][1])
+    threads = _threads(program, violation, ours[:common], block)
+    if threads is None:
+        return None
+    fence = replace(fence, origin=replace(fence.origin, threads=threads))
+    if apart is not None and back:
+        inside = ours[:apart]
+        return _inserted(program, inside, len(_body(inside[-1][1])), (fence,))
+    at, _ = _statement(program, ours[: common + 1])
+    return _inserted(program, ours[:common], at, (fence,))
+
+
+def places(program: Program, op: Op) -> tuple[Op, ...]:
+    """Before which statements threads may wait for an operation: the cuda_threads loops around it
+    from the outermost on, and what is in them, down to itself."""
+    around = [other for _, other in path_to(program.body, op)]
+    first = next((at for at, o in enumerate(around) if isinstance(o, Loop) and o.threads), -1)
+    return tuple(around[first:])
+
+
+def _body(op: Op) -> Block:
+    assert isinstance(op, Loop | Guard)
+    return op.body
+
+
+def _threads(
+    program: Program, violation: Violation, around: Path, block: Block
+) -> ThreadMap | None:
+    """The smallest scope at a block with the threads of both statements; None at CPU scope."""
+    check, record = violation.check.origin.threads, violation.record
+    if check is None or record is None or record.origin.threads is None:
+        return None
+    mine, theirs = dict(violation.iteration), dict(violation.record_iteration or ())
+    wanted = {*_at(check, mine), *_at(record.origin.threads, theirs)}
+    known = {op.iterator for _, op in around if isinstance(op, Loop)}
+    scopes = [op.origin.threads for op in (*block, *(op for _, op in around))]
+    found: list[tuple[int, ThreadMap]] = []
+    for scope in scopes:
+        if scope is None or not _offsets(scope) <= known:
+            continue
+        members = set(_at(scope, mine))
+        if wanted <= members:
+            found.append((len(members), scope))
+    if found:
+        return min(found, key=lambda one: one[0])[1]
+    low, high = min(wanted), max(wanted)
+    axes = (ThreadAxis(1, Int(low), high - low + 1),)
+    return ThreadMap(axes, check.cluster_dim, check.block_dim)
+
+
+def _offsets(threads: ThreadMap) -> frozenset[Sym]:
+    return frozenset[Sym]().union(*(control_variables(axis.offset) for axis in threads.axes))
+
+
+def _at(threads: ThreadMap, values: dict[str, int]) -> tuple[int, ...]:
+    names = _offsets(threads)
+    if any(name.name not in values for name in names):
+        return ()
+    return threads_of(threads, {name: values[name.name] for name in names})
+
+
+# --- moves --------------------------------------------------------------------------------------
+
+
+def _moved(program: Program, edit: Moved) -> Program | None:
+    """The operations of a statement, its own uses of barriers included, next to another's; with
+    the loops and guards that hold it alone, as far as it names what is not known there."""
+    if edit.op.origin == edit.to.origin or len(_copies(program, edit.op)) != 1:
+        return None
+    path = path_to(program.body, edit.op)
+    first, last = _statement(program, path)
+    block = program.body if len(path) == 1 else _body(path[-2][1])
+    ops = block[first : last + 1]
+    while True:
+        taken = _rewritten(program, dict.fromkeys(ops, ()))
+        if not path_to(taken.body, edit.to):
+            return None
+        made = _next_to(taken, edit.to, ops, edit.after)
+        path = path[:-1]
+        if made is not None or not path or len(_body(path[-1][1])) != len(ops):
+            return made
+        ops = (path[-1][1],)
+
+
+# --- parts --------------------------------------------------------------------------------------
+
+
+def _operations(block: Block) -> Iterator[Op]:
+    for op in block:
+        yield op
+        if isinstance(op, Loop | Guard):
+            yield from _operations(op.body)
+
+
+def _rewritten(program: Program, changed: Mapping[Changed, Block]) -> Program:
+    """With other operations for some, by operation."""
+    edits: dict[Op, Block] = {op: new for op, new in changed.items()}
+
+    def rewrite(block: Block) -> Block:
+        return tuple(new for op in block for new in one(op))
+
+    def one(op: Op) -> Block:
+        if op in edits:
+            return edits[op]
+        if isinstance(op, Loop | Guard):
+            body = rewrite(op.body)
+            changed = len(body) != len(op.body) or any(
+                a is not b for a, b in zip(body, op.body, strict=True)
+            )
+            return (replace(op, body=body),) if changed else (op,)
+        return (op,)
+
+    return replace(program, body=rewrite(program.body))
+
+
+def _barrier_of(op: Op) -> Access | None:
+    match op:
+        case Arrive():
+            return op.home
+        case Await():
+            return op.barrier
+        case _:
+            return None
+
+
+def _read_by(access: Access) -> frozenset[Sym]:
+    expressions: list[CExpr] = []
+    for coord in access.coords:
+        expressions += [coord.at] if isinstance(coord, Point) else [coord.lo, coord.hi]
+    return frozenset[Sym]().union(*map(control_variables, expressions))
+
+
+def _names(op: Op) -> set[Sym]:
+    """The sizes and iterators that an operation reads, and has not bound itself."""
+    if isinstance(op, Loop | Guard):
+        inside = set[Sym]().union(*map(_names, op.body))
+        if isinstance(op, Guard):
+            return inside | control_variables(op.condition)
+        return inside - {op.iterator} | control_variables(op.lo) | control_variables(op.hi)
+    barrier = _barrier_of(op)
+    return set() if barrier is None else set(_read_by(barrier))
+
+
+def _lives(program: Program, path: Path, name: Sym) -> bool:
+    """Whether a barrier is allocated where the path ends."""
+    block, alive = program.body, False
+    for place, op in path:
+        for earlier in block[:place]:
+            if isinstance(earlier, Alloc | Release) and earlier.name == name:
+                alive = isinstance(earlier, Alloc)
+        if isinstance(op, Loop | Guard):
+            block = op.body
+    return alive or all(
+        not (isinstance(o, Alloc) and o.name == name) for o in _operations(program.body)
+    )

@@ -1,0 +1,149 @@
+"""Repairs tried on the program: what helps is said, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from time import process_time
+from typing import Final, TypeAlias
+
+from exogpu.amir.nodes import Program
+from exogpu.explain.editing import applied
+from exogpu.explain.edits import Edit, Repair
+from exogpu.ir.walk import holds
+from exogpu.machine import fast
+from exogpu.machine.violation import Violation
+from exogpu.result.errors import Span
+from exogpu.result.verdict import HazardKind
+
+Pair: TypeAlias = tuple[HazardKind, str, Span | None, Span]
+"""Kind, variable and the two statements."""
+
+FEW: Final = 128
+"""Sizes up to here are small: a repair is tried at larger ones too, with some turns of a ring."""
+
+FACTOR: Final = 40
+"""How many times as large those are, at most;"""
+
+LARGE: Final = 160
+"""and how large, at most."""
+
+UNIT: Final = 16
+"""Where sizes are large, a repair is tried at smaller ones, of as many times this."""
+
+PATIENCE: Final = 5.0
+"""Seconds of one run of the machine; a repair that takes longer is not proposed."""
+
+ALL_PATIENCE: Final = 20.0
+"""Seconds of all runs for hazards at the same sizes."""
+
+
+Key: TypeAlias = tuple[int, ...]
+"""The values of sizes."""
+
+
+class _TooLongError(Exception):
+    """A trial has been running for too long."""
+
+
+def pair_of(violation: Violation) -> Pair:
+    """What tells one hazard from another."""
+    record = None if violation.record is None else violation.record.origin.span
+    return violation.kind, violation.variable, record, violation.check.origin.span
+
+
+class Trials:
+    """Repairs of the violations of one program at some sizes."""
+
+    def __init__(self, program: Program, sizes: Mapping[str, int]) -> None:
+        self._program = program
+        self._sizes = dict(sizes)
+        self._left = ALL_PATIENCE
+        self._before: dict[Key, frozenset[Pair] | None] = {}
+        self._after: dict[tuple[Edit, Key], frozenset[Pair] | None] = {}
+
+    def helpful(self, violation: Violation, repairs: Iterable[Repair]) -> Iterator[Repair]:
+        """The repairs without which the hazard is there, and with which it is gone."""
+        return (repair for repair in repairs if self._helps(pair_of(violation), repair.edit))
+
+    def _helps(self, pair: Pair, edit: Edit) -> bool:
+        """Whether the hazard is gone, and no other one has come, at all of the sizes."""
+        return all(self._better(pair, edit, sizes) for sizes in self._tried(pair))
+
+    def _tried(self, pair: Pair) -> Iterator[dict[str, int]]:
+        """The sizes at which a repair is tried: neither too small nor too large, if possible."""
+        if max(self._sizes.values(), default=0) <= FEW:
+            yield self._sizes
+            yield from _larger(self._program, self._sizes)
+            return
+        for smaller in _smaller(self._program, self._sizes):
+            if pair in (self._pairs_before(smaller) or ()):
+                yield smaller
+                return
+        yield self._sizes
+
+    def _pairs_before(self, sizes: Mapping[str, int]) -> frozenset[Pair] | None:
+        key = tuple(sizes.values())
+        if key not in self._before:
+            self._before[key] = self._run(self._program, sizes)
+        return self._before[key]
+
+    def _better(self, pair: Pair, edit: Edit, sizes: Mapping[str, int]) -> bool:
+        key = tuple(sizes.values())
+        if (edit, key) not in self._after:
+            changed = applied(self._program, edit)
+            self._after[edit, key] = None if changed is None else self._run(changed, sizes)
+        after = self._after[edit, key]
+        before = self._pairs_before(sizes) if after is not None else None
+        return before is not None and after is not None and after <= before - {pair}
+
+    def _run(self, program: Program, sizes: Mapping[str, int]) -> frozenset[Pair] | None:
+        start = process_time()
+        found = _pairs(program, sizes, min(PATIENCE, self._left))
+        self._left -= process_time() - start
+        return found
+
+
+def _pairs(program: Program, sizes: Mapping[str, int], limit: float) -> frozenset[Pair] | None:
+    """The pairs of statements at fault; None where that takes too long."""
+    if limit <= 0:
+        return None
+    start = process_time()
+
+    def watch(_: fast.Progress) -> None:
+        if process_time() - start > limit:
+            raise _TooLongError
+
+    try:
+        found = fast.run(
+            program, sizes, report=fast.Report.PAIRS, progress=watch, locate=False
+        ).violations
+    except _TooLongError:
+        return None
+    return frozenset(map(pair_of, found))
+
+
+def _larger(program: Program, sizes: Mapping[str, int]) -> Iterator[dict[str, int]]:
+    """Larger sizes that the preconditions admit."""
+    for most in (FACTOR, 3, 2):
+        larger = {
+            name: value * max(1, min(most, LARGE // max(value, 1))) for name, value in sizes.items()
+        }
+        if larger != sizes and _admitted(program, larger):
+            yield larger
+            return
+
+
+def _smaller(program: Program, sizes: Mapping[str, int]) -> Iterator[dict[str, int]]:
+    """Smaller sizes that the preconditions admit, the smallest first."""
+    for factor in (16, 4):
+        smaller = {
+            name: -(-value // (factor * UNIT)) * UNIT if value > FEW // factor else value
+            for name, value in sizes.items()
+        }
+        if _admitted(program, smaller):
+            yield smaller
+
+
+def _admitted(program: Program, sizes: Mapping[str, int]) -> bool:
+    sigma = {p.name: sizes[p.name.name] for p in program.params}
+    return all(holds(condition, sigma) for condition in program.preconditions)

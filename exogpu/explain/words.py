@@ -1,0 +1,270 @@
+"""Violations of the abstract machine as hazards that a person can act on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from exogpu.amir.nodes import Check, Op, Program, Record
+from exogpu.analysis import bounds, operands
+from exogpu.analysis.bounds_report import Outside
+from exogpu.analysis.describe import thread_names
+from exogpu.analysis.threadmap import threads_of
+from exogpu.explain.barrier_words import Words, barrier_words, element_of
+from exogpu.explain.edits import Repair
+from exogpu.explain.link import BrokenLink, broken_link
+from exogpu.explain.repair import advice, general_repairs
+from exogpu.explain.trials import Trials
+from exogpu.hw.timelines import SHORT_NAME
+from exogpu.ir.types import Level, QualSet, QualTL
+from exogpu.ir.walk import control_variables
+from exogpu.machine.violation import Violation
+from exogpu.result.errors import Diagnostic
+from exogpu.result.verdict import Hazard, HazardKind, Site
+
+CODES: Final[Mapping[HazardKind, str]] = {
+    HazardKind.RAW: "H701",
+    HazardKind.WAR: "H702",
+    HazardKind.WAW: "H703",
+    HazardKind.FREE: "H704",
+    HazardKind.BARRIER: "H705",
+    HazardKind.DEADLOCK: "H706",
+    HazardKind.PHASE: "H707",
+}
+"""The code of each kind of hazard that the machine finds."""
+
+
+def distinct(violations: Iterable[Violation]) -> tuple[Violation, ...]:
+    """The first violation of each kind, variable and pair of statements."""
+    first: dict[object, Violation] = {}
+    for v in violations:
+        record = v.record.origin.span if v.record is not None else None
+        first.setdefault((v.kind, v.variable, record, v.check.origin.span), v)
+    return tuple(first.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A violation in words, and the repair among them."""
+
+    hazard: Hazard
+    violation: Violation
+    repair: Repair | None
+
+
+def hazards_of(
+    violations: Iterable[Violation], sizes: Mapping[str, int], program: Program | None = None
+) -> tuple[Hazard, ...]:
+    """The hazards, in the order of the violations; with the program, their broken links too, and
+    repairs that were tried on it."""
+    if program is None:
+        return tuple(hazard_of(violation, sizes) for violation in violations)
+    trials, told = Trials(program, sizes), list[Told]()
+    for violation in violations:
+        told.append(tell(violation, sizes, program, trials, told))
+    return with_shared_repairs(told, lambda _: trials)
+
+
+def with_shared_repairs(
+    told: Sequence[Told], trials: Callable[[Hazard], Trials]
+) -> tuple[Hazard, ...]:
+    """The hazards, those without a repair of their own with one of another that mends them too."""
+    known = _known(told)
+
+    def mended(one: Told) -> Hazard:
+        if one.repair is not None or one.hazard.help:
+            return one.hazard
+        helpful = trials(one.hazard).helpful(one.violation, known)
+        return replace(one.hazard, help=next((repair.text for repair in helpful), ""))
+
+    return tuple(map(mended, told))
+
+
+def hazard_of(
+    violation: Violation, sizes: Mapping[str, int], program: Program | None = None
+) -> Hazard:
+    """One violation with both sites, what is missing between them, and a repair that helps."""
+    trials = None if program is None else Trials(program, sizes)
+    return tell(violation, sizes, program, trials).hazard
+
+
+def tell(
+    violation: Violation,
+    sizes: Mapping[str, int],
+    program: Program | None,
+    trials: Trials | None,
+    before: Sequence[Told] = (),
+) -> Told:
+    """One violation in words.
+
+    With the program, the link of the chain that is broken, where it can be told; what mends an
+    earlier one is tried first.
+    """
+    broken = None if program is None else broken_link(program, sizes, violation)
+    words = barrier_words(program, sizes, violation)
+    if words is None:
+        words = Words(_unordered(violation), _repairs(violation, broken, program))
+    help, repair = advice(violation), None
+    if trials is not None and not help:
+        candidates = (*_known(before), *words.repairs)
+        repair = next(trials.helpful(violation, candidates), None)
+        help = "" if repair is None else repair.text
+    first = None
+    if violation.record is not None:
+        first = _site(violation.record, violation.record_iteration, sizes, words.first)
+    second = _site(violation.check, violation.iteration, sizes, words.second)
+    hazard = Hazard(
+        code=CODES[violation.kind],
+        kind=violation.kind,
+        variable=violation.variable,
+        index=violation.index,
+        sizes=dict(sizes),
+        task=violation.task,
+        first=first,
+        second=second,
+        message=words.message,
+        help=help,
+        replayed=True,
+        link="" if broken is None else str(broken),
+    )
+    return Told(hazard, violation, repair)
+
+
+def _known(told: Sequence[Told]) -> tuple[Repair, ...]:
+    """The repairs so far, the last one first."""
+    found = (one.repair for one in reversed(told) if one.repair is not None)
+    return tuple(dict.fromkeys(found))
+
+
+def hazard_of_divergence(diagnostic: Diagnostic, sizes: Mapping[str, int]) -> Hazard:
+    """A divergence as a hazard: its first site is the scope that narrowed the threads."""
+    note = diagnostic.notes[0] if diagnostic.notes else None
+    return Hazard(
+        code=diagnostic.code,
+        kind=HazardKind.DIVERGENCE,
+        variable="",
+        index=(),
+        sizes=dict(sizes),
+        task=None,
+        first=Site(note.span, note.span.text.strip()) if note else None,
+        second=Site(diagnostic.span, diagnostic.span.text.strip()),
+        message=diagnostic.message.removeprefix(f"{HazardKind.DIVERGENCE.value}: "),
+        help=diagnostic.help,
+        replayed=False,
+    )
+
+
+def hazard_of_bounds(violation: bounds.Violation) -> Hazard:
+    """An access out of bounds as a hazard, at the smallest instance that has it."""
+    found = violation.diagnostic
+    assert isinstance(violation.finding, Outside)
+    sizes = dict(violation.sizes)
+    iteration = tuple((s.name, n) for s, n in violation.point.items() if s.name not in sizes)
+    first = None
+    if found.notes:
+        span = found.notes[0].span
+        role = "the call" if violation.finding.call is None else ""
+        first = Site(span, span.text.strip(), role=role)
+    return Hazard(
+        code=found.code,
+        kind=HazardKind.BOUNDS,
+        variable=violation.finding.access.name.name,
+        index=(),
+        sizes=sizes,
+        task=None,
+        first=first,
+        second=Site(found.span, found.span.text.strip(), iteration=iteration),
+        message=found.message,
+        help=found.help,
+        replayed=False,
+    )
+
+
+def hazard_of_operands(violation: operands.Violation) -> Hazard:
+    """Operands that overlap or are misplaced as a hazard, at the smallest instance."""
+    found, note = violation.diagnostic, violation.diagnostic.notes[0]
+    sizes = dict(violation.sizes)
+    iteration = tuple((s.name, n) for s, n in violation.point.items() if s.name not in sizes)
+    return Hazard(
+        code=found.code,
+        kind=violation.kind,
+        variable=violation.variable,
+        index=(),
+        sizes=sizes,
+        task=None,
+        first=Site(note.span, note.span.text.strip()),
+        second=Site(found.span, found.span.text.strip(), iteration=iteration),
+        message=found.message,
+        help=found.help,
+        replayed=False,
+    )
+
+
+def _site(
+    op: Op, iteration: tuple[tuple[str, int], ...] | None, sizes: Mapping[str, int], role: str
+) -> Site:
+    threads = "" if iteration is None else _threads(op, dict(sizes) | dict(iteration))
+    return Site(op.origin.span, op.origin.text, _timelines(op), threads, iteration or (), role)
+
+
+def _threads(op: Op, values: Mapping[str, int]) -> str:
+    mapping = op.origin.threads
+    if mapping is None:
+        return "CPU"
+    env = {
+        name: values[name.name]
+        for axis in mapping.axes
+        for name in control_variables(axis.offset)
+        if name.name in values
+    }
+    try:
+        found = threads_of(mapping, env)
+    except KeyError:  # an iterator of this name is not known where the record was made
+        return ""
+    return thread_names(found, mapping.block_dim or max(found) + 1, mapping.cluster_dim)
+
+
+def _timelines(op: Op) -> str:
+    match op:
+        case Record():
+            return SHORT_NAME[op.timeline] if op.timeline is not None else ""
+        case Check():
+            return _names(op.timelines)
+        case _:
+            return ""
+
+
+def _names(timelines: QualSet) -> str:
+    return ", ".join(name for tl, name in SHORT_NAME.items() if tl in timelines)
+
+
+def _repairs(
+    violation: Violation, broken: BrokenLink | None, program: Program | None
+) -> tuple[Repair, ...]:
+    """What may mend the broken link; then what may order the two accesses without any.
+
+    A free after an ordinary access asks for a Fence of all threads: no longer chain is better.
+    """
+    check, record = violation.check, violation.record
+    assert isinstance(check, Check) and isinstance(record, Record)
+    fenced = check.free and record.timeline in (QualTL.CUDA1, QualTL.CUDA2)
+    link = () if broken is None or fenced else broken.repairs
+    return link + (() if program is None else general_repairs(violation, program))
+
+
+def _unordered(violation: Violation) -> str:
+    element, check, record = element_of(violation), violation.check, violation.record
+    assert isinstance(check, Check) and isinstance(record, Record)
+    if record.timeline is None:
+        return f"the instruction that signals {element} may still be under way"
+    what = "write" if record.mutate else "read"
+    ordered = "ordered" if check.level is Level.TEMPORALLY_ORDERED else "ordered and visible"
+    if check.level is Level.ATOMIC_ONLY:
+        ordered = "atomic with it or ordered"
+    verb = "read" if check.reads else "write"
+    before = "before its memory is freed" if check.free else f"before the {verb}"
+    return (
+        f"the {what} of {element} on {SHORT_NAME[record.timeline]} is not {ordered} "
+        f"{before} on {_names(check.timelines)}"
+    )

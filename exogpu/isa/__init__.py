@@ -1,0 +1,1 @@
+"""Instruction catalogues: one screen an instruction."""

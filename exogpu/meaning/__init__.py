@@ -1,0 +1,76 @@
+"""The sequential meaning of a procedure, on numpy arrays: all annotations are ignored.
+
+`run` inlines the calls (`inline`), makes the indices affine (`rewrite`), finds the loops whose
+iterations may run at once (`dependence`), and runs those as array operations (`execute`).
+`exogpu.meaning.naive` is the same meaning, one element at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from exogpu.ir.nodes import DataParam, Proc
+from exogpu.ir.types import DataType
+from exogpu.meaning.arguments import bind, check_writes
+from exogpu.meaning.core import Buffer, Guard, Loop, Nodes, Store
+from exogpu.meaning.dependence import annotate
+from exogpu.meaning.execute import Machine
+from exogpu.meaning.inline import inline
+from exogpu.meaning.lanes import Lanes
+from exogpu.meaning.rewrite import split_digits
+from exogpu.meaning.values import NUMPY, Array, round_bf16
+
+__all__ = ["round_bf16", "run"]
+
+
+def run(proc: Proc, arguments: Mapping[str, object]) -> None:
+    """Run a procedure in program order on numpy arrays, which change in place.
+
+    Loops of all kinds run in order, synchronisation does nothing.  A store rounds to the
+    variable's type; `bf16` arrays are float32 (or ml_dtypes' bfloat16).  Sums in f32 and f64 may
+    be added up in another order.  Fresh memory is NaN, or a pattern for integers.  Sizes that are
+    an extent of an array may be left out.  Raises ExoGpuError, before anything changes, for
+    arguments that do not fit (X901 to X904, X920 to X926); and on the way for an access out of
+    range (X927), a call whose precondition does not hold (X928) and an integer division by zero
+    (X929), with the arrays as far as the run has come; and before, where index arithmetic leaves 64
+    bits (X930).
+    """
+    bound = bind(proc, arguments)
+    buffers = {
+        param.name: Buffer(param.name.name, param.dtype, bound.arrays[param.name].shape, False)
+        for param in proc.params
+        if isinstance(param, DataParam)
+    }
+    nodes, ranges = inline(proc, bound.sizes, buffers)
+    written = frozenset(_written(nodes))
+    check_writes(proc, bound, [name for name, buffer in buffers.items() if buffer in written])
+    nodes = annotate(split_digits(nodes, ranges), ranges)
+    flat = {b: _flat(bound.arrays[name], b.dtype) for name, b in buffers.items()}
+    try:
+        with np.errstate(all="ignore"):
+            Machine(flat).run(nodes, Lanes((), {}, ()))
+    finally:
+        for name, buffer in buffers.items():
+            array = bound.arrays[name]
+            if buffer in written and not np.shares_memory(array, flat[buffer]):
+                array[...] = flat[buffer].reshape(array.shape).astype(array.dtype)
+
+
+def _flat(array: Array, dtype: DataType) -> Array:
+    """The elements in row-major order: the array's own memory where it is laid out so."""
+    return np.ascontiguousarray(array, NUMPY[dtype]).reshape(-1)
+
+
+def _written(nodes: Nodes) -> Iterator[Buffer]:
+    for node in nodes:
+        match node:
+            case Store():
+                yield node.target.buffer
+            case Loop():
+                yield from _written(node.body)
+            case Guard():
+                yield from _written((*node.body, *node.orelse))
+            case _:
+                pass

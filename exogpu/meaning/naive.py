@@ -1,0 +1,231 @@
+"""The sequential meaning of a procedure, one element at a time: slow, and plain to see.
+
+The oracle of `exogpu.meaning`, with which it shares the arithmetic of values and the
+checks of arguments only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import assert_never
+
+import numpy as np
+
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import (
+    Access,
+    Alloc,
+    Arrive,
+    Assign,
+    Await,
+    BarrierAlloc,
+    Block,
+    CallInstr,
+    CallProc,
+    Const,
+    ControlParam,
+    DeviceFunction,
+    Fence,
+    For,
+    Free,
+    If,
+    Interval,
+    Pass,
+    Point,
+    Proc,
+    Reduce,
+    Stmt,
+    Warps,
+    WindowStmt,
+)
+from exogpu.ir.scalars import Constant, Convert, Element, Operation, Scalar, added, assigned
+from exogpu.ir.types import DataType
+from exogpu.ir.walk import evaluate, holds
+from exogpu.meaning.arguments import bind
+from exogpu.meaning.values import NUMPY, Array, apply, poison, stored
+from exogpu.result.errors import Diagnostic, ExoGpuError, Span
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """A window: for each dimension of the source a start, and whether it is an interval."""
+
+    source: Variable
+    coords: tuple[tuple[int, bool], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A data variable of the given extents: an array, or a window of another variable."""
+
+    name: str
+    dtype: DataType
+    extents: tuple[int, ...]
+    of: Array | Alias
+    clipped: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Env:
+    control: dict[Sym, int]
+    data: dict[Sym, Variable | Constant]
+
+
+def run(proc: Proc, arguments: Mapping[str, object]) -> None:
+    """As `sequential.run`, for small arrays; `bf16` arrays must be float32."""
+    bound = bind(proc, arguments)
+    data: dict[Sym, Variable | Constant] = {}
+    for param in proc.params:
+        if not isinstance(param, ControlParam):
+            array = bound.arrays[param.name]
+            data[param.name] = Variable(param.name.name, param.dtype, array.shape, array)
+    with np.errstate(all="ignore"):
+        _block(proc.body, Env(dict(bound.sizes), data))
+
+
+def _block(block: Block, env: Env) -> None:
+    for stmt in block:
+        _step(stmt, env)
+
+
+def _step(stmt: Stmt, env: Env) -> None:
+    match stmt:
+        case For():
+            for value in range(evaluate(stmt.lo, env.control), evaluate(stmt.hi, env.control)):
+                env.control[stmt.iterator] = value
+                _block(stmt.body, env)
+        case If():
+            _block(stmt.body if holds(stmt.condition, env.control) else stmt.orelse, env)
+        case DeviceFunction() | Warps():
+            _block(stmt.body, env)
+        case CallProc() | CallInstr():
+            _call(stmt, env)
+        case Assign() | Reduce():
+            _store(stmt, env)
+        case WindowStmt():
+            source = env.data.get(stmt.source.name)
+            if isinstance(source, Variable):
+                env.data[stmt.name] = _window(stmt.name.name, stmt.source, source, env)
+        case Alloc():
+            shape = tuple(evaluate(e, env.control) for e in stmt.shape)
+            array = np.full(shape, poison(stmt.dtype), NUMPY[stmt.dtype])
+            env.data[stmt.name] = Variable(stmt.name.name, stmt.dtype, shape, array)
+        case BarrierAlloc() | Free() | Fence() | Arrive() | Await() | Pass():
+            pass
+        case _:
+            assert_never(stmt)
+
+
+def _call(stmt: CallProc | CallInstr, env: Env) -> None:
+    callee = stmt.proc if isinstance(stmt, CallProc) else stmt.instr
+    inner = Env({}, {})
+    for param, argument in zip(callee.params, stmt.arguments, strict=True):
+        if isinstance(param, ControlParam):
+            assert not isinstance(argument, Access | Const)
+            inner.control[param.name] = evaluate(argument, env.control)
+    for param, argument in zip(callee.params, stmt.arguments, strict=True):
+        if isinstance(param, ControlParam):
+            continue
+        meaning = env.data[argument.name] if isinstance(argument, Access) else argument
+        if isinstance(argument, Access) and isinstance(meaning, Variable):
+            window = _window(param.name.name, argument, meaning, env)
+            extents = tuple(evaluate(e, inner.control) for e in param.shape)
+            if extents != window.extents:
+                raise _error("X928", "a window has the wrong extents", stmt.span)
+            if isinstance(stmt, CallProc):
+                for index in product(*map(range, extents)):
+                    _element(window, index, stmt.span)
+            clipped = param.operand is not None and param.operand.clipped
+            meaning = Variable(param.name.name, param.dtype, extents, window.of, clipped)
+        if isinstance(meaning, Const):
+            meaning = Constant(meaning.value, param.dtype)
+        assert isinstance(meaning, Variable | Constant)
+        inner.data[param.name] = meaning
+    if not all(holds(condition, inner.control) for condition in callee.preconditions):
+        raise _error("X928", "a precondition does not hold", stmt.span)
+    _block(callee.body, inner)
+
+
+def _store(stmt: Assign | Reduce, env: Env) -> None:
+    target = env.data[stmt.target.name]
+    assert isinstance(target, Variable)
+    meaning = added if isinstance(stmt, Reduce) else assigned
+    typed = meaning(stmt.value, target.dtype, lambda name: env.data[name].dtype)
+    place = _element(target, _index(stmt.target, env), stmt.span)
+    value = _value(typed, env)
+    if place is None:
+        return
+    array, index = place
+    if isinstance(stmt, Reduce):
+        value = apply("+", (array[index].astype(value.dtype), value))
+    array[index] = stored(value, target.dtype)
+
+
+def _value(scalar: Scalar, env: Env) -> Array:
+    """The value, as an array of rank 0."""
+    match scalar:
+        case Constant():
+            value = np.array(scalar.value)
+        case Element():
+            value = _read(env.data[scalar.access.name], scalar.access, env)
+        case Convert():
+            value = _value(scalar.term, env)
+        case Operation():
+            value = apply(scalar.function, [_value(a, env) for a in scalar.arguments])
+        case _:
+            assert_never(scalar)
+    return np.asarray(value).astype(NUMPY[scalar.dtype])
+
+
+def _read(meaning: Variable | Constant, access: Access, env: Env) -> Array:
+    if isinstance(meaning, Constant):
+        return np.array(meaning.value)
+    place = _element(meaning, _index(access, env), access.span)
+    if place is None:
+        return np.zeros((), NUMPY[meaning.dtype])
+    array, index = place
+    return np.asarray(array[index])
+
+
+def _index(access: Access, env: Env) -> tuple[int, ...]:
+    return tuple(evaluate(c.at, env.control) for c in access.coords if isinstance(c, Point))
+
+
+def _window(name: str, access: Access, source: Variable, env: Env) -> Variable:
+    coords: list[tuple[int, bool]] = []
+    extents: list[int] = []
+    for coord in access.coords:
+        match coord:
+            case Point():
+                coords.append((evaluate(coord.at, env.control), False))
+            case Interval():
+                lo, hi = evaluate(coord.lo, env.control), evaluate(coord.hi, env.control)
+                coords.append((lo, True))
+                extents.append(hi - lo)
+            case _:
+                assert_never(coord)
+    return Variable(name, source.dtype, tuple(extents), Alias(source, tuple(coords)))
+
+
+def _element(
+    variable: Variable, index: tuple[int, ...], span: Span, *, clipped: bool = False
+) -> tuple[Array, tuple[int, ...]] | None:
+    """The array element that an index denotes; None if it is outside, below a clipped operand."""
+    for at, extent in zip(index, variable.extents, strict=True):
+        if not 0 <= at < extent:
+            if clipped:
+                return None
+            raise _error("X927", f"index {at} of {variable.name} is out of range", span)
+    if not isinstance(variable.of, Alias):
+        return variable.of, index
+    free = iter(index)
+    below = tuple(
+        start + next(free) if is_interval else start for start, is_interval in variable.of.coords
+    )
+    return _element(variable.of.source, below, span, clipped=clipped or variable.clipped)
+
+
+def _error(code: str, message: str, span: Span) -> ExoGpuError:
+    return ExoGpuError((Diagnostic(code, message, span, "see exogpu.meaning"),))

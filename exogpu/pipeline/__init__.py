@@ -1,0 +1,1 @@
+"""From a program to its verdict: proofs, refutations, limits."""

@@ -1,0 +1,64 @@
+"""The answer for all sizes: refuted at the smallest, proved with obligations, or undecided."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from exogpu.amir.nodes import Program
+from exogpu.machine import fast
+from exogpu.machine.violation import Violation
+from exogpu.result.proof import Proof
+from exogpu.solvers.workers import stage
+from exogpu.symbolic.encode.prove import prove
+from exogpu.symbolic.find.prover import Findings, Undecided, analyse
+from exogpu.symbolic.find.refute import Refutation, refute
+from exogpu.symbolic.find.smallest import smallest, soon
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One of a refutation, a proof, and a reason why there is neither."""
+
+    findings: Findings
+    refutation: Refutation | None = None
+    proof: Proof | None = None
+    reason: str = ""
+    doubt: str = ""
+    """Of a refutation: why smaller sizes than its own may fail too; empty where none does."""
+
+
+def answer(program: Program) -> Answer:
+    """Analyse, replay what is violated on the concrete machine, certify what is not."""
+    stage("analysing the order of accesses")
+    findings = analyse(program)
+    if findings.vacuous:
+        reason = (
+            "the preconditions contradict each other: the claim holds of no sizes, which proves "
+            "nothing; change the preconditions"
+        )
+        return Answer(findings, reason=reason)
+    stage("refuting")
+    found = refute(program, findings, _first_violation)
+    if isinstance(found, Refutation):
+        stage("refuting at smaller sizes")
+        least = smallest(program, findings, found, soon)
+        return Answer(findings, refutation=least.refutation, doubt=least.doubt)
+    questions: tuple[Undecided, ...] = (*([found] if found else []), *findings.undecided)
+    if not questions:
+        stage("proving")
+        proved = prove(findings)
+        if isinstance(proved, Proof):
+            return Answer(findings, proof=proved)
+        questions = (proved,)
+    return Answer(findings, reason=_reason(questions))
+
+
+def _first_violation(program: Program, sizes: Mapping[str, int]) -> tuple[Violation, ...]:
+    return fast.run(program, sizes).violations
+
+
+def _reason(questions: Sequence[Undecided]) -> str:
+    first = questions[0]
+    more = f" (and {len(questions) - 1} more)" if len(questions) > 1 else ""
+    return f"line {first.span.line}: {first.reason}{more}"

@@ -1,0 +1,124 @@
+"""Checks within limits: what a check could not do within them is undecided, and says so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from itertools import islice
+from time import perf_counter
+from typing import Final
+
+from exogpu.amir.nodes import Program
+from exogpu.result.verdict import Verdict
+from exogpu.solvers.workers import Limits, Stopped, Tell, isolated, stage
+from exogpu.symbolic.find.smallest import admitted
+
+PROVING: Final = 0.75
+"""The share of the time limit for all sizes; the rest is for the smallest."""
+
+TRIED: Final = 2
+"""Smallest sizes at which the concrete machine is run where all sizes together are undecided."""
+
+TRYING: Final = 20.0
+"""Seconds that this may take, if the limit leaves as much."""
+
+
+ENDED: Final = {"time": "came to no end", "memory": "ran out of memory", "crash": "crashed"}
+"""What is said of it where it was stopped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A verdict, and what kept the check from being done to its end."""
+
+    verdict: Verdict
+    stopped: Stopped | None
+
+
+def judged(
+    judge: Callable[[Tell], Verdict],
+    blank: Verdict,
+    limits: Limits,
+    heard: Tell = lambda message: None,
+) -> Judged:
+    """The verdict of a check in a process of its own, or the last that it told before it was
+    stopped; else `blank`, undecided.  What it tells is heard."""
+    start = perf_counter()
+    interim: list[Verdict] = []
+
+    def hear(message: object) -> None:
+        if isinstance(message, Verdict):
+            interim.append(message)
+        heard(message)
+
+    found = isolated(judge, limits, hear)
+    if isinstance(found, Verdict):
+        return Judged(found, None)
+    seconds = perf_counter() - start
+    if interim:
+        return Judged(replace(interim[-1], seconds=seconds), found)
+    undecided = replace(blank, word="undecided", reason=str(found), seconds=seconds)
+    return Judged(undecided, found)
+
+
+def tried(
+    undecided: Verdict,
+    program: Callable[[], Program],
+    check_at: Callable[[Mapping[str, int]], Verdict],
+    names: tuple[str, ...],
+    limits: Limits,
+) -> Verdict:
+    """An undecided verdict with what the concrete machine says of the smallest sizes; refuted
+    where it finds a hazard there, all smaller sizes being safe.
+
+    `names` are the sizes of the procedure; without any, the machine decides.
+    """
+    at: list[Mapping[str, int]] = []
+    found: list[Verdict] = []
+
+    def work(tell: Tell) -> None:
+        for sizes in islice(admitted(program()), TRIED if names else 1):
+            if sizes is None:
+                return
+            stage(f"running the abstract machine at {_text(sizes) or 'its only sizes'}")
+            tell(sizes)
+            verdict = check_at(sizes)
+            tell(verdict)
+            if verdict.word != "proved":
+                return
+
+    def hear(message: object) -> None:
+        if isinstance(message, Verdict):
+            found.append(message)
+        elif isinstance(message, Mapping):
+            at.append(message)
+
+    start = perf_counter()
+    stopped = isolated(work, _within(limits, names), hear)
+    last = found[-1] if found else None
+    seconds = undecided.seconds + perf_counter() - start
+    if last is not None and last.word != "undecided" and not names:
+        return replace(last, seconds=seconds)
+    if last is not None and last.word == "refuted":
+        return replace(last, sizes=None, seconds=seconds, operations=0)
+    safe = [_text(sizes) for sizes, one in zip(at, found, strict=False) if one.word == "proved"]
+    said = [undecided.reason]
+    said += [f"safe at {' and at '.join(safe)}"] if safe and names else []
+    if len(found) < len(at) and isinstance(stopped, Stopped):
+        where = f"at {_text(at[-1])} " if names else ""
+        said.append(f"{where}the abstract machine {ENDED[stopped.cause]}")
+    if names:
+        offer = ",".join(f"{name}=64" for name in names)
+        said.append(f"give sizes to check it at, such as --at {offer}")
+    return replace(undecided, reason="; ".join(said), seconds=seconds)
+
+
+def _within(limits: Limits, names: tuple[str, ...]) -> Limits:
+    if not names:
+        return limits
+    seconds = TRYING if limits.seconds is None else min(TRYING, limits.seconds)
+    return replace(limits, seconds=seconds)
+
+
+def _text(sizes: Mapping[str, int]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in sizes.items())

@@ -1,0 +1,1 @@
+"""What the tool answers, as data: spans, diagnostics, hazards, verdicts, proofs."""

@@ -1,0 +1,68 @@
+"""What is wrong with a program, as data: where, what, and what to do about it.
+
+Analyses return or collect `Diagnostic` values; `ExoGpuError` carries them across the
+Python boundary when a user's decorator or call cannot go on.  `exogpu.cli.render` draws them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Span:
+    """A range of source text; lines and columns count from 1, `end_column` is exclusive."""
+
+    file: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    text: str = field(default="", compare=False)
+    """The whole first source line, so that a diagnostic can be drawn without the file."""
+
+
+NOWHERE: Final = Span("<none>", 0, 0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A second place that a diagnostic speaks of."""
+
+    message: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One finding: `code` is a key of `exogpu.result.codes.CODES`, `help` is the remedy."""
+
+    code: str
+    message: str
+    span: Span
+    help: str
+    notes: tuple[Note, ...] = ()
+
+
+class ExoGpuError(Exception):
+    """An ill-formed program or call; the message lists every diagnostic, one a line."""
+
+    def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
+        self.diagnostics: tuple[Diagnostic, ...] = tuple(diagnostics)
+        super().__init__("\n".join(one_line(d) for d in self.diagnostics))
+
+    def __reduce__(self) -> tuple[type[ExoGpuError], tuple[tuple[Diagnostic, ...]]]:
+        return type(self), (self.diagnostics,)
+
+
+class InternalError(Exception):
+    """A mistake of exogpu itself: no answer about any kernel follows from it."""
+
+
+def one_line(diagnostic: Diagnostic) -> str:
+    """The diagnostic without its drawing: `file:line:column: CODE: message (remedy)`."""
+    at = diagnostic.span
+    place = f"{at.file}:{at.line}:{at.column}: " if at.line else ""
+    return f"{place}{diagnostic.code}: {diagnostic.message} ({diagnostic.help})"

@@ -1,0 +1,71 @@
+"""What can go wrong, and where: hazards with their two statements."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from exogpu.result.errors import Span
+
+
+class HazardKind(Enum):
+    """What goes wrong."""
+
+    RAW = "RAW"
+    """A read may not see an earlier write."""
+    WAR = "WAR"
+    """A write may overtake an earlier read."""
+    WAW = "WAW"
+    """A write may overtake an earlier write."""
+    FREE = "FREE"
+    """Shared memory may be reused while it is still accessed."""
+    BARRIER = "BARRIER"
+    """A barrier's arrives and awaits do not balance at its end."""
+    DEADLOCK = "DEADLOCK"
+    """An Await may wait for an arrival that comes after it."""
+    PHASE = "PHASE"
+    """An mbarrier may run a whole ring ahead of a waiter."""
+    DIVERGENCE = "DIVERGENCE"
+    BOUNDS = "BOUNDS"
+    OVERLAP = "OVERLAP"
+    """Operands of one call share an element that is written."""
+    ALIGN = "ALIGN"
+    """An operand does not lie in memory as its instruction asks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One side of a hazard: an access or a synchronisation statement of the source."""
+
+    span: Span
+    text: str
+    timeline: str = ""
+    """Short name of the qualitative timeline; empty for synchronisation statements."""
+    threads: str = ""
+    """Executing threads in words: `threads 0-127 of CTA 1`."""
+    iteration: tuple[tuple[str, int], ...] = ()
+    """Values of the enclosing loops' iterators, outermost first; empty where not known."""
+    role: str = ""
+    """What it is to the other side; empty where the kind of the hazard tells."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hazard:
+    """A refutation: two statements and the concrete instance at which they are not ordered."""
+
+    code: str
+    kind: HazardKind
+    variable: str
+    index: tuple[int, ...]
+    sizes: Mapping[str, int]
+    task: int | None
+    """Number of the task within the program, from 1; None at CPU scope."""
+    first: Site | None
+    second: Site
+    message: str
+    """What is missing between the two, in a sentence."""
+    help: str
+    replayed: bool
+    link: str = ""
+    """How far the first access was ordered, and what broke the chain then; empty if not known."""

@@ -1,0 +1,1 @@
+"""Certificates: written, sealed, read strictly, and answered again."""

@@ -1,0 +1,358 @@
+"""What a program's JSON may be (docs/amir.md), to the last field: nothing unknown, nothing more.
+
+Of what the program means this says nothing.  It says that each name is declared where it is used,
+and once, and that an operation has the fields of its kind, with values that exist.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal, TypeAlias
+
+from exogpu.hw.timelines import SHORT
+from exogpu.ir.types import BarrierMechanism, Level
+from exogpu.result.verdict import Policy
+from exogpu.symbolic.certificate.expressions import flaw_in, flaw_in_threads
+from exogpu.symbolic.certificate.strict_json import (
+    FILE_NAME,
+    NAME,
+    TEXT,
+    TRUTH,
+    Shape,
+    a_list,
+    an_object,
+    each,
+    fields,
+    malformed,
+    maybe,
+    one_of,
+    shown,
+    whole,
+)
+
+SCHEMA: Final = 1
+"""As `exogpu.amir.export` writes it."""
+
+MBARRIER: Final = BarrierMechanism.MBARRIER.value
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """What may be named at a place of the program."""
+
+    controls: frozenset[str]
+    variables: Mapping[str, Mapping[str, Any]]
+
+    def within(self, where: str, iterator: str) -> _Scope:
+        """Inside a loop.  One after the other, loops may have one iterator."""
+        if iterator in self.controls or iterator in self.variables:
+            malformed(where, f"{shown(iterator)} is the name of something else here")
+        return replace(self, controls=self.controls | {iterator})
+
+
+def check_program(program: object) -> dict[str, Any]:
+    """The JSON of a program.  Raises MalformedError."""
+    found = fields(
+        "",
+        program,
+        schema=one_of([SCHEMA]),
+        name=NAME,
+        policy=policy,
+        params=a_list(an_object(name=NAME, kind=one_of(["size", "index"]))),
+        preconditions=a_list(TEXT),
+        variables=a_list(_variable),
+        body=lambda value, where: None,
+    )
+    names: set[str] = set()
+    for group in ("params", "variables"):
+        for place, one in each(group, found[group]):
+            if one["name"] in names:
+                malformed(f"{place}.name", f"there are two {one['name']}")
+            names.add(one["name"])
+    variables = {one["name"]: one for one in found["variables"]}
+    scope = _Scope(frozenset(names - set(variables)), variables)
+    for place, one in each("preconditions", found["preconditions"]):
+        _formula(scope)(one, place)
+    if not _operations(found["body"], scope):
+        malformed("body", "there are no operations, of which nothing could be proved")
+    for place, one in each("variables", found["variables"]):
+        if "guard" in one and one["guard"] is not None:
+            _barrier(scope)(one["guard"], f"{place}.guard")
+    _shapes(found, scope)
+    _whole(found)
+    return found
+
+
+def operations(program: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """All of a program's operations, block by block."""
+    blocks, found = [program["body"]], []
+    while blocks:
+        block = blocks.pop()
+        found += block
+        blocks += [op["body"] for op in block if "body" in op]
+    return found
+
+
+def _shapes(program: Mapping[str, Any], scope: _Scope) -> None:
+    """Extents may use the iterators around the allocation."""
+    iterators = {op["iterator"] for op in operations(program) if op["op"] == "Loop"}
+    number = _number(replace(scope, controls=scope.controls | iterators))
+    for place, one in each("variables", program["variables"]):
+        a_list(number)(one["shape"], f"{place}.shape")
+
+
+def _whole(program: Mapping[str, Any]) -> None:
+    """What is converted together stands together: a statement that records an access of data
+    checks it, a barrier is checked at its end, and what is allocated is released."""
+    places: dict[tuple[str, str], set[tuple[Any, ...]]] = defaultdict(set)
+    for op in operations(program):
+        access = op.get("access") or op.get("home") or op.get("barrier") or op
+        if "variable" in access:
+            place = (op["line"], op["text"], op["file"])
+            places[access["variable"], op["op"]].add(place)
+    for variable in program["variables"]:
+        name = variable["name"]
+        at = {kind: places[name, kind] for kind in _OPERATIONS}
+        if at["Alloc"] and not at["Release"]:
+            malformed("body", f"{name} is allocated and not released")
+        if "mechanism" in variable:
+            if (at["Arrive"] or at["Await"]) and not at["CheckBarrier"]:
+                malformed("body", f"{name} has no CheckBarrier")
+            continue
+        for record, check in _CHECKED_BY:
+            for line, text, _ in sorted(at[record] - at[check]):
+                malformed("body", f"line {line} ({text}) has {record} of {name} and no {check}")
+
+
+_CHECKED_BY: Final = (
+    ("RecordRead", "CheckMutates"),
+    ("RecordMutate", "CheckMutates"),
+    ("RecordMutate", "CheckReads"),
+)
+
+
+def policy(value: object, where: str) -> None:
+    """A policy by one of its names."""
+    try:
+        Policy(value)
+    except ValueError:
+        known = ", ".join(one.value for one in Policy)
+        malformed(where, f"{shown(value)} is no policy; there are {known}")
+
+
+def _variable(value: object, where: str) -> None:
+    shapes: dict[str, Shape] = {
+        "name": NAME,
+        "shape": a_list(TEXT),
+        "shared": TRUTH,
+        "task_local": TRUTH,
+    }
+    if isinstance(value, dict) and "mechanism" in value:
+        shapes["mechanism"] = one_of([one.value for one in BarrierMechanism])
+        shapes["guard"] = maybe(NAME)
+        shapes["depth"] = maybe(whole(1))
+    found = fields(where, value, **shapes)
+    if "mechanism" in found and found["shared"] != (found["mechanism"] == MBARRIER):
+        malformed(f"{where}.shared", "mbarriers are in shared memory, other barriers are not")
+
+
+# --- operations ---------------------------------------------------------------------------------
+
+
+def _operations(body: object, scope: _Scope) -> int:
+    """Checks all of a program's operations; how many there are, without loops and guards."""
+    count = 0
+    blocks: list[tuple[object, str, _Scope]] = [(body, "body", scope)]
+    while blocks:
+        block, where, around = blocks.pop()
+        for place, op in each(where, block):
+            _operation(op, place, around)
+            if op["op"] == "Loop":
+                inner = around.within(f"{place}.iterator", op["iterator"])
+                blocks.append((op["body"], f"{place}.body", inner))
+            elif op["op"] == "Guard":
+                blocks.append((op["body"], f"{place}.body", around))
+            else:
+                count += 1
+    return count
+
+
+def _operation(value: object, where: str, scope: _Scope) -> None:
+    if not isinstance(value, dict) or "op" not in value:
+        malformed(where, f"{shown(value)} is no operation")
+    kind = value["op"]
+    if not isinstance(kind, str) or kind not in _OPERATIONS:
+        malformed(f"{where}.op", f"there is no operation {shown(kind)}")
+    own = {name: shape(scope) for name, shape in _OPERATIONS[kind].items()}
+    origin = {name: shape(scope) for name, shape in _ORIGIN.items()}
+    found = fields(where, value, op=one_of([kind]), **own, **origin)
+    if not set(found.get("full", ())) <= set(found.get("temporal", found.get("full", ()))):
+        malformed(f"{where}.temporal", "it does not include `full`")
+    if kind == "Await" and (found["n"] < 0) != _is_mbarrier(found["barrier"], scope):
+        malformed(f"{where}.n", "mbarriers wait for a numbered arrival, and no others do")
+
+
+def _is_mbarrier(access: Mapping[str, Any], scope: _Scope) -> bool:
+    return bool(scope.variables[access["variable"]].get("mechanism") == MBARRIER)
+
+
+# --- the values of their fields -----------------------------------------------------------------
+
+_Scoped: TypeAlias = Callable[[_Scope], Shape]
+
+
+def _expression(sort: Literal["number", "formula"]) -> _Scoped:
+    def scoped(scope: _Scope) -> Shape:
+        def check(value: object, where: str) -> None:
+            TEXT(value, where)
+            if flaw := flaw_in(str(value), sort, scope.controls):
+                malformed(where, f"{shown(value)}: {flaw}")
+
+        return check
+
+    return scoped
+
+
+_number: Final = _expression("number")
+_formula: Final = _expression("formula")
+
+
+def _threads(scope: _Scope) -> Shape:
+    def check(value: object, where: str) -> None:
+        TEXT(value, where)
+        if flaw := flaw_in_threads(str(value), scope.controls):
+            malformed(where, f"{shown(value)}: {flaw}")
+
+    return maybe(check)
+
+
+def _named(scope: _Scope) -> Shape:
+    def check(value: object, where: str) -> None:
+        if not isinstance(value, str) or value not in scope.variables:
+            malformed(where, f"{shown(value)} is no variable")
+
+    return check
+
+
+def _barrier(scope: _Scope) -> Shape:
+    def check(value: object, where: str) -> None:
+        _named(scope)(value, where)
+        if "mechanism" not in scope.variables[str(value)]:
+            malformed(where, f"{shown(value)} is no barrier")
+
+    return check
+
+
+def _access(variable: _Scoped, *, points: bool = False) -> _Scoped:
+    """A window, or where `points`, an element."""
+
+    def scoped(scope: _Scope) -> Shape:
+        number = _number(scope)
+
+        def coordinate(value: object, where: str) -> None:
+            if isinstance(value, list) and not points:
+                if len(value) != 2:
+                    malformed(where, "an interval has two ends")
+                for place, one in each(where, value):
+                    number(one, place)
+            else:
+                number(value, where)
+
+        def check(value: object, where: str) -> None:
+            found = fields(where, value, variable=variable(scope), coords=a_list(coordinate))
+            if len(found["coords"]) != len(scope.variables[found["variable"]]["shape"]):
+                malformed(f"{where}.coords", "the variable has another number of dimensions")
+
+        return check
+
+    return scoped
+
+
+def _tagged(scope: _Scope) -> Shape:
+    """What a trailing barrier tags."""
+    return maybe(an_object(home=_ELEMENT(scope), targets=a_list(_WINDOW(scope))))
+
+
+def _always(shape: Shape) -> _Scoped:
+    return lambda scope: shape
+
+
+def _timelines(value: object, where: str) -> None:
+    a_list(one_of(list(SHORT)))(value, where)
+    if isinstance(value, list) and value != [name for name in SHORT if name in value]:
+        malformed(where, "the timelines stand in another order, or twice")
+
+
+_ANY: Final = _access(_named)
+_ELEMENT: Final = _access(_barrier, points=True)
+_WINDOW: Final = _access(_barrier)
+_TRUTH: Final = _always(TRUTH)
+_TIMELINES: Final = _always(_timelines)
+_LEVEL: Final = _always(one_of([level.name.lower() for level in Level]))
+
+_RECORD: Final[dict[str, _Scoped]] = {
+    "level": _LEVEL,
+    "convergent": _TRUTH,
+    "access": _ANY,
+    "timeline": _always(maybe(one_of(list(SHORT)))),
+    "atomic": _TIMELINES,
+    "trailing": _tagged,
+}
+
+_CHECK: Final[dict[str, _Scoped]] = {
+    "level": _LEVEL,
+    "convergent": _TRUTH,
+    "access": _ANY,
+    "timelines": _TIMELINES,
+    "free": _TRUTH,
+    "reads": _TRUTH,
+}
+
+_OPERATIONS: Final[dict[str, dict[str, _Scoped]]] = {
+    "Loop": {
+        "iterator": _always(NAME),
+        "lo": _number,
+        "hi": _number,
+        "mode": _always(one_of(["tasks", "threads", "seq"])),
+        "body": _always(lambda value, where: None),
+    },
+    "Guard": {"condition": _formula, "body": _always(lambda value, where: None)},
+    "IncTaskID": {},
+    "Alloc": {"variable": _named},
+    "Release": {"variable": _named},
+    "CheckBarrier": {"variable": _barrier},
+    "RecordRead": _RECORD,
+    "RecordMutate": _RECORD,
+    "CheckReads": _CHECK,
+    "CheckMutates": _CHECK,
+    "ClearReads": {"access": _ANY},
+    "ClearMutates": {"access": _ANY},
+    "Fence": {
+        "transitive": _TRUTH,
+        "pre": _TIMELINES,
+        "full": _TIMELINES,
+        "temporal": _TIMELINES,
+    },
+    "Arrive": {
+        "transitive": _TRUTH,
+        "pre": _TIMELINES,
+        "home": _ELEMENT,
+        "targets": lambda scope: a_list(_WINDOW(scope)),
+    },
+    "Await": {
+        "barrier": _ELEMENT,
+        "full": _TIMELINES,
+        "temporal": _TIMELINES,
+        "n": _always(whole()),
+    },
+}
+
+_ORIGIN: Final[dict[str, _Scoped]] = {
+    "file": _always(FILE_NAME),
+    "line": _always(whole(0)),
+    "column": _always(whole(0)),
+    "text": _always(TEXT),
+    "threads": _threads,
+}

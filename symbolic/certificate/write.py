@@ -1,0 +1,229 @@
+"""Certificates: a proof as files that other people's solvers can answer again.
+
+Equal sources, proved by equal versions, give equal bytes: there is no time, no timing and no path
+of the machine in them.  The format is described in docs/proof.md, and checked by
+`exogpu.symbolic.certificate.recheck`.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from importlib import metadata
+from pathlib import Path, PurePath
+from typing import Protocol
+
+from exogpu.amir.export import to_json
+from exogpu.amir.nodes import Program
+from exogpu.ir.nodes import Proc
+from exogpu.ir.types import Policy
+from exogpu.result.errors import Span
+from exogpu.result.hazards import Site
+from exogpu.result.proof import Answered, Link, Proof
+from exogpu.result.verdict import Verdict
+from exogpu.solvers.smt import z3_version
+from exogpu.symbolic.certificate.sealing import (
+    ASSUMED,
+    CERTIFICATE,
+    FORMAT,
+    OBLIGATIONS,
+    PROGRAM,
+    TRUSTED,
+    VERSION,
+    Json,
+    json_text,
+    sealed,
+    sha256,
+)
+
+
+class Certified(Protocol):
+    """What a certificate reads of a procedure."""
+
+    name: str
+    ir: Proc | None
+
+    def amir(self, policy: Policy = ...) -> Program:
+        """The abstract machine program."""
+
+
+def certificate_digest(procedure: Certified, verdict: Verdict) -> str:
+    """The SHA-256 that stands for the whole certificate, in hexadecimal.
+
+    Asked of a verdict with a proof.
+    """
+    digest = _files(procedure, verdict)[0]["digest"]
+    assert isinstance(digest, str)
+    return digest
+
+
+def program_digest(procedure: Certified, policy: Policy) -> str:
+    """The SHA-256 of the program that a certificate is about, whatever tools made it."""
+    return sha256(json_text(_program(procedure.amir(policy))))
+
+
+def write_certificate(folder: Path, procedure: Certified, verdict: Verdict) -> str:
+    """Writes `certificate.json`, `program.json` and `obligations/*.smt2`; the digest of it all.
+
+    Other files of the folder stay.  An older certificate is replaced as a whole: what is written
+    lies in a folder beside it until it is complete, and `certificate.json` goes first and comes
+    last.  Asked of a verdict with a proof.  Raises OSError.
+    """
+    certificate, program, scripts = _files(procedure, verdict)
+    folder.mkdir(parents=True, exist_ok=True)
+    made = Path(tempfile.mkdtemp(prefix=".certificate-", dir=folder))
+    try:
+        _write(made / CERTIFICATE, json_text(certificate))
+        _write(made / PROGRAM, program)
+        (made / OBLIGATIONS).mkdir()
+        for name, script in scripts.items():
+            _write(made / OBLIGATIONS / name, script)
+        (folder / CERTIFICATE).unlink(missing_ok=True)
+        with suppress(FileNotFoundError):
+            (folder / OBLIGATIONS).rename(made / "replaced")
+        for part in (OBLIGATIONS, PROGRAM, CERTIFICATE):
+            (made / part).replace(folder / part)
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+    return str(certificate["digest"])
+
+
+def remove_certificate(folder: Path) -> None:
+    """Removes an older certificate, so that none is left of what is proved no longer.
+
+    Other files of the folder stay; the folder goes if there are none.  Raises OSError.
+    """
+    if not (folder / CERTIFICATE).is_file():
+        return
+    # First what a reader looks for.
+    (folder / CERTIFICATE).unlink()
+    (folder / PROGRAM).unlink(missing_ok=True)
+    for script in (folder / OBLIGATIONS).glob("*.smt2"):
+        script.unlink()
+    for emptied in (folder / OBLIGATIONS, folder):
+        with suppress(OSError):
+            emptied.rmdir()
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8", newline="\n")
+
+
+# --- contents -----------------------------------------------------------------------------------
+
+
+def _files(
+    procedure: Certified, verdict: Verdict
+) -> tuple[dict[str, Json], str, Mapping[str, str]]:
+    """The certificate, the program, and the scripts by file name."""
+    proof, proc = verdict.proof, procedure.ir
+    assert proof is not None and proof.complete and proc is not None
+    described = _program(procedure.amir(verdict.policy))
+    program = json_text(described)
+    content: dict[str, Json] = {
+        "format": FORMAT,
+        "version": VERSION,
+        "procedure": procedure.name,
+        "source": _source(proc.span),
+        "program": {"file": PROGRAM, "sha256": sha256(program)},
+        "policy": verdict.policy.value,
+        "preconditions": described["preconditions"],
+        "assumptions": [*ASSUMED, *verdict.assumptions],
+        "trusted": [*TRUSTED],
+        "versions": {
+            "exogpu": _version("exogpu"),
+            "z3": z3_version(),
+            "islpy": _version("islpy"),
+        },
+        "obligations": [_obligation(one) for one in proof.answered],
+    }
+    return sealed(content), program, dict(_scripts(proof))
+
+
+def _scripts(proof: Proof) -> Iterator[tuple[str, str]]:
+    for one in proof.answered:
+        if one.obligation.smt:
+            yield _file(one), one.obligation.smt
+
+
+def _file(one: Answered) -> str:
+    return f"{one.obligation.name}.smt2"
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "unknown"
+
+
+def _source(span: Span) -> Json:
+    """The source file's name and digest; no digest where it is no file."""
+    digest = None
+    with suppress(OSError):
+        digest = sha256(Path(span.file).read_bytes())
+    return {"file": _name(span), "line": span.line, "sha256": digest}
+
+
+def _program(program: Program) -> dict[str, Json]:
+    """The program as JSON, with the names of its files alone."""
+    found = {**to_json(program)}
+    body = found["body"]
+    assert isinstance(body, list)
+    found["body"] = [_without_folder(op) for op in body]
+    return found
+
+
+def _without_folder(op: Json) -> Json:
+    assert isinstance(op, dict)
+    found, file, body = {**op}, op["file"], op.get("body")
+    assert isinstance(file, str)
+    found["file"] = PurePath(file).name
+    if isinstance(body, list):
+        found["body"] = [_without_folder(inner) for inner in body]
+    return found
+
+
+def _obligation(one: Answered) -> Json:
+    made = one.obligation
+    found: dict[str, Json] = {
+        "name": made.name,
+        "kind": made.kind.value,
+        "variable": made.variable,
+        "first": _statement(made.first),
+        "second": _statement(made.second),
+        "claim": made.claim,
+        "chains": [[_link(link) for link in chain] for chain in made.chains],
+    }
+    if not made.smt:
+        return {**found, "by": "rules"}
+    script: dict[str, Json] = {
+        "file": f"{OBLIGATIONS}/{_file(one)}",
+        "sha256": sha256(made.smt),
+        "solver": one.solver,
+        "answer": one.answer,
+    }
+    return {**found, "by": "solver", **script}
+
+
+def _statement(site: Site | None) -> Json:
+    if site is None:
+        return None
+    return {"file": _name(site.span), "line": site.span.line, "text": site.text}
+
+
+def _link(link: Link) -> Json:
+    return {
+        "role": link.role,
+        "file": _name(link.span),
+        "line": link.span.line,
+        "text": link.text,
+        "iteration": dict(link.iteration),
+        "threads": link.threads,
+    }
+
+
+def _name(span: Span) -> str:
+    return PurePath(span.file).name

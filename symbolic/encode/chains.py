@@ -1,0 +1,303 @@
+"""Chains as formulas: what the instances of a chain have to satisfy, by the machine's rules.
+
+Whether a sync passes a record on is decided by the literal machine's own rules, on a record that
+one thread sees; which instances do so, on which elements, ranks and threads, is for the solver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias
+
+from exogpu.amir.nodes import Arrive, Await, Check, Clear, Fence, Record
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import BExpr, CExpr, Truth
+from exogpu.ir.types import Policy
+from exogpu.machine.literal_records import (
+    Threads,
+    VisibilityRecord,
+    augment,
+    carried,
+    check_visible,
+    new_record,
+    witness,
+)
+from exogpu.symbolic.encode.formulas import (
+    TRUE,
+    Instance,
+    at_most,
+    before,
+    element_of,
+    equal,
+    every,
+    everyone,
+    executes,
+    exists,
+    in_shape,
+    inside,
+    same_allocation,
+    same_task,
+    some,
+)
+from exogpu.symbolic.encode.ranks import RankTable
+from exogpu.symbolic.encode.script import Script
+from exogpu.symbolic.encode.witness import Ends, Gone, Granted, Passed, Seen, Values
+from exogpu.symbolic.find.closure import Label
+from exogpu.symbolic.find.domains import Model
+from exogpu.symbolic.find.sites import Site, UndecidedError, home_of, targets_of
+
+ONE: Final[Threads] = frozenset({(0, 0)})
+"""The thread whose visibility the literal rules are asked about."""
+
+Parts: TypeAlias = list[BExpr | list[str]]
+"""Of a conjunction: formulas, and lists of named ones of which one holds."""
+
+
+class Rules:
+    """What a record's threads see, and what each sync passes on, by the literal rules."""
+
+    def __init__(self, policy: Policy, record: Record) -> None:
+        self.policy = policy
+        self.record = record
+
+    def after(self, *granted: Granted | None) -> VisibilityRecord:
+        """The record as a thread sees it that executes these Fences and Awaits, which made it
+        visible; None stands for the record itself."""
+        op = self.record
+        seen = VisibilityRecord(op.timeline, op.atomic)
+        if None in granted:
+            seen = new_record(op.level, op.timeline, op.atomic, ONE)
+        for one in granted:
+            if one is None:
+                continue
+            sync, label = one.at.site.op, one.label
+            assert isinstance(sync, Fence | Await)
+            across = frozenset(() if label.carried is None else (label.carried,))
+            augment(self.policy, seen, ONE, sync.full, sync.temporal, label.grant, across)
+        return seen
+
+    def fires(self, passed: Passed, label: Label) -> bool:
+        """Whether a thread that sees the record thus lets a sync fire, and what it gives is what
+        the label says."""
+        op = passed.via.site.op
+        if not isinstance(op, Fence | Arrive):
+            return False
+        others = () if passed.crossing is None else (passed.crossing,)
+        way = (self.policy, op.transitive, ONE, op.pre, self.after(passed.before, *others))
+        if label.carried is not None and label.carried not in carried(*way):
+            return False
+        return witness(*way) >= label.grant
+
+    def shows(self, granted: Granted | None, check: Check) -> bool:
+        """Whether a thread that sees the record thus satisfies a check."""
+        return check_visible(self.after(granted), check.level, True, check.timelines, ONE)
+
+
+class ExecutionOrder:
+    """Order of execution (decision 12): every sync passes it on, whatever the timelines."""
+
+    def fires(self, passed: Passed, label: Label) -> bool:
+        return True
+
+
+class Chains:
+    """Adds the chains of one script's obligation to it."""
+
+    def __init__(
+        self, script: Script, model: Model, ranks: Callable[[Sym], RankTable], ends: Ends
+    ) -> None:
+        self.script = script
+        self.model = model
+        self.ranks = ranks
+        self.ends = ends
+
+    # --- kills ----------------------------------------------------------------------------
+
+    def gone(self, gone: Gone, variable: Sym) -> str | None:
+        """A Clear of the element between the record and the check; None where it clears another
+        variable, or records of the other kind."""
+        site = gone.clear.site
+        op, ends = site.op, self.ends
+        made = ends.record.site.op
+        assert isinstance(op, Clear) and isinstance(made, Record)
+        if op.access.name != variable or op.mutates != made.mutate:
+            return None
+        label, clear = self.script.named(gone.clear)
+        return self.script.node(
+            f"{label}.clears",
+            [
+                exists(clear),
+                before(ends.record, clear),
+                before(clear, ends.check),
+                same_allocation(self.model, ends.record, clear, variable),
+                inside(clear, op.access, ends.element),
+            ],
+        )
+
+    # --- chains ---------------------------------------------------------------------------
+
+    def seen(self, seen: Seen, rules: Rules) -> str | None:
+        """The check sees the record; None where the rules do not let it."""
+        check = self.ends.check
+        op = check.site.op
+        assert isinstance(op, Check)
+        if seen.granted is None:
+            if not rules.shows(None, op):
+                return None
+            shared = self._made_by_the_check(seen.threads)
+            return self.script.node(
+                "same_thread", [same_task(self.model, self.ends.record, check), shared]
+            )
+        if not rules.shows(seen.granted, op):
+            return None
+        found = self.granted(seen.granted, rules)
+        if found is None:
+            return None
+        node, at = found
+        parts = [
+            before(at, check),
+            same_task(self.model, at, check),
+            self._reaches(at, seen.threads),
+        ]
+        return self.script.node(f"{node}.check", [[node], *parts])
+
+    def granted(
+        self, granted: Granted, rules: Rules | ExecutionOrder
+    ) -> tuple[str, Instance] | None:
+        """A Fence or Await makes the record visible: the formula, and the instance by name."""
+        label, at = self.script.named(granted.at)
+        ways = [self._passed(way, at, granted.label, rules) for way in granted.ways]
+        names = [way for way in ways if way is not None]
+        if not names:
+            return None
+        return self.script.node(f"{label}.grants", [exists(at), names]), at
+
+    def _passed(
+        self, passed: Passed, at: Instance, label: Label, rules: Rules | ExecutionOrder
+    ) -> str | None:
+        """A sync fires, and that leads to the grant."""
+        record, site = self.ends.record, passed.via.site
+        if passed.before is None and site is record.site:
+            if label.carried is not None:
+                return None
+            return self.script.node("trailing", self._edge(record, at))
+        if not rules.fires(passed, label):
+            return None
+        via, name = at, "fence"
+        parts: Parts = []
+        if not isinstance(site.op, Fence):
+            name, via = self.script.named(passed.via)
+            parts = [exists(via), *self._edge(via, at)]
+        elif site is not at.site:
+            return None
+        if passed.crossing is not None:
+            seen = self._by_one_thread(passed, passed.crossing, via, rules)
+        elif passed.before is None:
+            shared = self._by_the_record(via, passed.threads)
+            seen = [before(record, via), same_task(self.model, record, via), shared]
+        else:
+            seen = self._by_another(passed.before, via, passed.threads, rules)
+        return None if seen is None else self.script.node(f"{name}.fires", [*parts, *seen])
+
+    def _by_another(
+        self, granted: Granted, via: Instance, threads: Values, rules: Rules | ExecutionOrder
+    ) -> Parts | None:
+        """A thread that executes the instance has seen the record by an earlier sync."""
+        found = self.granted(granted, rules)
+        if found is None:
+            return None
+        node, previous = found
+        shared = self.common(previous, via, threads)
+        return [[node], before(previous, via), same_task(self.model, previous, via), shared]
+
+    def _by_one_thread(
+        self, passed: Passed, crossing: Granted, via: Instance, rules: Rules | ExecutionOrder
+    ) -> Parts | None:
+        """One thread executes the instance, lets it fire by what it has seen, and has been shown
+        the record across the proxy (decision 7d)."""
+        record, own = self.ends.record, self.ends.record_thread
+        (thread,) = passed.threads
+        parts: Parts = [executes(thread, via)]
+        for granted in (passed.before, crossing):
+            if granted is None:
+                made = _executes(thread, record) if own is None else equal(own, thread)
+                parts += [before(record, via), same_task(self.model, record, via), made]
+                continue
+            found = self.granted(granted, rules)
+            if found is None:
+                return None
+            node, previous = found
+            parts += [[node], before(previous, via), same_task(self.model, previous, via)]
+            parts.append(_executes(thread, previous))
+        return parts
+
+    def _edge(self, via: Instance, at: Instance) -> list[BExpr]:
+        """An Arrive, or trailing barrier, and an Await that its tags release: on an element they
+        target, of the same allocation, later, with `rank <= Max`; the rank is that of the home
+        (decision 15)."""
+        op = at.site.op
+        assert isinstance(op, Await)
+        name = op.barrier.name
+        if home_of(via.site).name != name:
+            raise UndecidedError("a chain joins two barriers", op.origin.span)
+        table = self.ranks(name)
+        rank = table.arrivals(self.script, via, "arrival")
+        bound = table.bound(self.script, at, "wait")
+        table.relate(self.script, via, at)
+        element = element_of(at, op.barrier)
+        return [
+            before(via, at),
+            same_allocation(self.model, via, at, name),
+            in_shape(self.model, name, element),
+            some(inside(via, target, element) for target in targets_of(via.site)),
+            at_most(rank, bound),
+        ]
+
+    # --- threads --------------------------------------------------------------------------
+
+    def common(self, first: Instance, second: Instance, threads: Values) -> BExpr:
+        """Some thread executes both."""
+        if everyone(first.site) or everyone(second.site):
+            return TRUE
+        return some(every([executes(t, first), executes(t, second)]) for t in threads)
+
+    def _by_the_record(self, via: Instance, threads: Values) -> BExpr:
+        """A thread that made the record executes the instance."""
+        record, own = self.ends.record, self.ends.record_thread
+        if own is not None:
+            return executes(own, via)
+        return self.common(record, via, threads)
+
+    def _made_by_the_check(self, threads: Values) -> BExpr:
+        """The check's thread, or one of them where that is enough, made the record."""
+        record, own = self.ends.record, self.ends.record_thread
+        check, thread = self.ends.check, self.ends.check_thread
+        if _needs_everyone(check.site):
+            return Truth(everyone(record.site))
+        if thread is None:
+            return self._by_the_record(check, threads)
+        return executes(thread, record) if own is None else equal(own, thread)
+
+    def _reaches(self, at: Instance, threads: Values) -> BExpr:
+        """The check's thread, or one of them where that is enough, executes the grant."""
+        check, thread = self.ends.check, self.ends.check_thread
+        if _needs_everyone(check.site):
+            return Truth(everyone(at.site))
+        if thread is not None:
+            return executes(thread, at)
+        return self.common(at, check, threads)
+
+
+def _executes(thread: CExpr, instance: Instance) -> BExpr:
+    return TRUE if everyone(instance.site) else executes(thread, instance)
+
+
+def _needs_everyone(check: Site) -> bool:
+    """Whether a check asks for every thread of every task."""
+    assert isinstance(check.op, Check)
+    return everyone(check) and not check.op.convergent
+
+
+def candidates(found: Sequence[str | None]) -> list[str]:
+    """Those that the rules allow."""
+    return [one for one in found if one is not None]

@@ -1,0 +1,257 @@
+"""Formulas about instances of operations, made from the AMIR.
+
+An instance is a site with an expression for each iterator around it.  What is said of instances
+is said in the IR's own expressions, so that it can be printed, handed to a solver and evaluated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+from exogpu.analysis.threadmap import ThreadMap
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import (
+    Access,
+    Add,
+    And,
+    BExpr,
+    CExpr,
+    Compare,
+    CVar,
+    FloorDiv,
+    Int,
+    Mul,
+    Not,
+    Or,
+    Point,
+    Sub,
+    Truth,
+)
+from exogpu.ir.walk import holds, substitute, substitute_bool
+from exogpu.symbolic.find.domains import Model
+from exogpu.symbolic.find.sites import Site
+
+TRUE, FALSE = Truth(True), Truth(False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Instance:
+    """One execution of an operation."""
+
+    site: Site
+    values: Mapping[Sym, CExpr]
+    """Of every iterator around it."""
+
+
+# --- connectives --------------------------------------------------------------------------------
+
+
+def every(terms: Iterable[BExpr]) -> BExpr:
+    """The conjunction."""
+    found: list[BExpr] = []
+    for term in terms:
+        folded = _folded(term)
+        if isinstance(folded, Truth):
+            if not folded.value:
+                return FALSE
+        else:
+            found.append(folded)
+    return reduce(And, found) if found else TRUE
+
+
+def some(terms: Iterable[BExpr]) -> BExpr:
+    """The disjunction."""
+    found: list[BExpr] = []
+    for term in terms:
+        folded = _folded(term)
+        if isinstance(folded, Truth):
+            if folded.value:
+                return TRUE
+        else:
+            found.append(folded)
+    return reduce(Or, found) if found else FALSE
+
+
+def opposite(term: BExpr) -> BExpr:
+    """The negation."""
+    return Truth(not term.value) if isinstance(term, Truth) else Not(term)
+
+
+def _folded(term: BExpr) -> BExpr:
+    if isinstance(term, Compare):
+        if isinstance(term.left, Int) and isinstance(term.right, Int):
+            return Truth(holds(term, {}))
+        if term.left == term.right:
+            return Truth(term.op in ("==", "<=", ">="))
+    return term
+
+
+def equal(left: CExpr, right: CExpr) -> BExpr:
+    return Compare("==", left, right)
+
+
+def less(left: CExpr, right: CExpr) -> BExpr:
+    return Compare("<", left, right)
+
+
+def at_most(left: CExpr, right: CExpr) -> BExpr:
+    return Compare("<=", left, right)
+
+
+def plus(left: CExpr, constant: int) -> CExpr:
+    """The sum with a constant."""
+    if isinstance(left, Int):
+        return Int(left.value + constant)
+    if constant == 0:
+        return left
+    return Add(left, Int(constant)) if constant > 0 else Sub(left, Int(-constant))
+
+
+# --- instances ----------------------------------------------------------------------------------
+
+
+def exists(instance: Instance) -> BExpr:
+    """It is executed: its iterators lie within the bounds, and its guards hold."""
+    site, values = instance.site, instance.values
+    terms: list[BExpr] = []
+    for loop in site.loops:
+        value = values[loop.iterator]
+        terms.append(at_most(substitute(loop.lo, values), value))
+        terms.append(less(value, substitute(loop.hi, values)))
+    terms += (substitute_bool(condition, values) for _, condition in site.guards)
+    return every(terms)
+
+
+def before(first: Instance, second: Instance) -> BExpr:
+    """The first comes earlier in the sequential order: some common loop is in an earlier
+    iteration, the ones around it in the same; or all are in the same, and the first stands
+    above."""
+    equals: list[BExpr] = []
+    orders: list[BExpr] = []
+    common = 0
+    for one, other in zip(first.site.loops, second.site.loops, strict=False):
+        if one is not other:
+            break
+        left, right = first.values[one.iterator], second.values[one.iterator]
+        orders.append(every([*equals, less(left, right)]))
+        equals.append(equal(left, right))
+        common += 1
+    if first.site.path[common] < second.site.path[common]:
+        orders.append(every(equals))
+    return some(orders)
+
+
+def agree(first: Instance, second: Instance, iterators: Iterable[Sym]) -> BExpr:
+    """The instances have the same values of the iterators."""
+    return every(equal(first.values[name], second.values[name]) for name in iterators)
+
+
+def same_allocation(model: Model, first: Instance, second: Instance, name: Sym) -> BExpr:
+    """The instances use one allocation of a variable."""
+    scope = model.scope(name, first.site.op.origin.span)
+    return agree(first, second, (loop.iterator for loop in scope))
+
+
+def everyone(site: Site) -> bool:
+    """Whether the site stands at CPU scope: every thread of every task."""
+    return site.op.origin.threads is None
+
+
+def same_task(model: Model, first: Instance, second: Instance) -> BExpr:
+    """The instances belong to one task; a site at CPU scope shares every task (decision 2).
+
+    Outside of tasks the machine's task is the last one that ran: two sites there agree surely
+    only where none has begun.
+    """
+    one, other = first.site, second.site
+    if everyone(one) or everyone(other):
+        return TRUE
+    if one.task is None and other.task is None:
+        return Truth(not model.follows_a_task(one) and not model.follows_a_task(other))
+    depth = one.task
+    if depth is None or other.task != depth or one.loops[:depth] != other.loops[:depth]:
+        return FALSE
+    return agree(first, second, one.iterators[:depth])
+
+
+# --- elements -----------------------------------------------------------------------------------
+
+
+def in_shape(model: Model, name: Sym, element: Sequence[CExpr]) -> BExpr:
+    """The element lies inside its variable."""
+    shape = model.variables[name].shape
+    return every(
+        term
+        for at, extent in zip(element, shape, strict=True)
+        for term in (at_most(Int(0), at), less(at, extent))
+    )
+
+
+def inside(instance: Instance, access: Access, element: Sequence[CExpr]) -> BExpr:
+    """The element lies in the window that an instance accesses."""
+    terms: list[BExpr] = []
+    for at, coord in zip(element, access.coords, strict=True):
+        if isinstance(coord, Point):
+            terms.append(equal(at, substitute(coord.at, instance.values)))
+        else:
+            terms.append(at_most(substitute(coord.lo, instance.values), at))
+            terms.append(less(at, substitute(coord.hi, instance.values)))
+    return every(terms)
+
+
+def element_of(instance: Instance, access: Access) -> tuple[CExpr, ...]:
+    """The element of an access that has one element: an interval's is its first."""
+    return tuple(
+        substitute(coord.at if isinstance(coord, Point) else coord.lo, instance.values)
+        for coord in access.coords
+    )
+
+
+# --- threads ------------------------------------------------------------------------------------
+
+
+def thread_at(threads: ThreadMap, values: Mapping[Sym, CExpr], at: Sequence[CExpr]) -> CExpr:
+    """The natural index of the thread at these positions of the axes."""
+    total: CExpr = Int(0)
+    for axis, position in zip(threads.axes, at, strict=True):
+        term = Mul(axis.pitch, Add(substitute(axis.offset, values), position))
+        total = term if total == Int(0) else Add(total, term)
+    return total
+
+
+def on_axes(threads: ThreadMap, at: Sequence[CExpr]) -> BExpr:
+    """The positions lie on the axes."""
+    return every(
+        term
+        for axis, position in zip(threads.axes, at, strict=True)
+        for term in (at_most(Int(0), position), less(position, Int(axis.extent)))
+    )
+
+
+def executes(thread: CExpr, instance: Instance) -> BExpr:
+    """The thread executes the instance.
+
+    The positions are the digits of the thread's index in the radices of the axes, which are
+    ordered by falling pitch: where they lie on the axes and leave no rest, the index is the sum
+    of the axes' terms.
+    """
+    threads = instance.site.op.origin.threads
+    if threads is None:
+        return TRUE
+    terms: list[BExpr] = []
+    rest = thread
+    for axis in threads.axes:
+        first = substitute(axis.offset, instance.values)
+        digit = rest if axis.pitch == 1 else FloorDiv(rest, axis.pitch)
+        terms.append(at_most(first, digit))
+        terms.append(less(digit, plus(first, axis.extent)))
+        rest = Int(0) if axis.pitch == 1 else Sub(rest, Mul(axis.pitch, digit))
+    terms.append(equal(rest, Int(0)))
+    return every(terms)
+
+
+def variables(names: Iterable[Sym]) -> dict[Sym, CExpr]:
+    """Each name as an expression."""
+    return {name: CVar(name) for name in names}

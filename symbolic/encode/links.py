@@ -1,0 +1,155 @@
+"""Obligations for people: names, the two statements, and the chains in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Final
+
+from exogpu.amir.nodes import Arrive, Await, Clear, Fence, Record
+from exogpu.analysis.describe import show
+from exogpu.hw.timelines import SHORT_NAME
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import CExpr, CVar
+from exogpu.ir.walk import substitute
+from exogpu.result.hazards import Site as Statement
+from exogpu.result.proof import Link, Obligation, Role
+from exogpu.symbolic.certificate.sealing import obligation_name
+from exogpu.symbolic.encode.drafts import Draft
+from exogpu.symbolic.encode.expressions import linear
+from exogpu.symbolic.encode.formulas import Instance
+from exogpu.symbolic.encode.witness import Ends, Gone, Granted, Passed, Witness
+from exogpu.symbolic.find.sites import Site
+
+MOST: Final = 8
+"""Chains of one obligation that are told."""
+
+Chain = tuple[Link, ...]
+
+
+class Telling:
+    """Makes obligations of drafts, each with a name of its own."""
+
+    def __init__(self) -> None:
+        self._names: set[str] = set()
+        self._statements: dict[Site, Statement] = {}
+
+    def obligation(self, draft: Draft) -> Obligation:
+        """A draft as an obligation."""
+        lines = (site.op.origin.span.line for site in (draft.first, draft.second) if site)
+        return Obligation(
+            obligation_name(draft.kind.value, draft.variable.name, lines, self._names),
+            draft.kind,
+            draft.variable.name,
+            self._statement(draft.first),
+            self._statement(draft.second),
+            draft.claim,
+            tuple(_chains(draft)),
+            draft.script,
+        )
+
+    def _statement(self, site: Site | None) -> Statement | None:
+        if site is None:
+            return None
+        if site not in self._statements:
+            op, timeline = site.op, ""
+            if isinstance(op, Record) and op.timeline is not None:
+                timeline = SHORT_NAME[op.timeline]
+            span, text = op.origin.span, op.origin.text
+            self._statements[site] = Statement(span, text, timeline, _threads(site, {}))
+        return self._statements[site]
+
+
+def _chains(draft: Draft) -> Iterator[Chain]:
+    if draft.ends is None:
+        return
+    words = _Words(draft.ends)
+    told: dict[tuple[object, ...], Chain] = {}
+    for witness in draft.witnesses:
+        for chain in islice(words.chains(witness), MOST):
+            told.setdefault(tuple((link.role, link.span) for link in chain), chain)
+    yield from islice(told.values(), MOST)
+
+
+class _Words:
+    """Names for what the instances of a chain are expressed in."""
+
+    def __init__(self, ends: Ends) -> None:
+        self.ends = ends
+        self.names: dict[Sym, CExpr] = {}
+        for instance, mark in ((ends.record, ""), (ends.check, "'")):
+            for name, value in instance.values.items():
+                assert isinstance(value, CVar)
+                self.names[value.name] = CVar(Sym(name.name + mark))
+
+    def chains(self, witness: Witness) -> Iterator[Chain]:
+        """The chains of a witness, from the record to the check."""
+        record = self.link("access", self.ends.record)
+        check = self.link("access", self.ends.check)
+        if isinstance(witness, Gone):
+            yield (record, self.link("clear", witness.clear), check)
+        elif witness.granted is None:
+            yield (record, check)
+        else:
+            for chain in self._to(witness.granted):
+                yield (record, *chain, check)
+
+    def _to(self, granted: Granted) -> Iterator[Chain]:
+        """The links from the record to a grant."""
+        last = self.link(_role(granted.at.site), granted.at)
+        for way in granted.ways:
+            for chain in self._through(way):
+                if chain and chain[-1].role == "fence" and chain[-1].span == last.span:
+                    chain = chain[:-1]
+                yield (*chain, last)
+
+    def _through(self, way: Passed) -> Iterator[Chain]:
+        via = self.link(_role(way.via.site), way.via)
+        before = way.crossing or way.before
+        if before is None:
+            yield () if via.role == "trailing" else (via,)
+            return
+        for chain in self._to(before):
+            yield (*chain, via)
+
+    def link(self, role: Role, instance: Instance) -> Link:
+        site = instance.site
+        values = {
+            name: linear(0, [(1, substitute(value, self.names))])
+            for name, value in instance.values.items()
+        }
+        iteration = tuple((name.name, show(value)) for name, value in values.items())
+        return Link(
+            role, site.op.origin.span, site.op.origin.text, iteration, _threads(site, values)
+        )
+
+
+def _role(site: Site) -> Role:
+    match site.op:
+        case Fence():
+            return "fence"
+        case Arrive():
+            return "arrive"
+        case Await():
+            return "await"
+        case Clear():
+            return "clear"
+        case _:
+            return "trailing"
+
+
+def _threads(site: Site, values: Mapping[Sym, CExpr]) -> str:
+    """The executing threads: `384*m + 0..31`; empty at CPU scope."""
+    threads = site.op.origin.threads
+    if threads is None:
+        return ""
+    parts = []
+    for axis in threads.axes:
+        first = linear(0, [(axis.pitch, substitute(axis.offset, values))])
+        text = show(first)
+        if text != "0":
+            parts.append(text)
+        if axis.extent > 1:
+            span = f"0..{axis.extent - 1}"
+            parts.append(span if axis.pitch == 1 else f"{axis.pitch}*({span})")
+    return f"threads {' + '.join(parts) or '0'}"

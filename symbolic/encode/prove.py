@@ -1,0 +1,131 @@
+"""The proof of a program for all sizes: obligations, answered by Z3."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from time import perf_counter
+
+from exogpu.ir.names import Sym
+from exogpu.ir.types import BarrierMechanism
+from exogpu.result.proof import Answered, Obligation, Proof
+from exogpu.solvers import smt
+from exogpu.solvers.isl_budget import IslGaveUpError, limited
+from exogpu.symbolic.encode.barriers import barrier_obligations
+from exogpu.symbolic.encode.counted import count_lemmas
+from exogpu.symbolic.encode.drafts import Certifier, Draft
+from exogpu.symbolic.encode.links import Telling
+from exogpu.symbolic.encode.pairs import pairs
+from exogpu.symbolic.encode.phases import phase_obligations
+from exogpu.symbolic.encode.ranks import RankTable
+from exogpu.symbolic.find.barriers import uses_of
+from exogpu.symbolic.find.prover import BUDGET, Evidence, Findings, Undecided, frame_of
+from exogpu.symbolic.find.sites import UndecidedError, variables_of
+
+
+def prove(
+    findings: Findings,
+    *,
+    ask: Callable[[str], smt.Reply] = smt.ask_z3,
+    budget: int = BUDGET,
+) -> Proof | Undecided:
+    """The proof that nothing found means that nothing is wrong, for all sizes.
+
+    Asked of findings without violations and without open questions.  Undecided where a count is
+    no expression, an obligation is not confirmed, or a budget is exhausted.
+    """
+    assert findings.evidence is not None
+    start, asking = perf_counter(), 0.0
+    replies: dict[str, smt.Reply] = {}
+    answered: list[Answered] = []
+    telling = Telling()
+    try:
+        for draft in drafts_within(findings.evidence, budget):
+            made = telling.obligation(draft)
+            if not made.smt:
+                answered.append(Answered(made, "", "unsat", 0.0))
+                continue
+            question = _without_comments(made.smt)
+            if question in replies:
+                reply = replace(replies[question], seconds=0.0)
+            else:
+                reply = replies[question] = ask(made.smt)
+            asking += reply.seconds
+            answered.append(Answered(made, reply.solver, reply.word, reply.seconds))
+            if reply.word != "unsat":
+                return _unconfirmed(made, draft, reply)
+    except UndecidedError as reason:
+        return Undecided(reason.reason, reason.span)
+    seconds = perf_counter() - start - asking
+    return Proof(tuple(answered), seconds, asking, _depths(findings.evidence))
+
+
+def _depths(evidence: Evidence) -> tuple[tuple[str, int], ...]:
+    names = [v.name.name for v in evidence.model.program.variables]
+    return tuple(
+        (name.name, orders.depth)
+        for name, orders in evidence.orders.items()
+        if orders.depth is not None and names.count(name.name) == 1
+    )
+
+
+def _without_comments(script: str) -> str:
+    return "\n".join(line for line in script.splitlines() if not line.startswith(";"))
+
+
+def drafts_within(evidence: Evidence, budget: int = BUDGET) -> Iterator[Draft]:
+    """Every obligation of a program, made within ISL's budget.  Raises UndecidedError."""
+    try:
+        with limited(budget * 4):
+            yield from drafts(evidence)
+    except IslGaveUpError:
+        used = next(s for s in evidence.model.sites if any(variables_of(s.op)))
+        reason = "the chains that order the accesses are too large to be written as expressions"
+        raise UndecidedError(reason, used.op.origin.span) from None
+
+
+def _unconfirmed(made: Obligation, draft: Draft, reply: smt.Reply) -> Undecided:
+    site = draft.second or draft.first
+    assert site is not None
+    if reply.word == "unknown":
+        reason = f"{reply.solver} could not decide within its budget: {made.claim}"
+    else:
+        reason = f"{reply.solver} does not confirm what was found: {made.claim}"
+    return Undecided(reason, site.op.origin.span)
+
+
+def drafts(evidence: Evidence) -> Iterator[Draft]:
+    """Every obligation of a program.
+
+    Raises UndecidedError where a barrier's counts are no expressions.
+    """
+    certifier = certifier_of(evidence)
+    yield from pairs(certifier, evidence.discharged)
+    for variable in evidence.model.program.variables:
+        if variable.mechanism is None:
+            continue
+        frame = frame_of(evidence.model, variable.name)
+        if frame is None:
+            continue
+        uses = uses_of(evidence.syncs(frame), variable.name)
+        yield from count_lemmas(certifier, uses)
+        yield from barrier_obligations(certifier, uses)
+        if variable.mechanism is BarrierMechanism.MBARRIER:
+            yield from phase_obligations(certifier, evidence.orders[variable.name])
+
+
+def certifier_of(evidence: Evidence) -> Certifier:
+    """What a program's obligations are made from."""
+    model = evidence.model
+    tables: dict[Sym, RankTable] = {}
+
+    def ranks(name: Sym) -> RankTable:
+        if name not in tables:
+            frame = frame_of(model, name)
+            assert frame is not None
+            uses = uses_of(evidence.syncs(frame), name)
+            sites = (*uses.arrives, *uses.trailing, *uses.awaits)
+            tables[name] = RankTable(model, name, uses.ranks, sites)
+        return tables[name]
+
+    return Certifier(model, evidence.syncs, ranks)

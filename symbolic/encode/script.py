@@ -1,0 +1,175 @@
+"""Obligations as SMT-LIB 2 scripts that a person can read."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterable, Sequence
+
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import And, BExpr, CExpr, CVar, Int
+from exogpu.ir.smttext import bexpr, cexpr
+from exogpu.solvers.smtlib import NAME, RESERVED, WIDTH, ascii_text, heading
+from exogpu.symbolic.encode.expressions import Pieces
+from exogpu.symbolic.encode.formulas import TRUE, Instance, on_axes, thread_at
+from exogpu.symbolic.find.sites import Site
+
+
+class Script:
+    """A script under construction: constants, what is known of them, and what is refuted."""
+
+    def __init__(self) -> None:
+        self._names: dict[Sym, str] = {}
+        self._taken = set(RESERVED)
+        self._lines: list[str] = []
+        self._instances: dict[tuple[int, str], tuple[str, Instance]] = {}
+        self._defined: dict[str, CVar] = {}
+        self._nodes: dict[str, str] = {}
+        self._said: set[str] = set()
+        self._labels = 0
+
+    # --- integers -------------------------------------------------------------------------
+
+    def constant(self, name: Sym, prefix: str = "") -> CVar:
+        """Declares an integer of which only what is assumed is known."""
+        self._lines.append(f"(declare-const {self._name(name, prefix)} Int)")
+        return CVar(name)
+
+    def define(self, label: str, value: CExpr | Pieces) -> CExpr:
+        """The value under a name; a variable or constant is its own, and what has a name keeps
+        it."""
+        if isinstance(value, tuple) and len(value) == 1:
+            value = value[0][1]
+        if isinstance(value, Int | CVar):
+            return value
+        text = self._text(value)
+        if text not in self._defined:
+            self._defined[text] = self._new(label, text)
+        return self._defined[text]
+
+    def _new(self, label: str, text: str) -> CVar:
+        name = Sym(label)
+        self._lines.append(f"(define-fun {self._name(name, '')} () Int {text})")
+        return CVar(name)
+
+    def _text(self, value: CExpr | Pieces) -> str:
+        if not isinstance(value, tuple):
+            return cexpr(value, self._names)
+        text = cexpr(value[-1][1], self._names)
+        for where, one in reversed(value[:-1]):
+            text = f"(ite {bexpr(where, self._names)} {cexpr(one, self._names)} {text})"
+        return text
+
+    def free(self, site: Site, prefix: str) -> Instance:
+        """An instance whose iterators are constants."""
+        values: dict[Sym, CExpr] = {}
+        for name in site.iterators:
+            values[name] = self.constant(Sym(name.name), prefix)
+        return Instance(site, values)
+
+    def thread(self, instance: Instance, label: str) -> CExpr:
+        """One of the threads that execute an instance."""
+        threads = instance.site.op.origin.threads
+        assert threads is not None
+        at = [self.constant(Sym(f"{label}{number}")) for number in range(len(threads.axes))]
+        self.assume(on_axes(threads, at))
+        return self.define(label, thread_at(threads, instance.values, at))
+
+    def named(self, instance: Instance) -> tuple[str, Instance]:
+        """The instance under a name, which a comment explains, with its iterators under names of
+        their own; one instance has one name."""
+        site = instance.site
+        texts = {name: self._text(value) for name, value in instance.values.items()}
+        key = (site.number, " ".join(texts.values()))
+        if key not in self._instances:
+            label = self.label(site)
+            values: dict[Sym, CExpr] = {
+                name: value
+                if isinstance(value, Int | CVar)
+                else self._new(f"{label}.{name.name}", texts[name])
+                for name, value in instance.values.items()
+            }
+            self._instances[key] = (label, Instance(site, values))
+        return self._instances[key]
+
+    def _name(self, name: Sym, prefix: str) -> str:
+        plain = re.sub(r"[^A-Za-z0-9_.]", lambda other: f"u{ord(other[0]):x}", prefix + name.name)
+        found, count = plain, 1
+        while found in self._taken:
+            count += 1
+            found = f"{plain}_{count}"
+        self._taken.add(found)
+        assert NAME.fullmatch(found)
+        self._names[name] = found
+        return found
+
+    # --- formulas -------------------------------------------------------------------------
+
+    def label(self, site: Site) -> str:
+        """A new name for an instance of a site, explained in a comment."""
+        self._labels += 1
+        label = f"{type(site.op).__name__.lower()}{self._labels}"
+        text = f"{label}: line {site.op.origin.span.line}: {site.op.origin.text}"
+        lines = textwrap.wrap(ascii_text(text), WIDTH - 2, break_on_hyphens=False)
+        self._lines += [f"; {line}" for line in lines]
+        return label
+
+    def assume(self, formula: BExpr) -> None:
+        """What is known, one line for each of its parts."""
+        for part in conjuncts(formula):
+            if part != TRUE:
+                self._say(f"(assert {bexpr(part, self._names)})")
+
+    def _say(self, line: str) -> None:
+        if line not in self._said:
+            self._said.add(line)
+            self._lines.append(line)
+
+    def imply(self, known: Sequence[str], premise: BExpr, conclusion: BExpr) -> None:
+        """What is known where the named formulas and the premise hold."""
+        terms = [*known]
+        terms += (bexpr(one, self._names) for one in conjuncts(premise) if one != TRUE)
+        then = bexpr(conclusion, self._names)
+        self._say(f"(assert (=> {_joined('and', terms)} {then}))")
+
+    def node(self, label: str, parts: Iterable[BExpr | list[str]]) -> str:
+        """A named formula: all of its parts, where a list of names offers a choice."""
+        terms: list[str] = []
+        for part in parts:
+            if isinstance(part, list):
+                terms.append(_joined("or", list(dict.fromkeys(part))))
+            else:
+                terms += (bexpr(one, self._names) for one in conjuncts(part) if one != TRUE)
+        text = _joined("and", list(dict.fromkeys(terms)))
+        if text not in self._nodes:
+            self._nodes[text] = self._name(Sym(label), "")
+            self._lines.append(f"(define-fun {self._nodes[text]} () Bool {text})")
+        return self._nodes[text]
+
+    def refute(self, ways: Sequence[str]) -> None:
+        """Asserts that none of the named formulas holds."""
+        negated = [f"(not {way})" for way in ways]
+        self._lines.append(f"(assert {_joined('and', negated)})")
+
+    def expose(self, failures: Sequence[str]) -> None:
+        """Asserts that one of the named formulas holds."""
+        self._lines.append(f"(assert {_joined('or', list(failures))})")
+
+    def text(self, claim: str) -> str:
+        """The script, with the claim as a comment above it."""
+        return heading(claim) + "\n".join([*self._lines, "(check-sat)", ""])
+
+
+def conjuncts(formula: BExpr) -> list[BExpr]:
+    """The parts of a conjunction."""
+    if isinstance(formula, And):
+        return [*conjuncts(formula.left), *conjuncts(formula.right)]
+    return [formula]
+
+
+def _joined(connective: str, terms: Sequence[str]) -> str:
+    if len(terms) == 1:
+        return terms[0]
+    if not terms:
+        return "true" if connective == "and" else "false"
+    return f"({connective} {' '.join(terms)})"

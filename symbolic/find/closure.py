@@ -1,0 +1,497 @@
+"""Which syncs make a record visible to whom: the witness relation, closed under its step.
+
+A sync *fires* for a record where the record is a witness of its pre side (rule W), and *grants*
+where it augments the record: a Fence at once, an Arrive at each Await that its tag releases.  A
+relation is kept for each `Label`, a way to be shown a record: under policy `ptx` full and temporal
+grants (decision 7b), and what crosses to the async proxy (decision 7d); under `paper` every grant
+is full.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+from exogpu.amir.nodes import Arrive, Await, Check, Fence, Record
+from exogpu.hw.timelines import ASYNC_PROXY
+from exogpu.ir.types import Level, Policy, QualSet, QualTL
+from exogpu.machine.literal_records import Grant, entries
+from exogpu.solvers import isl
+from exogpu.solvers import isl_relations as rel
+from exogpu.symbolic.find.frames import Frame
+from exogpu.symbolic.find.ranks import Ranks
+from exogpu.symbolic.find.sites import Site, UndecidedError, home_of
+
+
+class Syncs:
+    """The synchronisation operations of a frame, and from each grant to the next."""
+
+    def __init__(self, frame: Frame) -> None:
+        self.frame = frame
+        self.ranks = Ranks(frame)
+        self.fences = [site for site in frame.sites if isinstance(site.op, Fence)]
+        self.arrives = [site for site in frame.sites if isinstance(site.op, Arrive)]
+        self.awaits = [site for site in frame.sites if isinstance(site.op, Await)]
+        self.trailing = [
+            site
+            for site in frame.sites
+            if isinstance(site.op, Record) and site.op.trailing is not None
+        ]
+        self._sites = {site.number: site for site in frame.sites}
+        self.missing: dict[tuple[int, int], UndecidedError] = {}
+        self._edges: dict[tuple[int, int], isl.Map] = {}
+        self._hops: dict[tuple[int, int, int], isl.Map] = {}
+
+    @property
+    def firing(self) -> list[Site]:
+        return [*self.fences, *self.arrives]
+
+    @property
+    def granting(self) -> list[Site]:
+        return [*self.fences, *self.awaits]
+
+    def site(self, number: int) -> Site:
+        """The site of a number."""
+        return self._sites[number]
+
+    def edge(self, site: Site, await_: Site) -> isl.Map:
+        """From an Arrive or trailing Record to an Await (`Ranks.edge`); nothing, and a note in
+        `missing`, where it is undecided."""
+        key = (site.number, await_.number)
+        if key not in self._edges:
+            try:
+                self._edges[key] = self.ranks.edge(site, await_)
+            except UndecidedError as reason:
+                self.missing[key] = reason
+                self._edges[key] = rel.empty_like(self.frame.before(site, await_))
+        return self._edges[key]
+
+    def released(self, site: Site) -> Iterator[tuple[Site, isl.Map]]:
+        """The Awaits that a barrier's tags release, with the edges."""
+        name = home_of(site).name
+        for await_ in self.awaits:
+            assert isinstance(await_.op, Await)
+            if await_.op.barrier.name == name:
+                edge = self.edge(site, await_)
+                if not isl.is_empty(edge):
+                    yield await_, edge
+
+    def grants(self, fired: isl.Map, site: Site) -> Iterator[tuple[Site, isl.Map]]:
+        """What the firing of a Fence or Arrive leads to: the granting sites."""
+        if isl.is_empty(fired):
+            return
+        if isinstance(site.op, Fence):
+            yield site, fired
+            return
+        for await_, edge in self.released(site):
+            yield await_, isl.compose(fired, edge)
+
+    def hops(self, granted: Site, site: Site) -> Iterator[tuple[Site, isl.Map]]:
+        """From an instance that granted, over a later one of `site` with a shared thread, to what
+        that one's firing grants."""
+        if isinstance(site.op, Fence):
+            reached = [site]
+        else:
+            reached = [await_ for await_, _ in self.released(site)]
+        for next_ in reached:
+            found = self.hop(granted, site, next_)
+            if not isl.is_empty(found):
+                yield next_, found
+
+    def hop(self, granted: Site, site: Site, next_: Site) -> isl.Map:
+        """The part of `hops` that leads to `next_`."""
+        shared = self.frame.shared(granted, site)
+        if isinstance(site.op, Fence):
+            return shared
+        key = (granted.number, site.number, next_.number)
+        if key not in self._hops:
+            self._hops[key] = rel.coalesce(isl.compose(shared, self.edge(site, next_)))
+        return self._hops[key]
+
+
+# --- timelines ----------------------------------------------------------------------------------
+
+
+def pre_side(site: Site, original: QualTL | None) -> QualSet:
+    """The timelines on which a record of this original timeline may be a witness (rule W): all
+    of the pre side if transitive, else its own alone."""
+    op = site.op
+    assert isinstance(op, Fence | Arrive)
+    return op.pre if op.transitive else frozenset(q for q in op.pre if q is original)
+
+
+def full_side(site: Site) -> QualSet:
+    """The full timelines of a granting sync."""
+    assert isinstance(site.op, Fence | Await)
+    return site.op.full
+
+
+def temporal_side(site: Site, original: QualTL | None, policy: Policy) -> QualSet:
+    """The timelines that are temporal only, for records of this original timeline (decision 7)."""
+    assert isinstance(site.op, Fence | Await)
+    return entries(policy, original, site.op.full, site.op.temporal)
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """How a Fence or Await shows a record to its threads: by a full or a temporal grant, and in
+    full on a timeline of the async proxy that is carried to it."""
+
+    grant: Grant
+    carried: QualTL | None = None
+
+
+FULL = Label(Grant.FULL)
+TEMPORAL = Label(Grant.TEMPORAL)
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """The timelines on which threads see a record, by syncs: in full, and temporally."""
+
+    full: QualSet
+    temporal: QualSet
+
+
+def shown(site: Site, label: Label, original: QualTL | None, policy: Policy) -> Sight:
+    """What the threads of a granting sync see."""
+    full, temporal = full_side(site), temporal_side(site, original, policy)
+    if label.grant is Grant.FULL:
+        return Sight(full, temporal)
+    assert isinstance(site.op, Fence | Await)
+    crossed = frozenset(q for q in site.op.temporal if q is label.carried)
+    return Sight(crossed, full | temporal)
+
+
+def fires(site: Site, sight: Sight, original: QualTL | None, policy: Policy) -> Grant:
+    """What a thread that sees a record thus lets a Fence or Arrive give (decision 7b)."""
+    pre = pre_side(site, original)
+    if pre & sight.full:
+        return Grant.FULL
+    if not pre & sight.temporal:
+        return Grant.NOTHING
+    return Grant.FULL if policy is Policy.PAPER else Grant.TEMPORAL
+
+
+# --- closure ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Step:
+    """How pairs came to be granted: `via` fired, for what was granted before it."""
+
+    granted: Site
+    label: Label
+    via: Site
+    """The Fence or Arrive; the Record itself, where its trailing barrier grants."""
+    before: Site | None
+    """The granting site that `via` fires after; None where it fires for the record's own
+    threads."""
+    before_label: Label
+    base: isl.Map
+    """`record -> before`, or `record -> via` where there is none before."""
+    pairs: isl.Map
+    """`record -> granted`"""
+    crossing: Crossing | None = None
+    """Where another sync than the one before shows the record across the proxy."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Crossing:
+    """A sync shows a record across the proxy to threads by which another one fires."""
+
+    site: Site
+    label: Label
+    base: isl.Map
+    """`record -> site`"""
+    threads: isl.Map
+    """`record -> via[.., t]`: the threads that let `via` fire and have seen `site`."""
+
+
+@dataclass(slots=True)
+class Grants:
+    """By label and granting site, the pairs (record, instance) where it makes the record
+    visible."""
+
+    pairs: dict[Label, dict[int, isl.Map]] = field(default_factory=dict)
+    steps: list[Step] = field(default_factory=list)
+    """In the order in which they were found: what a step starts from was found before it."""
+
+    def of(self, label: Label) -> dict[int, isl.Map]:
+        """Those of one label."""
+        return self.pairs.setdefault(label, {})
+
+    @property
+    def full(self) -> dict[int, isl.Map]:
+        """Those of full grants."""
+        return self.of(FULL)
+
+    def each(self) -> list[tuple[Label, int, isl.Map]]:
+        """All of them, with label and granting site."""
+        return [(label, n, p) for label, found in self.pairs.items() for n, p in found.items()]
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Records of one site as the closure sees them.
+
+    Of a record per thread, either each thread is a coordinate (`members`), or the instance
+    stands for all its threads at once: then what is found holds for every one of them, and
+    something may be missed.
+    """
+
+    site: Site
+    each: bool
+    """One record a thread."""
+    exact: bool
+
+    @property
+    def op(self) -> Record:
+        assert isinstance(self.site.op, Record)
+        return self.site.op
+
+    @property
+    def with_members(self) -> bool:
+        return self.each and self.exact
+
+    @property
+    def name(self) -> str:
+        return f"{self.site.tuple_name}t"
+
+
+def holder(frame: Frame, site: Site, *, exact: bool) -> Holder:
+    """The records of a Record: one a thread, unless convergent, without timeline or at CPU
+    scope."""
+    op = site.op
+    assert isinstance(op, Record)
+    one = op.convergent or op.timeline is None or frame.everyone(site)
+    return Holder(site, not one, exact)
+
+
+def members(frame: Frame, records: Holder) -> isl.Map:
+    """`S7h[k, t] -> T[t]`: the thread of a record."""
+    return rel.output_of_extended(frame.threads(records.site), records.name)
+
+
+def instances(frame: Frame, records: Holder) -> isl.Map:
+    """`S7h[k, t] -> S7[k]`, or the identity where members are no coordinates."""
+    if not records.with_members:
+        return rel.identity(frame.domain(records.site))
+    return isl.inverse(rel.extend_input(frame.threads(records.site), records.name))
+
+
+def first_seen(frame: Frame, records: Holder, site: Site) -> isl.Map:
+    """The records and the later instances of `site` executed by a thread that made the record:
+    by every one, where the instance stands for all its threads."""
+    if not records.each:
+        return frame.shared(records.site, site)
+    if not records.exact:
+        return frame.covers(records.site, site)
+    later = frame.same_task(frame.before(records.site, site), records.site, site)
+    later = isl.compose(instances(frame, records), later)
+    if frame.everyone(site):
+        return later
+    return isl.intersect_map(later, rel.pairs(members(frame, records), frame.threads(site)))
+
+
+def close(
+    syncs: Syncs, records: Holder, policy: Policy, checks: Iterable[Check]
+) -> Iterator[Grants]:
+    """The grants of the records, after each round of the closure; the last is the fixed point.
+
+    What crosses to the async proxy is followed as far as one of the checks, or a sync, asks.
+    """
+    op = records.op
+    grants = Grants()
+    fresh = Grants()
+    if op.trailing is not None:
+        made = instances(syncs.frame, records)
+        for await_, edge in syncs.released(records.site):
+            found = isl.compose(made, edge)
+            _add(grants, fresh, Step(await_, FULL, records.site, None, FULL, made, found))
+    if op.timeline is not None and op.level >= Level.UNORDERED:
+        for site in syncs.firing:
+            assert isinstance(site.op, Fence | Arrive)
+            if op.timeline in site.op.pre:
+                fired = first_seen(syncs.frame, records, site)
+                for granted, pairs in syncs.grants(fired, site):
+                    _add(grants, fresh, Step(granted, FULL, site, None, FULL, fired, pairs))
+    yield grants
+    proxy = _proxy(syncs, op, policy, checks)
+    while fresh.each():
+        current, fresh = fresh, Grants()
+        for label, number, base in current.each():
+            before = syncs.site(number)
+            sight = shown(before, label, op.timeline, policy)
+            for site in syncs.firing:
+                grant = fires(site, sight, op.timeline, policy)
+                if grant is Grant.NOTHING:
+                    continue
+                for granted, pairs in syncs.hops(before, site):
+                    for after in _onward(granted, grant, sight.full & proxy):
+                        found = isl.compose(base, pairs)
+                        step = Step(granted, after, site, before, label, base, found)
+                        _add(grants, fresh, step)
+        if proxy:
+            for step in _crossings(syncs, records, policy, proxy, grants):
+                _add(grants, fresh, step)
+        yield grants
+
+
+def _onward(granted: Site, grant: Grant, carried: QualSet) -> Iterator[Label]:
+    """How a sync shows on what its witness has seen, where it fires."""
+    assert isinstance(granted.op, Fence | Await)
+    yield Label(grant)
+    for timeline in _ordered(carried & granted.op.temporal):
+        if grant is not Grant.FULL or timeline not in granted.op.full:
+            yield Label(Grant.TEMPORAL, timeline)
+
+
+def _ordered(timelines: QualSet) -> list[QualTL]:
+    return [timeline for timeline in QualTL if timeline in timelines]
+
+
+# --- across the proxy (decision 7d) -------------------------------------------------------------
+
+
+def _proxy(syncs: Syncs, op: Record, policy: Policy, checks: Iterable[Check]) -> QualSet:
+    """The timelines of the async proxy on which it matters whether a record crosses to them."""
+    if policy is Policy.PAPER:
+        return frozenset()
+    asked = frozenset[QualTL]().union(*(check.timelines for check in checks))
+    for site in syncs.firing:
+        if not (syncs.frame.everyone(site) and _witnesses(op, site)):
+            asked |= pre_side(site, op.timeline)
+    return asked & ASYNC_PROXY
+
+
+def _witnesses(op: Record, site: Site) -> bool:
+    """Whether the threads that make a record let a later sync fire."""
+    return op.level >= Level.UNORDERED and op.timeline in pre_side(site, op.timeline)
+
+
+def _crossings(
+    syncs: Syncs, records: Holder, policy: Policy, proxy: QualSet, grants: Grants
+) -> Iterator[Step]:
+    """The steps where a thread sees the record across the proxy by one sync, and lets the next
+    one fire by what it has seen elsewhere."""
+    original = records.op.timeline
+    seeing = [
+        (label, number, base, shown(syncs.site(number), label, original, policy))
+        for label, number, base in grants.each()
+    ]
+    for via in syncs.firing:
+        alone = [
+            one
+            for one in seeing
+            if one[3].full & proxy and fires(via, one[3], original, policy) is Grant.NOTHING
+        ]
+        if not alone:
+            continue
+        if syncs.frame.everyone(via):
+            span = via.op.origin.span
+            raise UndecidedError("what crosses to the async proxy at CPU scope", span)
+        witnesses: list[tuple[Site | None, Label, isl.Map, isl.Map]] = []
+        if _witnesses(records.op, via):
+            own = _own_threads(syncs.frame, records, via)
+            if own is not None:
+                fired = isl.compose(own, isl.inverse(syncs.frame.with_thread(via)))
+                witnesses.append((None, FULL, fired, own))
+        for label, number, base, sight in seeing:
+            if fires(via, sight, original, policy) is not Grant.NOTHING:
+                met = isl.compose(base, syncs.frame.thread_after(syncs.site(number), via))
+                witnesses.append((syncs.site(number), label, base, met))
+        for label, number, crossed, sight in alone:
+            there = isl.compose(crossed, syncs.frame.thread_after(syncs.site(number), via))
+            for before, before_label, base, met in witnesses:
+                threads = isl.intersect_map(met, there)
+                if isl.is_empty(threads):
+                    continue
+                crossing = Crossing(syncs.site(number), label, crossed, threads)
+                fired = isl.compose(threads, isl.inverse(syncs.frame.with_thread(via)))
+                for granted, pairs in syncs.grants(fired, via):
+                    assert isinstance(granted.op, Fence | Await)
+                    for timeline in _ordered(sight.full & proxy & granted.op.temporal):
+                        after = Label(Grant.TEMPORAL, timeline)
+                        way = (granted, after, via, before, before_label, base, pairs, crossing)
+                        yield Step(*way)
+
+
+def _own_threads(frame: Frame, records: Holder, via: Site) -> isl.Map | None:
+    """The records and later instances of `via`, with each thread that made the record; None where
+    an instance stands for the records of all its threads."""
+    if not records.each:
+        return frame.thread_after(records.site, via)
+    if not records.exact:
+        return None
+    later = frame.same_task(frame.before(records.site, via), records.site, via)
+    later = isl.compose(isl.compose(instances(frame, records), later), frame.with_thread(via))
+    return isl.intersect_map(later, rel.pairs(members(frame, records), frame.thread_of(via)))
+
+
+def close_order(syncs: Syncs, waiter: Holder) -> Grants:
+    """By granting site, the pairs (Await, instance) whose threads are ordered after the Await in
+    execution order: every sync passes it on, and so does a trailing barrier, whatever the
+    timelines (decision 12).  All are full."""
+    grants = Grants()
+    fresh = Grants()
+    firing = [*syncs.firing, *syncs.trailing]
+    for site in firing:
+        fired = first_seen(syncs.frame, waiter, site)
+        for granted, pairs in syncs.grants(fired, site):
+            _add(grants, fresh, Step(granted, FULL, site, None, FULL, fired, pairs))
+    while fresh.full:
+        current, fresh = fresh, Grants()
+        for number, base in current.full.items():
+            before = syncs.site(number)
+            for site in firing:
+                for granted, pairs in syncs.hops(before, site):
+                    found = isl.compose(base, pairs)
+                    _add(grants, fresh, Step(granted, FULL, site, before, FULL, base, found))
+    return grants
+
+
+def _add(grants: Grants, fresh: Grants, step: Step) -> None:
+    """Adds the pairs of a step to what is known, and to what the next round starts from, if any
+    is new."""
+    found = rel.coalesce(step.pairs)
+    if isl.is_empty(found):
+        return
+    number = step.granted.number
+    known, new = grants.of(step.label), fresh.of(step.label)
+    if number in known:
+        if isl.is_subset_map(found, known[number]):
+            return
+        known[number] = isl.union_map(known[number], found)
+    else:
+        known[number] = found
+    new[number] = isl.union_map(new[number], found) if number in new else found
+    grants.steps.append(replace(step, pairs=found))
+
+
+# --- visibility ---------------------------------------------------------------------------------
+
+
+def granted_at(
+    site: Site, label: Label, check: Check, original: QualTL | None, policy: Policy
+) -> bool:
+    """Whether what `site` shows reaches the level that a check asks for, on one of its timelines
+    (decision 17)."""
+    sight = shown(site, label, original, policy)
+    if check.level is Level.FULLY_ORDERED:
+        return bool(check.timelines & sight.full)
+    return bool(check.timelines & (sight.full | sight.temporal))
+
+
+def granted_from_start(records: Record, check: Check) -> bool:
+    """Whether the threads that make a record see it at the level that a check asks for."""
+    if records.timeline is None or records.timeline not in check.timelines:
+        return False
+    return records.level >= Level.UNORDERED and records.level >= check.level
+
+
+def always_visible(records: Record, check: Check) -> bool:
+    """Whether every thread sees the record at the check's level: atomics among themselves."""
+    if check.level is Level.INVISIBLE:
+        return bool(check.timelines)
+    return check.level is Level.ATOMIC_ONLY and bool(records.atomic & check.timelines)

@@ -1,0 +1,143 @@
+"""Arrive and await counts of barriers as piecewise quasi-affine functions, for all sizes.
+
+A count is the size of a set of earlier instances on the same element of the same allocation.
+Where these form an arithmetic progression for every instance and all sizes (one symbolic loop,
+loops of constant trip count unrolled), the count is computed from its ends and its stride, and
+the progression is compared with the set: nothing is guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from exogpu.amir.nodes import Arrive, Await
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import Access
+from exogpu.solvers import isl
+from exogpu.solvers import isl_relations as rel
+from exogpu.symbolic.find.frames import Frame
+from exogpu.symbolic.find.sites import Site, UndecidedError
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """Instances at which something is counted, each with the element that it is counted on."""
+
+    site: Site
+    instance: isl.Map
+    """`Q -> S7[k]`"""
+    element: isl.Map
+    """`Q -> V2[e]`"""
+
+    @property
+    def domain(self) -> isl.Set:
+        return isl.domain(self.element)
+
+
+class Counts:
+    """The counts of the barriers of one frame."""
+
+    def __init__(self, frame: Frame) -> None:
+        self.frame = frame
+        self._arrivals: dict[tuple[int, Access], rel.Count] = {}
+        self._bounds: dict[int, rel.Count] = {}
+
+    def arrives(self, name: Sym) -> list[tuple[Site, Access]]:
+        """The Arrives on a barrier with their homes."""
+        return [
+            (site, site.op.home)
+            for site in self.frame.sites
+            if isinstance(site.op, Arrive) and site.op.home.name == name
+        ]
+
+    def awaits(self, name: Sym) -> list[tuple[Site, Access]]:
+        """The Awaits on a barrier with their elements."""
+        return [
+            (site, site.op.barrier)
+            for site in self.frame.sites
+            if isinstance(site.op, Await) and site.op.barrier.name == name
+        ]
+
+    def at(self, site: Site, access: Access) -> Query:
+        """The query at a site's own instances, on the element of an access."""
+        return Query(site, rel.identity(self.frame.domain(site)), self.frame.cells(site, access))
+
+    def at_elements(self, site: Site, elements: isl.Map) -> Query:
+        """The query at a site's instances on every element that the relation gives them."""
+        return Query(site, rel.input_of(elements), rel.output_of(elements))
+
+    def count(self, query: Query, sites: Sequence[tuple[Site, Access]]) -> rel.Count:
+        """How many instances of the sites on the query's element come before it.
+
+        Raises UndecidedError where no quasi-affine function was found.
+        """
+        counts: list[rel.Count | None] = []
+        for site, access in sites:
+            earlier = self.frame.same_allocation(
+                self.frame.before(site, query.site), site, query.site, access.name
+            )
+            same = rel.pairs(query.element, self.frame.cells(site, access))
+            earlier = isl.compose(query.instance, isl.inverse(earlier))
+            found = isl.intersect_map(same, earlier)
+            count = rel.count_outputs(found)
+            if count is None and not isl.is_empty(found):
+                raise UndecidedError(
+                    f"how often {site.op.origin.text} has run is no quasi-affine function of "
+                    "sizes and iterators",
+                    site.op.origin.span,
+                )
+            counts.append(count)
+        return rel.total(counts, query.domain)
+
+    def arrivals(self, site: Site, access: Access) -> rel.Count:
+        """The number of Arrives homed at the element before an instance: an Arrive's rank."""
+        key = (site.number, access)
+        if key not in self._arrivals:
+            found = self.count(self.at(site, access), self.arrives(access.name))
+            self._arrivals[key] = found
+        return self._arrivals[key]
+
+    def bound(self, site: Site) -> rel.Count:
+        """Max of an Await: `a - (n + 1)` for n >= 0, `w + n + 1` for n < 0 (decision 3)."""
+        if site.number not in self._bounds:
+            op = site.op
+            assert isinstance(op, Await)
+            awaits = self.awaits(op.barrier.name)
+            signs = {other.op.n >= 0 for other, _ in awaits if isinstance(other.op, Await)}
+            if len(signs) > 1:
+                raise UndecidedError("Awaits with n >= 0 and n < 0 on one barrier", op.origin.span)
+            if op.n >= 0:
+                found = rel.plus(self.arrivals(site, op.barrier), -(op.n + 1))
+            else:
+                counted = self.count(self.at(site, op.barrier), awaits)
+                found = rel.plus(counted, op.n + 1)
+            self._bounds[site.number] = found
+        return self._bounds[site.number]
+
+    def balanced(
+        self, arrives: Sequence[tuple[Site, Access]], awaits: Sequence[tuple[Site, Access]]
+    ) -> bool:
+        """Whether each element has as many Arrives as Awaits in the whole frame."""
+        elements = self.elements([*arrives, *awaits])
+        arrived, waited = (self.whole(sites, elements) for sites in (arrives, awaits))
+        different = rel.where_different(arrived, waited)
+        return isl.is_empty(rel.set_under(different, self.frame.model.context))
+
+    def elements(self, sites: Sequence[tuple[Site, Access]]) -> isl.Set:
+        """The elements that some instance of the sites touches."""
+        first, *rest = (isl.image(self.frame.cells(site, access)) for site, access in sites)
+        for more in rest:
+            first = isl.union(first, more)
+        return first
+
+    def whole(self, sites: Sequence[tuple[Site, Access]], elements: isl.Set) -> rel.Count:
+        """How many instances of the sites there are on each element, in the whole frame."""
+        counts = []
+        for site, access in sites:
+            found = isl.inverse(self.frame.cells(site, access))
+            count = rel.count_outputs(found)
+            if count is None and not isl.is_empty(found):
+                raise UndecidedError("", site.op.origin.span)
+            counts.append(count)
+        return rel.total(counts, elements)

@@ -1,0 +1,96 @@
+"""Which records a check may meet: `record -> check` on a common element, not cleared in between."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from exogpu.amir.nodes import Check, Clear, Record
+from exogpu.ir.names import Sym
+from exogpu.solvers import isl
+from exogpu.solvers import isl_relations as rel
+from exogpu.symbolic.find.closure import always_visible
+from exogpu.symbolic.find.frames import Frame
+from exogpu.symbolic.find.sites import Site
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Dependence:
+    """A Record and a Check that meet on elements of a variable."""
+
+    frame: Frame
+    variable: Sym
+    record: Site
+    check: Site
+    pairs: isl.Map
+    """`record -> check`, earlier and on a common element: all that meet, and more, since the
+    record may have been cleared in between."""
+
+
+def dependences(frame: Frame, variable: Sym) -> Iterator[Dependence]:
+    """The dependences of a variable within a frame."""
+    for record in frame.sites:
+        if not isinstance(record.op, Record) or record.op.access.name != variable:
+            continue
+        for check in frame.sites:
+            op = check.op
+            if not isinstance(op, Check) or op.access.name != variable:
+                continue
+            if op.mutates != record.op.mutate or always_visible(record.op, op):
+                continue
+            before = frame.same_allocation(frame.before(record, check), record, check, variable)
+            if isl.is_empty(before):
+                continue
+            overlap = rel.pairs(_cells(frame, record), _cells(frame, check))
+            pairs = rel.coalesce(isl.intersect_map(before, overlap))
+            if not isl.is_empty(pairs):
+                yield Dependence(frame, variable, record, check, pairs)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cleared:
+    """Records that an operation clears before a check meets them."""
+
+    clear: Site
+    after: isl.Map
+    """`record -> clear`"""
+    until: isl.Map
+    """`clear -> check`"""
+    met: isl.Map
+    """`record -> [check -> element]`"""
+
+
+def uncleared(dependence: Dependence, pairs: isl.Map) -> tuple[isl.Map, tuple[Cleared, ...]]:
+    """The elements on which pairs of a dependence meet and no Clear lies in between:
+    `record -> [check -> element]`; and the Clears that keep others from meeting.
+
+    Clears act element by element, and a record does not end an earlier one: atomics and reads
+    pile up.  Alloc and Release clear nothing here: a frame's instances share one allocation, or
+    are told apart by `same_allocation`.
+    """
+    frame, record, check = dependence.frame, dependence.record, dependence.check
+    assert isinstance(check.op, Check)
+    recorded, checked = _cells(frame, record), _cells(frame, check)
+    found = rel.met_on(pairs, recorded, checked)
+    clears: list[Cleared] = []
+    for clear in frame.sites:
+        op = clear.op
+        if not isinstance(op, Clear) or op.access.name != dependence.variable:
+            continue
+        if op.mutates != check.op.mutates or isl.is_empty(found):
+            continue
+        after = isl.restrict_domain(frame.before(record, clear), isl.domain(pairs))
+        until = rel.restrict_range(frame.before(clear, check), isl.image(pairs))
+        if isl.is_empty(after) or isl.is_empty(until):
+            continue
+        cleared = rel.met_through(after, until, recorded, _cells(frame, clear), checked)
+        met = isl.intersect_map(found, cleared)
+        if not isl.is_empty(met):
+            clears.append(Cleared(clear, after, until, met))
+            found = isl.subtract_map(found, cleared)
+    return rel.coalesce(found), tuple(clears)
+
+
+def _cells(frame: Frame, site: Site) -> isl.Map:
+    assert isinstance(site.op, Record | Check | Clear)
+    return frame.cells(site, site.op.access)

@@ -1,0 +1,95 @@
+"""What the prover finds: a kind of hazard, and its exact instances with sizes as parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from exogpu.amir.nodes import Op
+from exogpu.ir.isltext import identifier
+from exogpu.ir.names import Sym
+from exogpu.machine.violation import Violation
+from exogpu.result.hazards import HazardKind
+from exogpu.solvers import isl
+from exogpu.solvers import isl_relations as rel
+from exogpu.symbolic.find.frames import Frame
+from exogpu.symbolic.find.sites import Site
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Finding:
+    """All violations of one kind between one check and one record."""
+
+    kind: HazardKind
+    frame: Frame
+    variable: Sym
+    check: Site
+    """The operation that fails: a Check, Await, Arrive, trailing Record or CheckBarrier."""
+    record: Site | None
+    """The operation that is not ordered before it; None if there is none."""
+    failing: isl.Map
+    """`check -> element`, for all sizes and values of the frame's iterators."""
+    pairs: isl.Map | None = None
+    """`record -> check`, where there is a record."""
+
+    def sizes(self) -> isl.Set:
+        """The sizes for which there is a violation."""
+        others = [name for name in self.frame.params if name not in self.size_names()]
+        return rel.project_params(rel.params_where(self.failing), others)
+
+    def size_names(self) -> tuple[str, ...]:
+        return tuple(identifier(name) for name in self.frame.model.sizes)
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """One violation: comparable with `machine.violation.Violation`."""
+
+    kind: HazardKind
+    variable: str
+    index: tuple[int, ...]
+    check: Op
+    iteration: tuple[tuple[str, int], ...]
+    record: Op | None
+
+
+def instances(finding: Finding, sizes: Mapping[str, int]) -> Iterator[Instance]:
+    """The violations at concrete sizes, by name of the size."""
+    frame, check = finding.frame, finding.check
+    named = {identifier(name): sizes[name.name] for name in frame.model.sizes}
+    names, points = rel.params_first(rel.fix_params(finding.failing, named))
+    iterators = tuple(identifier(name) for name in check.iterators)
+    for point in isl.points(points):
+        values = dict(zip(names, point, strict=False))
+        inner = point[len(names) : len(names) + len(iterators) - frame.depth]
+        values |= dict(zip(iterators[frame.depth :], inner, strict=True))
+        index = point[len(names) + len(inner) :]
+        iteration = tuple((name.name, values[identifier(name)]) for name in check.iterators)
+        yield Instance(
+            finding.kind,
+            finding.variable.name,
+            index,
+            check.op,
+            iteration,
+            None if finding.record is None else finding.record.op,
+        )
+
+
+def holds_at(finding: Finding, sizes: Mapping[str, int], violation: Violation) -> bool:
+    """Whether a violation of the concrete machine at these sizes is one of the finding's.
+
+    Of a late Arrive and of PHASE the machine names the last of several Awaits at fault, so that
+    the record is not compared there.
+    """
+    several = finding.kind in (HazardKind.DEADLOCK, HazardKind.PHASE)
+    record = None if finding.record is None else finding.record.op
+    if (finding.kind, finding.variable.name) != (violation.kind, violation.variable):
+        return False
+    if finding.check.op is not violation.check or not (several or record is violation.record):
+        return False
+    named = {identifier(name): sizes[name.name] for name in finding.frame.model.sizes}
+    values = dict(zip(finding.check.iterators, violation.iteration, strict=True))
+    point = {identifier(name): value for name, (_, value) in values.items()}
+    inside = rel.fix_params(finding.failing, named | point)
+    inner = [point[name] for name in finding.frame.inner(finding.check)]
+    return rel.has_pair(inside, inner, violation.index)

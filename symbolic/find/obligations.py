@@ -1,0 +1,243 @@
+"""Discharge: the dependences whose check sees the record, and the exact set of those that do not.
+
+A first pass lets an instance stand for all its threads at once, which can only miss that a check
+sees a record; what it leaves is decided with threads as coordinates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from exogpu.amir.nodes import Check
+from exogpu.ir.types import Policy
+from exogpu.solvers import isl
+from exogpu.solvers import isl_relations as rel
+from exogpu.symbolic.find.closure import (
+    FULL,
+    Holder,
+    Label,
+    Step,
+    Syncs,
+    close,
+    first_seen,
+    granted_at,
+    granted_from_start,
+    holder,
+    instances,
+    members,
+)
+from exogpu.symbolic.find.dependences import Cleared, Dependence, uncleared
+from exogpu.symbolic.find.frames import Frame
+from exogpu.symbolic.find.sites import Site
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ordered:
+    """Pairs that a grant discharges: what a certificate is made from."""
+
+    records: Holder
+    check: Site
+    by_thread: bool
+    """Whether the check's threads are coordinates."""
+    pairs: isl.Map
+    """From records (with their threads, where exact) to checks (likewise)."""
+    granted: Site | None
+    """None where the record's own threads see it."""
+    label: Label
+    found: isl.Map
+    """`record -> granted`, or `record -> check`."""
+    reached: isl.Map
+    """`granted -> check`"""
+    steps: tuple[Step, ...]
+    """Those that led to what was found."""
+
+
+@dataclass(slots=True, eq=False)
+class Goal:
+    """A dependence with what is left of it."""
+
+    dependence: Dependence
+    left: isl.Map
+    """From records (with their threads, where exact) to checks (likewise)."""
+    ordered: list[Ordered] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Left:
+    """What no chain of syncs orders, of a dependence."""
+
+    dependence: Dependence
+    pairs: isl.Map
+    """`record -> check`"""
+    elements: isl.Map
+    """`record -> [check -> element]`, of these pairs and perhaps of others."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Discharged:
+    """What became of a dependence."""
+
+    dependence: Dependence
+    ordered: tuple[Ordered, ...]
+    cleared: tuple[Cleared, ...]
+    left: Left | None
+
+
+def discharge(
+    syncs: Syncs, record: Site, dependences: Sequence[Dependence], policy: Policy
+) -> Iterator[Discharged]:
+    """How the dependences of one Record are ordered, and the pairs that no chain of syncs orders.
+
+    Whether the record was cleared in between is asked last: most pairs are ordered all the same.
+    """
+    coarse = _goals(syncs, record, [(d, d.pairs) for d in dependences], policy, False)
+    exact: dict[Dependence, Goal] = {}
+    elements: dict[Dependence, isl.Map] = {}
+    cleared: dict[Dependence, tuple[Cleared, ...]] = {}
+    open_still = []
+    for goal in _open(coarse):
+        dependence = goal.dependence
+        found, cleared[dependence] = uncleared(dependence, goal.left)
+        if not isl.is_empty(found):
+            elements[dependence] = found
+            open_still.append((dependence, rel.without_element(found)))
+    for goal in _goals(syncs, record, open_still, policy, True):
+        exact[goal.dependence] = goal
+    for goal in coarse:
+        dependence, left = goal.dependence, None
+        ordered = goal.ordered
+        if (last := exact.get(dependence)) is not None:
+            ordered = [*ordered, *last.ordered]
+            if not isl.is_empty(last.left):
+                records = holder(syncs.frame, record, exact=True)
+                pairs = _instances_only(syncs.frame, records, last)
+                left = Left(dependence, pairs, elements[dependence])
+        yield Discharged(dependence, tuple(ordered), cleared.get(dependence, ()), left)
+
+
+def _goals(
+    syncs: Syncs,
+    record: Site,
+    asked: Sequence[tuple[Dependence, isl.Map]],
+    policy: Policy,
+    exact: bool,
+) -> list[Goal]:
+    """What is left of the pairs, with threads as coordinates where `exact`."""
+    if not asked:
+        return []
+    records = holder(syncs.frame, record, exact=exact)
+    goals = [Goal(d, _extended(syncs.frame, records, d.check, pairs)) for d, pairs in asked]
+    _discharge(syncs, records, goals, policy)
+    return goals
+
+
+def _discharge(syncs: Syncs, records: Holder, goals: list[Goal], policy: Policy) -> None:
+    """Takes from each goal the pairs that some round of the closure discharges."""
+    for goal in goals:
+        check = goal.dependence.check
+        assert isinstance(check.op, Check)
+        if granted_from_start(records.op, check.op):
+            seen = _seen_from_start(syncs.frame, records, check)
+            by_thread = _per_thread(syncs.frame, check, records.exact)
+            _take(goal, Ordered(records, check, by_thread, seen, None, FULL, seen, seen, ()))
+    if not _open(goals):
+        return
+    original = records.op.timeline
+    checks = [goal.dependence.check.op for goal in goals]
+    asked = [check for check in checks if isinstance(check, Check)]
+    for grants in close(syncs, records, policy, asked):
+        for goal in _open(goals):
+            check = goal.dependence.check
+            assert isinstance(check.op, Check)
+            by_thread = _per_thread(syncs.frame, check, records.exact)
+            for label, number, found in grants.each():
+                site = syncs.site(number)
+                if granted_at(site, label, check.op, original, policy):
+                    reached = _reached(syncs.frame, site, check, exact=records.exact)
+                    seen = isl.compose(found, reached)
+                    steps = tuple(grants.steps)
+                    how = Ordered(
+                        records, check, by_thread, seen, site, label, found, reached, steps
+                    )
+                    _take(goal, how)
+        if not _open(goals):
+            return
+
+
+def _open(goals: Sequence[Goal]) -> list[Goal]:
+    return [goal for goal in goals if not isl.is_empty(goal.left)]
+
+
+def _take(goal: Goal, how: Ordered) -> None:
+    if isl.is_empty(goal.left) or isl.is_empty(how.pairs):
+        return
+    common = isl.intersect_map(goal.left, how.pairs)
+    if not isl.is_empty(common):
+        goal.left = rel.coalesce(isl.subtract_map(goal.left, how.pairs))
+        goal.ordered.append(replace(how, pairs=common))
+
+
+# --- the check's side ---------------------------------------------------------------------------
+
+
+def _per_thread(frame: Frame, check: Site, exact: bool) -> bool:
+    """Whether the check's threads are coordinates."""
+    assert isinstance(check.op, Check)
+    return exact and not check.op.convergent and not frame.everyone(check)
+
+
+def _reached(frame: Frame, site: Site, check: Site, *, exact: bool) -> isl.Map:
+    """The instances of a granting site and the later checks that it serves: one thread suffices
+    for a convergent check, else every thread, or the thread that is a coordinate."""
+    assert isinstance(check.op, Check)
+    if check.op.convergent:
+        return frame.shared(site, check)
+    if not _per_thread(frame, check, exact):
+        return frame.covered(site, check)
+    return frame.thread_after(site, check)
+
+
+def _seen_from_start(frame: Frame, records: Holder, check: Site) -> isl.Map:
+    """The records and later checks by the threads that made the record."""
+    assert isinstance(check.op, Check)
+    if check.op.convergent:
+        return first_seen(frame, records, check)
+    if not _per_thread(frame, check, records.exact):
+        if not records.each:
+            return frame.covered(records.site, check)
+        if frame.everyone(check) or not _alone(records.site):
+            return rel.empty_like(first_seen(frame, records, check))
+        return frame.covered(records.site, check)
+    later = frame.same_task(frame.before(records.site, check), records.site, check)
+    later = isl.compose(instances(frame, records), later)
+    later = isl.compose(later, frame.with_thread(check))
+    if frame.everyone(records.site):
+        return later
+    holders = members(frame, records) if records.with_members else frame.threads(records.site)
+    return isl.intersect_map(later, rel.pairs(holders, frame.thread_of(check)))
+
+
+def _alone(site: Site) -> bool:
+    """Whether one thread executes the site."""
+    threads = site.op.origin.threads
+    return threads is not None and all(axis.extent == 1 for axis in threads.axes)
+
+
+def _extended(frame: Frame, records: Holder, check: Site, pairs: isl.Map) -> isl.Map:
+    """The pairs with the threads of both sides, where these are coordinates."""
+    if records.with_members:
+        pairs = isl.compose(instances(frame, records), pairs)
+    if _per_thread(frame, check, records.exact):
+        pairs = isl.compose(pairs, frame.with_thread(check))
+    return pairs
+
+
+def _instances_only(frame: Frame, records: Holder, goal: Goal) -> isl.Map:
+    """What is left, without threads."""
+    left, check = goal.left, goal.dependence.check
+    if records.with_members:
+        left = isl.compose(isl.inverse(instances(frame, records)), left)
+    if _per_thread(frame, check, records.exact):
+        left = isl.compose(left, isl.inverse(frame.with_thread(check)))
+    return rel.coalesce(left)

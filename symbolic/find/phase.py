@@ -1,0 +1,337 @@
+"""PHASE (decision 12) for all sizes: on an mbarrier no arrival runs a ring ahead of a waiter, and
+no waiter a ring ahead of the arrivals.
+
+Order here is execution order: it starts at an Await with each of its threads, and every Fence,
+and every Arrive or trailing barrier with the Awaits it releases, passes it on, whatever the
+timelines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from exogpu.analysis.pairing import DEPTHS
+from exogpu.result.hazards import HazardKind
+from exogpu.solvers import isl
+from exogpu.solvers import isl_relations as rel
+from exogpu.symbolic.find.barriers import BarrierUses, earlier, element, targets, whole
+from exogpu.symbolic.find.closure import Grants, Holder, Syncs, close_order, first_seen, instances
+from exogpu.symbolic.find.findings import Finding
+from exogpu.symbolic.find.sites import Site
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Event:
+    """Failures of one operation, for one depth."""
+
+    site: Site
+    await_: Site | None
+    """The Await at fault."""
+    failing: isl.Map
+    """`site -> element`"""
+
+
+def phase_failures(orders: Orders) -> Iterator[Finding]:
+    """Where an mbarrier violates PHASE at its depth or, where that must be found, at every depth;
+    a depth that holds everywhere is noted in `orders`.
+
+    Raises UndecidedError where its counts, or a barrier's that passes the order on, are not
+    quasi-affine.
+    """
+    if orders.depth is not None:
+        yield from _given_depth(orders.uses, orders, orders.depth)
+    else:
+        yield from _any_depth(orders.uses, orders)
+
+
+def _given_depth(uses: BarrierUses, orders: Orders, depth: int) -> Iterator[Finding]:
+    for event in _events(uses, orders, depth):
+        failing = rel.under(event.failing, uses.frame.context())
+        if not isl.is_empty(failing):
+            if orders.syncs.missing:
+                raise next(iter(orders.syncs.missing.values()))
+            yield Finding(
+                HazardKind.PHASE, uses.frame, uses.name, event.site, event.await_, failing
+            )
+
+
+def _events(uses: BarrierUses, orders: Orders, depth: int) -> Iterator[_Event]:
+    """What fails at a depth."""
+    yield from _early_arrivals(uses, orders, depth)
+    yield from _unfollowed(uses, orders, depth)
+    yield from _waiters_ahead(uses, orders, depth)
+
+
+def _any_depth(uses: BarrierUses, orders: Orders) -> Iterator[Finding]:
+    """Frees of allocations at which no depth up to 32 holds; the elements are those of the first
+    operation that rules out depth 1."""
+    for free in uses.frees:
+        left: isl.Set | None = None
+        first: isl.Map | None = None
+        for depth in DEPTHS:
+            events = list(_events(uses, orders, depth))
+            if not events:
+                orders.depth = depth
+            if depth == 1:
+                first = _first(uses, free, events)
+            ruled_out = _frees_after(uses, free, events)
+            left = ruled_out if left is None else isl.intersect(left, ruled_out)
+            left = rel.set_under(left, uses.frame.context()).coalesce()
+            if isl.is_empty(left):
+                break
+        if left is None or first is None or isl.is_empty(left):
+            continue
+        if orders.syncs.missing:
+            raise next(iter(orders.syncs.missing.values()))
+        failing = isl.restrict_domain(first, left)
+        yield Finding(HazardKind.PHASE, uses.frame, uses.name, free, None, failing)
+
+
+def _frees_after(uses: BarrierUses, free: Site, events: Iterable[_Event]) -> isl.Set:
+    """The frees of the allocations in which an event happens."""
+    found = isl.subtract(uses.frame.domain(free), uses.frame.domain(free))
+    for event in events:
+        after = _until(uses, event.site, free)
+        found = isl.union(found, isl.apply(isl.domain(event.failing), after))
+    return found
+
+
+def _until(uses: BarrierUses, site: Site, free: Site) -> isl.Map:
+    """The instances of a site and the free that ends their allocation."""
+    if site is free:
+        return rel.identity(uses.frame.domain(free))
+    return earlier(uses, site, free)
+
+
+def _first(uses: BarrierUses, free: Site, events: Sequence[_Event]) -> isl.Map | None:
+    """The elements of the first event of an allocation: `free -> element`."""
+    happened = [
+        isl.compose(
+            isl.inverse(_until(uses, event.site, free)), rel.identity(isl.domain(event.failing))
+        )
+        for event in events
+    ]
+    found: isl.Map | None = None
+    for event, here in zip(events, happened, strict=True):
+        first = here
+        for other, there in zip(events, happened, strict=True):
+            later = uses.frame.before(other.site, event.site)
+            first = isl.subtract_map(first, isl.compose(there, later))
+        elements = isl.compose(first, event.failing)
+        found = elements if found is None else isl.union_map(found, elements)
+    return found
+
+
+# --- execution order ----------------------------------------------------------------------------
+
+
+class Orders:
+    """The instances that hear of an Await, by Await; computed once for all depths."""
+
+    def __init__(self, syncs: Syncs, uses: BarrierUses) -> None:
+        self.syncs = syncs
+        self.uses = uses
+        self.depth = uses.frame.model.variables[uses.name].depth
+        self._heard: dict[Holder, Grants] = {}
+        self._ordered: dict[tuple[int, int, bool], isl.Map] = {}
+
+    def heard(self, waiter: Holder) -> Grants:
+        """By granting site, the instances whose threads are ordered after an Await."""
+        if waiter not in self._heard:
+            self._heard[waiter] = close_order(self.syncs, waiter)
+        return self._heard[waiter]
+
+    def all_threads(self, await_: Site, site: Site, *, each: bool) -> isl.Map:
+        """The Awaits and later instances of `site`, all of whose threads are ordered after it by
+        one sync; where `each`, the thread of `site` is a coordinate."""
+        key = (await_.number, site.number, each)
+        if key not in self._ordered:
+            frame = self.syncs.frame
+            reach = frame.thread_after if each else frame.covered
+            found = reach(await_, site)
+            for number, pairs in self.heard(Holder(await_, False, True)).full.items():
+                found = isl.union_map(
+                    found, isl.compose(pairs, reach(self.syncs.site(number), site))
+                )
+            self._ordered[key] = found
+        return self._ordered[key]
+
+    def some_thread(self, waiter: Holder, site: Site) -> isl.Map:
+        """The Awaits (with their thread where it is a coordinate) and the later instances of
+        `site`, of which some thread is ordered after it."""
+        frame = self.syncs.frame
+        found = first_seen(frame, waiter, site)
+        for number, pairs in self.heard(waiter).full.items():
+            found = isl.union_map(
+                found, isl.compose(pairs, frame.shared(self.syncs.site(number), site))
+            )
+        return rel.coalesce(found)
+
+
+# --- (i) ----------------------------------------------------------------------------------------
+
+
+def _early_arrivals(uses: BarrierUses, orders: Orders, depth: int) -> Iterator[_Event]:
+    """(i) every thread of arrival r + d on an element, and of every instruction trailing on it,
+    is ordered after some Await for arrival r or later on it."""
+    for site in (*uses.arrives, *uses.trailing):
+        deep = uses.ranks.deep(site, depth)
+        asked = isl.restrict_domain(targets(uses, site), deep)
+        if isl.is_empty(asked):
+            continue
+        counts = {await_: late_enough(uses, await_, site, depth) for await_ in uses.awaits}
+        failing = _unordered(uses, orders, site, asked, counts)
+        if not isl.is_empty(failing):
+            yield _Event(site, _last(uses, site), failing)
+
+
+def late_enough(uses: BarrierUses, await_: Site, site: Site, depth: int) -> isl.Map:
+    """The Awaits for arrival r or later, and arrivals r + d (or instructions trailing on it) on
+    their element, that come after them."""
+    counts = isl.intersect_map(
+        rel.pairs(element(uses, await_), targets(uses, site)),
+        isl.inverse(uses.ranks.released(site, await_, depth)),
+    )
+    return isl.intersect_map(counts, earlier(uses, await_, site))
+
+
+def _unordered(
+    uses: BarrierUses, orders: Orders, site: Site, asked: isl.Map, counts: Mapping[Site, isl.Map]
+) -> isl.Map:
+    """Of the instances and elements that are asked for, those with a thread that is ordered after
+    no Await that counts."""
+    for each in (False,) if uses.frame.everyone(site) else (False, True):
+        seen = _followers(uses, orders, site, each, asked, counts)
+        asked = isl.subtract_map(asked, seen)
+        if isl.is_empty(asked):
+            break
+    return rel.coalesce(asked)
+
+
+def _followers(
+    uses: BarrierUses,
+    orders: Orders,
+    site: Site,
+    each: bool,
+    asked: isl.Map,
+    counts: Mapping[Site, isl.Map],
+) -> isl.Map:
+    """The instances and elements all of whose threads are ordered after an Await that counts."""
+    frame = uses.frame
+    found = asked
+    if each:
+        extended = frame.with_thread(site)
+        found = isl.compose(isl.inverse(extended), asked)
+    seen = rel.empty_like(found)
+    for await_, that in counts.items():
+        ordered = orders.all_threads(await_, site, each=each)
+        ordered = isl.intersect_map(ordered, isl.compose(that, extended) if each else that)
+        here = isl.compose(isl.inverse(ordered), element(uses, await_))
+        seen = isl.union_map(seen, isl.intersect_map(here, found))
+    if not each:
+        return seen
+    unseen = isl.compose(extended, isl.subtract_map(found, seen))
+    return isl.subtract_map(asked, unseen)
+
+
+def _last(uses: BarrierUses, site: Site) -> Site | None:
+    """An Await of the barrier, for the report."""
+    return uses.awaits[-1] if uses.awaits else None
+
+
+# --- (ii) ---------------------------------------------------------------------------------------
+
+
+def _unfollowed(uses: BarrierUses, orders: Orders, depth: int) -> Iterator[_Event]:
+    """(ii) for each Await of r by thread g, some thread of arrival r + d is ordered after it.
+
+    Asked at each Await of an arrival from r + d on, and at the free; vacuous where arrival r + d
+    does not exist.  Reported at the first of them.
+    """
+    for await_ in uses.awaits:
+        events: list[tuple[Site, isl.Map]] = []
+        threads = not uses.frame.everyone(await_)
+        for exact in (False, True):
+            waiter = Holder(await_, threads, exact)
+            events = list(_asked(uses, orders, await_, waiter, depth))
+            if not events:
+                break
+        for site, found in events:
+            first = found
+            for other, there in events:
+                later = isl.compose(there, uses.frame.before(other, site))
+                first = isl.subtract_map(first, later)
+            awaited = isl.compose(instances(uses.frame, waiter), element(uses, await_))
+            first = isl.compose(isl.inverse(first), awaited)
+            if not isl.is_empty(first):
+                yield _Event(site, await_, first)
+
+
+def _asked(
+    uses: BarrierUses, orders: Orders, await_: Site, waiter: Holder, depth: int
+) -> Iterator[tuple[Site, isl.Map]]:
+    """The Awaits (with their thread) and the operations at which they turn out unfollowed."""
+    frame = uses.frame
+    ranks = uses.ranks
+    waited = isl.restrict_domain(element(uses, await_), ranks.waiting(await_))
+    records = instances(frame, waiter)
+    arrived: list[tuple[Site, isl.Map, isl.Map]] = []
+    for arrive in uses.arrives:
+        due = isl.subtract_map(
+            ranks.released(arrive, await_, depth), ranks.released(arrive, await_, depth - 1)
+        )
+        that = isl.intersect_map(rel.pairs(waited, targets(uses, arrive)), isl.inverse(due))
+        that = frame.same_allocation(that, await_, arrive, uses.name)
+        if isl.is_empty(that):
+            continue
+        that = isl.compose(records, that)
+        ordered = isl.intersect_map(that, orders.some_thread(waiter, arrive))
+        arrived.append((arrive, that, ordered))
+    if not arrived:
+        return
+    for site in (*uses.awaits, *uses.frees):
+        asked: isl.Map | None = None
+        for arrive, that, _ in arrived:
+            here = isl.compose(that, earlier(uses, arrive, site))
+            asked = here if asked is None else isl.union_map(asked, here)
+        assert asked is not None
+        if site in uses.awaits:
+            final = isl.intersect_map(
+                rel.pairs(waited, element(uses, site)),
+                ranks.later_bound(await_, site, depth),
+            )
+        else:
+            final = isl.compose(waited, isl.inverse(whole(uses, site)))
+        final = isl.intersect_map(final, earlier(uses, await_, site))
+        asked = isl.intersect_map(asked, isl.compose(records, final))
+        for arrive, _, ordered in arrived:
+            asked = isl.subtract_map(asked, isl.compose(ordered, earlier(uses, arrive, site)))
+        if not isl.is_empty(asked):
+            yield site, rel.coalesce(asked)
+
+
+# --- (iii) --------------------------------------------------------------------------------------
+
+
+def _waiters_ahead(uses: BarrierUses, orders: Orders, depth: int) -> Iterator[_Event]:
+    """(iii) each thread of an Await for arrival r >= d on an element is ordered after an Await for
+    arrival r - d on it."""
+    for site in uses.awaits:
+        asked = isl.restrict_domain(element(uses, site), uses.ranks.waiting(site, depth))
+        if isl.is_empty(asked):
+            continue
+        counts = {await_: phase_before(uses, await_, site, depth) for await_ in uses.awaits}
+        failing = _unordered(uses, orders, site, asked, counts)
+        if not isl.is_empty(failing):
+            yield _Event(site, None, failing)
+
+
+def phase_before(uses: BarrierUses, await_: Site, site: Site, depth: int) -> isl.Map:
+    """The Awaits for arrival r - d, and those for arrival r on their element that come later."""
+    ranks = uses.ranks
+    bounds = isl.subtract_map(
+        ranks.later_bound(await_, site, depth), ranks.later_bound(await_, site, depth + 1)
+    )
+    same = rel.pairs(element(uses, await_), element(uses, site))
+    return isl.intersect_map(isl.intersect_map(same, bounds), earlier(uses, await_, site))

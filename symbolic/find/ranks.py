@@ -1,0 +1,95 @@
+"""Ranks of arrivals compared with what Awaits wait for, by counts or, in nests, by order."""
+
+from __future__ import annotations
+
+from exogpu.amir.nodes import Await
+from exogpu.ir.names import Sym
+from exogpu.solvers import isl
+from exogpu.solvers import isl_relations as rel
+from exogpu.symbolic.find.counts import Counts
+from exogpu.symbolic.find.frames import Frame
+from exogpu.symbolic.find.nests import Nest
+from exogpu.symbolic.find.sites import Site, UndecidedError, home_of, targets_of
+
+
+class Ranks(Counts):
+    """The ranks of the barriers of one frame."""
+
+    def __init__(self, frame: Frame) -> None:
+        super().__init__(frame)
+        self._nests: dict[Sym, Nest | None] = {}
+
+    def edge(self, site: Site, await_: Site) -> isl.Map:
+        """The instances of an Arrive, or of a Record with a trailing barrier, and the Awaits that
+        their tags release: on an element they target, of the same allocation, later, with
+        `rank <= Max`; the rank is that of the home (decision 15)."""
+        awaited = await_.op
+        assert isinstance(awaited, Await)
+        home, targets = home_of(site), targets_of(site)
+        later = self.frame.before(site, await_)
+        later = self.frame.same_allocation(later, site, await_, home.name)
+        element = self.frame.cells(await_, awaited.barrier)
+        found = rel.empty_like(later)
+        for target in targets:
+            found = isl.union_map(
+                found, isl.intersect_map(later, rel.pairs(self.frame.cells(site, target), element))
+            )
+        if isl.is_empty(found):
+            return found
+        return rel.coalesce(isl.intersect_map(found, self.released(site, await_, 0)))
+
+    # --- comparisons of ranks ---------------------------------------------------------------
+
+    def nest(self, name: Sym, reason: UndecidedError) -> Nest:
+        """The comparisons by order of a barrier whose counts are not quasi-affine.
+
+        Raises the reason where they do not apply either.
+        """
+        if name not in self._nests:
+            self._nests[name] = None
+            self._nests[name] = Nest(self.frame, name, reason)
+        found = self._nests[name]
+        if found is None:
+            raise reason
+        return found
+
+    def is_nest(self, name: Sym) -> bool:
+        """Whether a barrier's ranks are compared by order; its counts agree at the end."""
+        return self._nests.get(name) is not None
+
+    def released(self, site: Site, await_: Site, plus: int) -> isl.Map:
+        """The pairs with `rank(site) <= bound(await_) + plus`, of one element at least."""
+        home = home_of(site)
+        try:
+            rank, bound = self.arrivals(site, home), self.bound(await_)
+        except UndecidedError as reason:
+            return self.nest(home.name, reason).released(site, await_, plus)
+        return rel.at_most(rel.graph(rank), rel.graph(rel.plus(bound, plus)))
+
+    def deep(self, site: Site, depth: int) -> isl.Set:
+        """The instances whose rank is at least `depth`."""
+        home = home_of(site)
+        try:
+            return rel.where_at_least(self.arrivals(site, home), depth)
+        except UndecidedError as reason:
+            return self.nest(home.name, reason).deep(site, depth)
+
+    def waiting(self, await_: Site, least: int = 0) -> isl.Set:
+        """The Awaits whose bound is not negative, or at least so large."""
+        try:
+            return rel.where_at_least(self.bound(await_), least)
+        except UndecidedError as reason:
+            return self.nest(_awaited(await_), reason).waiting(await_, least)
+
+    def later_bound(self, await_: Site, other: Site, plus: int) -> isl.Map:
+        """The pairs of Awaits with `bound(await_) + plus <= bound(other)`."""
+        try:
+            first, second = self.bound(await_), self.bound(other)
+        except UndecidedError as reason:
+            return self.nest(_awaited(await_), reason).later_bound(await_, other, plus)
+        return rel.at_most(rel.graph(rel.plus(first, plus)), rel.graph(second))
+
+
+def _awaited(site: Site) -> Sym:
+    assert isinstance(site.op, Await)
+    return site.op.barrier.name

@@ -1,0 +1,185 @@
+"""From violations for all sizes to one concrete instance that the abstract machine confirms.
+
+The sizes are the smallest with any violation (by sum, then lexicographic); the machine is run
+there and must stop at a violation that was predicted: its first, which has the smallest task,
+iteration and element in execution order.  Of every other pair of statements at fault there is a
+refutation too, at the smallest sizes at which that pair is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from exogpu.amir.nodes import Op, Program
+from exogpu.ir.isltext import identifier
+from exogpu.machine.violation import Violation
+from exogpu.result.errors import NOWHERE, Span
+from exogpu.result.hazards import HazardKind
+from exogpu.solvers import isl
+from exogpu.solvers import isl_relations as rel
+from exogpu.solvers.isl_budget import IslGaveUpError, limited
+from exogpu.symbolic.find.findings import Finding, holds_at
+from exogpu.symbolic.find.prover import BUDGET, Findings, Undecided
+
+Pair: TypeAlias = tuple[HazardKind, str, Span | None, Span]
+"""Kind, variable and the two statements."""
+
+Machine = Callable[[Program, Mapping[str, int]], tuple[Violation, ...]]
+"""Runs a program at sizes up to its first violation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refutation:
+    """A violation at the smallest sizes, found by the prover and by the concrete machine."""
+
+    sizes: Mapping[str, int]
+    violation: Violation
+    finding: Finding | None
+    """None for a violation of what the prover left undecided: the machine has the last word."""
+
+
+def refute(program: Program, findings: Findings, machine: Machine) -> Refutation | Undecided | None:
+    """The smallest refutation; None if no violation was found.
+
+    Undecided where the machine does not confirm what was predicted, which is a mistake of this
+    prover and is said as such.
+    """
+    if not findings.violations:
+        return None
+    sizes = smallest_sizes(program, findings)
+    if sizes is None:
+        first = findings.violations[0].check.op.origin.span
+        return Undecided("the sizes with a violation have no smallest one", first)
+    confirmed = machine(program, sizes)
+    at = ", ".join(f"{name} = {value}" for name, value in sizes.items())
+    if not confirmed:
+        span = next(_failing_at(findings, sizes)).check.op.origin.span
+        return Undecided(
+            f"a violation was predicted at {at}, and the concrete machine finds none: "
+            "this is a mistake of the prover",
+            span,
+        )
+    violation = confirmed[0]
+    for finding in _failing_at(findings, sizes):
+        if holds_at(finding, sizes, violation):
+            return Refutation(sizes, violation, finding)
+    if findings.undecided:
+        return Refutation(sizes, violation, None)
+    return Undecided(
+        f"at {at} the concrete machine stops at a violation that was not predicted: this is a "
+        "mistake of the prover",
+        violation.check.origin.span if violation.check else NOWHERE,
+    )
+
+
+def smallest_sizes(program: Program, findings: Findings) -> dict[str, int] | None:
+    """The sizes with a violation of the smallest sum, the lexicographically smallest of them.
+
+    Of an `index` argument, which may be negative, the magnitude counts.  None if no sizes have
+    a violation.
+    """
+    names = [p.name.name for p in program.params]
+    signed = [at for at, p in enumerate(program.params) if p.kind == "index"]
+    indices = {identifier(program.params[at].name) for at in signed}
+    best: tuple[tuple[int, ...], tuple[int, ...]] | None = None
+    for finding in findings.violations:
+        found = rel.smallest_sum(finding.sizes(), indices)
+        if found is None:
+            continue
+        values = tuple(found[name] for name in finding.size_names())
+        key = (sum(map(abs, values)), *(abs(values[at]) for at in signed), *values)
+        if best is None or key < best[0]:
+            best = (key, values)
+    return None if best is None else dict(zip(names, best[1], strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A pair of statements at fault, and the smallest sizes at which it is."""
+
+    pair: Pair
+    sizes: Mapping[str, int]
+
+
+def faults(program: Program, findings: Findings) -> tuple[Fault, ...]:
+    """The pairs of statements at fault, those of the smallest sizes first.
+
+    Without those of which the smallest sizes cannot be found.
+    """
+    by_pair: dict[Pair, list[Finding]] = {}
+    for finding in findings.violations:
+        record = None if finding.record is None else finding.record.op
+        pair = _pair(finding.kind, finding.variable.name, finding.check.op, record)
+        by_pair.setdefault(pair, []).append(finding)
+    found: list[Fault] = []
+    for pair, several in by_pair.items():
+        try:
+            with limited(BUDGET):
+                sizes = smallest_sizes(program, replace(findings, violations=tuple(several)))
+        except IslGaveUpError:
+            continue
+        if sizes is not None:
+            found.append(Fault(pair, sizes))
+    return tuple(sorted(found, key=lambda fault: _order(fault.sizes)))
+
+
+def _order(sizes: Mapping[str, int]) -> tuple[int, ...]:
+    return (sum(map(abs, sizes.values())), *sizes.values())
+
+
+def further(
+    program: Program, findings: Findings, first: Refutation, machine: Machine
+) -> Iterator[Refutation]:
+    """Beside the first refutation, each pair of statements at fault at its own smallest sizes.
+
+    `machine` finds the first violation of each pair of operations.
+    """
+    ran: dict[tuple[int, ...], tuple[Violation, ...]] = {}
+
+    def at(sizes: Mapping[str, int]) -> tuple[Violation, ...]:
+        key = tuple(sizes.values())
+        if key not in ran:
+            ran[key] = machine(program, sizes)
+        return ran[key]
+
+    told = {pair_of(first.violation)}
+    here = {(*pair_of(first.violation), _line(first.violation))}
+    for violation in at(first.sizes):
+        # At one run each Await at fault is named.
+        if (pair := (*pair_of(violation), _line(violation))) not in here:
+            here.add(pair)
+            told.add(pair_of(violation))
+            yield Refutation(first.sizes, violation, None)
+    for fault in faults(program, findings):
+        if fault.pair in told:
+            continue
+        for violation in at(fault.sizes):
+            if pair_of(violation) == fault.pair:
+                told.add(fault.pair)
+                yield Refutation(fault.sizes, violation, None)
+                break
+
+
+def pair_of(violation: Violation) -> Pair:
+    """What tells one hazard from another."""
+    return _pair(violation.kind, violation.variable, violation.check, violation.record)
+
+
+def _line(violation: Violation) -> Span | None:
+    return None if violation.record is None else violation.record.origin.span
+
+
+def _pair(kind: HazardKind, variable: str, check: Op, record: Op | None) -> Pair:
+    """Of a late Arrive and of PHASE the machine names the last of several Awaits at fault."""
+    several = kind in (HazardKind.DEADLOCK, HazardKind.PHASE)
+    first = None if several or record is None else record.origin.span
+    return kind, variable, first, check.origin.span
+
+
+def _failing_at(findings: Findings, sizes: Mapping[str, int]) -> Iterator[Finding]:
+    for finding in findings.violations:
+        named = dict(zip(finding.size_names(), sizes.values(), strict=True))
+        if not isl.is_empty(rel.fix_params(finding.failing, named)):
+            yield finding

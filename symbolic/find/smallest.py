@@ -1,0 +1,209 @@
+"""Whether a refutation is at the smallest sizes: Z3 and the concrete machine have a look at what
+is smaller, since ISL's lexicographic minimum may drop a part of a domain (decision 25).
+
+Sizes are compared by their rank: the sum of their magnitudes, then the magnitudes of index
+arguments, then all values in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Final
+
+from exogpu.amir.nodes import Program
+from exogpu.ir.nodes import Compare, CVar, Int
+from exogpu.ir.smttext import bexpr
+from exogpu.machine import fast
+from exogpu.machine.violation import Violation
+from exogpu.result.proof import Proof
+from exogpu.solvers import smt
+from exogpu.symbolic.encode.prove import prove
+from exogpu.symbolic.find.domains import Model
+from exogpu.symbolic.find.prover import Findings, Undecided
+from exogpu.symbolic.find.refute import Refutation
+
+FEW: Final = 4
+"""Smaller sizes are run on the machine where there are no more."""
+
+CORRECTIONS: Final = 8
+"""Times that smaller sizes which fail are looked for again."""
+
+Machine = Callable[[Program, Mapping[str, int]], tuple[Violation, ...] | None]
+"""Runs a program at sizes up to its first violation; None where that takes too long."""
+
+
+PATIENCE: Final = 5.0
+"""Seconds that the machine may take at sizes where it need not find anything."""
+
+
+class _TooLongError(Exception):
+    """The machine has been running for too long."""
+
+
+def soon(program: Program, sizes: Mapping[str, int]) -> tuple[Violation, ...] | None:
+    """What the machine finds first at the sizes; None where it takes too long."""
+    start = perf_counter()
+
+    def watch(_: fast.Progress) -> None:
+        if perf_counter() - start > PATIENCE:
+            raise _TooLongError
+
+    try:
+        return fast.run(program, sizes, progress=watch).violations
+    except _TooLongError:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Smallest:
+    """A refutation, and what keeps its sizes from being the smallest that fail."""
+
+    refutation: Refutation
+    doubt: str = ""
+    """Empty where nothing smaller fails."""
+
+
+def smallest(program: Program, findings: Findings, found: Refutation, machine: Machine) -> Smallest:
+    """The refutation at the smallest sizes that can be found, starting from one.
+
+    Nothing smaller fails where the preconditions admit nothing smaller, where Z3 confirms every
+    obligation for all that is smaller, or where the machine finds nothing at the few there are.
+    """
+    for _ in range(CORRECTIONS):
+        better = _better(program, findings, found.sizes, machine)
+        if not isinstance(better, Refutation):
+            return Smallest(found, better)
+        found = better
+    return Smallest(found, "smaller sizes that fail were found again and again")
+
+
+def _better(
+    program: Program, findings: Findings, sizes: Mapping[str, int], machine: Machine
+) -> Refutation | str:
+    """A refutation at smaller sizes; else the doubt that there is one, empty if there is none."""
+    ranks = Ranks(program)
+    few = []
+    for smaller in admitted(program, below=sizes):
+        if smaller is None:
+            return "Z3 could not decide which smaller sizes the preconditions admit"
+        few.append(smaller)
+        if len(few) > FEW:
+            break
+    if not few:
+        return ""
+    doubt, candidate = _unproved(findings, ranks, sizes)
+    if not doubt:
+        return ""
+    every = len(few) <= FEW
+    tried = [] if candidate is None else [candidate]
+    for smaller in [*tried, *few] if every or not tried else tried:
+        violations = machine(program, smaller)
+        if violations:
+            return Refutation(smaller, violations[0], None)
+        if violations is None:
+            return doubt
+    return "" if every else doubt
+
+
+def _unproved(
+    findings: Findings, ranks: Ranks, sizes: Mapping[str, int]
+) -> tuple[str, dict[str, int] | None]:
+    """Why it is not proved that nothing smaller fails, and where Z3 would look for a failure;
+    no reason where it is proved."""
+    failing: list[str] = []
+
+    def ask(script: str) -> smt.Reply:
+        names = [f"|{name}|" for name in smt.declared(script)[: len(sizes)]]
+        narrowed = ranks.below(script, names, sizes)
+        reply = smt.ask_z3(narrowed)
+        if reply.word == "sat":
+            failing.append(narrowed)
+        return reply
+
+    if findings.undecided:
+        return _said(findings.undecided[0]), None
+    answer = prove(findings, ask=ask)
+    if isinstance(answer, Proof):
+        return "", None
+    if not failing:
+        return _said(answer), None
+    found = smt.smallest_model(failing[0], ranks.constants)
+    return _said(answer), None if isinstance(found, str) else ranks.sizes(found)
+
+
+def _said(open_question: Undecided) -> str:
+    return f"line {open_question.span.line}: {open_question.reason}"
+
+
+# --- sizes in their order -----------------------------------------------------------------------
+
+
+class Ranks:
+    """The order of a program's sizes, in SMT-LIB."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.kinds = {p.name.name: p.kind for p in program.params}
+        magnitudes = sum(kind == "index" for kind in self.kinds.values())
+        self.constants = [f"rank{at}" for at in range(1 + magnitudes + len(self.kinds))]
+
+    def of(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
+        """What is compared of sizes."""
+        indices = [abs(sizes[name]) for name, kind in self.kinds.items() if kind == "index"]
+        values = [sizes[name] for name in self.kinds]
+        return (sum(map(abs, values)), *indices, *values)
+
+    def sizes(self, rank: tuple[int, ...]) -> dict[str, int]:
+        """The sizes of a rank."""
+        return dict(zip(self.kinds, rank[len(rank) - len(self.kinds) :], strict=True))
+
+    def below(self, script: str, names: list[str], sizes: Mapping[str, int]) -> str:
+        """The script with its sizes, of these names, smaller than those given."""
+        return self.ranked(script, names, [smt.less(self.constants, self.of(sizes))])
+
+    def ranked(self, script: str, names: list[str], conditions: list[str]) -> str:
+        """The script with constants for the rank of its sizes, and conditions on them."""
+        kinds = self.kinds.values()
+        magnitudes = [
+            f"(ite (< {name} 0) (- {name}) {name})" if kind == "index" else name
+            for name, kind in zip(names, kinds, strict=True)
+        ]
+        indices = [m for m, kind in zip(magnitudes, kinds, strict=True) if kind == "index"]
+        total = f"(+ 0 {' '.join(magnitudes)})" if magnitudes else "0"
+        lines = []
+        for constant, value in zip(self.constants, [total, *indices, *names], strict=True):
+            lines += [f"(declare-const {constant} Int)", f"(assert (= {constant} {value}))"]
+        lines += [f"(assert {condition})" for condition in conditions]
+        body = script.replace("(check-sat)", "").rstrip()
+        return "\n".join([body, *lines, "(check-sat)", ""])
+
+
+def admitted(
+    program: Program, below: Mapping[str, int] | None = None
+) -> Iterator[dict[str, int] | None]:
+    """The sizes that the preconditions admit, smallest first; None where Z3 cannot tell.
+
+    Most often there is no last one: the caller stops.
+    """
+    ranks = Ranks(program)
+    names = {p.name: f"size{at}" for at, p in enumerate(program.params)}
+    least = Model(program).least
+    lines = ["(set-logic QF_LIA)", *(f"(declare-const {name} Int)" for name in names.values())]
+    known = [
+        Compare(">=", CVar(p.name), Int(least(p.name))) for p in program.params if p.kind == "size"
+    ]
+    lines += [f"(assert {bexpr(one, names)})" for one in (*known, *program.preconditions)]
+    conditions = [] if below is None else [smt.less(ranks.constants, ranks.of(below))]
+    while True:
+        script = ranks.ranked("\n".join(lines), list(names.values()), conditions)
+        found = smt.smallest_model(script, ranks.constants)
+        if found == "unsat":
+            return
+        if found == "unknown":
+            yield None
+            return
+        yield ranks.sizes(found)
+        following = (*found[:-1], found[-1] + 1)
+        conditions = [*conditions, f"(not {smt.less(ranks.constants, following)})"]
