@@ -135,7 +135,8 @@ def test_recheck_needs_no_prover() -> None:
     script = (
         "import sys, exogpu.symbolic.certificate.recheck\n"
         "print([m for m in sys.modules if m.startswith(('islpy', 'exogpu.symbolic.find',"
-        " 'exogpu.symbolic.encode', 'exogpu.machine', 'exogpu.frontend', 'exogpu.analysis', 'exogpu.api'))])"
+        " 'exogpu.symbolic.encode', 'exogpu.machine', 'exogpu.frontend', 'exogpu.analysis',"
+        " 'exogpu.api'))])"
     )
     ran = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True)
     assert ran.stdout.strip() == "[]", ran
