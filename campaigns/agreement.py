@@ -45,6 +45,7 @@ SHARES = {
     "straight_line": 8,
     "tasked": 10,
     "nested": 6,
+    "nests": 10,
 }
 """Of a hundred programs, how many have a shape."""
 
@@ -61,6 +62,8 @@ MEANING = {
     "straight_line": "random statements, rich in fences, without a size",
     "tasked": "random statements in tasks",
     "nested": "random statements in random loops and guards",
+    "nests": "rings, hand-overs and commit groups in two symbolic loops, where counts are products, "
+    "0 to 3 mutations",
 }
 
 SHAPE_NOTES = "\n".join(f"- `{shape}`: {meaning}." for shape, meaning in MEANING.items())

@@ -15,6 +15,7 @@ from exogpu.ir.types import Policy
 from exogpu.machine import amir
 from tests.machine.build import Builder
 from tests.machine.shapes.mutate import mutate
+from tests.machine.shapes.nests import nests
 from tests.machine.shapes.random_code import nested, straight_line, tasked
 from tests.machine.shapes.rings import multicast, ring
 from tests.machine.shapes.tasks import threads, tiles
@@ -40,8 +41,9 @@ SHAPES: dict[str, Callable[[Random, Builder], None]] = {
     "groups": groups,
     "threads": threads,
     "tiles": tiles,
+    "nests": nests,
 }
-IDIOMS = ("ring", "multicast", "waits", "groups", "threads", "tiles")
+IDIOMS = ("ring", "multicast", "waits", "groups", "threads", "tiles", "nests")
 
 
 def program(random: Random, shape: str, sizes: int = 2) -> Generated:
@@ -57,6 +59,9 @@ def program(random: Random, shape: str, sizes: int = 2) -> Generated:
     if shape == "tiles":
         # Kernels: each has all the tasks.
         return Generated(made, ({"K": 1}, {"K": random.choice((0, 2, 3))})[:sizes], shape)
+    if shape == "nests":
+        pairs = ((random.randrange(5), random.randrange(6)), random.choice(((4, 5), (3, 9))))
+        return Generated(made, tuple({"I": i, "K": k} for i, k in pairs[-sizes:]), shape)
     values = [random.randrange(0, 10) for _ in range(sizes - 1)]
     # Longer runs are there for the interpreter that skips; random code nests loops of that size.
     values.append(random.choice((5, 9, 13, 20) if shape in IDIOMS else (5, 7, 9)))

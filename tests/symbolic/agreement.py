@@ -70,6 +70,8 @@ def small_sizes(shape: str, program: amir.Program) -> list[Sizes]:
         return [{}]
     if shape == "multicast":
         return [{"K": k} for k in (0, 1, 2, 3, 5)]
+    if shape == "nests":
+        return [{"I": i, "K": k} for i in range(6) for k in range(6)]
     # Without tasks, generated code after them uses variables that no task has allocated; and of
     # `tiles` the size counts whole kernels.
     first, last = {"tasked": (1, 7), "tiles": (0, 3)}.get(shape, (0, 7))
