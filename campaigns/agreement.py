@@ -46,6 +46,7 @@ SHARES = {
     "tasked": 10,
     "nested": 6,
     "nests": 10,
+    "windows": 8,
 }
 """Of a hundred programs, how many have a shape."""
 
@@ -62,8 +63,9 @@ MEANING = {
     "straight_line": "random statements, rich in fences, without a size",
     "tasked": "random statements in tasks",
     "nested": "random statements in random loops and guards",
-    "nests": "rings, hand-overs and commit groups in two symbolic loops, where counts are products, "
-    "0 to 3 mutations",
+    "nests": "rings, hand-overs and commit groups in two symbolic loops, 0 to 3 mutations",
+    "windows": "windows of windows, of shared memory, registers and global memory, through calls "
+    "too, in source form; bounds as well, and the same program without windows; 0 to 4 mutations",
 }
 
 SHAPE_NOTES = "\n".join(f"- `{shape}`: {meaning}." for shape, meaning in MEANING.items())
@@ -132,6 +134,8 @@ def outcome(case: str) -> cases.Result:
         violations = fast.run(program, at, collect=True).violations
         if {agreement.key(v) for v in violations} != set(compared.theirs):
             wrong.append(dict(at))
+    if shape == "windows":
+        wrong += [dict(at) for at in agreement.sources_wrong(int(seed), sizes)]
     tally.disagreeing = int(bool(wrong))
     tally.seconds = perf_counter() - start
     return {"policy": program.policy.value, "tally": tally.as_data(), "wrong": wrong}

@@ -14,12 +14,14 @@ from random import Random
 from exogpu.ir.types import Policy
 from exogpu.machine import amir
 from tests.machine.build import Builder
+from tests.machine.shapes import sources
 from tests.machine.shapes.mutate import mutate
 from tests.machine.shapes.nests import nests
 from tests.machine.shapes.random_code import nested, straight_line, tasked
 from tests.machine.shapes.rings import multicast, ring
 from tests.machine.shapes.tasks import threads, tiles
 from tests.machine.shapes.waiting import groups, waits
+from tests.machine.shapes.windows import windows
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class Generated:
     shape: str
 
 
-SHAPES: dict[str, Callable[[Random, Builder], None]] = {
+BUILT: dict[str, Callable[[Random, Builder], None]] = {
     "straight_line": straight_line,
     "nested": nested,
     "tasked": tasked,
@@ -43,13 +45,19 @@ SHAPES: dict[str, Callable[[Random, Builder], None]] = {
     "tiles": tiles,
     "nests": nests,
 }
+SHAPES = (*BUILT, "windows")
 IDIOMS = ("ring", "multicast", "waits", "groups", "threads", "tiles", "nests")
 
 
 def program(random: Random, shape: str, sizes: int = 2) -> Generated:
     """A program of the shape; idioms are mutated in up to three places."""
+    if shape == "windows":
+        made = sources.procedure(windows(random).windows).amir(
+            random.choice((Policy.PTX, Policy.PAPER))
+        )
+        return Generated(made, ({"K": 2}, {"K": random.choice((0, 1, 5))})[:sizes], shape)
     b = Builder()
-    SHAPES[shape](random, b)
+    BUILT[shape](random, b)
     made = b.program(random.choice((Policy.PTX, Policy.PAPER)))
     if shape in IDIOMS:
         for _ in range(random.choice((0, 1, 1, 2, 3))):

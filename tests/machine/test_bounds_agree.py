@@ -8,38 +8,17 @@ from __future__ import annotations
 from itertools import product
 from random import Random
 
-import numpy as np
 import pytest
 from bounds_procs import procedure
 
 from exogpu import Procedure
-from exogpu.errors import ExoGpuError
-from exogpu.ir.nodes import DataParam, Proc
-from exogpu.ir.walk import evaluate
+from exogpu.ir.nodes import Proc
 from exogpu.machine import naive, sequential
+from tests.machine.leaving import NEAR, leaves
 
 SIZES = range(1, 5)
 INDICES = range(-3, 4)
-NEAR = 24
-"""Refutations are run at sizes up to here."""
-
 Sizes = dict[str, int]
-
-
-def leaves(run, proc: Proc, sizes: Sizes) -> bool:
-    """Whether an access is out of bounds as the program runs."""
-    values = {p.name: sizes[p.name.name] for p in proc.params if not isinstance(p, DataParam)}
-    arrays = {
-        p.name.name: np.zeros([evaluate(n, values) for n in p.shape], np.float32)
-        for p in proc.params
-        if isinstance(p, DataParam)
-    }
-    try:
-        run(proc, {**sizes, **arrays})
-    except ExoGpuError as error:
-        assert [d.code for d in error.diagnostics] == ["X927"]
-        return True
-    return False
 
 
 def rank(sizes: Sizes) -> tuple[int, ...]:

@@ -14,7 +14,11 @@ from exogpu.symbolic.findings import Instance, instances
 from exogpu.symbolic.prover import Findings, analyse
 from exogpu.verdict import HazardKind
 from tests.machine import generate
+from tests.machine.leaving import misjudged
+from tests.machine.shapes import sources
+from tests.machine.shapes.windows import windows
 from tests.symbolic import chains
+from tests.symbolic.kernel_mutants import operations
 
 Key = tuple[object, ...]
 Sizes = Mapping[str, int]
@@ -70,6 +74,8 @@ def small_sizes(shape: str, program: amir.Program) -> list[Sizes]:
         return [{}]
     if shape == "multicast":
         return [{"K": k} for k in (0, 1, 2, 3, 5)]
+    if shape == "windows":
+        return [{"K": k} for k in range(6)]
     if shape == "nests":
         return [{"I": i, "K": k} for i in range(6) for k in range(6)]
     # Without tasks, generated code after them uses variables that no task has allocated; and of
@@ -99,6 +105,31 @@ def compared(program: amir.Program, findings: Findings, sizes: Sizes) -> Compari
         frozenset(machine_set(program, sizes)),
         bool(findings.undecided),
     )
+
+
+def sources_wrong(seed: int, sizes: Iterable[Sizes]) -> list[Sizes]:
+    """Of a program of windows, the sizes at which its bounds are misjudged, or at which it does not
+    violate as the same program without windows and calls does."""
+    written = windows(Random(seed))
+    procedure, direct = sources.procedure(written.windows), sources.procedure(written.direct)
+    assert procedure.ir is not None
+    wrong = misjudged(procedure.ir, sizes)
+    programs = procedure.amir(), direct.amir()
+    for at in sizes:
+        one, two = (by_position(program, at) for program in programs)
+        if one != two:
+            wrong.append(at)
+    return wrong
+
+
+def by_position(program: amir.Program, sizes: Sizes) -> set[Key]:
+    """The violations, with the places of operations in the program's text."""
+    place: dict[amir.Op | None, int] = {op: at for at, op in enumerate(operations(program.body))}
+    place[None] = -1
+    return {
+        (v.kind, v.variable, v.index, place[v.check], v.iteration, place[v.record])
+        for v in literal.run(program, sizes, collect=True)
+    }
 
 
 def shown(keys: Iterable[Key]) -> list[str]:

@@ -98,7 +98,7 @@ def nest(random: Random, b: Builder) -> Nest:
 
 
 def nests(random: Random, b: Builder) -> None:
-    """Two loops around a ring, a hand-over, or commit groups, in one allocation or in one a trip."""
+    """Two loops around a ring, a hand-over, or commit groups; one allocation, or one a trip."""
     r = random
     made = nest(r, b)
     allocate, body, free = r.choice((ring, ring, ring, apart, handover, groups))(made)
