@@ -12,13 +12,27 @@ import pytest
 from bounds_procs import procedure
 
 from exogpu import Procedure
+from exogpu.frontend import bounds
 from exogpu.ir.nodes import Proc
-from exogpu.machine import naive, sequential
+from exogpu.ir.types import Policy
+from exogpu.machine import literal, naive, sequential
 from tests.machine.leaving import NEAR, leaves
+from tests.machine.shapes import sources
+from tests.machine.shapes.windows import windows
 
 SIZES = range(1, 5)
 INDICES = range(-3, 4)
 Sizes = dict[str, int]
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_unmutated_windows_are_in_bounds_and_safe(seed: int) -> None:
+    # Else mutations would not be what the generator's violations come from.
+    made = sources.procedure(windows(Random(seed), mutations=(0,)).windows)
+    assert made.ir is not None
+    assert bounds.violations(made.ir) == ()
+    for policy in Policy:
+        assert literal.run(made.amir(policy), {"K": 3}) == ()
 
 
 def rank(sizes: Sizes) -> tuple[int, ...]:

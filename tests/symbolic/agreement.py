@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from random import Random
 
-from exogpu.ir.nodes import Compare, CVar, Int
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import Access, Compare, CVar, Int, Point
+from exogpu.ir.walk import evaluate, holds
 from exogpu.machine import amir, literal
 from exogpu.machine.violation import Violation
 from exogpu.symbolic.conditions import unsafe_sizes, without
@@ -18,7 +20,7 @@ from tests.machine.leaving import misjudged
 from tests.machine.shapes import sources
 from tests.machine.shapes.windows import windows
 from tests.symbolic import chains
-from tests.symbolic.kernel_mutants import operations
+from tests.symbolic.kernel_mutants import accesses
 
 Key = tuple[object, ...]
 Sizes = Mapping[str, int]
@@ -108,28 +110,39 @@ def compared(program: amir.Program, findings: Findings, sizes: Sizes) -> Compari
 
 
 def sources_wrong(seed: int, sizes: Iterable[Sizes]) -> list[Sizes]:
-    """Of a program of windows, the sizes at which its bounds are misjudged, or at which it does not
-    violate as the same program without windows and calls does."""
+    """Of a program of windows, the sizes at which its bounds are misjudged, or at which it touches
+    other elements than the same program without windows and calls."""
     written = windows(Random(seed))
     procedure, direct = sources.procedure(written.windows), sources.procedure(written.direct)
     assert procedure.ir is not None
     wrong = misjudged(procedure.ir, sizes)
-    programs = procedure.amir(), direct.amir()
-    for at in sizes:
-        one, two = (by_position(program, at) for program in programs)
-        if one != two:
-            wrong.append(at)
-    return wrong
+    with_windows, without_windows = procedure.amir(), direct.amir()
+    return wrong + [at for at in sizes if touched(with_windows, at) != touched(without_windows, at)]
 
 
-def by_position(program: amir.Program, sizes: Sizes) -> set[Key]:
-    """The violations, with the places of operations in the program's text."""
-    place: dict[amir.Op | None, int] = {op: at for at, op in enumerate(operations(program.body))}
-    place[None] = -1
-    return {
-        (v.kind, v.variable, v.index, place[v.check], v.iteration, place[v.record])
-        for v in literal.run(program, sizes, collect=True)
-    }
+def touched(program: amir.Program, sizes: Sizes) -> list[Key]:
+    """What runs, and on which coordinates."""
+    values = {p.name: sizes[p.name.name] for p in program.params}
+    return list(_touched(program.body, values))
+
+
+def _touched(block: amir.Block, values: Mapping[Sym, int]) -> Iterator[Key]:
+    for op in block:
+        yield type(op), tuple((a.name.name, _coordinates(a, values)) for a in accesses(op))
+        if isinstance(op, amir.Loop):
+            for value in range(evaluate(op.lo, values), evaluate(op.hi, values)):
+                yield from _touched(op.body, {**values, op.iterator: value})
+        elif isinstance(op, amir.Guard) and holds(op.condition, values):
+            yield from _touched(op.body, values)
+
+
+def _coordinates(access: Access, values: Mapping[Sym, int]) -> Key:
+    return tuple(
+        evaluate(c.at, values)
+        if isinstance(c, Point)
+        else (evaluate(c.lo, values), evaluate(c.hi, values))
+        for c in access.coords
+    )
 
 
 def shown(keys: Iterable[Key]) -> list[str]:

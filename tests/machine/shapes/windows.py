@@ -266,7 +266,8 @@ def fetched(m: Maker, v: Variables) -> Nest:
 def swapped(m: Maker, v: Variables, k: str) -> list[Statement]:
     """One half of the shared variable is stored, and the other fetched, which is that of the
     iteration before: only where both are is what orders them."""
-    (here, declared), (there, more) = (halved(m, v.shared, k, turn) for turn in (0, 1))
+    by_rows = m.chance(0.5)
+    (here, declared), (there, more) = (halved(m, v.shared, k, turn, by_rows) for turn in (0, 1))
     given, last = m.through(v.given, 1)
     one = stored(m, replace(v, shared=here, given=given))
     two = fetched(m, replace(v, shared=there))
@@ -274,29 +275,33 @@ def swapped(m: Maker, v: Variables, k: str) -> list[Statement]:
     return [declared, more, *last, *steps, m.fence()]
 
 
-def halved(m: Maker, view: View, k: str, turn: int) -> tuple[View, Line]:
+def halved(m: Maker, view: View, k: str, turn: int, by_rows: bool) -> tuple[View, Line]:
     """The rows, or the lanes, that are in use in every other iteration."""
-    by_lane = m.chance(0.5)
-    row = next(at for at in range(len(view.extents)) if at != view.lane and at not in view.pinned)
+    others = [
+        at
+        for at, (_, least) in enumerate(view.extents)
+        if least > 1 and at != view.lane and at not in view.pinned
+    ]
+    row = others[0] if others and by_rows else None
     coords: list[Coord] = []
     extents: list[Extent] = []
     lane, pinned = 0, {}
     for at, size in enumerate(view.extents):
-        if at == row and not by_lane:
+        if at == row:
             coords.append(m.mutable(Term(f"({k} + 1) % 2" if turn else f"{k} % 2")))
             continue
         if at == view.lane:
             lane = len(extents)
         if at in view.pinned:
             pinned[len(extents)] = view.pinned[at]
-        if at == view.lane and by_lane:
+        if at == view.lane and row is None:
             first = f"{LANES} - {LANES} * ({k} % 2)" if turn else f"{LANES} * ({k} % 2)"
             coords.append(Range(m.mutable(Term(first)), Term(str(LANES))))
             extents.append((0, LANES))
         else:
             coords.append(Range(Term("0"), Term(extent(size))))
             extents.append(size)
-    name, least = m.name("w"), LANES if by_lane else view.least
+    name, least = m.name("w"), LANES if row is None else view.least
     source = (view, tuple(coords))
     made = View(name, tuple(extents), lane, least, pinned, source)
     return made, Line(f"{name} = {{0}}", (source,), declares_window=True)
@@ -377,15 +382,15 @@ def body(m: Maker, variables: tuple[View, View, View], callees: list[Callee]) ->
     return found
 
 
-def windows(random: Random) -> Sources:
-    """A program, mutated in up to four places."""
+def windows(random: Random, mutations: tuple[int, ...] = (0, 1, 2, 3, 4)) -> Sources:
+    """A program with one of so many mutations."""
     m = Maker(random)
     found: list[Callee] = []
     depth = random.choice((1, 1, 1, 2, 2, 3))
     for level in range(depth):
         variables = params(m, 2 * level + random.choice((1, 2)))
         found.append(Callee(f"p{level}", variables, body(m, variables, found)))
-    for _ in range(random.choice((0, 1, 2, 3, 4))):
+    for _ in range(random.choice(mutations)):
         if random.random() < 0.3:
             random.choice(m.syncs).dropped = True
         else:
