@@ -110,10 +110,15 @@ def compared(program: amir.Program, findings: Findings, sizes: Sizes) -> Compari
     )
 
 
+def source(seed: int) -> sources.Sources:
+    """The texts of a program of windows."""
+    return windows(Random(seed))
+
+
 def sources_wrong(seed: int, sizes: Iterable[Sizes]) -> list[Sizes]:
     """Of a program of windows, the sizes at which its bounds are misjudged, or at which it touches
     other elements than the same program without windows and calls."""
-    written = windows(Random(seed))
+    written = source(seed)
     procedure, direct = sources.procedure(written.windows), sources.procedure(written.direct)
     assert procedure.ir is not None
     wrong = misjudged(procedure.ir, sizes)
