@@ -8,7 +8,7 @@ from typing import Final, TypeAlias, TypeVar
 from exogpu.analysis.threadmap import ThreadMap
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Access
-from exogpu.machine.fast.barriers import Barrier
+from exogpu.machine.fast.arrivals import Barrier
 from exogpu.machine.fast.cells import Run, Store
 from exogpu.machine.fast.control import (
     Linear,

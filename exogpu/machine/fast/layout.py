@@ -32,7 +32,7 @@ from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Access, Coord, Interval, Point
 from exogpu.ir.types import BarrierMechanism
 from exogpu.ir.walk import control_variables, evaluate
-from exogpu.machine.fast.barriers import BarrierFacts
+from exogpu.machine.fast.arrivals import BarrierFacts
 from exogpu.machine.fast.cells import Store
 from exogpu.machine.fast.control import Linear, Scope, Strided, linear, plus, range_of
 from exogpu.machine.fast.records import (
