@@ -29,6 +29,7 @@ from exogpu.amir.nodes import (
 )
 from exogpu.amir.walk import begins_tasks, loops_of, operations, path_to, rewritten
 from exogpu.ir.names import Sym
+from exogpu.ir.nodes import Int, Point
 from exogpu.ir.types import QualSet, QualTL
 from exogpu.machine.literal import execute
 from exogpu.machine.literal_records import (
@@ -46,7 +47,6 @@ from exogpu.machine.observer import (
     Iteration,
     Moment,
     Observer,
-    Recorded,
     Sync,
     Waiting,
 )
@@ -127,9 +127,12 @@ def follow(program: Program, sizes: Mapping[str, int], violation: Violation) -> 
     """
     if violation.record_iteration is None or not isinstance(violation.check, Check):
         return None
-    program = _needed(program, violation)
-    way = _Way(program, violation)
-    execute(program, sizes, way)
+    needed = _needed(program, violation)
+    way = _Way(*needed, most=1)
+    execute(way.program, sizes, way)
+    if way.failure is None and way.others:
+        way = _Way(*needed)
+        execute(way.program, sizes, way)
     return way.failure
 
 
@@ -138,39 +141,55 @@ def counts_at(
 ) -> tuple[int, int] | None:
     """How often the violation's element of a barrier has been arrived on and awaited before the
     operation that fails; None where the way there is too long."""
-    program = _needed(program, violation)
-    way = _Way(program, violation)
-    state = execute(program, sizes, way).barriers.get(barrier)
+    way = _Way(*_needed(program, violation))
+    state = execute(way.program, sizes, way).barriers.get(barrier)
     if state is None or way.left < 0:
         return None
     return state.arrives.get(violation.index, 0), state.awaits.get(violation.index, 0)
 
 
-def _needed(program: Program, violation: Violation) -> Program:
-    """The program without what cannot matter to a journey: other accesses, and data."""
+def _needed(program: Program, violation: Violation) -> tuple[Program, Violation]:
+    """The program without what cannot matter to a journey: other accesses, other elements, and
+    data."""
     barriers = {v.name for v in program.variables if v.mechanism is not None}
+    sides: dict[Op, Op] = {}
+    for op in (violation.check, violation.record):
+        if isinstance(op, Check | Record):
+            element = tuple(Point(Int(at)) for at in violation.index)
+            sides[op] = replace(op, access=replace(op.access, coords=element))
+        elif op is not None:
+            sides[op] = op
 
     def kept(op: Op) -> Block:
+        if op in sides:
+            return (sides[op],)
         match op:
             case Loop() | Guard():
                 needed = bool(op.body)
             case Alloc() | Release():
                 needed = op.name in barriers
             case Record() | Check() | Clear() | CheckBarrier():
-                needed = op in (violation.check, violation.record)
+                needed = False
             case _:
                 needed = True
         return (op,) if needed else ()
 
-    return replace(program, body=rewritten(program.body, kept))
+    check, record = sides[violation.check], violation.record
+    about = replace(violation, check=check, record=None if record is None else sides[record])
+    return replace(program, body=rewritten(program.body, kept)), about
 
 
 class _Way(Observer):
     """A run over the tasks of the access and of the check, up to the check."""
 
-    def __init__(self, program: Program, violation: Violation) -> None:
+    def __init__(self, program: Program, violation: Violation, most: int | None = None) -> None:
         super().__init__()
+        self.program = program
         self.violation = violation
+        self.most = most
+        """How many of the access's records are followed; the first that fails is all it takes."""
+        self.others = False
+        """Whether it has made more than these."""
         self.journeys: dict[VisibilityRecord, Journey] = {}
         self.left = PATIENCE
         self.failure: Failure | None = None
@@ -207,12 +226,14 @@ class _Way(Observer):
             return at.iteration == self.violation.record_iteration
         return self._over and isinstance(at.op, Check)
 
-    def recorded(self, recorded: Recorded) -> None:
+    def recorded(self, at: Moment, made: list[VisibilityRecord]) -> list[VisibilityRecord]:
         """The journeys begin."""
-        for record in recorded.records:
+        self.others = self.most is not None and len(made) > self.most
+        for record in made[: self.most]:
             journey = self.journeys[record] = Journey(record)
             for element, tags in record.tags.items():
                 journey.carried |= dict.fromkeys((element, rank) for rank, *_ in tags)
+        return made[: self.most]
 
     def arrived(self, at: Moment, arrival: Arrival) -> None:
         """Of an Arrive, what it may pass on next."""
@@ -246,7 +267,7 @@ class _Way(Observer):
         for target in targets:
             journey.carried.setdefault((target, rank), passed)
 
-    def checked(self, at: Moment, recorded: Recorded, unseen: list[VisibilityRecord]) -> None:
+    def checked(self, at: Moment, record: Moment, unseen: list[VisibilityRecord]) -> None:
         """The journey's end."""
         op = at.op
         if unseen and self.failure is None and isinstance(op, Check):

@@ -134,11 +134,11 @@ def _group(record: Record, program: Program) -> Access | None:
 def _awaited_groups(program: Program) -> Iterator[Access]:
     """The commit groups that are awaited, and on which nothing arrives."""
     ops = tuple(ops_of(program.body))
-    groups = {v.name for v in program.variables if v.mechanism is BarrierMechanism.COMMIT_GROUP}
-    groups -= {op.home.name for op in ops if isinstance(op, Arrive)}
-    for name in groups:
-        waits = (op for op in ops if isinstance(op, Await) and op.barrier.name is name)
-        yield from (op.barrier for op in islice(waits, 1))
+    arrived = {op.home.name for op in ops if isinstance(op, Arrive)}
+    for v in program.variables:
+        if v.mechanism is BarrierMechanism.COMMIT_GROUP and v.name not in arrived:
+            waits = (op for op in ops if isinstance(op, Await) and op.barrier.name is v.name)
+            yield from (op.barrier for op in islice(waits, 1))
 
 
 def _new_arrives(first: str, group: Access, record: Record, program: Program) -> Iterator[Repair]:

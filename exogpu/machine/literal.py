@@ -241,7 +241,7 @@ def step_record(machine: Machine, op: Record, at: Moment) -> None:
     window = elements(machine, op.access) if asked else []
     if not window:
         return
-    machine.observer.recorded(recorded)
+    recorded.records = machine.observer.recorded(at, recorded.records)
     machine.live[recorded] = None
     recorded.holders = len(window)
     for index in window:
@@ -284,7 +284,7 @@ def step_check(machine: Machine, op: Check, at: Moment) -> None:
             if recorded not in unseen:
                 way = (op.level, op.convergent, op.timelines, at.threads)
                 unseen[recorded] = [r for r in recorded.records if not check_visible(r, *way)]
-                machine.observer.checked(at, recorded, unseen[recorded])
+                machine.observer.checked(at, recorded.moment, unseen[recorded])
             if unseen[recorded]:
                 failures.append((hazard(op), name, index, recorded.moment))
     report(machine, at, failures)

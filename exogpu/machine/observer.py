@@ -90,8 +90,9 @@ class Observer:
         """Whether an access is recorded, checked, cleared; of an Alloc, whether PHASE is asked."""
         return True
 
-    def recorded(self, recorded: Recorded) -> None:
-        """A Record has made its records."""
+    def recorded(self, at: Moment, made: list[VisibilityRecord]) -> list[VisibilityRecord]:
+        """A Record has made these records, in the order of their threads; those to go on with."""
+        return made
 
     def arrived(self, at: Moment, arrival: Arrival) -> None:
         """An Arrive, or a Record's trailing barrier."""
@@ -102,8 +103,8 @@ class Observer:
     def passed(self, at: Moment, record: VisibilityRecord, given: Given) -> None:
         """A sync meets a record; after `arrived` or `awaited` of the same sync."""
 
-    def checked(self, at: Moment, recorded: Recorded, unseen: list[VisibilityRecord]) -> None:
-        """A Check of one element has met what a Record made there; `unseen` are those that fail."""
+    def checked(self, at: Moment, record: Moment, unseen: list[VisibilityRecord]) -> None:
+        """A Check has met what a Record made, which is visible but for these."""
 
     def wants(self, kind: HazardKind, check: Op, record: Op | None) -> bool:
         """Whether a violation of these operations would be kept."""
