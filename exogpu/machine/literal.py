@@ -81,6 +81,7 @@ from exogpu.machine.literal_records import (
 from exogpu.machine.literal_state import (
     Failures,
     Machine,
+    Recorded,
     allocate,
     cell,
     elements,
@@ -90,7 +91,7 @@ from exogpu.machine.literal_state import (
     report,
     the_element,
 )
-from exogpu.machine.observer import Arrival, First, Moment, Observer, Recorded, Waiting
+from exogpu.machine.observer import Arrival, First, Moment, Observer, Waiting
 from exogpu.machine.violation import Violation
 from exogpu.result.verdict import HazardKind
 

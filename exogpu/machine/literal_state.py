@@ -30,8 +30,9 @@ from exogpu.machine.literal_records import (
     Element,
     Index,
     Threads,
+    VisibilityRecord,
 )
-from exogpu.machine.observer import Moment, Observer, Recorded
+from exogpu.machine.observer import Moment, Observer
 from exogpu.machine.violation import Violation, rank
 from exogpu.result.verdict import HazardKind
 
@@ -43,6 +44,17 @@ _EVERYONE: Final[Threads] = frozenset({EVERYONE})
 Failure: TypeAlias = tuple[HazardKind, Sym, Index, Moment | None]
 """What failed, at which element, against which record; the rest of a violation is the check's."""
 Failures: TypeAlias = list[Failure]
+
+
+@dataclass(slots=True, eq=False)
+class Recorded:
+    """What one execution of one Record made: the same set of records joins every element of its
+    window, and since syncs act on records pointwise, the elements may share them."""
+
+    moment: Moment
+    records: list[VisibilityRecord]
+    holders: int = 0
+    """Elements that hold it; at 0 no check can reach it."""
 
 
 @dataclass(slots=True, eq=False)

@@ -40,17 +40,6 @@ class Moment:
         return tuple(zip(names, self.values, strict=True))
 
 
-@dataclass(slots=True, eq=False)
-class Recorded:
-    """What one execution of one Record made: the same set of records joins every element of its
-    window, and since syncs act on records pointwise, the elements may share them."""
-
-    moment: Moment
-    records: list[VisibilityRecord]
-    holders: int = 0
-    """Elements that hold it; at 0 no check can reach it."""
-
-
 @dataclass(frozen=True, slots=True)
 class Arrival:
     """What an Arrive, or the trailing barrier of a Record, signals: the home's count to each
