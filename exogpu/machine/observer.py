@@ -34,10 +34,14 @@ class Moment:
     """Those that execute an access or a sync."""
 
     @property
+    def around(self) -> list[tuple[Loop, int]]:
+        """The loops, each with the value of its iterator."""
+        return list(zip(self.loops, self.values, strict=True))
+
+    @property
     def iteration(self) -> Iteration:
         """Names and values of the iterators."""
-        names = (loop.iterator.name for loop in self.loops)
-        return tuple(zip(names, self.values, strict=True))
+        return tuple([(loop.iterator.name, value) for loop, value in self.around])
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from exogpu.amir.nodes import (
     Record,
     Release,
 )
+from exogpu.amir.walk import rewritten
 from exogpu.analysis.pairing import ring_depths
 from exogpu.ir.nodes import BarrierAlloc, Proc
 from exogpu.ir.walk import walk
@@ -67,29 +68,23 @@ def _runs(proc: Proc, program: Program) -> Iterator[tuple[int, tuple[str, tuple[
     if not any(isinstance(stmt, BarrierAlloc) for stmt in walk(proc.body)):
         return
     main = main_loop(proc)
-    program = replace(program, body=_barriers_only(program.body))
+    program = replace(program, body=rewritten(program.body, _of_barriers))
     for trips in range(1, (TRIPS if main is not None else 1) + 1):
         sizes = sizes_for_trips(proc, main, trips)
         if sizes is not None:
             yield trips, (sizes_text(sizes), trace(program, sizes, tasks=1).events)
 
 
-def _barriers_only(block: Block) -> Block:
-    """The operations on barriers, with what encloses them."""
-    kept: list[Op] = []
-    for op in block:
-        match op:
-            case Loop() | Guard():
-                body = _barriers_only(op.body)
-                if body:
-                    kept.append(replace(op, body=body))
-            case Arrive() | Await() | Alloc() | Release() | IncTaskID():
-                kept.append(op)
-            case Record() if op.trailing is not None:
-                kept.append(op)
-            case _:
-                pass
-    return tuple(kept)
+def _of_barriers(op: Op) -> Block:
+    """An operation on barriers, or what encloses some."""
+    match op:
+        case Loop() | Guard():
+            kept = bool(op.body)
+        case Record():
+            kept = op.trailing is not None
+        case _:
+            kept = isinstance(op, Arrive | Await | Alloc | Release | IncTaskID)
+    return (op,) if kept else ()
 
 
 def _element(name: str, events: tuple[Event, ...]) -> Element | None:
