@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
-from exogpu.amir.nodes import Block, Guard, IncTaskID, Loop, Op
+from exogpu.amir.nodes import Block, Fence, Guard, IncTaskID, Loop, Op
 
 Path: TypeAlias = tuple[tuple[int, Op], ...]
 """From the outside in, what encloses an operation, and last the operation; each with its place in
@@ -46,20 +46,29 @@ def is_task(loop: Loop) -> bool:
     return bool(loop.body) and isinstance(loop.body[0], IncTaskID)
 
 
-def rewritten(block: Block, change: Callable[[Op], Block]) -> Block:
-    """The block with what `change` makes of each operation in its place, from the inside out.
+def is_launch(op: Op) -> bool:
+    """Whether a Fence is one of those around a kernel, which no statement of the source writes."""
+    return isinstance(op, Fence) and op.launch
 
-    A loop or a guard is asked with its new body; it is the same object where nothing in it is new.
-    """
+
+def rewritten(block: Block, changed: Mapping[Op, Block]) -> Block:
+    """The block with other operations for some; loops and guards without any stay the same."""
     made: list[Op] = []
     for op in block:
-        if isinstance(op, Loop | Guard):
-            body = rewritten(op.body, change)
-            if len(body) != len(op.body) or any(map(_differs, body, op.body)):
-                op = replace(op, body=body)
-        made += change(op)
+        new = changed.get(op, (op,))
+        if isinstance(op, Loop | Guard) and new == (op,):
+            body = rewritten(op.body, changed)
+            new = (op if body == op.body else replace(op, body=body),)
+        made += new
     return tuple(made)
 
 
-def _differs(new: Op, old: Op) -> bool:
-    return new is not old
+def only(block: Block, wanted: Callable[[Op], bool]) -> Block:
+    """The block with the wanted operations alone, and what encloses them."""
+    kept: list[Op] = []
+    for op in block:
+        if not isinstance(op, Loop | Guard):
+            kept += (op,) if wanted(op) else ()
+        elif body := only(op.body, wanted):
+            kept.append(replace(op, body=body))
+    return tuple(kept)

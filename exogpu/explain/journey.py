@@ -15,19 +15,17 @@ from exogpu.amir.nodes import (
     Alloc,
     Arrive,
     Await,
-    Block,
     Check,
     CheckBarrier,
     Clear,
     Fence,
-    Guard,
     Loop,
     Op,
     Program,
     Record,
     Release,
 )
-from exogpu.amir.walk import begins_tasks, loops_of, operations, path_to, rewritten
+from exogpu.amir.walk import begins_tasks, loops_of, only, operations, path_to, rewritten
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Int, Point
 from exogpu.ir.types import QualSet, QualTL
@@ -152,31 +150,27 @@ def _needed(program: Program, violation: Violation) -> tuple[Program, Violation]
     """The program without what cannot matter to a journey: other accesses, other elements, and
     data."""
     barriers = {v.name for v in program.variables if v.mechanism is not None}
+    element = tuple(Point(Int(at)) for at in violation.index)
     sides: dict[Op, Op] = {}
     for op in (violation.check, violation.record):
         if isinstance(op, Check | Record):
-            element = tuple(Point(Int(at)) for at in violation.index)
             sides[op] = replace(op, access=replace(op.access, coords=element))
         elif op is not None:
             sides[op] = op
 
-    def kept(op: Op) -> Block:
-        if op in sides:
-            return (sides[op],)
+    def needed(op: Op) -> bool:
         match op:
-            case Loop() | Guard():
-                needed = bool(op.body)
             case Alloc() | Release():
-                needed = op.name in barriers
+                return op.name in barriers
             case Record() | Check() | Clear() | CheckBarrier():
-                needed = False
+                return op in sides
             case _:
-                needed = True
-        return (op,) if needed else ()
+                return True
 
+    body = rewritten(only(program.body, needed), {op: (new,) for op, new in sides.items()})
     check, record = sides[violation.check], violation.record
     about = replace(violation, check=check, record=None if record is None else sides[record])
-    return replace(program, body=rewritten(program.body, kept)), about
+    return replace(program, body=body), about
 
 
 class _Way(Observer):

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from exogpu.amir.nodes import Arrive, Await, Check, Fence, Op, Program, Record
+from exogpu.amir.walk import is_launch, operations, path_to
 from exogpu.analysis.describe import thread_names
-from exogpu.explain.barrier_words import ops_of, skip_text
+from exogpu.explain.barrier_words import skip_text
 from exogpu.explain.edits import (
     Between,
     Element,
@@ -36,7 +37,6 @@ from exogpu.explain.repair import (
 )
 from exogpu.hw.timelines import ASYNC_PROXY, SHORT_NAME, SYNC_TIMELINES
 from exogpu.ir.types import BarrierMechanism, Policy, QualSet
-from exogpu.machine.fast.instances import path_to
 from exogpu.machine.literal_records import EVERYONE, Grant, Threads, covers, shares
 from exogpu.machine.violation import Violation
 from exogpu.result.errors import Span
@@ -272,7 +272,7 @@ class _Teller:
         here, names = _name(culprit), {a.name for a in self.record.trailing.targets}
         body = self.program.body
         shared = [op for _, op in path_to(body, culprit)]
-        for op in ops_of(body):
+        for op in operations(body):
             if isinstance(op, Await) and op.barrier.name in names:
                 inside = any(other not in shared for _, other in path_to(body, op)[:-1])
                 kept = ", with the loops and conditions around it," if inside else ""
@@ -294,7 +294,7 @@ class _Teller:
         """The Arrives that an Await waits for, after the access."""
         assert isinstance(wait, Await)
         name = wait.barrier.name
-        for op in ops_of(self.program.body):
+        for op in operations(self.program.body):
             if isinstance(op, Arrive) and op.home.name is name:
                 text = f"let {_name(op)} on {name.name} come after {self._access()}"
                 yield Repair(text, Moved(op, self.record))
@@ -405,11 +405,6 @@ def _step(passed: Passed) -> Step:
 
 def _kind(op: Fence | Arrive | Await) -> str:
     return "launch" if is_launch(op) else type(op).__name__
-
-
-def is_launch(op: Op) -> bool:
-    """Whether a Fence is one of those around a kernel, which no statement of the source writes."""
-    return isinstance(op, Fence) and op.origin.text.startswith("with ")
 
 
 def _article(kind: str) -> str:

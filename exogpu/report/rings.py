@@ -10,16 +10,13 @@ from exogpu.amir.nodes import (
     Alloc,
     Arrive,
     Await,
-    Block,
-    Guard,
     IncTaskID,
-    Loop,
     Op,
     Program,
     Record,
     Release,
 )
-from exogpu.amir.walk import rewritten
+from exogpu.amir.walk import only
 from exogpu.analysis.pairing import ring_depths
 from exogpu.ir.nodes import BarrierAlloc, Proc
 from exogpu.ir.walk import walk
@@ -68,23 +65,18 @@ def _runs(proc: Proc, program: Program) -> Iterator[tuple[int, tuple[str, tuple[
     if not any(isinstance(stmt, BarrierAlloc) for stmt in walk(proc.body)):
         return
     main = main_loop(proc)
-    program = replace(program, body=rewritten(program.body, _of_barriers))
+    program = replace(program, body=only(program.body, _of_barriers))
     for trips in range(1, (TRIPS if main is not None else 1) + 1):
         sizes = sizes_for_trips(proc, main, trips)
         if sizes is not None:
             yield trips, (sizes_text(sizes), trace(program, sizes, tasks=1).events)
 
 
-def _of_barriers(op: Op) -> Block:
-    """An operation on barriers, or what encloses some."""
-    match op:
-        case Loop() | Guard():
-            kept = bool(op.body)
-        case Record():
-            kept = op.trailing is not None
-        case _:
-            kept = isinstance(op, Arrive | Await | Alloc | Release | IncTaskID)
-    return (op,) if kept else ()
+def _of_barriers(op: Op) -> bool:
+    """Whether an operation is on barriers, or begins a task."""
+    if isinstance(op, Record):
+        return op.trailing is not None
+    return isinstance(op, Arrive | Await | Alloc | Release | IncTaskID)
 
 
 def _element(name: str, events: tuple[Event, ...]) -> Element | None:

@@ -46,6 +46,8 @@ class Event:
     sequential: Iteration
     """The same without those of task loops and thread loops."""
     variables: dict[str, None] = field(default_factory=dict)
+    launch: bool = False
+    """Of a fence: one of those around a kernel."""
     home: Element | None = None
     """Of an Arrive."""
     elements: tuple[Element, ...] = ()
@@ -108,7 +110,7 @@ class _Tracer(Observer):
                 event = self.event("free" if free else "access", at)
                 event.variables[at.op.access.name.name] = None
             case Fence():
-                self.event("fence", at)
+                self.event("fence", at).launch = at.op.launch
             case Arrive():
                 self.event("arrive", at)
             case Await():

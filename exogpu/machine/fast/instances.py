@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias, assert_never
 
-from exogpu.amir.nodes import Block, Guard, Loop, Op
+from exogpu.amir.nodes import Guard, Loop
+from exogpu.amir.walk import Path
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Access, Add, CExpr, CVar, FloorDiv, Int, Mod, Mul, Point, Sub
 from exogpu.ir.walk import evaluate, holds
@@ -36,20 +37,6 @@ class Instance:
     when: When
     values: tuple[int, ...]
     """Of the iterators around it, outermost first."""
-
-
-Path: TypeAlias = tuple[tuple[int, Op], ...]
-"""From the outside in, what encloses an operation, and last the operation; each with its place."""
-
-
-def path_to(block: Block, wanted: Op) -> Path:
-    """The path of an operation; empty where it is not in the block."""
-    for place, op in enumerate(block):
-        if op is wanted:
-            return ((place, op),)
-        if isinstance(op, Loop | Guard) and (inner := path_to(op.body, wanted)):
-            return ((place, op), *inner)
-    return ()
 
 
 def at(path: Path, values: tuple[int, ...]) -> Instance:

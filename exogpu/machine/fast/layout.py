@@ -6,7 +6,7 @@ Record's visibility can matter on, and what the barriers' elements are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import assert_never
 
@@ -28,6 +28,7 @@ from exogpu.amir.nodes import (
     Release,
     Variable,
 )
+from exogpu.amir.walk import operations
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Access, Coord, Interval, Point
 from exogpu.ir.types import BarrierMechanism
@@ -96,7 +97,7 @@ def survey(program: Program, sizes: Mapping[Sym, int], tables: Tables, fine: boo
 
     Raises Unsupported where the extents of a variable depend on a loop.
     """
-    ops = tuple(walk(program.body))
+    ops = tuple(operations(program.body))
     layout = Layout(program, ops, Scope(sizes, {}, []))
     layout.allocated = frozenset(op.name for op in ops if isinstance(op, Alloc))
     checked = {(op.access.name, op.mutates) for op in ops if isinstance(op, Check)}
@@ -113,14 +114,6 @@ def survey(program: Program, sizes: Mapping[Sym, int], tables: Tables, fine: boo
     _survey_syncs(layout, tables)
     _survey_barriers(layout, breaks.shapes, tables)
     return layout
-
-
-def walk(block: Block) -> Iterator[Op]:
-    """Every operation, in program text order."""
-    for op in block:
-        yield op
-        if isinstance(op, Loop | Guard):
-            yield from walk(op.body)
 
 
 def _shape(variable: Variable, sizes: Mapping[Sym, int]) -> tuple[int, ...]:
@@ -242,7 +235,7 @@ def _tags_end(block: Block) -> bool:
         elif isinstance(op, Alloc) and fresh is not None:
             fresh.add(op.name)
         elif fresh is not None:
-            inside = walk((op,))
+            inside = operations((op,))
             if any(isinstance(o, Await) and o.barrier.name not in fresh for o in inside):
                 return False
         elif isinstance(op, Await) or (isinstance(op, Loop | Guard) and not _tags_end(op.body)):

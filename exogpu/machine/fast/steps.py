@@ -19,6 +19,7 @@ from exogpu.amir.nodes import (
     Record,
     Release,
 )
+from exogpu.amir.walk import is_task
 from exogpu.machine.fast.accesses import access_steps
 from exogpu.machine.fast.context import Context, Step
 from exogpu.machine.fast.control import (
@@ -80,9 +81,9 @@ def _loop(context: Context, op: Loop, nest: Nest, parts: Parts) -> Step:
     inside = Parts()
     steps = block_steps(context, op.body, (*nest, (op.iterator.name, slot)), inside)
     leave(scope, op.iterator, shadowed)
-    begins = bool(op.body) and isinstance(op.body[0], IncTaskID)
     once = not (lo.terms or hi.terms) and hi.const - lo.const < 2
-    body = Body(slot, number(source(lo)), number(source(hi)), steps, len(op.body), begins, once)
+    first, end = number(source(lo)), number(source(hi))
+    body = Body(slot, first, end, steps, len(op.body), is_task(op), once)
     step = loop_step(context.machine, body, inside)
     inside.inner.add(slot)
     parts.add(inside)
