@@ -7,8 +7,8 @@ from typing import Final, assert_never
 
 import numpy as np
 
+from exogpu.ir.affine import Affine, combine
 from exogpu.ir.names import Sym
-from exogpu.meaning.affine import Affine, combine
 from exogpu.meaning.contract import sum_of_products, total
 from exogpu.meaning.core import (
     Allocate,

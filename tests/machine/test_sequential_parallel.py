@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from exogpu.api import proc
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Proc
-from exogpu.meaning.affine import Affine, divide, remainder
+from exogpu.ir.affine import Affine, Range, divide, remainder
 from exogpu.meaning.contract import sum_of_products
 from exogpu.meaning.core import Buffer, Guard, Loop, Nodes
 from exogpu.meaning.dependence import annotate
@@ -197,7 +197,7 @@ def test_sum_of_products(data):
 @given(st.integers(-9, 9), st.tuples(*[st.integers(-12, 12)] * 3), st.integers(1, 12))
 def test_divisions_of_forms(constant, coefficients, divisor):
     names = [Sym(n) for n in "ijk"]
-    ranges = {name: (-2, 3) for name in names}
+    ranges = {name: Range(-2, 3) for name in names}
     form = Affine(constant, tuple((n, c) for n, c in zip(names, coefficients, strict=True) if c))
     quotient, rest = divide(form, divisor, ranges), remainder(form, divisor, ranges)
     for values in product(range(-2, 4), repeat=3):

@@ -67,7 +67,7 @@ class Machine:
         self.fine = fine
         """Whether every violation is wanted, element by element."""
         self.skip = skip
-        self.values: Values = [0] * len(layout.scope.ranges)
+        self.values: Values = [0] * len(layout.scope.slots)
         self.operations = 0
         self.task = 0
         self.classes = Classes(tables, list(layout.stores.values()))
