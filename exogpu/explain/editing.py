@@ -29,13 +29,13 @@ from exogpu.analysis.threadmap import ThreadAxis, ThreadMap, threads_of
 from exogpu.explain.edits import (
     Between,
     Edit,
-    Element,
     First,
     Moved,
     NewArrive,
     NewAwait,
     NewFence,
     NewGroup,
+    OnElement,
     Second,
     Skip,
     Widened,
@@ -83,7 +83,7 @@ def applied(program: Program, edit: Edit) -> Program | None:
             return _grouped(program, edit)
         case Moved():
             return _moved(program, edit)
-        case Element():
+        case OnElement():
             to = tuple(Point(Int(at)) for at in edit.index)
             wait = replace(edit.op, barrier=replace(edit.op.barrier, coords=to))
             return _rewritten(program, {edit.op: (wait,)})

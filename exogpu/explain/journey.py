@@ -66,14 +66,14 @@ class Why(Enum):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Passed:
+class PassedOn:
     """A sync that passes the access on."""
 
     op: Sync
     iteration: Iteration
     threads: Threads
     grant: Grant
-    after: Passed | None
+    after: PassedOn | None
     """The one that made it visible to this one's threads; None where the access itself did."""
     carried: QualSet = frozenset()
     """The timelines of the async proxy on which it is passed on in full (decision 7d)."""
@@ -102,23 +102,23 @@ class Journey:
     """A visibility record on its way, in program order."""
 
     record: VisibilityRecord
-    passed: list[Passed] = field(default_factory=list)
+    passed: list[PassedOn] = field(default_factory=list)
     missed: list[Missed] = field(default_factory=list)
-    carried: dict[tuple[Element, int], Passed | None] = field(default_factory=dict)
+    carried: dict[tuple[Element, int], PassedOn | None] = field(default_factory=dict)
     """By element and rank, the Arrive that tagged it; None for the access's trailing barrier."""
     uncarried: dict[Element, list[tuple[int, Missed]]] = field(default_factory=dict)
     """By element, the Arrives that did not, with their ranks."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Failure:
+class Unseen:
     """The journey that ends at a failing check, and the threads that do not see the access."""
 
     journey: Journey
     blind: Threads
 
 
-def follow(program: Program, sizes: Mapping[str, int], violation: Violation) -> Failure | None:
+def follow(program: Program, sizes: Mapping[str, int], violation: Violation) -> Unseen | None:
     """The journey of the access that a violation names, up to its check.
 
     None where the access has no instance, or the way is too long.
@@ -186,7 +186,7 @@ class _Way(Observer):
         """Whether it has made more than these."""
         self.journeys: dict[VisibilityRecord, Journey] = {}
         self.left = PATIENCE
-        self.failure: Failure | None = None
+        self.failure: Unseen | None = None
         self._over = False
         self._signal: Arrival | Waiting | None = None
         self._only: dict[Loop, set[int]] = {}
@@ -256,7 +256,7 @@ class _Way(Observer):
                 journey.missed.append(missed)
             return
         after = _parent(journey, at.op, at.threads)
-        passed = Passed(at.op, at.iteration, at.threads, given.grant, after, given.carried)
+        passed = PassedOn(at.op, at.iteration, at.threads, given.grant, after, given.carried)
         journey.passed.append(passed)
         for target in targets:
             journey.carried.setdefault((target, rank), passed)
@@ -266,7 +266,7 @@ class _Way(Observer):
         op = at.op
         if unseen and self.failure is None and isinstance(op, Check):
             seen = frozenset() if op.convergent else seeing(unseen[0], op.level, op.timelines)
-            self.failure = Failure(self.journeys[unseen[0]], at.threads - seen)
+            self.failure = Unseen(self.journeys[unseen[0]], at.threads - seen)
 
 
 def _awaited(journey: Journey, op: Await, at: Moment, given: Given, waiting: Waiting) -> None:
@@ -277,7 +277,7 @@ def _awaited(journey: Journey, op: Await, at: Moment, given: Given, waiting: Wai
         journey.missed.append(missed)
         return
     after = journey.carried.get((element, given.rank))
-    passed = Passed(op, at.iteration, at.threads, given.grant, after, given.carried)
+    passed = PassedOn(op, at.iteration, at.threads, given.grant, after, given.carried)
     journey.passed.append(passed)
 
 
@@ -299,13 +299,13 @@ def seen_on(record: VisibilityRecord, threads: Threads) -> QualSet:
     return frozenset(found)
 
 
-def granted(passed: Passed) -> QualSet:
+def granted(passed: PassedOn) -> QualSet:
     """The timelines on which a sync makes the access visible, or orders it in time."""
     op = passed.op
     return frozenset() if isinstance(op, Arrive) else op.full | op.temporal
 
 
-def _parent(journey: Journey, op: Fence | Arrive, threads: Threads) -> Passed | None:
+def _parent(journey: Journey, op: Fence | Arrive, threads: Threads) -> PassedOn | None:
     """The first sync that made the access visible to these threads; None where they made it."""
     record = journey.record
     pre = taken(op.transitive, op.pre, record)

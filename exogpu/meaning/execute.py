@@ -58,7 +58,7 @@ INSTANCES: Final = 1 << 20
 stay in cache."""
 
 
-class Machine:
+class Execution:
     """The memory of one run."""
 
     def __init__(self, arrays: Mapping[Buffer, Array]) -> None:

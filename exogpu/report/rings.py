@@ -23,7 +23,7 @@ from exogpu.ir.walk import walk
 from exogpu.report.instance import main_loop, sizes_for_trips
 from exogpu.report.model import Ring, Trip, Turn
 from exogpu.report.theorem import sizes_text
-from exogpu.report.trace import Element, Event, trace
+from exogpu.report.trace import BarrierElement, Event, trace
 
 TRIPS: Final = 8
 """The largest trip count that is offered."""
@@ -79,7 +79,7 @@ def _of_barriers(op: Op) -> bool:
     return isinstance(op, Arrive | Await | Alloc | Release | IncTaskID)
 
 
-def _element(name: str, events: tuple[Event, ...]) -> Element | None:
+def _element(name: str, events: tuple[Event, ...]) -> BarrierElement | None:
     """The element of a barrier that is awaited first."""
     return next(
         (e for event in events if event.kind == "await" for e in event.elements if e[0] == name),
@@ -87,7 +87,7 @@ def _element(name: str, events: tuple[Event, ...]) -> Element | None:
     )
 
 
-def _turns(element: Element, events: tuple[Event, ...]) -> tuple[Turn, ...]:
+def _turns(element: BarrierElement, events: tuple[Event, ...]) -> tuple[Turn, ...]:
     found: dict[int, tuple[str, list[str]]] = {}
     for event in events:
         if event.kind == "arrive" and event.home == element:

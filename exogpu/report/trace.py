@@ -29,7 +29,7 @@ LIMIT: Final = 60_000
 """Operations after which a run is cut off."""
 
 Kind = Literal["access", "fence", "arrive", "await", "free"]
-Element = tuple[str, tuple[int, ...]]
+BarrierElement = tuple[str, tuple[int, ...]]
 
 
 @dataclass(slots=True, eq=False)
@@ -48,9 +48,9 @@ class Event:
     variables: dict[str, None] = field(default_factory=dict)
     launch: bool = False
     """Of a fence: one of those around a kernel."""
-    home: Element | None = None
+    home: BarrierElement | None = None
     """Of an Arrive."""
-    elements: tuple[Element, ...] = ()
+    elements: tuple[BarrierElement, ...] = ()
     """On which it arrives or waits."""
     rank: int = 0
     """The number of an arrival; of an Await, the newest that it waits for."""
@@ -85,7 +85,7 @@ class _Tracer(Observer):
         self.operations = 0
         self.complete = True
         self.events: list[Event] = []
-        self.arrived_on: dict[Element, list[tuple[int, Event]]] = {}
+        self.arrived_on: dict[BarrierElement, list[tuple[int, Event]]] = {}
         """By element, rank and event of what arrives on it."""
         self._threads: dict[Threads, frozenset[int]] = {}
 
