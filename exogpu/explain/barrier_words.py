@@ -20,6 +20,7 @@ from exogpu.explain.edits import Between, Moved, NewArrive, NewAwait, Repair, Sk
 from exogpu.explain.journey import counts_at
 from exogpu.ir.names import Sym
 from exogpu.ir.types import BarrierMechanism
+from exogpu.machine.literal_barriers import await_counts
 from exogpu.machine.violation import Violation
 from exogpu.result.verdict import HazardKind
 
@@ -213,7 +214,7 @@ def _waiter_ahead(
         repairs += _deepened(program, variable)
         counts = counts_at(program, sizes, violation, variable.name)
         if counts is not None:
-            number = counts[1] + check.n + 1
+            number, _ = await_counts(*counts, check.n)
             this, previous = f"arrival {number}", f"arrival {number - variable.depth}"
     return Words(
         f"this Await may end before {this} of {z}: nothing orders its threads after an Await for "

@@ -67,6 +67,7 @@ from exogpu.machine.literal_phase import (
 )
 from exogpu.machine.literal_records import (
     EVERYONE,
+    NOTHING,
     Given,
     Grant,
     VisibilityRecord,
@@ -335,7 +336,8 @@ def _records(machine: Machine) -> Iterator[VisibilityRecord]:
 def _fired(machine: Machine, op: Fence | Arrive, at: Moment, record: VisibilityRecord) -> Given:
     """`W(t, g, pre, r)`: what the sync may give to the record, and carries on."""
     way = (machine.policy, op.transitive, at.threads, op.pre, record)
-    given = Given(witness(*way), carried(*way))
+    grant = witness(*way)
+    given = Given(grant, carried(*way)) if grant is not Grant.NOTHING else NOTHING
     machine.observer.passed(at, record, given)
     return given
 

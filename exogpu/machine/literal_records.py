@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Final, TypeAlias, assert_never
+from typing import Final, NamedTuple, TypeAlias, assert_never
 
 from exogpu.hw.timelines import ASYNC_PROXY, TEMPORAL_FROM
 from exogpu.ir.names import Sym
@@ -64,8 +64,7 @@ Tag: TypeAlias = tuple[int, Grant, QualSet]
 """An arrive count, what it may give, and the timelines that it carries (decision 7d)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
+class Given(NamedTuple):
     """What a sync gives to a record."""
 
     grant: Grant
@@ -73,6 +72,9 @@ class Given:
     """The timelines of the async proxy on which it is carried on in full (decision 7d)."""
     rank: int | None = None
     """Of an Await, the first arrival with a tag of this grant."""
+
+
+NOTHING: Final = Given(Grant.NOTHING)
 
 
 @dataclass(slots=True, eq=False)
@@ -240,7 +242,7 @@ def best_tag(record: VisibilityRecord, barrier: Element, bound: int) -> Given:
     best (decision 7b), and what any of them carries (decision 7d)."""
     tags = [tag for tag in record.tags.get(barrier, ()) if tag[0] <= bound]
     if not tags:
-        return Given(Grant.NOTHING)
+        return NOTHING
     grant = max(grant for _, grant, _ in tags)
     across = frozenset[QualTL]().union(*(carried for _, _, carried in tags))
     return Given(grant, across, min(rank for rank, g, _ in tags if g is grant))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from exogpu.amir.nodes import Arrive, Await, Fence, Loop, Op
 from exogpu.machine.literal_records import Element, Given, Threads, VisibilityRecord
@@ -19,8 +19,7 @@ Sync: TypeAlias = Fence | Arrive | Await
 Iteration: TypeAlias = tuple[tuple[str, int], ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Moment:
+class Moment(NamedTuple):
     """An operation at one point of the execution."""
 
     op: Op
