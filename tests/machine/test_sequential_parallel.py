@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exogpu.api import proc
+from exogpu.ir.affine import Affine, Range, divide, remainder
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Proc
-from exogpu.ir.affine import Affine, Range, divide, remainder
 from exogpu.meaning.contract import sum_of_products
 from exogpu.meaning.core import Buffer, Guard, Loop, Nodes
 from exogpu.meaning.dependence import annotate
