@@ -17,7 +17,12 @@ from tests.machine import generate
 from tests.machine.build import Q1, Builder, t
 
 KINDS = tuple(generate.SHAPES)
-SIZES = {"K": 3}
+
+
+def small(seed: int, kind: str) -> tuple[amir.Program, dict[str, int]]:
+    """A generated program, and the first sizes at which it is run."""
+    generated = generate.program(Random(seed), kind)
+    return generated.program, generated.sizes[0]
 
 
 class Diary(Observer):
@@ -114,10 +119,10 @@ def test_counts_do_not_depend_on_what_is_asked(kind: str) -> None:
     """Without accesses barriers count as with them, and are balanced and blocked as with them."""
     counted = (HazardKind.BARRIER, HazardKind.DEADLOCK)
     for seed in range(12):
-        program = generate.program(Random(seed), kind).program
+        program, sizes = small(seed, kind)
         whole, bare = Diary(), Diary(asks=False)
-        literal.run(program, SIZES, whole)
-        literal.run(program, SIZES, bare)
+        literal.run(program, sizes, whole)
+        literal.run(program, sizes, bare)
         signals = [told for told in whole.told if isinstance(told, Arrival | Waiting)]
         assert [told for told in bare.told if not isinstance(told, tuple)] == signals
         assert not any(isinstance(told, tuple) for told in bare.told)
@@ -127,14 +132,14 @@ def test_counts_do_not_depend_on_what_is_asked(kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_each_observer_keeps(kind: str) -> None:
     for seed in range(12):
-        program = generate.program(Random(seed), kind).program
-        every = literal.run(program, SIZES, Observer())
-        assert every == literal.run(program, SIZES, collect=True)
-        assert literal.run(program, SIZES, First()) == every[:1]
+        program, sizes = small(seed, kind)
+        every = literal.run(program, sizes, Observer())
+        assert every == literal.run(program, sizes, collect=True)
+        assert literal.run(program, sizes, First()) == every[:1]
         pairs = {(v.kind, v.check, v.record): v for v in reversed(every)}
-        kept = literal.run(program, SIZES, Pairs())
+        kept = literal.run(program, sizes, Pairs())
         assert set(kept) == set(pairs.values()) and len(kept) == len(pairs)
-        assert kept == fast.run(program, SIZES, report=fast.Report.PAIRS).violations
+        assert kept == fast.run(program, sizes, report=fast.Report.PAIRS).violations
 
 
 # --- the walk of the AMIR -----------------------------------------------------------------------
