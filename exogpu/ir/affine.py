@@ -1,7 +1,11 @@
-"""Quasi-affine forms of control expressions: what the vectoriser reasons with.
+"""Control expressions as quasi-affine forms.
 
 A form is a constant plus integer multiples of atoms; an atom is a variable, or a floor division
-or remainder that could not be resolved.  Every variable has one interval, from its loop.
+or remainder that could not be resolved.  A variable may have a range, from its loop.
+
+What writes expressions out keeps them as trees (`codegen.expressions`, `symbolic.encode`): there
+the order of the terms is part of the text.  `solvers.isl_functions` has forms of its own, as ISL
+gives them: by position, and divided as a whole.
 """
 
 from __future__ import annotations
@@ -9,13 +13,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import gcd
-from typing import TypeAlias, assert_never
+from typing import Final, NamedTuple, TypeAlias, assert_never
 
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Add, CExpr, CVar, FloorDiv, Int, Mod, Mul, Sub
 
-Range: TypeAlias = tuple[int, int]
-"""Least and greatest value, inclusive."""
+
+class Range(NamedTuple):
+    """The numbers `lo, lo + step, .., hi`; the step of a single number may be 0."""
+
+    lo: int
+    hi: int
+    step: int = 1
+
+
+Ranges: TypeAlias = Mapping[Sym, Range]
+
+ANY: Final = Range(-(1 << 128), 1 << 128)
+"""Of a variable of which nothing is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,44 +76,54 @@ def combine(*parts: tuple[int, Affine], constant: int = 0) -> Affine:
     return Affine(total, tuple((a, c) for a, c in terms.items() if c))
 
 
-def interval(form: Affine, ranges: Mapping[Sym, Range]) -> Range:
-    """Bounds of the form's values where every variable is anywhere in its interval."""
+def interval(form: Affine, ranges: Ranges) -> tuple[int, int]:
+    """Bounds of the form's values where every variable is anywhere in its range."""
+    found = range_of(form, ranges)
+    return found.lo, found.hi
+
+
+def range_of(form: Affine, ranges: Ranges) -> Range:
+    """Numbers among which the form's value always is."""
     low = high = form.constant
+    step = 0
     for atom, coefficient in form.terms:
-        least, greatest = _atom_interval(atom, ranges)
+        least, greatest, stride = _range_of_atom(atom, ranges)
         ends = (coefficient * least, coefficient * greatest)
-        low, high = low + min(ends), high + max(ends)
-    return low, high
+        low, high, step = low + min(ends), high + max(ends), gcd(step, coefficient * stride)
+    return Range(low, high, step)
 
 
-def magnitude(form: Affine, ranges: Mapping[Sym, Range]) -> int:
+def magnitude(form: Affine, ranges: Ranges) -> int:
     """What no partial sum of the form exceeds, nor one inside its divisions."""
     total = abs(form.constant)
     inside = 0
     for atom, coefficient in form.terms:
-        total += abs(coefficient) * max(map(abs, _atom_interval(atom, ranges)))
+        total += abs(coefficient) * max(map(abs, _range_of_atom(atom, ranges)[:2]))
         if isinstance(atom, Floor | Rest):
             inside = max(inside, magnitude(atom.form, ranges), atom.divisor)
     return max(total, inside)
 
 
-def _atom_interval(atom: Atom, ranges: Mapping[Sym, Range]) -> Range:
+def _range_of_atom(atom: Atom, ranges: Ranges) -> Range:
     match atom:
         case Sym():
-            return ranges[atom]
+            return ranges.get(atom, ANY)
         case Floor():
-            low, high = interval(atom.form, ranges)
-            return low // atom.divisor, high // atom.divisor
+            low, high, step = range_of(atom.form, ranges)
+            low, high = low // atom.divisor, high // atom.divisor
+            step = step // atom.divisor if step % atom.divisor == 0 else 1
+            return Range(low, high, step if high > low else 0)
         case Rest():
-            low, high = interval(atom.form, ranges)
+            low, high, step = range_of(atom.form, ranges)
             if low // atom.divisor == high // atom.divisor:
-                return low % atom.divisor, high % atom.divisor
-            return 0, atom.divisor - 1
+                return Range(low % atom.divisor, high % atom.divisor, step)
+            step = gcd(step, atom.divisor)
+            return Range(low % step, atom.divisor - step + low % step, step)
         case _:
             assert_never(atom)
 
 
-def divide(form: Affine, divisor: int, ranges: Mapping[Sym, Range]) -> Affine:
+def divide(form: Affine, divisor: int, ranges: Ranges) -> Affine:
     """`form / divisor` rounded down: multiples of the divisor leave the division."""
     whole, rest = _split(form, divisor)
     low, high = interval(rest, ranges)
@@ -110,13 +135,15 @@ def divide(form: Affine, divisor: int, ranges: Mapping[Sym, Range]) -> Affine:
     return combine((1, whole), (1, Affine(0, ((Floor(smaller, divisor // common), 1),))))
 
 
-def remainder(form: Affine, divisor: int, ranges: Mapping[Sym, Range]) -> Affine:
+def remainder(form: Affine, divisor: int, ranges: Ranges) -> Affine:
     """`form mod divisor`: multiples of the divisor vanish."""
     _, rest = _split(form, divisor)
-    low, high = interval(rest, ranges)
-    if low // divisor == high // divisor:
-        return combine((1, rest), constant=-divisor * (low // divisor))
-    return Affine(0, ((Rest(rest, divisor), 1),))
+    reduced = Affine(rest.constant, tuple((a, c % divisor) for a, c in rest.terms))
+    for one in (rest, reduced):
+        low, high = interval(one, ranges)
+        if low // divisor == high // divisor:
+            return combine((1, one), constant=-divisor * (low // divisor))
+    return Affine(0, ((Rest(reduced, divisor), 1),))
 
 
 def _split(form: Affine, divisor: int) -> tuple[Affine, Affine]:
@@ -129,13 +156,14 @@ def _split(form: Affine, divisor: int) -> tuple[Affine, Affine]:
     )
 
 
-def from_cexpr(expr: CExpr, values: Mapping[Sym, Affine], ranges: Mapping[Sym, Range]) -> Affine:
-    """The form of a control expression whose variables have the given forms."""
+def from_cexpr(expr: CExpr, values: Mapping[Sym, Affine], ranges: Ranges) -> Affine:
+    """The form of a control expression whose variables have the given forms; others stand for
+    themselves."""
     match expr:
         case Int():
             return Affine(expr.value)
         case CVar():
-            return values[expr.name]
+            return values.get(expr.name) or variable(expr.name)
         case Add():
             left, right = (from_cexpr(e, values, ranges) for e in (expr.left, expr.right))
             return combine((1, left), (1, right))
@@ -152,7 +180,7 @@ def from_cexpr(expr: CExpr, values: Mapping[Sym, Affine], ranges: Mapping[Sym, R
             assert_never(expr)
 
 
-def substitute(form: Affine, values: Mapping[Sym, Affine], ranges: Mapping[Sym, Range]) -> Affine:
+def substitute(form: Affine, values: Mapping[Sym, Affine], ranges: Ranges) -> Affine:
     """The form with variables replaced, divisions resolved anew."""
     if not any(name in values for name in variables(form)):
         return form

@@ -15,6 +15,7 @@ from exogpu.analysis.pairing import laid_out
 from exogpu.machine.fast.cells import Classes
 from exogpu.machine.fast.phase import Fault, Phase, Saved
 from exogpu.machine.fast.records import RecordFacts, Threads
+from exogpu.machine.literal_barriers import await_counts
 from exogpu.result.verdict import HazardKind
 
 Failure: TypeAlias = tuple[HazardKind, int, Op | None]
@@ -87,7 +88,7 @@ class Barrier:
     def floor(self, element: int) -> int:
         """The least Max that an Await on the element may still have."""
         a, w = self.arrives[element], self.awaits[element]
-        return min(a - (n + 1) if n >= 0 else w + n + 1 for n in self.facts.counts)
+        return min(await_counts(a, w, n)[0] for n in self.facts.counts)
 
     def tags(self, home: int, targets: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
         """The tags of an Arrive, or of a trailing barrier: the home's count (decision 15)."""
@@ -151,14 +152,9 @@ class Barrier:
         self._trailing.pop(home, None)
         self._prune(targets)
 
-    def max(self, element: int, n: int) -> int:
-        """`Max = a - (n + 1) if n >= 0 else w + n + 1`."""
-        return self.arrives[element] - (n + 1) if n >= 0 else self.awaits[element] + n + 1
-
-    def new(self, element: int, n: int) -> int:
-        """`New = max(w, Max + 1) if n >= 0 else w + 1`."""
-        w = self.awaits[element]
-        return max(w, self.max(element, n) + 1) if n >= 0 else w + 1
+    def counts(self, element: int, n: int) -> tuple[int, int]:
+        """Max and New of an Await."""
+        return await_counts(self.arrives[element], self.awaits[element], n)
 
     def check_await(self, element: int, bound: int, threads: Threads) -> list[Failure]:
         """Decision 3: no Arrive targets the element yet, or a home whose Arrives do has no more
@@ -174,7 +170,7 @@ class Barrier:
             failures += _phase(self.phase.faults(found))
         return failures
 
-    def awaited(self, element: int, bound: int, n: int, op: Op, threads: Threads) -> None:
+    def awaited(self, element: int, bound: int, new: int, op: Op, threads: Threads) -> None:
         """The Await has happened."""
         if self.phase is not None:
             self.phase.begin_await(element, bound, op, threads)
@@ -182,7 +178,7 @@ class Barrier:
         while stack and stack[-1][0] <= bound:
             stack.pop()
         stack.append((bound, op))
-        self.awaits[element] = self.new(element, n)
+        self.awaits[element] = new
         self._prune((element,))
 
     def check_free(self) -> list[Failure]:
