@@ -7,12 +7,13 @@ import textwrap
 from collections.abc import Iterable, Sequence
 
 from exogpu.ir.names import Sym
-from exogpu.ir.nodes import And, BExpr, CExpr, CVar, Int
+from exogpu.ir.nodes import BExpr, CExpr, CVar, Int
 from exogpu.ir.smttext import bexpr, cexpr
 from exogpu.solvers.smtlib import NAME, RESERVED, WIDTH, ascii_text, heading
 from exogpu.symbolic.encode.expressions import Pieces
 from exogpu.symbolic.encode.formulas import TRUE, Instance, on_axes, thread_at
-from exogpu.symbolic.find.sites import Site
+from exogpu.symbolic.placed import conjuncts
+from exogpu.symbolic.sites import Site
 
 
 class Script:
@@ -158,13 +159,6 @@ class Script:
     def text(self, claim: str) -> str:
         """The script, with the claim as a comment above it."""
         return heading(claim) + "\n".join([*self._lines, "(check-sat)", ""])
-
-
-def conjuncts(formula: BExpr) -> list[BExpr]:
-    """The parts of a conjunction."""
-    if isinstance(formula, And):
-        return [*conjuncts(formula.left), *conjuncts(formula.right)]
-    return [formula]
 
 
 def _joined(connective: str, terms: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ from exogpu.amir.nodes import Await, CheckBarrier
 from exogpu.ir.nodes import Int
 from exogpu.result.proof import Lemma
 from exogpu.solvers import isl_relations as rel
-from exogpu.symbolic.encode import barriers, counted, formulas, phases, prove
+from exogpu.symbolic.encode import barriers, counted, formulas, obligations, phases
 from exogpu.symbolic.encode.drafts import Draft
 from exogpu.symbolic.encode.formulas import FALSE, TRUE
 from exogpu.symbolic.encode.ranks import same_element
@@ -184,7 +184,7 @@ def _compares(kept: bool) -> Change:
 
 @killed(
     "counts need no proof",
-    lambda patch: patch.setattr(prove, "count_lemmas", lambda *_: iter(())),
+    lambda patch: patch.setattr(obligations, "count_lemmas", lambda *_: iter(())),
     "nothing is counted",
 )
 def _(b, count):
@@ -274,7 +274,7 @@ def _(b, count):
 
 def _deeper(patch: Patch) -> None:
     kept = phases._Phase.__init__
-    patch.setattr(phases._Phase, "__init__", lambda self, c, o, d: kept(self, c, o, d + 1))
+    patch.setattr(phases._Phase, "__init__", lambda self, *given: kept(self, *given[:-1], given[-1] + 1))
 
 
 @killed("rings are deeper", _deeper)
