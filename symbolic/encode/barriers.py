@@ -53,6 +53,7 @@ class _Barrier:
         self.table = table
         self.uses = table.uses
         self.name: Sym = table.name
+        self.called = table.called
 
     # --- pieces of formulas ---------------------------------------------------------------
 
@@ -110,7 +111,7 @@ class _Barrier:
         script.refute(nodes)
         claim = (
             f"Each arrival at line {site.op.origin.span.line} ({site.op.origin.text}) is awaited "
-            f"before {self.name.name} ends."
+            f"before {self.called} ends."
         )
         return self.draft(HazardKind.BARRIER, site, free, claim, script)
 
@@ -124,7 +125,7 @@ class _Barrier:
         script.refute(nodes)
         claim = (
             f"Each Await at line {site.op.origin.span.line} ({site.op.origin.text}) has an "
-            f"arrival of its own before {self.name.name} ends."
+            f"arrival of its own before {self.called} ends."
         )
         return self.draft(HazardKind.BARRIER, site, free, claim, script)
 
@@ -140,7 +141,7 @@ class _Barrier:
         script.refute(nodes)
         claim = (
             f"The arrival that line {site.op.origin.span.line} ({site.op.origin.text}) trails "
-            f"happens before {self.name.name} ends."
+            f"happens before {self.called} ends."
         )
         return self.draft(HazardKind.DEADLOCK, site, free, claim, script)
 

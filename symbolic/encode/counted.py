@@ -65,7 +65,7 @@ class _Lemmas:
         span = "one iteration of the outer loops" if self.table.outer else "one allocation"
         return (
             f"The count at line {site.op.origin.span.line} ({site.op.origin.text}) is the number "
-            f"of earlier {what} on its element of {self.uses.name.name}, within {span}."
+            f"of earlier {what} on its element of {self.table.called}, within {span}."
         )
 
     def count(self, site: Site, *, arrivals: bool) -> Draft:
@@ -132,7 +132,7 @@ class _Lemmas:
         script.expose(failures)
         claim = (
             f"Each iteration of the outer loops has as many Arrives as Awaits on an element of "
-            f"{uses.name.name}, as many as the expression says."
+            f"{table.called}, as many as the expression says."
         )
         return Draft(Lemma.TOTAL, uses.name, None, uses.arrives[0], claim, script.text(claim))
 

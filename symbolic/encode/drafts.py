@@ -140,7 +140,7 @@ class Encoder:
 
     def script(self) -> Script:
         """A script that knows the sizes and the preconditions."""
-        script = Script()
+        script = Script(self.placed.called)
         for parameter in self.program.params:
             size = script.constant(parameter.name)
             if parameter.kind == "size":

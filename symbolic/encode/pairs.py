@@ -53,16 +53,16 @@ def _pair(encoder: Encoder, ranks: Callable[[Sym], RankTable], record: Site, che
     made, asked = record.op, check.op
     assert isinstance(made, Record) and isinstance(asked, Check)
     name, placed = made.access.name, encoder.placed
-    kind = hazard(asked)
+    kind, called = hazard(asked), placed.called[name]
     if always_visible(made, asked):
         why = "atomics are visible to each other's threads"
-        return Draft(kind, name, record, check, _claim(record, check, why), "")
+        return Draft(kind, name, record, check, _claim(called, record, check, why), "")
     script = encoder.script()
     first, second = script.free(record, "first."), script.free(check, "second.")
     order = before(first, second)
     if order == FALSE:
         why = "the first never comes earlier"
-        return Draft(kind, name, record, check, _claim(record, check, why), "")
+        return Draft(kind, name, record, check, _claim(called, record, check, why), "")
     rank = len(placed.variables[name].shape)
     element = tuple(script.constant(Sym(f"element{at}")) for at in range(rank))
     script.assume(exists(first))
@@ -93,16 +93,16 @@ def _pair(encoder: Encoder, ranks: Callable[[Sym], RankTable], record: Site, che
         for one in found
     ]
     script.refute(candidates(ways))
-    claim = _claim(record, check, "")
+    claim = _claim(called, record, check, "")
     return Draft(kind, name, record, check, claim, script.text(claim), ends, meaning, found)
 
 
-def _claim(record: Site, check: Site, why: str) -> str:
+def _claim(called: str, record: Site, check: Site, why: str) -> str:
     made, asked = record.op, check.op
     assert isinstance(made, Record) and isinstance(asked, Check)
     access = "write" if made.mutate else "read"
     claim = (
-        f"No {hazard(asked).value} on {made.access.name.name}: the {access} at line "
+        f"No {hazard(asked).value} on {called}: the {access} at line "
         f"{made.origin.span.line} ({made.origin.text}) is visible at line "
         f"{asked.origin.span.line} ({asked.origin.text}) wherever both touch one element, the "
         "first earlier, or has been cleared."

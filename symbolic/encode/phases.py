@@ -57,7 +57,7 @@ def phase_obligations(
         if not uses.frees:
             return  # A depth that must be found is asked for at the free.
         span = (*uses.awaits, *uses.frees)[0].op.origin.span
-        raise UndecidedError(f"no one ring depth holds for {table.name.name}", span)
+        raise UndecidedError(f"no one ring depth holds for {called}", span)
     if given is None and not 1 <= depth <= DEEPEST:
         raise WitnessError(f"a ring of {called} is not {depth} deep")
     made = _Phase(encoder, table, ranks, depth)
@@ -131,7 +131,7 @@ class _Phase:
         script.refute(list(self._awaited(asked)))
         claim = (
             f"No arrival at line {site.op.origin.span.line} ({site.op.origin.text}) on "
-            f"{self.name.name} runs {self.depth} ahead of a waiter: each of its threads is "
+            f"{self.table.called} runs {self.depth} ahead of a waiter: each of its threads is "
             "ordered after an Await for the arrival that many before it, or a later one."
         )
         return Draft(HazardKind.PHASE, self.name, None, site, claim, script.text(claim))

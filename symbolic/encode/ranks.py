@@ -74,18 +74,15 @@ class RankTable:
         self.encoder = encoder
         self.placed = encoder.placed
         self.name = name
+        self.called = encoder.placed.called[name]
         self.uses = encoder.uses(name)
-        self.apart = self._apart(encoder.sought.apart(self._called))
+        self.apart = self._apart(encoder.sought.apart(self.called))
         """The loops whose iterations are counted apart, those of the allocation among them."""
         self.outer: tuple[Loop, ...] = ()
         """Those of them within the allocation."""
         if self.apart:
             self.outer = self.apart[len(self._scope()) :]
         self._based: WeakKeyDictionary[Script, list[_Based]] = WeakKeyDictionary()
-
-    @property
-    def _called(self) -> str:
-        return self.placed.called[self.name]
 
     def _scope(self) -> tuple[Loop, ...]:
         return self.placed.scope(self.name, self.uses.counted[0].op.origin.span)
@@ -96,14 +93,14 @@ class RankTable:
             return ()
         uses = self.uses
         if not uses.arrives or not uses.awaits:
-            raise WitnessError(f"{self.name} has no Arrives or no Awaits to be set apart")
+            raise WitnessError(f"{self.called} has no Arrives or no Awaits to be set apart")
         if any(isinstance(site.op, Await) and site.op.n >= 0 for site in uses.awaits):
-            raise WitnessError(f"Awaits of {self.name} wait for all but the newest")
+            raise WitnessError(f"Awaits of {self.called} wait for all but the newest")
         loops = uses.arrives[0].loops[:depth]
         if not len(self._scope()) < depth == len(loops):
-            raise WitnessError(f"no loops of {self.name} can be set apart")
+            raise WitnessError(f"no loops of {self.called} can be set apart")
         if any(site.loops[:depth] != loops for site in uses.counted):
-            raise WitnessError(f"the loops set apart are not around all uses of {self.name}")
+            raise WitnessError(f"the loops set apart are not around all uses of {self.called}")
         return loops
 
     # --- in scripts -----------------------------------------------------------------------
@@ -136,7 +133,7 @@ class RankTable:
 
     def total(self, outer: Mapping[Sym, CExpr], element: Sequence[CExpr]) -> Pieces:
         """How many Arrives an iteration of the loops set apart has on an element."""
-        found = self.encoder.sought.total(self._called)
+        found = self.encoder.sought.total(self.called)
         meaning = self.encoder.meaning({}, element=tuple(element), outer=outer)
         return meaning.pieces(found)
 
