@@ -9,6 +9,8 @@ from time import perf_counter
 from exogpu.result.proof import Answered, Obligation, Proof
 from exogpu.solvers import smt
 from exogpu.solvers.isl_budget import IslGaveUpError, limited
+from exogpu.symbolic.certificate import witness_json
+from exogpu.symbolic.certificate.sealing import json_text
 from exogpu.symbolic.encode import obligations
 from exogpu.symbolic.encode.drafts import Draft
 from exogpu.symbolic.encode.links import Telling
@@ -52,7 +54,8 @@ def prove(
     except UndecidedError as reason:
         return Undecided(reason.reason, reason.span)
     seconds = perf_counter() - start - asking
-    return Proof(tuple(answered), seconds, asking, _depths(findings.evidence))
+    witness = json_text(witness_json.to_json(seeker.witness()))
+    return Proof(tuple(answered), seconds, asking, witness, _depths(findings.evidence))
 
 
 def _depths(evidence: Evidence) -> tuple[tuple[str, int], ...]:

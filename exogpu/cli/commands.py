@@ -87,6 +87,10 @@ PolicyOption = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
+Scripts = Annotated[
+    Path | None,
+    typer.Option("--scripts", metavar="DIR", help="Write what solvers are asked, as .smt2 files."),
+]
 Timeout = Annotated[
     float | None, typer.Option(min=0, metavar="S", help="Seconds that one check may take.")
 ]
@@ -247,6 +251,7 @@ def report(
     policy: PolicyOption = "ptx",
     timeout: Timeout = None,
     memory: Memory = None,
+    scripts: Scripts = None,
 ) -> None:
     """Check procedures, and write a report of each: a page, Markdown, and results for CI."""
     from exogpu.cli.checker import parse_sizes
@@ -262,7 +267,7 @@ def report(
         sizes, rules = None if at is None else parse_sizes(at), Policy.of(policy)
 
         def work(units: tuple[Unit, ...]) -> Iterator[Written]:
-            return report_all(units, output, sizes, rules, limits=limits, bar=bar)
+            return report_all(units, output, sizes, rules, limits=limits, bar=bar, scripts=scripts)
 
         for written in guarded(target or SHIPPED, limits, work, unloaded, rules):
             outcomes.append(written.outcome)
@@ -272,8 +277,7 @@ def report(
     except BrokenPipeError:
         raise
     except OSError as error:
-        message = f"{error.filename} cannot be written: {error.strerror}"
-        _stop(_wrong("X948", message, "choose another folder"))
+        _stop(_unwritten(error))
     raise typer.Exit(exit_status(outcomes))
 
 
@@ -289,9 +293,16 @@ def recheck_command(
         float | None,
         typer.Option(min=0, metavar="S", help="Seconds that all of it may take; a script, 60."),
     ] = None,
+    source: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--source", metavar="TARGET", help="Where the kernels are, to compare programs with."
+        ),
+    ] = None,
+    scripts: Scripts = None,
     as_json: AsJson = False,
 ) -> None:
-    """Answer certificates again with solvers alone, without the kernel and the prover.
+    """Encode certificates anew and answer them with solvers alone, without the prover.
 
     Exit status: 0 confirmed, 1 rejected, 2 no certificate that can be read, 3 a solver could not
     decide, or the time is up.
@@ -303,12 +314,19 @@ def recheck_command(
     lines = []
     try:
         bar = console(stderr=True).is_terminal
-        for line in recheck_all(folder, solver.value, timeout, bar=bar):
+        found = recheck_all(
+            folder, solver.value, timeout, bar=bar, sources=source or (), scripts=scripts
+        )
+        for line in found:
             lines.append(line)
             if not as_json:
                 console(stderr=line.status == STATUS["error"]).print(draw(line), end="")
     except ExoGpuError as error:
         _stop(*error.diagnostics)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        _stop(_unwritten(error))
     if as_json:
         typer.echo(json_lines(lines))
     elif any(line.read for line in lines):
@@ -491,6 +509,11 @@ def _procedures(target: str) -> list[Procedure]:
 
 def _wrong(code: str, message: str, help: str) -> Diagnostic:
     return Diagnostic(code, message, NOWHERE, help)
+
+
+def _unwritten(error: OSError) -> Diagnostic:
+    message = f"{error.filename} cannot be written: {error.strerror}"
+    return _wrong("X948", message, "choose another folder")
 
 
 def _stop(*diagnostics: Diagnostic) -> NoReturn:

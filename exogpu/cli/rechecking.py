@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +16,11 @@ from rich.progress import BarColumn, Progress, TextColumn
 from rich.text import Text
 
 from exogpu.cli.outcome import STATUS
+from exogpu.cli.places import Places
+from exogpu.cli.remaking import Sources
 from exogpu.cli.render import console, draw_diagnostics, shown_path
 from exogpu.result.errors import Diagnostic, ExoGpuError, one_line
+from exogpu.result.proof import Obligation
 from exogpu.solvers.apart import Apart
 from exogpu.symbolic.certificate.recheck import (
     CHECKED,
@@ -32,6 +35,7 @@ from exogpu.symbolic.certificate.recheck import (
 )
 from exogpu.symbolic.certificate.sealing import CERTIFICATE
 from exogpu.symbolic.certificate.strict_json import printable
+from exogpu.symbolic.certificate.write import write_scripts
 
 STATUSES: Final[dict[Word, int]] = {"confirmed": 0, "rejected": 1, "unknown": 3}
 STYLES: Final[dict[Word, str]] = {
@@ -64,20 +68,45 @@ class Line:
 
 
 def recheck_all(
-    folder: Path, which: Which, seconds: float | None = None, *, bar: bool = False
+    folder: Path,
+    which: Which,
+    seconds: float | None = None,
+    *,
+    bar: bool = False,
+    sources: Sequence[str] = (),
+    scripts: Path | None = None,
 ) -> Iterator[Line]:
     """One line a certificate, as soon as it is known; all of them within the seconds.
 
-    Raises ExoGpuError where the folder has none, or a solver is not installed.
+    Programs are compared with those of the `sources`; what solvers are asked is written to a
+    folder a procedure in `scripts`.  Raises OSError where it cannot be, and ExoGpuError where the
+    folder has none, or a solver is not installed.
     """
     deadline = None if seconds is None else monotonic() + min(seconds, LONGEST)
-    names = solver_names(which)
+    names, places = solver_names(which), Places()
+
+    def write(procedure: str, obligations: Sequence[Obligation]) -> None:
+        if scripts is not None:
+            asked = ((one.name, one.smt) for one in obligations if one.smt)
+            write_scripts(scripts / places.name(procedure), asked)
+
+    compare = Sources(sources).compare
     with ExitStack() as stack:
         ask = [stack.enter_context(Apart(name, deadline)) for name in names]
         for one in certificates_in(folder):
             try:
                 with _shown(bar) as progress, _until(deadline):
-                    line = Line(one, recheck(one, ask, progress, deadline))
+                    line = Line(
+                        one,
+                        recheck(
+                            one,
+                            ask,
+                            progress,
+                            deadline,
+                            compare=compare,
+                            scripts=write,
+                        ),
+                    )
             except ExoGpuError as error:
                 line = Line(one, error.diagnostics)
             except TimeUpError:
@@ -172,6 +201,8 @@ def draw(line: Line) -> Text:
             text.append(f"    the claim: {flaw.claim}\n")
     if (more := len(found.flaws) - MOST) > 0:
         text.append(f"  and {more} more\n")
+    if found.compared and not found.flaws:
+        text.append("  its program was made again from the source, and is the same\n", "dim")
     if found.others:
         text.append(f"  no part of it, not read: {_some(found.others)}\n", "dim")
     return text
@@ -229,6 +260,7 @@ def _line(line: Line) -> dict[str, object]:
         "seconds": round(found.seconds, 6),
         "flaws": [_flaw(flaw) for flaw in found.flaws],
         "others": list(found.others),
+        "compared": found.compared,
         "checked": list(CHECKED),
         "not_checked": list(NOT_CHECKED),
     }

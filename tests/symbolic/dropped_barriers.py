@@ -355,12 +355,12 @@ def _(b, count):
 
 
 def _any_phase(patch: Patch) -> None:
-    kept = phases._Phase._is_after
+    kept = phases._Phase._awaited
 
-    def is_after(self, asked, *more):
-        return kept(self, replace(asked, suits=lambda bound: TRUE), *more)
+    def awaited(self, asked):
+        return kept(self, replace(asked, suits=lambda bound: TRUE))
 
-    patch.setattr(phases._Phase, "_is_after", is_after)
+    patch.setattr(phases._Phase, "_awaited", awaited)
 
 
 @killed("any phase before is enough", _any_phase, "any_phase_of_the_ring_is_enough")
