@@ -116,7 +116,7 @@ def recheck_all(
 
 def _not_read(folder: Path) -> Rechecked:
     flaw = Flaw(CERTIFICATE, "the time is up: it is not read to its end", open=True)
-    return Rechecked(folder, printable(folder.name), 0, 0, (), (flaw,), 0.0)
+    return Rechecked(folder, printable(folder.name), "", 0, 0, (), (flaw,), 0.0)
 
 
 class TimeUpError(Exception):
@@ -219,11 +219,12 @@ def _path(found: Rechecked) -> str:
 
 def _counts(found: Rechecked) -> str:
     asked = found.obligations - found.by_rules
+    under = f" under policy {found.policy}" if found.policy else ""
     if not found.solvers:
-        return f"{found.obligations} obligations, of which no solver was asked"
+        return f"{found.obligations} obligations{under}, of which no solver was asked"
     rules = f", {found.by_rules} by the rules alone" if found.by_rules else ""
     by = " and ".join(found.solvers)
-    return f"{found.obligations} obligations: {asked} asked of {by}{rules}"
+    return f"{found.obligations} obligations{under}: {asked} asked of {by}{rules}"
 
 
 def draw_scope() -> Text:
@@ -253,6 +254,7 @@ def _line(line: Line) -> dict[str, object]:
         "folder": printable(line.folder),
         "word": found.word,
         "procedure": found.procedure,
+        "policy": found.policy,
         "digest": found.digest,
         "obligations": found.obligations,
         "by_rules": found.by_rules,

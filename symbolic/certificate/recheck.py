@@ -76,6 +76,7 @@ class Rechecked:
 
     folder: Path
     procedure: str
+    policy: str
     obligations: int
     by_rules: int
     """Obligations that need no solver."""
@@ -198,6 +199,7 @@ def recheck(
     return Rechecked(
         folder,
         found.procedure,
+        found.policy,
         len(found.entries),
         sum(entry["by"] == "rules" for entry in found.entries),
         tuple(names),
