@@ -264,6 +264,12 @@ def test_an_easier_program_alone_is_confirmed(folder: Path) -> None:
     assert found.word == "confirmed" and not found.compared
 
 
+def test_a_program_that_no_sizes_admit_is_rejected(folder: Path) -> None:
+    """All of its obligations hold."""
+    forged(folder, PROGRAM, EASIER["a precondition of nothing"])
+    assert rejected(folder, Z3) == "witness.json: its sizes do not satisfy the preconditions"
+
+
 UNSAFE: dict[str, Alter] = {
     "a read before the Await": _read_before_the_await,
     "an Arrive before the write": lambda p: (lambda block, at: block.insert(1, block.pop(at)))(
@@ -376,6 +382,9 @@ def phased(witness: Content, order: str) -> Content:
 
 
 WRONG: dict[str, Alter] = {
+    "sizes that the preconditions forbid": lambda w: w["sizes"][0].update(size=0),
+    "no sizes": lambda w: w.update(sizes=[]),
+    "sizes of others": lambda w: w["sizes"][0].update(name="N"),
     "no chains": lambda w: w.update(chains=[]),
     "a chain of a pair": lambda w: w["chains"].remove(chained(w, "entry")),
     "no way to a grant": lambda w: chained(w, "granted").update(ways=[]),

@@ -33,7 +33,7 @@ from exogpu.symbolic.certificate.strict_json import (
 from exogpu.symbolic.certificate.witness_json import to_json, witness_of
 from exogpu.symbolic.certificate.write import obligation_json
 from exogpu.symbolic.encode.links import Telling
-from exogpu.symbolic.encode.obligations import drafts
+from exogpu.symbolic.encode.obligations import check_sizes, drafts
 from exogpu.symbolic.encode.witness import Witness, WitnessError
 from exogpu.symbolic.placed import Placed
 from exogpu.symbolic.sites import UndecidedError
@@ -262,6 +262,7 @@ def _obligations(program: Program, witness: Witness, flaws: list[Flaw]) -> tuple
     """What the program obliges to, encoded; `flaws` gathers why it cannot be."""
     try:
         placed = Placed(program)
+        check_sizes(placed, witness.sizes)
         telling = Telling(placed)
         found = tuple(map(telling.obligation, drafts(placed, witness)))
     except WitnessError as error:

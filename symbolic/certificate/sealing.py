@@ -37,7 +37,6 @@ TRUSTED: Final = (
     "the loops of one allocation and of one task, which the scope analysis says",
     "the encoder of the obligations, and the solver",
     "bounds, divergence and collective tilings, which ISL decides without a certificate",
-    "that some sizes satisfy the preconditions, which ISL decides",
 )
 """By every proof."""
 

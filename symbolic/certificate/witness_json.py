@@ -59,6 +59,7 @@ def to_json(witness: Witness) -> dict[str, Json]:
     """The witness as plain lists and dicts."""
     return {
         "schema": SCHEMA,
+        "sizes": [{"name": name, "size": size} for name, size in witness.sizes.items()],
         "barriers": [
             {
                 "name": name,
@@ -188,6 +189,7 @@ def _is_chain(value: object, where: str) -> None:
 
 _SHAPE: Final[dict[str, Shape]] = {
     "schema": one_of([SCHEMA]),
+    "sizes": a_list(an_object(name=NAME, size=whole())),
     "barriers": a_list(
         an_object(name=NAME, apart=whole(0), depth=maybe(whole(1)), total=maybe(_PIECES))
     ),
@@ -223,6 +225,7 @@ def witness_of(value: object) -> Witness:
     ]
     phased = [((one["order"], one["site"]), read.all_of(read.after, one)) for one in found["phase"]]
     return Witness(
+        _keyed("sizes", [(one["name"], one["size"]) for one in found["sizes"]]),
         _keyed("barriers", nests),
         _keyed("counts", counts),
         _keyed("chains", chains),

@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from exogpu.ir.names import Sym
 from exogpu.ir.types import BarrierMechanism
+from exogpu.ir.walk import holds
 from exogpu.symbolic.encode.barriers import barrier_obligations
 from exogpu.symbolic.encode.counted import count_lemmas
 from exogpu.symbolic.encode.drafts import Draft, Encoder
 from exogpu.symbolic.encode.pairs import pairs
 from exogpu.symbolic.encode.phases import phase_obligations
 from exogpu.symbolic.encode.ranks import RankTable
-from exogpu.symbolic.encode.witness import Sought
+from exogpu.symbolic.encode.witness import Sought, WitnessError
 from exogpu.symbolic.placed import Placed
 from exogpu.symbolic.sites import variables_of
+
+
+def check_sizes(placed: Placed, sizes: Mapping[str, int]) -> None:
+    """Raises WitnessError where the sizes do not satisfy the preconditions: of a program that no
+    sizes admit, everything could be proved."""
+    params = placed.program.params
+    if [placed.called[p.name] for p in params] != [*sizes]:
+        raise WitnessError("it gives values to other sizes than the program has")
+    values = dict(zip((p.name for p in params), sizes.values(), strict=True))
+    least = (p.name for p in params if p.kind == "size")
+    if any(values[name] < placed.least(name) for name in least):
+        raise WitnessError("a size is less than it may be")
+    if not all(holds(one, values) for one in placed.program.preconditions):
+        raise WitnessError("its sizes do not satisfy the preconditions")
 
 
 def drafts(placed: Placed, sought: Sought) -> Iterator[Draft]:

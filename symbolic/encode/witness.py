@@ -194,6 +194,8 @@ class Nest:
 class Witness:
     """All that the prover found of a program."""
 
+    sizes: Mapping[str, int]
+    """Some that satisfy the preconditions."""
     nests: Mapping[str, Nest]
     counts: Mapping[tuple[int, bool], Pieces]
     chained: Mapping[tuple[int, int], tuple[Chain, ...]]

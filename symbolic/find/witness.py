@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeVar
 
 from exogpu.amir.nodes import Check, Record
+from exogpu.ir.isltext import identifier
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import CExpr
 from exogpu.ir.walk import substitute
-from exogpu.solvers import isl_functions
+from exogpu.solvers import isl, isl_functions
 from exogpu.symbolic.encode.expressions import Pieces
 from exogpu.symbolic.encode.pairs import each_for_itself
 from exogpu.symbolic.encode.witness import (
@@ -78,12 +79,19 @@ class Seeker:
         nests = {name: Nest(self.apart(name), self.depth(name), None) for name in self._nests}
         nests |= {name: one for name, one in self._nests.items() if one.total is not None}
         return Witness(
+            self._admitted(),
             nests,
             self._counts,
             _present(self._chains),
             _present(self._near),
             _present(self._phased),
         )
+
+    def _admitted(self) -> dict[str, int]:
+        """Sizes that satisfy the preconditions; none where there are none."""
+        found = isl.smallest(self.model.exact_context) or {}
+        called = self.model.called
+        return {called[name]: found[identifier(name)] for name in self.model.sizes if found}
 
     # --- what is common -------------------------------------------------------------------
 

@@ -274,7 +274,11 @@ def _(b, count):
 
 def _deeper(patch: Patch) -> None:
     kept = phases._Phase.__init__
-    patch.setattr(phases._Phase, "__init__", lambda self, *given: kept(self, *given[:-1], given[-1] + 1))
+
+    def deeper(self, encoder, table, ranks, depth):
+        kept(self, encoder, table, ranks, depth + 1)
+
+    patch.setattr(phases._Phase, "__init__", deeper)
 
 
 @killed("rings are deeper", _deeper)
