@@ -10,6 +10,7 @@ from collections import Counter
 from functools import cache
 from pathlib import Path
 
+import grimp
 import pytest
 
 from examples.museum.fa_1344 import fix as fa_fix
@@ -151,3 +152,15 @@ def test_no_obligation_with_chains_holds_for_nothing(procedure: Procedure) -> No
         before, last = one.smt.rsplit("(assert ", 1)
         assert last.startswith("(not ") or last.startswith("(and (not ")
         assert smt.ask_z3(before).word == "sat", one.name
+
+
+def test_no_path_leads_from_a_checker_to_isl() -> None:
+    """Neither directly nor over others, nor by an import inside a function."""
+    graph = grimp.build_graph("exogpu", include_external_packages=True)
+    for package in ("exogpu.symbolic.encode", "exogpu.symbolic.certificate"):
+        modules = {one for one in graph.modules if f"{one}.".startswith(f"{package}.")}
+        assert len(modules) > 5
+        for module in modules:
+            for other in ("islpy", "exogpu.symbolic.prove", "exogpu.symbolic.find.domains"):
+                assert graph.find_shortest_chain(module, other) is None
+    assert graph.find_shortest_chain("exogpu.symbolic.find.domains", "islpy") is not None

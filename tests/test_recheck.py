@@ -211,6 +211,27 @@ def test_a_folder_of_certificates(folder: Path) -> None:
     assert "the claim: No RAW on tile: the write at line 19" in text
 
 
+def test_scripts_are_written(folder: Path, tmp_path: Path) -> None:
+    status, _ = run(str(folder), "--scripts", str(tmp_path / "asked"))
+    written = {path.stem: path.read_text() for path in (tmp_path / "asked/ring").iterdir()}
+    assert status == 0 and len(written) == 28
+    assert written["raw-tile-19-24"].startswith("; No RAW on tile: the write at line 19")
+    (tmp_path / "file").write_text("")
+    status, text = run(str(folder), "--scripts", str(tmp_path / "file"))
+    assert status == 2 and "X948" in text
+
+
+def test_the_source_is_named(folder: Path, tmp_path: Path) -> None:
+    source = ROOT / "tests/cases/certificates/ring.py"
+    status, text = run(str(folder), "--source", str(source))
+    assert status == 0 and "made again from the source, and is the same" in text
+    status, text = run(str(folder), "--source", str(source.with_name("nest.py")))
+    assert status == 1 and "the source has no procedure ring" in text
+    (tmp_path / "ring.py").write_text(f"{source.read_text()}\n# more\n")
+    status, text = run(str(folder), "--source", str(tmp_path / "ring.py"))
+    assert status == 1 and "the digests differ" in text
+
+
 def test_json(folder: Path) -> None:
     alter(folder, "a step of a chain, one later")
     status, text = run(str(folder), "--json")

@@ -277,7 +277,8 @@ def report(
     except BrokenPipeError:
         raise
     except OSError as error:
-        _stop(_unwritten(error))
+        message = f"{error.filename} cannot be written: {error.strerror}"
+        _stop(_wrong("X948", message, "choose another folder"))
     raise typer.Exit(exit_status(outcomes))
 
 
@@ -323,10 +324,6 @@ def recheck_command(
                 console(stderr=line.status == STATUS["error"]).print(draw(line), end="")
     except ExoGpuError as error:
         _stop(*error.diagnostics)
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        _stop(_unwritten(error))
     if as_json:
         typer.echo(json_lines(lines))
     elif any(line.read for line in lines):
@@ -509,11 +506,6 @@ def _procedures(target: str) -> list[Procedure]:
 
 def _wrong(code: str, message: str, help: str) -> Diagnostic:
     return Diagnostic(code, message, NOWHERE, help)
-
-
-def _unwritten(error: OSError) -> Diagnostic:
-    message = f"{error.filename} cannot be written: {error.strerror}"
-    return _wrong("X948", message, "choose another folder")
 
 
 def _stop(*diagnostics: Diagnostic) -> NoReturn:

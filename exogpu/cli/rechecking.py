@@ -19,7 +19,7 @@ from exogpu.cli.outcome import STATUS
 from exogpu.cli.places import Places
 from exogpu.cli.remaking import Sources
 from exogpu.cli.render import console, draw_diagnostics, shown_path
-from exogpu.result.errors import Diagnostic, ExoGpuError, one_line
+from exogpu.result.errors import NOWHERE, Diagnostic, ExoGpuError, one_line
 from exogpu.result.proof import Obligation
 from exogpu.solvers.apart import Apart
 from exogpu.symbolic.certificate.recheck import (
@@ -79,8 +79,8 @@ def recheck_all(
     """One line a certificate, as soon as it is known; all of them within the seconds.
 
     Programs are compared with those of the `sources`; what solvers are asked is written to a
-    folder a procedure in `scripts`.  Raises OSError where it cannot be, and ExoGpuError where the
-    folder has none, or a solver is not installed.
+    folder a procedure in `scripts`.  Raises ExoGpuError where the folder has none, or a solver is
+    not installed.
     """
     deadline = None if seconds is None else monotonic() + min(seconds, LONGEST)
     names, places = solver_names(which), Places()
@@ -88,7 +88,12 @@ def recheck_all(
     def write(procedure: str, obligations: Sequence[Obligation]) -> None:
         if scripts is not None:
             asked = ((one.name, one.smt) for one in obligations if one.smt)
-            write_scripts(scripts / places.name(procedure), asked)
+            try:
+                write_scripts(scripts / places.name(procedure), asked)
+            except OSError as error:
+                message = f"{error.filename} cannot be written: {error.strerror}"
+                remedy = "choose another folder"
+                raise ExoGpuError([Diagnostic("X948", message, NOWHERE, remedy)]) from None
 
     compare = Sources(sources).compare
     with ExitStack() as stack:
