@@ -76,7 +76,7 @@ def prove(name: str, factor: int) -> dict[str, object]:
     """Prove one kernel in this process, part by part as `check()` does."""
     procedure = at_sizes(kernels()[name], factor)
     from exogpu.solvers import smt
-    from exogpu.symbolic.encode import prove as certify
+    from exogpu.symbolic import prove as certify
     from exogpu.symbolic.find.prover import analyse
 
     z3 = 0.0

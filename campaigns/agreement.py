@@ -29,8 +29,8 @@ from exogpu.analysis.threadmap import threads_of
 from exogpu.ir.names import Sym
 from exogpu.machine import fast, literal
 from exogpu.result.proof import Proof
-from exogpu.symbolic.encode.prove import prove
 from exogpu.symbolic.find.prover import BUDGET, Findings, analyse
+from exogpu.symbolic.prove import prove
 from tests.symbolic import agreement
 from tests.symbolic.shrink import listing, smaller
 

@@ -6,7 +6,7 @@ from exogpu import Policy, Procedure, proc
 from exogpu.kernels.gemv import gemv
 from exogpu.result.verdict import HazardKind
 from exogpu.solvers.smt import Reply
-from exogpu.symbolic.encode.prove import prove
+from exogpu.symbolic.prove import prove
 
 
 def make(name: str, fence: bool, rows: int) -> Procedure:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import assert_never
 
 from exogpu.analysis.threadmap import ThreadAxis
 from exogpu.analysis.tiling import Tiling, block_axes, cluster_axes
-from exogpu.ir.nodes import Add, CExpr, CVar, FloorDiv, Int, Mod, Mul, Sub
+from exogpu.ir.nodes import Add, CExpr, Int
+from exogpu.ir.show import factor, show
 
 
 def executors(tiling: Tiling) -> str:
@@ -21,29 +21,6 @@ def executors(tiling: Tiling) -> str:
     if across == (ThreadAxis(1, Int(0), tiling.cluster_dim),):
         return f"{threads} of each of the {tiling.cluster_dim} CTAs of the cluster"
     return f"{_places('CTA', across)} of the cluster, {threads}"
-
-
-def show(expr: CExpr) -> str:
-    """A control expression as source text."""
-    match expr:
-        case Int():
-            return str(expr.value)
-        case CVar():
-            return expr.name.name
-        case Add(left, Int(value)) if value < 0:
-            return f"{show(left)} - {-value}"
-        case Add():
-            return f"{show(expr.left)} + {show(expr.right)}"
-        case Sub():
-            return f"{show(expr.left)} - {_factor(expr.right)}"
-        case Mul():
-            return f"{expr.factor}*{_factor(expr.term)}"
-        case FloorDiv():
-            return f"{_factor(expr.term)} / {expr.divisor}"
-        case Mod():
-            return f"{_factor(expr.term)} % {expr.divisor}"
-        case _:
-            assert_never(expr)
 
 
 def numbers(values: Iterable[int], limit: int = 6) -> str:
@@ -96,7 +73,7 @@ def _places(noun: str, axes: tuple[ThreadAxis, ...]) -> str:
 def _axis(axis: ThreadAxis) -> str:
     last = _shift(axis.offset, axis.extent - 1)
     if axis.extent == 1:
-        span = _factor(axis.offset) if axis.pitch > 1 else show(axis.offset)
+        span = factor(axis.offset) if axis.pitch > 1 else show(axis.offset)
     else:
         span = f"({show(axis.offset)} .. {show(last)})"
     return f"{axis.pitch}*{span}" if axis.pitch > 1 else span
@@ -110,7 +87,3 @@ def _shift(expr: CExpr, by: int) -> CExpr:
             return Add(left, Int(value + by)) if value + by else left
         case _:
             return Add(expr, Int(by)) if by else expr
-
-
-def _factor(expr: CExpr) -> str:
-    return show(expr) if isinstance(expr, Int | CVar) else f"({show(expr)})"

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from exogpu.analysis.describe import executors, show
+from exogpu.analysis.describe import executors
 from exogpu.analysis.facts import CollectiveFacts
 from exogpu.analysis.tiling import Tiling
 from exogpu.ir.isltext import readable
 from exogpu.ir.nodes import Block, CudaTasks, CudaThreads, DeviceFunction, For, Proc, Warps
+from exogpu.ir.show import show
 from exogpu.ir.walk import blocks
 from exogpu.result.errors import Span
 from exogpu.solvers import isl

@@ -87,6 +87,10 @@ PolicyOption = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
+Scripts = Annotated[
+    Path | None,
+    typer.Option("--scripts", metavar="DIR", help="Write what solvers are asked, as .smt2 files."),
+]
 Timeout = Annotated[
     float | None, typer.Option(min=0, metavar="S", help="Seconds that one check may take.")
 ]
@@ -247,6 +251,7 @@ def report(
     policy: PolicyOption = "ptx",
     timeout: Timeout = None,
     memory: Memory = None,
+    scripts: Scripts = None,
 ) -> None:
     """Check procedures, and write a report of each: a page, Markdown, and results for CI."""
     from exogpu.cli.checker import parse_sizes
@@ -262,7 +267,7 @@ def report(
         sizes, rules = None if at is None else parse_sizes(at), Policy.of(policy)
 
         def work(units: tuple[Unit, ...]) -> Iterator[Written]:
-            return report_all(units, output, sizes, rules, limits=limits, bar=bar)
+            return report_all(units, output, sizes, rules, limits=limits, bar=bar, scripts=scripts)
 
         for written in guarded(target or SHIPPED, limits, work, unloaded, rules):
             outcomes.append(written.outcome)
@@ -289,9 +294,16 @@ def recheck_command(
         float | None,
         typer.Option(min=0, metavar="S", help="Seconds that all of it may take; a script, 60."),
     ] = None,
+    source: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--source", metavar="TARGET", help="Where the kernels are, to compare programs with."
+        ),
+    ] = None,
+    scripts: Scripts = None,
     as_json: AsJson = False,
 ) -> None:
-    """Answer certificates again with solvers alone, without the kernel and the prover.
+    """Encode certificates anew and answer them with solvers alone, without the prover.
 
     Exit status: 0 confirmed, 1 rejected, 2 no certificate that can be read, 3 a solver could not
     decide, or the time is up.
@@ -303,7 +315,10 @@ def recheck_command(
     lines = []
     try:
         bar = console(stderr=True).is_terminal
-        for line in recheck_all(folder, solver.value, timeout, bar=bar):
+        found = recheck_all(
+            folder, solver.value, timeout, bar=bar, sources=source or (), scripts=scripts
+        )
+        for line in found:
             lines.append(line)
             if not as_json:
                 console(stderr=line.status == STATUS["error"]).print(draw(line), end="")

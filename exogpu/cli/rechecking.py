@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +16,11 @@ from rich.progress import BarColumn, Progress, TextColumn
 from rich.text import Text
 
 from exogpu.cli.outcome import STATUS
+from exogpu.cli.places import Places
+from exogpu.cli.remaking import Sources
 from exogpu.cli.render import console, draw_diagnostics, shown_path
-from exogpu.result.errors import Diagnostic, ExoGpuError, one_line
+from exogpu.result.errors import NOWHERE, Diagnostic, ExoGpuError, one_line
+from exogpu.result.proof import Obligation
 from exogpu.solvers.apart import Apart
 from exogpu.symbolic.certificate.recheck import (
     CHECKED,
@@ -32,6 +35,7 @@ from exogpu.symbolic.certificate.recheck import (
 )
 from exogpu.symbolic.certificate.sealing import CERTIFICATE
 from exogpu.symbolic.certificate.strict_json import printable
+from exogpu.symbolic.certificate.write import write_scripts
 
 STATUSES: Final[dict[Word, int]] = {"confirmed": 0, "rejected": 1, "unknown": 3}
 STYLES: Final[dict[Word, str]] = {
@@ -64,20 +68,50 @@ class Line:
 
 
 def recheck_all(
-    folder: Path, which: Which, seconds: float | None = None, *, bar: bool = False
+    folder: Path,
+    which: Which,
+    seconds: float | None = None,
+    *,
+    bar: bool = False,
+    sources: Sequence[str] = (),
+    scripts: Path | None = None,
 ) -> Iterator[Line]:
     """One line a certificate, as soon as it is known; all of them within the seconds.
 
-    Raises ExoGpuError where the folder has none, or a solver is not installed.
+    Programs are compared with those of the `sources`; what solvers are asked is written to a
+    folder a procedure in `scripts`.  Raises ExoGpuError where the folder has none, or a solver is
+    not installed.
     """
     deadline = None if seconds is None else monotonic() + min(seconds, LONGEST)
-    names = solver_names(which)
+    names, places = solver_names(which), Places()
+
+    def write(procedure: str, obligations: Sequence[Obligation]) -> None:
+        if scripts is not None:
+            asked = ((one.name, one.smt) for one in obligations if one.smt)
+            try:
+                write_scripts(scripts / places.name(procedure), asked)
+            except OSError as error:
+                message = f"{error.filename} cannot be written: {error.strerror}"
+                remedy = "choose another folder"
+                raise ExoGpuError([Diagnostic("X948", message, NOWHERE, remedy)]) from None
+
+    compare = Sources(sources).compare
     with ExitStack() as stack:
         ask = [stack.enter_context(Apart(name, deadline)) for name in names]
         for one in certificates_in(folder):
             try:
                 with _shown(bar) as progress, _until(deadline):
-                    line = Line(one, recheck(one, ask, progress, deadline))
+                    line = Line(
+                        one,
+                        recheck(
+                            one,
+                            ask,
+                            progress,
+                            deadline,
+                            compare=compare,
+                            scripts=write,
+                        ),
+                    )
             except ExoGpuError as error:
                 line = Line(one, error.diagnostics)
             except TimeUpError:
@@ -87,7 +121,7 @@ def recheck_all(
 
 def _not_read(folder: Path) -> Rechecked:
     flaw = Flaw(CERTIFICATE, "the time is up: it is not read to its end", open=True)
-    return Rechecked(folder, printable(folder.name), 0, 0, (), (flaw,), 0.0)
+    return Rechecked(folder, printable(folder.name), "", 0, 0, (), (flaw,), 0.0)
 
 
 class TimeUpError(Exception):
@@ -172,6 +206,8 @@ def draw(line: Line) -> Text:
             text.append(f"    the claim: {flaw.claim}\n")
     if (more := len(found.flaws) - MOST) > 0:
         text.append(f"  and {more} more\n")
+    if found.compared and not found.flaws:
+        text.append("  its program was made again from the source, and is the same\n", "dim")
     if found.others:
         text.append(f"  no part of it, not read: {_some(found.others)}\n", "dim")
     return text
@@ -188,11 +224,12 @@ def _path(found: Rechecked) -> str:
 
 def _counts(found: Rechecked) -> str:
     asked = found.obligations - found.by_rules
+    under = f" under policy {found.policy}" if found.policy else ""
     if not found.solvers:
-        return f"{found.obligations} obligations, of which no solver was asked"
+        return f"{found.obligations} obligations{under}, of which no solver was asked"
     rules = f", {found.by_rules} by the rules alone" if found.by_rules else ""
     by = " and ".join(found.solvers)
-    return f"{found.obligations} obligations: {asked} asked of {by}{rules}"
+    return f"{found.obligations} obligations{under}: {asked} asked of {by}{rules}"
 
 
 def draw_scope() -> Text:
@@ -222,6 +259,7 @@ def _line(line: Line) -> dict[str, object]:
         "folder": printable(line.folder),
         "word": found.word,
         "procedure": found.procedure,
+        "policy": found.policy,
         "digest": found.digest,
         "obligations": found.obligations,
         "by_rules": found.by_rules,
@@ -229,6 +267,7 @@ def _line(line: Line) -> dict[str, object]:
         "seconds": round(found.seconds, 6),
         "flaws": [_flaw(flaw) for flaw in found.flaws],
         "others": list(found.others),
+        "compared": found.compared,
         "checked": list(CHECKED),
         "not_checked": list(NOT_CHECKED),
     }

@@ -14,8 +14,8 @@ from exogpu.machine import fast
 from exogpu.result.proof import Proof
 from exogpu.result.verdict import Redundancy, Verdict
 from exogpu.solvers.workers import Limits, Stopped, Tell, isolated, stage
-from exogpu.symbolic.encode.prove import prove
 from exogpu.symbolic.find.redundant import NothingFound, Proved, redundant
+from exogpu.symbolic.prove import prove
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from exogpu.ir.types import Policy
 from exogpu.report.build import build
 from exogpu.report.write import write_report
 from exogpu.solvers.workers import Limits
-from exogpu.symbolic.certificate.write import remove_certificate, write_certificate
+from exogpu.symbolic.certificate.write import remove_certificate, write_certificate, write_scripts
 
 SHIPPED = "exogpu.kernels"
 """The target of `exogpu report --all`."""
@@ -47,9 +47,11 @@ def report_all(
     *,
     limits: Limits = NO_LIMITS,
     bar: bool = False,
+    scripts: Path | None = None,
 ) -> Iterator[Written]:
     """Checks the procedures and writes the report of each, with its certificate if it is proved;
-    at the end `results.sarif` of all.  Raises OSError where a file cannot be written.
+    at the end `results.sarif` of all.  What solvers were asked is written to a folder a procedure
+    in `scripts`.  Raises OSError where a file cannot be written.
     """
     places = Places()
     outcomes: list[Outcome] = []
@@ -66,6 +68,9 @@ def report_all(
         write_report(folder / name, report)
         if verdict.proof is not None and verdict.proof.complete:
             write_certificate(folder / name, unit.procedure, verdict)
+            if scripts is not None:
+                made = (one.obligation for one in verdict.proof.answered)
+                write_scripts(scripts / name, ((one.name, one.smt) for one in made if one.smt))
         page = shown_path(str(folder / name / "report.html"))
         yield Written(outcome, Text.assemble((verdict.proc, "bold"), f": {report.badge}, {page}\n"))
     (folder / "results.sarif").write_text(sarif_text(outcomes, exogpu_version()), encoding="utf-8")

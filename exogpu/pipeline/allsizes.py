@@ -10,10 +10,10 @@ from exogpu.machine import fast
 from exogpu.machine.violation import Violation
 from exogpu.result.proof import Proof
 from exogpu.solvers.workers import stage
-from exogpu.symbolic.encode.prove import prove
 from exogpu.symbolic.find.prover import Findings, Undecided, analyse
 from exogpu.symbolic.find.refute import Refutation, refute
 from exogpu.symbolic.find.smallest import smallest, soon
+from exogpu.symbolic.prove import prove
 
 
 @dataclass(frozen=True, slots=True)

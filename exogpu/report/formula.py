@@ -15,11 +15,11 @@ from typing import Final
 import numpy as np
 
 from exogpu import meaning as sequential
-from exogpu.analysis.describe import show
 from exogpu.analysis.instances import entry, smallest
 from exogpu.ir.isltext import cexpr, conjunction, identifier
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import CExpr, ControlParam, CudaTasks, CVar, DataParam, For, Int, Proc
+from exogpu.ir.show import show
 from exogpu.ir.types import FLOATS, DataType
 from exogpu.ir.walk import control_variables, walk
 from exogpu.ir.walk import evaluate as extent_of

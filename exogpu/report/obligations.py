@@ -28,9 +28,6 @@ ROLES: Final[Mapping[Role, str]] = {
 PAIRS: Final = (HazardKind.RAW, HazardKind.WAR, HazardKind.WAW, HazardKind.FREE)
 """Kinds of obligations about two accesses, which a chain may order."""
 
-FOLDER: Final = "obligations"
-"""Of the `.smt2` files, beside the report."""
-
 
 def rows_of(proof: Proof | None, hazards: Iterable[Hazard], source: Source) -> tuple[Row, ...]:
     """A row for each hazard, then one for each obligation."""
@@ -127,7 +124,7 @@ def _row(number: int, answered: Answered, source: Source) -> Row:
         answer=ANSWERS[answered.answer],
         solver=answered.solver,
         seconds=answered.seconds if answered.solver else None,
-        file=f"{FOLDER}/{obligation.name}.smt2" if obligation.smt else "",
+        file="",
     )
 
 

@@ -88,6 +88,8 @@ class Proof:
     """Spent on finding the chains."""
     smt_seconds: float
     """Spent on checking them."""
+    witness: str = ""
+    """What was found, as JSON: with the program, all that the obligations are made from."""
     depths: tuple[tuple[str, int], ...] = ()
     """The ring depths of mbarriers at which PHASE is proved, where no guards give them; of two
     variables of one name, none."""

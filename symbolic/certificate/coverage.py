@@ -43,8 +43,6 @@ class Needs:
 
     all: Counter[Need]
     by_rules: Counter[Need]
-    counted: tuple[tuple[Statement, ...], ...]
-    """For each barrier, where its Arrives and Awaits are counted; an Arrive first, if any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +64,10 @@ def needs(program: Mapping[str, Any]) -> Needs:
     for need, holds in _pairs(ops):
         found[need] += 1
         by_rules[need] += holds
-    counted: list[tuple[Statement, ...]] = []
     for variable in program["variables"]:
         if "mechanism" in variable:
-            obligations = list(_of_barrier(variable, [placed.op for placed in ops]))
-            found.update(obligations)
-            lemmas = [need.second for need in obligations if need.kind == COUNT]
-            counted.append(tuple(statement for statement in lemmas if statement))
-    return Needs(found, by_rules, tuple(counted))
+            found.update(_of_barrier(variable, [placed.op for placed in ops]))
+    return Needs(found, by_rules)
 
 
 def _placed(body: Sequence[Op]) -> Iterator[_Placed]:
@@ -166,14 +160,3 @@ def _home(op: Op) -> str:
 
 def _statement(op: Op) -> Statement:
     return (op["file"], op["line"], op["text"])
-
-
-def statements(program: Mapping[str, Any]) -> set[Statement]:
-    """The statements of a program, loops and guards among them."""
-    found: set[Statement] = set()
-    blocks = [program["body"]]
-    while blocks:
-        for op in blocks.pop():
-            found.add(_statement(op))
-            blocks.append(op.get("body", []))
-    return found

@@ -1,96 +1,186 @@
-"""The expressions in a program's JSON, which are ISL's notation, read by a closed grammar.
+"""The expressions in a certificate's JSON, which are ISL's notation, read by a closed grammar.
 
 number  := (N) | name | (number + number) | (number - number) | (N * number)
          | floor((number) / N) | ((number) mod N)
 formula := (0 = 0) | (0 = 1) | (number = number) and so on | (formula and formula)
          | (formula or formula) | (not formula)
+threads := { [name, ...] -> [t] : exists j0, ... : t = N * (number + j0) + ... and 0 <= j0 < N ... }
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
-from typing import Final, Literal
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any, Final, TypeAlias
 
-_TOKEN: Final = re.compile(r" ?([()]|!=|<=|>=|[=<>+*/]|-?\d+|-|\w+)")
+from exogpu.analysis.threadmap import ThreadAxis, ThreadMap
+from exogpu.ir.nodes import (
+    Add,
+    And,
+    BExpr,
+    CExpr,
+    Compare,
+    CVar,
+    FloorDiv,
+    Int,
+    Mod,
+    Mul,
+    Not,
+    Or,
+    Sub,
+    Truth,
+)
+from exogpu.symbolic.certificate.strict_json import MalformedError
+
+Names: TypeAlias = Callable[[str], CVar | None]
+"""What a name stands for; None where it is no variable."""
+
+_TOKEN: Final = re.compile(r" ?([()]|!=|<=|>=|[=<>+*/]|-?\d+|-|\w+(?:\.\w+)?)")
 
 _WORDS: Final = frozenset({"+", "-", "*", "/", "=", "!=", "<", "<=", ">", ">=", "and", "or", "not"})
 
-_BRACKETS: Final = {
-    # In brackets stands a number in full, N; an expression, E; a formula, B; ...
-    "N": "E",
-    "E": "(E)",
-    "E + E": "E",
-    "E - E": "E",
-    "N * E": "E",
-    "(E) mod N": "E",
-    "(E) / N": "(E)/N",
-    "N = N": "B",
-    "E = E": "B",
-    "E != E": "B",
-    "E < E": "B",
-    "E <= E": "B",
-    "E > E": "B",
-    "E >= E": "B",
-    "B and B": "B",
-    "B or B": "B",
-    "not B": "B",
+_LONGEST: Final = 18
+"""Digits of a number."""
+
+_DEEPEST: Final = 150
+"""Brackets within each other."""
+
+
+def _truth(one: int, other: int) -> Truth:
+    if one != 0 or other not in (0, 1):
+        raise MalformedError("two numbers are compared, which nobody writes")
+    return Truth(one == other)
+
+
+_Item: TypeAlias = tuple[str, Any]
+"""In brackets stands a number in full, N; an expression, E; a formula, B; or a word itself."""
+
+_BRACKETS: Final[dict[str, tuple[str, Callable[..., Any]]]] = {
+    "N": ("E", lambda n: Int(n)),
+    "E": ("(E)", lambda e: e),
+    "E + E": ("E", lambda a, b: Add(a, b)),
+    "E - E": ("E", lambda a, b: Sub(a, b)),
+    "N * E": ("E", lambda n, e: Mul(n, e)),
+    "(E) mod N": ("E", lambda e, n: Mod(e, n)),
+    "(E) / N": ("(E)/N", lambda e, n: FloorDiv(e, n)),
+    "N = N": ("B", _truth),
+    "E = E": ("B", lambda a, b: Compare("==", a, b)),
+    "E != E": ("B", lambda a, b: Compare("!=", a, b)),
+    "E < E": ("B", lambda a, b: Compare("<", a, b)),
+    "E <= E": ("B", lambda a, b: Compare("<=", a, b)),
+    "E > E": ("B", lambda a, b: Compare(">", a, b)),
+    "E >= E": ("B", lambda a, b: Compare(">=", a, b)),
+    "B and B": ("B", lambda a, b: And(a, b)),
+    "B or B": ("B", lambda a, b: Or(a, b)),
+    "not B": ("B", lambda b: Not(b)),
 }
 """What brackets make of what stands in them."""
 
-_THREADS: Final = re.compile(r"\{ \[([^\[\]]*)\] -> \[(\w+)\] : ([^\[\]{}]*) \}")
-_LEXICON: Final = re.compile(r"(?:[ ()+*,:=]|<=|<|>=|-?\d+|-|\w+)*")
+
+def number(text: str, names: Names) -> CExpr:
+    """The expression that a text is.  Raises MalformedError."""
+    sort, value = _parsed(text, names)
+    if sort != "E":
+        raise MalformedError("it is no number")
+    found: CExpr = value
+    return found
 
 
-def flaw_in(text: str, sort: Literal["number", "formula"], names: Collection[str]) -> str | None:
-    """Why a text is no expression of the names; None if it is one."""
-    stack: list[list[str]] = [[]]
+def formula(text: str, names: Names) -> BExpr:
+    """The condition that a text is.  Raises MalformedError."""
+    sort, value = _parsed(text, names)
+    if sort != "B":
+        raise MalformedError("it is no formula")
+    found: BExpr = value
+    return found
+
+
+def _parsed(text: str, names: Names) -> _Item:
+    stack: list[list[_Item]] = [[]]
     at = 0
     while at < len(text):
         found = _TOKEN.match(text, at)
         if found is None:
-            return f"{text[at : at + 10]!r} is no part of an expression"
+            raise MalformedError(f"{text[at : at + 10]!r} is no part of an expression")
         at, token = found.end(), found[1]
         if token == "(":
+            if len(stack) > _DEEPEST:
+                raise MalformedError(f"more than {_DEEPEST} brackets within each other")
             stack.append([])
         elif token == ")":
-            inner = " ".join(stack.pop())
-            made = _BRACKETS.get(inner)
-            if not stack or made is None:
-                return "its brackets hold no expression"
-            if stack[-1][-1:] == ["floor"]:
-                stack[-1].pop()
-                made = "E" if made == "(E)/N" else ""
-            stack[-1].append(made)
-        elif token[-1].isdigit() and token.lstrip("-").isdigit():
-            if token.startswith("-") and stack[-1]:
-                return f"{token} is no divisor"
-            if stack[-1][-1:] in (["mod"], ["/"]) and int(token) < 1:
-                return f"{token} is no divisor"
-            stack[-1].append("N")
-        elif token in _WORDS or token in ("mod", "floor"):
-            stack[-1].append(token)
-        elif token in names:
-            stack[-1].append("E")
+            _close(stack)
         else:
-            return f"{token} is no variable here"
-    if stack != [["E" if sort == "number" else "B"]]:
-        return f"it is no {sort}"
-    return None
+            stack[-1].append(_item(token, stack[-1], names))
+    if len(stack) != 1 or len(stack[0]) != 1:
+        return "", None
+    return stack[0][0]
 
 
-def flaw_in_threads(text: str, names: Collection[str]) -> str | None:
-    """Why a text is no map from iterators to threads; None if it looks like one."""
+def _close(stack: list[list[_Item]]) -> None:
+    inner = stack.pop()
+    made = _BRACKETS.get(" ".join(sort for sort, _ in inner))
+    if not stack or made is None:
+        raise MalformedError("its brackets hold no expression")
+    sort, build = made
+    value = build(*(value for kind, value in inner if kind not in _WORDS and kind != "mod"))
+    if stack[-1][-1:] == [("floor", None)]:
+        stack[-1].pop()
+        sort = {"(E)/N": "E"}.get(sort, "")
+    stack[-1].append((sort, value))
+
+
+def _item(token: str, before: list[_Item], names: Names) -> _Item:
+    if token.lstrip("-").isdigit() and token[-1].isdigit():
+        divides = before[-1:] in ([("mod", None)], [("/", None)])
+        if (token.startswith("-") and before) or (divides and token.strip("0") == ""):
+            raise MalformedError(f"{token} is no divisor")
+        if len(token) > _LONGEST:
+            raise MalformedError("it has too long a number")
+        return "N", int(token)
+    if token in _WORDS or token in ("mod", "floor"):
+        return token, None
+    variable = names(token)
+    if variable is None:
+        raise MalformedError(f"{token} is no variable here")
+    return "E", variable
+
+
+# --- threads ------------------------------------------------------------------------------------
+
+_THREADS: Final = re.compile(
+    r"\{ \[[^\[\]]*\] -> \[t\] : (?:exists ([^:]*) : )?t = (.*?)((?: and 0 <= j\d+ < \d+)*) \}"
+)
+_TERM: Final = re.compile(r"(\d+) \* \((.*) \+ j(\d+)\)")
+_BOUND: Final = re.compile(r" and 0 <= j(\d+) < (\d+)")
+
+
+def threads(text: str, names: Names) -> ThreadMap:
+    """The thread map that a text is, but for the list of iterators before the arrow.
+
+    Raises MalformedError.
+    """
     found = _THREADS.fullmatch(text)
     if found is None:
-        return "it is no map from iterators to threads"
-    domain = found[1].split(", ") if found[1] else []
-    if strange := next((name for name in domain if name not in names), None):
-        return f"{strange} is no iterator here"
-    if not _LEXICON.fullmatch(found[3]):
-        return "it is no map from iterators to threads"
-    for word in re.findall(r"[^\W\d]\w*", found[3]):
-        known = word in domain or word in ("exists", "and", "floor", "mod", "or", "not", found[2])
-        if not known and not re.fullmatch(r"j\d+", word):
-            return f"{word} is no iterator here"
-    return None
+        raise MalformedError("it is no map from iterators to threads")
+    bounds = _BOUND.findall(found[3])
+    if not bounds:
+        if found[1] is not None or found[2] != "0":
+            raise MalformedError("it is no map from iterators to threads")
+        return ThreadMap(())
+    # A term ends with the position on its axis, which stands nowhere else.
+    parts = re.split(r"(?<= \+ j)(\d+)\) \+ ", found[2])
+    terms = [f"{a}{b})" for a, b in zip(parts[:-1:2], parts[1::2], strict=True)] + [parts[-1]]
+    if len(terms) != len(bounds):
+        raise MalformedError("it has other axes than bounds")
+    axes: list[ThreadAxis] = []
+    for at, (term, (bounded, extent)) in enumerate(zip(terms, bounds, strict=True)):
+        shape = _TERM.fullmatch(term)
+        if shape is None or not shape[3] == bounded == str(at):
+            raise MalformedError("it is no map from iterators to threads")
+        if max(len(shape[1]), len(extent)) > _LONGEST or not int(shape[1]) or not int(extent):
+            raise MalformedError("an axis has a pitch and an extent")
+        axes.append(ThreadAxis(int(shape[1]), number(shape[2], names), int(extent)))
+    if any(one.pitch < other.pitch for one, other in pairwise(axes)):
+        raise MalformedError("its axes stand in another order")
+    return ThreadMap(tuple(axes))

@@ -9,17 +9,19 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from exogpu.hw.timelines import SHORT
-from exogpu.ir.types import BarrierMechanism, Level
-from exogpu.result.verdict import Policy
-from exogpu.symbolic.certificate.expressions import flaw_in, flaw_in_threads
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import CVar
+from exogpu.ir.types import BarrierMechanism, Level, Policy
+from exogpu.symbolic.certificate.expressions import Names, formula, number, threads
 from exogpu.symbolic.certificate.strict_json import (
     FILE_NAME,
     NAME,
     TEXT,
     TRUTH,
+    MalformedError,
     Shape,
     a_list,
     an_object,
@@ -44,6 +46,10 @@ class _Scope:
 
     controls: frozenset[str]
     variables: Mapping[str, Mapping[str, Any]]
+
+    def control(self, name: str) -> CVar | None:
+        """A size or an iterator."""
+        return CVar(Sym(name, 0)) if name in self.controls else None
 
     def within(self, where: str, iterator: str) -> _Scope:
         """Inside a loop.  One after the other, loops may have one iterator."""
@@ -203,11 +209,13 @@ def _is_mbarrier(access: Mapping[str, Any], scope: _Scope) -> bool:
 _Scoped: TypeAlias = Callable[[_Scope], Shape]
 
 
-def _expression(sort: Literal["number", "formula"]) -> _Scoped:
+def _expression(read: Callable[[str, Names], object]) -> _Scoped:
     def scoped(scope: _Scope) -> Shape:
         def check(value: object, where: str) -> None:
             TEXT(value, where)
-            if flaw := flaw_in(str(value), sort, scope.controls):
+            try:
+                read(str(value), scope.control)
+            except MalformedError as flaw:
                 malformed(where, f"{shown(value)}: {flaw}")
 
         return check
@@ -215,17 +223,12 @@ def _expression(sort: Literal["number", "formula"]) -> _Scoped:
     return scoped
 
 
-_number: Final = _expression("number")
-_formula: Final = _expression("formula")
+_number: Final = _expression(number)
+_formula: Final = _expression(formula)
 
 
 def _threads(scope: _Scope) -> Shape:
-    def check(value: object, where: str) -> None:
-        TEXT(value, where)
-        if flaw := flaw_in_threads(str(value), scope.controls):
-            malformed(where, f"{shown(value)}: {flaw}")
-
-    return maybe(check)
+    return maybe(_expression(threads)(scope))
 
 
 def _named(scope: _Scope) -> Shape:

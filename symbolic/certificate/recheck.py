@@ -1,33 +1,28 @@
-"""Certificates answered again: by solvers alone, without the prover and without the kernel.
+"""Certificates answered again: by solvers alone, without the prover and without ISL.
 
-A certificate is confirmed if its files are those that were sealed, every obligation that its
-program has is there, and every solver answers each with `unsat`.  Nothing is asked of a solver
-before all else is right.
+A certificate is confirmed if its files are those that were sealed, the obligations are those that
+its program has, and every solver answers each with `unsat`: in a script that is made here, from
+the program and the witness.  Nothing is asked of a solver before all else is right.
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic, perf_counter
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeAlias
 
+from exogpu.amir.nodes import Program
 from exogpu.result.errors import NOWHERE, Diagnostic, ExoGpuError
-from exogpu.result.proof import Lemma
+from exogpu.result.proof import Lemma, Obligation
 from exogpu.solvers import apart, smt, smtlib
-from exogpu.symbolic.certificate.coverage import Needs, Statement, needs, statements
+from exogpu.symbolic.certificate.coverage import COUNT, Need, needs
+from exogpu.symbolic.certificate.program_reader import program_of
 from exogpu.symbolic.certificate.program_schema import check_program
-from exogpu.symbolic.certificate.schema import Certificate, Entry, read
-from exogpu.symbolic.certificate.sealing import (
-    CERTIFICATE,
-    OBLIGATIONS,
-    PROGRAM,
-    obligation_name,
-    sha256,
-)
+from exogpu.symbolic.certificate.schema import Certificate, read
+from exogpu.symbolic.certificate.sealing import CERTIFICATE, PROGRAM, WITNESS, Json, sha256
 from exogpu.symbolic.certificate.strict_json import (
     MalformedError,
     file_bytes,
@@ -35,23 +30,29 @@ from exogpu.symbolic.certificate.strict_json import (
     printable,
     strange_line,
 )
+from exogpu.symbolic.certificate.witness_json import to_json, witness_of
+from exogpu.symbolic.certificate.write import obligation_json
+from exogpu.symbolic.encode.links import Telling
+from exogpu.symbolic.encode.obligations import check_sizes, drafts
+from exogpu.symbolic.encode.witness import Witness, WitnessError
+from exogpu.symbolic.placed import Placed
+from exogpu.symbolic.sites import UndecidedError
 
 Ask = Callable[[str], smt.Reply]
 Which = Literal["z3", "cvc5", "all"]
 Word = Literal["confirmed", "rejected", "unknown"]
 
 CHECKED: Final = (
-    f"the digests of {CERTIFICATE}, {PROGRAM} and every script",
+    f"the digests of {CERTIFICATE}, {PROGRAM} and {WITNESS}",
     f"that {PROGRAM} is a program of the abstract machine, and the obligations are all it has",
-    "that each script states its claim, and holds nothing but declarations, assertions, one "
-    "question",
-    "that solvers find no case in which a script's claim fails",
+    "that solvers find no case in which a claim fails, in scripts made here from the program and "
+    "the witness",
 )
 
 NOT_CHECKED: Final = (
-    f"that {PROGRAM} is the program of the kernel, and that the scripts encode it: make the "
-    "certificate again from the kernel's source and compare the digests",
-    "the chains in words, which explain a claim, and the versions and source named",
+    f"that {PROGRAM} is the program of the kernel, where its source is not at hand: name it with "
+    "--source",
+    "the versions named",
     "what the certificate lists as assumed and trusted",
 )
 
@@ -75,6 +76,7 @@ class Rechecked:
 
     folder: Path
     procedure: str
+    policy: str
     obligations: int
     by_rules: int
     """Obligations that need no solver."""
@@ -86,6 +88,8 @@ class Rechecked:
     """Of all of the certificate, as it says."""
     others: tuple[str, ...] = ()
     """Files of the folder that are no part of the certificate."""
+    compared: bool = False
+    """Whether the program was made again from the kernel's source."""
 
     @property
     def word(self) -> Word:
@@ -142,7 +146,7 @@ def _none_in(folder: Path, what: str) -> ExoGpuError:
 
 def _is_one(folder: Path) -> bool:
     """Whether the folder is, or should be, a certificate; one that may not be read could be."""
-    parts = (folder / CERTIFICATE, folder / OBLIGATIONS)
+    parts = (folder / CERTIFICATE, folder / WITNESS)
     try:
         return folder.is_dir() and any(part.exists() or part.is_symlink() for part in parts)
     except OSError:
@@ -151,82 +155,158 @@ def _is_one(folder: Path) -> bool:
 
 # --- checking -----------------------------------------------------------------------------------
 
+Compared: TypeAlias = str | None
+"""Why a program is not what the kernel's source gives, empty if it is; None where the source is not
+at hand."""
+
+Compare: TypeAlias = Callable[[Certificate, object], Compared]
+"""Compares a program's JSON with what the source gives."""
+
 
 def recheck(
     folder: Path,
     ask: Sequence[Ask],
     progress: Callable[[str, int, int], None] = lambda procedure, done, total: None,
     deadline: float | None = None,
+    *,
+    compare: Compare = lambda certificate, program: None,
+    scripts: Callable[[str, Sequence[Obligation]], None] = lambda procedure, obligations: None,
 ) -> Rechecked:
-    """Answers the obligations of one certificate again, until `deadline` (of `time.monotonic`).
+    """Answers the obligations of one certificate anew, until `deadline` (of `time.monotonic`).
 
-    `progress` gets the procedure, and how many of its obligations are answered.  Raises
-    ExoGpuError for what cannot be read as a certificate.
+    `progress` gets the procedure, and how many of its obligations are answered; `scripts` what
+    solvers are about to be asked.  Raises ExoGpuError for what cannot be read as a certificate.
     """
     start = perf_counter()
     found = read(folder)
-    scripts: dict[str, str] = {}
-    flaws = [*_of_certificate(folder, found), *_strangers(folder, found)]
-    flaws += _scripts(folder, found, scripts, deadline)
+    flaws = [] if found.fits else [_differs()]
+    compared: list[str] = []
+
+    def remake(certificate: Certificate, value: object) -> Compared:
+        if (why := compare(certificate, value)) is not None:
+            compared.append(why)
+        return why
+
+    program, witness = _program(folder, found, remake, flaws), _witness(folder, found, flaws)
+    obligations: tuple[Obligation, ...] = ()
+    if program is not None and witness is not None and not flaws:
+        obligations = _obligations(program, witness, flaws)
+        flaws += () if flaws else _listed(found, obligations)
     names: dict[str, None] = {}
     if not flaws:
-        flaws += _answers(found, scripts, ask, names, progress, deadline)
+        scripts(found.procedure, obligations)
+        flaws += _answers(found, obligations, ask, names, progress, deadline)
     return Rechecked(
         folder,
         found.procedure,
+        found.policy,
         len(found.entries),
-        sum(entry.digest is None for entry in found.entries),
+        sum(entry["by"] == "rules" for entry in found.entries),
         tuple(names),
         tuple(flaws),
         perf_counter() - start,
         found.digest,
         _others(folder),
+        bool(compared),
     )
 
 
-def _of_certificate(folder: Path, found: Certificate) -> Iterator[Flaw]:
-    """What is wrong with the list of obligations, beside the program."""
-    if not found.fits:
-        yield Flaw(CERTIFICATE, "its digest differs: it is not the text that was written")
-    taken: set[str] = set()
-    for entry in found.entries:
-        name = obligation_name(entry.kind, entry.variable, entry.lines, taken)
-        if entry.name != name:
-            yield Flaw(entry.name, f"an obligation of this kind and place is called {name}")
+def _differs() -> Flaw:
+    return Flaw(CERTIFICATE, "its digest differs: it is not the text that was written")
+
+
+def _program(
+    folder: Path, found: Certificate, compare: Compare, flaws: list[Flaw]
+) -> Program | None:
+    """The program of a certificate; `flaws` gathers what is wrong with it."""
     try:
         data = file_bytes(folder / PROGRAM)
         if sha256(data) != found.program:
-            yield Flaw(PROGRAM, f"its digest differs from that in {CERTIFICATE}")
-        program = check_program(json_value(data))
-        if line := strange_line(program, data):
-            yield Flaw(PROGRAM, f"line {line} is not written as such a file is")
+            flaws.append(Flaw(PROGRAM, f"its digest differs from that in {CERTIFICATE}"))
+        value = check_program(json_value(data))
+        if line := strange_line(value, data):
+            flaws.append(Flaw(PROGRAM, f"line {line} is not written as such a file is"))
+        program = program_of(value)
     except MalformedError as error:
-        yield Flaw(PROGRAM, str(error))
-        return
-    yield from _of_program(found, program)
+        flaws.append(Flaw(PROGRAM, str(error)))
+        return None
+    if (program.name, program.policy.value) != (found.procedure, found.policy):
+        flaws.append(Flaw(PROGRAM, "it is of another procedure or policy"))
+    if tuple(value["preconditions"]) != found.preconditions:
+        flaws.append(Flaw(CERTIFICATE, f"its preconditions are not those of {PROGRAM}"))
+    if why := compare(found, value):
+        flaws.append(Flaw(PROGRAM, why))
+    flaws += _coverage(found, value)
+    return program
 
 
-def _of_program(found: Certificate, program: Mapping[str, Any]) -> Iterator[Flaw]:
-    """The obligations are those that the program has."""
-    if (program["name"], program["policy"]) != (found.procedure, found.policy):
-        yield Flaw(PROGRAM, "it is of another procedure or policy")
-    if tuple(program["preconditions"]) != found.preconditions:
-        yield Flaw(CERTIFICATE, f"its preconditions are not those of {PROGRAM}")
-    known = statements(program)
-    variables = {one["name"] for one in program["variables"]}
-    variables |= {re.sub(r"_\d+$", "", name) for name in variables}
+def _witness(folder: Path, found: Certificate, flaws: list[Flaw]) -> Witness | None:
+    """The witness of a certificate; `flaws` gathers what is wrong with it."""
+    try:
+        data = file_bytes(folder / WITNESS)
+        if sha256(data) != found.witness:
+            flaws.append(Flaw(WITNESS, f"its digest differs from that in {CERTIFICATE}"))
+        witness = witness_of(json_value(data))
+        if line := strange_line(to_json(witness), data):
+            flaws.append(Flaw(WITNESS, f"line {line} is not written as such a file is"))
+    except MalformedError as error:
+        flaws.append(Flaw(WITNESS, str(error)))
+        return None
+    return witness
+
+
+# --- obligations --------------------------------------------------------------------------------
+
+
+def _obligations(program: Program, witness: Witness, flaws: list[Flaw]) -> tuple[Obligation, ...]:
+    """What the program obliges to, encoded; `flaws` gathers why it cannot be."""
+    try:
+        placed = Placed(program)
+        check_sizes(placed, witness.sizes)
+        telling = Telling(placed)
+        found = tuple(map(telling.obligation, drafts(placed, witness)))
+    except WitnessError as error:
+        flaws.append(Flaw(WITNESS, str(error)))
+        return ()
+    except UndecidedError as error:
+        flaws.append(Flaw(PROGRAM, f"line {error.span.line}: {error.reason}"))
+        return ()
+    flaws += (Flaw(WITNESS, f"nobody asks for {one}") for one in witness.unasked())
+    return found
+
+
+def _listed(found: Certificate, obligations: Sequence[Obligation]) -> Iterator[Flaw]:
+    """The certificate lists the obligations that were made, in their order."""
+    made = [obligation_json(one) for one in obligations]
+    stated: dict[str, Any] = {entry["name"]: entry for entry in found.entries}
+    for one in made:
+        name = str(one["name"])
+        if name not in stated:
+            yield Flaw(CERTIFICATE, f"an obligation of the program is missing: {name}")
+            continue
+        for field, value in one.items():
+            if stated[name][field] != value:
+                yield Flaw(name, f"its {field} is another: {_shown(value)}")
+    names = {str(one["name"]) for one in made}
     for entry in found.entries:
-        if entry.variable not in variables:
-            yield Flaw(entry.name, f"the program has no variable {entry.variable}")
-        for file, line, text in sorted(entry.links - known):
-            yield Flaw(entry.name, f"the program has no statement at {file}:{line}: {text}")
-    yield from _coverage(found, needs(program))
+        if entry["name"] not in names:
+            yield Flaw(CERTIFICATE, f"no obligation of the program: {entry['name']}")
+    if [entry["name"] for entry in found.entries] != [one["name"] for one in made]:
+        yield Flaw(CERTIFICATE, "its obligations stand in another order, or twice")
 
 
-def _coverage(found: Certificate, needed: Needs) -> Iterator[Flaw]:
-    proper = [entry for entry in found.entries if entry.kind != Lemma.TOTAL.value]
-    present = Counter(entry.need for entry in proper)
-    by_rules = Counter(entry.need for entry in found.entries if entry.digest is None)
+def _shown(value: Json) -> str:
+    if isinstance(value, dict):
+        return f"line {value['line']} ({value['text']})"
+    return str(value)
+
+
+def _coverage(found: Certificate, program: dict[str, Any]) -> Iterator[Flaw]:
+    """The same told apart from the encoder: read off the program's JSON, by another hand."""
+    needed = needs(program)
+    proper = [entry for entry in found.entries if entry["kind"] != Lemma.TOTAL.value]
+    present = Counter(map(_need, proper))
+    by_rules = Counter(_need(entry) for entry in found.entries if entry["by"] == "rules")
     for need, missing in (needed.all - present).items():
         times = f" ({missing} times)" if missing > 1 else ""
         yield Flaw(CERTIFICATE, f"an obligation of the program is missing{times}: {need}")
@@ -234,87 +314,28 @@ def _coverage(found: Certificate, needed: Needs) -> Iterator[Flaw]:
         yield Flaw(CERTIFICATE, f"no obligation of the program: {need}")
     for need in by_rules - needed.by_rules:
         yield Flaw(CERTIFICATE, f"does not follow from the rules alone: {need}")
-    yield from _nests(found, needed)
 
 
-def _nests(found: Certificate, needed: Needs) -> Iterator[Flaw]:
-    """Where counts are those within an iteration, the lemma on its total is there too.
+def _need(entry: Mapping[str, Any]) -> Need:
+    kind = COUNT if entry["kind"] == Lemma.INNER.value else entry["kind"]
+    sites = ((site["file"], site["line"], site["text"]) if site else None for site in _ends(entry))
+    return Need(kind, *sites)
 
-    A procedure that is called twice has two barriers at the same statements.
-    """
-    inner, totals = (
-        Counter(entry.need.second for entry in found.entries if entry.kind == lemma.value)
-        for lemma in (Lemma.INNER, Lemma.TOTAL)
-    )
-    firsts: dict[Statement, list[tuple[Statement, ...]]] = {}
-    for counted in needed.counted:
-        if counted:
-            firsts.setdefault(counted[0], []).append(counted)
-    for first, barriers in firsts.items():
-        line = f"line {first[1]} ({first[2]})"
-        for at in {at for counted in barriers for at in counted}:
-            if bool(inner[at]) != bool(inner[first]):
-                yield Flaw(CERTIFICATE, f"only some counts of the barrier of {line} are INNER")
-        least = -(-inner[first] // max(counted.count(first) for counted in barriers))
-        if totals[first] < least:
-            yield Flaw(CERTIFICATE, f"an obligation is missing: TOTAL at {line}")
-        if totals[first] > (len(barriers) if least else 0):
-            yield Flaw(CERTIFICATE, f"no obligation of the program: TOTAL at {line}")
-    for nowhere in totals.keys() - firsts.keys():
-        yield Flaw(CERTIFICATE, f"no obligation of the program: TOTAL at {nowhere}")
+
+def _ends(entry: Mapping[str, Any]) -> tuple[Any, Any]:
+    return entry["first"], entry["second"]
 
 
 # --- files --------------------------------------------------------------------------------------
 
 
-def _strangers(folder: Path, found: Certificate) -> Iterator[Flaw]:
-    """Files among the scripts that are none."""
-    known = {f"{entry.name}.smt2" for entry in found.entries if entry.digest is not None}
-    inside = folder / OBLIGATIONS
-    if inside.is_symlink():
-        yield Flaw(OBLIGATIONS, "it is a symbolic link")
-        return
-    for name in _names(inside):
-        if name not in known:
-            yield Flaw(f"{OBLIGATIONS}/{name}", f"the file is not in {CERTIFICATE}")
-
-
 def _others(folder: Path) -> tuple[str, ...]:
-    parts = (CERTIFICATE, PROGRAM, OBLIGATIONS)
-    return tuple(name for name in _names(folder) if name not in parts)
-
-
-def _names(folder: Path) -> list[str]:
+    parts = (CERTIFICATE, PROGRAM, WITNESS)
     try:
-        return sorted(printable(path.name) for path in folder.iterdir())
+        names = sorted(printable(path.name) for path in folder.iterdir())
     except OSError:
-        return []
-
-
-def _scripts(
-    folder: Path, found: Certificate, scripts: dict[str, str], deadline: float | None
-) -> Iterator[Flaw]:
-    """What is wrong with scripts before anybody answers them; `scripts` gathers what solvers are
-    to be asked."""
-    for entry in found.entries:
-        if entry.digest is None:
-            continue
-        if _late(deadline):
-            yield Flaw(entry.name, "the time is up: nothing is answered", open=True)
-            return
-        try:
-            data = file_bytes(folder / entry.file, smtlib.LONGEST)
-            if sha256(data) != entry.digest:
-                where = f"that in {CERTIFICATE}"
-                yield Flaw(entry.name, f"the digest of its script differs from {where}")
-            script = data.decode("ascii")
-            if not script.startswith(smtlib.heading(entry.claim)):
-                yield Flaw(entry.name, "its script states another claim")
-            scripts[entry.name] = smtlib.plain(script)
-        except UnicodeDecodeError:
-            yield Flaw(entry.name, f"the file {entry.file} is not ASCII")
-        except (MalformedError, smtlib.ScriptError) as error:
-            yield Flaw(entry.name, f"the file {entry.file}: {error}")
+        return ()
+    return tuple(name for name in names if name not in parts)
 
 
 # --- answers ------------------------------------------------------------------------------------
@@ -322,27 +343,32 @@ def _scripts(
 
 def _answers(
     found: Certificate,
-    scripts: Mapping[str, str],
+    obligations: Sequence[Obligation],
     ask: Sequence[Ask],
     names: dict[str, None],
     progress: Callable[[str, int, int], None],
     deadline: float | None,
 ) -> Iterator[Flaw]:
     """What solvers do not confirm; `names` gathers those of the solvers."""
-    total = len(found.entries)
-    for number, entry in enumerate(found.entries):
+    total = len(obligations)
+    for number, one in enumerate(obligations):
         progress(found.procedure, number, total)
-        if entry.name not in scripts:
+        if not one.smt:
             continue
         if _late(deadline):
-            left = sum(one.name in scripts for one in found.entries[number:])
+            left = sum(bool(other.smt) for other in obligations[number:])
             why = f"the time is up: {left} obligations are not answered, this one and the next"
-            yield Flaw(entry.name, why, open=True)
+            yield Flaw(one.name, why, open=True)
             return
+        try:
+            question = smtlib.plain(one.smt)
+        except smtlib.ScriptError as error:
+            yield Flaw(one.name, f"its script: {error}")
+            continue
         for solver in ask:
-            reply = solver(scripts[entry.name])
+            reply = solver(question)
             names[reply.solver] = None
-            yield from _flaws_of(entry, reply)
+            yield from _flaws_of(one, reply)
     progress(found.procedure, total, total)
 
 
@@ -350,10 +376,10 @@ def _late(deadline: float | None) -> bool:
     return deadline is not None and monotonic() >= deadline
 
 
-def _flaws_of(entry: Entry, reply: smt.Reply) -> Iterator[Flaw]:
+def _flaws_of(one: Obligation, reply: smt.Reply) -> Iterator[Flaw]:
     if reply.word == "sat":
         why = f"{reply.solver} answers sat: there is a case in which the claim fails"
-        yield Flaw(entry.name, why, entry.claim)
+        yield Flaw(one.name, why, one.claim)
     elif reply.word == "unknown":
         why = reply.why or "it reached its limit"
-        yield Flaw(entry.name, f"{reply.solver} does not decide it: {why}", entry.claim, open=True)
+        yield Flaw(one.name, f"{reply.solver} does not decide it: {why}", one.claim, open=True)

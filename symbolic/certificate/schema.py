@@ -6,21 +6,20 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, get_args
+from typing import Any, Final
 
 from exogpu.result.errors import NOWHERE, Diagnostic, ExoGpuError
 from exogpu.result.hazards import HazardKind
-from exogpu.result.proof import Lemma, Role
-from exogpu.symbolic.certificate.coverage import COUNT, Need, Statement
+from exogpu.result.proof import Lemma
 from exogpu.symbolic.certificate.program_schema import policy
 from exogpu.symbolic.certificate.sealing import (
     ASSUMED,
     CERTIFICATE,
     FORMAT,
-    OBLIGATIONS,
     PROGRAM,
     TRUSTED,
     VERSION,
+    WITNESS,
     json_text,
     sealed,
 )
@@ -41,7 +40,6 @@ from exogpu.symbolic.certificate.strict_json import (
     maybe,
     one_of,
     printable,
-    shown,
     whole,
 )
 
@@ -53,44 +51,25 @@ KINDS: Final = tuple(kind.value for group in (HazardKind, Lemma) for kind in gro
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """One obligation, as a certificate has it."""
-
-    name: str
-    kind: str
-    variable: str
-    need: Need
-    claim: str
-    links: frozenset[Statement]
-    """The statements of its chains."""
-    digest: str | None
-    """Of its script; None where it is said to follow from the rules alone."""
-
-    @property
-    def file(self) -> str:
-        """Where its script is."""
-        return f"{OBLIGATIONS}/{self.name}.smt2"
-
-    @property
-    def lines(self) -> list[int]:
-        """Of its statements."""
-        return [site[1] for site in (self.need.first, self.need.second) if site]
-
-
-@dataclass(frozen=True, slots=True)
 class Certificate:
     """A certificate that could be read."""
 
     procedure: str
     policy: str
     preconditions: tuple[str, ...]
+    source: str | None
+    """The digest of the source file, if it had one."""
+    source_file: str
     program: str
     """The digest of the program."""
+    witness: str
+    """The digest of the witness."""
     digest: str
     """Of all of it."""
     fits: bool
     """Whether this is the digest of what is written."""
-    entries: tuple[Entry, ...]
+    entries: tuple[Mapping[str, Any], ...]
+    """The obligations, as `write.obligation_json` makes them."""
 
 
 def read(folder: Path) -> Certificate:
@@ -108,7 +87,10 @@ def read(folder: Path) -> Certificate:
         content["procedure"],
         content["policy"],
         tuple(content["preconditions"]),
+        content["source"]["sha256"],
+        content["source"]["file"],
         content["program"]["sha256"],
+        content["witness"]["sha256"],
         content["digest"],
         data == json_text(sealed(content)).encode(errors="surrogatepass"),
         tuple(_entry(one) for one in content["obligations"]),
@@ -135,6 +117,7 @@ def _checked(content: object) -> dict[str, Any]:
         procedure=TEXT,
         source=an_object(file=FILE_NAME, line=whole(0), sha256=maybe(SHA256)),
         program=an_object(file=one_of([PROGRAM]), sha256=SHA256),
+        witness=an_object(file=one_of([WITNESS]), sha256=SHA256),
         policy=policy,
         preconditions=a_list(TEXT),
         assumptions=_assumptions,
@@ -159,17 +142,13 @@ _SITE: Final = an_object(file=FILE_NAME, line=whole(0), text=TEXT)
 _OBLIGATION: Final[dict[str, Shape]] = {
     "name": matching(r"[a-z0-9_-]+", "name of an obligation"),
     "kind": one_of(KINDS),
-    "variable": TEXT,
     "first": maybe(_SITE),
     "second": maybe(_SITE),
     "claim": SENTENCE,
-    "chains": a_list(a_list(lambda value, where: _link(value, where))),
     "by": one_of(["solver", "rules"]),
 }
 
 _ANSWERED: Final[dict[str, Shape]] = {
-    "file": TEXT,
-    "sha256": SHA256,
     "solver": matching(r"[a-z0-9]+ [\w.+-]+", "solver with its version"),
     "answer": one_of(["unsat"]),
 }
@@ -177,49 +156,8 @@ _ANSWERED: Final[dict[str, Shape]] = {
 
 def _obligation(value: object, where: str) -> None:
     solved = not isinstance(value, dict) or value.get("by") != "rules"
-    found = fields(where, value, **_OBLIGATION, **(_ANSWERED if solved else {}))
-    if solved and found["file"] != f"{OBLIGATIONS}/{found['name']}.smt2":
-        malformed(f"{where}.file", f"{shown(found['file'])} is not the file of {found['name']}")
+    fields(where, value, **_OBLIGATION, **(_ANSWERED if solved else {}))
 
 
-def _link(value: object, where: str) -> None:
-    fields(
-        where,
-        value,
-        role=one_of(get_args(Role)),
-        file=FILE_NAME,
-        line=whole(0),
-        text=TEXT,
-        iteration=_texts,
-        threads=TEXT,
-    )
-
-
-def _texts(value: object, where: str) -> None:
-    if not isinstance(value, dict):
-        malformed(where, f"{shown(value)} is no object")
-    for name, text in value.items():
-        TEXT(name, where)
-        TEXT(text, f"{where}.{name}")
-
-
-def _entry(one: Mapping[str, Any]) -> Entry:
-    kind = one["kind"]
-    lemma = COUNT if kind == Lemma.INNER.value else kind
-    return Entry(
-        one["name"],
-        kind,
-        one["variable"],
-        Need(lemma, _statement(one["first"]), _statement(one["second"])),
-        one["claim"],
-        frozenset(_at(link) for chain in one["chains"] for link in chain),
-        one["sha256"] if one["by"] == "solver" else None,
-    )
-
-
-def _statement(site: Mapping[str, Any] | None) -> Statement | None:
-    return None if site is None else _at(site)
-
-
-def _at(site: Mapping[str, Any]) -> Statement:
-    return (site["file"], site["line"], site["text"])
+def _entry(one: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {name: one[name] for name in _OBLIGATION}

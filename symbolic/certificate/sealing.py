@@ -1,29 +1,27 @@
 """The text of a certificate, and the digest that seals it.
 
-A certificate is a folder: `certificate.json` lists the obligations, `program.json` is the abstract
-machine's program that they are about, and `obligations/<name>.smt2` is what a solver answers.
-`certificate.json` holds the digests of the other files, and in `digest` the digest of itself
-without that field: one digest stands for the whole folder.
+A certificate is a folder: `program.json` is the abstract machine's program, `witness.json` what was
+found about it, and `certificate.json` lists the obligations that the two make.  `certificate.json`
+holds the digests of the other files, and in `digest` the digest of itself without that field: one
+digest stands for the whole folder.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final, TypeAlias
 
 Json: TypeAlias = "bool | int | str | list[Json] | dict[str, Json] | None"
 
 FORMAT: Final = "exogpu certificate"
-VERSION: Final = 2
+VERSION: Final = 3
 """Changes whenever a reader of an older version could misread a certificate."""
 
 CERTIFICATE: Final = "certificate.json"
 PROGRAM: Final = "program.json"
-OBLIGATIONS: Final = "obligations"
-"""The folder of the `.smt2` files."""
+WITNESS: Final = "witness.json"
 
 DIGEST: Final = "digest"
 
@@ -39,7 +37,6 @@ TRUSTED: Final = (
     "the loops of one allocation and of one task, which the scope analysis says",
     "the encoder of the obligations, and the solver",
     "bounds, divergence and collective tilings, which ISL decides without a certificate",
-    "that some sizes satisfy the preconditions, which ISL decides",
 )
 """By every proof."""
 
@@ -58,16 +55,3 @@ def sealed(content: Mapping[str, Json]) -> dict[str, Json]:
     """The content with its digest as the last field, whether or not it had one."""
     rest = {key: value for key, value in content.items() if key != DIGEST}
     return {**rest, DIGEST: sha256(json_text(rest))}
-
-
-def obligation_name(kind: str, variable: str, lines: Iterable[int], taken: set[str]) -> str:
-    """The name of the next obligation, such as `raw-tile-19-24`, and `raw-tile-19-24-2` for a
-    second one; adds it to those taken."""
-    parts = [kind, variable, *map(str, lines)]
-    plain = re.sub(r"[^A-Za-z0-9_-]+", "_", "-".join(parts)).lower()
-    name, count = plain, 1
-    while name in taken:
-        count += 1
-        name = f"{plain}-{count}"
-    taken.add(name)
-    return name

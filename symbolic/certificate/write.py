@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path, PurePath
@@ -21,17 +21,17 @@ from exogpu.ir.nodes import Proc
 from exogpu.ir.types import Policy
 from exogpu.result.errors import Span
 from exogpu.result.hazards import Site
-from exogpu.result.proof import Answered, Link, Proof
+from exogpu.result.proof import Answered, Obligation
 from exogpu.result.verdict import Verdict
 from exogpu.solvers.smt import z3_version
 from exogpu.symbolic.certificate.sealing import (
     ASSUMED,
     CERTIFICATE,
     FORMAT,
-    OBLIGATIONS,
     PROGRAM,
     TRUSTED,
     VERSION,
+    WITNESS,
     Json,
     json_text,
     sealed,
@@ -61,33 +61,39 @@ def certificate_digest(procedure: Certified, verdict: Verdict) -> str:
 
 def program_digest(procedure: Certified, policy: Policy) -> str:
     """The SHA-256 of the program that a certificate is about, whatever tools made it."""
-    return sha256(json_text(_program(procedure.amir(policy))))
+    return sha256(json_text(program_json(procedure.amir(policy))))
 
 
 def write_certificate(folder: Path, procedure: Certified, verdict: Verdict) -> str:
-    """Writes `certificate.json`, `program.json` and `obligations/*.smt2`; the digest of it all.
+    """Writes `certificate.json`, `program.json` and `witness.json`; the digest of it all.
 
     Other files of the folder stay.  An older certificate is replaced as a whole: what is written
     lies in a folder beside it until it is complete, and `certificate.json` goes first and comes
     last.  Asked of a verdict with a proof.  Raises OSError.
     """
-    certificate, program, scripts = _files(procedure, verdict)
+    certificate, program, witness = _files(procedure, verdict)
     folder.mkdir(parents=True, exist_ok=True)
     made = Path(tempfile.mkdtemp(prefix=".certificate-", dir=folder))
     try:
         _write(made / CERTIFICATE, json_text(certificate))
         _write(made / PROGRAM, program)
-        (made / OBLIGATIONS).mkdir()
-        for name, script in scripts.items():
-            _write(made / OBLIGATIONS / name, script)
+        _write(made / WITNESS, witness)
         (folder / CERTIFICATE).unlink(missing_ok=True)
-        with suppress(FileNotFoundError):
-            (folder / OBLIGATIONS).rename(made / "replaced")
-        for part in (OBLIGATIONS, PROGRAM, CERTIFICATE):
+        for part in (PROGRAM, WITNESS, CERTIFICATE):
             (made / part).replace(folder / part)
     finally:
         shutil.rmtree(made, ignore_errors=True)
     return str(certificate["digest"])
+
+
+def write_scripts(folder: Path, scripts: Iterable[tuple[str, str]]) -> None:
+    """Writes what solvers are asked, by the names of obligations, as `NAME.smt2`; older scripts
+    there go.  Raises OSError."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob("*.smt2"):
+        old.unlink()
+    for name, script in scripts:
+        _write(folder / f"{name}.smt2", script)
 
 
 def remove_certificate(folder: Path) -> None:
@@ -99,12 +105,10 @@ def remove_certificate(folder: Path) -> None:
         return
     # First what a reader looks for.
     (folder / CERTIFICATE).unlink()
-    (folder / PROGRAM).unlink(missing_ok=True)
-    for script in (folder / OBLIGATIONS).glob("*.smt2"):
-        script.unlink()
-    for emptied in (folder / OBLIGATIONS, folder):
-        with suppress(OSError):
-            emptied.rmdir()
+    for part in (PROGRAM, WITNESS):
+        (folder / part).unlink(missing_ok=True)
+    with suppress(OSError):
+        folder.rmdir()
 
 
 def _write(path: Path, text: str) -> None:
@@ -114,13 +118,11 @@ def _write(path: Path, text: str) -> None:
 # --- contents -----------------------------------------------------------------------------------
 
 
-def _files(
-    procedure: Certified, verdict: Verdict
-) -> tuple[dict[str, Json], str, Mapping[str, str]]:
-    """The certificate, the program, and the scripts by file name."""
+def _files(procedure: Certified, verdict: Verdict) -> tuple[dict[str, Json], str, str]:
+    """The certificate, the program, and the witness."""
     proof, proc = verdict.proof, procedure.ir
     assert proof is not None and proof.complete and proc is not None
-    described = _program(procedure.amir(verdict.policy))
+    described = program_json(procedure.amir(verdict.policy))
     program = json_text(described)
     content: dict[str, Json] = {
         "format": FORMAT,
@@ -128,6 +130,7 @@ def _files(
         "procedure": procedure.name,
         "source": _source(proc.span),
         "program": {"file": PROGRAM, "sha256": sha256(program)},
+        "witness": {"file": WITNESS, "sha256": sha256(proof.witness)},
         "policy": verdict.policy.value,
         "preconditions": described["preconditions"],
         "assumptions": [*ASSUMED, *verdict.assumptions],
@@ -137,19 +140,11 @@ def _files(
             "z3": z3_version(),
             "islpy": _version("islpy"),
         },
-        "obligations": [_obligation(one) for one in proof.answered],
+        "obligations": [
+            {**obligation_json(one.obligation), **_answer(one)} for one in proof.answered
+        ],
     }
-    return sealed(content), program, dict(_scripts(proof))
-
-
-def _scripts(proof: Proof) -> Iterator[tuple[str, str]]:
-    for one in proof.answered:
-        if one.obligation.smt:
-            yield _file(one), one.obligation.smt
-
-
-def _file(one: Answered) -> str:
-    return f"{one.obligation.name}.smt2"
+    return sealed(content), program, proof.witness
 
 
 def _version(package: str) -> str:
@@ -167,7 +162,7 @@ def _source(span: Span) -> Json:
     return {"file": _name(span), "line": span.line, "sha256": digest}
 
 
-def _program(program: Program) -> dict[str, Json]:
+def program_json(program: Program) -> dict[str, Json]:
     """The program as JSON, with the names of its files alone."""
     found = {**to_json(program)}
     body = found["body"]
@@ -186,43 +181,28 @@ def _without_folder(op: Json) -> Json:
     return found
 
 
-def _obligation(one: Answered) -> Json:
-    made = one.obligation
-    found: dict[str, Json] = {
+def obligation_json(made: Obligation) -> dict[str, Json]:
+    """What a certificate says of an obligation, beside the answer."""
+    return {
         "name": made.name,
         "kind": made.kind.value,
-        "variable": made.variable,
         "first": _statement(made.first),
         "second": _statement(made.second),
         "claim": made.claim,
-        "chains": [[_link(link) for link in chain] for chain in made.chains],
+        "by": "solver" if made.smt else "rules",
     }
-    if not made.smt:
-        return {**found, "by": "rules"}
-    script: dict[str, Json] = {
-        "file": f"{OBLIGATIONS}/{_file(one)}",
-        "sha256": sha256(made.smt),
-        "solver": one.solver,
-        "answer": one.answer,
-    }
-    return {**found, "by": "solver", **script}
+
+
+def _answer(one: Answered) -> dict[str, Json]:
+    if not one.obligation.smt:
+        return {}
+    return {"solver": one.solver, "answer": one.answer}
 
 
 def _statement(site: Site | None) -> Json:
     if site is None:
         return None
     return {"file": _name(site.span), "line": site.span.line, "text": site.text}
-
-
-def _link(link: Link) -> Json:
-    return {
-        "role": link.role,
-        "file": _name(link.span),
-        "line": link.span.line,
-        "text": link.text,
-        "iteration": dict(link.iteration),
-        "threads": link.threads,
-    }
 
 
 def _name(span: Span) -> str:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
-from exogpu.amir.nodes import Arrive, Await, Check, Clear, Fence, Record
+from exogpu.amir.nodes import Arrive, Await, Check, Clear, Fence, Op, Record
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import BExpr, CExpr, Truth
-from exogpu.ir.types import Policy
+from exogpu.ir.types import Level, Policy
 from exogpu.machine.literal_records import (
     Threads,
     VisibilityRecord,
@@ -22,6 +22,7 @@ from exogpu.machine.literal_records import (
     new_record,
     witness,
 )
+from exogpu.symbolic.encode.drafts import Ends, Meaning
 from exogpu.symbolic.encode.formulas import (
     TRUE,
     Instance,
@@ -41,10 +42,18 @@ from exogpu.symbolic.encode.formulas import (
 )
 from exogpu.symbolic.encode.ranks import RankTable
 from exogpu.symbolic.encode.script import Script
-from exogpu.symbolic.encode.witness import Ends, Gone, Granted, Passed, Seen, Values
-from exogpu.symbolic.find.closure import Label
-from exogpu.symbolic.find.domains import Model
-from exogpu.symbolic.find.sites import Site, UndecidedError, home_of, targets_of
+from exogpu.symbolic.encode.witness import (
+    At,
+    Gone,
+    Granted,
+    Label,
+    Passed,
+    Seen,
+    Values,
+    WitnessError,
+)
+from exogpu.symbolic.placed import Placed
+from exogpu.symbolic.sites import Site, home_of, targets_of
 
 ONE: Final[Threads] = frozenset({(0, 0)})
 """The thread whose visibility the literal rules are asked about."""
@@ -53,12 +62,20 @@ Parts: TypeAlias = list[BExpr | list[str]]
 """Of a conjunction: formulas, and lists of named ones of which one holds."""
 
 
+def always_visible(records: Record, check: Check) -> bool:
+    """Whether every thread sees the record at the check's level: atomics among themselves."""
+    if check.level is Level.INVISIBLE:
+        return bool(check.timelines)
+    return check.level is Level.ATOMIC_ONLY and bool(records.atomic & check.timelines)
+
+
 class Rules:
     """What a record's threads see, and what each sync passes on, by the literal rules."""
 
-    def __init__(self, policy: Policy, record: Record) -> None:
+    def __init__(self, policy: Policy, record: Record, sites: Sequence[Site]) -> None:
         self.policy = policy
         self.record = record
+        self.sites = sites
 
     def after(self, *granted: Granted | None) -> VisibilityRecord:
         """The record as a thread sees it that executes these Fences and Awaits, which made it
@@ -70,8 +87,9 @@ class Rules:
         for one in granted:
             if one is None:
                 continue
-            sync, label = one.at.site.op, one.label
-            assert isinstance(sync, Fence | Await)
+            sync, label = self._op(one.at), one.label
+            if not isinstance(sync, Fence | Await):
+                raise WitnessError(f"line {sync.origin.span.line} makes nothing visible")
             across = frozenset(() if label.carried is None else (label.carried,))
             augment(self.policy, seen, ONE, sync.full, sync.temporal, label.grant, across)
         return seen
@@ -79,7 +97,7 @@ class Rules:
     def fires(self, passed: Passed, label: Label) -> bool:
         """Whether a thread that sees the record thus lets a sync fire, and what it gives is what
         the label says."""
-        op = passed.via.site.op
+        op = self._op(passed.via)
         if not isinstance(op, Fence | Arrive):
             return False
         others = () if passed.crossing is None else (passed.crossing,)
@@ -87,6 +105,11 @@ class Rules:
         if label.carried is not None and label.carried not in carried(*way):
             return False
         return witness(*way) >= label.grant
+
+    def _op(self, at: At) -> Op:
+        if not 0 <= at.site < len(self.sites):
+            raise WitnessError(f"there is no site {at.site}")
+        return self.sites[at.site].op
 
     def shows(self, granted: Granted | None, check: Check) -> bool:
         """Whether a thread that sees the record thus satisfies a check."""
@@ -104,32 +127,37 @@ class Chains:
     """Adds the chains of one script's obligation to it."""
 
     def __init__(
-        self, script: Script, model: Model, ranks: Callable[[Sym], RankTable], ends: Ends
+        self,
+        script: Script,
+        placed: Placed,
+        ranks: Callable[[Sym], RankTable],
+        ends: Ends,
+        meaning: Meaning,
     ) -> None:
         self.script = script
-        self.model = model
+        self.placed = placed
         self.ranks = ranks
         self.ends = ends
+        self.meaning = meaning
 
     # --- kills ----------------------------------------------------------------------------
 
     def gone(self, gone: Gone, variable: Sym) -> str | None:
         """A Clear of the element between the record and the check; None where it clears another
         variable, or records of the other kind."""
-        site = gone.clear.site
-        op, ends = site.op, self.ends
-        made = ends.record.site.op
+        found, ends = self.meaning.instance(gone.clear, Clear), self.ends
+        op, made = found.site.op, ends.record.site.op
         assert isinstance(op, Clear) and isinstance(made, Record)
         if op.access.name != variable or op.mutates != made.mutate:
             return None
-        label, clear = self.script.named(gone.clear)
+        label, clear = self.script.named(found)
         return self.script.node(
             f"{label}.clears",
             [
                 exists(clear),
                 before(ends.record, clear),
                 before(clear, ends.check),
-                same_allocation(self.model, ends.record, clear, variable),
+                same_allocation(self.placed, ends.record, clear, variable),
                 inside(clear, op.access, ends.element),
             ],
         )
@@ -146,7 +174,7 @@ class Chains:
                 return None
             shared = self._made_by_the_check(seen.threads)
             return self.script.node(
-                "same_thread", [same_task(self.model, self.ends.record, check), shared]
+                "same_thread", [same_task(self.placed, self.ends.record, check), shared]
             )
         if not rules.shows(seen.granted, op):
             return None
@@ -156,7 +184,7 @@ class Chains:
         node, at = found
         parts = [
             before(at, check),
-            same_task(self.model, at, check),
+            same_task(self.placed, at, check),
             self._reaches(at, seen.threads),
         ]
         return self.script.node(f"{node}.check", [[node], *parts])
@@ -165,7 +193,7 @@ class Chains:
         self, granted: Granted, rules: Rules | ExecutionOrder
     ) -> tuple[str, Instance] | None:
         """A Fence or Await makes the record visible: the formula, and the instance by name."""
-        label, at = self.script.named(granted.at)
+        label, at = self.script.named(self.meaning.instance(granted.at, Fence, Await))
         ways = [self._passed(way, at, granted.label, rules) for way in granted.ways]
         names = [way for way in ways if way is not None]
         if not names:
@@ -176,7 +204,10 @@ class Chains:
         self, passed: Passed, at: Instance, label: Label, rules: Rules | ExecutionOrder
     ) -> str | None:
         """A sync fires, and that leads to the grant."""
-        record, site = self.ends.record, passed.via.site
+        record, fired = self.ends.record, self.meaning.instance(passed.via, Fence, Arrive, Record)
+        site = fired.site
+        if not isinstance(site.op, Fence) and not isinstance(at.site.op, Await):
+            raise WitnessError("an Arrive releases Awaits, and nothing else")
         if passed.before is None and site is record.site:
             if label.carried is not None:
                 return None
@@ -186,7 +217,7 @@ class Chains:
         via, name = at, "fence"
         parts: Parts = []
         if not isinstance(site.op, Fence):
-            name, via = self.script.named(passed.via)
+            name, via = self.script.named(fired)
             parts = [exists(via), *self._edge(via, at)]
         elif site is not at.site:
             return None
@@ -194,7 +225,7 @@ class Chains:
             seen = self._by_one_thread(passed, passed.crossing, via, rules)
         elif passed.before is None:
             shared = self._by_the_record(via, passed.threads)
-            seen = [before(record, via), same_task(self.model, record, via), shared]
+            seen = [before(record, via), same_task(self.placed, record, via), shared]
         else:
             seen = self._by_another(passed.before, via, passed.threads, rules)
         return None if seen is None else self.script.node(f"{name}.fires", [*parts, *seen])
@@ -208,7 +239,7 @@ class Chains:
             return None
         node, previous = found
         shared = self.common(previous, via, threads)
-        return [[node], before(previous, via), same_task(self.model, previous, via), shared]
+        return [[node], before(previous, via), same_task(self.placed, previous, via), shared]
 
     def _by_one_thread(
         self, passed: Passed, crossing: Granted, via: Instance, rules: Rules | ExecutionOrder
@@ -216,18 +247,23 @@ class Chains:
         """One thread executes the instance, lets it fire by what it has seen, and has been shown
         the record across the proxy (decision 7d)."""
         record, own = self.ends.record, self.ends.record_thread
-        (thread,) = passed.threads
+        if len(passed.threads) != 1:
+            raise WitnessError("one thread sees the record across the proxy")
+        if everyone(via.site):
+            # A thread of one task and one of the same number of another are two.
+            raise WitnessError("what crosses to the async proxy at CPU scope")
+        (thread,) = self.meaning.values(passed.threads)
         parts: Parts = [executes(thread, via)]
         for granted in (passed.before, crossing):
             if granted is None:
                 made = _executes(thread, record) if own is None else equal(own, thread)
-                parts += [before(record, via), same_task(self.model, record, via), made]
+                parts += [before(record, via), same_task(self.placed, record, via), made]
                 continue
             found = self.granted(granted, rules)
             if found is None:
                 return None
             node, previous = found
-            parts += [[node], before(previous, via), same_task(self.model, previous, via)]
+            parts += [[node], before(previous, via), same_task(self.placed, previous, via)]
             parts.append(_executes(thread, previous))
         return parts
 
@@ -238,8 +274,10 @@ class Chains:
         op = at.site.op
         assert isinstance(op, Await)
         name = op.barrier.name
+        if isinstance(via.site.op, Record) and via.site.op.trailing is None:
+            raise WitnessError(f"line {via.site.op.origin.span.line} has no trailing barrier")
         if home_of(via.site).name != name:
-            raise UndecidedError("a chain joins two barriers", op.origin.span)
+            raise WitnessError("a chain joins two barriers")
         table = self.ranks(name)
         rank = table.arrivals(self.script, via, "arrival")
         bound = table.bound(self.script, at, "wait")
@@ -247,8 +285,8 @@ class Chains:
         element = element_of(at, op.barrier)
         return [
             before(via, at),
-            same_allocation(self.model, via, at, name),
-            in_shape(self.model, name, element),
+            same_allocation(self.placed, via, at, name),
+            in_shape(self.placed, name, element),
             some(inside(via, target, element) for target in targets_of(via.site)),
             at_most(rank, bound),
         ]
@@ -259,7 +297,8 @@ class Chains:
         """Some thread executes both."""
         if everyone(first.site) or everyone(second.site):
             return TRUE
-        return some(every([executes(t, first), executes(t, second)]) for t in threads)
+        found = self.meaning.values(threads)
+        return some(every([executes(t, first), executes(t, second)]) for t in found)
 
     def _by_the_record(self, via: Instance, threads: Values) -> BExpr:
         """A thread that made the record executes the instance."""

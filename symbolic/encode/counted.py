@@ -16,10 +16,7 @@ from exogpu.ir.names import Sym
 from exogpu.ir.nodes import BExpr, CExpr, Int
 from exogpu.ir.walk import substitute
 from exogpu.result.proof import Lemma
-from exogpu.solvers import isl
-from exogpu.solvers import isl_functions as functions
-from exogpu.solvers import isl_relations as rel
-from exogpu.symbolic.encode.drafts import Certifier, Draft
+from exogpu.symbolic.encode.drafts import Draft, Encoder
 from exogpu.symbolic.encode.formulas import (
     Instance,
     agree,
@@ -35,56 +32,47 @@ from exogpu.symbolic.encode.formulas import (
 )
 from exogpu.symbolic.encode.ranks import RankTable, own_element, same_element
 from exogpu.symbolic.encode.script import Script
-from exogpu.symbolic.find.barriers import BarrierUses
-from exogpu.symbolic.find.frames import Frame
-from exogpu.symbolic.find.sites import Site, home_of
+from exogpu.symbolic.sites import Site
 
 
-def cells(frame: Frame, site: Site) -> isl.Map:
-    """`site -> element` on which it counts."""
-    access = site.op.barrier if isinstance(site.op, Await) else home_of(site)
-    return frame.cells(site, access)
-
-
-def count_lemmas(certifier: Certifier, uses: BarrierUses) -> Iterator[Draft]:
+def count_lemmas(encoder: Encoder, table: RankTable) -> Iterator[Draft]:
     """The lemmas on the counts of one barrier."""
-    made = _Lemmas(certifier, uses)
-    for site in (*uses.arrives, *uses.trailing):
+    made = _Lemmas(encoder, table)
+    for site in (*table.uses.arrives, *table.uses.trailing):
         yield made.count(site, arrivals=True)
-    for site in uses.awaits:
+    for site in table.uses.awaits:
         assert isinstance(site.op, Await)
         yield made.count(site, arrivals=site.op.n >= 0)
-    if made.table.outer:
+    if table.outer:
         yield made.total()
 
 
 class _Lemmas:
     """The lemmas on one barrier."""
 
-    def __init__(self, certifier: Certifier, uses: BarrierUses) -> None:
-        self.certifier = certifier
-        self.uses = uses
-        self.table: RankTable = certifier.ranks(uses.name)
-        self.frame = self.table.counts.frame
+    def __init__(self, encoder: Encoder, table: RankTable) -> None:
+        self.encoder = encoder
+        self.table = table
+        self.uses = table.uses
 
     def together(self, first: Instance, second: Instance) -> BExpr:
         """In one allocation and one iteration of the loops that are set apart."""
-        one = agree(first, second, (loop.iterator for loop in self.frame.loops))
-        return every([same_allocation(self.table.model, first, second, self.uses.name), one])
+        one = agree(first, second, (loop.iterator for loop in self.table.apart))
+        return every([same_allocation(self.table.placed, first, second, self.uses.name), one])
 
     def _claim(self, site: Site, arrivals: bool) -> str:
         what = "Arrives" if arrivals else "Awaits"
         span = "one iteration of the outer loops" if self.table.outer else "one allocation"
         return (
             f"The count at line {site.op.origin.span.line} ({site.op.origin.text}) is the number "
-            f"of earlier {what} on its element of {self.uses.name.name}, within {span}."
+            f"of earlier {what} on its element of {self.table.called}, within {span}."
         )
 
     def count(self, site: Site, *, arrivals: bool) -> Draft:
         """The expression at a site counts."""
         table = self.table
         counted = self.uses.arrives if arrivals else self.uses.awaits
-        script = self.certifier.script()
+        script = self.encoder.script()
         here = script.free(site, "here.")
         script.assume(exists(here))
         value = script.define("count", table.inner(here, arrivals=arrivals))
@@ -97,45 +85,33 @@ class _Lemmas:
             parts += [same_element(there, here), at_most(value, more)]
             failures.append(script.node(f"{label}.counts_more", parts))
         steps: list[str] = []
-        for other in counted:
-            relation = self._previous(site, other, arrivals)
-            for candidate in self.certifier.partners(self.frame, relation, here, other):
-                label, there = script.named(candidate)
-                less_one = script.define(f"{label}.count", table.inner(there, arrivals=arrivals))
-                parts = [exists(there), self.together(there, here), before(there, here)]
-                parts += [same_element(there, here), equal(less_one, plus(value, -1))]
-                steps.append(script.node(f"{label}.is_previous", parts))
+        meaning = self.encoder.meaning({"here": here})
+        for at in self.encoder.sought.partners("previous", site.number):
+            label, there = script.named(meaning.partner(at, counted))
+            less_one = script.define(f"{label}.count", table.inner(there, arrivals=arrivals))
+            parts = [exists(there), self.together(there, here), before(there, here)]
+            parts += [same_element(there, here), equal(less_one, plus(value, -1))]
+            steps.append(script.node(f"{label}.is_previous", parts))
         failures.append(script.node("unreached", [at_most(Int(1), value), *_none_of(steps)]))
         script.expose(failures)
         claim = self._claim(site, arrivals)
         kind = Lemma.INNER if table.outer else Lemma.COUNT
         return Draft(kind, self.uses.name, None, site, claim, script.text(claim))
 
-    def _previous(self, site: Site, other: Site, arrivals: bool) -> isl.Map:
-        """`site -> other`, the latest before it on the element."""
-        frame, table = self.frame, self.table
-        values = rel.pairs(
-            rel.graph(rel.plus(table.count(site, arrivals=arrivals), -1)),
-            rel.graph(table.count(other, arrivals=arrivals)),
-        )
-        relation = isl.intersect_map(values, rel.pairs(cells(frame, site), cells(frame, other)))
-        earlier = frame.same_allocation(frame.before(other, site), other, site, self.uses.name)
-        return isl.intersect_map(relation, isl.inverse(earlier))
-
     # --- nests ----------------------------------------------------------------------------
 
     def total(self) -> Draft:
         """Each iteration of the outer loops has as many Arrives as Awaits on an element."""
         uses, table = self.uses, self.table
-        script = self.certifier.script()
+        script = self.encoder.script()
         outer: dict[Sym, CExpr] = {}
-        for loop in self.frame.loops:
+        for loop in self.table.apart:
             outer[loop.iterator] = script.constant(Sym(loop.iterator.name), "outer.")
             script.assume(at_most(substitute(loop.lo, outer), outer[loop.iterator]))
             script.assume(less(outer[loop.iterator], substitute(loop.hi, outer)))
-        shape = table.model.variables[uses.name].shape
+        shape = table.placed.variables[uses.name].shape
         element = tuple(script.constant(Sym(f"element{at}")) for at in range(len(shape)))
-        script.assume(in_shape(table.model, uses.name, element))
+        script.assume(in_shape(table.placed, uses.name, element))
         total = script.define("total", table.total(outer, element))
         failures = [script.node("negative", [less(total, Int(0))])]
         for counted, arrivals in ((uses.arrives, True), (uses.awaits, False)):
@@ -156,7 +132,7 @@ class _Lemmas:
         script.expose(failures)
         claim = (
             f"Each iteration of the outer loops has as many Arrives as Awaits on an element of "
-            f"{uses.name.name}, as many as the expression says."
+            f"{table.called}, as many as the expression says."
         )
         return Draft(Lemma.TOTAL, uses.name, None, uses.arrives[0], claim, script.text(claim))
 
@@ -178,18 +154,10 @@ class _Lemmas:
         arrivals: bool,
     ) -> Iterator[str]:
         """Candidates for the last Arrive, or Await, on the element."""
-        table, frame = self.table, self.frame
-        relation = rel.pairs(
-            rel.graph(rel.plus(table.totals(), -1)),
-            rel.graph(table.count(site, arrivals=arrivals)),
-        )
-        relation = isl.intersect_map(relation, isl.inverse(cells(frame, site)))
-        if isl.is_empty(relation):
-            return
-        finder = self.certifier.finder(frame, outer)
-        found = functions.smallest(relation)
-        for values in finder.values(found, tuple(element)):
-            label, there = script.named(finder.instance(site, values))
+        table = self.table
+        meaning = self.encoder.meaning({}, element=tuple(element), outer=outer)
+        for at in self.encoder.sought.partners("last", site.number):
+            label, there = script.named(meaning.partner(at, [site]))
             value = script.define(f"{label}.count", table.inner(there, arrivals=arrivals))
             parts = [*self._there(there, outer, element), equal(value, plus(total, -1))]
             yield script.node(f"{label}.is_last", parts)

@@ -1,61 +1,31 @@
-"""ISL's quasi-affine functions as expressions of the IR."""
+"""Quasi-affine expressions: sums with like terms gathered, and values by cases."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import reduce
+from typing import assert_never
 
+from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
     Add,
+    And,
     BExpr,
     CExpr,
     Compare,
+    CVar,
     FloorDiv,
     Int,
+    Mod,
     Mul,
+    Not,
+    Or,
     Sub,
+    Truth,
 )
-from exogpu.solvers.isl_functions import Affine, Constraint, Piece
-from exogpu.symbolic.encode.formulas import TRUE, every, some
 
 Pieces = tuple[tuple[BExpr, CExpr], ...]
 """The value of the first expression whose condition holds."""
-
-
-def expression(affine: Affine, inputs: Sequence[CExpr], params: Mapping[str, CExpr]) -> CExpr:
-    """The value of a quasi-affine function."""
-    terms = [(value, inputs[at]) for value, at in affine.inputs]
-    terms += ((value, params[name]) for value, name in affine.params)
-    terms += ((value, expression(inner, inputs, params)) for value, inner in affine.floors)
-    total = linear(affine.constant, terms)
-    if affine.divisor == 1:
-        return total
-    if isinstance(total, Int):
-        return Int(total.value // affine.divisor)
-    return FloorDiv(total, affine.divisor)
-
-
-def pieces_of(
-    pieces: Sequence[Piece], inputs: Sequence[CExpr], params: Mapping[str, CExpr]
-) -> Pieces:
-    """The expressions of a piecewise function; 0 for one that is defined nowhere."""
-    found = []
-    for piece in pieces:
-        where = some(
-            every(_constraint(one, inputs, params) for one in conjunction)
-            for conjunction in piece.where
-        )
-        found.append((where, expression(piece.value, inputs, params)))
-    if len(found) < 2:
-        return ((TRUE, found[0][1] if found else Int(0)),)
-    return tuple(found)
-
-
-def _constraint(
-    constraint: Constraint, inputs: Sequence[CExpr], params: Mapping[str, CExpr]
-) -> BExpr:
-    value = expression(constraint.value, inputs, params)
-    return Compare("==" if constraint.equality else ">=", value, Int(0))
 
 
 def linear(constant: int, terms: Iterable[tuple[int, CExpr]]) -> CExpr:
@@ -100,3 +70,43 @@ def _plus(total: CExpr, part: tuple[int, CExpr]) -> CExpr:
     if coefficient < 0:
         return Sub(total, _times(-coefficient, atom))
     return Add(total, _times(coefficient, atom))
+
+
+def replaced(expr: CExpr, values: Mapping[Sym, CExpr]) -> CExpr:
+    """The expression with every variable replaced.  Raises KeyError for one without a value."""
+    match expr:
+        case Int():
+            return expr
+        case CVar():
+            return values[expr.name]
+        case Add() | Sub():
+            return type(expr)(replaced(expr.left, values), replaced(expr.right, values))
+        case Mul():
+            return Mul(expr.factor, replaced(expr.term, values))
+        case FloorDiv() | Mod():
+            return type(expr)(replaced(expr.term, values), expr.divisor)
+        case _:
+            assert_never(expr)
+
+
+def pieces_at(pieces: Pieces, values: Mapping[Sym, CExpr]) -> Pieces:
+    """The pieces with every variable replaced.  Raises KeyError for one without a value."""
+    return tuple(
+        (_condition(where, values), linear(0, [(1, replaced(value, values))]))
+        for where, value in pieces
+    )
+
+
+def _condition(where: BExpr, values: Mapping[Sym, CExpr]) -> BExpr:
+    match where:
+        case Truth():
+            return where
+        case Compare():
+            left, right = replaced(where.left, values), replaced(where.right, values)
+            return Compare(where.op, left, right)
+        case And() | Or():
+            return type(where)(_condition(where.left, values), _condition(where.right, values))
+        case Not():
+            return Not(_condition(where.term, values))
+        case _:
+            assert_never(where)

@@ -30,8 +30,8 @@ from exogpu.ir.nodes import (
     Truth,
 )
 from exogpu.ir.walk import holds, substitute, substitute_bool
-from exogpu.symbolic.find.domains import Model
-from exogpu.symbolic.find.sites import Site
+from exogpu.symbolic.placed import Placed
+from exogpu.symbolic.sites import Site
 
 TRUE, FALSE = Truth(True), Truth(False)
 
@@ -148,9 +148,9 @@ def agree(first: Instance, second: Instance, iterators: Iterable[Sym]) -> BExpr:
     return every(equal(first.values[name], second.values[name]) for name in iterators)
 
 
-def same_allocation(model: Model, first: Instance, second: Instance, name: Sym) -> BExpr:
+def same_allocation(placed: Placed, first: Instance, second: Instance, name: Sym) -> BExpr:
     """The instances use one allocation of a variable."""
-    scope = model.scope(name, first.site.op.origin.span)
+    scope = placed.scope(name, first.site.op.origin.span)
     return agree(first, second, (loop.iterator for loop in scope))
 
 
@@ -159,7 +159,7 @@ def everyone(site: Site) -> bool:
     return site.op.origin.threads is None
 
 
-def same_task(model: Model, first: Instance, second: Instance) -> BExpr:
+def same_task(placed: Placed, first: Instance, second: Instance) -> BExpr:
     """The instances belong to one task; a site at CPU scope shares every task (decision 2).
 
     Outside of tasks the machine's task is the last one that ran: two sites there agree surely
@@ -169,7 +169,7 @@ def same_task(model: Model, first: Instance, second: Instance) -> BExpr:
     if everyone(one) or everyone(other):
         return TRUE
     if one.task is None and other.task is None:
-        return Truth(not model.follows_a_task(one) and not model.follows_a_task(other))
+        return Truth(not placed.follows_a_task(one) and not placed.follows_a_task(other))
     depth = one.task
     if depth is None or other.task != depth or one.loops[:depth] != other.loops[:depth]:
         return FALSE
@@ -179,9 +179,9 @@ def same_task(model: Model, first: Instance, second: Instance) -> BExpr:
 # --- elements -----------------------------------------------------------------------------------
 
 
-def in_shape(model: Model, name: Sym, element: Sequence[CExpr]) -> BExpr:
+def in_shape(placed: Placed, name: Sym, element: Sequence[CExpr]) -> BExpr:
     """The element lies inside its variable."""
-    shape = model.variables[name].shape
+    shape = placed.variables[name].shape
     return every(
         term
         for at, extent in zip(element, shape, strict=True)

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Final
 
 from exogpu.amir.nodes import Arrive, Await, Clear, Fence, Record
-from exogpu.analysis.describe import show
 from exogpu.hw.timelines import SHORT_NAME
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import CExpr, CVar
+from exogpu.ir.show import show
 from exogpu.ir.walk import substitute
 from exogpu.result.hazards import Site as Statement
 from exogpu.result.proof import Link, Obligation, Role
-from exogpu.symbolic.certificate.sealing import obligation_name
 from exogpu.symbolic.encode.drafts import Draft
 from exogpu.symbolic.encode.expressions import linear
-from exogpu.symbolic.encode.formulas import Instance
-from exogpu.symbolic.encode.witness import Ends, Gone, Granted, Passed, Witness
-from exogpu.symbolic.find.sites import Site
+from exogpu.symbolic.encode.witness import (
+    THREAD,
+    At,
+    Gone,
+    Granted,
+    Passed,
+    Seen,
+    named,
+    names_of,
+)
+from exogpu.symbolic.placed import Placed
+from exogpu.symbolic.sites import Site
 
 MOST: Final = 8
 """Chains of one obligation that are told."""
@@ -30,23 +39,35 @@ Chain = tuple[Link, ...]
 class Telling:
     """Makes obligations of drafts, each with a name of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, placed: Placed) -> None:
+        self._placed = placed
         self._names: set[str] = set()
         self._statements: dict[Site, Statement] = {}
 
     def obligation(self, draft: Draft) -> Obligation:
         """A draft as an obligation."""
-        lines = (site.op.origin.span.line for site in (draft.first, draft.second) if site)
         return Obligation(
-            obligation_name(draft.kind.value, draft.variable.name, lines, self._names),
+            self._name(draft),
             draft.kind,
             draft.variable.name,
             self._statement(draft.first),
             self._statement(draft.second),
             draft.claim,
-            tuple(_chains(draft)),
+            tuple(_chains(draft, self._placed)),
             draft.script,
         )
+
+    def _name(self, draft: Draft) -> str:
+        """Such as `raw-tile-19-24`, and `raw-tile-19-24-2` for a second one."""
+        lines = [site.op.origin.span.line for site in (draft.first, draft.second) if site]
+        parts = [draft.kind.value, self._placed.called[draft.variable], *map(str, lines)]
+        plain = re.sub(r"[^A-Za-z0-9_-]+", "_", "-".join(parts)).lower()
+        name, count = plain, 1
+        while name in self._names:
+            count += 1
+            name = f"{plain}-{count}"
+        self._names.add(name)
+        return name
 
     def _statement(self, site: Site | None) -> Statement | None:
         if site is None:
@@ -60,32 +81,40 @@ class Telling:
         return self._statements[site]
 
 
-def _chains(draft: Draft) -> Iterator[Chain]:
-    if draft.ends is None:
+def _chains(draft: Draft, placed: Placed) -> Iterator[Chain]:
+    if draft.first is None or draft.second is None:
         return
-    words = _Words(draft.ends)
+    words = _Words(draft.first, draft.second, placed)
     told: dict[tuple[object, ...], Chain] = {}
-    for witness in draft.witnesses:
-        for chain in islice(words.chains(witness), MOST):
+    for found in draft.chains:
+        for chain in islice(words.chains(found), MOST):
             told.setdefault(tuple((link.role, link.span) for link in chain), chain)
     yield from islice(told.values(), MOST)
 
 
 class _Words:
-    """Names for what the instances of a chain are expressed in."""
+    """The instances of a chain as a reader names them: `k` of the first, `k'` of the second."""
 
-    def __init__(self, ends: Ends) -> None:
-        self.ends = ends
+    def __init__(self, first: Site, second: Site, placed: Placed) -> None:
+        self.sites = placed.sites
         self.names: dict[Sym, CExpr] = {}
-        for instance, mark in ((ends.record, ""), (ends.check, "'")):
-            for name, value in instance.values.items():
-                assert isinstance(value, CVar)
-                self.names[value.name] = CVar(Sym(name.name + mark))
+        for parameter in placed.program.params:
+            self._call(named(placed.called[parameter.name]), parameter.name.name)
+        for site, prefix, mark in ((first, "first", ""), (second, "second", "'")):
+            own = names_of(site, prefix, placed.called)
+            for name, value in own.items():
+                self._call(value, name.name + mark)
+            self._call(named(f"{prefix}.{THREAD}"), f"{prefix}.thread")
+        self.record = At(first.number, tuple(names_of(first, "first", placed.called).values()))
+        self.check = At(second.number, tuple(names_of(second, "second", placed.called).values()))
 
-    def chains(self, witness: Witness) -> Iterator[Chain]:
+    def _call(self, value: CVar, name: str) -> None:
+        self.names[value.name] = CVar(Sym(name))
+
+    def chains(self, witness: Seen | Gone) -> Iterator[Chain]:
         """The chains of a witness, from the record to the check."""
-        record = self.link("access", self.ends.record)
-        check = self.link("access", self.ends.check)
+        record = self.link("access", self.record)
+        check = self.link("access", self.check)
         if isinstance(witness, Gone):
             yield (record, self.link("clear", witness.clear), check)
         elif witness.granted is None:
@@ -96,7 +125,7 @@ class _Words:
 
     def _to(self, granted: Granted) -> Iterator[Chain]:
         """The links from the record to a grant."""
-        last = self.link(_role(granted.at.site), granted.at)
+        last = self.link(_role(self.sites[granted.at.site]), granted.at)
         for way in granted.ways:
             for chain in self._through(way):
                 if chain and chain[-1].role == "fence" and chain[-1].span == last.span:
@@ -104,7 +133,7 @@ class _Words:
                 yield (*chain, last)
 
     def _through(self, way: Passed) -> Iterator[Chain]:
-        via = self.link(_role(way.via.site), way.via)
+        via = self.link(_role(self.sites[way.via.site]), way.via)
         before = way.crossing or way.before
         if before is None:
             yield () if via.role == "trailing" else (via,)
@@ -112,11 +141,11 @@ class _Words:
         for chain in self._to(before):
             yield (*chain, via)
 
-    def link(self, role: Role, instance: Instance) -> Link:
-        site = instance.site
+    def link(self, role: Role, at: At) -> Link:
+        site = self.sites[at.site]
         values = {
             name: linear(0, [(1, substitute(value, self.names))])
-            for name, value in instance.values.items()
+            for name, value in zip(site.iterators, at.values, strict=True)
         }
         iteration = tuple((name.name, show(value)) for name, value in values.items())
         return Link(

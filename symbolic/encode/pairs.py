@@ -1,17 +1,17 @@
 """Obligations on pairs of accesses: each record that a check meets is visible to it, or cleared.
 
-Every Record and Check of one variable that could meet is an obligation, whatever ISL found.
+Every Record and Check of one variable that could meet is an obligation, whatever was found.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 
 from exogpu.amir.nodes import Check, Record
 from exogpu.ir.names import Sym
 from exogpu.machine.literal import hazard
-from exogpu.symbolic.encode.chains import Chains, Rules, candidates
-from exogpu.symbolic.encode.drafts import Certifier, Draft
+from exogpu.symbolic.encode.chains import Chains, Rules, always_visible, candidates
+from exogpu.symbolic.encode.drafts import Draft, Encoder, Ends
 from exogpu.symbolic.encode.formulas import (
     FALSE,
     before,
@@ -21,86 +21,88 @@ from exogpu.symbolic.encode.formulas import (
     inside,
     same_allocation,
 )
-from exogpu.symbolic.encode.witness import Ends, Gone, Seen
-from exogpu.symbolic.find.closure import always_visible
-from exogpu.symbolic.find.obligations import Discharged
-from exogpu.symbolic.find.sites import Site
+from exogpu.symbolic.encode.ranks import RankTable
+from exogpu.symbolic.encode.witness import Gone
+from exogpu.symbolic.sites import Site
 
 
-def pairs(certifier: Certifier, discharged: Iterable[Discharged]) -> Iterator[Draft]:
+def pairs(encoder: Encoder, ranks: Callable[[Sym], RankTable]) -> Iterator[Draft]:
     """An obligation for every Record and Check that could meet."""
-    evidence: dict[tuple[Site, Site], list[Discharged]] = {}
-    for one in discharged:
-        key = (one.dependence.record, one.dependence.check)
-        evidence.setdefault(key, []).append(one)
-    for record in certifier.model.sites:
+    for record in encoder.placed.sites:
         if not isinstance(record.op, Record):
             continue
-        for check in certifier.model.sites:
+        for check in encoder.placed.sites:
             op = check.op
             if not isinstance(op, Check) or op.access.name != record.op.access.name:
                 continue
             if op.mutates == record.op.mutate:
-                yield _pair(certifier, record, check, evidence.get((record, check), ()))
+                yield _pair(encoder, ranks, record, check)
 
 
-def _pair(certifier: Certifier, record: Site, check: Site, evidence: Iterable[Discharged]) -> Draft:
+def each_for_itself(record: Site, check: Site) -> tuple[bool, bool]:
+    """Whether every thread has a record of its own, and whether every thread of the check has to
+    see it."""
     made, asked = record.op, check.op
     assert isinstance(made, Record) and isinstance(asked, Check)
-    name, model = made.access.name, certifier.model
-    kind = hazard(asked)
+    one_record = made.convergent or made.timeline is None or everyone(record)
+    one_is_enough = asked.convergent or everyone(check)
+    return not one_record, not one_is_enough
+
+
+def _pair(encoder: Encoder, ranks: Callable[[Sym], RankTable], record: Site, check: Site) -> Draft:
+    made, asked = record.op, check.op
+    assert isinstance(made, Record) and isinstance(asked, Check)
+    name, placed = made.access.name, encoder.placed
+    kind, called = hazard(asked), placed.called[name]
     if always_visible(made, asked):
         why = "atomics are visible to each other's threads"
-        return Draft(kind, name, record, check, _claim(record, check, why), "")
-    script = certifier.script()
+        return Draft(kind, name, record, check, _claim(called, record, check, why), "")
+    script = encoder.script()
     first, second = script.free(record, "first."), script.free(check, "second.")
     order = before(first, second)
     if order == FALSE:
         why = "the first never comes earlier"
-        return Draft(kind, name, record, check, _claim(record, check, why), "")
-    rank = len(model.variables[name].shape)
+        return Draft(kind, name, record, check, _claim(called, record, check, why), "")
+    rank = len(placed.variables[name].shape)
     element = tuple(script.constant(Sym(f"element{at}")) for at in range(rank))
     script.assume(exists(first))
     script.assume(exists(second))
     script.assume(order)
-    script.assume(same_allocation(model, first, second, name))
-    script.assume(in_shape(model, name, element))
+    script.assume(same_allocation(placed, first, second, name))
+    script.assume(in_shape(placed, name, element))
     script.assume(inside(first, made.access, element))
     script.assume(inside(second, asked.access, element))
-    one_record = made.convergent or made.timeline is None or everyone(record)
-    one_is_enough = asked.convergent or everyone(check)
+    by_record, by_check = each_for_itself(record, check)
     ends = Ends(
         first,
-        None if one_record else script.thread(first, "first.thread"),
+        script.thread(first, "first.thread") if by_record else None,
         second,
-        None if one_is_enough else script.thread(second, "second.thread"),
+        script.thread(second, "second.thread") if by_check else None,
         element,
     )
-    witnesses = tuple(w for found in evidence for w in _witnesses(certifier, found, ends))
-    chains = Chains(script, model, certifier.ranks, ends)
-    rules = Rules(model.program.policy, made)
+    meaning = encoder.meaning(
+        {"first": first, "second": second},
+        {"first": ends.record_thread, "second": ends.check_thread},
+        element,
+    )
+    found = encoder.sought.chains(record.number, check.number)
+    chains = Chains(script, placed, ranks, ends, meaning)
+    rules = Rules(placed.program.policy, made, placed.sites)
     ways = [
-        chains.gone(w, name) if isinstance(w, Gone) else chains.seen(w, rules) for w in witnesses
+        chains.gone(one, name) if isinstance(one, Gone) else chains.seen(one, rules)
+        for one in found
     ]
     script.refute(candidates(ways))
-    claim = _claim(record, check, "")
-    return Draft(kind, name, record, check, claim, script.text(claim), ends, witnesses)
+    claim = _claim(called, record, check, "")
+    return Draft(kind, name, record, check, claim, script.text(claim), ends, meaning, found)
 
 
-def _witnesses(certifier: Certifier, found: Discharged, ends: Ends) -> Iterator[Seen | Gone]:
-    finder = certifier.beside(found.dependence.frame, ends.check)
-    for how in found.ordered:
-        yield from finder.seen(how, ends)
-    for cleared in found.cleared:
-        yield from finder.gone(cleared, ends)
-
-
-def _claim(record: Site, check: Site, why: str) -> str:
+def _claim(called: str, record: Site, check: Site, why: str) -> str:
     made, asked = record.op, check.op
     assert isinstance(made, Record) and isinstance(asked, Check)
     access = "write" if made.mutate else "read"
     claim = (
-        f"No {hazard(asked).value} on {made.access.name.name}: the {access} at line "
+        f"No {hazard(asked).value} on {called}: the {access} at line "
         f"{made.origin.span.line} ({made.origin.text}) is visible at line "
         f"{asked.origin.span.line} ({asked.origin.text}) wherever both touch one element, the "
         "first earlier, or has been cleared."

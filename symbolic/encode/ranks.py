@@ -17,11 +17,10 @@ from weakref import WeakKeyDictionary
 
 from exogpu.amir.nodes import Arrive, Await, Loop
 from exogpu.ir.names import Sym
-from exogpu.ir.nodes import BExpr, CExpr, CVar, Int
-from exogpu.ir.walk import substitute, substitute_bool
-from exogpu.solvers import isl, isl_functions
-from exogpu.solvers import isl_relations as rel
-from exogpu.symbolic.encode.expressions import Pieces, linear, pieces_of
+from exogpu.ir.nodes import BExpr, CExpr, Int
+from exogpu.ir.walk import substitute
+from exogpu.symbolic.encode.drafts import Encoder
+from exogpu.symbolic.encode.expressions import Pieces, linear
 from exogpu.symbolic.encode.formulas import (
     TRUE,
     Instance,
@@ -36,12 +35,8 @@ from exogpu.symbolic.encode.formulas import (
     same_allocation,
 )
 from exogpu.symbolic.encode.script import Script
-from exogpu.symbolic.encode.witness import parameters
-from exogpu.symbolic.find.counts import Counts
-from exogpu.symbolic.find.domains import Model
-from exogpu.symbolic.find.nests import Nest
-from exogpu.symbolic.find.ranks import Ranks
-from exogpu.symbolic.find.sites import Site, UndecidedError, home_of
+from exogpu.symbolic.encode.witness import WitnessError
+from exogpu.symbolic.sites import counted_on
 
 ITERATIONS: Final = 4
 """Of a nest's first so many iterations it is said what those before have counted."""
@@ -49,9 +44,7 @@ ITERATIONS: Final = 4
 
 def own_element(instance: Instance) -> tuple[CExpr, ...]:
     """The element on which an instance counts: the home of an Arrive or trailing barrier."""
-    op = instance.site.op
-    access = op.barrier if isinstance(op, Await) else home_of(instance.site)
-    return element_of(instance, access)
+    return element_of(instance, counted_on(instance.site))
 
 
 def same_element(first: Instance, second: Instance) -> BExpr:
@@ -72,42 +65,43 @@ class _Based:
 
 
 class RankTable:
-    """The counts of one barrier, at each of its sites.
+    """The counts of one barrier, at each of its sites, as a witness has them.
 
-    Raises UndecidedError where they are not of the form that is described above.
+    Raises WitnessError where the loops that it sets apart are not around all of them.
     """
 
-    def __init__(self, model: Model, name: Sym, ranks: Ranks, sites: Sequence[Site]) -> None:
-        self.model = model
+    def __init__(self, encoder: Encoder, name: Sym) -> None:
+        self.encoder = encoder
+        self.placed = encoder.placed
         self.name = name
-        self.ranks = ranks
-        self.counts: Counts = ranks
-        self.nest: Nest | None = None
+        self.called = encoder.placed.called[name]
+        self.uses = encoder.uses(name)
+        self.apart = self._apart(encoder.sought.apart(self.called))
+        """The loops whose iterations are counted apart, those of the allocation among them."""
         self.outer: tuple[Loop, ...] = ()
-        """The loops that are set apart."""
-        try:
-            for site in sites:
-                self._all_counts(site)
-        except UndecidedError as reason:
-            self.nest = ranks.nest(name, reason)
-            assert self.nest.inner is not None
-            self.counts = self.nest.inner
-            self.outer = self.nest.loops[ranks.frame.depth :]
-            depth = len(self.nest.loops)
-            # One allocation lives through all iterations of the last of these loops.
-            if len(model.scope(name, reason.span)) >= depth:
-                raise
-            if any(site.loops[:depth] != self.nest.loops for site in sites):
-                raise
-        self._found: dict[tuple[int, bool], Pieces] = {}
-        self._total: tuple[tuple[Sym, ...], Pieces] | None = None
+        """Those of them within the allocation."""
+        if self.apart:
+            self.outer = self.apart[len(self._scope()) :]
         self._based: WeakKeyDictionary[Script, list[_Based]] = WeakKeyDictionary()
 
-    def _all_counts(self, site: Site) -> None:
-        if isinstance(site.op, Await):
-            self.ranks.bound(site)
-        else:
-            self.ranks.arrivals(site, home_of(site))
+    def _scope(self) -> tuple[Loop, ...]:
+        return self.placed.scope(self.name, self.uses.counted[0].op.origin.span)
+
+    def _apart(self, depth: int) -> tuple[Loop, ...]:
+        """A nest has Arrives, and Awaits for numbered arrivals, in loops within one allocation."""
+        if depth == 0:
+            return ()
+        uses = self.uses
+        if not uses.arrives or not uses.awaits:
+            raise WitnessError(f"{self.called} has no Arrives or no Awaits to be set apart")
+        if any(isinstance(site.op, Await) and site.op.n >= 0 for site in uses.awaits):
+            raise WitnessError(f"Awaits of {self.called} wait for all but the newest")
+        loops = uses.arrives[0].loops[:depth]
+        if not len(self._scope()) < depth == len(loops):
+            raise WitnessError(f"no loops of {self.called} can be set apart")
+        if any(site.loops[:depth] != loops for site in uses.counted):
+            raise WitnessError(f"the loops set apart are not around all uses of {self.called}")
+        return loops
 
     # --- in scripts -----------------------------------------------------------------------
 
@@ -134,42 +128,14 @@ class RankTable:
 
     def inner(self, instance: Instance, *, arrivals: bool) -> Pieces:
         """The count within one iteration of the loops that are set apart."""
-        site = instance.site
-        key = (site.number, arrivals)
-        if key not in self._found:
-            frame = self.counts.frame
-            own: Mapping[Sym, CExpr] = {name: CVar(name) for name in site.iterators}
-            inputs = tuple(own[name] for name in site.iterators[frame.depth :])
-            count = self.count(site, arrivals=arrivals)
-            pieces = isl_functions.pieces(count)
-            self._found[key] = pieces_of(pieces, inputs, parameters(frame, own))
-        return _at(self._found[key], instance.values)
-
-    def count(self, site: Site, *, arrivals: bool) -> rel.Count:
-        """The same as a function of ISL."""
-        if arrivals:
-            access = site.op.barrier if isinstance(site.op, Await) else home_of(site)
-            return self.counts.arrivals(site, access)
-        assert isinstance(site.op, Await) and site.op.n < 0
-        return rel.plus(self.counts.bound(site), -(site.op.n + 1))
-
-    def totals(self) -> rel.Count:
-        """How many Arrives an iteration of the outer loops has on each element."""
-        return self.counts.whole(
-            self.counts.arrives(self.name), self.counts.frame.elements(self.name)
-        )
+        found = self.encoder.sought.count(instance.site.number, arrivals=arrivals)
+        return self.encoder.meaning({"here": instance}).pieces(found)
 
     def total(self, outer: Mapping[Sym, CExpr], element: Sequence[CExpr]) -> Pieces:
-        """The same as an expression."""
-        if self._total is None:
-            frame = self.counts.frame
-            names = tuple(Sym(f"e{at}") for at in range(len(element)))
-            own: dict[Sym, CExpr] = {loop.iterator: CVar(loop.iterator) for loop in frame.loops}
-            inputs = [CVar(name) for name in names]
-            pieces = isl_functions.pieces(self.totals())
-            self._total = (names, pieces_of(pieces, inputs, parameters(frame, own)))
-        names, found = self._total
-        return _at(found, {**outer, **dict(zip(names, element, strict=True))})
+        """How many Arrives an iteration of the loops set apart has on an element."""
+        found = self.encoder.sought.total(self.called)
+        meaning = self.encoder.meaning({}, element=tuple(element), outer=outer)
+        return meaning.pieces(found)
 
     # --- what is known of the iterations before -------------------------------------------
 
@@ -196,7 +162,7 @@ class RankTable:
         """Declares what the iterations before have counted, for an instance."""
         before = script.constant(Sym(f"{label}.before"))
         values, element = instance.values, own_element(instance)
-        outer = {loop.iterator: values[loop.iterator] for loop in self.counts.frame.loops}
+        outer = {loop.iterator: values[loop.iterator] for loop in self.apart}
         last = self.outer[-1]
         totals: list[CExpr] = []
         for number in range(ITERATIONS):
@@ -222,7 +188,7 @@ class RankTable:
         *around, last = self.outer
         lo = substitute(last.lo, values)
         first = [equal(values[loop.iterator], substitute(loop.lo, values)) for loop in around]
-        outer = {loop.iterator: values[loop.iterator] for loop in self.counts.frame.loops}
+        outer = {loop.iterator: values[loop.iterator] for loop in self.apart}
         totals: list[Pieces] = []
         for number in range(ITERATIONS + 1):
             at = plus(lo, number)
@@ -231,7 +197,9 @@ class RankTable:
 
     def _related(self, first: _Based, second: _Based) -> Iterator[tuple[BExpr, BExpr]]:
         one, other = first.instance, second.instance
-        same = every([same_allocation(self.model, one, other, self.name), same_element(one, other)])
+        same = every(
+            [same_allocation(self.placed, one, other, self.name), same_element(one, other)]
+        )
         after = linear(0, [(1, first.before), (1, first.totals[0])])
         names = [loop.iterator for loop in self.outer]
         yield every([same, agree(one, other, names)]), equal(first.before, second.before)
@@ -244,36 +212,3 @@ class RankTable:
         for steps, total in enumerate(first.totals, 1):
             exact = equal(linear(0, [(1, first.before), (1, total)]), second.before)
             yield every([around, equal(plus(left, steps), right)]), exact
-
-    # --- candidates -----------------------------------------------------------------------
-
-    def graph(self, site: Site, *, arrivals: bool) -> isl.Map:
-        """`site -> [count]`, outside nests."""
-        return rel.graph(self.count(site, arrivals=arrivals))
-
-    def meeting(self, arrive: Site, await_: Site) -> isl.Map:
-        """The pairs of an Arrive and the Await that counts as many before it."""
-        if self.nest is not None:
-            return isl.inverse(self.nest.meets(await_, arrive))
-        return rel.pairs(self.graph(arrive, arrivals=True), self.graph(await_, arrivals=False))
-
-    def trailed(self, site: Site, arrive: Site) -> isl.Map:
-        """The pairs of a trailing barrier and the Arrive of its rank."""
-        if self.nest is not None:
-            return self.nest.after(site, 1)[arrive]
-        return rel.pairs(self.graph(site, arrivals=True), self.graph(arrive, arrivals=True))
-
-    def released(self, arrive: Site, await_: Site) -> isl.Map:
-        """The pairs with `rank <= Max`."""
-        return self.ranks.released(arrive, await_, 0)
-
-    def enough(self, await_: Site, arrive: Site, pairs: isl.Map) -> isl.Map:
-        """The pairs `await_ -> arrive`, of those given, with `Max <= rank`."""
-        return isl.subtract_map(pairs, isl.inverse(self.ranks.released(arrive, await_, -1)))
-
-
-def _at(pieces: Pieces, values: Mapping[Sym, CExpr]) -> Pieces:
-    return tuple(
-        (substitute_bool(where, values), linear(0, [(1, substitute(value, values))]))
-        for where, value in pieces
-    )

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from exogpu.ir.names import Sym
-from exogpu.ir.nodes import And, BExpr, CExpr, CVar, Int
+from exogpu.ir.nodes import BExpr, CExpr, CVar, Int
 from exogpu.ir.smttext import bexpr, cexpr
 from exogpu.solvers.smtlib import NAME, RESERVED, WIDTH, ascii_text, heading
 from exogpu.symbolic.encode.expressions import Pieces
 from exogpu.symbolic.encode.formulas import TRUE, Instance, on_axes, thread_at
-from exogpu.symbolic.find.sites import Site
+from exogpu.symbolic.placed import conjuncts
+from exogpu.symbolic.sites import Site
 
 
 class Script:
     """A script under construction: constants, what is known of them, and what is refuted."""
 
-    def __init__(self) -> None:
+    def __init__(self, called: Mapping[Sym, str]) -> None:
+        self._called = called
         self._names: dict[Sym, str] = {}
         self._taken = set(RESERVED)
         self._lines: list[str] = []
@@ -64,7 +66,7 @@ class Script:
         """An instance whose iterators are constants."""
         values: dict[Sym, CExpr] = {}
         for name in site.iterators:
-            values[name] = self.constant(Sym(name.name), prefix)
+            values[name] = self.constant(Sym(self._called[name]), prefix)
         return Instance(site, values)
 
     def thread(self, instance: Instance, label: str) -> CExpr:
@@ -86,7 +88,7 @@ class Script:
             values: dict[Sym, CExpr] = {
                 name: value
                 if isinstance(value, Int | CVar)
-                else self._new(f"{label}.{name.name}", texts[name])
+                else self._new(f"{label}.{self._called[name]}", texts[name])
                 for name, value in instance.values.items()
             }
             self._instances[key] = (label, Instance(site, values))
@@ -158,13 +160,6 @@ class Script:
     def text(self, claim: str) -> str:
         """The script, with the claim as a comment above it."""
         return heading(claim) + "\n".join([*self._lines, "(check-sat)", ""])
-
-
-def conjuncts(formula: BExpr) -> list[BExpr]:
-    """The parts of a conjunction."""
-    if isinstance(formula, And):
-        return [*conjuncts(formula.left), *conjuncts(formula.right)]
-    return [formula]
 
 
 def _joined(connective: str, terms: Sequence[str]) -> str:

@@ -1,37 +1,84 @@
-"""Chains as expressions: from the pairs that ISL found to be ordered, which instances order them.
+"""What the prover found, as data: which instances order accesses, and how Arrives are counted.
 
-A chain is found backwards, from a check to the grant that it relies on, to the sync that fired,
-to the grant that it fired after, down to the record: each the smallest in ISL's order, as an
-expression of what is already known.  Where that takes several expressions, all are candidates.
+Nothing of it is believed.  Expressions are of named integers: the sizes, and the iterators, threads
+and elements of the instances that an obligation is about (`first.k`, `second.t`, `element.0`).
+Sites are told by their place in the program's text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal, Protocol, TypeAlias
 
-from exogpu.amir.nodes import Clear, Fence
-from exogpu.ir.isltext import identifier
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import CExpr, CVar
-from exogpu.solvers import isl
-from exogpu.solvers import isl_functions as functions
-from exogpu.symbolic.encode.expressions import expression
-from exogpu.symbolic.encode.formulas import Instance, everyone
-from exogpu.symbolic.find.closure import Crossing, Label, Step, Syncs
-from exogpu.symbolic.find.dependences import Cleared
-from exogpu.symbolic.find.frames import Frame
-from exogpu.symbolic.find.obligations import Ordered
-from exogpu.symbolic.find.sites import Site
+from exogpu.ir.types import QualTL
+from exogpu.machine.literal_records import Grant
+from exogpu.symbolic.encode.expressions import Pieces
+from exogpu.symbolic.sites import Site
 
-Values = tuple[CExpr, ...]
+Values: TypeAlias = tuple[CExpr, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+class WitnessError(ValueError):
+    """A witness says what cannot be: a site that is none, a count that is missing."""
+
+
+# --- names --------------------------------------------------------------------------------------
+
+_NUMBER: Final = -1
+"""Of the variables of witnesses, which no program's variable has."""
+
+
+def named(name: str) -> CVar:
+    """The integer of that name in a witness's expressions."""
+    return CVar(Sym(name, _NUMBER))
+
+
+THREAD: Final = "t"
+"""`first.t` is a thread: no iterator is called so (`isltext.is_free`)."""
+
+
+def names_of(site: Site, prefix: str, called: Mapping[Sym, str]) -> dict[Sym, CVar]:
+    """By iterator, the integers that stand for an instance of a site."""
+    return {name: named(f"{prefix}.{called[name]}") for name in site.iterators}
+
+
+def element_names(rank: int) -> tuple[CVar, ...]:
+    """The integers that stand for an element."""
+    return tuple(named(f"element.{at}") for at in range(rank))
+
+
+# --- chains -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """How a Fence or Await shows a record to its threads: by a full or a temporal grant, and in
+    full on a timeline of the async proxy that is carried to it."""
+
+    grant: Grant
+    carried: QualTL | None = None
+
+
+FULL: Final = Label(Grant.FULL)
+TEMPORAL: Final = Label(Grant.TEMPORAL)
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """An instance of a site: the values of the iterators around it, the outermost first."""
+
+    site: int
+    values: Values
+
+
+@dataclass(frozen=True, slots=True)
 class Passed:
     """A sync that fired for a record."""
 
-    via: Instance
+    via: At
     """A Fence or Arrive; the Record itself, where its trailing barrier grants."""
     threads: Values
     """Candidates for a thread that executes it and what comes before; empty where none is
@@ -42,17 +89,17 @@ class Passed:
     """Where it is not the one before: what shows the record across the proxy to such a thread."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class Granted:
     """A Fence or Await that makes a record visible to its threads."""
 
-    at: Instance
+    at: At
     label: Label
     ways: tuple[Passed, ...]
     """One of them holds."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class Seen:
     """A check that sees a record."""
 
@@ -62,263 +109,144 @@ class Seen:
     """Candidates for a thread that both execute, where one is enough."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class Gone:
     """A Clear between a record and a check."""
 
-    clear: Instance
-
-
-Witness = Seen | Gone
+    clear: At
 
 
 @dataclass(frozen=True, slots=True)
-class Ends:
-    """What is known of a record and a check that meet: their iterators, the threads where each
-    has its own, and the element."""
+class After:
+    """An Await or Arrive of an mbarrier, and what orders it in execution with another."""
 
-    record: Instance
-    record_thread: CExpr | None
-    """None where one record stands for all its threads."""
-    check: Instance
-    check_thread: CExpr | None
-    """None where one thread of the check is enough."""
-    element: Values
+    at: At
+    granted: Granted | None
+    """None where a thread executes both."""
+    threads: Values
+    """Candidates for a thread of the grant and of the Arrive, where one is enough."""
 
 
-class Finder:
-    """The chains within one frame."""
+Chain: TypeAlias = Seen | Gone
 
-    def __init__(self, syncs: Syncs, outer: Mapping[Sym, CExpr]) -> None:
-        self.syncs = syncs
-        self.frame: Frame = syncs.frame
-        self.outer = outer
-        """Values of the frame's own iterators."""
-        self._params = parameters(self.frame, outer)
+Aim: TypeAlias = Literal["previous", "last", "awaited", "arrived", "trailed", "signals", "enough"]
+"""What a partner is to an instance: the one counted before it, the last on an element, the Await
+that waits for an Arrive, the Arrive that an Await waits for, the Arrive of a trailing barrier's
+rank, any Arrive on an Await's element, a late enough Arrive of another's home."""
 
-    def instance(self, site: Site, inner: Values) -> Instance:
-        """The instance with these values of the frame's inner iterators."""
-        values = {loop.iterator: self.outer[loop.iterator] for loop in self.frame.loops}
-        values |= dict(zip(site.iterators[self.frame.depth :], inner, strict=False))
-        return Instance(site, values)
+Order: TypeAlias = Literal["not_early", "not_ahead", "followed"]
+"""(i), (iii) and (ii) of PHASE."""
 
-    def values(self, found: functions.Function, inputs: Values) -> list[Values]:
-        """The candidates for the value of a function."""
-        return [
-            tuple(expression(one, inputs, self._params) for one in choice)
-            for choice in functions.choices(found)
-        ]
-
-    # --- chains ---------------------------------------------------------------------------
-
-    def seen(self, how: Ordered, ends: Ends) -> list[Seen]:
-        """The candidates for what orders these pairs."""
-        record, check = self.inner(ends.record), self.inner(ends.check)
-        inputs = record
-        if how.records.with_members:
-            assert ends.record_thread is not None
-            inputs = (*record, ends.record_thread)
-        if how.granted is None:
-            return [Seen(None, self.common(how.records.site, how.check, record, check))]
-        relation = functions.joined(how.found, isl.inverse(how.reached))
-        function = functions.smallest(functions.among(relation, how.pairs))
-        needed = functions.first_of(functions.graph(function))
-        last = check
-        if how.by_thread:
-            assert ends.check_thread is not None
-            last = (*check, ends.check_thread)
-        at = self.values(function, (*inputs, *last))
-        trail = Trail(self, how.records.site, inputs, how.records.each)
-        ways = trail.ways(how.granted, how.label, how.steps, needed, at)
-        return [
-            Seen(
-                Granted(self.instance(how.granted, one), how.label, tuple(way)),
-                self.common(how.granted, how.check, one, check),
-            )
-            for one, way in zip(at, ways, strict=True)
-        ]
-
-    def gone(self, how: Cleared, ends: Ends) -> list[Gone]:
-        """The candidates for a Clear between these."""
-        assert isinstance(how.clear.op, Clear)
-        cells = self.frame.cells(how.clear, how.clear.op.access)
-        inner = functions.joined(isl.inverse(how.until), isl.inverse(cells))
-        relation = functions.joined(how.after, inner)
-        function = functions.smallest(functions.among(relation, how.met))
-        inputs = (*self.inner(ends.record), *self.inner(ends.check), *ends.element)
-        return [Gone(self.instance(how.clear, one)) for one in self.values(function, inputs)]
-
-    def inner(self, instance: Instance) -> Values:
-        """The values of the iterators that are dimensions of the frame's relations."""
-        return tuple(instance.values[name] for name in instance.site.iterators[self.frame.depth :])
-
-    def common(self, first: Site, second: Site, one: Values, other: Values) -> Values:
-        """Candidates for a thread that executes both; none at CPU scope."""
-        if everyone(first) or everyone(second):
-            return ()
-        depth = self.frame.depth
-        left = dict(zip(first.iterators[depth:], one, strict=True))
-        right = dict(zip(second.iterators[depth:], other, strict=True))
-        read, also_read, found = self.frame.sharing.joint(first, second)
-        inputs = (*(left[name] for name in read), *(right[name] for name in also_read))
-        return tuple(expression(choice[0], inputs, self._params) for choice in found)
+AIMS: Final[tuple[Aim, ...]] = (
+    *("previous", "last", "awaited", "arrived", "trailed", "signals", "enough"),
+)
+ORDERS: Final[tuple[Order, ...]] = ("not_early", "not_ahead", "followed")
 
 
-def parameters(frame: Frame, outer: Mapping[Sym, CExpr]) -> dict[str, CExpr]:
-    """What the parameters of a frame's relations stand for."""
-    model = frame.model
-    params: dict[str, CExpr] = {identifier(size): CVar(size) for size in model.sizes}
-    params |= {identifier(name): expr for expr, name in model.definitions.names.items()}
-    params |= {identifier(loop.iterator): outer[loop.iterator] for loop in frame.loops}
-    return params
+# --- the whole ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Trail:
-    """The way back from grants to one record."""
+class Sought(Protocol):
+    """What the encoder asks for, by the numbers of sites and the names of barriers.
 
-    finder: Finder
-    site: Site
-    record: Values
-    """Its inner iterators and, where they are coordinates, its thread."""
-    each: bool
+    The prover answers while it searches, a witness from what it holds.
+    """
 
-    def ways(
-        self,
-        granted: Site,
-        label: Label,
-        steps: Sequence[Step],
-        needed: isl.Map,
-        at: Sequence[Values],
-    ) -> list[list[Passed]]:
-        """For each of the instances, the candidates for how it came to be granted; `needed` are
-        the pairs `record -> granted` that matter."""
-        found: list[list[Passed]] = [[] for _ in at]
-        for number, step in enumerate(steps):
-            if step.granted is not granted or step.label != label:
-                continue
-            here = isl.intersect_map(needed, step.pairs)
-            if isl.is_empty(here):
-                continue
-            needed = isl.subtract_map(needed, step.pairs)
-            if step.crossing is not None:
-                self._crossed(step, step.crossing, steps[:number], here, at, found)
-            elif step.before is None:
-                self._first(step, here, at, found)
-            else:
-                self._later(step, step.before, steps[:number], here, at, found)
-            if isl.is_empty(needed):
-                break
+    def chains(self, record: int, check: int) -> tuple[Chain, ...]:
+        """In `first.`, `second.` and `element.`: candidates for what orders the two."""
+        ...
+
+    def apart(self, barrier: str) -> int:
+        """Of how many outer loops the iterations are counted apart; 0 outside nests."""
+        ...
+
+    def depth(self, barrier: str) -> int | None:
+        """The depth of an mbarrier's ring, where the program has none."""
+        ...
+
+    def count(self, site: int, *, arrivals: bool) -> Pieces:
+        """In `here.`: how many Arrives, or Awaits, come before an instance on its element."""
+        ...
+
+    def total(self, barrier: str) -> Pieces:
+        """In `outer.` and `element.`: how many an iteration of the loops set apart has."""
+        ...
+
+    def partners(self, aim: Aim, *sites: int) -> tuple[At, ...]:
+        """In `here.` and, of a second site, `other.`; of the last in `outer.` and `element.`."""
+        ...
+
+    def ordered(self, order: Order, site: int) -> tuple[After, ...]:
+        """In `here.` and, of an arrival, `element.`: candidates for what PHASE asks for."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Nest:
+    """How a barrier's Arrives and Awaits are counted."""
+
+    apart: int
+    depth: int | None
+    total: Pieces | None
+
+
+@dataclass(frozen=True)
+class Witness:
+    """All that the prover found of a program."""
+
+    sizes: Mapping[str, int]
+    """Some that satisfy the preconditions."""
+    nests: Mapping[str, Nest]
+    counts: Mapping[tuple[int, bool], Pieces]
+    chained: Mapping[tuple[int, int], tuple[Chain, ...]]
+    near: Mapping[tuple[Aim, tuple[int, ...]], tuple[At, ...]]
+    phased: Mapping[tuple[Order, int], tuple[After, ...]]
+    asked: set[object] = field(default_factory=set, compare=False, repr=False)
+    """What the encoder has asked for."""
+
+    def chains(self, record: int, check: int) -> tuple[Chain, ...]:
+        self.asked.add((record, check))
+        return self.chained.get((record, check), ())
+
+    def apart(self, barrier: str) -> int:
+        return self._nest(barrier).apart
+
+    def depth(self, barrier: str) -> int | None:
+        return self._nest(barrier).depth
+
+    def total(self, barrier: str) -> Pieces:
+        found = self._nest(barrier).total
+        if found is None:
+            raise WitnessError(f"the total of {barrier} is missing")
         return found
 
-    def _first(
-        self, step: Step, here: isl.Map, at: Sequence[Values], found: list[list[Passed]]
-    ) -> None:
-        """A sync that fires for the record's own threads."""
-        finder, via = self.finder, step.via
-        function: functions.Function | None = None
-        if via is not self.site and not isinstance(via.op, Fence):
-            edge = finder.syncs.edge(via, step.granted)
-            relation = functions.joined(step.base, isl.inverse(edge))
-            function = functions.smallest(functions.among(relation, here))
-        for one, ways in zip(at, found, strict=True):
-            if via is self.site:
-                ways.append(Passed(finder.instance(via, self.record), (), None))
-                continue
-            fired = [one] if function is None else finder.values(function, (*self.record, *one))
-            for inner in fired:
-                own: Values = ()
-                if not self.each:
-                    own = finder.common(self.site, via, self.record, inner)
-                ways.append(Passed(finder.instance(via, inner), own, None))
+    def _nest(self, barrier: str) -> Nest:
+        self.asked.add(barrier)
+        if barrier not in self.nests:
+            raise WitnessError(f"nothing is said of how {barrier} is counted")
+        return self.nests[barrier]
 
-    def _later(
-        self,
-        step: Step,
-        before: Site,
-        earlier: Sequence[Step],
-        here: isl.Map,
-        at: Sequence[Values],
-        found: list[list[Passed]],
-    ) -> None:
-        """A sync that fires after another has granted."""
-        finder, via = self.finder, step.via
-        hop = finder.syncs.hop(before, via, step.granted)
-        relation = functions.joined(step.base, isl.inverse(hop))
-        last = functions.smallest(functions.among(relation, here))
-        fires: functions.Function | None = None
-        if not isinstance(via.op, Fence):
-            shared = finder.frame.shared(before, via)
-            edge = finder.syncs.edge(via, step.granted)
-            pairs = isl.inverse(functions.second_of(functions.graph(last)))
-            relation = functions.joined(shared, isl.inverse(edge))
-            fires = functions.smallest(functions.among(relation, pairs))
-        needed = functions.first_of(functions.graph(last))
-        starts = [finder.values(last, (*self.record, *one)) for one in at]
-        flat = [start for several in starts for start in several]
-        ways = iter(self.ways(before, step.before_label, earlier, needed, flat))
-        for one, several, into in zip(at, starts, found, strict=True):
-            for start in several:
-                granted = Granted(
-                    finder.instance(before, start), step.before_label, tuple(next(ways))
-                )
-                fired = [one] if fires is None else finder.values(fires, (*start, *one))
-                for inner in fired:
-                    threads = finder.common(before, via, start, inner)
-                    into.append(Passed(finder.instance(via, inner), threads, granted))
+    def count(self, site: int, *, arrivals: bool) -> Pieces:
+        self.asked.add((site, arrivals, "count"))
+        if (site, arrivals) not in self.counts:
+            raise WitnessError(f"the count at site {site} is missing")
+        return self.counts[site, arrivals]
 
-    def _crossed(
-        self,
-        step: Step,
-        crossing: Crossing,
-        earlier: Sequence[Step],
-        here: isl.Map,
-        at: Sequence[Values],
-        found: list[list[Passed]],
-    ) -> None:
-        """A sync that fires by a thread that another sync has shown the record across the proxy."""
-        finder, via = self.finder, step.via
-        led = isl.inverse(finder.frame.with_thread(via))
-        if not isinstance(via.op, Fence):
-            led = isl.compose(led, finder.syncs.edge(via, step.granted))
-        relation = functions.joined(crossing.threads, isl.inverse(led))
-        fires = functions.smallest(functions.among(relation, here))
-        for one, ways in zip(at, found, strict=True):
-            for *inner, thread in finder.values(fires, (*self.record, *one)):
-                fired = finder.instance(via, tuple(inner))
-                key = (*self.record, *inner, thread)
-                needed = functions.first_of(functions.graph(fires))
-                shown = self._seen_by(
-                    crossing.site, crossing.label, crossing.base, via, needed, key, earlier
-                )
-                if step.before is None:
-                    ways += [Passed(fired, (thread,), None, other) for other in shown]
-                    continue
-                for before in self._seen_by(
-                    step.before, step.before_label, step.base, via, needed, key, earlier
-                ):
-                    ways += [Passed(fired, (thread,), before, other) for other in shown]
+    def partners(self, aim: Aim, *sites: int) -> tuple[At, ...]:
+        self.asked.add((aim, sites))
+        return self.near.get((aim, sites), ())
 
-    def _seen_by(
-        self,
-        site: Site,
-        label: Label,
-        base: isl.Map,
-        via: Site,
-        threads: isl.Map,
-        key: Values,
-        earlier: Sequence[Step],
-    ) -> list[Granted]:
-        """The candidates for an instance of a granting sync that a thread of `via` has executed;
-        `threads` are the pairs `record -> via[.., t]` that matter, `key` is one."""
-        finder = self.finder
-        heard = finder.frame.thread_after(site, via)
-        relation = functions.joined(base, isl.inverse(heard))
-        last = functions.smallest(functions.among(relation, threads))
-        starts = finder.values(last, key)
-        needed = functions.first_of(functions.graph(last))
-        ways = self.ways(site, label, earlier, needed, starts)
-        return [
-            Granted(finder.instance(site, start), label, tuple(way))
-            for start, way in zip(starts, ways, strict=True)
-        ]
+    def ordered(self, order: Order, site: int) -> tuple[After, ...]:
+        self.asked.add((order, site))
+        return self.phased.get((order, site), ())
+
+    def unasked(self) -> list[str]:
+        """What no obligation has asked for."""
+        said: Iterable[object] = (
+            *self.nests,
+            *((site, arrivals, "count") for site, arrivals in self.counts),
+            *self.chained,
+            *self.near,
+            *self.phased,
+        )
+        return [str(key) for key in said if key not in self.asked]

@@ -16,7 +16,7 @@ from exogpu.symbolic.find.counts import Query
 from exogpu.symbolic.find.findings import Finding
 from exogpu.symbolic.find.frames import Frame
 from exogpu.symbolic.find.ranks import Ranks
-from exogpu.symbolic.find.sites import Site, UndecidedError, home_of, targets_of
+from exogpu.symbolic.sites import Site, UndecidedError, home_of, targets_of
 
 
 @dataclass(frozen=True, slots=True)

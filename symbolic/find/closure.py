@@ -18,9 +18,10 @@ from exogpu.ir.types import Level, Policy, QualSet, QualTL
 from exogpu.machine.literal_records import Grant, entries
 from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
+from exogpu.symbolic.encode.witness import FULL, Label
 from exogpu.symbolic.find.frames import Frame
 from exogpu.symbolic.find.ranks import Ranks
-from exogpu.symbolic.find.sites import Site, UndecidedError, home_of
+from exogpu.symbolic.sites import Site, UndecidedError, home_of
 
 
 class Syncs:
@@ -130,19 +131,6 @@ def temporal_side(site: Site, original: QualTL | None, policy: Policy) -> QualSe
     """The timelines that are temporal only, for records of this original timeline (decision 7)."""
     assert isinstance(site.op, Fence | Await)
     return entries(policy, original, site.op.full, site.op.temporal)
-
-
-@dataclass(frozen=True, slots=True)
-class Label:
-    """How a Fence or Await shows a record to its threads: by a full or a temporal grant, and in
-    full on a timeline of the async proxy that is carried to it."""
-
-    grant: Grant
-    carried: QualTL | None = None
-
-
-FULL = Label(Grant.FULL)
-TEMPORAL = Label(Grant.TEMPORAL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -488,10 +476,3 @@ def granted_from_start(records: Record, check: Check) -> bool:
     if records.timeline is None or records.timeline not in check.timelines:
         return False
     return records.level >= Level.UNORDERED and records.level >= check.level
-
-
-def always_visible(records: Record, check: Check) -> bool:
-    """Whether every thread sees the record at the check's level: atomics among themselves."""
-    if check.level is Level.INVISIBLE:
-        return bool(check.timelines)
-    return check.level is Level.ATOMIC_ONLY and bool(records.atomic & check.timelines)

@@ -35,11 +35,11 @@ from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
 from exogpu.solvers.isl_budget import IslGaveUpError, limited
 from exogpu.solvers.isl_exprs import Tree, tree
-from exogpu.symbolic.encode.prove import prove
 from exogpu.symbolic.find.domains import Model
 from exogpu.symbolic.find.necessary import necessary, refuted_without
 from exogpu.symbolic.find.prover import BUDGET, Findings, analyse
-from exogpu.symbolic.find.sites import UndecidedError
+from exogpu.symbolic.prove import prove
+from exogpu.symbolic.sites import UndecidedError
 
 PARTS: Final = 16
 """Sizes in more parts than this make no condition that anybody would read."""

@@ -17,7 +17,7 @@ from exogpu.ir.nodes import Access
 from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
 from exogpu.symbolic.find.frames import Frame
-from exogpu.symbolic.find.sites import Site, UndecidedError
+from exogpu.symbolic.sites import Site, UndecidedError
 
 
 @dataclass(frozen=True, slots=True)

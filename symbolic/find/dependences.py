@@ -9,9 +9,9 @@ from exogpu.amir.nodes import Check, Clear, Record
 from exogpu.ir.names import Sym
 from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
-from exogpu.symbolic.find.closure import always_visible
+from exogpu.symbolic.encode.chains import always_visible
 from exogpu.symbolic.find.frames import Frame
-from exogpu.symbolic.find.sites import Site
+from exogpu.symbolic.sites import Site
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -13,7 +13,7 @@ from exogpu.result.hazards import HazardKind
 from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
 from exogpu.symbolic.find.frames import Frame
-from exogpu.symbolic.find.sites import Site
+from exogpu.symbolic.sites import Site
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -17,7 +17,7 @@ from exogpu.ir.nodes import Access, Interval, Point
 from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
 from exogpu.symbolic.find.sharing import Sharing
-from exogpu.symbolic.find.sites import Site, UndecidedError
+from exogpu.symbolic.sites import Site, UndecidedError
 
 if TYPE_CHECKING:
     from exogpu.symbolic.find.domains import Model

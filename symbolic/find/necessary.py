@@ -17,11 +17,11 @@ from exogpu.analysis import bounds
 from exogpu.ir.nodes import BExpr, Compare, CVar, Int, Not, Proc
 from exogpu.ir.smttext import bexpr
 from exogpu.solvers import smt
-from exogpu.symbolic.encode.prove import drafts_within
 from exogpu.symbolic.find.domains import Model
 from exogpu.symbolic.find.prover import Evidence, Findings
-from exogpu.symbolic.find.sites import UndecidedError
 from exogpu.symbolic.find.smallest import admitted, soon
+from exogpu.symbolic.prove import drafts_within
+from exogpu.symbolic.sites import UndecidedError
 
 SAMPLES: Final = 3
 """Sizes at which the machine is asked where Z3 cannot tell."""

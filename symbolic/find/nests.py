@@ -17,7 +17,7 @@ from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
 from exogpu.symbolic.find.counts import Counts
 from exogpu.symbolic.find.frames import Frame
-from exogpu.symbolic.find.sites import Site, UndecidedError, home_of, targets_of
+from exogpu.symbolic.sites import Site, UndecidedError, home_of, targets_of
 
 Ends = Mapping[Site, isl.Map]
 """By Arrive, pairs (instance, Arrive)."""

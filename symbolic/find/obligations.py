@@ -13,10 +13,9 @@ from exogpu.amir.nodes import Check
 from exogpu.ir.types import Policy
 from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
+from exogpu.symbolic.encode.witness import FULL, Label
 from exogpu.symbolic.find.closure import (
-    FULL,
     Holder,
-    Label,
     Step,
     Syncs,
     close,
@@ -29,7 +28,7 @@ from exogpu.symbolic.find.closure import (
 )
 from exogpu.symbolic.find.dependences import Cleared, Dependence, uncleared
 from exogpu.symbolic.find.frames import Frame
-from exogpu.symbolic.find.sites import Site
+from exogpu.symbolic.sites import Site
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -18,7 +18,7 @@ from exogpu.solvers import isl_relations as rel
 from exogpu.symbolic.find.barriers import BarrierUses, earlier, element, targets, whole
 from exogpu.symbolic.find.closure import Grants, Holder, Syncs, close_order, first_seen, instances
 from exogpu.symbolic.find.findings import Finding
-from exogpu.symbolic.find.sites import Site
+from exogpu.symbolic.sites import Site
 
 
 @dataclass(frozen=True, slots=True, eq=False)

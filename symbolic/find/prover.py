@@ -26,7 +26,7 @@ from exogpu.symbolic.find.findings import Finding
 from exogpu.symbolic.find.frames import Frame
 from exogpu.symbolic.find.obligations import Discharged, Left, discharge
 from exogpu.symbolic.find.phase import Orders, phase_failures
-from exogpu.symbolic.find.sites import Site, UndecidedError, variables_of
+from exogpu.symbolic.sites import Site, UndecidedError, variables_of
 
 BUDGET: Final = 20_000_000
 """Operations of ISL for one part of the analysis: some seconds."""

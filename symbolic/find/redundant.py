@@ -22,7 +22,7 @@ from exogpu.result.errors import Span
 from exogpu.result.verdict import Redundancy
 from exogpu.symbolic.find.prover import Findings, analyse
 from exogpu.symbolic.find.refute import smallest_sizes
-from exogpu.symbolic.find.sites import variables_of
+from exogpu.symbolic.sites import variables_of
 
 Sync = Fence | Arrive | Await
 Proved = Callable[[Program], bool]

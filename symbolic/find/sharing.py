@@ -17,7 +17,7 @@ from exogpu.ir.walk import control_variables
 from exogpu.solvers import isl
 from exogpu.solvers import isl_functions as functions
 from exogpu.solvers import isl_relations as rel
-from exogpu.symbolic.find.sites import Site
+from exogpu.symbolic.sites import Site
 
 Joint: TypeAlias = tuple[tuple[functions.Affine, ...], ...]
 

@@ -19,10 +19,10 @@ from exogpu.machine import fast
 from exogpu.machine.violation import Violation
 from exogpu.result.proof import Proof
 from exogpu.solvers import smt
-from exogpu.symbolic.encode.prove import prove
 from exogpu.symbolic.find.domains import Model
 from exogpu.symbolic.find.prover import Findings, Undecided
 from exogpu.symbolic.find.refute import Refutation
+from exogpu.symbolic.prove import prove
 
 FEW: Final = 4
 """Smaller sizes are run on the machine where there are no more."""

@@ -20,7 +20,7 @@ from exogpu.ir.types import Policy
 from exogpu.isa.sm90 import Sm90_tma_multicast
 from exogpu.machine import fast
 from exogpu.result.proof import Proof
-from exogpu.symbolic.encode.prove import prove
+from exogpu.symbolic.prove import prove
 from tests.machine.build import FREE, RAW, WAR, WAW
 from tests.symbolic.agreement import check as agrees
 

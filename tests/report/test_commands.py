@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 
 import pytest
 from samples import hazardous, hostile, reverse
@@ -53,9 +52,7 @@ def test_report_writes_a_folder_a_procedure(call, tmp_path):
     certificate = json.loads((tmp_path / "out/reverse/certificate.json").read_text())
     page = (tmp_path / "out/reverse/report.html").read_text()
     assert certificate["digest"] in page
-    for link in re.findall(r'href="(obligations/[^"]*)"', page):
-        assert (tmp_path / "out/reverse" / link).exists()
-    assert "obligations/" in page
+    assert "obligations/" not in page
     written = [file for file in (tmp_path / "out").rglob("*") if file.is_file()]
     assert not [file for file in written if str(tmp_path) in file.read_text()]
 

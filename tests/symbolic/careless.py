@@ -18,7 +18,6 @@ from exogpu.ir.types import Level
 from exogpu.machine.literal_records import Grant
 from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
-from exogpu.symbolic.encode import phases
 from exogpu.symbolic.find import (
     barriers,
     closure,
@@ -27,10 +26,11 @@ from exogpu.symbolic.find import (
     domains,
     frames,
     obligations,
+    orders,
     phase,
     ranks,
 )
-from exogpu.symbolic.find.sites import targets_of
+from exogpu.symbolic.sites import targets_of
 
 Patch = pytest.MonkeyPatch
 MUTANTS: dict[str, tuple[int | None, Callable[[Patch], None]]] = {}
@@ -556,7 +556,7 @@ def any_phase_of_the_ring_is_enough(patch):
         found = isl.intersect_map(same, bounds)
         return isl.intersect_map(found, phase.earlier(uses, await_, site))
 
-    for module in (phase, phases):
+    for module in (phase, orders):
         patch.setattr(module, "phase_before", phase_before)
 
 

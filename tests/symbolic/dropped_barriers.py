@@ -9,7 +9,7 @@ from exogpu.amir.nodes import Await, CheckBarrier
 from exogpu.ir.nodes import Int
 from exogpu.result.proof import Lemma
 from exogpu.solvers import isl_relations as rel
-from exogpu.symbolic.encode import barriers, counted, formulas, phases, prove
+from exogpu.symbolic.encode import barriers, counted, formulas, obligations, phases
 from exogpu.symbolic.encode.drafts import Draft
 from exogpu.symbolic.encode.formulas import FALSE, TRUE
 from exogpu.symbolic.encode.ranks import same_element
@@ -184,7 +184,7 @@ def _compares(kept: bool) -> Change:
 
 @killed(
     "counts need no proof",
-    lambda patch: patch.setattr(prove, "count_lemmas", lambda *_: iter(())),
+    lambda patch: patch.setattr(obligations, "count_lemmas", lambda *_: iter(())),
     "nothing is counted",
 )
 def _(b, count):
@@ -274,7 +274,11 @@ def _(b, count):
 
 def _deeper(patch: Patch) -> None:
     kept = phases._Phase.__init__
-    patch.setattr(phases._Phase, "__init__", lambda self, c, o, d: kept(self, c, o, d + 1))
+
+    def deeper(self, encoder, table, ranks, depth):
+        kept(self, encoder, table, ranks, depth + 1)
+
+    patch.setattr(phases._Phase, "__init__", deeper)
 
 
 @killed("rings are deeper", _deeper)
@@ -355,12 +359,12 @@ def _(b, count):
 
 
 def _any_phase(patch: Patch) -> None:
-    kept = phases._Phase._is_after
+    kept = phases._Phase._awaited
 
-    def is_after(self, asked, *more):
-        return kept(self, replace(asked, suits=lambda bound: TRUE), *more)
+    def awaited(self, asked):
+        return kept(self, replace(asked, suits=lambda bound: TRUE))
 
-    patch.setattr(phases._Phase, "_is_after", is_after)
+    patch.setattr(phases._Phase, "_awaited", awaited)
 
 
 @killed("any phase before is enough", _any_phase, "any_phase_of_the_ring_is_enough")

@@ -136,7 +136,7 @@ def _(b, count):
 
 
 def _any_grant(rules, passed, label):
-    op = passed.via.site.op
+    op = rules.sites[passed.via.site].op
     if not isinstance(op, Fence | Arrive):
         return False
     seen = rules.after(passed.before)
@@ -208,7 +208,7 @@ def _(b, count):
 
 @killed(
     "overwriting what is read is not asked",
-    unasked(pairs, "_pair", lambda _, r, c, *__: not c.op.mutates),
+    unasked(pairs, "_pair", lambda _, __, r, c: not c.op.mutates),
 )
 def _(b, count):
     x = b.data("x")
@@ -216,7 +216,7 @@ def _(b, count):
     b.check(x[()], t(1), Q1, mutates=False, level=TEMPORAL)
 
 
-@killed("loops are run once", unasked(pairs, "_pair", lambda _, r, c, *__: c.number < r.number))
+@killed("loops are run once", unasked(pairs, "_pair", lambda _, __, r, c: c.number < r.number))
 def _(b, count):
     x = b.data("x")
     with b.loop("k", 0, count):
@@ -224,7 +224,7 @@ def _(b, count):
         write(b, x)
 
 
-@killed("frees are not asked", unasked(pairs, "_pair", lambda _, r, c, *__: c.op.free))
+@killed("frees are not asked", unasked(pairs, "_pair", lambda _, __, r, c: c.op.free))
 def _(b, count):
     x = b.data("x")
     write(b, x)

@@ -15,10 +15,10 @@ from exogpu.result.proof import Proof
 from exogpu.result.verdict import HazardKind
 from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
-from exogpu.symbolic.encode.prove import prove
 from exogpu.symbolic.find.findings import Finding
 from exogpu.symbolic.find.prover import Findings, analyse
 from exogpu.symbolic.find.refute import Refutation, refute
+from exogpu.symbolic.prove import prove
 
 Sizes = Mapping[str, int]
 Pair = tuple[HazardKind, object, amir.Op, amir.Op | None]

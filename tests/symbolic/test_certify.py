@@ -23,13 +23,13 @@ from exogpu.result.proof import Proof
 from exogpu.result.verdict import HazardKind
 from exogpu.solvers.smt import ask_z3
 from exogpu.solvers.smtlib import plain
-from exogpu.symbolic.encode import prove
+from exogpu.symbolic import prove
 from exogpu.symbolic.encode.drafts import Draft
 from exogpu.symbolic.encode.expressions import linear
 from exogpu.symbolic.encode.formulas import Instance
 from exogpu.symbolic.encode.script import Script
 from exogpu.symbolic.find.prover import Findings, Undecided, analyse
-from exogpu.symbolic.find.sites import UndecidedError
+from exogpu.symbolic.sites import UndecidedError
 from tests.machine.build import COMMIT, Q1, Q2, TMA, UNORDERED, Builder, at_least, div, mod, t
 from tests.symbolic.agreement import SHAPES, Sizes, admitting_zero, generated, small_sizes
 from tests.symbolic.dropped import reads, write

@@ -18,10 +18,10 @@ from exogpu.machine import literal
 from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
 from exogpu.solvers.smt import ask_z3
-from exogpu.symbolic.encode import prove
+from exogpu.symbolic import prove
 from exogpu.symbolic.find.dependences import Cleared
 from exogpu.symbolic.find.prover import Evidence, analyse
-from exogpu.symbolic.find.sites import Site, UndecidedError
+from exogpu.symbolic.sites import Site, UndecidedError
 from tests.machine import test_decisions, test_pitfalls
 from tests.machine.build import Builder
 from tests.symbolic import dropped_barriers, dropped_chains, dropped_rules

@@ -14,7 +14,7 @@ from exogpu.ir.nodes import BExpr, CExpr, Compare, CVar, Int
 from exogpu.result.proof import Proof
 from exogpu.solvers import isl_functions
 from exogpu.solvers import isl_relations as rel
-from exogpu.symbolic.encode.prove import prove
+from exogpu.symbolic.prove import prove
 from tests.machine.build import Q1, Q2, TMA, Builder, add, at_least, div, mod, t
 from tests.symbolic.agreement import Sizes, admitting_zero, check
 

@@ -6,21 +6,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from time import perf_counter
 
-from exogpu.ir.names import Sym
-from exogpu.ir.types import BarrierMechanism
 from exogpu.result.proof import Answered, Obligation, Proof
 from exogpu.solvers import smt
 from exogpu.solvers.isl_budget import IslGaveUpError, limited
-from exogpu.symbolic.encode.barriers import barrier_obligations
-from exogpu.symbolic.encode.counted import count_lemmas
-from exogpu.symbolic.encode.drafts import Certifier, Draft
+from exogpu.symbolic.certificate import witness_json
+from exogpu.symbolic.certificate.sealing import json_text
+from exogpu.symbolic.encode import obligations
+from exogpu.symbolic.encode.drafts import Draft
 from exogpu.symbolic.encode.links import Telling
-from exogpu.symbolic.encode.pairs import pairs
-from exogpu.symbolic.encode.phases import phase_obligations
-from exogpu.symbolic.encode.ranks import RankTable
-from exogpu.symbolic.find.barriers import uses_of
-from exogpu.symbolic.find.prover import BUDGET, Evidence, Findings, Undecided, frame_of
-from exogpu.symbolic.find.sites import UndecidedError, variables_of
+from exogpu.symbolic.find.prover import BUDGET, Evidence, Findings, Undecided
+from exogpu.symbolic.find.witness import Seeker
+from exogpu.symbolic.sites import UndecidedError, variables_of
 
 
 def prove(
@@ -38,9 +34,10 @@ def prove(
     start, asking = perf_counter(), 0.0
     replies: dict[str, smt.Reply] = {}
     answered: list[Answered] = []
-    telling = Telling()
+    telling = Telling(findings.evidence.model)
+    seeker = Seeker(findings.evidence)
     try:
-        for draft in drafts_within(findings.evidence, budget):
+        for draft in _within(findings.evidence, seeker, budget):
             made = telling.obligation(draft)
             if not made.smt:
                 answered.append(Answered(made, "", "unsat", 0.0))
@@ -57,7 +54,8 @@ def prove(
     except UndecidedError as reason:
         return Undecided(reason.reason, reason.span)
     seconds = perf_counter() - start - asking
-    return Proof(tuple(answered), seconds, asking, _depths(findings.evidence))
+    witness = json_text(witness_json.to_json(seeker.witness()))
+    return Proof(tuple(answered), seconds, asking, witness, _depths(findings.evidence))
 
 
 def _depths(evidence: Evidence) -> tuple[tuple[str, int], ...]:
@@ -75,9 +73,13 @@ def _without_comments(script: str) -> str:
 
 def drafts_within(evidence: Evidence, budget: int = BUDGET) -> Iterator[Draft]:
     """Every obligation of a program, made within ISL's budget.  Raises UndecidedError."""
+    return _within(evidence, Seeker(evidence), budget)
+
+
+def _within(evidence: Evidence, seeker: Seeker, budget: int) -> Iterator[Draft]:
     try:
         with limited(budget * 4):
-            yield from drafts(evidence)
+            yield from obligations.drafts(evidence.model, seeker)
     except IslGaveUpError:
         used = next(s for s in evidence.model.sites if any(variables_of(s.op)))
         reason = "the chains that order the accesses are too large to be written as expressions"
@@ -95,37 +97,5 @@ def _unconfirmed(made: Obligation, draft: Draft, reply: smt.Reply) -> Undecided:
 
 
 def drafts(evidence: Evidence) -> Iterator[Draft]:
-    """Every obligation of a program.
-
-    Raises UndecidedError where a barrier's counts are no expressions.
-    """
-    certifier = certifier_of(evidence)
-    yield from pairs(certifier, evidence.discharged)
-    for variable in evidence.model.program.variables:
-        if variable.mechanism is None:
-            continue
-        frame = frame_of(evidence.model, variable.name)
-        if frame is None:
-            continue
-        uses = uses_of(evidence.syncs(frame), variable.name)
-        yield from count_lemmas(certifier, uses)
-        yield from barrier_obligations(certifier, uses)
-        if variable.mechanism is BarrierMechanism.MBARRIER:
-            yield from phase_obligations(certifier, evidence.orders[variable.name])
-
-
-def certifier_of(evidence: Evidence) -> Certifier:
-    """What a program's obligations are made from."""
-    model = evidence.model
-    tables: dict[Sym, RankTable] = {}
-
-    def ranks(name: Sym) -> RankTable:
-        if name not in tables:
-            frame = frame_of(model, name)
-            assert frame is not None
-            uses = uses_of(evidence.syncs(frame), name)
-            sites = (*uses.arrives, *uses.trailing, *uses.awaits)
-            tables[name] = RankTable(model, name, uses.ranks, sites)
-        return tables[name]
-
-    return Certifier(model, evidence.syncs, ranks)
+    """Every obligation of a program, with what ISL finds for it.  Raises UndecidedError."""
+    return obligations.drafts(evidence.model, Seeker(evidence))

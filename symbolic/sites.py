@@ -162,3 +162,8 @@ def targets_of(site: Site) -> tuple[Access, ...]:
         return op.targets
     assert isinstance(op, Record) and op.trailing is not None
     return op.trailing.targets
+
+
+def counted_on(site: Site) -> Access:
+    """The element on which an Arrive, Await or trailing barrier counts."""
+    return site.op.barrier if isinstance(site.op, Await) else home_of(site)

@@ -1,0 +1,60 @@
+"""Every obligation of a program, made from the program and from what was found about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from exogpu.ir.names import Sym
+from exogpu.ir.types import BarrierMechanism
+from exogpu.ir.walk import holds
+from exogpu.symbolic.encode.barriers import barrier_obligations
+from exogpu.symbolic.encode.counted import count_lemmas
+from exogpu.symbolic.encode.drafts import Draft, Encoder
+from exogpu.symbolic.encode.pairs import pairs
+from exogpu.symbolic.encode.phases import phase_obligations
+from exogpu.symbolic.encode.ranks import RankTable
+from exogpu.symbolic.encode.witness import Sought, WitnessError
+from exogpu.symbolic.placed import Placed
+from exogpu.symbolic.sites import variables_of
+
+
+def check_sizes(placed: Placed, sizes: Mapping[str, int]) -> None:
+    """Raises WitnessError where the sizes do not satisfy the preconditions: of a program that no
+    sizes admit, everything could be proved."""
+    params = placed.program.params
+    if [placed.called[p.name] for p in params] != [*sizes]:
+        raise WitnessError("it gives values to other sizes than the program has")
+    values = dict(zip((p.name for p in params), sizes.values(), strict=True))
+    least = (p.name for p in params if p.kind == "size")
+    if any(values[name] < placed.least(name) for name in least):
+        raise WitnessError("a size is less than it may be")
+    if not all(holds(one, values) for one in placed.program.preconditions):
+        raise WitnessError("its sizes do not satisfy the preconditions")
+
+
+def drafts(placed: Placed, sought: Sought) -> Iterator[Draft]:
+    """Every obligation of a program.
+
+    Whatever was found, the obligations are those that the program has, and each is a claim about
+    the program alone: what was found can make it fail, and nothing else.  Raises UndecidedError
+    where the program has what no obligation can be made for, WitnessError where what was found
+    does not fit the program.
+    """
+    encoder = Encoder(placed, sought)
+    tables: dict[Sym, RankTable] = {}
+
+    def ranks(name: Sym) -> RankTable:
+        if name not in tables:
+            tables[name] = RankTable(encoder, name)
+        return tables[name]
+
+    yield from pairs(encoder, ranks)
+    for variable in placed.program.variables:
+        if variable.mechanism is None:
+            continue
+        if not any(variable.name in variables_of(site.op) for site in placed.sites):
+            continue
+        yield from count_lemmas(encoder, ranks(variable.name))
+        yield from barrier_obligations(encoder, ranks(variable.name))
+        if variable.mechanism is BarrierMechanism.MBARRIER:
+            yield from phase_obligations(encoder, ranks(variable.name), ranks)

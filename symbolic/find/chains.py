@@ -1,0 +1,287 @@
+"""Chains as expressions: from the pairs that ISL found to be ordered, which instances order them.
+
+A chain is found backwards, from a check to the grant that it relies on, to the sync that fired,
+to the grant that it fired after, down to the record: each the smallest in ISL's order, as an
+expression of what is already known.  Where that takes several expressions, all are candidates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from exogpu.amir.nodes import Clear, Fence
+from exogpu.ir.isltext import identifier
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import CExpr
+from exogpu.ir.walk import substitute
+from exogpu.solvers import isl
+from exogpu.solvers import isl_functions as functions
+from exogpu.symbolic.encode.formulas import everyone
+from exogpu.symbolic.encode.witness import At, Gone, Granted, Label, Passed, Seen, Values, named
+from exogpu.symbolic.find.closure import Crossing, Step, Syncs
+from exogpu.symbolic.find.dependences import Cleared
+from exogpu.symbolic.find.domains import Model
+from exogpu.symbolic.find.expressions import expression
+from exogpu.symbolic.find.frames import Frame
+from exogpu.symbolic.find.obligations import Ordered
+from exogpu.symbolic.sites import Site
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """What is known of a record and a check that meet: the values of the iterators that are
+    dimensions of the frame, the threads where each has its own, and the element."""
+
+    record: Values
+    record_thread: CExpr | None
+    """None where one record stands for all its threads."""
+    check: Values
+    check_thread: CExpr | None
+    """None where one thread of the check is enough."""
+    element: Values
+
+
+class Finder:
+    """The chains within one frame."""
+
+    def __init__(self, syncs: Syncs, outer: Mapping[Sym, CExpr]) -> None:
+        self.syncs = syncs
+        self.frame: Frame = syncs.frame
+        self.outer = outer
+        """Values of the frame's own iterators."""
+        self._params = parameters(self.frame, outer)
+
+    def instance(self, site: Site, inner: Values) -> At:
+        """The instance with these values of the frame's inner iterators."""
+        around = tuple(self.outer[loop.iterator] for loop in self.frame.loops)
+        return At(site.number, (*around, *inner[: len(site.loops) - self.frame.depth]))
+
+    def values(self, found: functions.Function, inputs: Values) -> list[Values]:
+        """The candidates for the value of a function."""
+        return [
+            tuple(expression(one, inputs, self._params) for one in choice)
+            for choice in functions.choices(found)
+        ]
+
+    # --- chains ---------------------------------------------------------------------------
+
+    def seen(self, how: Ordered, ends: Ends) -> list[Seen]:
+        """The candidates for what orders these pairs."""
+        record, check = ends.record, ends.check
+        inputs = record
+        if how.records.with_members:
+            assert ends.record_thread is not None
+            inputs = (*record, ends.record_thread)
+        if how.granted is None:
+            return [Seen(None, self.common(how.records.site, how.check, record, check))]
+        relation = functions.joined(how.found, isl.inverse(how.reached))
+        function = functions.smallest(functions.among(relation, how.pairs))
+        needed = functions.first_of(functions.graph(function))
+        last = check
+        if how.by_thread:
+            assert ends.check_thread is not None
+            last = (*check, ends.check_thread)
+        at = self.values(function, (*inputs, *last))
+        trail = Trail(self, how.records.site, inputs, how.records.each)
+        ways = trail.ways(how.granted, how.label, how.steps, needed, at)
+        return [
+            Seen(
+                Granted(self.instance(how.granted, one), how.label, tuple(way)),
+                self.common(how.granted, how.check, one, check),
+            )
+            for one, way in zip(at, ways, strict=True)
+        ]
+
+    def gone(self, how: Cleared, ends: Ends) -> list[Gone]:
+        """The candidates for a Clear between these."""
+        assert isinstance(how.clear.op, Clear)
+        cells = self.frame.cells(how.clear, how.clear.op.access)
+        inner = functions.joined(isl.inverse(how.until), isl.inverse(cells))
+        relation = functions.joined(how.after, inner)
+        function = functions.smallest(functions.among(relation, how.met))
+        inputs = (*ends.record, *ends.check, *ends.element)
+        return [Gone(self.instance(how.clear, one)) for one in self.values(function, inputs)]
+
+    def inner(self, site: Site, values: Mapping[Sym, CExpr]) -> Values:
+        """The values of the iterators that are dimensions of the frame's relations."""
+        return tuple(values[name] for name in site.iterators[self.frame.depth :])
+
+    def common(self, first: Site, second: Site, one: Values, other: Values) -> Values:
+        """Candidates for a thread that executes both; none at CPU scope."""
+        if everyone(first) or everyone(second):
+            return ()
+        depth = self.frame.depth
+        left = dict(zip(first.iterators[depth:], one, strict=True))
+        right = dict(zip(second.iterators[depth:], other, strict=True))
+        read, also_read, found = self.frame.sharing.joint(first, second)
+        inputs = (*(left[name] for name in read), *(right[name] for name in also_read))
+        return tuple(expression(choice[0], inputs, self._params) for choice in found)
+
+
+def parameters(frame: Frame, outer: Mapping[Sym, CExpr]) -> dict[str, CExpr]:
+    """What the parameters of a frame's relations stand for."""
+    sizes = sizes_of(frame.model)
+    params: dict[str, CExpr] = {identifier(size): value for size, value in sizes.items()}
+    params |= {
+        identifier(name): substitute(expr, sizes)
+        for expr, name in frame.model.definitions.names.items()
+    }
+    params |= {identifier(loop.iterator): outer[loop.iterator] for loop in frame.loops}
+    return params
+
+
+def sizes_of(model: Model) -> dict[Sym, CExpr]:
+    """What stands for the sizes."""
+    return {size: named(model.called[size]) for size in model.sizes}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trail:
+    """The way back from grants to one record."""
+
+    finder: Finder
+    site: Site
+    record: Values
+    """Its inner iterators and, where they are coordinates, its thread."""
+    each: bool
+
+    def ways(
+        self,
+        granted: Site,
+        label: Label,
+        steps: Sequence[Step],
+        needed: isl.Map,
+        at: Sequence[Values],
+    ) -> list[list[Passed]]:
+        """For each of the instances, the candidates for how it came to be granted; `needed` are
+        the pairs `record -> granted` that matter."""
+        found: list[list[Passed]] = [[] for _ in at]
+        for number, step in enumerate(steps):
+            if step.granted is not granted or step.label != label:
+                continue
+            here = isl.intersect_map(needed, step.pairs)
+            if isl.is_empty(here):
+                continue
+            needed = isl.subtract_map(needed, step.pairs)
+            if step.crossing is not None:
+                self._crossed(step, step.crossing, steps[:number], here, at, found)
+            elif step.before is None:
+                self._first(step, here, at, found)
+            else:
+                self._later(step, step.before, steps[:number], here, at, found)
+            if isl.is_empty(needed):
+                break
+        return found
+
+    def _first(
+        self, step: Step, here: isl.Map, at: Sequence[Values], found: list[list[Passed]]
+    ) -> None:
+        """A sync that fires for the record's own threads."""
+        finder, via = self.finder, step.via
+        function: functions.Function | None = None
+        if via is not self.site and not isinstance(via.op, Fence):
+            edge = finder.syncs.edge(via, step.granted)
+            relation = functions.joined(step.base, isl.inverse(edge))
+            function = functions.smallest(functions.among(relation, here))
+        for one, ways in zip(at, found, strict=True):
+            if via is self.site:
+                ways.append(Passed(finder.instance(via, self.record), (), None))
+                continue
+            fired = [one] if function is None else finder.values(function, (*self.record, *one))
+            for inner in fired:
+                own: Values = ()
+                if not self.each:
+                    own = finder.common(self.site, via, self.record, inner)
+                ways.append(Passed(finder.instance(via, inner), own, None))
+
+    def _later(
+        self,
+        step: Step,
+        before: Site,
+        earlier: Sequence[Step],
+        here: isl.Map,
+        at: Sequence[Values],
+        found: list[list[Passed]],
+    ) -> None:
+        """A sync that fires after another has granted."""
+        finder, via = self.finder, step.via
+        hop = finder.syncs.hop(before, via, step.granted)
+        relation = functions.joined(step.base, isl.inverse(hop))
+        last = functions.smallest(functions.among(relation, here))
+        fires: functions.Function | None = None
+        if not isinstance(via.op, Fence):
+            shared = finder.frame.shared(before, via)
+            edge = finder.syncs.edge(via, step.granted)
+            pairs = isl.inverse(functions.second_of(functions.graph(last)))
+            relation = functions.joined(shared, isl.inverse(edge))
+            fires = functions.smallest(functions.among(relation, pairs))
+        needed = functions.first_of(functions.graph(last))
+        starts = [finder.values(last, (*self.record, *one)) for one in at]
+        flat = [start for several in starts for start in several]
+        ways = iter(self.ways(before, step.before_label, earlier, needed, flat))
+        for one, several, into in zip(at, starts, found, strict=True):
+            for start in several:
+                granted = Granted(
+                    finder.instance(before, start), step.before_label, tuple(next(ways))
+                )
+                fired = [one] if fires is None else finder.values(fires, (*start, *one))
+                for inner in fired:
+                    threads = finder.common(before, via, start, inner)
+                    into.append(Passed(finder.instance(via, inner), threads, granted))
+
+    def _crossed(
+        self,
+        step: Step,
+        crossing: Crossing,
+        earlier: Sequence[Step],
+        here: isl.Map,
+        at: Sequence[Values],
+        found: list[list[Passed]],
+    ) -> None:
+        """A sync that fires by a thread that another sync has shown the record across the proxy."""
+        finder, via = self.finder, step.via
+        led = isl.inverse(finder.frame.with_thread(via))
+        if not isinstance(via.op, Fence):
+            led = isl.compose(led, finder.syncs.edge(via, step.granted))
+        relation = functions.joined(crossing.threads, isl.inverse(led))
+        fires = functions.smallest(functions.among(relation, here))
+        for one, ways in zip(at, found, strict=True):
+            for *inner, thread in finder.values(fires, (*self.record, *one)):
+                fired = finder.instance(via, tuple(inner))
+                key = (*self.record, *inner, thread)
+                needed = functions.first_of(functions.graph(fires))
+                shown = self._seen_by(
+                    crossing.site, crossing.label, crossing.base, via, needed, key, earlier
+                )
+                if step.before is None:
+                    ways += [Passed(fired, (thread,), None, other) for other in shown]
+                    continue
+                for before in self._seen_by(
+                    step.before, step.before_label, step.base, via, needed, key, earlier
+                ):
+                    ways += [Passed(fired, (thread,), before, other) for other in shown]
+
+    def _seen_by(
+        self,
+        site: Site,
+        label: Label,
+        base: isl.Map,
+        via: Site,
+        threads: isl.Map,
+        key: Values,
+        earlier: Sequence[Step],
+    ) -> list[Granted]:
+        """The candidates for an instance of a granting sync that a thread of `via` has executed;
+        `threads` are the pairs `record -> via[.., t]` that matter, `key` is one."""
+        finder = self.finder
+        heard = finder.frame.thread_after(site, via)
+        relation = functions.joined(base, isl.inverse(heard))
+        last = functions.smallest(functions.among(relation, threads))
+        starts = finder.values(last, key)
+        needed = functions.first_of(functions.graph(last))
+        ways = self.ways(site, label, earlier, needed, starts)
+        return [
+            Granted(finder.instance(site, start), label, tuple(way))
+            for start, way in zip(starts, ways, strict=True)
+        ]

@@ -1,0 +1,243 @@
+"""What PHASE asks for (decision 12), as ISL finds it: an Await that a thread is ordered after, an
+arrival that is ordered after a thread, and the chains between.
+
+The order is of execution: it starts at an Await with its threads, and every sync passes it on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import CExpr
+from exogpu.solvers import isl
+from exogpu.solvers import isl_functions as functions
+from exogpu.solvers import isl_relations as rel
+from exogpu.symbolic.encode.formulas import Instance, everyone
+from exogpu.symbolic.encode.ranks import own_element
+from exogpu.symbolic.encode.witness import (
+    FULL,
+    THREAD,
+    After,
+    Granted,
+    Values,
+    element_names,
+    named,
+    names_of,
+)
+from exogpu.symbolic.find.barriers import BarrierUses, element, targets
+from exogpu.symbolic.find.chains import Finder, Trail
+from exogpu.symbolic.find.closure import Grants, Holder, first_seen, instances
+from exogpu.symbolic.find.phase import Orders, late_enough, phase_before
+from exogpu.symbolic.sites import Site
+
+if TYPE_CHECKING:
+    from exogpu.symbolic.find.witness import Seeker
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Asked:
+    """That a thread of an instance is ordered after an Await that counts, on one element."""
+
+    site: Site
+    own: Mapping[Sym, CExpr]
+    thread: CExpr
+    on: Values
+    where: isl.Map
+    """The instances and elements of which it is asked."""
+    counts: Callable[[Site], isl.Map]
+    """`Await -> instance`, of those that count."""
+
+
+class Ordering:
+    """What PHASE of one mbarrier asks for, at one depth."""
+
+    def __init__(self, seeker: Seeker, orders: Orders, depth: int) -> None:
+        self.seeker = seeker
+        self.orders = orders
+        self.depth = depth
+        self.uses: BarrierUses = orders.uses
+
+    def not_early(self, site: Site) -> Iterator[After]:
+        """(i) Awaits for arrival r or later, before a thread of arrival r + d."""
+        uses, model = self.uses, self.seeker.model
+        return self._awaited(
+            _Asked(
+                site,
+                names_of(site, "here", model.called),
+                named(f"here.{THREAD}"),
+                element_names(len(model.variables[uses.name].shape)),
+                isl.restrict_domain(targets(uses, site), uses.ranks.deep(site, self.depth)),
+                lambda await_: late_enough(uses, await_, site, self.depth),
+            )
+        )
+
+    def not_ahead(self, site: Site) -> Iterator[After]:
+        """(iii) Awaits for arrival r - d, before a thread of an Await for r."""
+        uses = self.uses
+        own = names_of(site, "here", self.seeker.model.called)
+        return self._awaited(
+            _Asked(
+                site,
+                own,
+                named(f"here.{THREAD}"),
+                self.seeker.in_witness(own_element(Instance(site, own))),
+                isl.restrict_domain(element(uses, site), uses.ranks.waiting(site, self.depth)),
+                lambda await_: phase_before(uses, await_, site, self.depth),
+            )
+        )
+
+    # --- after an Await -------------------------------------------------------------------
+
+    def _awaited(self, asked: _Asked) -> Iterator[After]:
+        """Candidates for the Await that a thread of the instance is ordered after."""
+        uses, site, left = self.uses, asked.site, asked.where
+        if everyone(site):
+            return
+        for by_thread in (False, True):
+            # First all threads of the instance at once, then each for itself.
+            if by_thread:
+                left = isl.compose(isl.inverse(uses.frame.with_thread(site)), left)
+            for await_ in uses.awaits:
+                for granted in (None, *sorted(self.orders.heard(_any(await_)).full)):
+                    if isl.is_empty(left):
+                        return
+                    found = self._before(asked, await_, granted, by_thread)
+                    found = isl.inverse(found)
+                    relation = functions.joined(found, isl.inverse(element(uses, await_)))
+                    relation = functions.among(relation, left)
+                    if not isl.is_empty(relation):
+                        left = isl.subtract_map(left, functions.inputs_of(relation))
+                        yield from self._chains_to(asked, await_, granted, relation, by_thread)
+
+    def _reached(self, by: Site, site: Site, by_thread: bool) -> isl.Map:
+        """`by -> site`, all of whose threads, or the one that is a coordinate, execute `by`."""
+        frame = self.uses.frame
+        return frame.thread_after(by, site) if by_thread else frame.covered(by, site)
+
+    def _before(self, asked: _Asked, await_: Site, granted: int | None, by_thread: bool) -> isl.Map:
+        """The Awaits that count after which an instance is ordered, by one grant."""
+        site, counts = asked.site, asked.counts(await_)
+        if by_thread:
+            counts = isl.compose(counts, self.uses.frame.with_thread(site))
+        if granted is None:
+            return isl.intersect_map(self._reached(await_, site, by_thread), counts)
+        heard = self.orders.heard(_any(await_)).full[granted]
+        reached = self._reached(self.orders.syncs.site(granted), site, by_thread)
+        return isl.intersect_map(isl.compose(heard, reached), counts)
+
+    def _chains_to(
+        self, asked: _Asked, await_: Site, granted: int | None, relation: isl.Map, by_thread: bool
+    ) -> Iterator[After]:
+        """The chains from the Awaits that a relation `[instance -> element] -> Await` gives."""
+        site = asked.site
+        finder = self.seeker.finder(self.uses.frame, asked.own)
+        inner = finder.inner(site, asked.own)
+        if by_thread:
+            inner = (*inner, asked.thread)
+        start = functions.smallest(relation)
+        heard = self.orders.heard(_any(await_))
+        for values in finder.values(start, (*inner, *asked.on)):
+            waits = finder.instance(await_, values)
+            if granted is None:
+                yield After(waits, None, ())
+                continue
+            by = self.orders.syncs.site(granted)
+            pairs = isl.inverse(functions.first_of(functions.graph(start)))
+            reached = self._reached(by, site, by_thread)
+            last = functions.joined(heard.full[granted], isl.inverse(reached))
+            function = functions.smallest(functions.among(last, pairs))
+            record = Trail(finder, await_, values, False)
+            for one, _ in _heard(record, heard, by, function, (*values, *inner)):
+                yield After(waits, one, ())
+
+    # --- (ii) -----------------------------------------------------------------------------
+
+    def followed(self, await_: Site) -> Iterator[After]:
+        """(ii) Candidates for the arrival that is ordered after the thread of an Await."""
+        uses = self.uses
+        if everyone(await_):
+            return
+        due_at = [(arrive, self._due(await_, arrive)) for arrive in uses.arrives]
+        left = isl.domain(due_at[0][1])
+        for _, due in due_at[1:]:
+            left = isl.union(left, isl.domain(due))
+        for exact in (False, True):
+            # First all threads of the Await at once, then each for itself.
+            waiter = Holder(await_, True, exact)
+            if isl.is_empty(left):
+                return
+            if exact:
+                left = isl.apply(left, isl.inverse(instances(uses.frame, waiter)))
+            heard = self.orders.heard(waiter)
+            for arrive, due in due_at:
+                for granted in (None, *sorted(heard.full)):
+                    found = self._after(waiter, granted, arrive, due)
+                    found = isl.restrict_domain(found, left)
+                    if not isl.is_empty(found):
+                        left = isl.subtract(left, isl.domain(found))
+                        yield from self._chains_from(waiter, granted, arrive, found)
+
+    def _due(self, await_: Site, arrive: Site) -> isl.Map:
+        """The Awaits and the arrivals `depth` later on their elements."""
+        uses = self.uses
+        waited = isl.restrict_domain(element(uses, await_), uses.ranks.waiting(await_))
+        due = isl.subtract_map(
+            uses.ranks.released(arrive, await_, self.depth),
+            uses.ranks.released(arrive, await_, self.depth - 1),
+        )
+        that = isl.intersect_map(rel.pairs(waited, targets(uses, arrive)), isl.inverse(due))
+        return uses.frame.same_allocation(that, await_, arrive, uses.name)
+
+    def _after(self, waiter: Holder, granted: int | None, arrive: Site, due: isl.Map) -> isl.Map:
+        """The Awaits (with their thread, where exact) and the arrivals due that are ordered after
+        them, by one grant."""
+        frame = self.uses.frame
+        due = isl.compose(instances(frame, waiter), due)
+        if granted is None:
+            return isl.intersect_map(first_seen(frame, waiter, arrive), due)
+        by = self.orders.syncs.site(granted)
+        heard = self.orders.heard(waiter).full[granted]
+        return isl.intersect_map(isl.compose(heard, frame.shared(by, arrive)), due)
+
+    def _chains_from(
+        self, waiter: Holder, granted: int | None, arrive: Site, found: isl.Map
+    ) -> Iterator[After]:
+        """The chains from an Await to the arrivals that a relation gives it."""
+        frame, await_ = self.uses.frame, waiter.site
+        own = names_of(await_, "here", self.seeker.model.called)
+        finder = self.seeker.finder(frame, own)
+        inputs = finder.inner(await_, own)
+        if waiter.with_members:
+            inputs = (*inputs, named(f"here.{THREAD}"))
+        start = functions.smallest(found)
+        for values in finder.values(start, inputs):
+            there = finder.instance(arrive, values)
+            if granted is None:
+                yield After(there, None, ())
+                continue
+            by = self.orders.syncs.site(granted)
+            heard = self.orders.heard(waiter)
+            last = functions.joined(heard.full[granted], isl.inverse(frame.shared(by, arrive)))
+            function = functions.smallest(functions.among(last, functions.graph(start)))
+            record = Trail(finder, await_, inputs, True)
+            for one, inner in _heard(record, heard, by, function, (*inputs, *values)):
+                yield After(there, one, finder.common(by, arrive, inner, values))
+
+
+def _heard(
+    trail: Trail, heard: Grants, by: Site, function: functions.Function, inputs: Values
+) -> Iterator[tuple[Granted, Values]]:
+    """Candidates for an instance of `by` whose threads hear of the Await."""
+    finder: Finder = trail.finder
+    needed = functions.first_of(functions.graph(function))
+    at = finder.values(function, inputs)
+    for one, ways in zip(at, trail.ways(by, FULL, heard.steps, needed, at), strict=True):
+        yield Granted(finder.instance(by, one), FULL, tuple(ways)), one
+
+
+def _any(await_: Site) -> Holder:
+    """An Await as one record that all its threads see."""
+    return Holder(await_, False, True)

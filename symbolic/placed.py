@@ -1,0 +1,98 @@
+"""A program with what its text says: sites, the loops of each allocation, tasks, least sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from exogpu.amir.export import unique_names
+from exogpu.amir.nodes import Alloc, Loop, Program, Variable
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import And, BExpr
+from exogpu.ir.walk import control_variables, holds
+from exogpu.result.errors import Span
+from exogpu.symbolic.least import bounded_below
+from exogpu.symbolic.sites import Site, UndecidedError, sites, variables_of
+
+
+class Placed:
+    """The program and where its operations stand."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.sites = sites(program)
+        self.variables: Mapping[Sym, Variable] = {v.name: v for v in program.variables}
+        self.called: Mapping[Sym, str] = unique_names(program)
+        """The one name of each parameter, variable and iterator, as in the program's JSON."""
+        self.scopes = self._find_scopes()
+        self._least: dict[Sym, int] = {}
+
+    def least(self, size: Sym) -> int:
+        """The least value of a size, preconditions aside: 0 where one of them admits it, else 1
+        (decision 6)."""
+        if size not in self._least:
+            self._least[size] = 0 if self._admits_zero(size) else 1
+        return self._least[size]
+
+    def _admits_zero(self, size: Sym) -> bool:
+        return any(
+            control_variables(condition) == {size}
+            and holds(condition, {size: 0})
+            and bounded_below(condition, size)
+            for precondition in self.program.preconditions
+            for condition in conjuncts(precondition)
+        )
+
+    def follows_a_task(self, site: Site) -> bool:
+        """Whether a site outside tasks may run after a task has begun."""
+        return any(
+            other.task is not None
+            and (other.number < site.number or (bool(site.loops) and site.loops[0] in other.loops))
+            for other in self.sites
+        )
+
+    def _find_scopes(self) -> Mapping[Sym, tuple[Loop, ...]]:
+        """By variable, the loops around its Alloc: their iterators tell its allocations apart.
+
+        A variable that is never allocated exists from the start.  Variables whose uses do not
+        all stand in the block of their one Alloc, after it, are left out.
+        """
+        scopes: dict[Sym, tuple[Loop, ...]] = dict.fromkeys(self.variables, ())
+        allocs: dict[Sym, Site] = {}
+        for site in self.sites:
+            if isinstance(site.op, Alloc):
+                name = site.op.name
+                if name in allocs:
+                    scopes.pop(name, None)
+                else:
+                    allocs[name] = site
+                    scopes[name] = site.loops
+        for site in self.sites:
+            for name in variables_of(site.op):
+                alloc = allocs.get(name)
+                if alloc is None or alloc is site:
+                    continue
+                depth = len(alloc.loops)
+                inside = site.loops[:depth] == alloc.loops
+                after = inside and site.path[: depth + 1] > alloc.path
+                guarded = site.guards[: len(alloc.guards)] == alloc.guards
+                if not (inside and after and guarded):
+                    scopes.pop(name, None)
+        return scopes
+
+    def scope(self, name: Sym, span: Span) -> tuple[Loop, ...]:
+        """The loops around the variable's allocation.
+
+        Raises UndecidedError where its uses do not all lie within one Alloc's block.
+        """
+        if name not in self.scopes:
+            raise UndecidedError(
+                f"{name} is allocated in several places, or used outside its allocation", span
+            )
+        return self.scopes[name]
+
+
+def conjuncts(condition: BExpr) -> list[BExpr]:
+    """The conditions that all have to hold for this one to hold."""
+    if isinstance(condition, And):
+        return [*conjuncts(condition.left), *conjuncts(condition.right)]
+    return [condition]
