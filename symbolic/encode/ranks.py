@@ -30,13 +30,14 @@ from exogpu.symbolic.encode.formulas import (
     equal,
     every,
     exists,
+    in_shape,
     less,
     plus,
     same_allocation,
 )
 from exogpu.symbolic.encode.script import Script
 from exogpu.symbolic.encode.witness import WitnessError
-from exogpu.symbolic.sites import counted_on
+from exogpu.symbolic.sites import UndecidedError, counted_on
 
 ITERATIONS: Final = 4
 """Of a nest's first so many iterations it is said what those before have counted."""
@@ -76,6 +77,9 @@ class RankTable:
         self.name = name
         self.called = encoder.placed.called[name]
         self.uses = encoder.uses(name)
+        if len({site.op.n >= 0 for site in self.uses.awaits if isinstance(site.op, Await)}) > 1:
+            span = self.uses.awaits[0].op.origin.span
+            raise UndecidedError("Awaits with n >= 0 and n < 0 on one barrier", span)
         self.apart = self._apart(encoder.sought.apart(self.called))
         """The loops whose iterations are counted apart, those of the allocation among them."""
         self.outer: tuple[Loop, ...] = ()
@@ -169,7 +173,9 @@ class RankTable:
             at = {**outer, last.iterator: plus(values[last.iterator], number)}
             total = script.define(f"{label}.total", self.total(at, element))
             totals.append(linear(0, [(1, one) for one in (*totals[-1:], total)]))
-        there = script.node(f"{label}.exists", [exists(instance)])
+        # Of elements outside, totals say nothing.
+        counts = [exists(instance), in_shape(self.placed, self.name, element)]
+        there = script.node(f"{label}.exists", counts)
         script.assume(at_most(Int(0), before))
         for number, (premise, sum_of) in enumerate(self._first_iterations(values, element)):
             sums = [script.define(f"{label}.total", one) for one in sum_of]
