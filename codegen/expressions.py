@@ -91,7 +91,10 @@ def is_nonnegative(expr: CExpr, control: Control) -> bool:
 
 
 def simplify(expr: CExpr, constants: Mapping[Sym, int]) -> CExpr:
-    """The expression with constants put in, and what they make trivial removed."""
+    """The expression with constants put in, and what they make trivial removed.
+
+    A tree, and not an affine form (`ir.affine`): terms keep the order in which they were written.
+    """
     match expr:
         case Int():
             return expr

@@ -50,7 +50,7 @@ from exogpu.machine.observer import (
 )
 from exogpu.machine.violation import Violation
 
-PATIENCE: Final = 1_000_000
+PATIENCE: Final = 500_000
 """Steps of records and syncs after which a journey is given up: a few seconds."""
 
 
@@ -189,7 +189,9 @@ class _Way(Observer):
         self.failure: Unseen | None = None
         self._over = False
         self._signal: Arrival | Waiting | None = None
-        self._only: dict[Loop, set[int]] = {}
+        # Tasks of neither side order nothing between the two.
+        loops = [op for op in operations(program.body) if isinstance(op, Loop)]
+        self._only: dict[Loop, set[int]] = {op: set() for op in loops if begins_tasks(op.body)}
         for side, iteration in (
             (violation.check, violation.iteration),
             (violation.record, violation.record_iteration),
@@ -197,7 +199,7 @@ class _Way(Observer):
             around = () if side is None else loops_of(path_to(program.body, side))
             for loop, (_, value) in zip(around, iteration or (), strict=False):
                 syncs = any(isinstance(op, Sync) for op in operations(loop.body))
-                if begins_tasks(loop.body) or not syncs:
+                if loop in self._only or not syncs:
                     self._only.setdefault(loop, set()).add(value)
 
     def step(self, at: Moment) -> bool:
@@ -210,8 +212,7 @@ class _Way(Observer):
 
     def iterations(self, loop: Loop, values: range) -> Iterable[int]:
         """Those on the way from the access to the check."""
-        # Tasks of neither side order nothing between the two.
-        only = self._only.get(loop, set() if begins_tasks(loop.body) else None)
+        only = self._only.get(loop)
         return values if only is None else sorted(only & set(values))
 
     def asks(self, at: Moment) -> bool:

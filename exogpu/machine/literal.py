@@ -53,6 +53,7 @@ from exogpu.machine.literal_barriers import (
     balance_failures,
     deadlock_at_arrive,
     failures_at_await,
+    note_await,
     phase_at_arrival,
     phase_at_free,
     trailing_failures,
@@ -388,7 +389,7 @@ def step_await(machine: Machine, op: Await, at: Moment) -> None:
             pass_await(other.phase, at.threads, element, bound)
     if barrier.phase is not None:
         begin_await(barrier.phase, index, bound, at)
-    barrier.bounds.setdefault(index, []).append((bound, at))
+    note_await(barrier, at, index, bound)
     barrier.awaits[index] = new
 
 

@@ -32,6 +32,15 @@ def await_counts(a: int, w: int, n: int) -> tuple[int, int]:
     return a - (n + 1), max(w, a - n)
 
 
+def note_await(barrier: Barrier, at: Moment, index: Index, bound: int) -> None:
+    """An Arrive looks for the latest Await that needed it: never one before another of as high a
+    Max."""
+    awaits = barrier.bounds.setdefault(index, [])
+    while awaits and awaits[-1][0] <= bound:
+        awaits.pop()
+    awaits.append((bound, at))
+
+
 def failures_at_await(barrier: Barrier, at: Moment, element: Element, bound: int) -> Failures:
     """Decision 3, DEADLOCK: no Arrive targets the element yet, or a home whose Arrives do has no
     more than `bound`.  Decision 12 (ii) and (iii), PHASE."""

@@ -75,7 +75,7 @@ class Barrier:
     homes: dict[Index, set[Index]] = field(default_factory=dict)
     """By element, the homes whose Arrives target it so far."""
     bounds: dict[Index, list[tuple[int, Moment]]] = field(default_factory=dict)
-    """By element, the Awaits so far, with their Max."""
+    """By element, the Awaits so far with their Max, but for those before one of as high a Max."""
     trailing: list[tuple[Index, int, Moment]] = field(default_factory=list)
     """Trailing tags: home, rank, and the Record that made them."""
     phase: Phase | None = None

@@ -20,7 +20,10 @@ _PARAM, _IN, _DIV = islpy.dim_type.param, islpy.dim_type.in_, islpy.dim_type.div
 
 @dataclass(frozen=True, slots=True)
 class Affine:
-    """`floor((constant + inputs + params + floors) / divisor)`, with integer coefficients."""
+    """`floor((constant + inputs + params + floors) / divisor)`, with integer coefficients.
+
+    Not the form of `ir.affine`: ISL's inputs have positions and no names.
+    """
 
     constant: int
     inputs: tuple[tuple[int, int], ...]

@@ -142,6 +142,19 @@ def test_what_each_observer_keeps(kind: str) -> None:
         assert kept == fast.run(program, sizes, report=fast.Report.PAIRS).violations
 
 
+def test_a_long_ring_is_counted_in_its_length() -> None:
+    """Of a thousand Awaits on one element those are kept that an Arrive may still be late for."""
+    b = Builder()
+    z = b.barrier("z", depth=9)
+    b.alloc(z)
+    with b.loop("k", 0, 1000):
+        b.arrive(t(0), Q1, z[()])
+        b.await_(z[()], t(1), Q1)
+    (barrier,) = literal.execute(b.program(), {}, Diary(asks=False)).barriers.values()
+    assert [len(awaits) for awaits in barrier.bounds.values()] == [1]
+    assert list(barrier.arrives.values()) == list(barrier.awaits.values()) == [1000]
+
+
 # --- the walk of the AMIR -----------------------------------------------------------------------
 
 
