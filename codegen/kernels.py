@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from exogpu.analysis.divergence import Mechanisms
-from exogpu.analysis.facts import CollectiveFacts
+from exogpu.analysis.facts import Facts
 from exogpu.codegen.barriers import Barriers, initialisation
 from exogpu.codegen.cluster_sync import turns
 from exogpu.codegen.completing import completing
@@ -41,7 +40,6 @@ from exogpu.ir.nodes import (
     Free,
     Int,
     Pass,
-    Proc,
     Reduce,
     Stmt,
     WarpConfig,
@@ -72,9 +70,7 @@ class Kernel:
 class Source:
     """What all kernels of a procedure are made from."""
 
-    proc: Proc
-    facts: CollectiveFacts
-    mechanisms: Mechanisms
+    facts: Facts
     storage: Mapping[Sym, Storage]
     rings: Mapping[Sym, Ring]
     order: TaskOrder | None
@@ -88,7 +84,7 @@ def kernel(
     offsets, reserved = barrier_bytes(launch, source_.rings)
     shared = layout(launch, source_.storage, reserved)
     names = Names()
-    params = source_.proc.params
+    params = source_.facts.proc.params
     sizes = (*(p.name for p in params if isinstance(p, ControlParam)), *outer)
     used = _used(launch)
     data = tuple(n for n, s in source_.storage.items() if s.space is Space.GLOBAL and n in used)
@@ -104,23 +100,23 @@ def kernel(
     }
     changed = written(launch.body)
     barriers = Barriers(
-        source_.mechanisms,
+        source_.facts.mechanisms,
         source_.rings,
         offsets,
-        unwritten(launch, source_.facts, source_.storage),
+        unwritten(launch, source_.facts.collective, source_.storage),
         completing(launch, source_.rings),
-        turns(launch, source_.facts, source_.mechanisms),
+        turns(launch, source_.facts.collective, source_.facts.mechanisms),
         names,
         control,
     )
-    named, met = NamedBarriers(), proxies(launch, source_.facts, source_.storage, shared)
+    named, met = NamedBarriers(), proxies(launch, source_.facts.collective, source_.storage, shared)
     body: Lines = _start(barriers, launch)
     nests = [task_nest(stmt) for stmt in launch.body if not isinstance(stmt, Pass | Free)]
     for branch in _branches(launch):
         lines: Lines = []
         for path in branch.paths:
             device = Device(
-                source_.facts,
+                source_.facts.collective,
                 source_.storage,
                 shared,
                 names,
@@ -165,7 +161,9 @@ def kernel(
         sizes,
         (*data, *fixed),
         tuple(maps),
-        limits(control, {**size_ranges(source_.proc), **dict.fromkeys(outer, INT)}, launch.span),
+        limits(
+            control, {**size_ranges(source_.facts.proc), **dict.fromkeys(outer, INT)}, launch.span
+        ),
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from exogpu.amir.nodes import Block, Check, Clear, Guard, Loop, Op, Origin, Record, Trailing
-from exogpu.analysis.facts import CollectiveFacts, Desugared
+from exogpu.analysis.executors import CollectiveFacts, Desugared
 from exogpu.analysis.landing import in_one_cta, one_each, same_order
 from exogpu.frontend.quote import quote, quote_access, source_text
 from exogpu.ir.names import Sym

@@ -54,11 +54,19 @@ def pair_of(violation: Violation) -> Pair:
 class Trials:
     """Repairs of the violations of one program at some sizes."""
 
-    def __init__(self, program: Program, sizes: Mapping[str, int]) -> None:
+    def __init__(
+        self,
+        program: Program,
+        sizes: Mapping[str, int],
+        found: Iterable[Violation] | None = None,
+    ) -> None:
+        """`found` has each pair of statements at fault, where the machine has told already."""
         self._program = program
         self._sizes = dict(sizes)
         self._left = ALL_PATIENCE
         self._before: dict[Key, frozenset[Pair] | None] = {}
+        if found is not None:
+            self._before[tuple(sizes.values())] = frozenset(map(pair_of, found))
         self._after: dict[tuple[Edit, Key], frozenset[Pair] | None] = {}
 
     def helpful(self, violation: Violation, repairs: Iterable[Repair]) -> Iterator[Repair]:
