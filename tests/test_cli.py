@@ -13,7 +13,8 @@ from xml.etree import ElementTree
 import pytest
 from typer.testing import CliRunner
 
-from exogpu.cli.commands import app, progress, redundancy
+from exogpu.cli import progress, redundancy
+from exogpu.cli.commands import app
 from exogpu.cli.progress import Watch
 from exogpu.machine import fast
 from exogpu.pipeline.allsizes import Answer

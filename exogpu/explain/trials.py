@@ -14,6 +14,7 @@ from exogpu.machine import fast
 from exogpu.machine.violation import Violation
 from exogpu.result.errors import Span
 from exogpu.result.verdict import HazardKind
+from exogpu.solvers.workers import cut_short
 
 Pair: TypeAlias = tuple[HazardKind, str, Span | None, Span]
 """Kind, variable and the two statements."""
@@ -114,6 +115,7 @@ class Trials:
 def _pairs(program: Program, sizes: Mapping[str, int], limit: float) -> frozenset[Pair] | None:
     """The pairs of statements at fault; None where that takes too long."""
     if limit <= 0:
+        cut_short()
         return None
     start = process_time()
 
@@ -126,6 +128,7 @@ def _pairs(program: Program, sizes: Mapping[str, int], limit: float) -> frozense
             program, sizes, report=fast.Report.PAIRS, progress=watch, locate=False
         ).violations
     except _TooLongError:
+        cut_short()
         return None
     return frozenset(map(pair_of, found))
 

@@ -97,7 +97,7 @@ class _Board:
         self.write(doing)
 
     def write(self, stage: str, endless: bool = False) -> None:
-        text = stage.encode(errors="replace")[: self._SIZE - self._HEAD.size]
+        text = stage.encode(errors="replace")[: self._SIZE - self._HEAD.size - 1]
         self._shared[self._HEAD.size : self._HEAD.size + len(text)] = text
         self._HEAD.pack_into(self._shared, 0, inf if endless else monotonic(), len(text))
 
@@ -106,12 +106,23 @@ class _Board:
         text = self._shared[self._HEAD.size : self._HEAD.size + length]
         return began, text.decode(errors="replace")
 
+    def mark(self) -> None:
+        """Something was cut short."""
+        self._shared[self._SIZE - 1] = 1
+
+    @property
+    def marked(self) -> bool:
+        return bool(self._shared[self._SIZE - 1])
+
     def close(self) -> None:
         self._shared.close()
 
 
 _board: _Board | None = None
 """Of the process that this is, if it has a caller."""
+
+_cuts = 0
+"""How often something was cut short."""
 
 _confined = False
 """Whether this process has limits of its own already."""
@@ -124,6 +135,19 @@ def stage(doing: str, *, endless: bool = False) -> None:
     """
     if _board is not None:
         _board.write(doing, endless)
+
+
+def cut_short() -> None:
+    """Says that something was left out for want of time: on a faster machine more may be found."""
+    global _cuts
+    _cuts += 1
+    if _board is not None:
+        _board.mark()
+
+
+def cuts() -> int:
+    """How often something was cut short so far, here or in a process that worked for this one."""
+    return _cuts
 
 
 # --- the caller ---------------------------------------------------------------------------------
@@ -199,6 +223,8 @@ def _watched(
         with suppress(ChildProcessError):
             os.waitpid(pid, 0)
         receiver.close()
+        if board.marked:
+            cut_short()
         board.close()
 
 
