@@ -6,7 +6,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from exogpu.analysis.instances import Domain, Instance, controls, never, rank, smallest, where
+from exogpu.analysis.instances import (
+    Domain,
+    Instance,
+    controls,
+    never,
+    never_each,
+    rank,
+    smallest,
+    where,
+)
 from exogpu.analysis.layout import Layouts
 from exogpu.analysis.operands_report import describe, kind_of, site_of_operand, subject
 from exogpu.analysis.overlap import Overlap, overlaps
@@ -51,10 +60,12 @@ def violations(
     given = {} if sizes is None else sizes
     fixed = [f"{identifier(p.name)} = {given[p.name.name]}" for p in controls(proc) if given]
     found: dict[object, tuple[Demand, Instance]] = {}
-    for demand in _demands(proc, variables):
+    demands = list(_demands(proc, variables))
+    insides = [where(domain, *fixed) for domain, _, _ in demands]
+    fine = never_each((inside, [d[1]]) for inside, d in zip(insides, demands, strict=True))
+    for demand, inside, holds in zip(demands, insides, fine, strict=True):
         domain, wrong, finding = demand
-        inside = where(domain, *fixed)
-        if never(inside, [wrong]):
+        if holds:
             continue
         point = smallest(inside, wrong)
         if point is None:
