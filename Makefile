@@ -1,6 +1,7 @@
 # Everything works from a clean clone: each target first makes .venv, once, with what it needs.
 #   make demo    check a shipped Hopper kernel
-#   make test    the tests             make check   tests and linters: what CI runs
+#   make test    the quick tests       make check   all tests and linters: what CI runs
+#   make test-all   all tests
 #   make lint    the linters           make bench   seconds and memory of the checker
 #   make gpu-fuzz   random programs on a GPU
 #   make clean   remove .venv and caches
@@ -22,13 +23,16 @@ PYTEST_FLAGS ?=
 # One that has torch.
 GPU_PYTHON ?= python3
 
-.PHONY: demo test lint check bench gpu-emit gpu-test gpu-fuzz-emit gpu-fuzz clean install
+.PHONY: demo test test-all lint check bench gpu-emit gpu-test gpu-fuzz-emit gpu-fuzz clean install
 
 demo: $(INSTALLED)
 	$(BIN)/exogpu check $(KERNEL)
 
 test: $(INSTALLED)
-	$(BIN)/python -m pytest $(PYTEST_FLAGS)
+	$(BIN)/python -m pytest -n auto -m "not slow" $(PYTEST_FLAGS)
+
+test-all: $(INSTALLED)
+	$(BIN)/python -m pytest -n auto $(PYTEST_FLAGS)
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .
@@ -36,7 +40,7 @@ lint: $(INSTALLED)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-check: test lint
+check: test-all lint
 
 bench: $(INSTALLED)
 	$(BIN)/python benchmarks/machine.py

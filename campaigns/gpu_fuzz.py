@@ -124,14 +124,23 @@ def tools(results: page.Results) -> dict[str, str]:
 def write(options: argparse.Namespace) -> int:
     """The page, of what the stages noted; 1 if something went wrong in one of them."""
     folder: Path = options.output.resolve()
-    ran, noted = page.journal(folder / "run.jsonl"), page.journal(folder / "emit.jsonl")
-    if not ran or not noted:
-        print(f"{folder} has no results of emit and run", file=sys.stderr)
-        return 2
+    ran: dict[str, Result] = {}
+    noted: dict[str, Result] = {}
+    for one in (folder, *options.beside):
+        here = page.journal(one / "run.jsonl"), page.journal(one / "emit.jsonl")
+        if not all(here):
+            print(f"{one} has no results of emit and run", file=sys.stderr)
+            return 2
+        ran |= here[0]
+        noted |= here[1]
     checked = tools(page.journal((options.sanitized or folder) / "sanitize.jsonl"))
     found = page.summary(noted, ran)
     devices = {result["device"] for result in ran.values() if "device" in result}
     command = f"make gpu-fuzz PROGRAMS={len(noted)}"
+    if options.beside:
+        command = (
+            f"python -m campaigns.gpu_fuzz write  # of {1 + len(options.beside)} emits and runs"
+        )
     made = page.text(found, command, ", ".join(sorted(devices)) or "no GPU", checked)
     cases.write_whole(options.page, made)
     loud = any(not what.startswith("silent") for what in checked.values())
@@ -219,6 +228,9 @@ def parser() -> argparse.ArgumentParser:
     each["sanitize"].add_argument("--kernels", type=int, default=50)
     page_of = cases.ROOT / "docs" / "gpu-fuzz.md"
     each["write"].add_argument("--page", type=Path, default=page_of, help="which is written")
+    each["write"].add_argument(
+        "--beside", type=Path, action="append", default=[], help="a folder of other seeds"
+    )
     each["write"].add_argument("--sanitized", type=Path, help="where sanitize was run")
     each["one"].add_argument("file", type=Path)
     for name in ("show", "shrink"):

@@ -49,9 +49,9 @@ def test_groups_have_contexts_of_their_own(monkeypatch: pytest.MonkeyPatch) -> N
     asked: list[tuple[str, ...]] = []
     plain = smt._none_holds
 
-    def spy(scripts: list[str], rlimit: int) -> float | None:
+    def spy(scripts: list[str], *attempt: float) -> float | None:
         asked.append(tuple(scripts))
-        return plain(scripts, rlimit)
+        return plain(scripts, *attempt)
 
     monkeypatch.setattr(smt, "_none_holds", spy)
     contexts: list[object] = []
@@ -71,7 +71,7 @@ def test_groups_have_contexts_of_their_own(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_what_is_too_much_at_once_is_asked_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(smt, "_none_holds", lambda scripts, rlimit: None)
+    monkeypatch.setattr(smt, "_none_holds", lambda scripts, *attempt: None)
     assert [r.word for r in smt.ask_together([SCRIPTS["holds"], SCRIPTS["fails"]])] == [
         "unsat",
         "sat",

@@ -11,7 +11,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from exogpu.api import Procedure
-from exogpu.cli.commands import app, loader
+from exogpu.cli import loader
+from exogpu.cli.commands import app
 from exogpu.cli.outcome import worst
 
 ROOT = Path(__file__).parent.parent

@@ -132,7 +132,8 @@ def never_each(questions: Iterable[tuple[Domain, Iterable[str]]]) -> tuple[bool,
         script = question(names, constraints) if empty and alternatives else None
         if script is not None:
             scripts[at] = script
-    for at, reply in zip(scripts, smt.ask_together(tuple(scripts.values())), strict=True):
+    replies = smt.ask_together(tuple(scripts.values()), attempts=smt.SOON)
+    for at, reply in zip(scripts, replies, strict=True):
         found[at] = reply.word != "sat"
     return tuple(found)
 

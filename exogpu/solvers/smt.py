@@ -15,9 +15,13 @@ RLIMIT: Final = 5_000_000
 """Z3's resource units for one question, the same on every machine: some seconds."""
 
 
-ATTEMPTS: Final = ((6, 10), (2, 1), (6, 1))
-"""Z3's two procedures for arithmetic, in turn, and which part of the limit each may spend: sums of
-many divisions, as nests have, are easy for the older one (2)."""
+SOON: Final = ((6, 0.1), (2, 1.0), (6, 1.0))
+"""Z3's two procedures for arithmetic, in turn, and how many times the limit each may spend: sums of
+many divisions, as nests have, are easier for the older one (2)."""
+
+ATTEMPTS: Final = (*SOON, (2, 60.0))
+"""Those, and for what is worth ten seconds the older one again, whose units are short: some thirty
+million a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +35,15 @@ class Reply:
     """Of `unknown`, where more is known than that it reached its limit."""
 
 
-def ask_z3(script: str, rlimit: int = RLIMIT) -> Reply:
+def ask_z3(
+    script: str, rlimit: int = RLIMIT, attempts: Sequence[tuple[int, float]] = ATTEMPTS
+) -> Reply:
     """Z3's answer; unknown beyond the limit or where it cannot read the script."""
     start = perf_counter()
     word = "unknown"
-    for arithmetic, part in ATTEMPTS:
+    for arithmetic, part in attempts:
         solver = _fresh()
-        solver.set("rlimit", rlimit // part)
+        solver.set("rlimit", round(rlimit * part))
         solver.set("arith.solver", arithmetic)
         try:
             solver.from_string(script)
@@ -54,7 +60,9 @@ TOGETHER: Final = 16
 """Scripts that are asked as one question: to make a context takes longer than most answers."""
 
 
-def ask_together(scripts: Sequence[str], rlimit: int = RLIMIT) -> tuple[Reply, ...]:
+def ask_together(
+    scripts: Sequence[str], attempts: Sequence[tuple[int, float]] = ATTEMPTS
+) -> tuple[Reply, ...]:
     """Z3's answers, in order: first to whether any one of several can be satisfied at all, which
     is one question; where that is not refuted, to each alone.
 
@@ -64,21 +72,21 @@ def ask_together(scripts: Sequence[str], rlimit: int = RLIMIT) -> tuple[Reply, .
     found: list[Reply] = []
     for start in range(0, len(scripts), TOGETHER):
         group = scripts[start : start + TOGETHER]
-        seconds = _none_holds(group, rlimit // ATTEMPTS[0][1]) if len(group) > 1 else None
+        seconds = _none_holds(group, *attempts[0]) if len(group) > 1 else None
         if seconds is None:
-            found += (ask_z3(script, rlimit) for script in group)
+            found += (ask_z3(script, attempts=attempts) for script in group)
         else:
             reply = Reply(f"z3 {z3_version()}", "unsat", seconds / len(group))
             found += [reply] * len(group)
     return tuple(found)
 
 
-def _none_holds(scripts: Sequence[str], rlimit: int) -> float | None:
+def _none_holds(scripts: Sequence[str], arithmetic: int, times: float) -> float | None:
     """The seconds it took to refute that one of the scripts holds; None where it was not."""
     start = perf_counter()
     solver = _fresh()
-    solver.set("rlimit", rlimit)
-    solver.set("arith.solver", ATTEMPTS[0][0])
+    solver.set("rlimit", round(RLIMIT * times))
+    solver.set("arith.solver", arithmetic)
     try:
         solver.add(z3.Or(*(_conjunction(script, solver.ctx) for script in scripts)))
         word = solver.check()

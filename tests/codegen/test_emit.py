@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from exogpu.codegen.host import Emitted, emit
 from exogpu.codegen.toolchain import compile_cubin, find_toolchain
+from exogpu.codegen.toolchain.find import find_program
+from exogpu.codegen.toolchain.sass import disassemble
 from exogpu.kernels import gemm_sm90, gemm_splitk_sm90
 from exogpu.kernels.gemm_sm80 import gemm_sm80
 from exogpu.kernels.gemv import gemv
 
 GOLDEN = Path(__file__).parent / "golden"
 TOOLCHAIN = find_toolchain()
-CUOBJDUMP = shutil.which("cuobjdump") or shutil.which("cuobjdump", path="/usr/local/cuda/bin")
+DISASSEMBLER = find_program("nvdisasm") or find_program("cuobjdump")
 needs_nvcc = pytest.mark.skipif(TOOLCHAIN is None, reason="no nvcc on this machine")
 
 ONE_CTA = gemm_sm90.KERNELS["gemm_sm90_1x1_128x256"]
@@ -62,12 +62,10 @@ def test_compiles_without_spills(procedure, arch):
 
 
 @needs_nvcc
-@pytest.mark.skipif(CUOBJDUMP is None, reason="no cuobjdump on this machine")
+@pytest.mark.skipif(DISASSEMBLER is None, reason="no nvdisasm on this machine")
 @pytest.mark.parametrize(("procedure", "wanted"), KERNELS, **NAMES)
-def test_sass(procedure, wanted, tmp_path):
-    cubin = tmp_path / "kernel.cubin"
-    cubin.write_bytes(compile_cubin(emitted(procedure).source, "sm_90a", TOOLCHAIN).cubin)
-    sass = subprocess.check_output([CUOBJDUMP, "-sass", cubin], text=True)
+def test_sass(procedure, wanted):
+    sass = disassemble(compile_cubin(emitted(procedure).source, "sm_90a", TOOLCHAIN).cubin)
     for instruction in wanted:
         assert instruction in sass
     products = list(re.finditer("HGMMA", sass))

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-
 import pytest
 
 from exogpu.api import proc
 from exogpu.codegen.host import emit
 from exogpu.codegen.toolchain import compile_cubin, find_toolchain
+from exogpu.codegen.toolchain.find import find_program
+from exogpu.codegen.toolchain.sass import disassemble
 from exogpu.hw.datatypes import bf16, f16
 from exogpu.isa.sm90 import Sm90_store_D, Sm90_tma_load, Sm90_wgmma_f16, Sm90_zero_scale_d
 
 TOOLCHAIN = find_toolchain()
-CUOBJDUMP = shutil.which("cuobjdump") or shutil.which("cuobjdump", path="/usr/local/cuda/bin")
+DISASSEMBLER = find_program("nvdisasm") or find_program("cuobjdump")
 needs_nvcc = pytest.mark.skipif(TOOLCHAIN is None, reason="no nvcc on this machine")
 
 
@@ -95,12 +94,10 @@ def test_tile_is_proved(procedure):
 
 
 @needs_nvcc
-@pytest.mark.skipif(CUOBJDUMP is None, reason="no cuobjdump on this machine")
+@pytest.mark.skipif(DISASSEMBLER is None, reason="no nvdisasm on this machine")
 @pytest.mark.parametrize(("procedure", "kind"), [(TILES[0], ""), (TILES[1], ".BF16")])
-def test_sass_of_tile(procedure, kind, tmp_path):
+def test_sass_of_tile(procedure, kind):
     """128 rows are two wgmmas for each of four steps of 16 columns."""
     made = compile_cubin(emitted(procedure), "sm_90a", TOOLCHAIN)
     assert "serialized" not in made.log
-    (tmp_path / "kernel.cubin").write_bytes(made.cubin)
-    sass = subprocess.check_output([CUOBJDUMP, "-sass", tmp_path / "kernel.cubin"], text=True)
-    assert sass.count(f"HGMMA.64x64x16.F32{kind} ") == 8
+    assert disassemble(made.cubin).count(f"HGMMA.64x64x16.F32{kind} ") == 8

@@ -8,39 +8,33 @@ from __future__ import annotations
 from itertools import product
 from random import Random
 
-import numpy as np
 import pytest
 from bounds_procs import procedure
 
 from exogpu import Procedure
 from exogpu import meaning as sequential
-from exogpu.ir.nodes import DataParam, Proc
-from exogpu.ir.walk import evaluate
+from exogpu.analysis import bounds
+from exogpu.ir.nodes import Proc
+from exogpu.ir.types import Policy
+from exogpu.machine import literal
 from exogpu.meaning import naive
-from exogpu.result.errors import ExoGpuError
+from tests.machine.leaving import NEAR, leaves
+from tests.machine.shapes import sources
+from tests.machine.shapes.windows import windows
 
 SIZES = range(1, 5)
 INDICES = range(-3, 4)
-NEAR = 24
-"""Refutations are run at sizes up to here."""
-
 Sizes = dict[str, int]
 
 
-def leaves(run, proc: Proc, sizes: Sizes) -> bool:
-    """Whether an access is out of bounds as the program runs."""
-    values = {p.name: sizes[p.name.name] for p in proc.params if not isinstance(p, DataParam)}
-    arrays = {
-        p.name.name: np.zeros([evaluate(n, values) for n in p.shape], np.float32)
-        for p in proc.params
-        if isinstance(p, DataParam)
-    }
-    try:
-        run(proc, {**sizes, **arrays})
-    except ExoGpuError as error:
-        assert [d.code for d in error.diagnostics] == ["X927"]
-        return True
-    return False
+@pytest.mark.parametrize("seed", range(16))
+def test_unmutated_windows_are_in_bounds_and_safe(seed: int) -> None:
+    # Else mutations would not be what the generator's violations come from.
+    made = sources.procedure(windows(Random(seed), mutations=(0,)).windows)
+    assert made.ir is not None
+    assert bounds.violations(made.ir) == ()
+    for policy in Policy:
+        assert literal.run(made.amir(policy), {"K": 3}) == ()
 
 
 def rank(sizes: Sizes) -> tuple[int, ...]:

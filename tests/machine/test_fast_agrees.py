@@ -1,6 +1,6 @@
 """The fast interpreter finds what the literal rules find, on generated programs.
 
-2,160 programs at two sizes each: the first violation, the whole set of violations, and one of each
+2,360 programs at two sizes each: the first violation, the whole set of violations, and one of each
 pair of operations; and skipping changes nothing.
 """
 
@@ -17,8 +17,12 @@ from exogpu.machine.fast import loops
 from exogpu.machine.violation import Violation
 from tests.machine import generate
 
-PROGRAMS = dict.fromkeys(generate.SHAPES, 300) | {"multicast": 60}
-"""Of each shape; clusters are slow on the literal machine."""
+PROGRAMS = dict.fromkeys(generate.BUILT, 300) | {"multicast": 60, "nests": 150, "windows": 50}
+"""Of each shape; clusters are slow on the literal machine, and sources are to be read."""
+
+LONG = {"nests": (40, 17), "windows": (20, 53)}
+"""Of some shapes, how many programs are run with many iterations to skip, and how many; of the
+others 60, and 53."""
 
 
 def facts(violations: tuple[Violation, ...]) -> list[tuple[object, ...]]:
@@ -102,9 +106,10 @@ def test_the_record_is_located(seed: int, shape: str) -> None:
 def test_skipping_changes_nothing(shape: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sizes at which most iterations are skipped, in loops of any length."""
     monkeypatch.setattr(loops, "WORTH", 1)
-    for seed in range(60):
+    programs, size = LONG.get(shape, (60, 53))
+    for seed in range(programs):
         program = generate.program(Random(seed), shape).program
-        sizes = {parameter.name.name: 53 for parameter in program.params}
+        sizes = {parameter.name.name: size for parameter in program.params}
         try:
             plain = fast.run(program, sizes, skip=False)
         except AssertionError:

@@ -267,9 +267,10 @@ def test_every_violation_of_generated_programs_has_a_link(kind: str) -> None:
     told: set[str] = set()
     for seed in range(40):
         program = generate.program(Random(seed), kind).program
-        for violation in literal.run(program, {"K": 3}, collect=True):
+        sizes = {parameter.name.name: 3 for parameter in program.params}
+        for violation in literal.run(program, sizes, collect=True):
             if isinstance(violation.check, amir.Check):
-                found = broken_link(program, {"K": 3}, violation)
+                found = broken_link(program, sizes, violation)
                 assert found is not None, (seed, violation)
                 told.add(re.sub(r"\d+", "", found.missing))
     assert len(told) > 3
@@ -372,10 +373,11 @@ def of(op: amir.Op) -> str:
 def test_the_counts_at_a_barriers_end_differ_where_it_does_not_balance(kind: str) -> None:
     for seed in range(25):
         program = generate.program(Random(seed), kind).program
-        for violation in literal.run(program, {"K": 3}, collect=True):
+        sizes = {parameter.name.name: 3 for parameter in program.params}
+        for violation in literal.run(program, sizes, collect=True):
             if violation.kind is HazardKind.BARRIER:
                 assert isinstance(violation.check, amir.CheckBarrier)
-                counts = counts_at(program, {"K": 3}, violation, violation.check.name)
+                counts = counts_at(program, sizes, violation, violation.check.name)
                 assert counts is not None and counts[0] != counts[1], (seed, violation)
 
 

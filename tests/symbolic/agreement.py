@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from random import Random
 
 from exogpu.amir import nodes as amir
-from exogpu.ir.nodes import Compare, CVar, Int
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import Access, Compare, CVar, Int, Point
+from exogpu.ir.walk import evaluate, holds
 from exogpu.machine import literal
 from exogpu.machine.violation import Violation
 from exogpu.result.verdict import HazardKind
@@ -15,7 +17,11 @@ from exogpu.symbolic.find.conditions import unsafe_sizes, without
 from exogpu.symbolic.find.findings import Instance, instances
 from exogpu.symbolic.find.prover import Findings, analyse
 from tests.machine import generate
+from tests.machine.leaving import misjudged
+from tests.machine.shapes import sources
+from tests.machine.shapes.windows import windows
 from tests.symbolic import chains
+from tests.symbolic.kernel_mutants import accesses
 
 Key = tuple[object, ...]
 Sizes = Mapping[str, int]
@@ -71,6 +77,10 @@ def small_sizes(shape: str, program: amir.Program) -> list[Sizes]:
         return [{}]
     if shape == "multicast":
         return [{"K": k} for k in (0, 1, 2, 3, 5)]
+    if shape == "windows":
+        return [{"K": k} for k in range(6)]
+    if shape == "nests":
+        return [{"I": i, "K": k} for i in range(6) for k in range(6)]
     # Without tasks, generated code after them uses variables that no task has allocated; and of
     # `tiles` the size counts whole kernels.
     first, last = {"tasked": (1, 7), "tiles": (0, 3)}.get(shape, (0, 7))
@@ -97,6 +107,47 @@ def compared(program: amir.Program, findings: Findings, sizes: Sizes) -> Compari
         frozenset(prover_set(findings, sizes)),
         frozenset(machine_set(program, sizes)),
         bool(findings.undecided),
+    )
+
+
+def source(seed: int) -> sources.Sources:
+    """The texts of a program of windows."""
+    return windows(Random(seed))
+
+
+def sources_wrong(seed: int, sizes: Iterable[Sizes]) -> list[Sizes]:
+    """Of a program of windows, the sizes at which its bounds are misjudged, or at which it touches
+    other elements than the same program without windows and calls."""
+    written = source(seed)
+    procedure, direct = sources.procedure(written.windows), sources.procedure(written.direct)
+    assert procedure.ir is not None
+    wrong = misjudged(procedure.ir, sizes)
+    with_windows, without_windows = procedure.amir(), direct.amir()
+    return wrong + [at for at in sizes if touched(with_windows, at) != touched(without_windows, at)]
+
+
+def touched(program: amir.Program, sizes: Sizes) -> list[Key]:
+    """What runs, and on which coordinates."""
+    values = {p.name: sizes[p.name.name] for p in program.params}
+    return list(_touched(program.body, values))
+
+
+def _touched(block: amir.Block, values: Mapping[Sym, int]) -> Iterator[Key]:
+    for op in block:
+        yield type(op), tuple((a.name.name, _coordinates(a, values)) for a in accesses(op))
+        if isinstance(op, amir.Loop):
+            for value in range(evaluate(op.lo, values), evaluate(op.hi, values)):
+                yield from _touched(op.body, {**values, op.iterator: value})
+        elif isinstance(op, amir.Guard) and holds(op.condition, values):
+            yield from _touched(op.body, values)
+
+
+def _coordinates(access: Access, values: Mapping[Sym, int]) -> Key:
+    return tuple(
+        evaluate(c.at, values)
+        if isinstance(c, Point)
+        else (evaluate(c.lo, values), evaluate(c.hi, values))
+        for c in access.coords
     )
 
 

@@ -6,9 +6,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from types import ModuleType
+
 import pytest
 
-from tests.symbolic.agreement import SHAPES, admitting_zero, check, generated, small_sizes
+from exogpu.analysis import bounds, bounds_views, inline
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import CExpr, Int
+from tests.symbolic.agreement import (
+    SHAPES,
+    admitting_zero,
+    check,
+    generated,
+    small_sizes,
+    sources_wrong,
+)
 
 SEEDS = {
     "chains": 50,
@@ -23,8 +36,11 @@ SEEDS = {
     "threads": 6,
     "tasked": 20,
     "tiles": 6,
+    "nests": 10,
+    "windows": 10,
 }
-"""By shape, how many programs: a few tenths of a second each for rings, less for others."""
+"""By shape, how many programs: a few tenths of a second each for rings, less for others; nests and
+windows take a second."""
 
 CASES = [(shape, seed) for shape, count in SEEDS.items() for seed in range(500, 500 + count)]
 
@@ -36,4 +52,29 @@ def test_every_shape_is_compared() -> None:
 @pytest.mark.parametrize(("shape", "seed"), CASES)
 def test_same_violations(shape: str, seed: int) -> None:
     program = admitting_zero(generated(shape, seed))
-    check(program, small_sizes(shape, program))
+    sizes = small_sizes(shape, program)
+    check(program, sizes)
+    if shape == "windows":
+        assert sources_wrong(seed, sizes) == []
+
+
+def outer_offset_alone(left: CExpr, right: CExpr) -> CExpr:
+    return right if left == Int(0) else left
+
+
+def nothing_behind(
+    views: bounds.Views, name: Sym, indices: tuple[CExpr, ...]
+) -> Iterator[bounds.Element]:
+    yield from list(bounds_views.elements(views, name, indices))[:1]
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "mistake"),
+    [(inline, "_plus", outer_offset_alone), (bounds, "elements", nothing_behind)],
+    ids=["an offset in a window is lost", "the bounds of a window alone"],
+)
+def test_mistakes_with_windows_are_seen(
+    module: ModuleType, name: str, mistake: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, name, mistake)
+    assert any(sources_wrong(seed, [{"K": 2}]) for seed in range(500, 510))

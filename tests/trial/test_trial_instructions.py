@@ -7,7 +7,8 @@ from itertools import islice
 import pytest
 from typer.testing import CliRunner
 
-from exogpu.cli.commands import app, trying
+from exogpu.cli import trying
+from exogpu.cli.commands import app
 from exogpu.cli.loader import load
 from exogpu.codegen.toolchain import find_toolchain
 from exogpu.frontend.instructions import InstructionTemplate

@@ -118,8 +118,7 @@ __device__ __forceinline__ void Sm80_store_D(int rows, int cols, float* C, int l
 // that tiles that run together share rows and columns in the L2 cache.
 __device__ __forceinline__ int2 grouped_tile(int number, int rows, int columns, int group)
 {
-    group = min(group, rows);  // so that no product exceeds rows * columns
-    const int first = number / (group * columns) * group, height = min(group, rows - first);
+    const int first = number / columns / group * group, height = min(group, rows - first);
     const int inside = number - first * columns;
     return make_int2(first + inside % height, inside / height);
 }

@@ -208,8 +208,7 @@ __device__ __forceinline__ void mbarrier_init(unsigned ring, int barriers, unsig
 // that tiles that run together share rows and columns in the L2 cache.
 __device__ __forceinline__ int2 grouped_tile(int number, int rows, int columns, int group)
 {
-    group = min(group, rows);  // so that no product exceeds rows * columns
-    const int first = number / (group * columns) * group, height = min(group, rows - first);
+    const int first = number / columns / group * group, height = min(group, rows - first);
     const int inside = number - first * columns;
     return make_int2(first + inside % height, inside / height);
 }
@@ -269,46 +268,46 @@ gemm_sm90_1x1_128x256(const int L, const int M, const int N, const int cluster_K
             unsigned full_arrived = 0;
             unsigned full_bytes = 0;
             unsigned empty_awaited = 0;
-            // 44: for batch in cuda_tasks(0, L):
+            // 39: for batch in cuda_tasks(0, L):
             for (int task_number = blockIdx.x; task_number < tasks_batch * tasks_tm * tasks_tn; task_number += gridDim.x) {
                 [[maybe_unused]] const int batch = task_number / (tasks_tm * tasks_tn);
                 const int2 tile = grouped_tile(task_number % (tasks_tm * tasks_tn), tasks_tm, tasks_tn, 8);
                 [[maybe_unused]] const int tm = tile.x;
                 [[maybe_unused]] const int tn = tile.y;
-                // 47: A_smem: f32[CM, CN, RING, TM, 32] @ Sm90_SmemSwizzled(128)
+                // 42: A_smem: f32[CM, CN, RING, TM, 32] @ Sm90_SmemSwizzled(128)
                 float* const A_smem = reinterpret_cast<float*>(smem + 1024);
-                // 48: B_smem: f32[CM, CN, RING, TN, 32] @ Sm90_SmemSwizzled(128)
+                // 43: B_smem: f32[CM, CN, RING, TN, 32] @ Sm90_SmemSwizzled(128)
                 float* const B_smem = reinterpret_cast<float*>(smem + 66560);
-                // 50: full: barrier[CM, CN] @ CudaMbarrier
+                // 45: full: barrier[CM, CN] @ CudaMbarrier
                 const unsigned full = smem_address(smem + 0);
-                // 51: empty: barrier(full)[CM, CN] @ CudaMbarrier
+                // 46: empty: barrier(full)[CM, CN] @ CudaMbarrier
                 const unsigned empty = smem_address(smem + 40);
                 const unsigned empty_begin = empty_awaited;
-                // 59: for k in seq(0, (cluster_K + 31) / 32):
+                // 54: for k in seq(0, (cluster_K + 31) / 32):
                 for (int k = 0; k < (cluster_K + 31) / 32; ++k) {
-                    // 60: with CudaWarps(0, 1, name="producer"):
+                    // 55: with CudaWarps(0, 1, name="producer"):
                     {
                         /* m = 0 */ {
                             /* n = 0 */ {
-                                // 63: Await(empty[m, n], cuda_temporal, ~RING)
+                                // 58: Await(empty[m, n], cuda_temporal, ~RING)
                                 if (empty_awaited - empty_begin >= 4)
                                     mbarrier_wait<5>(empty, empty_awaited - 4);
                                 ++empty_awaited;
                             }
                         }
                         /* m = 0 */ {
-                            // 65: (
+                            // 60: (
                             Sm90_tma_load<1>(&A_smem[4096 * (k % 4)], A_map, mbarrier_at<5>(full, full_arrived), 1, {32 * k, 128 * tm, batch});
                             full_bytes += 16384;
                         }
                         /* n = 0 */ {
-                            // 83: (
+                            // 78: (
                             Sm90_tma_load<1>(&B_smem[8192 * (k % 4)], B_map, mbarrier_at<5>(full, full_arrived), 1, {32 * k, 256 * tn, batch});
                             full_bytes += 32768;
                         }
                         /* m = 0 */ {
                             /* n = 0 */ {
-                                // 101: Arrive(cuda_temporal) >> full[m, n]
+                                // 96: Arrive(cuda_temporal) >> full[m, n]
                                 __syncwarp();
                                 if (lane == 0)
                                     mbarrier_arrive_expect_tx<5>(full, full_arrived, full_bytes);
@@ -318,7 +317,7 @@ gemm_sm90_1x1_128x256(const int L, const int M, const int N, const int cluster_K
                         }
                     }
                 }
-                // 125: Fence(cuda_in_order, cuda_in_order)
+                // 120: Fence(cuda_in_order, cuda_in_order)
                 asm volatile("barrier.cta.sync 0;" ::: "memory");
             }
         }
@@ -326,13 +325,13 @@ gemm_sm90_1x1_128x256(const int L, const int M, const int N, const int cluster_K
             const int tasks_batch = L;
             const int tasks_tm = (M + 127) / 128;
             const int tasks_tn = (N + 255) / 256;
-            // 44: for batch in cuda_tasks(0, L):
+            // 39: for batch in cuda_tasks(0, L):
             for (int task_number = blockIdx.x; task_number < tasks_batch * tasks_tm * tasks_tn; task_number += gridDim.x) {
                 [[maybe_unused]] const int batch = task_number / (tasks_tm * tasks_tn);
                 const int2 tile = grouped_tile(task_number % (tasks_tm * tasks_tn), tasks_tm, tasks_tn, 8);
                 [[maybe_unused]] const int tm = tile.x;
                 [[maybe_unused]] const int tn = tile.y;
-                // 125: Fence(cuda_in_order, cuda_in_order)
+                // 120: Fence(cuda_in_order, cuda_in_order)
                 asm volatile("barrier.cta.sync 0;" ::: "memory");
             }
         }
@@ -346,61 +345,61 @@ gemm_sm90_1x1_128x256(const int L, const int M, const int N, const int cluster_K
             unsigned full_awaited = 0;
             unsigned empty_arrived = 0;
             unsigned empty_awaited = 0;
-            // 44: for batch in cuda_tasks(0, L):
+            // 39: for batch in cuda_tasks(0, L):
             for (int task_number = blockIdx.x; task_number < tasks_batch * tasks_tm * tasks_tn; task_number += gridDim.x) {
                 [[maybe_unused]] const int batch = task_number / (tasks_tm * tasks_tn);
                 const int2 tile = grouped_tile(task_number % (tasks_tm * tasks_tn), tasks_tm, tasks_tn, 8);
                 [[maybe_unused]] const int tm = tile.x;
                 [[maybe_unused]] const int tn = tile.y;
-                // 47: A_smem: f32[CM, CN, RING, TM, 32] @ Sm90_SmemSwizzled(128)
+                // 42: A_smem: f32[CM, CN, RING, TM, 32] @ Sm90_SmemSwizzled(128)
                 float* const A_smem = reinterpret_cast<float*>(smem + 1024);
-                // 48: B_smem: f32[CM, CN, RING, TN, 32] @ Sm90_SmemSwizzled(128)
+                // 43: B_smem: f32[CM, CN, RING, TN, 32] @ Sm90_SmemSwizzled(128)
                 float* const B_smem = reinterpret_cast<float*>(smem + 66560);
-                // 49: D: f32[CM, CN, 2, MM, TN] @ Sm90_RmemMatrixD(MM, TN)
+                // 44: D: f32[CM, CN, 2, MM, TN] @ Sm90_RmemMatrixD(MM, TN)
                 float D[128];
                 int D_scale = 1;
-                // 50: full: barrier[CM, CN] @ CudaMbarrier
+                // 45: full: barrier[CM, CN] @ CudaMbarrier
                 const unsigned full = smem_address(smem + 0);
-                // 51: empty: barrier(full)[CM, CN] @ CudaMbarrier
+                // 46: empty: barrier(full)[CM, CN] @ CudaMbarrier
                 const unsigned empty = smem_address(smem + 40);
                 const unsigned empty_begin = empty_awaited;
-                // 53: with CudaWarps(name="consumer"):
+                // 48: with CudaWarps(name="consumer"):
                 {
                     /* m = 0 */ {
                         /* n = 0 */ {
-                            // 56: for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
+                            // 51: for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
                             if (const int wg = warp / 4 - 1; true) {
-                                // 57: Sm90_zero_scale_d(D[m, n, wg, :, :], M=MM, N=TN)
+                                // 52: Sm90_zero_scale_d(D[m, n, wg, :, :], M=MM, N=TN)
                                 D_scale = 0;
-                                // 58: Fence(wgmma_fence_1, wgmma_fence_2)
+                                // 53: Fence(wgmma_fence_1, wgmma_fence_2)
                                 asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
                             }
                         }
                     }
                 }
-                // 59: for k in seq(0, (cluster_K + 31) / 32):
+                // 54: for k in seq(0, (cluster_K + 31) / 32):
                 for (int k = 0; k < (cluster_K + 31) / 32; ++k) {
-                    // 102: with CudaWarps(name="consumer"):
+                    // 97: with CudaWarps(name="consumer"):
                     {
                         /* m = 0 */ {
                             /* n = 0 */ {
-                                // 105: Await(full[m, n], cuda_generic_and_async, ~0)
+                                // 100: Await(full[m, n], cuda_generic_and_async, ~0)
                                 mbarrier_wait<5>(full, full_awaited);
                                 ++full_awaited;
-                                // 106: for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
+                                // 101: for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
                                 if (const int wg = warp / 4 - 1; true) {
-                                    // 107: for kk in seq(0, 4):
+                                    // 102: for kk in seq(0, 4):
                                     #pragma unroll
                                     for (int kk = 0; kk < 4; ++kk) {
-                                        // 108: Sm90_wgmma_tf32(
+                                        // 103: Sm90_wgmma_tf32(
                                         Sm90_wgmma_tf32_n256<64, 128>(D, D_scale, &A_smem[4096 * (k % 4) + (2048 * wg + 8 * kk)], &B_smem[8192 * (k % 4) + 8 * kk]);
                                     }
-                                    // 121: Arrive(wgmma_async) >> cg[m, n, wg]
+                                    // 116: Arrive(wgmma_async) >> cg[m, n, wg]
                                     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-                                    // 122: Await(cg[m, n, wg], cuda_in_order, 0)
+                                    // 117: Await(cg[m, n, wg], cuda_in_order, 0)
                                     asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
                                 }
-                                // 123: Arrive(cuda_in_order) >> empty[m, :] >> empty[:, n]
+                                // 118: Arrive(cuda_in_order) >> empty[m, :] >> empty[:, n]
                                 __syncwarp();
                                 if (lane == 0)
                                     mbarrier_arrive<5>(empty, empty_arrived);
@@ -409,15 +408,15 @@ gemm_sm90_1x1_128x256(const int L, const int M, const int N, const int cluster_K
                         }
                     }
                 }
-                // 125: Fence(cuda_in_order, cuda_in_order)
+                // 120: Fence(cuda_in_order, cuda_in_order)
                 asm volatile("barrier.cta.sync 0;" ::: "memory");
-                // 126: with CudaWarps(name="consumer"):
+                // 121: with CudaWarps(name="consumer"):
                 {
                     /* m = 0 */ {
                         /* n = 0 */ {
-                            // 129: for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
+                            // 124: for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
                             if (const int wg = warp / 4 - 1; true) {
-                                // 130: Sm90_store_D(
+                                // 125: Sm90_store_D(
                                 Sm90_store_D<64, 256>(M - 128 * tm - 64 * wg, N - 256 * tn, &C[((long long)(batch) * M + (128 * tm + 64 * wg)) * N + (256 * tn)], N, D);
                             }
                         }

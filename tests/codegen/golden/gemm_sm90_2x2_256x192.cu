@@ -196,8 +196,7 @@ __device__ __forceinline__ void mbarrier_init(unsigned ring, int barriers, unsig
 // that tiles that run together share rows and columns in the L2 cache.
 __device__ __forceinline__ int2 grouped_tile(int number, int rows, int columns, int group)
 {
-    group = min(group, rows);  // so that no product exceeds rows * columns
-    const int first = number / (group * columns) * group, height = min(group, rows - first);
+    const int first = number / columns / group * group, height = min(group, rows - first);
     const int inside = number - first * columns;
     return make_int2(first + inside % height, inside / height);
 }
@@ -275,52 +274,52 @@ gemm_sm90_2x2_256x192(const int L, const int M, const int N, const int cluster_K
             unsigned full_arrived = 0;
             unsigned full_bytes = 0;
             unsigned empty_awaited = 0;
-            // 44: for batch in cuda_tasks(0, L):
+            // 39: for batch in cuda_tasks(0, L):
             for (int task_number = blockIdx.x / 4; task_number < tasks_batch * tasks_tm * tasks_tn; task_number += gridDim.x / 4) {
                 [[maybe_unused]] const int batch = task_number / (tasks_tm * tasks_tn);
                 const int2 tile = grouped_tile(task_number % (tasks_tm * tasks_tn), tasks_tm, tasks_tn, 8);
                 [[maybe_unused]] const int tm = tile.x;
                 [[maybe_unused]] const int tn = tile.y;
-                // 47: A_smem: f32[CM, CN, RING, TM, 32] @ Sm90_SmemSwizzled(128)
+                // 42: A_smem: f32[CM, CN, RING, TM, 32] @ Sm90_SmemSwizzled(128)
                 float* const A_smem = reinterpret_cast<float*>(smem + 1024);
-                // 48: B_smem: f32[CM, CN, RING, TN, 32] @ Sm90_SmemSwizzled(128)
+                // 43: B_smem: f32[CM, CN, RING, TN, 32] @ Sm90_SmemSwizzled(128)
                 float* const B_smem = reinterpret_cast<float*>(smem + 132096);
-                // 50: full: barrier[CM, CN] @ CudaMbarrier
+                // 45: full: barrier[CM, CN] @ CudaMbarrier
                 const unsigned full = smem_address(smem + 0);
-                // 51: empty: barrier(full)[CM, CN] @ CudaMbarrier
+                // 46: empty: barrier(full)[CM, CN] @ CudaMbarrier
                 const unsigned empty = smem_address(smem + 40);
                 const unsigned empty_begin = empty_awaited;
-                // 59: for k in seq(0, (cluster_K + 31) / 32):
+                // 54: for k in seq(0, (cluster_K + 31) / 32):
                 for (int k = 0; k < (cluster_K + 31) / 32; ++k) {
-                    // 60: with CudaWarps(0, 1, name="producer"):
+                    // 55: with CudaWarps(0, 1, name="producer"):
                     {
-                        // 61: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
+                        // 56: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
                         if (const int m = cta / 2; true) {
-                            // 62: for n in cuda_threads(0, CN, unit=cuda_warp_in_cluster):
+                            // 57: for n in cuda_threads(0, CN, unit=cuda_warp_in_cluster):
                             if (const int n = cta % 2; true) {
-                                // 63: Await(empty[m, n], cuda_temporal, ~RING)
+                                // 58: Await(empty[m, n], cuda_temporal, ~RING)
                                 if (empty_awaited - empty_begin >= 4)
                                     mbarrier_wait_cluster<5>(empty, empty_awaited - 4);
                                 ++empty_awaited;
                             }
                         }
-                        // 64: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
+                        // 59: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
                         if (const int m = cta / 2; true) {
-                            // 65: (
+                            // 60: (
                             Sm90_tma_load<2>(&A_smem[8192 * (k % 4)] + 4096 * (cta - (2 * m)), A_map, mbarrier_at<5>(full, full_arrived), 0x3 << (2 * m), {32 * k, 256 * (2 * tm + m) + 128 * (cta - (2 * m)), batch});
                             full_bytes += 32768;
                         }
-                        // 80: for n in cuda_threads(
+                        // 75: for n in cuda_threads(
                         if (const int n = cta % 2; true) {
-                            // 83: (
+                            // 78: (
                             Sm90_tma_load<2>(&B_smem[6144 * (k % 4)] + 3072 * ((cta - n) / 2), B_map, mbarrier_at<5>(full, full_arrived), 0x5 << n, {32 * k, 192 * (2 * tn + n) + 96 * ((cta - n) / 2), batch});
                             full_bytes += 24576;
                         }
-                        // 99: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
+                        // 94: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
                         if (const int m = cta / 2; true) {
-                            // 100: for n in cuda_threads(0, CN, unit=cuda_warp_in_cluster):
+                            // 95: for n in cuda_threads(0, CN, unit=cuda_warp_in_cluster):
                             if (const int n = cta % 2; true) {
-                                // 101: Arrive(cuda_temporal) >> full[m, n]
+                                // 96: Arrive(cuda_temporal) >> full[m, n]
                                 __syncwarp();
                                 if (lane == 0)
                                     mbarrier_arrive_expect_tx<5>(full, full_arrived, full_bytes);
@@ -330,7 +329,7 @@ gemm_sm90_2x2_256x192(const int L, const int M, const int N, const int cluster_K
                         }
                     }
                 }
-                // 125: Fence(cuda_in_order, cuda_in_order)
+                // 120: Fence(cuda_in_order, cuda_in_order)
                 asm volatile("barrier.cluster.arrive.release.aligned;\n\t"
                              "barrier.cluster.wait.acquire.aligned;" ::: "memory");
             }
@@ -339,13 +338,13 @@ gemm_sm90_2x2_256x192(const int L, const int M, const int N, const int cluster_K
             const int tasks_batch = L;
             const int tasks_tm = (M + 511) / 512;
             const int tasks_tn = (N + 383) / 384;
-            // 44: for batch in cuda_tasks(0, L):
+            // 39: for batch in cuda_tasks(0, L):
             for (int task_number = blockIdx.x / 4; task_number < tasks_batch * tasks_tm * tasks_tn; task_number += gridDim.x / 4) {
                 [[maybe_unused]] const int batch = task_number / (tasks_tm * tasks_tn);
                 const int2 tile = grouped_tile(task_number % (tasks_tm * tasks_tn), tasks_tm, tasks_tn, 8);
                 [[maybe_unused]] const int tm = tile.x;
                 [[maybe_unused]] const int tn = tile.y;
-                // 125: Fence(cuda_in_order, cuda_in_order)
+                // 120: Fence(cuda_in_order, cuda_in_order)
                 asm volatile("barrier.cluster.arrive.release.aligned;\n\t"
                              "barrier.cluster.wait.acquire.aligned;" ::: "memory");
             }
@@ -360,65 +359,65 @@ gemm_sm90_2x2_256x192(const int L, const int M, const int N, const int cluster_K
             unsigned full_awaited = 0;
             unsigned empty_arrived = 0;
             unsigned empty_awaited = 0;
-            // 44: for batch in cuda_tasks(0, L):
+            // 39: for batch in cuda_tasks(0, L):
             for (int task_number = blockIdx.x / 4; task_number < tasks_batch * tasks_tm * tasks_tn; task_number += gridDim.x / 4) {
                 [[maybe_unused]] const int batch = task_number / (tasks_tm * tasks_tn);
                 const int2 tile = grouped_tile(task_number % (tasks_tm * tasks_tn), tasks_tm, tasks_tn, 8);
                 [[maybe_unused]] const int tm = tile.x;
                 [[maybe_unused]] const int tn = tile.y;
-                // 47: A_smem: f32[CM, CN, RING, TM, 32] @ Sm90_SmemSwizzled(128)
+                // 42: A_smem: f32[CM, CN, RING, TM, 32] @ Sm90_SmemSwizzled(128)
                 float* const A_smem = reinterpret_cast<float*>(smem + 1024);
-                // 48: B_smem: f32[CM, CN, RING, TN, 32] @ Sm90_SmemSwizzled(128)
+                // 43: B_smem: f32[CM, CN, RING, TN, 32] @ Sm90_SmemSwizzled(128)
                 float* const B_smem = reinterpret_cast<float*>(smem + 132096);
-                // 49: D: f32[CM, CN, 2, MM, TN] @ Sm90_RmemMatrixD(MM, TN)
+                // 44: D: f32[CM, CN, 2, MM, TN] @ Sm90_RmemMatrixD(MM, TN)
                 float D[192];
                 int D_scale = 1;
-                // 50: full: barrier[CM, CN] @ CudaMbarrier
+                // 45: full: barrier[CM, CN] @ CudaMbarrier
                 const unsigned full = smem_address(smem + 0);
-                // 51: empty: barrier(full)[CM, CN] @ CudaMbarrier
+                // 46: empty: barrier(full)[CM, CN] @ CudaMbarrier
                 const unsigned empty = smem_address(smem + 40);
                 const unsigned empty_begin = empty_awaited;
-                // 53: with CudaWarps(name="consumer"):
+                // 48: with CudaWarps(name="consumer"):
                 {
-                    // 54: for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
+                    // 49: for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
                     if (const int m = cta / 2; true) {
-                        // 55: for n in cuda_threads(0, CN, unit=cuda_cta_in_cluster):
+                        // 50: for n in cuda_threads(0, CN, unit=cuda_cta_in_cluster):
                         if (const int n = cta % 2; true) {
-                            // 56: for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
+                            // 51: for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
                             if (const int wg = warp / 4 - 1; true) {
-                                // 57: Sm90_zero_scale_d(D[m, n, wg, :, :], M=MM, N=TN)
+                                // 52: Sm90_zero_scale_d(D[m, n, wg, :, :], M=MM, N=TN)
                                 D_scale = 0;
-                                // 58: Fence(wgmma_fence_1, wgmma_fence_2)
+                                // 53: Fence(wgmma_fence_1, wgmma_fence_2)
                                 asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
                             }
                         }
                     }
                 }
-                // 59: for k in seq(0, (cluster_K + 31) / 32):
+                // 54: for k in seq(0, (cluster_K + 31) / 32):
                 for (int k = 0; k < (cluster_K + 31) / 32; ++k) {
-                    // 102: with CudaWarps(name="consumer"):
+                    // 97: with CudaWarps(name="consumer"):
                     {
-                        // 103: for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
+                        // 98: for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
                         if (const int m = cta / 2; true) {
-                            // 104: for n in cuda_threads(0, CN, unit=cuda_cta_in_cluster):
+                            // 99: for n in cuda_threads(0, CN, unit=cuda_cta_in_cluster):
                             if (const int n = cta % 2; true) {
-                                // 105: Await(full[m, n], cuda_generic_and_async, ~0)
+                                // 100: Await(full[m, n], cuda_generic_and_async, ~0)
                                 mbarrier_wait<5>(full, full_awaited);
                                 ++full_awaited;
-                                // 106: for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
+                                // 101: for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
                                 if (const int wg = warp / 4 - 1; true) {
-                                    // 107: for kk in seq(0, 4):
+                                    // 102: for kk in seq(0, 4):
                                     #pragma unroll
                                     for (int kk = 0; kk < 4; ++kk) {
-                                        // 108: Sm90_wgmma_tf32(
+                                        // 103: Sm90_wgmma_tf32(
                                         Sm90_wgmma_tf32_n192<128, 128>(D, D_scale, &A_smem[8192 * (k % 4) + (4096 * wg + 8 * kk)], &B_smem[6144 * (k % 4) + 8 * kk]);
                                     }
-                                    // 121: Arrive(wgmma_async) >> cg[m, n, wg]
+                                    // 116: Arrive(wgmma_async) >> cg[m, n, wg]
                                     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-                                    // 122: Await(cg[m, n, wg], cuda_in_order, 0)
+                                    // 117: Await(cg[m, n, wg], cuda_in_order, 0)
                                     asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
                                 }
-                                // 123: Arrive(cuda_in_order) >> empty[m, :] >> empty[:, n]
+                                // 118: Arrive(cuda_in_order) >> empty[m, :] >> empty[:, n]
                                 __syncwarp();
                                 if (lane < 4 && (0xedb7ull >> 4 * cta >> lane & 1))
                                     mbarrier_arrive_reads<5>(empty, empty_arrived, lane);
@@ -427,18 +426,18 @@ gemm_sm90_2x2_256x192(const int L, const int M, const int N, const int cluster_K
                         }
                     }
                 }
-                // 125: Fence(cuda_in_order, cuda_in_order)
+                // 120: Fence(cuda_in_order, cuda_in_order)
                 asm volatile("barrier.cluster.arrive.release.aligned;\n\t"
                              "barrier.cluster.wait.acquire.aligned;" ::: "memory");
-                // 126: with CudaWarps(name="consumer"):
+                // 121: with CudaWarps(name="consumer"):
                 {
-                    // 127: for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
+                    // 122: for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
                     if (const int m = cta / 2; true) {
-                        // 128: for n in cuda_threads(0, CN, unit=cuda_cta_in_cluster):
+                        // 123: for n in cuda_threads(0, CN, unit=cuda_cta_in_cluster):
                         if (const int n = cta % 2; true) {
-                            // 129: for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
+                            // 124: for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
                             if (const int wg = warp / 4 - 1; true) {
-                                // 130: Sm90_store_D(
+                                // 125: Sm90_store_D(
                                 Sm90_store_D<128, 192>(M - 256 * (2 * tm + m) - 128 * wg, N - 192 * (2 * tn + n), &C[((long long)(batch) * M + (256 * (2 * tm + m) + 128 * wg)) * N + (192 * (2 * tn + n))], N, D);
                             }
                         }
