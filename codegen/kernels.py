@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -10,7 +11,7 @@ from exogpu.codegen.barriers import Barriers, initialisation
 from exogpu.codegen.cluster_sync import turns
 from exogpu.codegen.completing import completing
 from exogpu.codegen.constants import POINTER, TENSOR_MAP, constants, declared
-from exogpu.codegen.device import Device, Path, mentions
+from exogpu.codegen.device import Device, Path
 from exogpu.codegen.expressions import C_TYPE, Control
 from exogpu.codegen.fits import INT, limits, size_ranges
 from exogpu.codegen.instructions import note_helpers
@@ -240,15 +241,22 @@ def _builtins(body: Lines, launch: DeviceFunction, shared: SharedLayout) -> Line
     lines: Lines = []
     if shared.size:
         lines.append("extern __shared__ __align__(1024) unsigned char smem[];")
-    if mentions(body, THREAD.name) or mentions(body, WARP.name) or mentions(body, LANE.name):
+    if _mentions(body, THREAD.name) or _mentions(body, WARP.name) or _mentions(body, LANE.name):
         lines.append("const int thread = threadIdx.x;")
-    if mentions(body, WARP.name):
+    if _mentions(body, WARP.name):
         lines.append("const int warp = __shfl_sync(0xffffffffu, thread / 32, 0);")
-    if mentions(body, LANE.name):
+    if _mentions(body, LANE.name):
         lines.append("const int lane = thread % 32;")
-    if mentions(body, CTA.name):
+    if _mentions(body, CTA.name):
         lines.append(f"const int cta = blockIdx.x % {launch.cluster_dim};")
     return lines
+
+
+def _mentions(lines: Lines, name: str) -> bool:
+    """Whether the text, comments aside, has a built-in variable in it: rows of the lowering table
+    and templates of instructions spell them by hand."""
+    text = "\n".join(line for line in lines if not line.strip().startswith("//"))
+    return re.search(rf"(?<![\w.:]){name}\b", text) is not None
 
 
 def _start(barriers: Barriers, launch: DeviceFunction) -> Lines:

@@ -196,6 +196,39 @@ def test_another_version_has_its_own(part: str, value: object, kernel: Path, mon
     assert cached("kernel.py") == [True]
 
 
+def test_any_change_of_a_file_is_another_version(tmp_path: Path) -> None:
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner" / "rule.py").write_text("a rule")
+    (tmp_path / "table.py").write_text("a table")
+    found = {cache.digest_of_files(tmp_path)}
+    (tmp_path / "inner" / "rule.py").write_text("a Rule")
+    found.add(cache.digest_of_files(tmp_path))
+    (tmp_path / "table.py").rename(tmp_path / "tables.py")
+    found.add(cache.digest_of_files(tmp_path))
+    assert len(found) == 3
+    (tmp_path / "__pycache__").mkdir()
+    (tmp_path / "__pycache__" / "rule.pyc").write_text("made from it")
+    assert cache.digest_of_files(tmp_path) in found
+
+
+def test_where_exogpu_is_no_files_nothing_is_kept(
+    kernel: Path, verdicts: Path, monkeypatch
+) -> None:
+    monkeypatch.setattr(cache, "own_files", lambda: None)
+    assert "proved" in run("kernel.py") and not [*verdicts.iterdir()]
+    with pytest.raises(OSError):
+        cache.digest_of_files(kernel)
+
+
+def test_every_folder_of_exogpu_decides() -> None:
+    """The prover and the code generator are linked into the package."""
+    root = Path(cache.__file__).parent.parent
+    before = cache.digest_of_files(root)
+    for folder in ("symbolic", "codegen", "machine"):
+        assert (root / folder).is_dir()
+        assert cache.digest_of_files(root / folder) != before
+
+
 def test_the_versions_are_those_of_the_tools() -> None:
     names = [found.split()[0] for found in cache.tools()]
     assert {"python", "z3-solver", "islpy"} <= {*names}

@@ -131,7 +131,8 @@ def origin_of(low: Lowering, stmt: Stmt, text: str = "") -> Origin:
     """Where the operations of a statement come from, with the threads of its scope."""
     tiling = low.facts.scope.get(stmt)
     threads = None if tiling is None else tiling.thread_map()
-    return Origin(stmt.span, text or statement_text(stmt), threads)
+    called = stmt.instr.name if isinstance(stmt, CallInstr) else ""
+    return Origin(stmt.span, text or statement_text(stmt), threads, called)
 
 
 # --- desugared dimensions -----------------------------------------------------------------

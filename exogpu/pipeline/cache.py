@@ -52,11 +52,11 @@ def folder() -> Path:
 
 def key(proc: Proc, policy: Policy, sizes: Mapping[str, int] | None) -> str | None:
     """What determines the verdict on a procedure, in one digest; None where that is not known."""
-    program = digest(proc)
-    if program is None:
+    program, decider = digest(proc), own_files()
+    if program is None or decider is None:
         return None
     given = None if sizes is None else list(sizes.items())
-    parts = [program, policy.value, given, tools(), own_files()]
+    parts = [program, policy.value, given, tools(), decider]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
@@ -71,10 +71,20 @@ def tools() -> tuple[str, ...]:
 
 
 @cache
-def own_files() -> str:
-    """The digest of exogpu's files: an edited checkout has the same version."""
+def own_files() -> str | None:
+    """The digest of exogpu's files, since an edited checkout has the same version; None where they
+    are no files that can be read."""
+    try:
+        return digest_of_files(Path(__file__).parent.parent)
+    except OSError:
+        return None
+
+
+def digest_of_files(root: Path) -> str:
+    """The digest of the names and contents of all files of a folder.  Raises OSError."""
     found = hashlib.sha256()
-    root = Path(__file__).parent.parent
+    if not root.is_dir():
+        raise NotADirectoryError(root)
     for at, folders, files in os.walk(root, followlinks=True):
         folders[:] = sorted(name for name in folders if name != "__pycache__")
         for name in sorted(files):
