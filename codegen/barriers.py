@@ -63,7 +63,7 @@ class Barriers:
     counters: dict[Sym, Counters] = field(default_factory=dict)
 
 
-def declare_counters(barriers: Barriers, name: Sym) -> Lines:
+def declare_counters(barriers: Barriers, name: Sym) -> Mapping[Sym, str]:
     """Declarations of an mbarrier variable's running totals, outside of the loop over tasks."""
     ring = barriers.rings[name]
     base = name.name
@@ -71,13 +71,13 @@ def declare_counters(barriers: Barriers, name: Sym) -> Lines:
         Sym(f"{base}_arrived"), Sym(f"{base}_awaited"), Sym(f"{base}_begin"), Sym(f"{base}_bytes")
     )
     barriers.counters[name] = found
-    lines = []
+    lines = {}
     for counter in (found.arrived, found.awaited, found.bytes):
         spelled = barriers.names.declare(counter)
         if ring.elements == 1:
-            lines.append(f"unsigned {spelled} = 0;")
+            lines[counter] = f"unsigned {spelled} = 0;"
         else:
-            lines.append(f"unsigned {spelled}[{ring.elements}] = {{}};")
+            lines[counter] = f"unsigned {spelled}[{ring.elements}] = {{}};"
     return lines
 
 

@@ -13,7 +13,16 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from exogpu.analysis.mechanisms import group_kind
-from exogpu.codegen.guarantees import KINDS, REGISTERS, Fact, Facts, Kind, after, needed
+from exogpu.codegen.guarantees import (
+    EFFECTS,
+    KINDS,
+    REGISTERS,
+    Fact,
+    Facts,
+    Kind,
+    after,
+    needed,
+)
 from exogpu.codegen.rows import Scope
 from exogpu.codegen.sync import GROUP_ROWS, after_await, drain_rows, fence_rows, full, unkept
 from exogpu.codegen.where import OF_BULK
@@ -158,7 +167,7 @@ def claims(sequence: Lowering) -> Iterator[Claim]:
 def _precedes(kind: Kind, sequence: Lowering) -> bool:
     """Whether such an access may come before the sequence, and another one meet it after."""
     stored = (kind.timeline, kind.how) == (QualTL.TMA_G, "w")
-    if stored and any(row.endswith(", sources") for row in sequence.rows):
+    if stored and any(EFFECTS[row].reads for row in sequence.rows):
         return False  # `proxies`: nothing else accesses it
     if "arrive mbarrier of CTAs, reads" in sequence.rows and not kind.places <= REGISTERS:
         return kind.proxy == "async" and not stored  # `published.unwritten`

@@ -13,7 +13,7 @@ from typing import assert_never
 
 from exogpu.analysis.affine import difference
 from exogpu.analysis.divergence import Mechanisms
-from exogpu.analysis.facts import CollectiveFacts
+from exogpu.analysis.executors import CollectiveFacts
 from exogpu.codegen.errors import unsupported
 from exogpu.codegen.rows import Scope
 from exogpu.codegen.sync import scope_of

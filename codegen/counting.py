@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from exogpu.analysis.facts import CollectiveFacts
+from exogpu.analysis.executors import CollectiveFacts
 from exogpu.codegen.barriers import Barriers
 from exogpu.codegen.errors import InternalError
 from exogpu.codegen.expressions import c_condition, c_control

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from exogpu.analysis.facts import CollectiveFacts
+from exogpu.analysis.executors import CollectiveFacts
 from exogpu.analysis.tiling import Tiling
 from exogpu.codegen import barriers, scalars, sync
 from exogpu.codegen import where as place
@@ -113,23 +112,29 @@ class Device:
 def block(device: Device, statements: Block) -> Lines:
     """The statements of a block that this path executes."""
     with device.names.scope():
-        made = [(stmt, statement(device, stmt)) for stmt in statements]
+        made: list[tuple[Stmt, Lines, set[Sym]]] = []
+        for stmt in statements:
+            with device.names.recording() as spelled:
+                made.append((stmt, statement(device, stmt), spelled))
         after: Lines = []
-        for stmt, lines in reversed(made):
-            if _needed(device, stmt, lines, after):
+        used: set[Sym] = set()
+        for stmt, lines, spelled in reversed(made):
+            if _needed(device, stmt, lines, after, used):
                 after = [*lines, *after]
+                used |= spelled
+        device.names.use(used)
         return after
 
 
-def _needed(device: Device, stmt: Stmt, lines: Lines, after: Lines) -> bool:
+def _needed(device: Device, stmt: Stmt, lines: Lines, after: Lines, used: set[Sym]) -> bool:
     """Whether a statement's lines say something: declarations that are used, no fence twice."""
     match stmt:
         case Alloc() if lines:
             scale = device.storage[stmt.name].scale
             names = (stmt.name,) if scale is None else (stmt.name, scale)
-            return any(mentions(after, device.names(name)) for name in names)
+            return not used.isdisjoint(names)
         case BarrierAlloc() if lines:
-            return mentions(after, device.names(stmt.name))
+            return stmt.name in used
         case Free():
             return lines != after[: len(lines)]
         case _:
@@ -180,12 +185,6 @@ def statement(device: Device, stmt: Stmt) -> Lines:
             raise AssertionError(f"{stmt} does not stand in a kernel")
         case _:
             assert_never(stmt)
-
-
-def mentions(lines: Lines, name: str) -> bool:
-    """Whether the text, comments aside, has the name in it."""
-    text = "\n".join(line for line in lines if not line.strip().startswith("//"))
-    return re.search(rf"(?<![\w.:]){name}\b", text) is not None
 
 
 def source(stmt: Stmt) -> str:

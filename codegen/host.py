@@ -10,8 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias, assert_never
 
-from exogpu.analysis.divergence import mechanisms_of
-from exogpu.analysis.facts import CollectiveFacts
+from exogpu.analysis.facts import Facts
 from exogpu.codegen.host_cpp import HostFiles, host_files
 from exogpu.codegen.instructions import helper_text
 from exogpu.codegen.kernels import Kernel, Source, kernel
@@ -68,8 +67,7 @@ class Emitted:
 
 
 def emit(
-    proc: Proc,
-    facts: CollectiveFacts,
+    facts: Facts,
     arch: str = "sm_90a",
     task_order: TaskOrder | None = None,
     depths: Mapping[str, int] | None = None,
@@ -77,16 +75,17 @@ def emit(
 ) -> Emitted:
     """CUDA C++ of all kernels of a procedure, and its manifest.
 
-    Takes an inlined procedure with frees, and its facts.  Clusters take tasks in `task_order`;
+    Clusters take tasks in `task_order`;
     None is the default, grouped where two loops share data.  `depths` are ring depths that a proof
     found, by mbarrier.  With `arrive_all` every thread arrives on mbarriers by itself, which is
     slower and what race checkers follow.  Raises ExoGpuError (G8...) for what has no lowering or
     does not fit the architecture, X963 for one that is not known.
     """
+    proc = facts.proc
     check_arch(arch)
     check_features(proc, arch)
-    found = rings(proc, facts, depths, arrive_all=arrive_all)
-    source = Source(proc, facts, mechanisms_of(proc), storages(proc, facts), found, task_order)
+    found = rings(facts, depths, arrive_all=arrive_all)
+    source = Source(facts, storages(facts), found, task_order)
     helpers: list[str] = []
     kernels: dict[Stmt, Kernel] = {}
     launches = list(_launches(proc.body, ()))

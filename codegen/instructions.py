@@ -9,7 +9,7 @@ from functools import cache
 from importlib import resources
 
 from exogpu.analysis.affine import difference
-from exogpu.analysis.facts import CollectiveFacts
+from exogpu.analysis.executors import CollectiveFacts
 from exogpu.codegen.access import Accesses, Operand
 from exogpu.codegen.barriers import Barriers, trailing
 from exogpu.codegen.errors import unsupported

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from exogpu.analysis.divergence import Mechanisms
-from exogpu.analysis.facts import CollectiveFacts
+from exogpu.analysis.facts import Facts
 from exogpu.codegen.barriers import Barriers, initialisation
 from exogpu.codegen.cluster_sync import turns
 from exogpu.codegen.completing import completing
 from exogpu.codegen.constants import POINTER, TENSOR_MAP, constants, declared
-from exogpu.codegen.device import Device, Path, mentions
+from exogpu.codegen.device import Device, Path
 from exogpu.codegen.expressions import C_TYPE, Control
 from exogpu.codegen.fits import INT, limits, size_ranges
 from exogpu.codegen.instructions import note_helpers
@@ -41,7 +41,6 @@ from exogpu.ir.nodes import (
     Free,
     Int,
     Pass,
-    Proc,
     Reduce,
     Stmt,
     WarpConfig,
@@ -72,9 +71,7 @@ class Kernel:
 class Source:
     """What all kernels of a procedure are made from."""
 
-    proc: Proc
-    facts: CollectiveFacts
-    mechanisms: Mechanisms
+    facts: Facts
     storage: Mapping[Sym, Storage]
     rings: Mapping[Sym, Ring]
     order: TaskOrder | None
@@ -88,7 +85,7 @@ def kernel(
     offsets, reserved = barrier_bytes(launch, source_.rings)
     shared = layout(launch, source_.storage, reserved)
     names = Names()
-    params = source_.proc.params
+    params = source_.facts.proc.params
     sizes = (*(p.name for p in params if isinstance(p, ControlParam)), *outer)
     used = _used(launch)
     data = tuple(n for n, s in source_.storage.items() if s.space is Space.GLOBAL and n in used)
@@ -104,23 +101,23 @@ def kernel(
     }
     changed = written(launch.body)
     barriers = Barriers(
-        source_.mechanisms,
+        source_.facts.mechanisms,
         source_.rings,
         offsets,
-        unwritten(launch, source_.facts, source_.storage),
+        unwritten(launch, source_.facts.collective, source_.storage),
         completing(launch, source_.rings),
-        turns(launch, source_.facts, source_.mechanisms),
+        turns(launch, source_.facts.collective, source_.facts.mechanisms),
         names,
         control,
     )
-    named, met = NamedBarriers(), proxies(launch, source_.facts, source_.storage, shared)
+    named, met = NamedBarriers(), proxies(launch, source_.facts.collective, source_.storage, shared)
     body: Lines = _start(barriers, launch)
     nests = [task_nest(stmt) for stmt in launch.body if not isinstance(stmt, Pass | Free)]
     for branch in _branches(launch):
         lines: Lines = []
         for path in branch.paths:
             device = Device(
-                source_.facts,
+                source_.facts.collective,
                 source_.storage,
                 shared,
                 names,
@@ -165,7 +162,9 @@ def kernel(
         sizes,
         (*data, *fixed),
         tuple(maps),
-        limits(control, {**size_ranges(source_.proc), **dict.fromkeys(outer, INT)}, launch.span),
+        limits(
+            control, {**size_ranges(source_.facts.proc), **dict.fromkeys(outer, INT)}, launch.span
+        ),
     )
 
 
@@ -242,15 +241,22 @@ def _builtins(body: Lines, launch: DeviceFunction, shared: SharedLayout) -> Line
     lines: Lines = []
     if shared.size:
         lines.append("extern __shared__ __align__(1024) unsigned char smem[];")
-    if mentions(body, THREAD.name) or mentions(body, WARP.name) or mentions(body, LANE.name):
+    if _mentions(body, THREAD.name) or _mentions(body, WARP.name) or _mentions(body, LANE.name):
         lines.append("const int thread = threadIdx.x;")
-    if mentions(body, WARP.name):
+    if _mentions(body, WARP.name):
         lines.append("const int warp = __shfl_sync(0xffffffffu, thread / 32, 0);")
-    if mentions(body, LANE.name):
+    if _mentions(body, LANE.name):
         lines.append("const int lane = thread % 32;")
-    if mentions(body, CTA.name):
+    if _mentions(body, CTA.name):
         lines.append(f"const int cta = blockIdx.x % {launch.cluster_dim};")
     return lines
+
+
+def _mentions(lines: Lines, name: str) -> bool:
+    """Whether the text, comments aside, has a built-in variable in it: rows of the lowering table
+    and templates of instructions spell them by hand."""
+    text = "\n".join(line for line in lines if not line.strip().startswith("//"))
+    return re.search(rf"(?<![\w.:]){name}\b", text) is not None
 
 
 def _start(barriers: Barriers, launch: DeviceFunction) -> Lines:

@@ -25,12 +25,12 @@ from typing import Final
 
 from exogpu.analysis.affine import constant
 from exogpu.analysis.barriers import home_of, targeting_ctas
-from exogpu.analysis.facts import CollectiveFacts
+from exogpu.analysis.facts import Facts
 from exogpu.analysis.ownership import distributed_dims, relation, thread_iterators
-from exogpu.analysis.pairing import laid_out, ring_depths
+from exogpu.analysis.pairing import laid_out
 from exogpu.analysis.threadmap import threads_of
 from exogpu.analysis.tiling import Tiling, block_axes, iterations
-from exogpu.analysis.uses import Declared, Use, cuda_variables
+from exogpu.analysis.uses import Declared, Use
 from exogpu.codegen.errors import unsupported
 from exogpu.codegen.parts import parts_of
 from exogpu.codegen.turn_taking import take_turns
@@ -48,7 +48,6 @@ from exogpu.ir.nodes import (
     Int,
     Mul,
     Point,
-    Proc,
 )
 from exogpu.ir.types import BarrierMechanism, Policy, QualSet, QualTL
 from exogpu.ir.walk import control_variables, evaluate, walk
@@ -100,8 +99,7 @@ class Ring:
 
 
 def rings(
-    proc: Proc,
-    facts: CollectiveFacts,
+    facts: Facts,
     proved: Mapping[str, int] | None = None,
     *,
     arrive_all: bool = False,
@@ -111,14 +109,13 @@ def rings(
 
     Raises ExoGpuError (G807) for what has none.
     """
-    depths = ring_depths(proc)
     found: dict[Sym, Ring] = {}
-    for declared in cuda_variables(proc, facts):
+    for declared in facts.variables:
         alloc = declared.declaration
         if not isinstance(alloc, BarrierAlloc) or not declared.uses:
             continue
         if alloc.mechanism is BarrierMechanism.MBARRIER:
-            depth = depths[alloc.name] or (proved or {}).get(alloc.name.name)
+            depth = facts.ring_depths[alloc.name] or (proved or {}).get(alloc.name.name)
             found[alloc.name] = _ring(declared, alloc, laid_out(depth), arrive_all)
     return found
 

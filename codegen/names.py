@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
@@ -26,6 +26,8 @@ class Names:
 
     _scopes: list[set[str]] = field(default_factory=lambda: [set()])
     _spelling: dict[Sym, str] = field(default_factory=dict)
+    _spelled: list[set[Sym]] = field(default_factory=lambda: [set()])
+    """What was spelled since each recording began, the innermost last."""
 
     def __post_init__(self) -> None:
         for builtin in (THREAD, WARP, LANE, CTA):
@@ -47,7 +49,22 @@ class Names:
         return spelled
 
     def __call__(self, name: Sym) -> str:
+        self._spelled[-1].add(name)
         return self._spelling[name]
+
+    @contextmanager
+    def recording(self) -> Iterator[set[Sym]]:
+        """Gathers the variables that are spelled within it; they count as spelled around it only
+        if `use` says so, for what is written is not always kept."""
+        self._spelled.append(set())
+        try:
+            yield self._spelled[-1]
+        finally:
+            self._spelled.pop()
+
+    def use(self, names: Iterable[Sym]) -> None:
+        """The variables are spelled in what is kept."""
+        self._spelled[-1].update(names)
 
     @contextmanager
     def scope(self) -> Iterator[None]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from exogpu.analysis.affine import constant
-from exogpu.analysis.facts import CollectiveFacts
+from exogpu.analysis.executors import CollectiveFacts
 from exogpu.codegen.smem import SharedLayout
 from exogpu.codegen.storage import Storage
 from exogpu.hw.timelines import ASYNC_PROXY

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import assert_never
 
-from exogpu.analysis.facts import CollectiveFacts
+from exogpu.analysis.executors import CollectiveFacts
 from exogpu.codegen.rows import Scope
 from exogpu.codegen.storage import Storage
 from exogpu.codegen.sync import scope_of

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from exogpu.analysis.affine import constant
 from exogpu.analysis.derive import unit_threads
-from exogpu.analysis.facts import CollectiveFacts
+from exogpu.analysis.facts import Facts
 from exogpu.analysis.ownership import distributed_dims
-from exogpu.analysis.uses import Declared, cuda_variables
+from exogpu.analysis.uses import Declared
 from exogpu.codegen.errors import unsupported
 from exogpu.codegen.expressions import SIZE_OF
 from exogpu.ir.names import Sym
@@ -22,7 +22,6 @@ from exogpu.ir.nodes import (
     DataParam,
     Int,
     Point,
-    Proc,
 )
 from exogpu.ir.types import DataType, QualTL, Space
 from exogpu.ir.walk import control_variables, passed, walk
@@ -61,16 +60,16 @@ class Storage:
         return math.prod(self.extents)
 
 
-def storages(proc: Proc, facts: CollectiveFacts) -> Mapping[Sym, Storage]:
+def storages(facts: Facts) -> Mapping[Sym, Storage]:
     """The layout of every parameter, and of every variable that is allocated."""
     found: dict[Sym, Storage] = {}
-    for param in proc.params:
+    for param in facts.proc.params:
         if isinstance(param, DataParam):
             found[param.name] = _global(param)
-    for stmt in walk(proc.body):
+    for stmt in walk(facts.proc.body):
         if isinstance(stmt, Alloc) and stmt.memory.space not in (Space.SHARED, Space.REGISTER):
             found[stmt.name] = _global(stmt)
-    for declared in cuda_variables(proc, facts):
+    for declared in facts.variables:
         if isinstance(declared.declaration, Alloc):
             found[declared.declaration.name] = _local(declared, declared.declaration)
     return found

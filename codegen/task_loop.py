@@ -7,7 +7,7 @@ the loops' iterators, digit by digit; two loops that are walked together are one
 from __future__ import annotations
 
 from exogpu.codegen.barriers import declare_counters
-from exogpu.codegen.device import Device, block, mentions, source
+from exogpu.codegen.device import Device, block, source
 from exogpu.codegen.expressions import c_control
 from exogpu.codegen.lines import Lines, braces
 from exogpu.codegen.task_order import Grouped, Hilbert, Lexicographic, TaskOrder, pair_of
@@ -34,12 +34,14 @@ def task_loop(device: Device, nest: TaskNest, order: TaskOrder | None, cluster: 
             for stmt in walk(nest.body)
             if isinstance(stmt, BarrierAlloc) and stmt.name in device.barriers.rings
         }
-        body = block(device, nest.body)
+        with names.recording() as used:
+            body = block(device, nest.body)
+        names.use(used)
         counters = [
             line
             for lines in declared.values()
-            for line in lines
-            if mentions(body, line.split()[1].partition("[")[0])
+            for counter, line in lines.items()
+            if counter in used
         ]
     first, step = "blockIdx.x", "gridDim.x"
     if cluster > 1:

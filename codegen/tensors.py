@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from exogpu.analysis.affine import difference
-from exogpu.analysis.facts import CollectiveFacts
+from exogpu.analysis.executors import CollectiveFacts
 from exogpu.analysis.threadmap import ThreadAxis
 from exogpu.analysis.tiling import cluster_axes
 from exogpu.codegen.access import Accesses, Operand

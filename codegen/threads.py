@@ -7,6 +7,7 @@ of a thread.  The inverse is a witness: ISL checks every one against the mapping
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from exogpu.analysis.tiling import Dimension, DimOp, Tiling, position
 from exogpu.codegen.errors import InternalError
@@ -159,18 +160,20 @@ def _check(stmt: For | Warps, parent: Tiling, child: Tiling, inverse: Inverse) -
     equations = [builtins, bexpr(inverse.condition, names)]
     if isinstance(stmt, For):
         equations.append(f"{identifier(stmt.iterator)} = {cexpr(inverse.value, names)}")
-    mine = isl.set_of(
-        (),
-        (*dims, "t"),
-        f"{_executes(parent)} and (exists {', '.join(names.values())} : {conjunction(equations)})",
-    )
-    theirs = isl.set_of((), (*dims, "t"), _executes(child))
-    if not isl.is_equal(mine, theirs):
+    inside = f"(exists {', '.join(names.values())} : {conjunction(equations)})"
+    mine, theirs = f"{_executes(parent)} and {inside}", _executes(child)
+    if not _same((*dims, "t"), mine, theirs):
         what = f"cuda_threads over {stmt.iterator}" if isinstance(stmt, For) else "CudaWarps"
         raise InternalError(
             f"{stmt.span.file}:{stmt.span.line}: the inverse thread map of {what} is wrong: "
-            f"{isl.text(mine)} is not {isl.text(theirs)}"
+            f"{mine} is not {theirs}"
         )
+
+
+@lru_cache(maxsize=1024)
+def _same(dims: tuple[str, ...], mine: str, theirs: str) -> bool:
+    """Whether two conditions are one; kept, since every role of a launch asks it."""
+    return isl.is_equal(isl.set_of((), dims, mine), isl.set_of((), dims, theirs))
 
 
 def _executes(tiling: Tiling) -> str:

@@ -4,29 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from exogpu.analysis.facts import CollectiveFacts
+from exogpu.analysis.facts import Facts
 from exogpu.codegen.host import emit
 from exogpu.codegen.limits import SM90
-from exogpu.ir.nodes import Proc
 from exogpu.result.errors import Diagnostic, ExoGpuError
 
 
-def limitations(
-    proc: Proc, facts: CollectiveFacts, depths: Mapping[str, int]
-) -> tuple[Diagnostic, ...]:
-    """Why an inlined procedure with frees is not compiled, with the codes of `emit`; empty if it
+def limitations(facts: Facts, depths: Mapping[str, int]) -> tuple[Diagnostic, ...]:
+    """Why a procedure is not compiled, with the codes of `emit`; empty if it
     is.
 
     `depths` are the ring depths that the proof found, by mbarrier.  The architecture is the one
-    that has everything.  Another failure of code generation is a
-    mistake in it, and no reason to doubt the proof: it is a warning too.
+    that has everything.  Another failure of code generation is a mistake in it, and no reason to
+    doubt the proof: it is a warning too.
     """
     try:
-        emit(proc, facts, SM90, depths=depths)
+        emit(facts, SM90, depths=depths)
     except ExoGpuError as error:
         return error.diagnostics
     except Exception as error:  # whatever it is, what was proved stays proved
         message = f"code generation fails: {type(error).__name__}: {error}"
         remedy = "this is a mistake of exogpu, not of the kernel: report it"
-        return (Diagnostic("G813", message, proc.span, remedy),)
+        return (Diagnostic("G813", message, facts.proc.span, remedy),)
     return ()

@@ -6,45 +6,25 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
-from importlib import import_module
-from time import perf_counter
+from dataclasses import replace
+from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, overload
 
 from exogpu import meaning as sequential
-from exogpu.amir import nodes as amir
-from exogpu.amir.lower import lower
-from exogpu.analysis import bounds, collective, distribution, divergence, operands
-from exogpu.analysis.bounds_report import Outside
-from exogpu.analysis.facts import CollectiveFacts
 from exogpu.analysis.inline import inline
-from exogpu.analysis.lifetimes import insert_frees
-from exogpu.analysis.sizes import check_sizes
-from exogpu.explain.words import (
-    distinct,
-    hazard_of_bounds,
-    hazard_of_divergence,
-    hazard_of_operands,
-    hazards_of,
-)
 from exogpu.frontend.limits import bad_name, is_name, is_too_large_inlined, large_when_inlined
 from exogpu.frontend.procedures import parse_proc
-from exogpu.ir.nodes import ControlParam, Proc
+from exogpu.ir.nodes import Proc
 from exogpu.ir.printer import print_proc
 from exogpu.ir.types import Policy
 from exogpu.machine import fast
-from exogpu.pipeline import refuted
-from exogpu.pipeline.allsizes import answer
-from exogpu.pipeline.limited import PROVING, judged, tried
+from exogpu.pipeline import checking
+from exogpu.pipeline.stages import Stages
 from exogpu.report.card import card
 from exogpu.result.errors import Diagnostic, ExoGpuError, InternalError
-from exogpu.result.verdict import Hazard, Verdict
-from exogpu.solvers.workers import Limits, Tell, stage
-from exogpu.symbolic.certificate.write import certificate_digest
-from exogpu.symbolic.find.conditions import Calls, weakest_condition
-from exogpu.symbolic.find.prover import Findings
+from exogpu.result.verdict import Verdict
+from exogpu.solvers.workers import Limits
 
 if TYPE_CHECKING:
     from exogpu.codegen.compiled import CompiledKernel
@@ -70,77 +50,24 @@ def collecting() -> Iterator[list[Procedure]]:
         _collector.reset(token)
 
 
-@dataclass(frozen=True, slots=True)
-class Analysed:
-    """A procedure made ready for the machine: inlined, with frees, and the facts about it."""
-
-    proc: Proc
-    facts: CollectiveFacts
-
-
-class Procedure:
+class Procedure(Stages):
     """A procedure of the language, immutable.
 
     `ir` is None, and `diagnostics` says why, if its definition was refused.
     """
 
     def __init__(
-        self, name: str, ir: Proc | None, diagnostics: tuple[Diagnostic, ...], made_in: str = ""
+        self,
+        name: str,
+        ir: Proc | None,
+        diagnostics: tuple[Diagnostic, ...],
+        made_in: str = "",
+        inlined: Proc | None = None,
     ) -> None:
-        self.name = name
+        super().__init__(name, ir, diagnostics, inlined)
         self.made_in = made_in
         """The file whose execution made it; not where it is written, if a function made it."""
-        self.ir = ir
-        self.refusals = diagnostics
-        """What reading the definition found."""
         self._verdicts: dict[Policy, Verdict] = {}
-
-    @cached_property
-    def diagnostics(self) -> tuple[Diagnostic, ...]:
-        """All that is wrong with the definition, in source order.
-
-        Divergence and accesses out of bounds are hazards instead.
-        """
-        if self.ir is None:
-            return self.refusals
-        wrong = [v.diagnostic for v in self._bounds if not isinstance(v.finding, Outside)]
-        found = dict.fromkeys((*wrong, *self._analysis[1]))
-        return tuple(sorted(found, key=lambda d: (d.span.file, d.span.line, d.span.column)))
-
-    @cached_property
-    def _bounds(self) -> tuple[bounds.Violation, ...]:
-        assert self.ir is not None
-        return bounds.violations(self.ir)
-
-    @cached_property
-    def _operands(self) -> tuple[operands.Violation, ...]:
-        return operands.violations(self.analysed.proc, self.analysed.facts)
-
-    @cached_property
-    def _analysis(self) -> tuple[Analysed | None, tuple[Diagnostic, ...]]:
-        assert self.ir is not None
-        flat = insert_frees(inline(self.ir))
-        facts, found = collective.analyse(flat)
-        if found:
-            return None, found
-        found = distribution.check(flat, facts)
-        return (None if found else Analysed(flat, facts)), found
-
-    @property
-    def analysed(self) -> Analysed:
-        """The procedure with its facts.  Raises ExoGpuError if it is ill-formed."""
-        if self.diagnostics:
-            raise ExoGpuError(self.diagnostics)
-        analysed = self._analysis[0]
-        assert analysed is not None
-        return analysed
-
-    @property
-    def size_names(self) -> tuple[str, ...]:
-        """The control parameters, in order."""
-        if self.ir is None:
-            return ()
-        return tuple(p.name.name for p in self.ir.params if isinstance(p, ControlParam))
 
     def check(
         self,
@@ -163,89 +90,10 @@ class Procedure:
         policy = Policy.of(policy)
         if policy in self._verdicts:
             return self._verdicts[policy]
-        start = perf_counter()
-        limits = Limits(timeout, memory, PROVING)
-        # Here, before the check's process is made: each one would import it anew.
-        import_module("exogpu.codegen.warned")
-
-        def hear(message: object) -> None:
-            if isinstance(message, Verdict) and message.word == "refuted":
-                heard(message)
-
-        found = judged(partial(self._check, policy), self._blank(None, policy), limits, hear)
-        verdict = found.verdict
-        if verdict.word == "undecided":
-            left = None if timeout is None else timeout + start - perf_counter()
-            verdict = tried(
-                verdict,
-                lambda: self.amir(policy),
-                partial(self._check_at, policy, None),
-                self.size_names,
-                Limits(left, memory),
-            )
+        found = checking.check(self, policy, Limits(timeout, memory), heard)
         if found.stopped is None:
-            self._verdicts[policy] = verdict
-        return verdict
-
-    def _check(self, policy: Policy, tell: Tell) -> Verdict:
-        start = perf_counter()
-        stage("reading the procedure and checking its bounds")
-        if self.diagnostics:
-            return self._error(self.diagnostics, None, policy, start)
-        outside = [v for v in self._bounds if isinstance(v.finding, Outside)]
-        diverging = self._divergences({})
-        verdict = replace(
-            self._blank(None, policy),
-            word="refuted",
-            hazards=(
-                *diverging,
-                *map(hazard_of_bounds, outside),
-                *map(hazard_of_operands, self._operands),
-            ),
-        )
-        if not verdict.hazards:
-            verdict = self._synchronisation(verdict, policy, tell)
-            if verdict.word == "proved":
-                tell(replace(verdict, seconds=perf_counter() - start))
-                verdict = self._with_warnings(verdict)
-        elif not diverging:
-            tell(verdict)
-            verdict = self._with_condition(verdict)
-        return replace(verdict, seconds=perf_counter() - start)
-
-    def _with_warnings(self, verdict: Verdict) -> Verdict:
-        """A proved verdict with what keeps the procedure from being compiled."""
-        from exogpu.codegen.warned import limitations
-
-        stage("looking for what has no lowering")
-        analysed, proof = self.analysed, verdict.proof
-        depths = {} if proof is None else dict(proof.depths)
-        return replace(verdict, warnings=limitations(analysed.proc, analysed.facts, depths))
-
-    def _with_condition(self, verdict: Verdict, findings: Findings | None = None) -> Verdict:
-        """The verdict with the weakest condition on sizes under which it would be proved."""
-        assert self.ir is not None
-        stage("looking for the condition on sizes under which it is proved")
-        calls = Calls(self.analysed.proc, self.analysed.facts)
-        found = weakest_condition(self.ir, self.amir(verdict.policy), findings, calls)
-        if found is None:
-            return verdict
-        return replace(verdict, condition=str(found), necessary=found.exact)
-
-    def _synchronisation(self, verdict: Verdict, policy: Policy, tell: Tell) -> Verdict:
-        """The verdict on what the abstract machine checks."""
-        program = self.amir(policy)
-        found = answer(program)
-        if found.proof is not None:
-            return replace(verdict, word="proved", proof=found.proof)
-        if found.refutation is not None:
-            stage("replaying on the abstract machine")
-            verdict = replace(verdict, note=_doubt(found.doubt))
-            for hazards in refuted.hazards(program, found.findings, found.refutation):
-                verdict = replace(verdict, hazards=hazards)
-                tell(verdict)
-            return self._with_condition(verdict, found.findings)
-        return replace(verdict, word="undecided", reason=found.reason)
+            self._verdicts[policy] = found.verdict
+        return found.verdict
 
     def check_at(
         self,
@@ -262,77 +110,7 @@ class Procedure:
         is in seconds, `memory` in gigabytes, by default half of the machine's; a check that has
         to be stopped is undecided.
         """
-        policy = Policy.of(policy)
-
-        def heard(message: object) -> None:
-            if progress is not None and isinstance(message, fast.Progress):
-                progress(message)
-
-        def work(tell: Tell) -> Verdict:
-            return self._check_at(policy, None if progress is None else tell, sizes)
-
-        limits = Limits(timeout, memory)
-        return judged(work, self._blank(sizes, policy), limits, heard).verdict
-
-    def _check_at(
-        self,
-        policy: Policy,
-        progress: Callable[[fast.Progress], None] | None,
-        sizes: Mapping[str, int],
-    ) -> Verdict:
-        start = perf_counter()
-        stage("reading the procedure and checking its bounds")
-        if self.diagnostics:
-            return self._error(self.diagnostics, sizes, policy, start)
-        assert self.ir is not None
-        if wrong := check_sizes(self.ir, sizes):
-            return self._error(wrong, sizes, policy, start)
-        operations = 0
-        hazards = self._divergences(sizes)
-        if self._bounds:
-            hazards = (*hazards, *map(hazard_of_bounds, bounds.violations_at(self.ir, sizes)))
-        if self._operands:
-            at_sizes = operands.violations(self.analysed.proc, self.analysed.facts, sizes)
-            hazards = (*hazards, *map(hazard_of_operands, at_sizes))
-        if not hazards:
-            program = self.amir(policy)
-            stage("running the abstract machine")
-            outcome = fast.run(program, sizes, report=fast.Report.PAIRS, progress=progress)
-            stage("explaining what the abstract machine found")
-            hazards = hazards_of(distinct(outcome.violations), sizes, program)
-            operations = outcome.operations
-        verdict = replace(
-            self._blank(sizes, policy),
-            word="refuted" if hazards else "proved",
-            hazards=hazards,
-            operations=operations,
-        )
-        if not hazards and not sizes:  # of a procedure without sizes this is the whole claim
-            verdict = self._with_warnings(verdict)
-        return replace(verdict, seconds=perf_counter() - start)
-
-    def _divergences(self, sizes: Mapping[str, int]) -> tuple[Hazard, ...]:
-        found = divergence.divergences(self.analysed.proc, self.analysed.facts)
-        return tuple(hazard_of_divergence(d, sizes) for d in found)
-
-    def _blank(self, sizes: Mapping[str, int] | None, policy: Policy) -> Verdict:
-        """What a verdict starts from."""
-        given = None if sizes is None else dict(sizes)
-        return Verdict(proc=self.name, word="undecided", sizes=given, policy=policy, seconds=0.0)
-
-    def _error(
-        self,
-        diagnostics: tuple[Diagnostic, ...],
-        sizes: Mapping[str, int] | None,
-        policy: Policy,
-        start: float,
-    ) -> Verdict:
-        return replace(
-            self._blank(sizes, policy),
-            word="error",
-            seconds=perf_counter() - start,
-            diagnostics=diagnostics,
-        )
+        return checking.check_at(self, Policy.of(policy), sizes, Limits(timeout, memory), progress)
 
     def run(self, **arguments: object) -> None:
         """The sequential meaning, on numpy arrays, in place; sizes may follow from shapes.
@@ -391,25 +169,16 @@ class Procedure:
 
         With `arrive_all` every thread arrives on mbarriers by itself, for race checkers.
         """
-        from exogpu.codegen.compiled import complete_manifest
-        from exogpu.codegen.host import emit
-        from exogpu.codegen.vetting import UNCHECKED, vet
+        from exogpu.pipeline.emitting import Target, emit
 
-        checked, policy = UNCHECKED, Policy.of(policy)
+        check: Callable[[], Verdict] | None = None
+        check_at: Callable[[], Verdict] | None = None
         if not unchecked:
-            concrete = partial(self.check_at, policy=policy, timeout=timeout, memory=memory)
-            at_sizes = None if at is None else partial(concrete, **at)
-            digest = partial(certificate_digest, self)
             check = partial(self.check, policy=policy, timeout=timeout, memory=memory)
-            checked = vet(check, at_sizes, digest)
-        analysed = self.analysed
-        emitted = emit(analysed.proc, analysed.facts, arch, task_order, checked.depths, arrive_all)
-        return emitted, complete_manifest(analysed.proc, emitted, checked)
-
-    def amir(self, policy: Policy | str = Policy.PTX) -> amir.Program:
-        """The abstract machine program.  Raises ExoGpuError for an ill-formed procedure."""
-        analysed = self.analysed
-        return lower(analysed.proc, analysed.facts, Policy.of(policy))
+            if at is not None:
+                concrete = partial(self.check_at, policy=policy, timeout=timeout, memory=memory)
+                check_at = partial(concrete, **at)
+        return emit(self, Target(arch, task_order, arrive_all), check, check_at)
 
     def __repr__(self) -> str:
         return f"<procedure {self.name}({', '.join(self.size_names)})>"
@@ -430,8 +199,8 @@ def _module_file(frame: FrameType | None) -> str:
 
 def _read(
     function: Callable[..., None], frame: FrameType
-) -> tuple[Proc | None, tuple[Diagnostic, ...]]:
-    """The IR, which every pass can follow, or all that is wrong.
+) -> tuple[Proc | None, tuple[Diagnostic, ...], Proc | None]:
+    """The IR, which every pass can follow, or all that is wrong; and the IR inlined.
 
     Raises ExoGpuError for what is no function of a file, and InternalError where reading fails.
     """
@@ -441,24 +210,21 @@ def _read(
         raise
     except Exception as error:
         raise InternalError(f"reading {function!r}: {type(error).__name__}: {error}") from error
-    if ir is not None and _is_too_large(ir):
-        return None, (large_when_inlined(ir),)
-    return ir, diagnostics
+    if ir is None:
+        return None, diagnostics, None
+    inlined = _inlined(ir)
+    if inlined is None:
+        return None, (large_when_inlined(ir),), None
+    return ir, diagnostics, inlined
 
 
-def _is_too_large(ir: Proc) -> bool:
+def _inlined(ir: Proc) -> Proc | None:
+    """None where that is too large."""
     try:
         flat = inline(ir)
-        return flat is not ir and is_too_large_inlined(flat.body)
+        return None if flat is not ir and is_too_large_inlined(flat.body) else flat
     except RecursionError:
-        return True
-
-
-def _doubt(doubt: str) -> str:
-    """What is said of sizes smaller than a refutation's."""
-    if not doubt:
-        return ""
-    return f"the smallest sizes that were found; smaller ones are not decided ({doubt})"
+        return None
 
 
 @overload
@@ -476,12 +242,13 @@ def proc(
     frame = sys._getframe(1)
 
     def read(function: Callable[..., None]) -> Procedure:
-        ir, diagnostics = _read(function, frame)
+        ir, diagnostics, inlined = _read(function, frame)
         given = function.__name__ if name is None or not is_name(name) else name
         if ir is not None and name is not None:
             wrong = () if given == name else (bad_name(name, ir.span),)
             ir, diagnostics = (None, wrong) if wrong else (replace(ir, name=name), ())
-        made = Procedure(given, ir, diagnostics, _module_file(frame))
+            inlined = None if inlined is None else replace(inlined, name=name)
+        made = Procedure(given, ir, diagnostics, _module_file(frame), inlined)
         collected = _collector.get()
         if collected is not None:
             collected.append(made)

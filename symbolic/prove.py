@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from itertools import islice
 from time import perf_counter
 
 from exogpu.result.proof import Answered, Obligation, Proof
@@ -22,13 +22,14 @@ from exogpu.symbolic.sites import UndecidedError, variables_of
 def prove(
     findings: Findings,
     *,
-    ask: Callable[[str], smt.Reply] = smt.ask_z3,
+    ask: Callable[[str], smt.Reply] | None = None,
     budget: int = BUDGET,
 ) -> Proof | Undecided:
     """The proof that nothing found means that nothing is wrong, for all sizes.
 
     Asked of findings without violations and without open questions.  Undecided where a count is
-    no expression, an obligation is not confirmed, or a budget is exhausted.
+    no expression, an obligation is not confirmed, or a budget is exhausted.  `ask` answers one
+    script; by default Z3 is asked about several together.
     """
     assert findings.evidence is not None
     start, asking = perf_counter(), 0.0
@@ -37,20 +38,20 @@ def prove(
     telling = Telling(findings.evidence.model)
     seeker = Seeker(findings.evidence)
     try:
-        for draft in _within(findings.evidence, seeker, budget):
-            made = telling.obligation(draft)
-            if not made.smt:
-                answered.append(Answered(made, "", "unsat", 0.0))
-                continue
-            question = _without_comments(made.smt)
-            if question in replies:
-                reply = replace(replies[question], seconds=0.0)
-            else:
-                reply = replies[question] = ask(made.smt)
-            asking += reply.seconds
-            answered.append(Answered(made, reply.solver, reply.word, reply.seconds))
-            if reply.word != "unsat":
-                return _unconfirmed(made, draft, reply)
+        made = _within(findings.evidence, seeker, budget)
+        while several := tuple(islice(made, smt.TOGETHER if ask is None else 1)):
+            obligations = [telling.obligation(draft) for draft in several]
+            questions = [_without_comments(one.smt) for one in obligations]
+            new = tuple(dict.fromkeys(q for q in questions if q and q not in replies))
+            answers = smt.ask_together(new) if ask is None else map(ask, new)
+            replies |= zip(new, answers, strict=True)
+            for draft, one, question in zip(several, obligations, questions, strict=True):
+                reply = replies.get(question, smt.Reply("", "unsat", 0.0))
+                seconds = reply.seconds if question in new else 0.0
+                asking += seconds
+                answered.append(Answered(one, reply.solver, reply.word, seconds))
+                if reply.word != "unsat":
+                    return _unconfirmed(one, draft, reply)
     except UndecidedError as reason:
         return Undecided(reason.reason, reason.span)
     seconds = perf_counter() - start - asking

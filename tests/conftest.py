@@ -1,4 +1,4 @@
-"""Golden files: compared, or rewritten with --update-golden."""
+"""Golden files: compared, or rewritten with --update-golden.  Verdicts are kept for one test."""
 
 from __future__ import annotations
 
@@ -10,6 +10,14 @@ import pytest
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite the golden files")
+
+
+@pytest.fixture(autouse=True)
+def verdicts(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of the verdicts that a test keeps: what it plants is nobody else's."""
+    folder = tmp_path_factory.mktemp("verdicts")
+    monkeypatch.setenv("EXOGPU_CACHE", str(folder))
+    return folder
 
 
 @pytest.fixture

@@ -102,7 +102,9 @@ def test_proved_for_all_sizes(call):
 @pytest.fixture
 def no_answer(monkeypatch):
     """The proof for all sizes comes to no end."""
-    monkeypatch.setattr("exogpu.api.answer", lambda program: Answer(NOTHING, reason="planted"))
+    monkeypatch.setattr(
+        "exogpu.pipeline.checking.answer", lambda program: Answer(NOTHING, reason="planted")
+    )
 
 
 NOTHING = Findings((), (), 0, False)

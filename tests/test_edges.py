@@ -290,8 +290,8 @@ def test_thread_maps_say_what_they_mean() -> None:
     for text in texts:
         meaning = isl.parse_map(expected[text.partition(" ->")[0]])
         assert isl.is_equal_map(isl.parse_map(text), meaning), text
-    analysed = reserved.analysed
-    for line in listing(analysed.proc, analysed.facts):
+    facts = reserved.facts
+    for line in listing(facts.proc, facts.collective):
         threads = isl.image(isl.parse_map(line.relation))
         assert isl.is_equal(threads, isl.parse_set("{ [x] : 0 <= x < 64 }")), line.relation
     assert reserved.check().word == "proved"

@@ -193,7 +193,7 @@ def test_without_processes_the_work_is_done_in_place(monkeypatch) -> None:
 # --- checks -------------------------------------------------------------------------------------
 
 STAGES = {
-    "exogpu.api.bounds.violations": "reading the procedure and checking its bounds",
+    "exogpu.pipeline.stages.bounds.violations": "reading the procedure and checking its bounds",
     "exogpu.pipeline.allsizes.analyse": "analysing the order of accesses",
     "exogpu.pipeline.allsizes.refute": "refuting",
     "exogpu.pipeline.allsizes.prove": "proving",
@@ -228,7 +228,7 @@ def test_what_was_stopped_is_not_remembered(monkeypatch) -> None:
 
 
 def test_a_refutation_is_not_lost_where_its_condition_takes_too_long(call, monkeypatch) -> None:
-    monkeypatch.setattr("exogpu.api.weakest_condition", sleep)
+    monkeypatch.setattr("exogpu.pipeline.checking.weakest_condition", sleep)
     racy = SAFE.replace("x[m, t] += x[m, t]", "x[m, t] += x[m, 31 - t]")
     result = call("check", "k.py", "--timeout", "4", k=racy)
     assert result.exit_code == 1
@@ -242,7 +242,7 @@ def test_a_crash_of_the_prover_does_not_end_the_folder(call, monkeypatch) -> Non
                 patch.setattr("exogpu.pipeline.allsizes.prove", crash)
             return answer(program)
 
-    monkeypatch.setattr("exogpu.api.answer", planted)
+    monkeypatch.setattr("exogpu.pipeline.checking.answer", planted)
     result = call("check", ".", a=CRASH, b=SAFE)
     assert result.exit_code == 3
     assert "crash: undecided" in result.stdout
@@ -253,7 +253,7 @@ def test_a_crash_of_the_prover_does_not_end_the_folder(call, monkeypatch) -> Non
 
 
 def test_a_crash_is_undecided_from_python_too(monkeypatch) -> None:
-    monkeypatch.setattr("exogpu.api.answer", crash)
+    monkeypatch.setattr("exogpu.pipeline.checking.answer", crash)
     monkeypatch.setattr("exogpu.pipeline.limited.TRIED", 0)
     verdict = twice().check()
     assert verdict.word == "undecided"
@@ -295,14 +295,14 @@ def undecided(program) -> Answer:
 
 
 def test_what_is_undecided_is_run_at_its_smallest_sizes(call, monkeypatch) -> None:
-    monkeypatch.setattr("exogpu.api.answer", undecided)
+    monkeypatch.setattr("exogpu.pipeline.checking.answer", undecided)
     result = call("check", "k.py", k=SAFE.replace("with Cuda", "assert M % 3 == 0\n    with Cuda"))
     assert result.exit_code == 3
     assert "planted; safe at M=3 and at M=6; give sizes" in result.stdout
 
 
 def test_a_hazard_there_is_a_refutation(call, monkeypatch) -> None:
-    monkeypatch.setattr("exogpu.api.answer", undecided)
+    monkeypatch.setattr("exogpu.pipeline.checking.answer", undecided)
     # One task writes what the next reads: at M = 1 there is no other.
     racy = SAFE.replace("x[m, t] += x[m, t]", "x[M - 1, t] += x[0, t]")
     result = call("check", "k.py", k=racy)
@@ -311,7 +311,7 @@ def test_a_hazard_there_is_a_refutation(call, monkeypatch) -> None:
 
 
 def test_the_machine_may_come_to_no_end_there(call, monkeypatch) -> None:
-    monkeypatch.setattr("exogpu.api.answer", undecided)
+    monkeypatch.setattr("exogpu.pipeline.checking.answer", undecided)
     monkeypatch.setattr("exogpu.pipeline.limited.TRYING", 1.0)
     monkeypatch.setattr(fast, "run", sleep)
     result = call("check", "k.py", k=SAFE)
@@ -327,6 +327,6 @@ def test_without_sizes_the_machine_decides(monkeypatch) -> None:
                 for t in cuda_threads(0, 32, unit=cuda_thread):
                     x[t] += 1
 
-    monkeypatch.setattr("exogpu.api.answer", crash)
+    monkeypatch.setattr("exogpu.pipeline.checking.answer", crash)
     verdict = one.check()
     assert (verdict.word, verdict.sizes) == ("proved", {})

@@ -1,7 +1,6 @@
 """Conversion from GPU IR to AMIR (paper, figure T_s), one function a statement.
 
-Takes a procedure without windows and calls (`analysis.inline`), with frees
-(`analysis.lifetimes`), and the facts of exactly that procedure.
+Takes the facts of a procedure, which is without windows and calls and has frees.
 """
 
 from __future__ import annotations
@@ -24,9 +23,7 @@ from exogpu.amir.lower_args import (
     t_trailing,
 )
 from exogpu.analysis.barriers import home_of
-from exogpu.analysis.extents import greatest_extents
-from exogpu.analysis.facts import CollectiveFacts
-from exogpu.analysis.pairing import ring_depths
+from exogpu.analysis.facts import Facts
 from exogpu.analysis.threadmap import ThreadMap
 from exogpu.hw.timelines import SYNC_TIMELINES
 from exogpu.ir.nodes import (
@@ -52,7 +49,6 @@ from exogpu.ir.nodes import (
     Interval,
     Not,
     Pass,
-    Proc,
     Reduce,
     Seq,
     Stmt,
@@ -66,39 +62,38 @@ from exogpu.result.errors import Diagnostic, ExoGpuError
 Ops = Iterator[amir.Op]
 
 
-def lower(proc: Proc, facts: CollectiveFacts, policy: Policy) -> amir.Program:
+def lower(facts: Facts, policy: Policy) -> amir.Program:
     """The AMIR program of a procedure under a policy; only control parameters are kept.
 
     Raises ExoGpuError (S341) for an Arrive whose targets do not meet in one home barrier.
     """
+    proc = facts.proc
     inner = [s for s in walk(proc.body) if isinstance(s, Alloc | BarrierAlloc)]
     declared: list[Declared] = [*(p for p in proc.params if isinstance(p, DataParam)), *inner]
-    low = Lowering(facts, policy, {d.name: d for d in declared})
+    low = Lowering(facts.collective, policy, {d.name: d for d in declared})
     return amir.Program(
         name=proc.name,
         params=tuple(p for p in proc.params if isinstance(p, ControlParam)),
         preconditions=proc.preconditions,
-        variables=tuple(_variables(proc, declared)),
+        variables=tuple(_variables(facts, declared)),
         body=_block(low, proc.body, None),
         policy=policy,
     )
 
 
-def _variables(proc: Proc, declared: list[Declared]) -> Iterator[amir.Variable]:
-    depths = ring_depths(proc)
-    extents = greatest_extents(proc)
+def _variables(facts: Facts, declared: list[Declared]) -> Iterator[amir.Variable]:
     in_task = {
         inner.name
-        for stmt in walk(proc.body)
+        for stmt in walk(facts.proc.body)
         if isinstance(stmt, DeviceFunction)
         for inner in walk(stmt.body)
         if isinstance(inner, Alloc | BarrierAlloc)
     }
     for d in declared:
         local = d.name in in_task
-        shape = extents.get(d.name, d.shape)
+        shape = facts.extents.get(d.name, d.shape)
         if isinstance(d, BarrierAlloc):
-            depth = depths.get(d.name)
+            depth = facts.ring_depths.get(d.name)
             yield amir.Variable(d.name, shape, d.mechanism, d.guard, depth, is_shared(d), local)
         else:
             yield amir.Variable(d.name, shape, shared=is_shared(d), task_local=local)

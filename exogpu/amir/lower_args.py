@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from exogpu.amir.nodes import Block, Check, Clear, Guard, Loop, Op, Origin, Record, Trailing
-from exogpu.analysis.facts import CollectiveFacts, Desugared
+from exogpu.analysis.executors import CollectiveFacts, Desugared
 from exogpu.analysis.landing import in_one_cta, one_each, same_order
 from exogpu.frontend.quote import quote, quote_access, source_text
 from exogpu.ir.names import Sym
@@ -131,7 +131,8 @@ def origin_of(low: Lowering, stmt: Stmt, text: str = "") -> Origin:
     """Where the operations of a statement come from, with the threads of its scope."""
     tiling = low.facts.scope.get(stmt)
     threads = None if tiling is None else tiling.thread_map()
-    return Origin(stmt.span, text or statement_text(stmt), threads)
+    called = stmt.instr.name if isinstance(stmt, CallInstr) else ""
+    return Origin(stmt.span, text or statement_text(stmt), threads, called)
 
 
 # --- desugared dimensions -----------------------------------------------------------------

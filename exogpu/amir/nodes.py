@@ -26,6 +26,8 @@ class Origin:
     """The source statement, on one line."""
     threads: ThreadMap | None
     """Executing threads within a task; None at CPU scope: every thread of every task."""
+    instr: str = ""
+    """Name of the instruction that the statement calls; empty for others."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,7 @@ from exogpu.analysis.instances import (
     entry,
     least,
     never,
+    never_each,
     question,
     rank,
     size_constraints,
@@ -225,9 +226,10 @@ def _failing(obligations: Iterable[Obligation]) -> tuple[Violation, ...]:
     for obligation in obligations:
         groups.setdefault(id(obligation.domain), []).append(obligation)
     found: dict[object, tuple[Obligation, Instance]] = {}
-    for group in groups.values():
+    asked = [(group[0].domain, [o.wrong for o in group]) for group in groups.values()]
+    for group, fine in zip(groups.values(), never_each(asked), strict=True):
         domain = group[0].domain
-        if never(domain, (o.wrong for o in group)):
+        if fine:
             continue
         for obligation in group:
             point = smallest(domain, obligation.wrong)

@@ -13,7 +13,7 @@ from exogpu.analysis.affine import constant, difference
 from exogpu.analysis.align import TilingError
 from exogpu.analysis.derive import ScopeFit, derive, derive_warps, scope_fit
 from exogpu.analysis.describe import executors
-from exogpu.analysis.facts import CollectiveFacts, Desugared
+from exogpu.analysis.executors import CollectiveFacts, Desugared
 from exogpu.analysis.launch import check_launch
 from exogpu.analysis.threadmap import ThreadMap, threads_of
 from exogpu.analysis.tiling import Tiling, block_axes, iterations, launch_tiling

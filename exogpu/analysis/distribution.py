@@ -8,30 +8,32 @@ from dataclasses import replace
 from exogpu.analysis.affine import constant, difference
 from exogpu.analysis.barriers import check_barrier
 from exogpu.analysis.derive import unit_threads
-from exogpu.analysis.divergence import divergent, mechanisms_of
-from exogpu.analysis.facts import CollectiveFacts
+from exogpu.analysis.divergence import divergent
+from exogpu.analysis.facts import Facts
 from exogpu.analysis.ownership import depends_on_thread, distributed_dims
 from exogpu.analysis.owning import Owning, check_owners
 from exogpu.analysis.solitary import check_solitary
-from exogpu.analysis.uses import Declared, cuda_variables
-from exogpu.ir.nodes import Alloc, CExpr, Coord, Interval, Proc
+from exogpu.analysis.uses import Declared
+from exogpu.ir.nodes import Alloc, CExpr, Coord, Interval
 from exogpu.ir.types import Space
 from exogpu.result.errors import Diagnostic, Note
 
 
-def check(proc: Proc, facts: CollectiveFacts) -> tuple[Diagnostic, ...]:
+def check(facts: Facts) -> tuple[Diagnostic, ...]:
     """Everything that distributed memory analysis refuses.
 
     Statements that diverge are left out: `exogpu.analysis.divergence` reports them.
     """
-    mechanisms = mechanisms_of(proc)
+    mechanisms = facts.mechanisms
     found: list[Diagnostic] = []
     variables = tuple(
         replace(
             declared,
-            uses=tuple(u for u in declared.uses if divergent(u.stmt, facts, mechanisms) is None),
+            uses=tuple(
+                u for u in declared.uses if divergent(u.stmt, facts.collective, mechanisms) is None
+            ),
         )
-        for declared in cuda_variables(proc, facts)
+        for declared in facts.variables
     )
     for declared in variables:
         match declared.declaration:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from exogpu.analysis.derive import ScopeFit, is_unit_scope, scope_fit
 from exogpu.analysis.describe import executors
-from exogpu.analysis.facts import CollectiveFacts
+from exogpu.analysis.executors import CollectiveFacts
 from exogpu.analysis.mechanisms import GroupKind, group_kind
 from exogpu.analysis.threadmap import threads_of
 from exogpu.analysis.tiling import Tiling, cluster_axes, iterations
@@ -75,9 +75,11 @@ def mechanisms_of(proc: Proc) -> Mechanisms:
     return Mechanisms(barriers, kinds, before)
 
 
-def divergences(proc: Proc, facts: CollectiveFacts) -> tuple[Diagnostic, ...]:
+def divergences(
+    proc: Proc, facts: CollectiveFacts, mechanisms: Mechanisms
+) -> tuple[Diagnostic, ...]:
     """Every statement that some threads of its mechanism's unit do not execute."""
-    return tuple(_block(proc.body, (), facts, mechanisms_of(proc)))
+    return tuple(_block(proc.body, (), facts, mechanisms))
 
 
 def divergent(stmt: Stmt, facts: CollectiveFacts, mechanisms: Mechanisms) -> Need | None:

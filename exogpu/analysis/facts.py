@@ -1,37 +1,53 @@
-"""What the analyses know about one procedure: frozen tables keyed by statement identity."""
+"""Everything that the analyses know of one procedure, in one record.
+
+It is made once (`exogpu.pipeline.facts`) and passed down: lowering, code generation and reports
+read it and ask no analysis again.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from exogpu.analysis.tiling import Tiling
+from exogpu.analysis.divergence import Mechanisms, divergences, mechanisms_of
+from exogpu.analysis.executors import CollectiveFacts
+from exogpu.analysis.extents import greatest_extents
+from exogpu.analysis.pairing import ring_depths
+from exogpu.analysis.uses import Declared, cuda_variables
 from exogpu.ir.names import Sym
-from exogpu.ir.nodes import CallInstr, DeviceFunction, For, Stmt, Warps
+from exogpu.ir.nodes import CExpr, Proc
+from exogpu.result.errors import Diagnostic
 
 
 @dataclass(frozen=True, slots=True)
-class Desugared:
-    """The thread loops that an instruction call stands for, around one operand (section 4.1).
+class Facts:
+    """What holds of exactly one procedure, keyed by the identity of its statements."""
 
-    `iterators[i]` runs over `0 .. extents[i] - 1` in place of the operand's i-th distributed
-    dimension; `tiling` is that of the innermost loop's body.
-    """
-
-    iterators: tuple[Sym, ...]
-    extents: tuple[int, ...]
-    tiling: Tiling
-
-
-@dataclass(frozen=True, slots=True)
-class CollectiveFacts:
+    proc: Proc
+    """Without windows and calls of procedures, with frees."""
+    collective: CollectiveFacts
     """Who executes what."""
+    variables: tuple[Declared, ...]
+    """Allocated at CUDA scope, with their uses."""
+    mechanisms: Mechanisms
+    """Of barrier variables."""
+    divergences: tuple[Diagnostic, ...]
+    """Statements that some threads of their mechanism's unit do not execute."""
+    ring_depths: Mapping[Sym, int | None]
+    """Of mbarriers; None where only a proof tells."""
+    extents: Mapping[Sym, tuple[CExpr, ...]]
+    """Of every allocated variable, as functions of the sizes alone."""
 
-    scope: Mapping[Stmt, Tiling | None]
-    """Tiling of the scope in which each statement stands; None at CPU scope."""
-    inner: Mapping[For | Warps | DeviceFunction, Tiling]
-    """Tiling of the body of each statement that derives one."""
-    operands: Mapping[tuple[CallInstr, int], Desugared]
-    """By call and position of the argument; only operands with distributed units."""
-    trailing: Mapping[CallInstr, Desugared]
-    """For trailing barriers with distributed units."""
+
+def gathered(proc: Proc, collective: CollectiveFacts) -> Facts:
+    """The facts of a procedure that collective analysis has accepted."""
+    mechanisms = mechanisms_of(proc)
+    return Facts(
+        proc=proc,
+        collective=collective,
+        variables=cuda_variables(proc, collective),
+        mechanisms=mechanisms,
+        divergences=divergences(proc, collective, mechanisms),
+        ring_depths=ring_depths(proc),
+        extents=greatest_extents(proc),
+    )

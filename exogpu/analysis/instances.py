@@ -115,15 +115,27 @@ def bind_range(domain: Domain, name: Sym, lo: CExpr, hi: CExpr) -> Domain:
 
 def never(domain: Domain, conditions: Iterable[str]) -> bool:
     """Whether none of the conditions holds at any instance: ISL finds none, and Z3 neither."""
-    alternatives = " or ".join(f"({c})" for c in conditions)
-    if not alternatives:
-        return True
-    names = [identifier(v) for v in domain.variables]
-    constraints = (*domain.constraints, f"({alternatives})")
-    if not isl.is_empty(isl.set_of((), names, conjunction(constraints))):
-        return False
-    script = question(names, constraints)
-    return script is None or smt.ask_z3(script, attempts=smt.SOON).word != "sat"
+    return never_each([(domain, conditions)])[0]
+
+
+def never_each(questions: Iterable[tuple[Domain, Iterable[str]]]) -> tuple[bool, ...]:
+    """For each domain, whether none of its conditions holds at any instance; Z3 is asked together
+    about all of which ISL finds none."""
+    found: list[bool] = []
+    scripts: dict[int, str] = {}
+    for at, (domain, conditions) in enumerate(questions):
+        alternatives = " or ".join(f"({c})" for c in conditions)
+        names = [identifier(v) for v in domain.variables]
+        constraints = (*domain.constraints, f"({alternatives})")
+        empty = not alternatives or isl.is_empty(isl.set_of((), names, conjunction(constraints)))
+        found.append(empty)
+        script = question(names, constraints) if empty and alternatives else None
+        if script is not None:
+            scripts[at] = script
+    replies = smt.ask_together(tuple(scripts.values()), attempts=smt.SOON)
+    for at, reply in zip(scripts, replies, strict=True):
+        found[at] = reply.word != "sat"
+    return tuple(found)
 
 
 def question(names: Iterable[str], constraints: Iterable[str]) -> str | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import product
 
 from exogpu.analysis.affine import difference
-from exogpu.analysis.facts import Desugared
+from exogpu.analysis.executors import Desugared
 from exogpu.analysis.tiling import cluster_axes
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Add, BExpr, CExpr, Compare, CVar, Int, Mul

@@ -5,14 +5,12 @@ Code generation lays variables out so; what instructions ask of addresses is jud
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import Final
 
-from exogpu.analysis.facts import CollectiveFacts
 from exogpu.analysis.ownership import distributed_dims
-from exogpu.analysis.uses import Declared, cuda_variables
+from exogpu.analysis.uses import Declared
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Alloc, BarrierAlloc, CExpr, DataParam, Proc, WindowStmt
 from exogpu.ir.types import Space
@@ -52,9 +50,9 @@ class Layout:
 class Layouts:
     """The layouts of a procedure without windows and calls of procedures; made when asked for."""
 
-    def __init__(self, proc: Proc, facts: CollectiveFacts) -> None:
+    def __init__(self, proc: Proc, variables: Iterable[Declared]) -> None:
         self._declared = declarations(proc)
-        self._cuda = cache(lambda: _by_name(proc, facts))
+        self._cuda = {found.declaration.name: found for found in variables}
 
     def of(self, name: Sym) -> Layout | None:
         """None for what has no address: registers, host memory, grid constants."""
@@ -65,15 +63,11 @@ class Layouts:
             case Space.GLOBAL:
                 return Layout(declaration, every, GLOBAL_ALIGNMENT)
             case Space.SHARED:
-                gone = _over_ctas(self._cuda()[name])
+                gone = _over_ctas(self._cuda[name])
                 base = SWIZZLED_ALIGNMENT if declaration.memory.swizzle else SHARED_ALIGNMENT
                 return Layout(declaration, tuple(d for d in every if d not in gone), base)
             case Space.HOST | Space.REGISTER | Space.GRID_CONSTANT:
                 return None
-
-
-def _by_name(proc: Proc, facts: CollectiveFacts) -> Mapping[Sym, Declared]:
-    return {found.declaration.name: found for found in cuda_variables(proc, facts)}
 
 
 def _over_ctas(declared: Declared) -> tuple[int, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from exogpu.analysis.describe import executors
-from exogpu.analysis.facts import CollectiveFacts
+from exogpu.analysis.executors import CollectiveFacts
 from exogpu.analysis.tiling import Tiling
 from exogpu.ir.isltext import readable
 from exogpu.ir.nodes import Block, CudaTasks, CudaThreads, DeviceFunction, For, Proc, Warps

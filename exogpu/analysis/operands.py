@@ -6,13 +6,22 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from exogpu.analysis.facts import CollectiveFacts
-from exogpu.analysis.instances import Domain, Instance, controls, never, rank, smallest, where
+from exogpu.analysis.instances import (
+    Domain,
+    Instance,
+    controls,
+    never,
+    never_each,
+    rank,
+    smallest,
+    where,
+)
 from exogpu.analysis.layout import Layouts
 from exogpu.analysis.operands_report import describe, kind_of, site_of_operand, subject
 from exogpu.analysis.overlap import Overlap, overlaps
 from exogpu.analysis.placement import Misplaced, placements
 from exogpu.analysis.sites import sites
+from exogpu.analysis.uses import Declared
 from exogpu.ir.isltext import conjunction, identifier
 from exogpu.ir.nodes import Alloc, DataParam, Proc
 from exogpu.ir.walk import declarations
@@ -41,20 +50,22 @@ class Violation:
 
 
 def violations(
-    proc: Proc, facts: CollectiveFacts, sizes: Mapping[str, int] | None = None
+    proc: Proc, variables: tuple[Declared, ...], sizes: Mapping[str, int] | None = None
 ) -> tuple[Violation, ...]:
     """What is wrong with the operands of an inlined procedure's calls, in program order.
 
-    For all sizes, or for those given; of several things wrong with one operand, the one at the
-    smallest sizes.
+    `variables` are those of CUDA scope.  For all sizes, or for those given; of several things
+    wrong with one operand, the one at the smallest sizes.
     """
     given = {} if sizes is None else sizes
     fixed = [f"{identifier(p.name)} = {given[p.name.name]}" for p in controls(proc) if given]
     found: dict[object, tuple[Demand, Instance]] = {}
-    for demand in _demands(proc, facts):
+    demands = list(_demands(proc, variables))
+    insides = [where(domain, *fixed) for domain, _, _ in demands]
+    fine = never_each((inside, [d[1]]) for inside, d in zip(insides, demands, strict=True))
+    for demand, inside, holds in zip(demands, insides, fine, strict=True):
         domain, wrong, finding = demand
-        inside = where(domain, *fixed)
-        if never(inside, [wrong]):
+        if holds:
             continue
         point = smallest(inside, wrong)
         if point is None:
@@ -65,14 +76,14 @@ def violations(
     return tuple(_violation(*what) for what in found.values())
 
 
-def failing_sizes(proc: Proc, facts: CollectiveFacts) -> isl.Set | None:
+def failing_sizes(proc: Proc, variables: tuple[Declared, ...]) -> isl.Set | None:
     """The sizes, as parameters, at which an operand is not as its instruction asks.
 
     None if there are none.  Raises IslGaveUpError where they make too many cases.
     """
     found: isl.Set | None = None
     names = [identifier(p.name) for p in controls(proc)]
-    for domain, wrong, _ in _demands(proc, facts):
+    for domain, wrong, _ in _demands(proc, variables):
         if never(domain, [wrong]):
             continue
         others = (*domain.iterators, *domain.bound)
@@ -86,15 +97,15 @@ def failing_sizes(proc: Proc, facts: CollectiveFacts) -> isl.Set | None:
     return found
 
 
-def _demands(proc: Proc, facts: CollectiveFacts) -> Iterator[Demand]:
-    layouts = Layouts(proc, facts)
-    variables = {
+def _demands(proc: Proc, variables: tuple[Declared, ...]) -> Iterator[Demand]:
+    layouts = Layouts(proc, variables)
+    operands = {
         name: declared
         for name, declared in declarations(proc).items()
         if isinstance(declared, DataParam | Alloc)
     }
     for site in sites(proc):
-        yield from overlaps(site, variables)
+        yield from overlaps(site, operands)
         yield from placements(site, layouts)
 
 

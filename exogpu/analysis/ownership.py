@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from exogpu.analysis.describe import numbers, thread_names
 from exogpu.analysis.tiling import Tiling
@@ -32,12 +33,20 @@ class Relation:
     @property
     def map(self) -> isl.Map:
         """The ISL relation."""
-        return isl.map_of(self.params, self.inputs, self.outputs, self.constraint)
+        return _relation(self.params, self.inputs, self.outputs, self.constraint)
 
     @property
     def pairs(self) -> isl.Set:
         """Its pairs as a set with named dimensions."""
         return isl.set_of(self.params, (*self.inputs, *self.outputs), self.constraint)
+
+
+@lru_cache(maxsize=1024)
+def _relation(
+    params: tuple[str, ...], inputs: tuple[str, ...], outputs: tuple[str, ...], constraint: str
+) -> isl.Map:
+    """Kept: several analyses ask of one use."""
+    return isl.map_of(params, inputs, outputs, constraint)
 
 
 def thread_iterators(use: Where, declared: Declared) -> frozenset[Sym]:

@@ -14,7 +14,7 @@ from math import gcd
 from typing import assert_never
 
 from exogpu.analysis.affine import constant
-from exogpu.analysis.instances import Domain, never
+from exogpu.analysis.instances import Domain, never_each
 from exogpu.analysis.layout import GLOBAL_ALIGNMENT, Layout, Layouts
 from exogpu.analysis.sites import Site
 from exogpu.ir.isltext import cexpr, conjunction
@@ -202,7 +202,9 @@ def _remainders(domain: Domain, extent: CExpr, modulus: int) -> tuple[int, ...]:
     if value is not None:
         return (value % modulus,)
     text = cexpr(extent)
-    return tuple(r for r in range(modulus) if not never(domain, [f"({text}) mod {modulus} = {r}"]))
+    conditions = [f"({text}) mod {modulus} = {r}" for r in range(modulus)]
+    absent = never_each((domain, [condition]) for condition in conditions)
+    return tuple(r for r, never in enumerate(absent) if not never)
 
 
 def _product_wrong(extents: Sequence[CExpr], product: int) -> str:

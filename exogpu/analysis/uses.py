@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from exogpu.analysis.facts import CollectiveFacts, Desugared
+from exogpu.analysis.executors import CollectiveFacts, Desugared
 from exogpu.analysis.tiling import Tiling
 from exogpu.ir.isltext import bexpr, identifier, in_range
 from exogpu.ir.names import Sym

@@ -17,6 +17,7 @@ from exogpu.cli.progress import Watch
 from exogpu.cli.redundancy import with_redundant
 from exogpu.cli.so_far import SoFar
 from exogpu.ir.types import Policy
+from exogpu.pipeline.kept import kept
 from exogpu.result.errors import NOWHERE, Diagnostic, ExoGpuError
 from exogpu.result.verdict import Verdict
 from exogpu.solvers.workers import Limits
@@ -51,13 +52,14 @@ def check_all(
     limits: Limits = NO_LIMITS,
     bar: bool = False,
     redundant: bool = False,
+    cached: bool = False,
 ) -> Iterator[Outcome]:
     """One outcome a unit, as soon as it is known.
 
     Without `sizes`, for all sizes.  A size that only some of the procedures have is ignored for
     the others; one that none has is an error, and then nothing is checked.  `limits` are those of
     each check; `bar` asks for a progress bar, `redundant` for the synchronisation that is not
-    needed.
+    needed, `cached` for verdicts that are kept on disk.
     """
     procedures = [unit.procedure for unit in units if unit.procedure is not None]
     if unknown := unknown_to_all(procedures, sizes or {}):
@@ -68,7 +70,7 @@ def check_all(
             verdict = _error(unit.name, sizes, policy, unit.diagnostics)
         else:
             known = sizes if sizes is None else sizes_for(unit.procedure, procedures, sizes)
-            verdict = _check(unit.procedure, known, policy, limits, bar)
+            verdict = _check(unit.procedure, known, policy, limits, bar, cached)
             if redundant and verdict.word in ("proved", "undecided"):
                 verdict = with_redundant(verdict, unit.procedure, _left(limits, verdict), bar)
         yield Outcome(unit.span, verdict)
@@ -117,9 +119,11 @@ def _check(
     policy: Policy,
     limits: Limits,
     bar: bool,
+    cached: bool,
 ) -> Verdict:
     start = perf_counter()
-    try:
+
+    def made() -> Verdict:
         if procedure.ir is None or sizes is None:
             with SoFar(bar) as so_far:
                 return procedure.check(
@@ -136,6 +140,9 @@ def _check(
                 memory=limits.gigabytes,
                 **sizes,
             )
+
+    try:
+        return kept(procedure, policy, sizes, made) if cached else made()
     except ExoGpuError as error:
         return _error(procedure.name, sizes, policy, error.diagnostics)
     except Exception as error:

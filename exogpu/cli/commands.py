@@ -128,6 +128,9 @@ def check(
     redundant: Annotated[
         bool, typer.Option("--redundant", help="Also name synchronisation that is not needed.")
     ] = False,
+    no_cache: Annotated[
+        bool, typer.Option("--no-cache", help="Neither read nor write verdicts kept on disk.")
+    ] = False,
     as_json: AsJson = False,
     sarif: Annotated[
         Path | None, typer.Option(metavar="F", help="Write SARIF 2.1.0 to this file.")
@@ -138,7 +141,8 @@ def check(
 ) -> None:
     """Check procedures, at the given sizes or else for all."""
     outcomes = []
-    for outcome in _outcomes(target, at, Policy.of(policy), Limits(timeout, memory), redundant):
+    rules, limits = Policy.of(policy), Limits(timeout, memory)
+    for outcome in _outcomes(target, at, rules, limits, redundant, not no_cache):
         outcomes.append(outcome)
         if not as_json:
             console().print(draw_verdict(outcome.verdict), end="")
@@ -154,7 +158,12 @@ def check(
 
 
 def _outcomes(
-    target: str, at: list[str] | None, policy: Policy, limits: Limits, redundant: bool
+    target: str,
+    at: list[str] | None,
+    policy: Policy,
+    limits: Limits,
+    redundant: bool,
+    cached: bool,
 ) -> Iterator[Outcome]:
     from exogpu.cli.checker import check_all, parse_sizes
     from exogpu.cli.guarded import guarded
@@ -169,7 +178,9 @@ def _outcomes(
     bar = console(stderr=True).is_terminal
 
     def work(units: tuple[Unit, ...]) -> Iterator[Outcome]:
-        return check_all(units, sizes, policy, limits=limits, bar=bar, redundant=redundant)
+        return check_all(
+            units, sizes, policy, limits=limits, bar=bar, redundant=redundant, cached=cached
+        )
 
     yield from guarded(target, limits, work, lambda outcome: outcome, policy)
 

@@ -44,7 +44,8 @@ PACKAGES: Final = (
 
 def examine() -> list[Finding]:
     """The findings, those that exogpu needs first."""
-    return [_python(), _exogpu(), *(_package(*names) for names in PACKAGES), _plot(), *_cuda()]
+    packages = (_package(*names) for names in PACKAGES)
+    return [_python(), _exogpu(), *packages, _plot(), *_verdicts(), *_cuda()]
 
 
 def _python() -> Finding:
@@ -111,6 +112,16 @@ def _cuda() -> Iterator[Finding]:
     yield from _gpus()
     with suppress(ModuleNotFoundError):  # then platformdirs is a finding already
         yield Finding("cache", str(cache_folder()), needed=False)
+
+
+def _verdicts() -> Iterator[Finding]:
+    """Where verdicts are kept, and how much there is."""
+    with suppress(ModuleNotFoundError):
+        from exogpu.pipeline import cache
+
+        count, size = cache.size()
+        state = f"{cache.folder()} ({count:,} verdicts, {size / 1e6:.1f} MB)"
+        yield Finding("verdicts", state, needed=False)
 
 
 def _tool(part: str, found: object, replaced: bool) -> Finding:

@@ -29,11 +29,11 @@ def threads_listing(ir: Proc, *, relations: bool = False) -> Text:
     Raises ExoGpuError where the scopes do not fit the launch.
     """
     flat = insert_frees(inline(ir))
-    facts, wrong = collective.analyse(flat)
+    executors, wrong = collective.analyse(flat)
     if wrong:
         raise ExoGpuError(wrong)
     # Metaprogramming unrolls loops: what was written once is listed once.
-    lines = tuple(dict.fromkeys(listing(flat, facts)))
+    lines = tuple(dict.fromkeys(listing(flat, executors)))
     text = Text(f"{ir.name}\n", "bold")
     if not lines:
         return text.append("  runs on the CPU alone\n")

@@ -183,10 +183,14 @@ def sizes_text(sizes: Mapping[str, int]) -> str:
 
 
 def _cost(verdict: Verdict) -> str:
-    effort = f"{verdict.operations:,} operations in " if verdict.operations else ""
+    effort = f"{verdict.operations:,} operations" if verdict.operations else ""
     if verdict.proof is not None:
-        effort = f"{len(verdict.proof.answered):,} obligations in "
-    return f"{effort}{verdict.seconds:.2f} s, policy {verdict.policy.value}"
+        effort = f"{len(verdict.proof.answered):,} obligations"
+    if verdict.cached:
+        time = f"{effort}, from cache" if effort else "from cache"
+    else:
+        time = f"{effort} in {verdict.seconds:.2f} s" if effort else f"{verdict.seconds:.2f} s"
+    return f"{time}, policy {verdict.policy.value}"
 
 
 def draw_hazard(hazard: Hazard) -> Text:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeAlias
 
-from exogpu.analysis import collective, distribution
+from exogpu.analysis.facts import Facts
 from exogpu.api import Procedure
 from exogpu.hw.timelines import SYNC_TIMELINES
 from exogpu.ir.names import Sym
@@ -25,6 +25,7 @@ from exogpu.ir.nodes import (
     Stmt,
 )
 from exogpu.ir.walk import accesses, map_blocks, walk
+from exogpu.pipeline.facts import facts_of
 from exogpu.result.errors import ExoGpuError
 from exogpu.result.verdict import Redundancy
 
@@ -38,16 +39,16 @@ def ranked(procedure: Procedure, found: tuple[Redundancy, ...]) -> tuple[Redunda
     A procedure without this statement, or with the weaker one, may be ill-formed, or have no
     lowering where the procedure itself has one.
     """
-    proc = procedure.analysed.proc
-    before = _code(proc)
+    proc = procedure.facts.proc
+    before = _code(procedure.facts)
     judged = (_judged(proc, before, one) for one in found)
     known = [one for one in judged if one is not None]
     return tuple(sorted(known, key=lambda one: -len(one.saves or ())))
 
 
 def _judged(proc: Proc, before: Code | None, one: Redundancy) -> Redundancy | None:
-    edited = _edited(proc, one)
-    if collective.analyse(edited)[1]:
+    edited, _ = facts_of(_edited(proc, one))
+    if edited is None:
         return None
     if before is None:
         return one
@@ -79,16 +80,13 @@ def _plain(line: str) -> str:
 # --- emitted code -------------------------------------------------------------------------------
 
 
-def _code(proc: Proc) -> Code | None:
+def _code(facts: Facts) -> Code | None:
     """The kernels' lines; None where there is no kernel, or no lowering."""
     from exogpu.codegen.host import emit
 
     for arch in ("sm_90a", "sm_80"):
         try:
-            facts, wrong = collective.analyse(proc)
-            if wrong or distribution.check(proc, facts):
-                return None
-            text = emit(proc, facts, arch).source
+            text = emit(facts, arch).source
         except ExoGpuError:
             continue
         _, kernel, body = text.partition('extern "C" __global__')

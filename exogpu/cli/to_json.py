@@ -30,6 +30,7 @@ def _outcome(outcome: Outcome) -> Json:
         "assumptions": list(verdict.assumptions),
         "policy": verdict.policy.value,
         "seconds": round(verdict.seconds, 6),
+        "cached": verdict.cached,
         "operations": verdict.operations,
         # Null says "not asked", never "none found".
         "obligations": {} if verdict.proof is None else _counts(verdict.proof),

@@ -40,7 +40,7 @@ def why(procedures: list[Procedure], line: int, policy: Policy) -> Iterator[Text
     known: set[int] = set()
     found = False
     for procedure in procedures:
-        source = source_of(procedure.analysed.proc)
+        source = source_of(procedure.facts.proc)
         known |= {mark.line for mark in source.marks if mark.synchronises}
         here = [mark for mark in source.marks if mark.line == line]
         if not here:

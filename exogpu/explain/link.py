@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import assert_never
@@ -342,8 +341,7 @@ class _Teller:
 
     def _access(self) -> str:
         """`the example_wgmma of line 37`"""
-        called = re.match(r"(\w+)\(", self.record.origin.text)
-        what = called.group(1) if called else ("write" if self.record.mutate else "read")
+        what = self.record.origin.instr or ("write" if self.record.mutate else "read")
         return f"the {what} of line {self.record.origin.span.line}"
 
     def _ours(self) -> str:

@@ -14,6 +14,7 @@ from exogpu.machine import fast
 from exogpu.machine.violation import Violation
 from exogpu.result.errors import Span
 from exogpu.result.verdict import HazardKind
+from exogpu.solvers.workers import cut_short
 
 Pair: TypeAlias = tuple[HazardKind, str, Span | None, Span]
 """Kind, variable and the two statements."""
@@ -54,11 +55,19 @@ def pair_of(violation: Violation) -> Pair:
 class Trials:
     """Repairs of the violations of one program at some sizes."""
 
-    def __init__(self, program: Program, sizes: Mapping[str, int]) -> None:
+    def __init__(
+        self,
+        program: Program,
+        sizes: Mapping[str, int],
+        found: Iterable[Violation] | None = None,
+    ) -> None:
+        """`found` has each pair of statements at fault, where the machine has told already."""
         self._program = program
         self._sizes = dict(sizes)
         self._left = ALL_PATIENCE
         self._before: dict[Key, frozenset[Pair] | None] = {}
+        if found is not None:
+            self._before[tuple(sizes.values())] = frozenset(map(pair_of, found))
         self._after: dict[tuple[Edit, Key], frozenset[Pair] | None] = {}
 
     def helpful(self, violation: Violation, repairs: Iterable[Repair]) -> Iterator[Repair]:
@@ -106,6 +115,7 @@ class Trials:
 def _pairs(program: Program, sizes: Mapping[str, int], limit: float) -> frozenset[Pair] | None:
     """The pairs of statements at fault; None where that takes too long."""
     if limit <= 0:
+        cut_short()
         return None
     start = process_time()
 
@@ -118,6 +128,7 @@ def _pairs(program: Program, sizes: Mapping[str, int], limit: float) -> frozense
             program, sizes, report=fast.Report.PAIRS, progress=watch, locate=False
         ).violations
     except _TooLongError:
+        cut_short()
         return None
     return frozenset(map(pair_of, found))
 

@@ -56,11 +56,12 @@ class Told:
 def hazards_of(
     violations: Iterable[Violation], sizes: Mapping[str, int], program: Program | None = None
 ) -> tuple[Hazard, ...]:
-    """The hazards, in the order of the violations; with the program, their broken links too, and
-    repairs that were tried on it."""
+    """The hazards, in the order of the violations, which are all that the machine finds at the
+    sizes; with the program, their broken links too, and repairs that were tried on it."""
     if program is None:
         return tuple(hazard_of(violation, sizes) for violation in violations)
-    trials, told = Trials(program, sizes), list[Told]()
+    violations = tuple(violations)
+    trials, told = Trials(program, sizes, violations), list[Told]()
     for violation in violations:
         told.append(tell(violation, sizes, program, trials, told))
     return with_shared_repairs(told, lambda _: trials)

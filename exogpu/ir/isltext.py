@@ -93,8 +93,8 @@ def in_range(name: Sym, lo: CExpr, hi: CExpr, names: Mapping[Sym, str] | None = 
 
 
 def conjunction(constraints: Iterable[str]) -> str:
-    """The ISL text that asks for every constraint; true of none."""
-    return " and ".join(constraints) or "(0 = 0)"
+    """The ISL text that asks for every constraint, once; true of none."""
+    return " and ".join(dict.fromkeys(constraints)) or "(0 = 0)"
 
 
 def readable(text: str, variables: Iterable[Sym]) -> str:

@@ -10,7 +10,7 @@ from typing import Final
 
 from exogpu.amir.nodes import Program
 from exogpu.result.verdict import Verdict
-from exogpu.solvers.workers import Limits, Stopped, Tell, isolated, stage
+from exogpu.solvers.workers import Limits, Stopped, Tell, cut_short, isolated, stage
 from exogpu.symbolic.find.smallest import admitted
 
 PROVING: Final = 0.75
@@ -54,6 +54,7 @@ def judged(
     found = isolated(judge, limits, hear)
     if isinstance(found, Verdict):
         return Judged(found, None)
+    cut_short()
     seconds = perf_counter() - start
     if interim:
         return Judged(replace(interim[-1], seconds=seconds), found)
@@ -95,6 +96,8 @@ def tried(
 
     start = perf_counter()
     stopped = isolated(work, _within(limits, names), hear)
+    if isinstance(stopped, Stopped):
+        cut_short()
     last = found[-1] if found else None
     seconds = undecided.seconds + perf_counter() - start
     if last is not None and last.word != "undecided" and not names:

@@ -21,23 +21,30 @@ def hazards(
     others at its sizes, then those of pairs that fail at larger sizes only, each at its own
     smallest.  At last all of them, with what mends several.
 
-    The first one is known before its repairs have been tried.
+    The first one is known before its repairs have been tried.  The machine ran up to it and no
+    further; here it runs once more, for all pairs at the same sizes.
     """
+    ran: dict[tuple[int, ...], tuple[Violation, ...]] = {}
     trials: dict[tuple[int, ...], Trials] = {}
     told: list[Told] = []
 
+    def each_pair(program: Program, sizes: Mapping[str, int]) -> tuple[Violation, ...]:
+        key = tuple(sizes.values())
+        if key not in ran:
+            ran[key] = fast.run(program, sizes, report=fast.Report.PAIRS, locate=False).violations
+        return ran[key]
+
     def tried_at(sizes: Mapping[str, int]) -> Trials:
-        return trials.setdefault(tuple(sizes.values()), Trials(program, sizes))
+        key = tuple(sizes.values())
+        if key not in trials:
+            trials[key] = Trials(program, sizes, each_pair(program, sizes))
+        return trials[key]
 
     yield (tell(first.violation, first.sizes, program, None).hazard,)
     told.append(tell(first.violation, first.sizes, program, tried_at(first.sizes)))
     yield (told[0].hazard,)
-    for found in further(program, findings, first, _each_pair):
+    for found in further(program, findings, first, each_pair):
         located = fast.located(program, found.sizes, found.violation)
         told.append(tell(located, found.sizes, program, tried_at(found.sizes), told))
         yield tuple(one.hazard for one in told)
     yield with_shared_repairs(told, lambda hazard: tried_at(hazard.sizes))
-
-
-def _each_pair(program: Program, sizes: Mapping[str, int]) -> tuple[Violation, ...]:
-    return fast.run(program, sizes, report=fast.Report.PAIRS, locate=False).violations

@@ -6,8 +6,8 @@ import hashlib
 import os
 from pathlib import Path
 
-from exogpu.api import Procedure
 from exogpu.ir.printer import print_proc
+from exogpu.pipeline.stages import Stages
 from exogpu.report.formula import formula
 from exogpu.report.model import HazardCard, Report
 from exogpu.report.obligations import place_of, rows_of, uses_of
@@ -24,14 +24,13 @@ from exogpu.result.verdict import Hazard, Verdict
 from exogpu.symbolic.certificate.write import certificate_digest
 
 
-def build(procedure: Procedure, verdict: Verdict) -> Report:
+def build(procedure: Stages, verdict: Verdict) -> Report:
     """Everything a report shows; of an ill-formed procedure, only what is wrong with it."""
     ir, proof = procedure.ir, verdict.proof
     if verdict.word == "error" or ir is None:
         return _ill_formed(procedure, verdict)
-    analysed, program = procedure.analysed, procedure.amir(verdict.policy)
-    flat = analysed.proc
-    source = source_of(flat)
+    facts, program = procedure.facts, procedure.amir(verdict.policy)
+    source = source_of(facts.proc)
     rows = rows_of(proof, verdict.hazards, source)
     certified = proof is not None and proof.complete and verdict.word == "proved"
     hazard = verdict.hazards[0] if verdict.hazards else None
@@ -55,15 +54,15 @@ def build(procedure: Procedure, verdict: Verdict) -> Report:
         marks=source.marks,
         rows=rows,
         uses=uses_of(rows, source, certified, verdict.redundant),
-        clusters=clusters(flat, analysed.facts),
-        owned=owned(flat, analysed.facts),
-        shared=shared(flat, analysed.facts, {} if proof is None else dict(proof.depths)),
-        rings=rings_of(flat, program),
-        timeline=timeline(flat, program, hazard),
+        clusters=clusters(facts.proc, facts.collective),
+        owned=owned(facts),
+        shared=shared(facts, {} if proof is None else dict(proof.depths)),
+        rings=rings_of(facts, program),
+        timeline=timeline(facts, program, hazard),
     )
 
 
-def _ill_formed(procedure: Procedure, verdict: Verdict) -> Report:
+def _ill_formed(procedure: Stages, verdict: Verdict) -> Report:
     found = verdict.diagnostics or procedure.diagnostics
     file = found[0].span.file if found else "<none>"
     return Report(
@@ -104,7 +103,7 @@ def shown_path(file: str) -> str:
     return Path(file).name if relative.startswith(os.pardir) else Path(relative).as_posix()
 
 
-def _facts(procedure: Procedure, verdict: Verdict) -> tuple[tuple[str, str], ...]:
+def _facts(procedure: Stages, verdict: Verdict) -> tuple[tuple[str, str], ...]:
     proof = verdict.proof
     facts = [("Verdict", badge(verdict)), ("Policy", verdict.policy.value)]
     facts.append(("Sizes", "all" if verdict.sizes is None else sizes_text(verdict.sizes) or "none"))
@@ -137,7 +136,7 @@ def _facts(procedure: Procedure, verdict: Verdict) -> tuple[tuple[str, str], ...
     return tuple(facts)
 
 
-def _digest(procedure: Procedure, verdict: Verdict) -> str:
+def _digest(procedure: Stages, verdict: Verdict) -> str:
     """Of the certificate or, where there is none, of the procedure as its representation prints,
     which no comment or path changes."""
     if verdict.proof is not None and verdict.proof.complete:

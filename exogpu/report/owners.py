@@ -9,10 +9,10 @@ from typing import Final
 from exogpu.amir.lower_args import statement_text
 from exogpu.analysis.affine import constant
 from exogpu.analysis.derive import unit_threads
-from exogpu.analysis.facts import CollectiveFacts
+from exogpu.analysis.facts import Facts
 from exogpu.analysis.ownership import distributed_dims, element, owners, relation
-from exogpu.analysis.uses import Declared, cuda_variables
-from exogpu.ir.nodes import Alloc, Proc
+from exogpu.analysis.uses import Declared
+from exogpu.ir.nodes import Alloc
 from exogpu.ir.types import Space
 from exogpu.report.model import Owned
 
@@ -22,11 +22,11 @@ SHOWN: Final = 8
 _UNITS: Final = {1: "a thread", 32: "a warp", 128: "a warpgroup"}
 
 
-def owned(proc: Proc, facts: CollectiveFacts) -> tuple[Owned, ...]:
+def owned(facts: Facts) -> tuple[Owned, ...]:
     """The variables that are spread over several owners, in program order."""
     return tuple(
         found
-        for declared in cuda_variables(proc, facts)
+        for declared in facts.variables
         if isinstance(declared.declaration, Alloc) and declared.uses
         for found in _owned(declared, declared.declaration)
     )

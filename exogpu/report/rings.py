@@ -17,7 +17,7 @@ from exogpu.amir.nodes import (
     Release,
 )
 from exogpu.amir.walk import only
-from exogpu.analysis.pairing import ring_depths
+from exogpu.analysis.facts import Facts
 from exogpu.ir.nodes import BarrierAlloc, Proc
 from exogpu.ir.walk import walk
 from exogpu.report.instance import main_loop, sizes_for_trips
@@ -29,16 +29,15 @@ TRIPS: Final = 8
 """The largest trip count that is offered."""
 
 
-def rings_of(proc: Proc, program: Program) -> tuple[Ring, ...]:
+def rings_of(facts: Facts, program: Program) -> tuple[Ring, ...]:
     """Every barrier of a kernel, at one element that stands for all."""
-    runs = dict(_runs(proc, program))
+    runs = dict(_runs(facts.proc, program))
     if not runs:
         return ()
-    depths = ring_depths(proc)
     found: list[Ring] = []
-    for stmt in walk(proc.body):
+    for stmt in walk(facts.proc.body):
         if isinstance(stmt, BarrierAlloc):
-            depth = depths.get(stmt.name) or 0
+            depth = facts.ring_depths.get(stmt.name) or 0
             element = _element(stmt.name.name, runs[max(runs)][1])
             if element is None:
                 continue

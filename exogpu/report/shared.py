@@ -8,13 +8,13 @@ from typing import Final
 
 from exogpu.amir.lower_args import statement_text
 from exogpu.analysis.affine import constant
-from exogpu.analysis.facts import CollectiveFacts
+from exogpu.analysis.facts import Facts
 from exogpu.codegen.expressions import SIZE_OF
 from exogpu.codegen.mbarriers import barrier_bytes, rings
 from exogpu.codegen.smem import SharedLayout, layout
 from exogpu.codegen.storage import Storage, storages
 from exogpu.ir.names import Sym
-from exogpu.ir.nodes import Alloc, DeviceFunction, Free, Mod, Point, Proc
+from exogpu.ir.nodes import Alloc, DeviceFunction, Free, Mod, Point
 from exogpu.ir.types import Space
 from exogpu.ir.walk import accesses, walk
 from exogpu.report.model import SharedMemory, Slab
@@ -26,19 +26,17 @@ LEAST: Final = 16.0
 """Height of the smallest slab, in pixels, so that its name can be read."""
 
 
-def shared(
-    proc: Proc, facts: CollectiveFacts, depths: Mapping[str, int]
-) -> tuple[SharedMemory, ...]:
+def shared(facts: Facts, depths: Mapping[str, int]) -> tuple[SharedMemory, ...]:
     """A picture for each launch with shared memory; none where no layout can be made.
 
     `depths` are ring depths that a proof found, by mbarrier.
     """
     try:
-        storage, all_rings = storages(proc, facts), rings(proc, facts, depths)
+        storage, all_rings = storages(facts), rings(facts, depths)
     except ExoGpuError:  # a kernel that code generation does not know how to lay out
         return ()
     pictures = []
-    for launch in walk(proc.body):
+    for launch in walk(facts.proc.body):
         if isinstance(launch, DeviceFunction):
             _, reserved = barrier_bytes(launch, all_rings)
             made = layout(launch, storage, reserved)

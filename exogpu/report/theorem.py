@@ -8,11 +8,11 @@ from typing import Final, assert_never
 from exogpu.amir.nodes import Record
 from exogpu.amir.walk import operations
 from exogpu.analysis.instances import admits_zero, controls
-from exogpu.api import Procedure
 from exogpu.frontend.quote import quote
 from exogpu.ir.nodes import DeviceFunction, Proc
 from exogpu.ir.types import Policy
 from exogpu.ir.walk import walk
+from exogpu.pipeline.stages import Stages
 from exogpu.result.verdict import Verdict
 from exogpu.symbolic.certificate.sealing import ASSUMED, TRUSTED
 
@@ -36,11 +36,11 @@ def badge(verdict: Verdict) -> str:
     return "ill-formed" if verdict.word == "error" else verdict.word
 
 
-def theorem(procedure: Procedure, verdict: Verdict) -> str:
+def theorem(procedure: Stages, verdict: Verdict) -> str:
     """What was established, in a sentence that claims no more."""
     match verdict.word:
         case "proved":
-            claim = HOLDS.format(sums=_sums(procedure))
+            claim = HOLDS.format(sums=_sums(procedure, verdict))
             return f"{_sizes(procedure, verdict)} {claim}."
         case "refuted":
             first = verdict.hazards[0]
@@ -65,7 +65,7 @@ def sizes_text(sizes: Mapping[str, int]) -> str:
     return ", ".join(f"{name} = {value}" for name, value in sizes.items())
 
 
-def _sizes(procedure: Procedure, verdict: Verdict) -> str:
+def _sizes(procedure: Stages, verdict: Verdict) -> str:
     if verdict.sizes is not None:
         return f"At {sizes_text(verdict.sizes)}," if verdict.sizes else "In every run,"
     assert procedure.ir is not None
@@ -91,9 +91,9 @@ def _quantifiers(proc: Proc) -> Iterator[str]:
         yield f"integers {', '.join(indices)}"
 
 
-def _sums(procedure: Procedure) -> str:
+def _sums(procedure: Stages, verdict: Verdict) -> str:
     """A reservation where parallel sums are added up in any order."""
-    ops = operations(procedure.amir().body)
+    ops = operations(procedure.amir(verdict.policy).body)
     atomic = any(isinstance(op, Record) and op.atomic for op in ops)
     return " up to the order of sums" if atomic else ""
 
@@ -116,14 +116,14 @@ def trusted(verdict: Verdict) -> tuple[str, ...]:
     return (*TRUSTED[:2], rules, *TRUSTED[2:])
 
 
-def uncovered(procedure: Procedure) -> tuple[str, ...]:
+def uncovered(procedure: Stages) -> tuple[str, ...]:
     """What nothing in the report speaks of."""
     if not _launches(procedure):
         return ()
     return ("the CUDA text that is emitted, the compilers below it, and the hardware",)
 
 
-def _launches(procedure: Procedure) -> bool:
+def _launches(procedure: Stages) -> bool:
     return procedure.ir is not None and any(
         isinstance(stmt, DeviceFunction) for stmt in walk(procedure.ir.body)
     )

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import groupby, product
 from typing import Final
 
-from exogpu.analysis.facts import CollectiveFacts
+from exogpu.analysis.executors import CollectiveFacts
 from exogpu.analysis.listing import listing
 from exogpu.analysis.threadmap import threads_of
 from exogpu.analysis.tiling import Tiling

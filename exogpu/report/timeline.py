@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Final
 
 from exogpu.amir.nodes import Program
-from exogpu.analysis.pairing import ring_depths
+from exogpu.analysis.facts import Facts
 from exogpu.ir.nodes import DeviceFunction, Proc
 from exogpu.ir.walk import walk
 from exogpu.report.instance import main_loop, sizes_for_trips
@@ -51,15 +51,15 @@ class _Cell:
     sources: list[_Cell] = field(default_factory=list)
 
 
-def timeline(proc: Proc, program: Program, hazard: Hazard | None) -> Timeline | None:
+def timeline(facts: Facts, program: Program, hazard: Hazard | None) -> Timeline | None:
     """The first events, or those around a refutation; None without a kernel."""
-    sizes = _sizes(proc, program, hazard)
+    sizes = _sizes(facts, program, hazard)
     if sizes is None:
         return None
     run = trace(program, sizes, tasks=1 if hazard is None else hazard.task)
     wanted = _task(run.events, hazard)
     events = [e for e in run.events if e.threads and e.task == wanted]
-    launch = _launch(proc, events)
+    launch = _launch(facts.proc, events)
     if launch is None:
         return None
     first, second = _failing(events, hazard)
@@ -75,11 +75,12 @@ def timeline(proc: Proc, program: Program, hazard: Hazard | None) -> Timeline | 
     return _drawn(cells, lanes, caption + ".")
 
 
-def _sizes(proc: Proc, program: Program, hazard: Hazard | None) -> dict[str, int] | None:
+def _sizes(facts: Facts, program: Program, hazard: Hazard | None) -> dict[str, int] | None:
     if hazard is not None and all(p.name.name in hazard.sizes for p in program.params):
         return dict(hazard.sizes)
+    proc = facts.proc
     main = main_loop(proc)
-    deepest = max((depth or 1 for depth in ring_depths(proc).values()), default=1)
+    deepest = max((depth or 1 for depth in facts.ring_depths.values()), default=1)
     for trips in (max(min(deepest + 1, 6), 3), 2, 1):
         found = sizes_for_trips(proc, main, trips)
         if found is not None:

@@ -91,6 +91,8 @@ class Verdict:
     """Of what is proved: why it has no lowering all the same, as compiling it says."""
     operations: int = 0
     """Dynamic operations of the abstract machine that the check stands for."""
+    cached: bool = False
+    """Whether it was found in the cache; `seconds` are then those of reading it."""
 
     def __bool__(self) -> bool:
         """Whether it is proved, for all sizes or those checked: `assert kernel.check()`."""

@@ -56,6 +56,55 @@ def ask_z3(
     return Reply(f"z3 {z3_version()}", word, perf_counter() - start)  # type: ignore[arg-type]
 
 
+TOGETHER: Final = 16
+"""Scripts that are asked as one question: to make a context takes longer than most answers."""
+
+
+def ask_together(
+    scripts: Sequence[str], attempts: Sequence[tuple[int, float]] = ATTEMPTS
+) -> tuple[Reply, ...]:
+    """Z3's answers, in order: first to whether any one of several can be satisfied at all, which
+    is one question; where that is not refuted, to each alone.
+
+    Scripts of one group may share names of constants, since no two of them have to hold at once.
+    The groups follow from the scripts and their order: an answer depends on no earlier question.
+    """
+    found: list[Reply] = []
+    for start in range(0, len(scripts), TOGETHER):
+        group = scripts[start : start + TOGETHER]
+        seconds = _none_holds(group, *attempts[0]) if len(group) > 1 else None
+        if seconds is None:
+            found += (ask_z3(script, attempts=attempts) for script in group)
+        else:
+            reply = Reply(f"z3 {z3_version()}", "unsat", seconds / len(group))
+            found += [reply] * len(group)
+    return tuple(found)
+
+
+def _none_holds(scripts: Sequence[str], arithmetic: int, times: float) -> float | None:
+    """The seconds it took to refute that one of the scripts holds; None where it was not."""
+    start = perf_counter()
+    solver = _fresh()
+    solver.set("rlimit", round(RLIMIT * times))
+    solver.set("arith.solver", arithmetic)
+    try:
+        solver.add(z3.Or(*(_conjunction(script, solver.ctx) for script in scripts)))
+        word = solver.check()
+    except z3.Z3Exception:
+        return None
+    return perf_counter() - start if word == z3.unsat else None
+
+
+def _conjunction(script: str, context: z3.Context) -> z3.BoolRef:
+    """What a script asserts.  `z3.And` would look at each part for as long as Z3 at all of them."""
+    parts = z3.parse_smt2_string(script, ctx=context)
+    count = len(parts)
+    terms = (z3.Ast * count)(
+        *(z3.Z3_ast_vector_get(context.ref(), parts.vector, at) for at in range(count))
+    )
+    return z3.BoolRef(z3.Z3_mk_and(context.ref(), count, terms), context)
+
+
 def _fresh() -> z3.Solver:
     """A solver that knows nothing of earlier questions: what Z3 answers within a limit depends on
     the terms that its context has seen."""

@@ -97,7 +97,7 @@ class _Board:
         self.write(doing)
 
     def write(self, stage: str, endless: bool = False) -> None:
-        text = stage.encode(errors="replace")[: self._SIZE - self._HEAD.size]
+        text = stage.encode(errors="replace")[: self._SIZE - self._HEAD.size - 1]
         self._shared[self._HEAD.size : self._HEAD.size + len(text)] = text
         self._HEAD.pack_into(self._shared, 0, inf if endless else monotonic(), len(text))
 
@@ -106,12 +106,23 @@ class _Board:
         text = self._shared[self._HEAD.size : self._HEAD.size + length]
         return began, text.decode(errors="replace")
 
+    def mark(self) -> None:
+        """Something was cut short."""
+        self._shared[self._SIZE - 1] = 1
+
+    @property
+    def marked(self) -> bool:
+        return bool(self._shared[self._SIZE - 1])
+
     def close(self) -> None:
         self._shared.close()
 
 
 _board: _Board | None = None
 """Of the process that this is, if it has a caller."""
+
+_cuts = 0
+"""How often something was cut short."""
 
 _confined = False
 """Whether this process has limits of its own already."""
@@ -124,6 +135,19 @@ def stage(doing: str, *, endless: bool = False) -> None:
     """
     if _board is not None:
         _board.write(doing, endless)
+
+
+def cut_short() -> None:
+    """Says that something was left out for want of time: on a faster machine more may be found."""
+    global _cuts
+    _cuts += 1
+    if _board is not None:
+        _board.mark()
+
+
+def cuts() -> int:
+    """How often something was cut short so far, here or in a process that worked for this one."""
+    return _cuts
 
 
 # --- the caller ---------------------------------------------------------------------------------
@@ -199,6 +223,8 @@ def _watched(
         with suppress(ChildProcessError):
             os.waitpid(pid, 0)
         receiver.close()
+        if board.marked:
+            cut_short()
         board.close()
 
 
@@ -277,6 +303,7 @@ def _serve(
     status = 1
     try:
         gc.freeze()  # what the caller made stays shared
+        _keep_memory()
         _alone(caller)
         try:
             message: tuple[str, object] = ("found", work(lambda told: sender.send(("told", told))))
@@ -296,6 +323,19 @@ def _serve(
             with suppress(Exception):
                 stream.flush()
         os._exit(status)
+
+
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
+"""Of glibc's malloc.h."""
+
+
+def _keep_memory() -> None:
+    """What is freed stays with the process, which soon ends: to get it from the system anew takes
+    longer than most that is done with it.  Where the C library is another, nothing happens."""
+    with suppress(Exception):
+        library = ctypes.CDLL(None)
+        library.mallopt(_TRIM_THRESHOLD, 1 << 28)
+        library.mallopt(_MMAP_THRESHOLD, 1 << 25)
 
 
 def _alone(caller: int) -> None:

@@ -28,7 +28,7 @@ def at_sizes(
     With `fractions`, which only copies keep exactly, normal numbers of floating point.  An array
     that is only written is poisoned first.  Raises ExoGpuError.
     """
-    ir = procedure.analysed.proc
+    ir = procedure.facts.proc
     values = {p.name: sizes[p.name.name] for p in ir.params if isinstance(p, ControlParam)}
     data = [p for p in ir.params if isinstance(p, DataParam)]
     outputs, inputs = written(ir.body), frozenset(_read(ir.body))

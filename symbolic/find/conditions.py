@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 from exogpu.amir.nodes import Program
 from exogpu.analysis import bounds, operands
 from exogpu.analysis.bounds_report import Outside
-from exogpu.analysis.facts import CollectiveFacts
+from exogpu.analysis.uses import Declared
 from exogpu.ir import print_expressions
 from exogpu.ir.isltext import identifier
 from exogpu.ir.names import Sym
@@ -95,10 +95,10 @@ def without(program: Program, unsafe: isl.Set) -> Condition | None:
 
 @dataclass(frozen=True, slots=True)
 class Calls:
-    """A procedure whose operands are judged, too: inlined, with its facts."""
+    """A procedure whose operands are judged, too: inlined, with its variables of CUDA scope."""
 
     proc: Proc
-    facts: CollectiveFacts
+    variables: tuple[Declared, ...]
 
 
 def weakest_condition(
@@ -145,7 +145,7 @@ def _failing_sizes(proc: Proc, calls: Calls | None) -> isl.Set | None:
     """The sizes that fail before the program runs; None if there are none."""
     found = [bounds.failing_sizes(proc)]
     if calls is not None:
-        found.append(operands.failing_sizes(calls.proc, calls.facts))
+        found.append(operands.failing_sizes(calls.proc, calls.variables))
     failing = [sizes for sizes in found if sizes is not None]
     return reduce(isl.union, failing) if failing else None
 
@@ -154,7 +154,9 @@ def _confirmed(proc: Proc, program: Program, condition: BExpr, calls: Calls | No
     again = bounds.violations(conditioned(proc, condition))
     if any(isinstance(violation.finding, Outside) for violation in again):
         return False
-    if calls is not None and operands.violations(conditioned(calls.proc, condition), calls.facts):
+    if calls is not None and operands.violations(
+        conditioned(calls.proc, condition), calls.variables
+    ):
         return False
     findings = analyse(conditioned(program, condition))
     if findings.violations or findings.undecided or findings.vacuous:

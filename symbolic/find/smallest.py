@@ -19,6 +19,7 @@ from exogpu.machine import fast
 from exogpu.machine.violation import Violation
 from exogpu.result.proof import Proof
 from exogpu.solvers import smt
+from exogpu.solvers.workers import cut_short
 from exogpu.symbolic.find.domains import Model
 from exogpu.symbolic.find.prover import Findings, Undecided
 from exogpu.symbolic.find.refute import Refutation
@@ -53,6 +54,7 @@ def soon(program: Program, sizes: Mapping[str, int]) -> tuple[Violation, ...] | 
     try:
         return fast.run(program, sizes, progress=watch).violations
     except _TooLongError:
+        cut_short()
         return None
 
 

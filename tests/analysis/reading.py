@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from exogpu.analysis import collective, distribution, divergence
-from exogpu.analysis.facts import CollectiveFacts
+from exogpu.analysis import collective, distribution
+from exogpu.analysis.executors import CollectiveFacts
+from exogpu.analysis.facts import gathered
 from exogpu.analysis.inline import inline
 from exogpu.frontend.procedures import parse_proc
 from exogpu.ir.nodes import Proc
@@ -29,10 +30,11 @@ def collective_facts(proc: Proc) -> CollectiveFacts:
 
 def judge(proc: Proc) -> list[Diagnostic]:
     """All that the three analyses find, in the order in which the first one that fails stops."""
-    facts, found = collective.analyse(proc)
+    executors, found = collective.analyse(proc)
     if found:
         return list(found)
-    return [*distribution.check(proc, facts), *divergence.divergences(proc, facts)]
+    facts = gathered(proc, executors)
+    return [*distribution.check(facts), *facts.divergences]
 
 
 def codes(function: Callable[..., object]) -> list[str]:

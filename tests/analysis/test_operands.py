@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from exogpu import proc
-from exogpu.analysis.facts import CollectiveFacts
 from exogpu.analysis.operands import violations
+from exogpu.analysis.uses import Declared
 from exogpu.api import Procedure
 from exogpu.frontend.instructions import InstructionTemplate, instr
 from exogpu.hw.operands import HOST, aligned
@@ -39,8 +39,8 @@ def judged(procedure: Procedure) -> Expected:
     return hazard.kind, hazard.variable, dict(hazard.sizes)
 
 
-def analysed_of(procedure: Procedure) -> tuple[Proc, CollectiveFacts]:
-    return procedure.analysed.proc, procedure.analysed.facts
+def analysed_of(procedure: Procedure) -> tuple[Proc, tuple[Declared, ...]]:
+    return procedure.facts.proc, procedure.facts.variables
 
 
 def expect(expected: Expected, procedure: Procedure, **sizes: int) -> None:

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from exogpu.analysis.facts import CollectiveFacts
 from exogpu.analysis.operands import violations
 from exogpu.hw.memories import DRAM, CudaGmemLinear
 from exogpu.hw.operands import HOST, aligned
@@ -41,7 +40,6 @@ from exogpu.ir.walk import evaluate, holds
 from exogpu.result.hazards import HazardKind
 
 M, K, OUTER, INNER, A = Sym("M"), Sym("K"), Sym("i"), Sym("j"), Sym("A")
-NOWHERE = CollectiveFacts({}, {}, {}, {})
 LIMIT = 5
 """Sizes are enumerated up to here."""
 
@@ -91,7 +89,7 @@ def judged(
         ControlParam(K, "size"),
         DataParam(A, dtype, shape, CudaGmemLinear),
     )
-    found = violations(Proc("p", params, (), (loops(call, guard),)), NOWHERE)
+    found = violations(Proc("p", params, (), (loops(call, guard),)), ())
     assert all(v.kind.value == kind for v in found)
     for violation in found:
         sizes = {n: v for n, v in violation.sizes.items() if n in ("M", "K")}

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exogpu.analysis import collective, distribution
+from exogpu.analysis.facts import gathered
 from exogpu.hw.memories import CudaRmem
 from exogpu.hw.units import cuda_thread, cuda_warp
 from exogpu.ir.names import Sym
@@ -101,9 +102,9 @@ def test_an_accepted_register_has_one_owner_an_element() -> None:
     @settings(max_examples=300, derandomize=True, deadline=None)
     def check(chosen: list[tuple]) -> None:
         proc = program(chosen)
-        facts, refused = collective.analyse(proc)
+        executors, refused = collective.analyse(proc)
         assert not refused
-        accepted = not distribution.check(proc, facts)
+        accepted = not distribution.check(gathered(proc, executors))
         answers[accepted] += 1
         if accepted:
             assert all(len(threads) == 1 for threads in owners(chosen).values())
@@ -118,5 +119,5 @@ def test_a_register_indexed_by_the_thread_is_accepted() -> None:
     for index in [(NATURAL, CVar(TIME)), (CVar(TIME), NATURAL), (CVar(WARP), CVar(LANE))]:
         chosen = [(2, 32, index, None), (2, 32, index, None)]
         proc = program(chosen)
-        facts, _ = collective.analyse(proc)
-        assert not distribution.check(proc, facts)
+        executors, _ = collective.analyse(proc)
+        assert not distribution.check(gathered(proc, executors))

@@ -54,8 +54,8 @@ def procedures(text: str, folder: Path, name: str = "generated"):
 
 
 def emitted(procedure):
-    analysed = procedure.analysed
-    return emit(analysed.proc, analysed.facts)
+    facts = procedure.facts
+    return emit(facts)
 
 
 def run_emitted(procedure, arguments, folder: Path) -> None:

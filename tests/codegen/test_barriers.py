@@ -15,13 +15,13 @@ GEMMS = {**gemm_sm90.KERNELS, **gemm_splitk_sm90.KERNELS}
 
 
 def emitted(procedure) -> str:
-    analysed = procedure.analysed
-    return emit(analysed.proc, analysed.facts).source
+    facts = procedure.facts
+    return emit(facts).source
 
 
 def ring(procedure, name):
-    analysed = procedure.analysed
-    (found,) = [r for n, r in rings(analysed.proc, analysed.facts).items() if n.name == name]
+    facts = procedure.facts
+    (found,) = [r for n, r in rings(facts).items() if n.name == name]
     return found
 
 

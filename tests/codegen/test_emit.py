@@ -38,8 +38,8 @@ NAMES = {"ids": lambda k: getattr(k, "name", "")}
 
 
 def emitted(procedure, arch="sm_90a") -> Emitted:
-    analysed = procedure.analysed
-    return emit(analysed.proc, analysed.facts, arch)
+    facts = procedure.facts
+    return emit(facts, arch)
 
 
 @pytest.mark.parametrize("procedure", [k for k, _ in KERNELS], **NAMES)

@@ -83,8 +83,8 @@ TILES = [make_tile(f16, "half_tile"), make_tile(bf16, "bfloat_tile")]
 
 
 def emitted(procedure) -> str:
-    analysed = procedure.analysed
-    return emit(analysed.proc, analysed.facts).source
+    facts = procedure.facts
+    return emit(facts).source
 
 
 @pytest.mark.parametrize("procedure", TILES, ids=lambda k: k.name)

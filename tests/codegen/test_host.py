@@ -51,8 +51,8 @@ def by_rows(n: size, m: size, x: f32[n, m], y: f32[n, m]):
 
 
 def emitted(procedure):
-    analysed = procedure.analysed
-    return emit(analysed.proc, analysed.facts)
+    facts = procedure.facts
+    return emit(facts)
 
 
 def body(procedure) -> str:
@@ -215,7 +215,7 @@ def fenced(n: size, x: f32[n], d: f32[n] @ CudaGmemLinear):
 def test_the_cpu_waits_for_what_it_goes_on_with():
     """What is enqueued is in order by itself."""
     assert fenced.check().word == "proved"
-    lines = emit(fenced.analysed.proc, fenced.analysed.facts).host.source.splitlines()
+    lines = emit(fenced.facts).host.source.splitlines()
     waits = [at for at, line in enumerate(lines) if "cudaStreamSynchronize" in line]
     assert len(waits) == 1
     assert "Fence(cuda_stream_sync, cpu_in_order)" in lines[waits[0] - 1]

@@ -26,8 +26,8 @@ from tests.texts import made
 
 def lines(procedure: Procedure) -> list[str]:
     """The kernel's lines, without comments."""
-    analysed = procedure.analysed
-    body = emit(analysed.proc, analysed.facts).source.partition("__global__")[2]
+    facts = procedure.facts
+    body = emit(facts).source.partition("__global__")[2]
     return [line.strip() for line in body.splitlines() if not line.strip().startswith("//")]
 
 
@@ -205,7 +205,7 @@ def roles(x: f32[32] @ CudaGmemLinear, y: f32[32] @ CudaGmemLinear, z: f32[32] @
             for t in cuda_threads(0, 32, unit=cuda_thread):
                 z[t] += x[31 - t]
 """)
-    source = emit(procedure.analysed.proc, procedure.analysed.facts).source
+    source = emit(procedure.facts).source
     parameters = re.search(r"roles\((.*)\)", source)
     assert parameters is not None
     assert parameters[1] == "float* x, const float* __restrict__ y, float* z"
@@ -229,7 +229,7 @@ def stored(y: f32[32, 32] @ CudaGmemLinear, z: f32[32] @ CudaGmemLinear):
                 z[t] = y[t, 0]
             Fence(cuda_in_order, cuda_in_order)
 """)
-    source = emit(procedure.analysed.proc, procedure.analysed.facts).source
+    source = emit(procedure.facts).source
     assert "float* y" in source and "__restrict__ y" not in source
 
 

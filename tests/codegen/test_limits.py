@@ -21,9 +21,9 @@ ARCHS = ("sm_80", "sm_86", "sm_87", "sm_89", "sm_90a")
 
 def drawn(procedure, arch="sm_90a"):
     """The diagnostics of emitting a procedure."""
-    analysed = procedure.analysed
+    facts = procedure.facts
     try:
-        emit(analysed.proc, analysed.facts, arch)
+        emit(facts, arch)
     except ExoGpuError as error:
         return error.diagnostics
     return ()

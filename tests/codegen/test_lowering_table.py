@@ -114,8 +114,8 @@ def emitted() -> str:
     texts = []
     by_all = [(multicasts, True), (gemm_sm90.KERNELS["gemm_sm90_2x1_128x256"], True)]
     for procedure, arrive_all in [*((p, False) for p in EXAMPLES), *by_all]:
-        analysed = procedure.analysed
-        source = emit(analysed.proc, analysed.facts, arrive_all=arrive_all).source
+        facts = procedure.facts
+        source = emit(facts, arrive_all=arrive_all).source
         lines = source.partition("__global__")[2].splitlines()
         texts.append("\n".join(line.strip() for line in lines))
     return "\n".join(texts)

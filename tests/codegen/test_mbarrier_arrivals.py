@@ -25,8 +25,8 @@ def body(procedure) -> str:
 
 
 def ring(procedure, name):
-    analysed = procedure.analysed
-    (found,) = [r for n, r in rings(analysed.proc, analysed.facts).items() if n.name == name]
+    facts = procedure.facts
+    (found,) = [r for n, r in rings(facts).items() if n.name == name]
     return found
 
 

@@ -23,9 +23,9 @@ def test_a_fence_cannot_wait_for_tma_loads(waits: bool) -> None:
                     Fence(cuda_in_order, cuda_in_order)
 
     if not waits:
-        assert "x" in emit(kernel.analysed.proc, kernel.analysed.facts).source
+        assert "x" in emit(kernel.facts).source
         return
     # A bare barrier would let the threads go on before the copies have landed.
     with pytest.raises(ExoGpuError) as refused:
-        emit(kernel.analysed.proc, kernel.analysed.facts)
+        emit(kernel.facts)
     assert [d.code for d in refused.value.diagnostics] == ["G803"]

@@ -15,8 +15,8 @@ needs_nvcc = pytest.mark.skipif(TOOLCHAIN is None, reason="no nvcc on this machi
 
 
 def source(procedure) -> str:
-    analysed = procedure.analysed
-    return emit(analysed.proc, analysed.facts).source
+    facts = procedure.facts
+    return emit(facts).source
 
 
 @pytest.mark.parametrize("procedure", KERNELS.values(), ids=KERNELS)

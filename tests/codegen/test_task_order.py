@@ -42,8 +42,8 @@ class Int2(ctypes.Structure):
 
 
 def source(procedure, order=None) -> str:
-    analysed = procedure.analysed
-    return emit(analysed.proc, analysed.facts, task_order=order).source
+    facts = procedure.facts
+    return emit(facts, task_order=order).source
 
 
 @pytest.fixture(scope="module")

@@ -25,10 +25,10 @@ def nested(x: f32[4096] @ CudaGmemLinear):
 
 
 def loops():
-    analysed = nested.analysed
-    for stmt in walk(analysed.proc.body):
+    facts = nested.facts
+    for stmt in walk(facts.proc.body):
         if isinstance(stmt, For) and isinstance(stmt.mode, CudaThreads):
-            yield stmt, analysed.facts.scope[stmt], analysed.facts.inner[stmt]
+            yield stmt, facts.collective.scope[stmt], facts.collective.inner[stmt]
 
 
 def test_inverses_are_accepted():

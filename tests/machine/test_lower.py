@@ -10,6 +10,7 @@ from exogpu.amir import nodes as amir
 from exogpu.amir.export import to_json, unique_names
 from exogpu.amir.lower import lower
 from exogpu.analysis.collective import analyse
+from exogpu.analysis.facts import gathered
 from exogpu.analysis.inline import inline
 from exogpu.analysis.lifetimes import insert_frees
 from exogpu.frontend.instructions import instr
@@ -29,6 +30,7 @@ from exogpu.hw.units import cuda_cta_in_cluster, cuda_thread, cuda_warp
 from exogpu.ir.nodes import Access, Interval, Proc
 from exogpu.ir.types import Policy
 from exogpu.machine import literal
+from exogpu.pipeline.facts import facts_of
 from exogpu.result.errors import ExoGpuError
 
 
@@ -41,10 +43,9 @@ def ir_of(function) -> Proc:
 def program_of(function, policy: Policy = Policy.PTX) -> amir.Program:
     ir, diagnostics = parse_proc(function, sys._getframe(1))
     assert ir is not None, diagnostics
-    flat = insert_frees(inline(ir))
-    facts, diagnostics = analyse(flat)
-    assert not diagnostics, diagnostics
-    return lower(flat, facts, policy)
+    facts, diagnostics = facts_of(insert_frees(inline(ir)))
+    assert facts is not None, diagnostics
+    return lower(facts, policy)
 
 
 def show(program: amir.Program) -> list[str]:
@@ -384,10 +385,10 @@ def test_an_arrive_without_home_is_refused():
                 z: barrier[2] @ CudaMbarrier
                 Arrive(cuda_in_order) >> z[:]
 
-    ir = insert_frees(inline(ir_of(p)))
-    facts, _ = analyse(ir)
+    flat = insert_frees(inline(ir_of(p)))
+    facts = gathered(flat, analyse(flat)[0])
     with pytest.raises(ExoGpuError) as error:
-        lower(ir, facts, Policy.PTX)
+        lower(facts, Policy.PTX)
     assert [d.code for d in error.value.diagnostics] == ["S341"]
 
 

@@ -47,7 +47,7 @@ hostile = Procedure(HOSTILE, replace(reverse.ir, name=HOSTILE), ())
 def proof_of(procedure: Procedure, copies: int = 1) -> Proof:
     """RAW and WAR over the first fence, FREE over the second, none over the third; as often as
     asked."""
-    stmts = list(walk(procedure.analysed.proc.body))
+    stmts = list(walk(procedure.facts.proc.body))
     write, read = (s for s in stmts if isinstance(s, Assign))
     between, after, _ = (s for s in stmts if isinstance(s, Fence))
     found = []

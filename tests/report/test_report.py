@@ -95,7 +95,7 @@ def test_what_a_search_found_redundant_is_said_so():
     verdict = verdict_of(reverse, proof_of(reverse))
     report = build(reverse, verdict)
     (first, *_) = (mark for mark in report.marks if mark.kind == "fence")
-    span = next(s.span for s in walk(reverse.analysed.proc.body) if s.span.line == first.line)
+    span = next(s.span for s in walk(reverse.facts.proc.body) if s.span.line == first.line)
     found = Redundancy("delete", (span,), (first.text,))
     report = build(reverse, replace(verdict, redundant=(found,)))
     assert next(use for use in report.uses if use.mark == first.number).redundant
@@ -172,16 +172,16 @@ def test_accumulation_shows():
 
 
 def test_main_loop_trips():
-    main = main_loop(GEMM.analysed.proc)
-    assert sizes_for_trips(GEMM.analysed.proc, main, 1)["cluster_K"] == 4
-    assert sizes_for_trips(GEMM.analysed.proc, main, 3)["cluster_K"] == 68
-    assert sizes_for_trips(GEMM.analysed.proc, main, 0) is None
+    main = main_loop(GEMM.facts.proc)
+    assert sizes_for_trips(GEMM.facts.proc, main, 1)["cluster_K"] == 4
+    assert sizes_for_trips(GEMM.facts.proc, main, 3)["cluster_K"] == 68
+    assert sizes_for_trips(GEMM.facts.proc, main, 0) is None
 
 
 def test_awaits_know_what_releases_them():
     """The producer's Await in iteration 4 waits for the consumers' first arrivals, of both CTAs;
     those before it for nothing."""
-    flat = GEMM.analysed.proc
+    flat = GEMM.facts.proc
     sizes = sizes_for_trips(flat, main_loop(flat), 6)
     run = trace(GEMM.amir(), sizes)
     assert run.complete
@@ -192,7 +192,7 @@ def test_awaits_know_what_releases_them():
 
 
 def test_rings_use_their_slots_in_turn():
-    rings = {ring.variable: ring for ring in rings_of(GEMM.analysed.proc, GEMM.amir())}
+    rings = {ring.variable: ring for ring in rings_of(GEMM.facts, GEMM.amir())}
     assert (rings["full"].depth, rings["empty"].depth, rings["cg"].depth) == (5, 5, 0)
     six = next(trip for trip in rings["full"].trips if trip.trips == 6)
     assert [turn.rank for turn in six.turns] == list(range(6))
@@ -200,7 +200,7 @@ def test_rings_use_their_slots_in_turn():
 
 
 def test_shared_variables_do_not_overlap():
-    (picture,) = shared(GEMM.analysed.proc, GEMM.analysed.facts, {})
+    (picture,) = shared(GEMM.facts, {})
     assert {slab.variable: slab.slots for slab in picture.slabs} == {
         "mbarriers": 1,
         "A_smem": 4,
@@ -212,7 +212,7 @@ def test_shared_variables_do_not_overlap():
 
 
 def test_threads_of_the_producer_scope():
-    (cluster,) = clusters(GEMM.analysed.proc, GEMM.analysed.facts)
+    (cluster,) = clusters(GEMM.facts.proc, GEMM.facts.collective)
     (producer,) = (s for s in cluster.scopes if s.opens == 'CudaWarps(0, 1, name="producer")')
     assert [[(bar.x, bar.width) for bar in cta] for cta in producer.ctas] == [[(0, 32)]] * 2
 

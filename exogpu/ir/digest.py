@@ -1,0 +1,89 @@
+"""A digest of a procedure: equal for procedures that are read alike, in any process.
+
+It covers everything that the representation holds: statements, types, the instructions and
+procedures that are called, and the places of it all in the source, which verdicts name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from fractions import Fraction
+from functools import cache
+
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import Proc
+
+
+def digest(proc: Proc) -> str | None:
+    """The SHA-256, in hexadecimal; None where a compile-time parameter is an object of which it is
+    not known what determines it."""
+    writer = _Writer()
+    try:
+        writer.write(proc)
+    except (_UnknownError, RecursionError):
+        return None
+    return hashlib.sha256("\n".join(writer.words).encode()).hexdigest()
+
+
+class _UnknownError(Exception):
+    """An object of another kind."""
+
+
+@cache
+def _fields(kind: type) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind))
+
+
+class _Writer:
+    """Writes objects as words; what was written before is written as its number."""
+
+    def __init__(self) -> None:
+        self.words: list[str] = []
+        self._known: dict[int, int] = {}
+        self._names: dict[int, int] = {}
+
+    def write(self, value: object) -> None:
+        """Each word tells how it is to be read, and strings are quoted."""
+        say = self.words.append
+        match value:
+            case None | bool():
+                say(repr(value))
+            case Enum():
+                say(f"enum {type(value).__qualname__}.{value.name}")
+            case int() | float() | Fraction():
+                say(f"{type(value).__name__} {value!r}")
+            case str():
+                say(f"str {value!r}")
+            case Sym():
+                number = self._names.setdefault(value.number, len(self._names))
+                say(f"name {number} {value.name!r}")
+            case tuple():
+                say(f"tuple {len(value)}")
+                for item in value:
+                    self.write(item)
+            case frozenset():
+                say(f"set {len(value)}")
+                self.words += sorted(map(self._alone, value))
+            case _ if is_dataclass(value) and type(value).__module__.startswith("exogpu."):
+                if id(value) in self._known:
+                    say(f"again {self._known[id(value)]}")
+                    return
+                self._known[id(value)] = len(self._known)
+                say(f"{type(value).__qualname__}")
+                kind: type = type(value)
+                for name in _fields(kind):
+                    self.write(getattr(value, name))
+            case _:
+                raise _UnknownError(type(value))
+
+    def _alone(self, value: object) -> str:
+        """A member of a set, in one word."""
+        if not isinstance(value, Enum | str | int | Sym):
+            raise _UnknownError(type(value))
+        before, self.words = self.words, []
+        self.write(value)
+        (word,) = self.words
+        self.words = before
+        return word

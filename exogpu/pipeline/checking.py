@@ -1,0 +1,217 @@
+"""The verdict on a procedure, from its stages: for all sizes, or at those given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from importlib import import_module
+from time import perf_counter
+
+from exogpu.analysis import bounds, operands
+from exogpu.analysis.bounds_report import Outside
+from exogpu.analysis.sizes import check_sizes
+from exogpu.explain.words import (
+    distinct,
+    hazard_of_bounds,
+    hazard_of_divergence,
+    hazard_of_operands,
+    hazards_of,
+)
+from exogpu.ir.types import Policy
+from exogpu.machine import fast
+from exogpu.pipeline import refuted
+from exogpu.pipeline.allsizes import answer
+from exogpu.pipeline.limited import PROVING, Judged, judged, tried
+from exogpu.pipeline.stages import Stages
+from exogpu.result.errors import Diagnostic
+from exogpu.result.hazards import Hazard
+from exogpu.result.verdict import Verdict
+from exogpu.solvers.workers import Limits, Tell, stage
+from exogpu.symbolic.find.conditions import Calls, weakest_condition
+from exogpu.symbolic.find.prover import Findings
+
+
+def check(
+    stages: Stages, policy: Policy, limits: Limits, heard: Callable[[Verdict], None]
+) -> Judged:
+    """The verdict for all sizes, or else what is known of the smallest.
+
+    Of what is refuted `heard` is told with each further hazard.
+    """
+    start = perf_counter()
+    # Here, before the check's process is made: each one would import it anew.
+    import_module("exogpu.codegen.warned")
+
+    def hear(message: object) -> None:
+        if isinstance(message, Verdict) and message.word == "refuted":
+            heard(message)
+
+    proving = replace(limits, share=PROVING)
+    found = judged(partial(_for_all, stages, policy), blank(stages, None, policy), proving, hear)
+    if found.verdict.word != "undecided":
+        return found
+    left = None if limits.seconds is None else limits.seconds + start - perf_counter()
+    verdict = tried(
+        found.verdict,
+        lambda: stages.amir(policy),
+        partial(_at, stages, policy, None),
+        stages.size_names,
+        replace(limits, seconds=left),
+    )
+    return replace(found, verdict=verdict)
+
+
+def check_at(
+    stages: Stages,
+    policy: Policy,
+    sizes: Mapping[str, int],
+    limits: Limits,
+    progress: Callable[[fast.Progress], None] | None,
+) -> Verdict:
+    """The verdict at concrete sizes, by running the abstract machine."""
+
+    def heard(message: object) -> None:
+        if progress is not None and isinstance(message, fast.Progress):
+            progress(message)
+
+    def work(tell: Tell) -> Verdict:
+        return _at(stages, policy, None if progress is None else tell, sizes)
+
+    return judged(work, blank(stages, sizes, policy), limits, heard).verdict
+
+
+def blank(stages: Stages, sizes: Mapping[str, int] | None, policy: Policy) -> Verdict:
+    """What a verdict starts from."""
+    given = None if sizes is None else dict(sizes)
+    return Verdict(proc=stages.name, word="undecided", sizes=given, policy=policy, seconds=0.0)
+
+
+# --- for all sizes ------------------------------------------------------------------------------
+
+
+def _for_all(stages: Stages, policy: Policy, tell: Tell) -> Verdict:
+    start = perf_counter()
+    stage("reading the procedure and checking its bounds")
+    if stages.diagnostics:
+        return _error(stages, stages.diagnostics, None, policy, start)
+    outside = [v for v in stages.bounds_violations if isinstance(v.finding, Outside)]
+    diverging = _divergences(stages, {})
+    verdict = replace(
+        blank(stages, None, policy),
+        word="refuted",
+        hazards=(
+            *diverging,
+            *map(hazard_of_bounds, outside),
+            *map(hazard_of_operands, stages.operand_violations),
+        ),
+    )
+    if not verdict.hazards:
+        verdict = _synchronisation(stages, verdict, tell)
+        if verdict.word == "proved":
+            tell(replace(verdict, seconds=perf_counter() - start))
+            verdict = _with_warnings(stages, verdict)
+    elif not diverging:
+        tell(verdict)
+        verdict = _with_condition(stages, verdict)
+    return replace(verdict, seconds=perf_counter() - start)
+
+
+def _synchronisation(stages: Stages, verdict: Verdict, tell: Tell) -> Verdict:
+    """The verdict on what the abstract machine checks."""
+    program = stages.amir(verdict.policy)
+    found = answer(program)
+    if found.proof is not None:
+        return replace(verdict, word="proved", proof=found.proof)
+    if found.refutation is not None:
+        stage("replaying on the abstract machine")
+        verdict = replace(verdict, note=_doubt(found.doubt))
+        for hazards in refuted.hazards(program, found.findings, found.refutation):
+            verdict = replace(verdict, hazards=hazards)
+            tell(verdict)
+        return _with_condition(stages, verdict, found.findings)
+    return replace(verdict, word="undecided", reason=found.reason)
+
+
+def _with_warnings(stages: Stages, verdict: Verdict) -> Verdict:
+    """A proved verdict with what keeps the procedure from being compiled."""
+    from exogpu.codegen.warned import limitations
+
+    stage("looking for what has no lowering")
+    depths = {} if verdict.proof is None else dict(verdict.proof.depths)
+    return replace(verdict, warnings=limitations(stages.facts, depths))
+
+
+def _with_condition(stages: Stages, verdict: Verdict, findings: Findings | None = None) -> Verdict:
+    """The verdict with the weakest condition on sizes under which it would be proved."""
+    assert stages.ir is not None
+    stage("looking for the condition on sizes under which it is proved")
+    calls = Calls(stages.facts.proc, stages.facts.variables)
+    found = weakest_condition(stages.ir, stages.amir(verdict.policy), findings, calls)
+    if found is None:
+        return verdict
+    return replace(verdict, condition=str(found), necessary=found.exact)
+
+
+def _doubt(doubt: str) -> str:
+    """What is said of sizes smaller than a refutation's."""
+    if not doubt:
+        return ""
+    return f"the smallest sizes that were found; smaller ones are not decided ({doubt})"
+
+
+# --- at sizes -----------------------------------------------------------------------------------
+
+
+def _at(
+    stages: Stages,
+    policy: Policy,
+    progress: Callable[[fast.Progress], None] | None,
+    sizes: Mapping[str, int],
+) -> Verdict:
+    start = perf_counter()
+    stage("reading the procedure and checking its bounds")
+    if stages.diagnostics:
+        return _error(stages, stages.diagnostics, sizes, policy, start)
+    assert stages.ir is not None
+    if wrong := check_sizes(stages.ir, sizes):
+        return _error(stages, wrong, sizes, policy, start)
+    operations = 0
+    hazards = _divergences(stages, sizes)
+    if stages.bounds_violations:
+        hazards = (*hazards, *map(hazard_of_bounds, bounds.violations_at(stages.ir, sizes)))
+    if stages.operand_violations:
+        at_sizes = operands.violations(stages.facts.proc, stages.facts.variables, sizes)
+        hazards = (*hazards, *map(hazard_of_operands, at_sizes))
+    if not hazards:
+        program = stages.amir(policy)
+        stage("running the abstract machine")
+        outcome = fast.run(program, sizes, report=fast.Report.PAIRS, progress=progress)
+        stage("explaining what the abstract machine found")
+        hazards = hazards_of(distinct(outcome.violations), sizes, program)
+        operations = outcome.operations
+    verdict = replace(
+        blank(stages, sizes, policy),
+        word="refuted" if hazards else "proved",
+        hazards=hazards,
+        operations=operations,
+    )
+    if not hazards and not sizes:  # of a procedure without sizes this is the whole claim
+        verdict = _with_warnings(stages, verdict)
+    return replace(verdict, seconds=perf_counter() - start)
+
+
+def _divergences(stages: Stages, sizes: Mapping[str, int]) -> tuple[Hazard, ...]:
+    return tuple(hazard_of_divergence(d, sizes) for d in stages.facts.divergences)
+
+
+def _error(
+    stages: Stages,
+    diagnostics: tuple[Diagnostic, ...],
+    sizes: Mapping[str, int] | None,
+    policy: Policy,
+    start: float,
+) -> Verdict:
+    seconds = perf_counter() - start
+    found = replace(blank(stages, sizes, policy), word="error", seconds=seconds)
+    return replace(found, diagnostics=diagnostics)

@@ -1,0 +1,46 @@
+"""From a checked procedure to CUDA C++ and its manifest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from exogpu.codegen.compiled import complete_manifest
+from exogpu.codegen.host import Emitted
+from exogpu.codegen.host import emit as emit_text
+from exogpu.codegen.runtime.expressions import Json
+from exogpu.codegen.vetting import UNCHECKED, vet
+from exogpu.pipeline.stages import Stages
+from exogpu.result.verdict import Verdict
+from exogpu.symbolic.certificate.write import certificate_digest
+
+if TYPE_CHECKING:
+    from exogpu.codegen.task_order import TaskOrder
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a procedure is emitted for."""
+
+    arch: str
+    task_order: TaskOrder | None = None
+    arrive_all: bool = False
+
+
+def emit(
+    stages: Stages,
+    target: Target,
+    check: Callable[[], Verdict] | None,
+    check_at: Callable[[], Verdict] | None,
+) -> tuple[Emitted, dict[str, Json]]:
+    """CUDA C++ and the completed manifest of what the checks do not refuse; without `check`
+    nothing is checked."""
+    checked = UNCHECKED
+    if check is not None:
+        checked = vet(check, check_at, partial(certificate_digest, stages))
+    facts = stages.facts
+    depths: Mapping[str, int] = checked.depths
+    emitted = emit_text(facts, target.arch, target.task_order, depths, target.arrive_all)
+    return emitted, complete_manifest(facts.proc, emitted, checked)

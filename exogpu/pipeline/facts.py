@@ -1,0 +1,19 @@
+"""The facts about a procedure, from all analyses."""
+
+from __future__ import annotations
+
+from exogpu.analysis import collective, distribution
+from exogpu.analysis.facts import Facts, gathered
+from exogpu.ir.nodes import Proc
+from exogpu.result.errors import Diagnostic
+
+
+def facts_of(proc: Proc) -> tuple[Facts | None, tuple[Diagnostic, ...]]:
+    """The facts of a procedure without windows and calls of procedures, with frees; or all that
+    collective and distributed memory analysis refuse."""
+    executors, found = collective.analyse(proc)
+    if found:
+        return None, found
+    facts = gathered(proc, executors)
+    found = distribution.check(facts)
+    return (None if found else facts), found

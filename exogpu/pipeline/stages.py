@@ -1,0 +1,94 @@
+"""The stages of one procedure: as written, its facts, its abstract machine program.
+
+Each is made when it is first asked for, and once in a process.  A check has a process of its own,
+and what is keyed by the identity of statements does not leave it: a caller that goes on after the
+check, to report or to compile, makes its own.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from exogpu.amir import nodes as amir
+from exogpu.amir.lower import lower
+from exogpu.analysis import bounds, operands
+from exogpu.analysis.bounds_report import Outside
+from exogpu.analysis.facts import Facts
+from exogpu.analysis.inline import inline
+from exogpu.analysis.lifetimes import insert_frees
+from exogpu.ir.nodes import ControlParam, Proc
+from exogpu.ir.types import Policy
+from exogpu.pipeline.facts import facts_of
+from exogpu.result.errors import Diagnostic, ExoGpuError
+
+
+class Stages:
+    """What is known of a procedure; `ir` is None if its definition was refused."""
+
+    def __init__(
+        self,
+        name: str,
+        ir: Proc | None,
+        refusals: tuple[Diagnostic, ...],
+        inlined: Proc | None = None,
+    ) -> None:
+        self.name = name
+        self.ir = ir
+        self.refusals = refusals
+        """What reading the definition found."""
+        self._inlined = inlined
+        """The same without windows and calls of procedures, where it is made already."""
+        self._programs: dict[Policy, amir.Program] = {}
+
+    @property
+    def size_names(self) -> tuple[str, ...]:
+        """The control parameters, in order."""
+        if self.ir is None:
+            return ()
+        return tuple(p.name.name for p in self.ir.params if isinstance(p, ControlParam))
+
+    @cached_property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """All that is wrong with the definition, in source order.
+
+        Divergence and accesses out of bounds are hazards instead.
+        """
+        if self.ir is None:
+            return self.refusals
+        wrong = [v.diagnostic for v in self.bounds_violations if not isinstance(v.finding, Outside)]
+        found = dict.fromkeys((*wrong, *self._analysis[1]))
+        return tuple(sorted(found, key=lambda d: (d.span.file, d.span.line, d.span.column)))
+
+    @cached_property
+    def bounds_violations(self) -> tuple[bounds.Violation, ...]:
+        """Accesses out of bounds, and what else is wrong with extents, of a definition that could
+        be read."""
+        assert self.ir is not None
+        return bounds.violations(self.ir)
+
+    @cached_property
+    def operand_violations(self) -> tuple[operands.Violation, ...]:
+        """Operands that are not as their instructions ask, of a well-formed procedure."""
+        return operands.violations(self.facts.proc, self.facts.variables)
+
+    @cached_property
+    def _analysis(self) -> tuple[Facts | None, tuple[Diagnostic, ...]]:
+        assert self.ir is not None
+        inlined = inline(self.ir) if self._inlined is None else self._inlined
+        return facts_of(insert_frees(inlined))
+
+    @property
+    def facts(self) -> Facts:
+        """All that is known of the procedure.  Raises ExoGpuError if it is ill-formed."""
+        if self.diagnostics:
+            raise ExoGpuError(self.diagnostics)
+        facts = self._analysis[0]
+        assert facts is not None
+        return facts
+
+    def amir(self, policy: Policy | str = Policy.PTX) -> amir.Program:
+        """The abstract machine program.  Raises ExoGpuError for an ill-formed procedure."""
+        policy = Policy.of(policy)
+        if policy not in self._programs:
+            self._programs[policy] = lower(self.facts, policy)
+        return self._programs[policy]

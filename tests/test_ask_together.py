@@ -1,0 +1,98 @@
+"""Several scripts asked as one question: the answers are those of each script alone."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from exogpu.analysis.instances import Domain, never, never_each
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import ControlParam
+from exogpu.solvers import smt
+
+SCRIPTS = {
+    "holds": "(declare-const a Int)\n(assert (< a 3))\n(assert (> a 3))\n(check-sat)\n",
+    "fails": "(declare-const a Int)\n(assert (< a 3))\n(check-sat)\n",
+    # `a` is defined here, and of another sort below: names of different scripts may clash.
+    "defined": "(declare-const b Int)\n(define-fun a () Int (* 2 b))\n"
+    "(assert (= a 3))\n(check-sat)\n",
+    "boolean": "(declare-const a Bool)\n(assert a)\n(assert (not a))\n(check-sat)\n",
+    "nothing": "(check-sat)\n",
+    "false": "(assert false)\n(check-sat)\n",
+    "commented": "; a comment\n(set-logic QF_LIA)\n(assert (= 1 2))\n(check-sat)\n",
+    "wrong": "(assert (= missing 1))\n(check-sat)\n",
+    "odd": "(declare-const a Int)\n(assert (= (mod (* a a) 4) 3))\n(check-sat)\n",
+}
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(st.lists(st.sampled_from(sorted(SCRIPTS)), max_size=20))
+def test_the_answers_are_those_of_each_alone(names: list[str]) -> None:
+    scripts = [SCRIPTS[name] for name in names]
+    together = [reply.word for reply in smt.ask_together(scripts)]
+    assert together == [smt.ask_z3(script).word for script in scripts]
+
+
+@pytest.mark.parametrize("wrong", ["fails", "wrong", "nothing"])
+@pytest.mark.parametrize("at", range(smt.TOGETHER))
+def test_one_that_is_not_refuted_is_found_in_every_place(wrong: str, at: int) -> None:
+    scripts = [SCRIPTS["holds"]] * (smt.TOGETHER - 1)
+    scripts.insert(at, SCRIPTS[wrong])
+    words = [reply.word for reply in smt.ask_together(scripts)]
+    assert words.pop(at) == smt.ask_z3(SCRIPTS[wrong]).word != "unsat"
+    assert set(words) == {"unsat"}
+
+
+def test_groups_have_contexts_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer depends on its own group alone, so on no earlier question."""
+    asked: list[tuple[str, ...]] = []
+    plain = smt._none_holds
+
+    def spy(scripts: list[str], *attempt: float) -> float | None:
+        asked.append(tuple(scripts))
+        return plain(scripts, *attempt)
+
+    monkeypatch.setattr(smt, "_none_holds", spy)
+    contexts: list[object] = []
+    fresh = smt._fresh
+
+    def made() -> object:
+        solver = fresh()
+        assert all(solver.ctx is not one for one in contexts)
+        contexts.append(solver.ctx)
+        return solver
+
+    monkeypatch.setattr(smt, "_fresh", made)
+    scripts = [SCRIPTS["holds"], SCRIPTS["defined"]] * smt.TOGETHER
+    assert {reply.word for reply in smt.ask_together(scripts)} == {"unsat"}
+    assert [len(group) for group in asked] == [smt.TOGETHER] * 2 == [smt.TOGETHER] * len(contexts)
+    assert asked == [tuple(scripts[: smt.TOGETHER])] * 2
+
+
+def test_what_is_too_much_at_once_is_asked_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(smt, "_none_holds", lambda scripts, *attempt: None)
+    assert [r.word for r in smt.ask_together([SCRIPTS["holds"], SCRIPTS["fails"]])] == [
+        "unsat",
+        "sat",
+    ]
+
+
+N = Sym("n")
+DOMAIN = Domain((ControlParam(N, "size"),), constraints=(f"n_{N.number} >= 4",))
+
+
+def test_domains_are_asked_together() -> None:
+    name = f"n_{N.number}"
+    conditions = [[f"{name} < 4"], [f"{name} = 5"], [], [f"{name} < 0", f"{name} mod 2 = 1"]]
+    expected = (True, False, True, False)
+    assert never_each((DOMAIN, condition) for condition in conditions) == expected
+    assert tuple(never(DOMAIN, condition) for condition in conditions) == expected
+
+
+def test_z3_has_the_last_word_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """ISL may drop a part of a set: here it finds everything empty."""
+    monkeypatch.setattr("exogpu.analysis.instances.isl.is_empty", lambda piece: True)
+    name = f"n_{N.number}"
+    conditions = [[f"{name} < 4"], [f"{name} = 5"], [f"{name} < 3"]]
+    assert never_each((DOMAIN, one) for one in conditions) == (True, False, True)
