@@ -123,13 +123,19 @@ def never_each(questions: Iterable[tuple[Domain, Iterable[str]]]) -> tuple[bool,
     about all of which ISL finds none."""
     found: list[bool] = []
     scripts: dict[int, str] = {}
+    wholes: dict[Domain, isl.Set] = {}
     for at, (domain, conditions) in enumerate(questions):
         alternatives = " or ".join(f"({c})" for c in conditions)
+        found.append(not alternatives)
+        if not alternatives:
+            continue
         names = [identifier(v) for v in domain.variables]
+        if domain not in wholes:
+            wholes[domain] = isl.set_of((), names, conjunction(domain.constraints))
+        part = isl.set_of((), names, alternatives)
+        found[at] = isl.is_empty(isl.intersect(wholes[domain], part))
         constraints = (*domain.constraints, f"({alternatives})")
-        empty = not alternatives or isl.is_empty(isl.set_of((), names, conjunction(constraints)))
-        found.append(empty)
-        script = question(names, constraints) if empty and alternatives else None
+        script = question(names, constraints) if found[at] else None
         if script is not None:
             scripts[at] = script
     replies = smt.ask_together(tuple(scripts.values()), attempts=smt.SOON)

@@ -7,6 +7,7 @@ around it.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 
 _TOKEN: Final = re.compile(r"\s*(?:(\d+)|([^\W\d]\w*)|(<=|>=|!=|[-+*/()<>=]))")
@@ -25,6 +26,7 @@ class UnreadError(Exception):
     """The text is none that this reader knows."""
 
 
+@lru_cache(maxsize=4096)
 def smt_of(text: str) -> str:
     """The SMT-LIB formula of a constraint.  Raises UnreadError."""
     reader = _Reader(text)
