@@ -3,6 +3,7 @@
 #   make test    the quick tests       make check   all tests and linters: what CI runs
 #   make test-all   all tests
 #   make lint    the linters           make bench   seconds and memory of the checker
+#   make proofs  prove the shipped kernels again
 #   make gpu-fuzz   random programs on a GPU
 #   make clean   remove .venv and caches
 
@@ -23,7 +24,7 @@ PYTEST_FLAGS ?=
 # One that has torch.
 GPU_PYTHON ?= python3
 
-.PHONY: demo test test-all lint check bench gpu-emit gpu-test gpu-fuzz-emit gpu-fuzz clean install
+.PHONY: demo test test-all proofs lint check bench gpu-emit gpu-test gpu-fuzz-emit gpu-fuzz clean install
 
 demo: $(INSTALLED)
 	$(BIN)/exogpu check $(KERNEL)
@@ -74,6 +75,9 @@ gpu-fuzz: gpu-fuzz-emit
 	-$(GPU_PYTHON) -m $(FUZZ) run
 	-$(GPU_PYTHON) -m $(FUZZ) sanitize --kernels 50 -o build/gpu-fuzz-all
 	$(GPU_PYTHON) -m $(FUZZ) write --sanitized build/gpu-fuzz-all
+
+proofs: $(INSTALLED)
+	$(BIN)/python proofs/make.py
 
 install: $(INSTALLED)
 

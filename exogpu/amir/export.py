@@ -23,6 +23,7 @@ from exogpu.amir.nodes import (
     Release,
     Variable,
 )
+from exogpu.amir.walk import operations
 from exogpu.analysis.threadmap import ThreadMap
 from exogpu.hw.timelines import SHORT, SHORT_NAME
 from exogpu.ir.isltext import bexpr, cexpr, is_free
@@ -73,15 +74,7 @@ def unique_names(program: Program) -> Names:
 def _symbols(program: Program) -> Iterator[Sym]:
     yield from (p.name for p in program.params)
     yield from (v.name for v in program.variables)
-    yield from _iterators(program.body)
-
-
-def _iterators(block: Block) -> Iterator[Sym]:
-    for op in block:
-        if isinstance(op, Loop):
-            yield op.iterator
-        if isinstance(op, Loop | Guard):
-            yield from _iterators(op.body)
+    yield from (op.iterator for op in operations(program.body) if isinstance(op, Loop))
 
 
 def thread_map_text(threads: ThreadMap, iterators: tuple[Sym, ...], names: Names) -> str:

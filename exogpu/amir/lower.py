@@ -177,9 +177,10 @@ def t_device_function(low: Lowering, stmt: DeviceFunction) -> Ops:
     sets = SYNC_TIMELINES["cuda_stream_sync"].under(low.policy)
     origin = origin_of(low, stmt)
     cluster = low.facts.inner[stmt].thread_map()
-    yield amir.Fence(True, sets.full | {QualTL.CPU}, sets.full, sets.temporal, origin)
+    before = sets.full | {QualTL.CPU}
+    yield amir.Fence(True, before, sets.full, sets.temporal, origin, launch=True)
     yield from _block(low, stmt.body, cluster)
-    yield amir.Fence(True, sets.full, sets.full, sets.temporal, origin)
+    yield amir.Fence(True, sets.full, sets.full, sets.temporal, origin, launch=True)
 
 
 def t_assign(low: Lowering, stmt: Assign | Reduce) -> Ops:

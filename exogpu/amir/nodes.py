@@ -137,6 +137,8 @@ class Fence:
     full: QualSet
     temporal: QualSet
     origin: Origin
+    launch: bool = False
+    """One of the two around a kernel."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,19 +9,18 @@ from typing import Final
 from exogpu.amir.nodes import (
     Arrive,
     Await,
-    Block,
     CheckBarrier,
-    Guard,
-    Loop,
     Op,
     Program,
     Record,
     Variable,
 )
+from exogpu.amir.walk import operations
 from exogpu.explain.edits import Between, Moved, NewArrive, NewAwait, Repair, Skip
 from exogpu.explain.journey import counts_at
 from exogpu.ir.names import Sym
 from exogpu.ir.types import BarrierMechanism
+from exogpu.machine.literal_barriers import await_counts
 from exogpu.machine.violation import Violation
 from exogpu.result.verdict import HazardKind
 
@@ -55,14 +54,6 @@ def barrier_words(
             return _phase(program, sizes, violation)
         case _:
             return None
-
-
-def ops_of(block: Block) -> Iterator[Op]:
-    """Every operation, in the order of the program text."""
-    for op in block:
-        yield op
-        if isinstance(op, Loop | Guard):
-            yield from ops_of(op.body)
 
 
 def element_of(violation: Violation) -> str:
@@ -103,7 +94,7 @@ def _waits_for_all(
 ) -> Iterator[Repair]:
     """The last Await of a commit group with no arrivals left out; else one more."""
     name, arrives = violation.variable, []
-    for op in () if program is None else ops_of(program.body):
+    for op in () if program is None else operations(program.body):
         if isinstance(op, Await) and op.barrier.name is barrier and op.n > 0:
             text = f"let the Await at line {_line(op)} wait for all of them: 0 instead of {op.n}"
             yield Repair(text, Skip(op, 0))
@@ -223,7 +214,7 @@ def _waiter_ahead(
         repairs += _deepened(program, variable)
         counts = counts_at(program, sizes, violation, variable.name)
         if counts is not None:
-            number = counts[1] + check.n + 1
+            number, _ = await_counts(*counts, check.n)
             this, previous = f"arrival {number}", f"arrival {number - variable.depth}"
     return Words(
         f"this Await may end before {this} of {z}: nothing orders its threads after an Await for "
@@ -236,7 +227,7 @@ def _waiter_ahead(
 
 def _after_another(program: Program | None, violation: Violation, check: Await) -> Iterator[Repair]:
     """A Fence after another Await of the barrier, which may be the one a ring before."""
-    for op in () if program is None else ops_of(program.body):
+    for op in () if program is None else operations(program.body):
         if isinstance(op, Await) and op.barrier.name is check.barrier.name and op is not check:
             pair = replace(violation, record=op, record_iteration=violation.iteration)
             text = f"between the Await at line {_line(op)} and this one, {ORDINARY} where the "
@@ -252,7 +243,7 @@ def _deepened(program: Program, variable: Variable) -> Iterator[Repair]:
     """One skip more, at an Await of the guard group."""
     guard = variable.guard or variable.name
     group = {v.name for v in program.variables if guard in (v.name, v.guard)}
-    for op in ops_of(program.body):
+    for op in operations(program.body):
         if isinstance(op, Await) and op.barrier.name in group:
             text = f"deepen the ring: {skip_text(op.n - 1)} instead of {skip_text(op.n)} at line "
             yield Repair(text + str(_line(op)), Skip(op, op.n - 1))
@@ -296,7 +287,7 @@ def _mechanism(program: Program | None, name: Sym | None) -> BarrierMechanism | 
 
 def _arrives(program: Program | None, name: Sym | None) -> list[Arrive]:
     """Where a barrier is arrived on, as in the program text."""
-    ops = () if program is None else ops_of(program.body)
+    ops = () if program is None else operations(program.body)
     return [op for op in ops if isinstance(op, Arrive) and name in _names(op)]
 
 

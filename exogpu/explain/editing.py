@@ -6,7 +6,7 @@ there, a pair of timelines that no lowering keeps (decision 24).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TypeVar, assert_never
 
@@ -24,17 +24,18 @@ from exogpu.amir.nodes import (
     Release,
     Variable,
 )
+from exogpu.amir.walk import Path, operations, path_to, rewritten
 from exogpu.analysis.threadmap import ThreadAxis, ThreadMap, threads_of
 from exogpu.explain.edits import (
     Between,
     Edit,
-    Element,
     First,
     Moved,
     NewArrive,
     NewAwait,
     NewFence,
     NewGroup,
+    OnElement,
     Second,
     Skip,
     Widened,
@@ -44,7 +45,6 @@ from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Access, CExpr, CVar, Int, Point
 from exogpu.ir.types import BarrierMechanism
 from exogpu.ir.walk import control_variables, substitute_access
-from exogpu.machine.fast.instances import Path, path_to
 from exogpu.machine.violation import Violation
 
 Sync = TypeVar("Sync", bound=Fence | Arrive | Await)
@@ -83,7 +83,7 @@ def applied(program: Program, edit: Edit) -> Program | None:
             return _grouped(program, edit)
         case Moved():
             return _moved(program, edit)
-        case Element():
+        case OnElement():
             to = tuple(Point(Int(at)) for at in edit.index)
             wait = replace(edit.op, barrier=replace(edit.op.barrier, coords=to))
             return _rewritten(program, {edit.op: (wait,)})
@@ -154,7 +154,7 @@ def _deepened(program: Program, made: Program, name: Sym) -> Program:
 def _skips(program: Program, group: set[Sym]) -> int:
     """What the ring depth of a guard group is the sum of."""
     most = dict.fromkeys(group, 0)
-    for op in _operations(program.body):
+    for op in operations(program.body):
         if isinstance(op, Await) and op.barrier.name in group and op.n < 0:
             most[op.barrier.name] = max(most[op.barrier.name], -op.n - 1)
     return sum(most.values())
@@ -164,7 +164,7 @@ def _copies(program: Program, op: Sync) -> list[Sync]:
     """The operations that one synchronisation statement was lowered to."""
     return [
         other
-        for other in _operations(program.body)
+        for other in operations(program.body)
         if isinstance(other, type(op)) and other.origin.span == op.origin.span
     ]
 
@@ -189,7 +189,7 @@ def _next_to(program: Program, op: Op, new: Block, after: bool) -> Program | Non
     new = tuple(_renamed(one, known, named) for one in new)
     if not all(_names(one) <= known for one in new):
         return None
-    barriers = (_barrier_of(one) for one in _operations(new))
+    barriers = (_barrier_of(one) for one in operations(new))
     if not all(_lives(program, path, barrier.name) for barrier in barriers if barrier is not None):
         return None
     first, last = _statement(program, path)
@@ -399,32 +399,9 @@ def _moved(program: Program, edit: Moved) -> Program | None:
 # --- parts --------------------------------------------------------------------------------------
 
 
-def _operations(block: Block) -> Iterator[Op]:
-    for op in block:
-        yield op
-        if isinstance(op, Loop | Guard):
-            yield from _operations(op.body)
-
-
 def _rewritten(program: Program, changed: Mapping[Changed, Block]) -> Program:
     """With other operations for some, by operation."""
-    edits: dict[Op, Block] = {op: new for op, new in changed.items()}
-
-    def rewrite(block: Block) -> Block:
-        return tuple(new for op in block for new in one(op))
-
-    def one(op: Op) -> Block:
-        if op in edits:
-            return edits[op]
-        if isinstance(op, Loop | Guard):
-            body = rewrite(op.body)
-            changed = len(body) != len(op.body) or any(
-                a is not b for a, b in zip(body, op.body, strict=True)
-            )
-            return (replace(op, body=body),) if changed else (op,)
-        return (op,)
-
-    return replace(program, body=rewrite(program.body))
+    return replace(program, body=rewritten(program.body, dict(changed.items())))
 
 
 def _barrier_of(op: Op) -> Access | None:
@@ -465,5 +442,5 @@ def _lives(program: Program, path: Path, name: Sym) -> bool:
         if isinstance(op, Loop | Guard):
             block = op.body
     return alive or all(
-        not (isinstance(o, Alloc) and o.name == name) for o in _operations(program.body)
+        not (isinstance(o, Alloc) and o.name == name) for o in operations(program.body)
     )

@@ -103,7 +103,7 @@ class Moved:
 
 
 @dataclass(frozen=True, slots=True)
-class Element:
+class OnElement:
     """An Await on another element of its barrier."""
 
     op: Await
@@ -121,7 +121,7 @@ Edit: TypeAlias = (
     | NewArrive
     | NewGroup
     | Moved
-    | Element
+    | OnElement
 )
 
 

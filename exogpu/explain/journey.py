@@ -1,68 +1,57 @@
 """What becomes of one access: which syncs pass its visibility on, and which do not, and why.
 
-The literal rules are applied to the records of one execution of one Record, from there to the
-check that fails; everything else is counted only as far as barriers need it.
+An observer of the machine, which records this one access alone: from there to the check that
+fails, with the syncs between.  Of the tasks it runs those of the two sides.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Final, assert_never
+from typing import Final
 
 from exogpu.amir.nodes import (
     Alloc,
     Arrive,
     Await,
-    Block,
     Check,
     CheckBarrier,
     Clear,
     Fence,
-    Guard,
-    IncTaskID,
     Loop,
     Op,
     Program,
     Record,
     Release,
 )
+from exogpu.amir.walk import begins_tasks, loops_of, only, operations, path_to, rewritten
 from exogpu.ir.names import Sym
-from exogpu.ir.types import Level, QualSet, QualTL
-from exogpu.ir.walk import evaluate, holds
+from exogpu.ir.nodes import Int, Point
+from exogpu.ir.types import QualSet, QualTL
+from exogpu.machine.literal import execute
 from exogpu.machine.literal_records import (
-    EVERYONE,
     Element,
+    Given,
     Grant,
     Threads,
     VisibilityRecord,
-    at_least,
-    augment,
-    best_tag,
-    carried,
-    check_visible,
-    drop_tags,
-    new_record,
+    seeing,
     shares,
-    witness,
+    taken,
 )
-from exogpu.machine.literal_state import (
+from exogpu.machine.observer import (
+    Arrival,
     Iteration,
-    Machine,
-    allocate,
-    elements_of,
-    executing,
-    new_machine,
-    now,
-    the_element,
+    Moment,
+    Observer,
+    Sync,
+    Waiting,
 )
 from exogpu.machine.violation import Violation
 
-Sync = Fence | Arrive | Await
-
 PATIENCE: Final = 1_000_000
-"""Steps of records and syncs after which a journey is given up: about a second."""
+"""Steps of records and syncs after which a journey is given up: a few seconds."""
 
 
 class Why(Enum):
@@ -77,14 +66,14 @@ class Why(Enum):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Passed:
+class PassedOn:
     """A sync that passes the access on."""
 
     op: Sync
     iteration: Iteration
     threads: Threads
     grant: Grant
-    after: Passed | None
+    after: PassedOn | None
     """The one that made it visible to this one's threads; None where the access itself did."""
     carried: QualSet = frozenset()
     """The timelines of the async proxy on which it is passed on in full (decision 7d)."""
@@ -110,42 +99,39 @@ class Missed:
 
 @dataclass(slots=True, eq=False)
 class Journey:
-    """A visibility record on its way, in program order; one of each of `threads`, where they have
-    each their own and nothing has told them apart yet."""
+    """A visibility record on its way, in program order."""
 
     record: VisibilityRecord
-    threads: Threads
-    passed: list[Passed] = field(default_factory=list)
+    passed: list[PassedOn] = field(default_factory=list)
     missed: list[Missed] = field(default_factory=list)
-    carried: dict[tuple[Element, int], Passed | None] = field(default_factory=dict)
+    carried: dict[tuple[Element, int], PassedOn | None] = field(default_factory=dict)
     """By element and rank, the Arrive that tagged it; None for the access's trailing barrier."""
     uncarried: dict[Element, list[tuple[int, Missed]]] = field(default_factory=dict)
     """By element, the Arrives that did not, with their ranks."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Failure:
+class Unseen:
     """The journey that ends at a failing check, and the threads that do not see the access."""
 
     journey: Journey
     blind: Threads
 
 
-class _GiveUp(Exception):
-    pass
-
-
-def follow(program: Program, sizes: Mapping[str, int], violation: Violation) -> Failure | None:
+def follow(program: Program, sizes: Mapping[str, int], violation: Violation) -> Unseen | None:
     """The journey of the access that a violation names, up to its check.
 
     None where the access has no instance, or the way is too long.
     """
     if violation.record_iteration is None or not isinstance(violation.check, Check):
         return None
-    try:
-        return _Walk(program, sizes, violation).run()
-    except _GiveUp:
-        return None
+    needed = _needed(program, violation)
+    way = _Way(*needed, most=1)
+    execute(way.program, sizes, way)
+    if way.failure is None and way.others:
+        way = _Way(*needed)
+        execute(way.program, sizes, way)
+    return way.failure
 
 
 def counts_at(
@@ -153,233 +139,154 @@ def counts_at(
 ) -> tuple[int, int] | None:
     """How often the violation's element of a barrier has been arrived on and awaited before the
     operation that fails; None where the way there is too long."""
-    walk = _Walk(program, sizes, violation)
-    try:
-        walk.run()
-    except _GiveUp:
-        return None
-    if (state := walk.machine.barriers.get(barrier)) is None:
+    way = _Way(*_needed(program, violation))
+    state = execute(way.program, sizes, way).barriers.get(barrier)
+    if state is None or way.left < 0:
         return None
     return state.arrives.get(violation.index, 0), state.awaits.get(violation.index, 0)
 
 
-class _Walk:
-    """One run over the tasks of the access and of the check."""
+def _needed(program: Program, violation: Violation) -> tuple[Program, Violation]:
+    """The program without what cannot matter to a journey: other accesses, other elements, and
+    data."""
+    barriers = {v.name for v in program.variables if v.mechanism is not None}
+    element = tuple(Point(Int(at)) for at in violation.index)
+    sides: dict[Op, Op] = {}
+    for op in (violation.check, violation.record):
+        if isinstance(op, Check | Record):
+            sides[op] = replace(op, access=replace(op.access, coords=element))
+        elif op is not None:
+            sides[op] = op
 
-    def __init__(self, program: Program, sizes: Mapping[str, int], violation: Violation) -> None:
-        sigma = {parameter.name: sizes[parameter.name.name] for parameter in program.params}
-        program = replace(program, body=_needed(program, violation))
-        self.machine: Machine = new_machine(program, sigma, collect=False)
-        self.policy = program.policy
+    def needed(op: Op) -> bool:
+        match op:
+            case Alloc() | Release():
+                return op.name in barriers
+            case Record() | Check() | Clear() | CheckBarrier():
+                return op in sides
+            case _:
+                return True
+
+    body = rewritten(only(program.body, needed), {op: (new,) for op, new in sides.items()})
+    check, record = sides[violation.check], violation.record
+    about = replace(violation, check=check, record=None if record is None else sides[record])
+    return replace(program, body=body), about
+
+
+class _Way(Observer):
+    """A run over the tasks of the access and of the check, up to the check."""
+
+    def __init__(self, program: Program, violation: Violation, most: int | None = None) -> None:
+        super().__init__()
+        self.program = program
         self.violation = violation
-        self.journeys: list[Journey] = []
-        self.each = False
+        self.most = most
+        """How many of the access's records are followed; the first that fails is all it takes."""
+        self.others = False
+        """Whether it has made more than these."""
+        self.journeys: dict[VisibilityRecord, Journey] = {}
         self.left = PATIENCE
-        self.found: Failure | None = None
+        self.failure: Unseen | None = None
+        self._over = False
+        self._signal: Arrival | Waiting | None = None
         self._only: dict[Loop, set[int]] = {}
-        for op, iteration in (
+        for side, iteration in (
             (violation.check, violation.iteration),
-            (violation.record, violation.record_iteration or ()),
+            (violation.record, violation.record_iteration),
         ):
-            around = _around(program.body, op) or ()
-            for loop, (_, value) in zip(around, iteration, strict=True):
-                if begins_task(loop.body) or not _has_sync(loop.body):
+            around = () if side is None else loops_of(path_to(program.body, side))
+            for loop, (_, value) in zip(around, iteration or (), strict=False):
+                syncs = any(isinstance(op, Sync) for op in operations(loop.body))
+                if begins_tasks(loop.body) or not syncs:
                     self._only.setdefault(loop, set()).add(value)
 
-    def run(self) -> Failure | None:
-        self.block(self.machine.program.body)
-        return self.found
-
-    def block(self, block: Block) -> bool:
-        return all(self.step(op) for op in block)
-
-    def step(self, op: Op) -> bool:
-        """False once the check is reached."""
+    def step(self, at: Moment) -> bool:
+        """Up to the check, and not after it."""
         self.left -= 1 + len(self.journeys)
-        if self.left < 0:
-            raise _GiveUp
-        machine = self.machine
-        ends = isinstance(op, CheckBarrier | Await) and op is self.violation.check
-        if ends and self.here(op, self.violation.iteration):
+        if self._over or self.left < 0:
             return False
-        match op:
-            case Loop():
-                return self.loop(op)
-            case Guard():
-                return not holds(op.condition, machine.sigma) or self.block(op.body)
-            case IncTaskID():
-                machine.task += 1
-            case Alloc() | Release():
-                for journey in self.journeys:
-                    drop_tags(journey.record, op.name)
-                machine.barriers.pop(op.name, None)
-                if isinstance(op, Alloc):
-                    allocate(machine, machine.variables[op.name])
-            case Record():
-                if op is self.violation.record and self.here(op, self.violation.record_iteration):
-                    self.begin(op)
-            case Check():
-                if op is self.violation.check and self.here(op, self.violation.iteration):
-                    self.end(op)
-                    return False
-            case Fence():
-                self.fence(op)
-            case Arrive():
-                self.arrive(op)
-            case Await():
-                self.await_(op)
-            case Clear() | CheckBarrier():
-                pass
-            case _:
-                assert_never(op)
-        return True
+        self._over = at.op is self.violation.check and at.iteration == self.violation.iteration
+        return not (self._over and isinstance(at.op, CheckBarrier | Await))
 
-    def here(self, op: Op, iteration: Iteration | None) -> bool:
-        return now(self.machine, op).iteration == iteration
-
-    def loop(self, op: Loop) -> bool:
-        sigma = self.machine.sigma
-        values = range(evaluate(op.lo, sigma), evaluate(op.hi, sigma))
+    def iterations(self, loop: Loop, values: range) -> Iterable[int]:
+        """Those on the way from the access to the check."""
         # Tasks of neither side order nothing between the two.
-        wanted = self._only.get(op, set() if begins_task(op.body) else None)
-        self.machine.iterators.append((op.iterator, op.iterator.name))
-        for y in values if wanted is None else sorted(wanted & set(values)):
-            sigma[op.iterator] = y
-            if not self.block(op.body):
-                return False
-        self.machine.iterators.pop()
-        return True
+        only = self._only.get(loop, set() if begins_tasks(loop.body) else None)
+        return values if only is None else sorted(only & set(values))
 
-    def begin(self, op: Record) -> None:
-        threads = executing(self.machine, op.origin)
-        one = op.convergent or op.timeline is None or EVERYONE in threads
-        self.each = not one and op.level is Level.UNORDERED
-        for holder in [threads] if one or self.each else [frozenset({g}) for g in sorted(threads)]:
-            journey = Journey(new_record(op.level, op.timeline, op.atomic, holder), holder)
-            if op.trailing is not None:
-                barrier = self.machine.barriers[op.trailing.home.name]
-                rank = barrier.arrives.get(the_element(self.machine, op.trailing.home), 0)
-                for target in elements_of(self.machine, op.trailing.targets):
-                    journey.record.tags.setdefault(target, set()).add(
-                        (rank, Grant.FULL, frozenset())
-                    )
-                    journey.carried[target, rank] = None
-            self.journeys.append(journey)
+    def asks(self, at: Moment) -> bool:
+        """The instances of the two accesses."""
+        if isinstance(at.op, Record):
+            return at.iteration == self.violation.record_iteration
+        return self._over and isinstance(at.op, Check)
 
-    def end(self, op: Check) -> None:
-        threads = executing(self.machine, op.origin)
-        if self.each:
-            # A record is its owner's own, and nobody else's.
-            owners = sorted((g, j) for j in self.journeys for g in j.threads)
-            self.journeys = [_owned(j, frozenset({g})) for g, j in owners]
-        for journey in self.journeys:
-            if not check_visible(journey.record, op.level, op.convergent, op.timelines, threads):
-                seeing: Threads = frozenset()
-                for timeline in op.timelines:
-                    seeing |= at_least(journey.record, op.level, timeline)
-                self.found = Failure(journey, threads if op.convergent else threads - seeing)
-                return
+    def recorded(self, at: Moment, made: list[VisibilityRecord]) -> list[VisibilityRecord]:
+        """The journeys begin."""
+        self.others = self.most is not None and len(made) > self.most
+        for record in made[: self.most]:
+            journey = self.journeys[record] = Journey(record)
+            for element, tags in record.tags.items():
+                journey.carried |= dict.fromkeys((element, rank) for rank, *_ in tags)
+        return made[: self.most]
 
-    # --- synchronisation ------------------------------------------------------------------
+    def arrived(self, at: Moment, arrival: Arrival) -> None:
+        """Of an Arrive, what it may pass on next."""
+        self._signal = arrival
 
-    def tell_apart(self, threads: Threads) -> None:
-        """Records whose owners take part in a sync go their own way from those of the others."""
-        if not self.each:
+    def awaited(self, at: Moment, waiting: Waiting) -> None:
+        """What it may pass on next."""
+        self._signal = waiting
+
+    def passed(self, at: Moment, record: VisibilityRecord, given: Given) -> None:
+        """One more step of a journey."""
+        journey, signal = self.journeys[record], self._signal
+        assert isinstance(at.op, Sync)
+        if isinstance(at.op, Await):
+            assert isinstance(signal, Waiting)
+            _awaited(journey, at.op, at, given, signal)
             return
-        for journey in list(self.journeys):
-            others = journey.threads - threads
-            if others and others != journey.threads:
-                self.journeys.append(_owned(journey, others))
-                journey.threads = journey.record.own = journey.threads & threads
-
-    def fence(self, op: Fence) -> None:
-        threads = executing(self.machine, op.origin)
-        self.tell_apart(threads)
-        for journey in self.journeys:
-            result = self.witnessed(journey, op, threads)
-            if isinstance(result, Missed):
-                journey.missed.append(result)
-            else:
-                journey.passed.append(result)
-                post = (op.full, op.temporal)
-                augment(self.policy, journey.record, threads, *post, result.grant, result.carried)
-
-    def arrive(self, op: Arrive) -> None:
-        barrier = self.machine.barriers[op.home.name]
-        home = the_element(self.machine, op.home)
-        rank = barrier.arrives.get(home, 0)
-        barrier.arrives[home] = rank + 1
-        if not self.journeys:
-            return
-        threads = executing(self.machine, op.origin)
-        targets = elements_of(self.machine, op.targets)
-        self.tell_apart(threads)
-        for journey in self.journeys:
-            result = self.witnessed(journey, op, threads)
+        arrival = signal if isinstance(at.op, Arrive) and isinstance(signal, Arrival) else None
+        targets = () if arrival is None else arrival.targets
+        rank = -1 if arrival is None else arrival.rank
+        if given.grant is Grant.NOTHING:
+            missed = _missed(record, at.op, at)
             for target in targets:
-                if isinstance(result, Missed):
-                    journey.uncarried.setdefault(target, []).append((rank, result))
-                else:
-                    journey.record.tags.setdefault(target, set()).add(
-                        (rank, result.grant, result.carried)
-                    )
-                    journey.carried.setdefault((target, rank), result)
-            if isinstance(result, Passed):
-                journey.passed.append(result)
-
-    def await_(self, op: Await) -> None:
-        barrier = self.machine.barriers[op.barrier.name]
-        index = the_element(self.machine, op.barrier)
-        element = (op.barrier.name, index)
-        a, w = barrier.arrives.get(index, 0), barrier.awaits.get(index, 0)
-        bound = a - (op.n + 1) if op.n >= 0 else w + op.n + 1
-        barrier.awaits[index] = max(w, bound + 1) if op.n >= 0 else w + 1
-        if not self.journeys:
-            return
-        threads = executing(self.machine, op.origin)
-        iteration = now(self.machine, op).iteration
-        for journey in self.journeys:
-            grant, onward = best_tag(journey.record, element, bound)
-            if grant is Grant.NOTHING:
-                why, tag, arrive = _unreleased(journey, element, bound)
-                missed = Missed(op, iteration, threads, why, frozenset(), tag, arrive, bound)
+                journey.uncarried.setdefault(target, []).append((rank, missed))
+            if arrival is None:
                 journey.missed.append(missed)
-                continue
-            augment(self.policy, journey.record, threads, op.full, op.temporal, grant, onward)
-            rank = min(i for i, g, _ in journey.record.tags[element] if i <= bound and g is grant)
-            after = journey.carried.get((element, rank))
-            journey.passed.append(Passed(op, iteration, threads, grant, after, onward))
+            return
+        after = _parent(journey, at.op, at.threads)
+        passed = PassedOn(at.op, at.iteration, at.threads, given.grant, after, given.carried)
+        journey.passed.append(passed)
+        for target in targets:
+            journey.carried.setdefault((target, rank), passed)
 
-    def witnessed(self, journey: Journey, op: Fence | Arrive, threads: Threads) -> Passed | Missed:
-        iteration = now(self.machine, op).iteration
-        record = journey.record
-        grant = witness(self.policy, op.transitive, threads, op.pre, record)
-        if grant is not Grant.NOTHING:
-            onward = carried(self.policy, op.transitive, threads, op.pre, record)
-            return Passed(op, iteration, threads, grant, _parent(journey, op, threads), onward)
-        seen = seen_on(record, threads)
-        why = Why.UNSEEN
-        if seen:
-            why = Why.TIMELINE if op.transitive or not seen & op.pre else Why.NOT_TRANSITIVE
-        return Missed(op, iteration, threads, why, seen)
+    def checked(self, at: Moment, record: Moment, unseen: list[VisibilityRecord]) -> None:
+        """The journey's end."""
+        op = at.op
+        if unseen and self.failure is None and isinstance(op, Check):
+            seen = frozenset() if op.convergent else seeing(unseen[0], op.level, op.timelines)
+            self.failure = Unseen(self.journeys[unseen[0]], at.threads - seen)
 
 
-def _owned(journey: Journey, owners: Threads) -> Journey:
-    """The journey so far of the records of these owners."""
-    return Journey(
-        _copied(journey.record, owners),
-        owners,
-        list(journey.passed),
-        list(journey.missed),
-        dict(journey.carried),
-        {element: list(missed) for element, missed in journey.uncarried.items()},
-    )
+def _awaited(journey: Journey, op: Await, at: Moment, given: Given, waiting: Waiting) -> None:
+    element, bound = waiting.element, waiting.bound
+    if given.rank is None:
+        why, tag, arrive = _unreleased(journey, element, bound)
+        missed = Missed(op, at.iteration, at.threads, why, frozenset(), tag, arrive, bound)
+        journey.missed.append(missed)
+        return
+    after = journey.carried.get((element, given.rank))
+    passed = PassedOn(op, at.iteration, at.threads, given.grant, after, given.carried)
+    journey.passed.append(passed)
 
 
-def _copied(record: VisibilityRecord, owners: Threads) -> VisibilityRecord:
-    tags = {element: set(found) for element, found in record.tags.items()}
-    full, temporal = dict(record.full), dict(record.temporal)
-    return replace(record, own=owners, full=full, temporal=temporal, tags=tags)
+def _missed(record: VisibilityRecord, op: Fence | Arrive, at: Moment) -> Missed:
+    seen = seen_on(record, at.threads)
+    why = Why.UNSEEN
+    if seen:
+        why = Why.TIMELINE if op.transitive or not seen & op.pre else Why.NOT_TRANSITIVE
+    return Missed(op, at.iteration, at.threads, why, seen)
 
 
 def seen_on(record: VisibilityRecord, threads: Threads) -> QualSet:
@@ -392,16 +299,16 @@ def seen_on(record: VisibilityRecord, threads: Threads) -> QualSet:
     return frozenset(found)
 
 
-def granted(passed: Passed) -> QualSet:
+def granted(passed: PassedOn) -> QualSet:
     """The timelines on which a sync makes the access visible, or orders it in time."""
     op = passed.op
     return frozenset() if isinstance(op, Arrive) else op.full | op.temporal
 
 
-def _parent(journey: Journey, op: Fence | Arrive, threads: Threads) -> Passed | None:
+def _parent(journey: Journey, op: Fence | Arrive, threads: Threads) -> PassedOn | None:
     """The first sync that made the access visible to these threads; None where they made it."""
     record = journey.record
-    pre = op.pre if op.transitive else op.pre & {record.timeline}
+    pre = taken(op.transitive, op.pre, record)
     if record.timeline in pre and shares(record.own, threads):
         return None
     for passed in journey.passed:
@@ -428,55 +335,3 @@ def _unreleased(
         if name == element[0] and tags:
             return Why.ELEMENT, ((name, index), min(rank for rank, *_ in tags)), None
     return Why.EARLIER, (element, bound), None
-
-
-# --- the program text ---------------------------------------------------------------------------
-
-
-def _needed(program: Program, violation: Violation) -> Block:
-    """The program without what cannot matter to a journey: other accesses, and data."""
-    barriers = {v.name for v in program.variables if v.mechanism is not None}
-
-    def needed(block: Block) -> Block:
-        return tuple(kept for op in block if (kept := one(op)) is not None)
-
-    def one(op: Op) -> Op | None:
-        match op:
-            case Loop() | Guard():
-                body = needed(op.body)
-                return replace(op, body=body) if body else None
-            case Alloc() | Release():
-                return op if op.name in barriers else None
-            case Record() | Check() | Clear() | CheckBarrier():
-                return op if op in (violation.check, violation.record) else None
-            case _:
-                return op
-
-    return needed(program.body)
-
-
-def begins_task(block: Block) -> bool:
-    """Whether tasks begin in a block."""
-    return any(
-        isinstance(op, IncTaskID) or (isinstance(op, Loop | Guard) and begins_task(op.body))
-        for op in block
-    )
-
-
-def _has_sync(block: Block) -> bool:
-    return any(
-        isinstance(op, Sync) or (isinstance(op, Loop | Guard) and _has_sync(op.body))
-        for op in block
-    )
-
-
-def _around(block: Block, wanted: Op | None) -> tuple[Loop, ...] | None:
-    """The loops around an operation, outermost first; None where it is not in the block."""
-    for op in block:
-        if op is wanted:
-            return ()
-        if isinstance(op, Loop | Guard):
-            inner = _around(op.body, wanted)
-            if inner is not None:
-                return (op, *inner) if isinstance(op, Loop) else inner
-    return None

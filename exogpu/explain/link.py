@@ -8,21 +8,22 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from exogpu.amir.nodes import Arrive, Await, Check, Fence, Op, Program, Record
+from exogpu.amir.walk import is_launch, operations, path_to
 from exogpu.analysis.describe import thread_names
-from exogpu.explain.barrier_words import ops_of, skip_text
+from exogpu.explain.barrier_words import skip_text
 from exogpu.explain.edits import (
     Between,
-    Element,
     First,
     Moved,
     NewAwait,
     NewFence,
+    OnElement,
     Repair,
     Second,
     Skip,
     Widened,
 )
-from exogpu.explain.journey import Failure, Missed, Passed, Why, follow, granted
+from exogpu.explain.journey import Missed, PassedOn, Unseen, Why, follow, granted
 from exogpu.explain.repair import (
     BY_COMMIT_GROUP,
     BY_COPY,
@@ -36,14 +37,13 @@ from exogpu.explain.repair import (
 )
 from exogpu.hw.timelines import ASYNC_PROXY, SHORT_NAME, SYNC_TIMELINES
 from exogpu.ir.types import BarrierMechanism, Policy, QualSet
-from exogpu.machine.fast.instances import path_to
 from exogpu.machine.literal_records import EVERYONE, Grant, Threads, covers, shares
 from exogpu.machine.violation import Violation
 from exogpu.result.errors import Span
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class Hop:
     """A synchronisation statement that passed the access on."""
 
     kind: str
@@ -60,7 +60,7 @@ class Step:
 class BrokenLink:
     """How far the access of a violation got towards the check that needs it."""
 
-    reached: tuple[Step, ...]
+    reached: tuple[Hop, ...]
     """The chain of syncs that passed it on, first to last; empty if none did."""
     missing: str
     """Why it went no further."""
@@ -92,7 +92,7 @@ def broken_link(
 class _Teller:
     """One failure in words."""
 
-    def __init__(self, program: Program, violation: Violation, failure: Failure) -> None:
+    def __init__(self, program: Program, violation: Violation, failure: Unseen) -> None:
         assert isinstance(violation.check, Check) and isinstance(violation.record, Record)
         self.program, self.policy = program, program.policy
         self.violation = violation
@@ -119,22 +119,22 @@ class _Teller:
         meets = shares if self.check.convergent else covers
         return isinstance(op, Fence | Await) and meets(threads, self.blind)
 
-    def _furthest(self) -> Passed | None:
+    def _furthest(self) -> PassedOn | None:
         """The last sync that made the access visible; else the last Arrive."""
         passed = self.journey.passed
         granting = [p for p in passed if not isinstance(p.op, Arrive)]
         return (granting or passed)[-1] if passed else None
 
-    def _chain(self, last: Passed | None) -> tuple[Step, ...]:
-        steps: list[Step] = []
+    def _chain(self, last: PassedOn | None) -> tuple[Hop, ...]:
+        hops: list[Hop] = []
         while last is not None:
-            steps.append(_step(last))
+            hops.append(_hop(last))
             last = last.after
-        return tuple(reversed(steps))
+        return tuple(reversed(hops))
 
     # --- what is missing ------------------------------------------------------------------
 
-    def _too_weak(self, last: Passed) -> tuple[str, tuple[Repair, ...]]:
+    def _too_weak(self, last: PassedOn) -> tuple[str, tuple[Repair, ...]]:
         """The check's threads learn of the access, but not as the check needs it."""
         assert isinstance(last.op, Fence | Await)
         wanted = self.check.timelines
@@ -167,7 +167,7 @@ class _Teller:
         proxied = self.check.timelines & ASYNC_PROXY and self.record.timeline not in ASYNC_PROXY
         return bool(proxied) and self.policy is Policy.PTX
 
-    def _without_proxy(self, last: Passed) -> tuple[str, tuple[Repair, ...]]:
+    def _without_proxy(self, last: PassedOn) -> tuple[str, tuple[Repair, ...]]:
         """The last step is only temporal on the async proxy, and nothing crossed before it."""
         return (
             f"{_name(last.op)} is only temporal on {_names(self.check.timelines)}, and the async "
@@ -272,7 +272,7 @@ class _Teller:
         here, names = _name(culprit), {a.name for a in self.record.trailing.targets}
         body = self.program.body
         shared = [op for _, op in path_to(body, culprit)]
-        for op in ops_of(body):
+        for op in operations(body):
             if isinstance(op, Await) and op.barrier.name in names:
                 inside = any(other not in shared for _, other in path_to(body, op)[:-1])
                 kept = ", with the loops and conditions around it," if inside else ""
@@ -288,13 +288,13 @@ class _Teller:
     def _on_element(self, wait: Op, index: tuple[int, ...]) -> tuple[Repair, ...]:
         assert isinstance(wait, Await)
         text = f"let {_name(wait)} wait on {_element(wait.barrier.name.name, index)}"
-        return (Repair(text, Element(wait, index)),)
+        return (Repair(text, OnElement(wait, index)),)
 
     def _later_arrive(self, wait: Op) -> Iterator[Repair]:
         """The Arrives that an Await waits for, after the access."""
         assert isinstance(wait, Await)
         name = wait.barrier.name
-        for op in ops_of(self.program.body):
+        for op in operations(self.program.body):
             if isinstance(op, Arrive) and op.home.name is name:
                 text = f"let {_name(op)} on {name.name} come after {self._access()}"
                 yield Repair(text, Moved(op, self.record))
@@ -365,7 +365,7 @@ def _specific(missed: Missed) -> int:
     return _SPECIFIC.index(missed.why)
 
 
-def _fuller(passed: Passed, asked: QualSet) -> tuple[Repair, ...]:
+def _fuller(passed: PassedOn, asked: QualSet) -> tuple[Repair, ...]:
     """What makes a sync full on timelines that it orders in time only, or not at all."""
     assert isinstance(passed.op, Fence | Await)
     if is_launch(passed.op) or not asked:
@@ -399,17 +399,12 @@ def _element(name: str, index: tuple[int, ...]) -> str:
     return f"{name}[{', '.join(map(str, index))}]" if index else name
 
 
-def _step(passed: Passed) -> Step:
-    return Step(_kind(passed.op), passed.op.origin.span, _words(passed.threads, passed.op))
+def _hop(passed: PassedOn) -> Hop:
+    return Hop(_kind(passed.op), passed.op.origin.span, _words(passed.threads, passed.op))
 
 
 def _kind(op: Fence | Arrive | Await) -> str:
     return "launch" if is_launch(op) else type(op).__name__
-
-
-def is_launch(op: Op) -> bool:
-    """Whether a Fence is one of those around a kernel, which no statement of the source writes."""
-    return isinstance(op, Fence) and op.origin.text.startswith("with ")
 
 
 def _article(kind: str) -> str:

@@ -7,14 +7,13 @@ from itertools import islice
 from typing import Final
 
 from exogpu.amir.nodes import Arrive, Await, Check, Loop, Program, Record
-from exogpu.explain.barrier_words import ops_of, skip_text
+from exogpu.amir.walk import begins_tasks, operations, path_to
+from exogpu.explain.barrier_words import skip_text
 from exogpu.explain.editing import places
 from exogpu.explain.edits import Between, NewArrive, NewAwait, NewFence, NewGroup, Repair
 from exogpu.hw.timelines import ASYNC_PROXY, ONLY_BEFORE, SHORT_NAME
 from exogpu.ir.nodes import Access
 from exogpu.ir.types import BarrierMechanism, Level, QualSet, QualTL
-from exogpu.machine.fast.instances import path_to
-from exogpu.machine.fast.tasks import begins_tasks
 from exogpu.machine.violation import Violation
 
 _PRE: Final[Mapping[QualTL, str]] = {
@@ -118,14 +117,14 @@ def new_awaits(
 
 def _named(barrier: Access, program: Program) -> Access:
     """The element as an Arrive names it: an instruction's own has iterators of its desugaring."""
-    arrives = (op.home for op in ops_of(program.body) if isinstance(op, Arrive))
+    arrives = (op.home for op in operations(program.body) if isinstance(op, Arrive))
     return next((home for home in arrives if home.name is barrier.name), barrier)
 
 
 def _group(record: Record, program: Program) -> Access | None:
     """The commit group that the kernel has for such accesses, if it has one."""
     groups = {v.name: v for v in program.variables if v.mechanism is BarrierMechanism.COMMIT_GROUP}
-    for op in ops_of(program.body):
+    for op in operations(program.body):
         if isinstance(op, Arrive) and op.home.name in groups and record.timeline in op.pre:
             return op.home
     return None
@@ -133,12 +132,12 @@ def _group(record: Record, program: Program) -> Access | None:
 
 def _awaited_groups(program: Program) -> Iterator[Access]:
     """The commit groups that are awaited, and on which nothing arrives."""
-    ops = tuple(ops_of(program.body))
-    groups = {v.name for v in program.variables if v.mechanism is BarrierMechanism.COMMIT_GROUP}
-    groups -= {op.home.name for op in ops if isinstance(op, Arrive)}
-    for name in groups:
-        waits = (op for op in ops if isinstance(op, Await) and op.barrier.name is name)
-        yield from (op.barrier for op in islice(waits, 1))
+    ops = tuple(operations(program.body))
+    arrived = {op.home.name for op in ops if isinstance(op, Arrive)}
+    for v in program.variables:
+        if v.mechanism is BarrierMechanism.COMMIT_GROUP and v.name not in arrived:
+            waits = (op for op in ops if isinstance(op, Await) and op.barrier.name is v.name)
+            yield from (op.barrier for op in islice(waits, 1))
 
 
 def _new_arrives(first: str, group: Access, record: Record, program: Program) -> Iterator[Repair]:
@@ -155,7 +154,7 @@ def _new_arrives(first: str, group: Access, record: Record, program: Program) ->
 
 def _arrives_after(record: Record, group: Access, program: Program) -> tuple[Arrive, ...]:
     """The Arrives on a group that stand after the access in the program text."""
-    ops = list(ops_of(program.body))
+    ops = list(operations(program.body))
     later = ops[next(at for at, op in enumerate(ops) if op is record) :]
     return tuple(op for op in later if isinstance(op, Arrive) and op.home.name is group.name)
 

@@ -1,1 +1,1 @@
-"""The abstract machine: the rules word for word (literal), and a fast interpreter of them."""
+"""The abstract machine: the rules word for word (literal), a fast interpreter, and observers."""

@@ -25,7 +25,7 @@ each a test of that name in `tests/machine/test_decisions.py`:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import assert_never
 
 from exogpu.amir.nodes import (
@@ -49,6 +49,7 @@ from exogpu.amir.nodes import (
 from exogpu.ir.names import Sym
 from exogpu.ir.walk import evaluate, holds
 from exogpu.machine.literal_barriers import (
+    await_counts,
     balance_failures,
     deadlock_at_arrive,
     failures_at_await,
@@ -66,8 +67,10 @@ from exogpu.machine.literal_phase import (
 )
 from exogpu.machine.literal_records import (
     EVERYONE,
+    NOTHING,
+    Given,
     Grant,
-    Threads,
+    VisibilityRecord,
     augment,
     best_tag,
     carried,
@@ -79,36 +82,46 @@ from exogpu.machine.literal_records import (
 from exogpu.machine.literal_state import (
     Failures,
     Machine,
-    Moment,
     Recorded,
     allocate,
     cell,
     elements,
     elements_of,
-    executing,
     new_machine,
     now,
     report,
     the_element,
 )
+from exogpu.machine.observer import Arrival, First, Moment, Observer, Waiting
 from exogpu.machine.violation import Violation
 from exogpu.result.verdict import HazardKind
 
 
 def run(
-    program: Program, sizes: Mapping[str, int], *, collect: bool = False
+    program: Program,
+    sizes: Mapping[str, int],
+    observer: Observer | None = None,
+    *,
+    collect: bool = False,
 ) -> tuple[Violation, ...]:
     """Executes the program at the given sizes; the violations found, none if it is safe.
 
     Stops at the first operation that fails and returns its first violation; with `collect` it
-    carries on and returns all, in the order in which they were found.  The sizes are one for each
-    parameter, and satisfy the preconditions (`frontend.sizes.check_sizes`).
+    carries on and returns all, in the order in which they were found.  An observer says itself
+    what it keeps, and when the run ends.  The sizes are one for each parameter, and satisfy the
+    preconditions (`frontend.sizes.check_sizes`).
     """
+    observer = observer or (Observer() if collect else First())
+    execute(program, sizes, observer)
+    return tuple(observer.found)
+
+
+def execute(program: Program, sizes: Mapping[str, int], observer: Observer) -> Machine:
+    """As `run`: the configuration in which the run ends."""
     sigma = {parameter.name: sizes[parameter.name.name] for parameter in program.params}
-    machine = new_machine(program, sigma, collect)
+    machine = new_machine(program, sigma, observer)
     step_block(machine, program.body)
-    found = tuple(machine.found)
-    return found if collect else found[:1]
+    return machine
 
 
 def step_block(machine: Machine, block: Block) -> bool:
@@ -118,6 +131,10 @@ def step_block(machine: Machine, block: Block) -> bool:
 
 def step(machine: Machine, op: Op) -> bool:
     """One statement; False once the run has to stop."""
+    at = now(machine, op)
+    if not machine.observer.step(at):
+        machine.going = False
+        return False
     match op:
         case Loop():
             step_loop(machine, op)
@@ -126,26 +143,26 @@ def step(machine: Machine, op: Op) -> bool:
         case IncTaskID():
             step_inc_task_id(machine)
         case Alloc():
-            step_alloc(machine, op)
+            step_alloc(machine, op, at)
         case Release():
             step_release(machine, op)
         case Record():
-            step_record(machine, op)
+            step_record(machine, op, at)
         case Check():
-            step_check(machine, op)
+            step_check(machine, op, at)
         case Clear():
-            step_clear(machine, op)
+            step_clear(machine, op, at)
         case Fence():
-            step_fence(machine, op)
+            step_fence(machine, op, at)
         case Arrive():
-            step_arrive(machine, op)
+            step_arrive(machine, op, at)
         case Await():
-            step_await(machine, op)
+            step_await(machine, op, at)
         case CheckBarrier():
-            step_check_barrier(machine, op)
+            step_check_barrier(machine, op, at)
         case _:
             assert_never(op)
-    return machine.collect or not machine.found
+    return machine.going
 
 
 # --- structure ----------------------------------------------------------------------------
@@ -153,13 +170,15 @@ def step(machine: Machine, op: Op) -> bool:
 
 def step_loop(machine: Machine, op: Loop) -> None:
     """LoopStep, LoopDone: the body once for each y in `[lo, hi)`."""
-    lo, hi = evaluate(op.lo, machine.sigma), evaluate(op.hi, machine.sigma)
-    machine.iterators.append((op.iterator, op.iterator.name))
-    for y in range(lo, hi):
+    values = range(evaluate(op.lo, machine.sigma), evaluate(op.hi, machine.sigma))
+    loops, around = machine.loops, machine.values
+    machine.loops = (*loops, op)
+    for y in machine.observer.iterations(op, values):
         machine.sigma[op.iterator] = y
+        machine.values = (*around, y)
         if not step_block(machine, op.body):
             break
-    machine.iterators.pop()
+    machine.loops, machine.values = loops, around
 
 
 def step_guard(machine: Machine, op: Guard) -> None:
@@ -171,12 +190,13 @@ def step_guard(machine: Machine, op: Guard) -> None:
 def step_inc_task_id(machine: Machine) -> None:
     """InctaskID: `iota' = iota + 1`."""
     machine.task += 1
+    machine.executing.clear()
 
 
-def step_alloc(machine: Machine, op: Alloc) -> None:
+def step_alloc(machine: Machine, op: Alloc, at: Moment) -> None:
     """Alloc: `rho' = rho[(x, n) -> (empty, empty, (0, 0))]`.  Decision 9: tags are deleted."""
     _forget(machine, op.name)
-    allocate(machine, machine.variables[op.name])
+    allocate(machine, machine.variables[op.name], machine.observer.asks(at))
 
 
 def step_release(machine: Machine, op: Release) -> None:
@@ -206,23 +226,24 @@ def _let_go(machine: Machine, recorded: Recorded) -> None:
 # --- accesses -----------------------------------------------------------------------------
 
 
-def step_record(machine: Machine, op: Record) -> None:
+def step_record(machine: Machine, op: Record, at: Moment) -> None:
     """RecordRead, RecordMutate: `rho(x, n).r union R(level, t, q, q*, W_ez, rho, g)`, where R is
     one record with S_G if t, else the records with S_{g} for g in G.
 
     Decision 2: at CPU scope one record stands for everyone.  Decision 15: `P(z, n) = {a}` with
     the count a of the home, for each target of the trailing barrier.
     """
-    threads = executing(machine, op.origin)
-    moment = now(machine, op)
-    one = op.convergent or op.timeline is None or EVERYONE in threads
-    holders = [threads] if one else [frozenset({g}) for g in sorted(threads)]
-    recorded = Recorded(moment, [new_record(op.level, op.timeline, op.atomic, h) for h in holders])
+    asked = machine.observer.asks(at)
+    one = op.convergent or op.timeline is None or EVERYONE in at.threads
+    holders = [at.threads] if one else [frozenset({g}) for g in sorted(at.threads)]
+    made = (new_record(op.level, op.timeline, op.atomic, h) for h in holders if asked)
+    recorded = Recorded(at, list(made))
     if op.trailing is not None:
-        tag_trailing(machine, moment, op.trailing, recorded, threads)
-    window = elements(machine, op.access)
+        tag_trailing(machine, at, op.trailing, recorded)
+    window = elements(machine, op.access) if asked else []
     if not window:
         return
+    recorded.records = machine.observer.recorded(at, recorded.records)
     machine.live[recorded] = None
     recorded.holders = len(window)
     for index in window:
@@ -230,9 +251,7 @@ def step_record(machine: Machine, op: Record) -> None:
         (held.mutates if op.mutate else held.reads).append(recorded)
 
 
-def tag_trailing(
-    machine: Machine, moment: Moment, trailing: Trailing, recorded: Recorded, threads: Threads
-) -> None:
+def tag_trailing(machine: Machine, at: Moment, trailing: Trailing, recorded: Recorded) -> None:
     """The tags of a trailing barrier (decision 15), and what they oblige to (decisions 3, 12).
 
     They order execution as an Arrive does: the Await that they release waits for an instruction
@@ -245,32 +264,32 @@ def tag_trailing(
     for record in recorded.records:
         for target in targets:
             record.tags.setdefault(target, set()).add((rank, Grant.FULL, frozenset()))
-    barrier.trailing.append((home, rank, moment))
-    report(machine, moment, phase_at_arrival(barrier, moment, targets, rank, threads))
+    barrier.trailing.append((home, rank, at))
+    machine.observer.arrived(at, Arrival((trailing.home.name, home), rank, targets))
+    report(machine, at, phase_at_arrival(barrier, at, targets, rank))
     for other in machine.barriers.values():
         if other.phase is not None:
-            pass_arrive(other.phase, threads, targets, rank)
+            pass_arrive(other.phase, at.threads, targets, rank)
 
 
-def step_check(machine: Machine, op: Check) -> None:
+def step_check(machine: Machine, op: Check, at: Moment) -> None:
     """CheckReads, CheckMutates: an error iff some record of some element of the window is not
     visible (`check_visible`)."""
-    threads = executing(machine, op.origin)
+    if not machine.observer.asks(at):
+        return
     name = op.access.name
-    verdicts: dict[Recorded, bool] = {}
+    unseen: dict[Recorded, list[VisibilityRecord]] = {}
     failures: Failures = []
     for index in elements(machine, op.access):
         held = cell(machine, name, index)
         for recorded in held.mutates if op.mutates else held.reads:
-            if recorded not in verdicts:
-                verdicts[recorded] = all(
-                    check_visible(record, op.level, op.convergent, op.timelines, threads)
-                    for record in recorded.records
-                )
-            if not verdicts[recorded]:
+            if recorded not in unseen:
+                way = (op.level, op.convergent, op.timelines, at.threads)
+                unseen[recorded] = [r for r in recorded.records if not check_visible(r, *way)]
+                machine.observer.checked(at, recorded.moment, unseen[recorded])
+            if unseen[recorded]:
                 failures.append((hazard(op), name, index, recorded.moment))
-    if failures:
-        report(machine, now(machine, op), failures)
+    report(machine, at, failures)
 
 
 def hazard(op: Check) -> HazardKind:
@@ -282,8 +301,10 @@ def hazard(op: Check) -> HazardKind:
     return HazardKind.RAW if op.reads else HazardKind.WAW
 
 
-def step_clear(machine: Machine, op: Clear) -> None:
+def step_clear(machine: Machine, op: Clear, at: Moment) -> None:
     """ClearReads, ClearMutates: `rho[(x, n) -> (empty, m, b)]`, `(r, empty, b)`."""
+    if not machine.observer.asks(at):
+        return
     for index in elements(machine, op.access):
         held = cell(machine, op.access.name, index)
         cleared = held.mutates if op.mutates else held.reads
@@ -295,84 +316,87 @@ def step_clear(machine: Machine, op: Clear) -> None:
 # --- synchronisation ----------------------------------------------------------------------
 
 
-def step_fence(machine: Machine, op: Fence) -> None:
+def step_fence(machine: Machine, op: Fence, at: Moment) -> None:
     """Fence: `lambda = (r -> A(r, g, full, temp) if W(t, g, pre, r) else r)`, lifted."""
-    threads = executing(machine, op.origin)
-    for recorded in machine.live:
-        for record in recorded.records:
-            way = (machine.policy, op.transitive, threads, op.pre, record)
-            grant, onward = witness(*way), carried(*way)
-            augment(machine.policy, record, threads, op.full, op.temporal, grant, onward)
+    for record in _records(machine):
+        given = _fired(machine, op, at, record)
+        post = (op.full, op.temporal, given.grant, given.carried)
+        augment(machine.policy, record, at.threads, *post)
     for barrier in machine.barriers.values():
         if barrier.phase is not None:
-            pass_fence(barrier.phase, threads)
+            pass_fence(barrier.phase, at.threads)
 
 
-def step_arrive(machine: Machine, op: Arrive) -> None:
+def _records(machine: Machine) -> Iterator[VisibilityRecord]:
+    """Every visibility record of every element: what syncs are lifted to."""
+    for recorded in machine.live:
+        yield from recorded.records
+
+
+def _fired(machine: Machine, op: Fence | Arrive, at: Moment, record: VisibilityRecord) -> Given:
+    """`W(t, g, pre, r)`: what the sync may give to the record, and carries on."""
+    way = (machine.policy, op.transitive, at.threads, op.pre, record)
+    grant = witness(*way)
+    given = Given(grant, carried(*way)) if grant is not Grant.NOTHING else NOTHING
+    machine.observer.passed(at, record, given)
+    return given
+
+
+def step_arrive(machine: Machine, op: Arrive, at: Moment) -> None:
     """Arrive: `{(z, n)} = intersection of the targets`, W their union; `lambda` adds the count a
     to `r.p` at every element of W if `W(t, g, pre, r)`; then `rho(z, n).b = (a + 1, w)`.
 
     Decision 15: a is the home's count, for every target.
     """
-    threads = executing(machine, op.origin)
     barrier = machine.barriers[op.home.name]
     home = the_element(machine, op.home)
     rank = barrier.arrives.get(home, 0)
     targets = elements_of(machine, op.targets)
-    moment = now(machine, op)
-    failures = phase_at_arrival(barrier, moment, targets, rank, threads)
-    failures += deadlock_at_arrive(barrier, targets, home, rank)
-    report(machine, moment, failures)
-    for recorded in machine.live:
-        for record in recorded.records:
-            way = (machine.policy, op.transitive, threads, op.pre, record)
-            grant, onward = witness(*way), carried(*way)
-            if grant is not Grant.NOTHING:
-                for target in targets:
-                    record.tags.setdefault(target, set()).add((rank, grant, onward))
+    machine.observer.arrived(at, Arrival((op.home.name, home), rank, targets))
+    failures = phase_at_arrival(barrier, at, targets, rank)
+    report(machine, at, failures + deadlock_at_arrive(barrier, targets, home, rank))
+    for record in _records(machine):
+        given = _fired(machine, op, at, record)
+        for target in targets if given.grant is not Grant.NOTHING else ():
+            record.tags.setdefault(target, set()).add((rank, given.grant, given.carried))
     for other in machine.barriers.values():
         if other.phase is not None:
-            pass_arrive(other.phase, threads, targets, rank)
+            pass_arrive(other.phase, at.threads, targets, rank)
     if barrier.phase is not None:
         for _, index in targets:
-            note_arrival(barrier.phase, index, rank, threads)
+            note_arrival(barrier.phase, index, rank, at.threads)
     barrier.arrives[home] = rank + 1
 
 
-def step_await(machine: Machine, op: Await) -> None:
-    """Await: `Max = a - (n + 1) if n >= 0 else w + n + 1`;
-    `New = max(w, Max + 1) if n >= 0 else w + 1`; `lambda = (r -> A(r, g, full, temp) if there is
-    an i in r.p(z, n) with i <= Max, else r)`, lifted; then `rho(z, n).b = (a, New)`.
+def step_await(machine: Machine, op: Await, at: Moment) -> None:
+    """Await: `lambda = (r -> A(r, g, full, temp) if there is an i in r.p(z, n) with i <= Max,
+    else r)`, lifted; then `rho(z, n).b = (a, New)`; Max and New are those of `await_counts`.
     """
-    threads = executing(machine, op.origin)
     barrier = machine.barriers[op.barrier.name]
     index = the_element(machine, op.barrier)
     element = (op.barrier.name, index)
-    a, w = barrier.arrives.get(index, 0), barrier.awaits.get(index, 0)
-    bound = a - (op.n + 1) if op.n >= 0 else w + op.n + 1
-    new = max(w, bound + 1) if op.n >= 0 else w + 1
-    moment = now(machine, op)
-    report(machine, moment, failures_at_await(barrier, moment, element, bound, threads))
-    for recorded in machine.live:
-        for record in recorded.records:
-            grant, onward = best_tag(record, element, bound)
-            augment(machine.policy, record, threads, op.full, op.temporal, grant, onward)
+    bound, new = await_counts(barrier.arrives.get(index, 0), barrier.awaits.get(index, 0), op.n)
+    machine.observer.awaited(at, Waiting(element, bound))
+    report(machine, at, failures_at_await(barrier, at, element, bound))
+    for record in _records(machine):
+        given = best_tag(record, element, bound)
+        machine.observer.passed(at, record, given)
+        post = (op.full, op.temporal, given.grant, given.carried)
+        augment(machine.policy, record, at.threads, *post)
     for other in machine.barriers.values():
         if other.phase is not None:
-            pass_await(other.phase, threads, element, bound)
+            pass_await(other.phase, at.threads, element, bound)
     if barrier.phase is not None:
-        begin_await(barrier.phase, index, bound, op, moment.iteration, moment.task, threads)
-    barrier.bounds.setdefault(index, []).append((bound, moment))
+        begin_await(barrier.phase, index, bound, at)
+    barrier.bounds.setdefault(index, []).append((bound, at))
     barrier.awaits[index] = new
 
 
-def step_check_barrier(machine: Machine, op: CheckBarrier) -> None:
+def step_check_barrier(machine: Machine, op: CheckBarrier, at: Moment) -> None:
     """CheckBarrier: an error iff some element has `a != w`.
 
     Decision 3: or a trailing tag whose home has not arrived since.  Decision 12: or PHASE.
     """
     barrier = machine.barriers[op.name]
-    moment = now(machine, op)
     failures = balance_failures(barrier) + trailing_failures(barrier)
-    failures += phase_at_free(barrier, moment)
-    report(machine, moment, failures)
+    report(machine, at, failures + phase_at_free(barrier, at))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from exogpu.machine.literal_phase import PhaseFailure, check_arrival, check_followed, check_waiter
-from exogpu.machine.literal_records import Element, Index, Threads
-from exogpu.machine.literal_state import Barrier, Failure, Failures, Moment
+from exogpu.machine.literal_records import Element, Index
+from exogpu.machine.literal_state import Barrier, Failure, Failures
+from exogpu.machine.observer import Moment
 from exogpu.result.verdict import HazardKind
 
 
 def deadlock_at_arrive(
-    barrier: Barrier, targets: list[Element], home: Index, rank: int
+    barrier: Barrier, targets: tuple[Element, ...], home: Index, rank: int
 ) -> Failures:
     """Decision 3: an earlier Await on a target needed this very arrival, or a later one of the
     same home."""
@@ -23,9 +24,15 @@ def deadlock_at_arrive(
     return failures
 
 
-def failures_at_await(
-    barrier: Barrier, moment: Moment, element: Element, bound: int, threads: Threads
-) -> Failures:
+def await_counts(a: int, w: int, n: int) -> tuple[int, int]:
+    """`Max = a - (n + 1) if n >= 0 else w + n + 1`;
+    `New = max(w, Max + 1) if n >= 0 else w + 1` (decision 3)."""
+    if n < 0:
+        return w + n + 1, w + 1
+    return a - (n + 1), max(w, a - n)
+
+
+def failures_at_await(barrier: Barrier, at: Moment, element: Element, bound: int) -> Failures:
     """Decision 3, DEADLOCK: no Arrive targets the element yet, or a home whose Arrives do has no
     more than `bound`.  Decision 12 (ii) and (iii), PHASE."""
     name, index = element
@@ -36,8 +43,8 @@ def failures_at_await(
             failures.append((HazardKind.DEADLOCK, name, index, None))
     if barrier.phase is not None:
         found = check_followed(barrier.phase, index, bound)
-        found += check_waiter(barrier.phase, index, bound, threads)
-        failures += _phase(barrier, moment, found)
+        found += check_waiter(barrier.phase, index, bound, at.threads)
+        failures += _phase(barrier, at, found)
     return failures
 
 
@@ -63,34 +70,33 @@ def trailing_failures(barrier: Barrier) -> Failures:
 
 
 def phase_at_arrival(
-    barrier: Barrier, moment: Moment, targets: list[Element], rank: int, threads: Threads
+    barrier: Barrier, at: Moment, targets: tuple[Element, ...], rank: int
 ) -> Failures:
     """Decision 12 (i)."""
     if barrier.phase is None:
         return []
     failures: list[PhaseFailure] = []
     for _, index in targets:
-        failures += check_arrival(barrier.phase, index, rank, threads)
-    return _phase(barrier, moment, failures)
+        failures += check_arrival(barrier.phase, index, rank, at.threads)
+    return _phase(barrier, at, failures)
 
 
-def _phase(barrier: Barrier, moment: Moment, failures: list[PhaseFailure]) -> Failures:
+def _phase(barrier: Barrier, at: Moment, failures: list[PhaseFailure]) -> Failures:
     """Failures at the known depth are reported; where it must be found they rule a depth out."""
     if barrier.variable.depth is not None:
         return [_phase_failure(barrier, failure) for failure in failures]
     for depth in {failure.depth for failure in failures} - barrier.phase_failures.keys():
         here = [failure for failure in failures if failure.depth == depth]
-        barrier.phase_failures[depth] = (moment, here)
+        barrier.phase_failures[depth] = (at, here)
     return []
 
 
 def _phase_failure(barrier: Barrier, failure: PhaseFailure) -> Failure:
-    awaited = failure.awaited
-    record = None if awaited is None else Moment(awaited.op, awaited.iteration, awaited.task)
+    record = None if failure.awaited is None else failure.awaited.at
     return (HazardKind.PHASE, barrier.variable.name, failure.index, record)
 
 
-def phase_at_free(barrier: Barrier, moment: Moment) -> Failures:
+def phase_at_free(barrier: Barrier, at: Moment) -> Failures:
     """Decision 12 (ii), what is left of it; and if every depth is ruled out, what first ruled
     out depth 1."""
     if barrier.phase is None:
@@ -98,7 +104,7 @@ def phase_at_free(barrier: Barrier, moment: Moment) -> Failures:
     unfollowed: list[PhaseFailure] = []
     for index in sorted(barrier.phase.arrived):
         unfollowed += check_followed(barrier.phase, index, None)
-    failures = _phase(barrier, moment, unfollowed)
+    failures = _phase(barrier, at, unfollowed)
     if barrier.phase_failures.keys() >= set(barrier.phase.depths):
         _, first = barrier.phase_failures[barrier.phase.depths[0]]
         failures += [_phase_failure(barrier, failure) for failure in first]

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from exogpu.amir.nodes import Op
 from exogpu.analysis.pairing import DEPTHS
 from exogpu.ir.names import Sym
 from exogpu.machine.literal_records import NOBODY, Element, Index, Threads, covers, join, shares
+from exogpu.machine.observer import Moment
 
 
 @dataclass(slots=True, eq=False)
@@ -22,9 +22,7 @@ class Awaited:
 
     index: Index
     bound: int
-    op: Op
-    iteration: tuple[tuple[str, int], ...]
-    task: int | None
+    at: Moment
     sees: Threads
     tags: dict[Element, set[int]] = field(default_factory=dict)
     followed: set[int] = field(default_factory=set)
@@ -64,7 +62,7 @@ def pass_fence(phase: Phase, threads: Threads) -> None:
             awaited.sees = join(awaited.sees, threads)
 
 
-def pass_arrive(phase: Phase, threads: Threads, targets: list[Element], count: int) -> None:
+def pass_arrive(phase: Phase, threads: Threads, targets: tuple[Element, ...], count: int) -> None:
     """An Arrive, or an instruction's trailing barrier, carries what one of its threads has seen."""
     for awaited in phase.awaited:
         if shares(awaited.sees, threads):
@@ -154,17 +152,9 @@ def check_waiter(phase: Phase, index: Index, bound: int, threads: Threads) -> li
     return failures
 
 
-def begin_await(
-    phase: Phase,
-    index: Index,
-    bound: int,
-    op: Op,
-    iteration: tuple[tuple[str, int], ...],
-    task: int | None,
-    threads: Threads,
-) -> None:
+def begin_await(phase: Phase, index: Index, bound: int, at: Moment) -> None:
     """One pseudo-record a thread; an Await of nothing (bound < 0) makes none."""
     if bound >= 0:
         phase.awaited.extend(
-            Awaited(index, bound, op, iteration, task, frozenset({thread})) for thread in threads
+            Awaited(index, bound, at, frozenset({thread})) for thread in at.threads
         )

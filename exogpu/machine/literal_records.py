@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Final, TypeAlias, assert_never
+from typing import Final, NamedTuple, TypeAlias, assert_never
 
 from exogpu.hw.timelines import ASYNC_PROXY, TEMPORAL_FROM
 from exogpu.ir.names import Sym
@@ -62,6 +62,19 @@ class Grant(IntEnum):
 
 Tag: TypeAlias = tuple[int, Grant, QualSet]
 """An arrive count, what it may give, and the timelines that it carries (decision 7d)."""
+
+
+class Given(NamedTuple):
+    """What a sync gives to a record."""
+
+    grant: Grant
+    carried: QualSet = frozenset()
+    """The timelines of the async proxy on which it is carried on in full (decision 7d)."""
+    rank: int | None = None
+    """Of an Await, the first arrival with a tag of this grant."""
+
+
+NOTHING: Final = Given(Grant.NOTHING)
 
 
 @dataclass(slots=True, eq=False)
@@ -126,10 +139,21 @@ def check_visible(
 
     Decision 17: one timeline of the set is enough.
     """
+    seen = seeing(record, level, timelines)
+    return shares(seen, threads) if convergent else covers(seen, threads)
+
+
+def seeing(record: VisibilityRecord, level: Level, timelines: QualSet) -> Threads:
+    """The threads that see a record at this level on one of the timelines."""
     seen = NOBODY
     for timeline in timelines:
         seen = join(seen, at_least(record, level, timeline))
-    return shares(seen, threads) if convergent else covers(seen, threads)
+    return seen
+
+
+def taken(transitive: bool, pre: QualSet, record: VisibilityRecord) -> QualSet:
+    """The timelines on which a sync takes a record: of its own one alone where not transitive."""
+    return pre if transitive else pre & {record.timeline}
 
 
 def witness(
@@ -146,9 +170,7 @@ def witness(
     only temporal a temporal one.
     """
     grant = Grant.NOTHING
-    for timeline in pre:
-        if not transitive and timeline is not record.timeline:
-            continue
+    for timeline in taken(transitive, pre, record):
         if shares(at_least(record, Level.FULLY_ORDERED, timeline), threads):
             return Grant.FULL
         if timeline is record.timeline and shares(record.own, threads):
@@ -172,7 +194,7 @@ def carried(
     if policy is Policy.PAPER:
         return frozenset()
     firing = NOBODY
-    for timeline in pre if transitive else pre & {record.timeline}:
+    for timeline in taken(transitive, pre, record):
         firing = join(firing, meet(at_least(record, Level.UNORDERED, timeline), threads))
     return frozenset(q for q in ASYNC_PROXY if shares(record.full.get(q, NOBODY), firing))
 
@@ -215,12 +237,15 @@ def augment(
         record.full[timeline] = join(record.full.get(timeline, NOBODY), threads)
 
 
-def best_tag(record: VisibilityRecord, barrier: Element, bound: int) -> tuple[Grant, QualSet]:
+def best_tag(record: VisibilityRecord, barrier: Element, bound: int) -> Given:
     """What an Await of `bound` may give: `exists i <= Max, i in r.p(z, n)`; of several tags the
     best (decision 7b), and what any of them carries (decision 7d)."""
     tags = [tag for tag in record.tags.get(barrier, ()) if tag[0] <= bound]
-    grant = max((grant for _, grant, _ in tags), default=Grant.NOTHING)
-    return grant, frozenset[QualTL]().union(*(carried for _, _, carried in tags))
+    if not tags:
+        return NOTHING
+    grant = max(grant for _, grant, _ in tags)
+    across = frozenset[QualTL]().union(*(carried for _, _, carried in tags))
+    return Given(grant, across, min(rank for rank, g, _ in tags if g is grant))
 
 
 def drop_tags(record: VisibilityRecord, name: Sym) -> None:

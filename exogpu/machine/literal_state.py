@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
-from exogpu.amir.nodes import Alloc, Block, Guard, Loop, Op, Origin, Program, Variable
-from exogpu.analysis.threadmap import ThreadMap
+from exogpu.amir.nodes import (
+    Alloc,
+    Arrive,
+    Await,
+    Check,
+    Fence,
+    Loop,
+    Op,
+    Program,
+    Record,
+    Variable,
+)
+from exogpu.amir.walk import operations
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Access, Point
 from exogpu.ir.types import BarrierMechanism, Policy
@@ -16,25 +26,20 @@ from exogpu.ir.walk import evaluate
 from exogpu.machine.literal_phase import Phase, PhaseFailure, new_phase
 from exogpu.machine.literal_records import (
     EVERYONE,
+    NOBODY,
     Element,
     Index,
     Threads,
     VisibilityRecord,
 )
-from exogpu.machine.violation import Violation
+from exogpu.machine.observer import Moment, Observer
+from exogpu.machine.violation import Violation, rank
 from exogpu.result.verdict import HazardKind
 
-Iteration: TypeAlias = tuple[tuple[str, int], ...]
+_EXECUTED: Final = (Record, Check, Fence, Arrive, Await)
+"""Of these the machine asks who executes them."""
 
-
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """An operation at one point of the execution."""
-
-    op: Op
-    iteration: Iteration
-    task: int | None
-
+_EVERYONE: Final[Threads] = frozenset({EVERYONE})
 
 Failure: TypeAlias = tuple[HazardKind, Sym, Index, Moment | None]
 """What failed, at which element, against which record; the rest of a violation is the check's."""
@@ -84,27 +89,32 @@ class Machine:
     """The configuration `(iota, sigma, rho)`, and what was found so far."""
 
     program: Program
-    collect: bool
+    observer: Observer
     policy: Policy
     variables: dict[Sym, Variable]
     positions: dict[Op, int]
     """Place of each operation in the program text."""
     sigma: dict[Sym, int]
     task: int = 0
-    iterators: list[tuple[Sym, str]] = field(default_factory=list)
+    loops: tuple[Loop, ...] = ()
+    """Around the present operation, and the values of their iterators."""
+    values: tuple[int, ...] = ()
     cells: dict[Sym, dict[Index, Cell]] = field(default_factory=dict)
     shapes: dict[Sym, tuple[int, ...]] = field(default_factory=dict)
     barriers: dict[Sym, Barrier] = field(default_factory=dict)
     live: dict[Recorded, None] = field(default_factory=dict)
-    found: dict[Violation, None] = field(default_factory=dict)
+    going: bool = True
+    """False once the run has to stop."""
+    executing: dict[tuple[Op, tuple[int, ...]], Threads] = field(default_factory=dict)
+    """By operation and offsets of its threads, those that execute it in this task."""
 
 
-def new_machine(program: Program, sigma: dict[Sym, int], collect: bool) -> Machine:
+def new_machine(program: Program, sigma: dict[Sym, int], observer: Observer) -> Machine:
     """The initial configuration: task 0, and every data parameter without records."""
-    ops = list(_ops(program.body))
+    ops = list(operations(program.body))
     machine = Machine(
         program,
-        collect,
+        observer,
         program.policy,
         {v.name: v for v in program.variables},
         {op: i for i, op in enumerate(ops)},
@@ -117,37 +127,31 @@ def new_machine(program: Program, sigma: dict[Sym, int], collect: bool) -> Machi
     return machine
 
 
-def _ops(block: Block) -> Iterator[Op]:
-    for op in block:
-        yield op
-        if isinstance(op, Loop | Guard):
-            yield from _ops(op.body)
-
-
-def allocate(machine: Machine, variable: Variable) -> None:
+def allocate(machine: Machine, variable: Variable, phases: bool = True) -> None:
     """`rho[(x, n) -> (empty, empty, (0, 0))]` for every element n."""
     machine.shapes[variable.name] = tuple(evaluate(n, machine.sigma) for n in variable.shape)
     machine.cells[variable.name] = {}
     if variable.mechanism is not None:
         barrier = Barrier(variable)
-        if variable.mechanism is BarrierMechanism.MBARRIER:
+        if variable.mechanism is BarrierMechanism.MBARRIER and phases:
             barrier.phase = new_phase(variable.depth)
         machine.barriers[variable.name] = barrier
 
 
-def executing(machine: Machine, origin: Origin) -> Threads:
+def executing(machine: Machine, op: Op) -> Threads:
     """`g(sigma, iota)`: `{(iota, t) | t in f(sigma)}` at CUDA scope, every thread at CPU scope."""
-    if origin.threads is None:
-        return frozenset({EVERYONE})
-    return frozenset((machine.task, t) for t in _threads(machine, origin.threads))
-
-
-def _threads(machine: Machine, mapping: ThreadMap) -> list[int]:
-    sums = [0]
-    for axis in mapping.axes:
-        offset = evaluate(axis.offset, machine.sigma)
-        sums = [s + axis.pitch * (offset + j) for s in sums for j in range(axis.extent)]
-    return sums
+    mapping = op.origin.threads
+    if mapping is None:
+        return _EVERYONE
+    offsets = tuple(evaluate(axis.offset, machine.sigma) for axis in mapping.axes)
+    found = machine.executing.get((op, offsets))
+    if found is None:
+        sums = [0]
+        for axis, offset in zip(mapping.axes, offsets, strict=True):
+            sums = [s + axis.pitch * (offset + j) for s in sums for j in range(axis.extent)]
+        found = frozenset((machine.task, t) for t in sums)
+        machine.executing[op, offsets] = found
+    return found
 
 
 def elements(machine: Machine, access: Access) -> list[Index]:
@@ -167,10 +171,10 @@ def elements(machine: Machine, access: Access) -> list[Index]:
     return list(itertools.product(*ranges))
 
 
-def elements_of(machine: Machine, accesses: tuple[Access, ...]) -> list[Element]:
+def elements_of(machine: Machine, accesses: tuple[Access, ...]) -> tuple[Element, ...]:
     """The union of the accesses' elements."""
     found = {(a.name, index) for a in accesses for index in elements(machine, a)}
-    return sorted(found, key=lambda element: (element[0].number, element[1]))
+    return tuple(sorted(found, key=lambda element: (element[0].number, element[1])))
 
 
 def the_element(machine: Machine, access: Access) -> Index:
@@ -186,35 +190,30 @@ def cell(machine: Machine, name: Sym, index: Index) -> Cell:
 
 def now(machine: Machine, op: Op) -> Moment:
     """The operation at this point of the execution."""
-    iteration = tuple((name, machine.sigma[sym]) for sym, name in machine.iterators)
-    return Moment(op, iteration, None if op.origin.threads is None else machine.task)
+    threads = executing(machine, op) if isinstance(op, _EXECUTED) else NOBODY
+    task = None if op.origin.threads is None else machine.task
+    return Moment(op, machine.loops, machine.values, task, threads)
 
 
-def report(
-    machine: Machine,
-    moment: Moment,
-    failures: Failures,
-) -> None:
-    """Adds the violations of one operation: smallest index first, then the record that comes
-    first in the program text (none before any), then by kind."""
-
-    kinds = list(HazardKind)
+def report(machine: Machine, at: Moment, failures: Failures) -> None:
+    """Tells the violations of one operation, in their order."""
 
     def order(failure: Failure) -> tuple[Index, int, int]:
         kind, _, index, record = failure
-        place = -1 if record is None else machine.positions[record.op]
-        return (index, place, kinds.index(kind))
+        return rank(kind, index, None if record is None else record.op, machine.positions)
 
     for kind, name, index, record in sorted(failures, key=order):
         violation = Violation(
             kind,
             name.name,
             index,
-            moment.task,
-            moment.op,
-            moment.iteration,
+            at.task,
+            at.op,
+            at.iteration,
             None if record is None else record.op,
             None if record is None else record.iteration,
             None if record is None else record.task,
         )
-        machine.found.setdefault(violation)
+        if not machine.observer.failed(violation):
+            machine.going = False
+            return

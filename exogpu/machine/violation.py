@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from exogpu.amir.nodes import Op
 from exogpu.result.verdict import HazardKind
+
+_KINDS: Final = list(HazardKind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,3 +32,11 @@ class Violation:
     """The Record, Arrive or Await that is not ordered before `check`; None if there is none."""
     record_iteration: tuple[tuple[str, int], ...] | None = field(default=None, compare=False)
     record_task: int | None = field(default=None, compare=False)
+
+
+def rank(
+    kind: HazardKind, index: tuple[int, ...], record: Op | None, places: Mapping[Op, int]
+) -> tuple[tuple[int, ...], int, int]:
+    """The order of the violations of one operation: smallest index first, then the record that
+    comes first in the program text (none before any), then by kind."""
+    return (index, -1 if record is None else places[record], _KINDS.index(kind))

@@ -16,7 +16,7 @@ from exogpu.ir.types import DataType
 from exogpu.meaning.arguments import bind, check_writes
 from exogpu.meaning.core import Buffer, Guard, Loop, Nodes, Store
 from exogpu.meaning.dependence import annotate
-from exogpu.meaning.execute import Machine
+from exogpu.meaning.execute import Execution
 from exogpu.meaning.inline import inline
 from exogpu.meaning.lanes import Lanes
 from exogpu.meaning.rewrite import split_digits
@@ -50,7 +50,7 @@ def run(proc: Proc, arguments: Mapping[str, object]) -> None:
     flat = {b: _flat(bound.arrays[name], b.dtype) for name, b in buffers.items()}
     try:
         with np.errstate(all="ignore"):
-            Machine(flat).run(nodes, Lanes((), {}, ()))
+            Execution(flat).run(nodes, Lanes((), {}, ()))
     finally:
         for name, buffer in buffers.items():
             array = bound.arrays[name]

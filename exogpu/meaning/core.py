@@ -11,10 +11,10 @@ from typing import TypeAlias
 
 import numpy as np
 
+from exogpu.ir.affine import Affine, combine
 from exogpu.ir.names import Sym
 from exogpu.ir.scalars import Function
 from exogpu.ir.types import DataType
-from exogpu.meaning.affine import Affine, combine
 from exogpu.result.errors import Span
 
 

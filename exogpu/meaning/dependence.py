@@ -23,9 +23,9 @@ from typing import assert_never
 
 import numpy as np
 
+from exogpu.ir.affine import Affine, Range, atom_variables, combine, interval
 from exogpu.ir.names import Sym
 from exogpu.ir.types import FLOATS
-from exogpu.meaning.affine import Affine, Range, atom_variables, combine, interval
 from exogpu.meaning.core import (
     Allocate,
     AllOf,
@@ -87,7 +87,7 @@ def _weight(nodes: Nodes, ranges: Mapping[Sym, Range]) -> int:
 def _weight_of(node: Node, ranges: Mapping[Sym, Range]) -> int:
     match node:
         case Loop():
-            first, last = ranges[node.iterator]
+            first, last, _ = ranges[node.iterator]
             return node.weight * (last - first + 1) if node.parallel else node.weight
         case Guard():
             return max(_weight(node.body, ranges), _weight(node.orelse, ranges))
@@ -127,7 +127,7 @@ def _may_conflict(
     ranges: Mapping[Sym, Range],
 ) -> bool:
     """Whether the two may meet in one element at different values of `iterator`."""
-    least, greatest = ranges[iterator]
+    least, greatest, _ = ranges[iterator]
     low, high = least - greatest, greatest - least
     equations = zip(first.dims, second.dims, strict=True)
     for left, right in (*equations, *product(first.pins, second.pins)):
@@ -147,7 +147,7 @@ def _difference(
     iterator: Sym,
     inner: frozenset[Sym],
     ranges: Mapping[Sym, Range],
-) -> Range | None:
+) -> tuple[int, int] | None:
     """An interval for i - i' where `left` at i equals `right` at i'; None if never equal."""
     step, outer, loose = _parts(left, iterator, inner)
     other_step, other_outer, other_loose = _parts(right, iterator, inner)

@@ -7,8 +7,8 @@ from typing import Final, assert_never
 
 import numpy as np
 
+from exogpu.ir.affine import Affine, combine
 from exogpu.ir.names import Sym
-from exogpu.meaning.affine import Affine, combine
 from exogpu.meaning.contract import sum_of_products, total
 from exogpu.meaning.core import (
     Allocate,
@@ -58,7 +58,7 @@ INSTANCES: Final = 1 << 20
 stay in cache."""
 
 
-class Machine:
+class Execution:
     """The memory of one run."""
 
     def __init__(self, arrays: Mapping[Buffer, Array]) -> None:

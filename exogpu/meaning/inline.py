@@ -11,6 +11,7 @@ from typing import Final, assert_never
 
 import numpy as np
 
+from exogpu.ir.affine import Affine, Range, combine, from_cexpr, interval, magnitude, variable
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
     Access,
@@ -56,7 +57,6 @@ from exogpu.ir.scalars import (
 )
 from exogpu.ir.types import DataType
 from exogpu.meaning import core
-from exogpu.meaning.affine import Affine, Range, combine, from_cexpr, interval, magnitude, variable
 from exogpu.meaning.core import (
     FALSE,
     TRUE,
@@ -171,7 +171,7 @@ def _loop(stmt: For, scope: Scope) -> Iterator[Node]:
         yield from _block(stmt.body, scope)
         return
     iterator = Sym(stmt.iterator.name)
-    scope.ranges[iterator] = (first, last)
+    scope.ranges[iterator] = Range(first, last)
     scope.control[stmt.iterator] = variable(iterator)
     yield Loop(iterator, lo, hi, tuple(_block(stmt.body, scope)))
 

@@ -14,8 +14,8 @@ from typing import TypeAlias, assert_never
 import numpy as np
 import numpy.typing as npt
 
+from exogpu.ir.affine import Affine, Floor, Rest
 from exogpu.ir.names import Sym
-from exogpu.meaning.affine import Affine, Floor, Rest
 from exogpu.meaning.core import AllOf, AnyOf, Condition, Test
 
 Integers: TypeAlias = npt.NDArray[np.int64]

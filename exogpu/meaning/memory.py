@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from exogpu.ir.affine import Affine, combine
 from exogpu.ir.names import Sym
-from exogpu.meaning.affine import Affine, combine
 from exogpu.meaning.core import Buffer, Check, Place
 from exogpu.meaning.lanes import Index, Integers, Lanes, Mask, evaluate, extremes, keep, materialise
 from exogpu.meaning.values import NUMPY, Array, poison

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TypeAlias, assert_never
 
+from exogpu.ir.affine import Affine, Range, combine, divisors, interval, substitute, variable
 from exogpu.ir.names import Sym
-from exogpu.meaning.affine import Affine, Range, combine, divisors, interval, substitute, variable
 from exogpu.meaning.core import (
     Allocate,
     AllOf,
@@ -87,7 +87,7 @@ def _digits(loop: Loop, radices: tuple[int, ...], ranges: dict[Sym, Range]) -> L
         bounds.append((0, larger // smaller, smaller))
     digits = [Sym(loop.iterator.name) for _ in bounds]
     for digit, (least, end, _) in zip(digits, bounds, strict=True):
-        ranges[digit] = (least, end - 1)
+        ranges[digit] = Range(least, end - 1)
     weighted = ((w, variable(d)) for d, (_, _, w) in zip(digits, bounds, strict=True))
     values = {loop.iterator: combine(*weighted)}
     body = map_forms(loop.body, lambda form: substitute(form, values, ranges), ranges)

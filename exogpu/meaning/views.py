@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from exogpu.ir.affine import Affine, Range, combine, interval
 from exogpu.ir.names import Sym
-from exogpu.meaning.affine import Affine, Range, combine, interval
 from exogpu.meaning.core import Buffer, Check, Place
 from exogpu.result.errors import Span
 

@@ -10,22 +10,20 @@ from exogpu.amir.nodes import (
     Alloc,
     Arrive,
     Await,
-    Block,
-    Guard,
     IncTaskID,
-    Loop,
     Op,
     Program,
     Record,
     Release,
 )
+from exogpu.amir.walk import only
 from exogpu.analysis.pairing import ring_depths
 from exogpu.ir.nodes import BarrierAlloc, Proc
 from exogpu.ir.walk import walk
 from exogpu.report.instance import main_loop, sizes_for_trips
 from exogpu.report.model import Ring, Trip, Turn
 from exogpu.report.theorem import sizes_text
-from exogpu.report.trace import Element, Event, trace
+from exogpu.report.trace import BarrierElement, Event, trace
 
 TRIPS: Final = 8
 """The largest trip count that is offered."""
@@ -67,32 +65,21 @@ def _runs(proc: Proc, program: Program) -> Iterator[tuple[int, tuple[str, tuple[
     if not any(isinstance(stmt, BarrierAlloc) for stmt in walk(proc.body)):
         return
     main = main_loop(proc)
-    program = replace(program, body=_barriers_only(program.body))
+    program = replace(program, body=only(program.body, _of_barriers))
     for trips in range(1, (TRIPS if main is not None else 1) + 1):
         sizes = sizes_for_trips(proc, main, trips)
         if sizes is not None:
             yield trips, (sizes_text(sizes), trace(program, sizes, tasks=1).events)
 
 
-def _barriers_only(block: Block) -> Block:
-    """The operations on barriers, with what encloses them."""
-    kept: list[Op] = []
-    for op in block:
-        match op:
-            case Loop() | Guard():
-                body = _barriers_only(op.body)
-                if body:
-                    kept.append(replace(op, body=body))
-            case Arrive() | Await() | Alloc() | Release() | IncTaskID():
-                kept.append(op)
-            case Record() if op.trailing is not None:
-                kept.append(op)
-            case _:
-                pass
-    return tuple(kept)
+def _of_barriers(op: Op) -> bool:
+    """Whether an operation is on barriers, or begins a task."""
+    if isinstance(op, Record):
+        return op.trailing is not None
+    return isinstance(op, Arrive | Await | Alloc | Release | IncTaskID)
 
 
-def _element(name: str, events: tuple[Event, ...]) -> Element | None:
+def _element(name: str, events: tuple[Event, ...]) -> BarrierElement | None:
     """The element of a barrier that is awaited first."""
     return next(
         (e for event in events if event.kind == "await" for e in event.elements if e[0] == name),
@@ -100,7 +87,7 @@ def _element(name: str, events: tuple[Event, ...]) -> Element | None:
     )
 
 
-def _turns(element: Element, events: tuple[Event, ...]) -> tuple[Turn, ...]:
+def _turns(element: BarrierElement, events: tuple[Event, ...]) -> tuple[Turn, ...]:
     found: dict[int, tuple[str, list[str]]] = {}
     for event in events:
         if event.kind == "arrive" and event.home == element:

@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
-from exogpu.ir.names import Sym
-from exogpu.meaning.affine import (
+from exogpu.ir.affine import (
     Affine,
     Atom,
     Floor,
@@ -23,6 +22,7 @@ from exogpu.meaning.affine import (
     variable,
     variables,
 )
+from exogpu.ir.names import Sym
 from exogpu.meaning.core import (
     Buffer,
     Convert,

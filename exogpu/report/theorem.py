@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final, assert_never
 
-from exogpu.amir.nodes import Block, Guard, Loop, Record
+from exogpu.amir.nodes import Record
+from exogpu.amir.walk import operations
 from exogpu.analysis.instances import admits_zero, controls
 from exogpu.api import Procedure
 from exogpu.frontend.quote import quote
@@ -92,15 +93,9 @@ def _quantifiers(proc: Proc) -> Iterator[str]:
 
 def _sums(procedure: Procedure) -> str:
     """A reservation where parallel sums are added up in any order."""
-    return " up to the order of sums" if _atomic(procedure.amir().body) else ""
-
-
-def _atomic(block: Block) -> bool:
-    return any(
-        (isinstance(op, Record) and bool(op.atomic))
-        or (isinstance(op, Loop | Guard) and _atomic(op.body))
-        for op in block
-    )
+    ops = operations(procedure.amir().body)
+    atomic = any(isinstance(op, Record) and op.atomic for op in ops)
+    return " up to the order of sums" if atomic else ""
 
 
 def _capital(text: str) -> str:

@@ -287,7 +287,7 @@ def _label(event: Event) -> str:
         case "await" | "arrive":
             return f"{event.kind} {', '.join(names)}"
         case "fence":
-            return "fence" if event.text.startswith("Fence") else "launch"
+            return "launch" if event.launch else "fence"
         case "free":
             return event.text
         case "access":

@@ -14,6 +14,7 @@ import queue
 import subprocess
 import sys
 import threading
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from time import monotonic, perf_counter
@@ -23,7 +24,10 @@ from exogpu.solvers import smt
 
 Name = Literal["z3", "cvc5"]
 
-ASKS: Final = {"z3": smt.ask_z3, "cvc5": smt.ask_cvc5}
+ASKS: Final[Mapping[str, Callable[[str], smt.Reply]]] = {
+    "z3": smt.ask_z3,
+    "cvc5": smt.ask_cvc5,
+}
 
 LIMIT: Final = 60.0
 """Seconds for one script."""

@@ -13,7 +13,7 @@ from itertools import product
 from typing import Literal
 
 from exogpu.amir.nodes import Arrive, Await, Block, Fence, Guard, Loop, Op, Program, Record
-from exogpu.explain.link import is_launch
+from exogpu.amir.walk import is_launch, operations
 from exogpu.hw.timelines import SYNC_TIMELINES
 from exogpu.ir.names import Sym
 from exogpu.ir.types import SyncSets, SyncTL
@@ -169,14 +169,6 @@ class _Search:
 
 
 # --- statements -----------------------------------------------------------------------------------
-
-
-def operations(block: Block) -> Iterator[Op]:
-    """Every operation of a block and of the blocks in it, in program order."""
-    for op in block:
-        yield op
-        if isinstance(op, Loop | Guard):
-            yield from operations(op.body)
 
 
 def statements(program: Program) -> tuple[Statement, ...]:

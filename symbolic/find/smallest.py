@@ -117,7 +117,7 @@ def _unproved(
     def ask(script: str) -> smt.Reply:
         names = [f"|{name}|" for name in smt.declared(script)[: len(sizes)]]
         narrowed = ranks.below(script, names, sizes)
-        reply = smt.ask_z3(narrowed)
+        reply = smt.ask_z3(narrowed, attempts=smt.SOON)
         if reply.word == "sat":
             failing.append(narrowed)
         return reply

@@ -14,6 +14,7 @@ import numpy as np
 from exogpu.hw.memories import DRAM
 from exogpu.hw.operands import HOST, clipped
 from exogpu.hw.units import cuda_thread, standalone_thread
+from exogpu.ir.affine import Range, from_cexpr, interval, variable
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
     Access,
@@ -57,7 +58,6 @@ from exogpu.ir.nodes import (
     WindowStmt,
 )
 from exogpu.ir.types import DataType
-from exogpu.meaning.affine import from_cexpr, interval, variable
 
 F32, BF16, F16, I32 = DataType.F32, DataType.BF16, DataType.F16, DataType.I32
 INTEGERS = frozenset({I32})
@@ -79,7 +79,7 @@ class Scope:
     data: list[Known]
     depth: int
     calls: bool
-    ranges: dict[Sym, tuple[int, int]] = field(default_factory=dict)
+    ranges: dict[Sym, Range] = field(default_factory=dict)
 
 
 class Generator:
@@ -145,7 +145,7 @@ class Generator:
                 return Sub(Int(self.pick(3, 7)), i)
 
     def bounds(self, scope: Scope, expr: CExpr) -> tuple[int, int]:
-        ranges = dict.fromkeys(scope.iterators, (0, 7))
+        ranges = dict.fromkeys(scope.iterators, Range(0, 7))
         ranges.update(scope.ranges)
         values = {name: variable(name) for name in scope.iterators}
         return interval(from_cexpr(expr, values, ranges), ranges)
@@ -237,7 +237,7 @@ class Generator:
         mode = self.pick(Seq(), CudaTasks(), CudaThreads(cuda_thread))
         first = lo.value if isinstance(lo, Int) else 0
         last = hi.value - 1 if isinstance(hi, Int) else 3
-        ranges = {**scope.ranges, iterator: (first, max(first, last))}
+        ranges = {**scope.ranges, iterator: Range(first, max(first, last))}
         iterators = [*scope.iterators, iterator]
         inner = replace(scope, iterators=iterators, depth=scope.depth - 1, ranges=ranges)
         return For(iterator, lo, hi, mode, self.block(inner))

@@ -9,7 +9,7 @@ import pytest
 
 from examples import erroneous_synchronisation as paper
 from exogpu.amir import nodes as amir
-from exogpu.explain.barrier_words import ops_of
+from exogpu.amir.walk import operations
 from exogpu.explain.journey import counts_at
 from exogpu.explain.link import BrokenLink, broken_link
 from exogpu.explain.words import hazard_of, hazards_of
@@ -349,7 +349,7 @@ def early_release(early: bool) -> Builder:
 def test_an_arrive_that_comes_too_early_is_moved() -> None:
     program = early_release(early=True).program(Policy.PTX)
     (violation,) = literal.run(program, {})
-    lines = {type(op).__name__ + of(op): op.origin.span.line for op in ops_of(program.body)}
+    lines = {type(op).__name__ + of(op): op.origin.span.line for op in operations(program.body)}
     assert hazard_of(violation, {}, program).help == (
         f"move the Arrive of line {lines['Arrive z']} after the Await at line {lines['Await cg']}"
     )

@@ -377,8 +377,15 @@ def test_index_arithmetic_is_exact_or_refused():
     @proc
     def far(n: size, y: i32[7] @ DRAM):
         for i in seq(0, n):
+            y[(1000000000000000000 * i) / 3 % 7] += 1
+
+    @proc
+    def near(n: size, y: i32[7] @ DRAM):
+        for i in seq(0, n):
             y[(1000000000000000000 * i) % 7] += 1
 
+    # Of a remainder the factor's own is enough.
+    both(near, n=20, y=np.zeros(7, np.int32))
     for n in (1, 4):
         both(far, n=n, y=np.zeros(7, np.int32))
     with pytest.raises(ExoGpuError, match="X930"):

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exogpu.api import proc
+from exogpu.ir.affine import Affine, Floor, Range, Rest, divide, range_of, remainder
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Proc
-from exogpu.meaning.affine import Affine, divide, remainder
 from exogpu.meaning.contract import sum_of_products
 from exogpu.meaning.core import Buffer, Guard, Loop, Nodes
 from exogpu.meaning.dependence import annotate
@@ -197,7 +197,7 @@ def test_sum_of_products(data):
 @given(st.integers(-9, 9), st.tuples(*[st.integers(-12, 12)] * 3), st.integers(1, 12))
 def test_divisions_of_forms(constant, coefficients, divisor):
     names = [Sym(n) for n in "ijk"]
-    ranges = {name: (-2, 3) for name in names}
+    ranges = {name: Range(-2, 3) for name in names}
     form = Affine(constant, tuple((n, c) for n, c in zip(names, coefficients, strict=True) if c))
     quotient, rest = divide(form, divisor, ranges), remainder(form, divisor, ranges)
     for values in product(range(-2, 4), repeat=3):
@@ -205,6 +205,26 @@ def test_divisions_of_forms(constant, coefficients, divisor):
         exact = evaluate(form, lanes).base
         assert evaluate(quotient, lanes).base == exact // divisor
         assert evaluate(rest, lanes).base == exact % divisor
+
+
+@settings(derandomize=True, max_examples=300, deadline=None)
+@given(
+    st.integers(-9, 9),
+    st.tuples(*[st.integers(-12, 12)] * 2),
+    st.tuples(*[st.sampled_from((1, 2, 3))] * 2),
+    st.integers(1, 12),
+)
+def test_ranges_of_forms(constant, coefficients, steps, divisor):
+    names = [Sym(n) for n in "ij"]
+    ranges = {name: Range(-2, 4, step) for name, step in zip(names, steps, strict=True)}
+    form = Affine(constant, tuple((n, c) for n, c in zip(names, coefficients, strict=True) if c))
+    forms = [form, divide(form, divisor, ranges), remainder(form, divisor, ranges)]
+    forms += [Affine(0, ((Rest(form, divisor), 1),)), Affine(0, ((Floor(form, divisor), -2),))]
+    for values in product(*(range(-2, 5, step) for step in steps)):
+        lanes = Lanes((), dict(zip(names, values, strict=True)), ())
+        for one in forms:
+            lo, hi, step = range_of(one, ranges)
+            assert evaluate(one, lanes).base in range(lo, hi + 1, step or 1)
 
 
 def test_products_in_bands():

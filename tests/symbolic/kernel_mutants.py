@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Final
 
 from exogpu.amir import nodes as amir
+from exogpu.amir.walk import operations, rewritten
 from exogpu.hw.timelines import SHORT_NAME
 from exogpu.ir.nodes import Access, Add, Int, Mod, Point
 from exogpu.ir.types import BarrierMechanism, QualTL
@@ -58,27 +59,6 @@ def mutants(program: amir.Program) -> Iterator[Mutant]:
 
 def _content(op: amir.Op) -> Hashable:
     return (type(op), *(getattr(op, field.name) for field in fields(op)))
-
-
-def operations(block: amir.Block) -> Iterator[amir.Op]:
-    """All operations, in program order."""
-    for op in block:
-        yield op
-        if isinstance(op, amir.Loop | amir.Guard):
-            yield from operations(op.body)
-
-
-def rewritten(block: amir.Block, edits: Edits) -> amir.Block:
-    """The block with some operations exchanged."""
-    made: list[amir.Op] = []
-    for op in block:
-        if op in edits:
-            made += edits[op]
-        elif isinstance(op, amir.Loop | amir.Guard):
-            made.append(replace(op, body=rewritten(op.body, edits)))
-        else:
-            made.append(op)
-    return tuple(made)
 
 
 # --- statements -------------------------------------------------------------------------------

@@ -9,14 +9,15 @@ from dataclasses import dataclass, replace
 import pytest
 
 from exogpu.amir import nodes as amir
-from exogpu.amir.nodes import Check, Record
+from exogpu.amir.nodes import Check, Clear, Record
 from exogpu.ir.types import Level, Policy
 from exogpu.kernels.gemm_sm80 import gemm_sm80
 from exogpu.kernels.gemm_sm90 import KERNELS as GEMM_SM90
 from exogpu.kernels.gemm_splitk_sm90 import KERNELS as GEMM_SPLITK
 from exogpu.kernels.gemv import gemv
 from exogpu.machine import literal
-from exogpu.machine.literal_state import cell, elements
+from exogpu.machine.literal_records import VisibilityRecord
+from exogpu.machine.observer import Moment, Observer
 from exogpu.machine.violation import Violation
 from exogpu.result.proof import Proof
 from exogpu.result.verdict import HazardKind
@@ -169,30 +170,31 @@ def assumptions(draft: Draft) -> str:
     return "\n".join([*lines[:last], *lines[last + 1 :]])
 
 
-def met(program: amir.Program, sizes: list[Sizes], monkeypatch: pytest.MonkeyPatch) -> set[object]:
+class Met(Observer):
     """The pairs of a Record and a Check that touch one element, Clears aside, and the operations
-    that run, at some of the sizes."""
-    found: set[object] = set()
-    kept = literal.step_check, literal.step
+    that run."""
 
-    def step_check(machine, op):
-        for index in elements(machine, op.access):
-            held = cell(machine, op.access.name, index)
-            for recorded in held.mutates if op.mutates else held.reads:
-                found.add((recorded.moment.op, op))
-        kept[0](machine, op)
+    def __init__(self) -> None:
+        super().__init__()
+        self.met: set[object] = set()
 
-    def step(machine, op):
-        found.add(op)
-        return kept[1](machine, op)
+    def step(self, at: Moment) -> bool:
+        self.met.add(at.op)
+        return True
 
-    with monkeypatch.context() as patch:
-        patch.setattr(literal, "step_check", step_check)
-        patch.setattr(literal, "step", step)
-        patch.setattr(literal, "step_clear", lambda *_: None)
-        for at in sizes:
-            literal.run(program, at, collect=True)
-    return found
+    def asks(self, at: Moment) -> bool:
+        return not isinstance(at.op, Clear)
+
+    def checked(self, at: Moment, record: Moment, unseen: list[VisibilityRecord]) -> None:
+        self.met.add((record.op, at.op))
+
+
+def met(program: amir.Program, sizes: list[Sizes]) -> set[object]:
+    """What meets, and what runs, at some of the sizes."""
+    run = Met()
+    for at in sizes:
+        literal.run(program, at, run)
+    return run.met
 
 
 FIRST = dict.fromkeys(SHAPES, 900) | {"nests": 903}
@@ -202,11 +204,9 @@ FIRST = dict.fromkeys(SHAPES, 900) | {"nests": 903}
 @pytest.mark.parametrize(
     ("shape", "seed"), [(s, seed) for s, first in FIRST.items() for seed in range(first, first + 3)]
 )
-def test_what_is_never_asked_never_happens(
-    shape: str, seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_never_asked_never_happens(shape: str, seed: int) -> None:
     program = admitting_zero(generated(shape, seed))
-    happened = met(program, small_sizes(shape, program), monkeypatch)
+    happened = met(program, small_sizes(shape, program))
     findings = analyse(program)
     assert findings.evidence is not None
     for draft in made(findings):
@@ -227,9 +227,9 @@ def made(findings: Findings) -> Iterator[Draft]:
         return
 
 
-def test_every_pair_of_a_kernel_meets_or_cannot(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_pair_of_a_kernel_meets_or_cannot() -> None:
     program = gemv.amir(Policy.PTX)
-    happened = met(program, [{"M": 33, "K": 68}], monkeypatch)
+    happened = met(program, [{"M": 33, "K": 68}])
     pairs = {what for what in happened if isinstance(what, tuple)}
     asked = {
         (draft.first.op, draft.second.op)

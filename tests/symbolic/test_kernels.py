@@ -9,6 +9,7 @@ import pytest
 
 from examples import erroneous_synchronisation as paper
 from exogpu.amir import nodes as amir
+from exogpu.amir.walk import operations, rewritten
 from exogpu.api import Procedure
 from exogpu.ir.types import Policy
 from exogpu.kernels.gemm_sm80 import gemm_sm80
@@ -19,7 +20,7 @@ from exogpu.result.verdict import HazardKind
 from exogpu.symbolic.find.prover import analyse
 from tests.symbolic.agreement import safe_condition
 from tests.symbolic.judging import GRIDS, judge
-from tests.symbolic.kernel_mutants import Mutant, mutants, operations, rewritten
+from tests.symbolic.kernel_mutants import Mutant, mutants
 
 KERNELS = {**GEMM_SM90, **GEMM_SPLITK, "gemm_sm80": gemm_sm80, "gemv": gemv}
 

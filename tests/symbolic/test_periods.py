@@ -163,6 +163,9 @@ SHIFTED: dict[str, amir.Program] = {
         2, depth=None, slot=add, guard=lambda i: compare(mod(i, 2), "==", 0)
     ),
     "a triangle": nest(2, depth=None, slot=add, trips=lambda i, inner: i),
+    # Only Z3's older arithmetic decides the sums of these, in some seconds each.
+    "half as many": nest(2, depth=None, slot=add, trips=lambda i, inner: div(i, 2)),
+    "three slots": nest(3, depth=None, slot=add),
 }
 
 
@@ -172,10 +175,10 @@ def test_shifted_slots_in_a_nest_are_proved(name: str) -> None:
     assert proved(SHIFTED[name], sizes)
 
 
-def test_three_shifted_slots_in_a_nest_are_not_refuted() -> None:
+def test_four_shifted_slots_in_a_nest_are_not_refuted() -> None:
     # Beyond Z3's budget: products of the slots' remainders in both loops.
     sizes = [{"I": i, "K": k} for i in (0, 2, 5) for k in (1, 3)]
-    assert not check(admitting_zero(nest(3, depth=None, slot=add)), sizes).violations
+    assert not check(admitting_zero(nest(4, depth=None, slot=add)), sizes).violations
 
 
 def test_a_ring_of_all_slots_shifted() -> None:

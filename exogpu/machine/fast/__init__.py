@@ -2,7 +2,7 @@
 
 records, lifts    visibility records as interned families; what syncs do to them
 cells             variables divided into cells, cells grouped into classes of one state
-barriers, phase   counts, DEADLOCK, BARRIER, PHASE
+arrivals, phase   counts, DEADLOCK, BARRIER, PHASE
 control, layout   what is read off the program text before the run
 steps, accesses, syncs   operations compiled to Python functions
 signature, loops  skipping iterations, and tasks, whose effect is known
@@ -25,12 +25,20 @@ from exogpu.machine.fast.provenance import with_record
 from exogpu.machine.fast.records import Tables
 from exogpu.machine.fast.steps import block_steps
 from exogpu.machine.fast.tasks import count_tasks
+from exogpu.machine.observer import First, Observer, Pairs
 from exogpu.machine.violation import Violation
 
 __all__ = ["Outcome", "Progress", "Report", "located", "run"]
 
 LOCATED: Final = 8
 """Violations of which the record's iteration is looked for."""
+
+
+KEEPING: Final[Mapping[Report, type[Observer]]] = {
+    Report.FIRST: First,
+    Report.PAIRS: Pairs,
+    Report.ALL: Observer,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +72,7 @@ def run(
     try:
         return _run(program, sigma, report, skip, locate, progress)
     except Unsupported:
-        found = literal.run(program, sizes, collect=report is not Report.FIRST)
-        if report is Report.PAIRS:
-            # In reverse, so that the first of each pair stays.
-            pairs = {(v.kind, v.check, v.record): v for v in reversed(found)}
-            found = tuple(v for v in found if pairs[v.kind, v.check, v.record] is v)
-        return Outcome(found, 0)
+        return Outcome(literal.run(program, sizes, KEEPING[report]()), 0)
 
 
 def _run(
@@ -81,9 +84,11 @@ def _run(
     progress: Callable[[Progress], None] | None,
 ) -> Outcome:
     tables = Tables()
-    layout = survey(program, sigma, tables, fine=report is Report.ALL)
+    fine = report is Report.ALL
+    observer = KEEPING[report]()
+    layout = survey(program, sigma, tables, fine)
     tasks = count_tasks(program.body, sigma) if progress is not None else 0
-    machine = Machine(layout, tables, report, skip, progress, tasks)
+    machine = Machine(layout, tables, observer, fine, skip, progress, tasks)
     steps = block_steps(Context(machine), program.body, (), Parts())
     machine.operations += len(program.body)
     try:
@@ -91,8 +96,8 @@ def _run(
             step()
     except Found:
         pass
-    found = tuple(machine.found)
-    near = found[:LOCATED] if locate and (report is not Report.ALL or len(found) <= LOCATED) else ()
+    found = tuple(observer.found)
+    near = found[:LOCATED] if locate and (not fine or len(found) <= LOCATED) else ()
     sizes = {name.name: value for name, value in sigma.items()}
     known = [located(program, sizes, violation) for violation in near]
     return Outcome((*known, *found[len(near) :]), machine.operations)

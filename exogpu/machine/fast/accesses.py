@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from exogpu.amir.nodes import Check, Clear, Record
 from exogpu.ir.names import Sym
-from exogpu.machine.fast.barriers import Barrier
+from exogpu.machine.fast.arrivals import Barrier
 from exogpu.machine.fast.cells import Store
 from exogpu.machine.fast.context import KEPT, Context, Elements, Masks, Step, Windows
 from exogpu.machine.fast.control import Values
@@ -31,7 +31,7 @@ from exogpu.machine.fast.records import (
     new_family,
     visible,
 )
-from exogpu.result.verdict import HazardKind
+from exogpu.machine.literal import hazard
 
 Access: TypeAlias = Record | Check | Clear
 
@@ -56,7 +56,7 @@ def access_steps(context: Context, ops: list[Access], nest: Nest, parts: Parts) 
 def _together(machine: Machine, first: Access, op: Access) -> bool:
     """Whether two accesses make one transition."""
     return (
-        not machine.collect
+        not machine.fine
         and machine.layout.matters(first)
         and machine.layout.matters(op)
         and op.access == first.access
@@ -185,15 +185,6 @@ def _failing(tables: Tables, rule: _Asked, state: StateId, threads: Threads) -> 
     ]
 
 
-def _hazard(op: Check) -> HazardKind:
-    """The hazard that a failing check is."""
-    if op.free:
-        return HazardKind.FREE
-    if not op.mutates:
-        return HazardKind.WAR
-    return HazardKind.RAW if op.reads else HazardKind.WAW
-
-
 # --- steps ----------------------------------------------------------------------------------
 
 
@@ -212,7 +203,7 @@ def _step(context: Context, ops: list[Access], nest: Nest, parts: Parts) -> Step
         return only_signal
     store = machine.layout.stores[first.access.name]
     windows = context.windows(store, first.access, parts)
-    if machine.collect:
+    if machine.fine:
         return lambda: _one_by_one(machine, nest, rules, store, windows, masks(e))
     return _Transition(machine, nest, rules, signals, store, windows).step(masks)
 
@@ -233,7 +224,7 @@ def _one_by_one(
     for rule in rules:
         if isinstance(rule, _Asked):
             failures = [
-                (_hazard(rule.op), store.name, store.index(cell), tables.facts[number].op)
+                (hazard(rule.op), store.name, store.index(cell), tables.facts[number].op)
                 for cell in window
                 for number in _failing(tables, rule, classes.state_of[cells[cell]], threads)
             ]
@@ -277,7 +268,8 @@ class _Transition:
         return state
 
     def _is_news(self, op: Check, number: int) -> bool:
-        return not self.machine.is_known(_hazard(op), op, self.machine.tables.facts[number].op)
+        record = self.machine.tables.facts[number].op
+        return self.machine.observer.wants(hazard(op), op, record)
 
     def states(self, key: Hashable) -> dict[StateId, StateId]:
         """What is known of the transition for these threads and tags."""
@@ -314,7 +306,7 @@ class _Transition:
                         if after == FAILS:
                             # Reports what fails, and does all operations.
                             _one_by_one(machine, self.nest, self.rules, store, windows, threads)
-                            assert machine.found, "the check that failed has passed"
+                            assert machine.observer.found, "the check that failed has passed"
                             return
                         states[state] = after
                     if after != state:

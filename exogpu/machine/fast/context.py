@@ -6,18 +6,12 @@ from collections.abc import Callable
 from typing import Final, TypeAlias, TypeVar
 
 from exogpu.analysis.threadmap import ThreadMap
+from exogpu.ir.affine import Affine
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Access
-from exogpu.machine.fast.barriers import Barrier
+from exogpu.machine.fast.arrivals import Barrier
 from exogpu.machine.fast.cells import Run, Store
-from exogpu.machine.fast.control import (
-    Linear,
-    Values,
-    linear,
-    numbers,
-    source,
-    tuple_source,
-)
+from exogpu.machine.fast.control import Values, numbers, tuple_source
 from exogpu.machine.fast.layout import Unsupported, bounds_of
 from exogpu.machine.fast.machine import Machine
 from exogpu.machine.fast.parts import Parts
@@ -45,16 +39,16 @@ class Context:
         """`g(sigma, iota)`: the executing threads; everyone at CPU scope."""
         if threads is None:
             return lambda e: EVERYONE
-        offsets = [linear(axis.offset, self.scope) for axis in threads.axes]
+        offsets = [self.scope.form(axis.offset) for axis in threads.axes]
         parts.exact |= dict.fromkeys(offsets)
         shape = [(axis.pitch, axis.extent) for axis in threads.axes]
-        return _cached(offsets, lambda at: _mask(shape, at))
+        return self._cached(offsets, lambda at: _mask(shape, at))
 
     def windows(self, store: Store, access: Access, parts: Parts) -> Windows:
         """The cells of an access; those outside the variable do not exist (decision 13)."""
         bounds = tuple(bounds_of(coord, self.scope) for coord in access.coords)
         parts.windows.setdefault(access.name, {})[bounds] = None
-        return _cached([b for pair in bounds for b in pair], store.window)
+        return self._cached([b for pair in bounds for b in pair], store.window)
 
     def elements(self, accesses: tuple[Access, ...], parts: Parts) -> Elements:
         """The numbers of barrier elements, within their variable, in rising order."""
@@ -74,7 +68,7 @@ class Context:
                 found.update(box)
             return tuple(sorted(found))
 
-        return _cached(bounds, numbered)
+        return self._cached(bounds, numbered)
 
     def element(self, access: Access, parts: Parts) -> Callable[[Values], int]:
         """The number of the one element of an access.  Raises ValueError if it is not one."""
@@ -97,6 +91,27 @@ class Context:
 
         return now
 
+    def _cached(
+        self, values: list[Affine], make: Callable[[tuple[int, ...]], Made]
+    ) -> Callable[[Values], Made]:
+        """`make` of the values, made once for each."""
+        if all(not value.terms for value in values):
+            constant = make(tuple(value.constant for value in values))
+            return lambda e: constant
+        known: dict[tuple[int, ...], Made] = {}
+        at = numbers(tuple_source([self.scope.source(value) for value in values]))
+
+        def cached(e: Values) -> Made:
+            key = at(e)
+            found = known.get(key)
+            if found is None:
+                if len(known) >= KEPT:
+                    known.clear()
+                found = known[key] = make(key)
+            return found
+
+        return cached
+
 
 def _mask(shape: list[tuple[int, int]], at: tuple[int, ...]) -> Threads:
     """`{ sum pitch_i * (offset_i + j_i) }` as bits."""
@@ -109,25 +124,3 @@ def _mask(shape: list[tuple[int, int]], at: tuple[int, ...]) -> Threads:
     for thread in sums:
         mask |= 1 << (thread + 1)
     return mask
-
-
-def _cached(
-    values: list[Linear], make: Callable[[tuple[int, ...]], Made]
-) -> Callable[[Values], Made]:
-    """`make` of the values, made once for each."""
-    if all(not value.terms for value in values):
-        constant = make(tuple(value.const for value in values))
-        return lambda e: constant
-    known: dict[tuple[int, ...], Made] = {}
-    at = numbers(tuple_source([source(value) for value in values]))
-
-    def cached(e: Values) -> Made:
-        key = at(e)
-        found = known.get(key)
-        if found is None:
-            if len(known) >= KEPT:
-                known.clear()
-            found = known[key] = make(key)
-        return found
-
-    return cached

@@ -8,18 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, TypeAlias, assert_never
+from typing import Final, TypeAlias
 
-from exogpu.amir.nodes import Block, Guard, Loop, Op
+from exogpu.amir.nodes import Guard, Loop
+from exogpu.amir.walk import Path
+from exogpu.ir.affine import Affine, Range, Ranges, from_cexpr, interval
 from exogpu.ir.names import Sym
-from exogpu.ir.nodes import Access, Add, CExpr, CVar, FloorDiv, Int, Mod, Mul, Point, Sub
+from exogpu.ir.nodes import Access, CExpr, Point
 from exogpu.ir.walk import evaluate, holds
 
 When: TypeAlias = tuple[int, ...]
 """Places in blocks, and values of iterators, from the outside in: ordered as the execution is."""
-
-Span: TypeAlias = tuple[int, int]
-"""The least and the greatest value."""
 
 PATIENCE: Final = 100_000
 """Iterations that one search looks at."""
@@ -36,20 +35,6 @@ class Instance:
     when: When
     values: tuple[int, ...]
     """Of the iterators around it, outermost first."""
-
-
-Path: TypeAlias = tuple[tuple[int, Op], ...]
-"""From the outside in, what encloses an operation, and last the operation; each with its place."""
-
-
-def path_to(block: Block, wanted: Op) -> Path:
-    """The path of an operation; empty where it is not in the block."""
-    for place, op in enumerate(block):
-        if op is wanted:
-            return ((place, op),)
-        if isinstance(op, Loop | Guard) and (inner := path_to(op.body, wanted)):
-            return ((place, op), *inner)
-    return ()
 
 
 def at(path: Path, values: tuple[int, ...]) -> Instance:
@@ -70,6 +55,7 @@ class Search:
         self._accesses = accesses
         self._element = element
         self._left = PATIENCE
+        self._forms: dict[CExpr, Affine] = {}
 
     def before(self, end: When, sigma: Mapping[Sym, int]) -> Iterator[Instance]:
         """Those before an instant, the last one first.  Raises TooLong."""
@@ -111,50 +97,28 @@ class Search:
                     yield Instance(when, values)
 
     def _may_touch(self, depth: int, sigma: Mapping[Sym, int]) -> bool:
-        spans = {name: (value, value) for name, value in sigma.items()}
+        ranges = {name: Range(value, value, 0) for name, value in sigma.items()}
         for _, op in self._path[depth:]:
             if isinstance(op, Loop):
-                least, most = span_of(op.lo, spans)[0], span_of(op.hi, spans)[1] - 1
+                least = interval(self._form(op.lo), ranges)[0]
+                most = interval(self._form(op.hi), ranges)[1] - 1
                 if least > most:
                     return False
-                spans[op.iterator] = (least, most)
-        return not self._accesses or any(
-            _touches(access, self._element, spans) for access in self._accesses
-        )
+                ranges[op.iterator] = Range(least, most)
+        return not self._accesses or any(self._touches(access, ranges) for access in self._accesses)
 
+    def _touches(self, access: Access, ranges: Ranges) -> bool:
+        for coord, index in zip(access.coords, self._element, strict=True):
+            first, last = (coord.at, coord.at) if isinstance(coord, Point) else (coord.lo, coord.hi)
+            end = 0 if isinstance(coord, Point) else 1
+            if index < interval(self._form(first), ranges)[0]:
+                return False
+            if index > interval(self._form(last), ranges)[1] - end:
+                return False
+        return True
 
-def _touches(access: Access, element: tuple[int, ...], spans: Mapping[Sym, Span]) -> bool:
-    for coord, index in zip(access.coords, element, strict=True):
-        first, last = (coord.at, coord.at) if isinstance(coord, Point) else (coord.lo, coord.hi)
-        end = 0 if isinstance(coord, Point) else 1
-        if not span_of(first, spans)[0] <= index <= span_of(last, spans)[1] - end:
-            return False
-    return True
-
-
-def span_of(expr: CExpr, spans: Mapping[Sym, Span]) -> Span:
-    """Ends between which the value always is."""
-    match expr:
-        case Int():
-            return (expr.value, expr.value)
-        case CVar():
-            return spans[expr.name]
-        case Add():
-            (a, b), (c, d) = span_of(expr.left, spans), span_of(expr.right, spans)
-            return (a + c, b + d)
-        case Sub():
-            (a, b), (c, d) = span_of(expr.left, spans), span_of(expr.right, spans)
-            return (a - d, b - c)
-        case Mul():
-            ends = [expr.factor * end for end in span_of(expr.term, spans)]
-            return (min(ends), max(ends))
-        case FloorDiv():
-            a, b = span_of(expr.term, spans)
-            return (a // expr.divisor, b // expr.divisor)
-        case Mod():
-            a, b = span_of(expr.term, spans)
-            if a // expr.divisor == b // expr.divisor:
-                return (a % expr.divisor, b % expr.divisor)
-            return (0, expr.divisor - 1)
-        case _:
-            assert_never(expr)
+    def _form(self, expr: CExpr) -> Affine:
+        found = self._forms.get(expr)
+        if found is None:
+            found = self._forms[expr] = from_cexpr(expr, {}, {})
+        return found

@@ -6,7 +6,7 @@ Record's visibility can matter on, and what the barriers' elements are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import assert_never
 
@@ -28,13 +28,15 @@ from exogpu.amir.nodes import (
     Release,
     Variable,
 )
+from exogpu.amir.walk import operations
+from exogpu.ir.affine import Affine, Range, combine, range_of
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Access, Coord, Interval, Point
 from exogpu.ir.types import BarrierMechanism
 from exogpu.ir.walk import control_variables, evaluate
-from exogpu.machine.fast.barriers import BarrierFacts
+from exogpu.machine.fast.arrivals import BarrierFacts
 from exogpu.machine.fast.cells import Store
-from exogpu.machine.fast.control import Linear, Scope, Strided, linear, plus, range_of
+from exogpu.machine.fast.control import Scope
 from exogpu.machine.fast.records import (
     EVERYONE,
     RecordFacts,
@@ -59,7 +61,8 @@ class Layout:
     ops: tuple[Op, ...]
     """In program text order."""
     scope: Scope
-    slots: dict[Loop, int] = field(default_factory=dict)
+    iterators: dict[Loop, Sym] = field(default_factory=dict)
+    """By loop, the name of its own that the scope gives it."""
     stores: dict[Sym, Store] = field(default_factory=dict)
     """Of the variables with operations that matter."""
     barriers: dict[Sym, BarrierFacts] = field(default_factory=dict)
@@ -79,14 +82,14 @@ class Layout:
         return (op.access.name, side) in self.recorded
 
 
-def bounds_of(coord: Coord, scope: Scope) -> tuple[Linear, Linear]:
+def bounds_of(coord: Coord, scope: Scope) -> tuple[Affine, Affine]:
     """The first element of a coordinate and the one after the last."""
     match coord:
         case Point():
-            at = linear(coord.at, scope)
-            return at, plus(at, Linear(1))
+            at = scope.form(coord.at)
+            return at, combine((1, at), constant=1)
         case Interval():
-            return linear(coord.lo, scope), linear(coord.hi, scope)
+            return scope.form(coord.lo), scope.form(coord.hi)
         case _:
             assert_never(coord)
 
@@ -96,8 +99,8 @@ def survey(program: Program, sizes: Mapping[Sym, int], tables: Tables, fine: boo
 
     Raises Unsupported where the extents of a variable depend on a loop.
     """
-    ops = tuple(walk(program.body))
-    layout = Layout(program, ops, Scope(sizes, {}, []))
+    ops = tuple(operations(program.body))
+    layout = Layout(program, ops, Scope({name: Affine(value) for name, value in sizes.items()}))
     layout.allocated = frozenset(op.name for op in ops if isinstance(op, Alloc))
     checked = {(op.access.name, op.mutates) for op in ops if isinstance(op, Check)}
     layout.recorded = frozenset(
@@ -115,14 +118,6 @@ def survey(program: Program, sizes: Mapping[Sym, int], tables: Tables, fine: boo
     return layout
 
 
-def walk(block: Block) -> Iterator[Op]:
-    """Every operation, in program text order."""
-    for op in block:
-        yield op
-        if isinstance(op, Loop | Guard):
-            yield from walk(op.body)
-
-
 def _shape(variable: Variable, sizes: Mapping[Sym, int]) -> tuple[int, ...]:
     if any(control_variables(extent) - sizes.keys() for extent in variable.shape):
         raise Unsupported(f"the extents of {variable.name} depend on a loop")
@@ -137,7 +132,7 @@ class _Breaks:
 
     def __init__(self, shapes: dict[Sym, tuple[int, ...]]) -> None:
         self.shapes = shapes
-        self._spans: dict[tuple[Sym, int], set[Strided]] = {}
+        self._spans: dict[tuple[Sym, int], set[Range]] = {}
 
     def add(self, access: Access, scope: Scope) -> None:
         for dim, coord in enumerate(access.coords):
@@ -151,7 +146,7 @@ class _Breaks:
             for dim, extent in enumerate(self.shapes[name])
         )
 
-    def _of(self, spans: set[Strided], extent: int) -> range | tuple[int, ...]:
+    def _of(self, spans: set[Range], extent: int) -> range | tuple[int, ...]:
         found = {0, extent}
         for span in spans:
             step = span.step or 1
@@ -165,11 +160,10 @@ def _survey_block(block: Block, layout: Layout, breaks: _Breaks) -> None:
     for op in block:
         match op:
             case Loop():
-                shadowed = scope.slots.get(op.iterator)
-                lo, hi = linear(op.lo, scope), linear(op.hi, scope)
-                layout.slots[op] = scope.enter(op.iterator, lo, hi)
-                _survey_block(op.body, layout, breaks)
-                leave(scope, op.iterator, shadowed)
+                own = scope.enter(op.iterator, scope.form(op.lo), scope.form(op.hi))
+                layout.iterators[op] = own
+                with scope.inside(op.iterator, own):
+                    _survey_block(op.body, layout, breaks)
             case Guard():
                 _survey_block(op.body, layout, breaks)
             case Record() | Check() | Clear():
@@ -182,14 +176,6 @@ def _survey_block(block: Block, layout: Layout, breaks: _Breaks) -> None:
                 pass
             case _:
                 assert_never(op)
-
-
-def leave(scope: Scope, name: Sym, shadowed: int | None) -> None:
-    """At the end of a loop: its iterator means what it meant before."""
-    if shadowed is None:
-        del scope.slots[name]
-    else:
-        scope.slots[name] = shadowed
 
 
 # --- timelines and barriers -----------------------------------------------------------------
@@ -242,7 +228,7 @@ def _tags_end(block: Block) -> bool:
         elif isinstance(op, Alloc) and fresh is not None:
             fresh.add(op.name)
         elif fresh is not None:
-            inside = walk((op,))
+            inside = operations((op,))
             if any(isinstance(o, Await) and o.barrier.name not in fresh for o in inside):
                 return False
         elif isinstance(op, Await) or (isinstance(op, Loop | Guard) and not _tags_end(op.body)):
@@ -255,7 +241,7 @@ def _threads(op: Fence | Await, scope: Scope) -> Threads:
     assert op.origin.threads is not None
     mask = 2
     for axis in op.origin.threads.axes:
-        span = range_of(linear(axis.offset, scope), scope.ranges)
+        span = range_of(scope.form(axis.offset), scope.ranges)
         if span.lo < 0:
             raise Unsupported("a negative thread index")
         found, step = 0, span.step or 1

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from exogpu.ir.names import Sym
-from exogpu.machine.fast.barriers import Barrier, BarrierKey
+from exogpu.machine.fast.arrivals import Barrier, BarrierKey
 from exogpu.machine.fast.cells import ClassId
 from exogpu.machine.fast.context import Step
 from exogpu.machine.fast.control import Values
@@ -84,7 +84,7 @@ class Hope:
 def loop_step(machine: Machine, body: Body, parts: Parts) -> Step:
     """The step of a loop whose body depends on `parts`."""
     plain = _plain(machine, body)
-    if machine.collect or not machine.skip or body.once or not body.steps:
+    if machine.fine or not machine.skip or body.once or not body.steps:
         return plain
     signed = signature(machine.layout, parts)
     if body.slot in signed.distinct and not parts.tasks:

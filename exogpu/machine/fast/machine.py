@@ -10,13 +10,14 @@ from typing import Final, TypeAlias
 
 from exogpu.amir.nodes import Op
 from exogpu.ir.names import Sym
-from exogpu.machine.fast.barriers import Barrier, Failure
+from exogpu.machine.fast.arrivals import Barrier, Failure
 from exogpu.machine.fast.cells import Classes
 from exogpu.machine.fast.control import Values
 from exogpu.machine.fast.layout import Layout
 from exogpu.machine.fast.lifts import Lift, forget, next_task
 from exogpu.machine.fast.records import Tables
-from exogpu.machine.violation import Violation
+from exogpu.machine.observer import Observer
+from exogpu.machine.violation import Violation, rank
 from exogpu.result.verdict import HazardKind
 
 Nest: TypeAlias = tuple[tuple[str, int], ...]
@@ -24,8 +25,6 @@ Nest: TypeAlias = tuple[tuple[str, int], ...]
 
 TICK: Final = 0.1
 """Seconds between two calls of the progress callback."""
-
-_KINDS: Final = list(HazardKind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,17 +44,8 @@ class Report(Enum):
     ALL = "every violation; skips nothing"
 
 
-@dataclass(frozen=True, slots=True)
-class Spent:
-    """When a violation was found: in which task, after how many operations, in all and in it."""
-
-    task: int
-    operations: int
-    in_task: int
-
-
 class Found(Exception):
-    """The first violation ends the run."""
+    """A violation ends the run."""
 
 
 class Machine:
@@ -65,26 +55,23 @@ class Machine:
         self,
         layout: Layout,
         tables: Tables,
-        reporting: Report,
+        observer: Observer,
+        fine: bool,
         skip: bool,
         progress: Callable[[Progress], None] | None,
         tasks: int,
     ) -> None:
         self.layout = layout
         self.tables = tables
-        self.reporting = reporting
-        self.collect = reporting is Report.ALL
+        self.observer = observer
+        self.fine = fine
+        """Whether every violation is wanted, element by element."""
         self.skip = skip
-        self.values: Values = [0] * len(layout.scope.ranges)
+        self.values: Values = [0] * len(layout.scope.slots)
         self.operations = 0
         self.task = 0
-        self.began = 0
-        """Operations before the present task."""
         self.classes = Classes(tables, list(layout.stores.values()))
         self.barriers: dict[Sym, Barrier | None] = dict.fromkeys(layout.barriers)
-        self.found: dict[Violation, Spent] = {}
-        """With the operations until then, in all and in the task."""
-        self._pairs: set[tuple[HazardKind, Op, Op | None]] = set()
         self._places = {op: place for place, op in enumerate(layout.ops)}
         self._progress = progress
         self._tasks = tasks
@@ -137,7 +124,6 @@ class Machine:
     def next_task(self) -> None:
         """InctaskID: `iota' = iota + 1`."""
         self.task += 1
-        self.began = self.operations
         self.leave_task()
         self.tick()
 
@@ -158,40 +144,28 @@ class Machine:
             self._last = perf_counter()
             self._progress(Progress(self.operations, self.task, max(self._tasks, self.task)))
 
-    def is_known(self, kind: HazardKind, check: Op, record: Op | None) -> bool:
-        """Whether the pair was reported, of which the first violation is all that is wanted."""
-        return (kind, check, record) in self._pairs
-
     def report(
         self,
         op: Op,
         nest: Nest,
         failures: Iterable[tuple[HazardKind, Sym, tuple[int, ...], Op | None]],
     ) -> None:
-        """Adds the violations of one operation: smallest index first, then the record that comes
-        first in the program text (none before any), then by kind.
+        """Tells the violations of one operation, in their order.
 
-        Raises Found where the first one ends the run.
+        Raises Found where the observer ends the run.
         """
 
         def order(
             failure: tuple[HazardKind, Sym, tuple[int, ...], Op | None],
         ) -> tuple[tuple[int, ...], int, int]:
             kind, _, index, record = failure
-            return (index, -1 if record is None else self._places[record], _KINDS.index(kind))
+            return rank(kind, index, record, self._places)
 
         iteration = tuple((name, self.values[slot]) for name, slot in nest)
         task = None if op.origin.threads is None else self.task
         for kind, name, index, record in sorted(failures, key=order):
             violation = Violation(kind, name.name, index, task, op, iteration, record)
-            if self.reporting is Report.PAIRS:
-                pair = (kind, op, record)
-                if pair in self._pairs:
-                    continue
-                self._pairs.add(pair)
-            spent = Spent(self.task, self.operations, self.operations - self.began)
-            self.found.setdefault(violation, spent)
-            if self.reporting is Report.FIRST:
+            if not self.observer.failed(violation):
                 raise Found
 
     def report_barrier(self, op: Op, nest: Nest, name: Sym, failures: list[Failure]) -> None:

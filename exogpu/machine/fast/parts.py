@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from exogpu.ir.affine import Affine
 from exogpu.ir.names import Sym
-from exogpu.machine.fast.control import Linear
 
-Bounds: TypeAlias = tuple[tuple[Linear, Linear], ...]
+Bounds: TypeAlias = tuple[tuple[Affine, Affine], ...]
 """By dimension, where a window begins and ends."""
 
 
@@ -16,13 +16,13 @@ Bounds: TypeAlias = tuple[tuple[Linear, Linear], ...]
 class Parts:
     """Control values and state that the operations of a block use."""
 
-    exact: dict[Linear, None] = field(default_factory=dict)
+    exact: dict[Affine, None] = field(default_factory=dict)
     """Values that matter as they are."""
-    compared: dict[Linear, None] = field(default_factory=dict)
+    compared: dict[Affine, None] = field(default_factory=dict)
     """Values whose sign matters."""
     windows: dict[Sym, dict[Bounds, None]] = field(default_factory=dict)
     """Accesses of cells."""
-    inner: set[int] = field(default_factory=set)
+    inner: set[Sym] = field(default_factory=set)
     """Iterators of the loops in the block."""
     fresh: set[Sym] = field(default_factory=set)
     """Variables that the block allocates or releases."""

@@ -31,11 +31,12 @@ from exogpu.amir.nodes import (
     Release,
     Variable,
 )
+from exogpu.amir.walk import Path, begins_tasks, operations, path_to
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Access, CExpr, Coord, CVar, Int, Interval, Point, Sub
 from exogpu.ir.types import BarrierMechanism
-from exogpu.machine.fast.instances import Instance, Path, Search, TooLong, When, at, path_to
-from exogpu.machine.fast.tasks import begins_tasks, tasks_before
+from exogpu.machine.fast.instances import Instance, Search, TooLong, When, at
+from exogpu.machine.fast.tasks import tasks_before
 from exogpu.machine.violation import Violation
 
 CANDIDATES: Final = 64
@@ -86,7 +87,7 @@ def _candidates(
 
     end = at(path_to(body, violation.check), _values(violation)).when
     fresh: When = ()
-    for op in _inside(body):
+    for op in operations(body):
         if _kills(op, violation):
             fresh = max(fresh, next((i.when for i in before(op, end)), ()))
     assert violation.record is not None
@@ -274,7 +275,7 @@ class _Slicer:
         if not (isinstance(loop.lo, Int) and isinstance(loop.hi, Int)):
             return None
         touched: set[int] = set()
-        for op in _inside(loop.body):
+        for op in operations(loop.body):
             if not isinstance(op, Record | Check | Clear) or _trailing(op):
                 return None
             if op.access.name != self._name:
@@ -304,15 +305,6 @@ class _Slicer:
             _less(coord, at) for coord, at in zip(access.coords, self._violation.index, strict=True)
         )
         return Access(self._element, coords)
-
-
-def _inside(block: Block) -> Iterator[Op]:
-    """The operations of a block, but for loops and guards."""
-    for op in block:
-        if isinstance(op, Loop | Guard):
-            yield from _inside(op.body)
-        else:
-            yield op
 
 
 def _trailing(op: Op) -> bool:

@@ -12,21 +12,10 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from exogpu.ir.affine import Affine, combine, interval, mentions
+from exogpu.ir.names import Sym
 from exogpu.machine.fast.cells import Run, Store
-from exogpu.machine.fast.control import (
-    Iterator,
-    Linear,
-    Strided,
-    Values,
-    numbers,
-    plus,
-    range_of,
-    slots_of,
-    source,
-    split,
-    times,
-    tuple_source,
-)
+from exogpu.machine.fast.control import Scope, Values, numbers, split, tuple_source
 from exogpu.machine.fast.layout import Layout
 from exogpu.machine.fast.parts import Parts
 
@@ -38,7 +27,7 @@ Place: TypeAlias = tuple[Hashable, tuple[Run, ...]]
 class Side:
     """A box in one dimension: elements `base + lo .. base + hi - 1`; None is the whole extent."""
 
-    base: Linear
+    base: Affine
     lo: int
     hi: int
 
@@ -46,15 +35,15 @@ class Side:
 class Box:
     """The cells of one variable that an iteration may touch."""
 
-    def __init__(self, store: Store, sides: tuple[Side | None, ...]) -> None:
+    def __init__(self, store: Store, sides: tuple[Side | None, ...], scope: Scope) -> None:
         self.store = store
         self._sides = sides
         self._bases = numbers(
-            tuple_source([source(side.base) for side in sides if side is not None])
+            tuple_source([scope.source(side.base) for side in sides if side is not None])
         )
         self._known: dict[tuple[int, ...], Place] = {}
         self.slots = frozenset(
-            slot for side in sides if side is not None for slot in slots_of(side.base)
+            slot for side in sides if side is not None for slot in scope.slots_of(side.base)
         )
 
     def at(self, e: Values) -> Place:
@@ -98,18 +87,18 @@ class Signature:
 
 def signature(layout: Layout, parts: Parts) -> Signature:
     """The signature of a loop whose body depends on `parts`."""
-    ranges = layout.scope.ranges
+    scope, ranges = layout.scope, layout.scope.ranges
     inner = frozenset(parts.inner)
     texts: dict[str, None] = {}
     distinct: set[int] = set()
 
-    def exact(value: Linear) -> None:
+    def exact(value: Affine) -> None:
         if value.terms:
-            texts[source(Linear(0, value.terms))] = None
+            texts[scope.source(Affine(0, value.terms))] = None
         for atom, _ in value.terms:
-            others = Linear(0, tuple(term for term in value.terms if term[0] != atom))
-            if isinstance(atom, Iterator) and atom.slot not in slots_of(others):
-                distinct.add(atom.slot)
+            others = Affine(0, tuple(term for term in value.terms if term[0] != atom))
+            if isinstance(atom, Sym) and not mentions(others, (atom,)):
+                distinct.add(scope.slots[atom])
 
     for value in parts.exact:
         part = split(value, inner, ranges)
@@ -122,44 +111,45 @@ def signature(layout: Layout, parts: Parts) -> Signature:
         if part.outer.terms:
             # Beyond these ends the sign is the same whatever the inner iterators are.
             least, most = -part.hi - 1, -part.lo + 1
-            texts[f"min(max({source(part.outer)}, {least}), {most})"] = None
+            texts[f"min(max({scope.source(part.outer)}, {least}), {most})"] = None
     boxes = []
     for name, windows in parts.windows.items():
         store = layout.stores[name]
         whole = name in parts.fresh
         sides = tuple(
-            _side([w[dim] for w in windows], inner, ranges, whole, exact)
+            _side([w[dim] for w in windows], inner, scope, whole, exact)
             for dim in range(len(store.shape))
         )
-        boxes.append(Box(store, sides))
+        boxes.append(Box(store, sides, scope))
     for name in parts.fresh - parts.windows.keys():
         if name in layout.stores:
             store = layout.stores[name]
-            boxes.append(Box(store, (None,) * len(store.shape)))
+            boxes.append(Box(store, (None,) * len(store.shape), scope))
     return Signature(numbers(tuple_source(list(texts))), tuple(boxes), frozenset(distinct))
 
 
 def _side(
-    bounds: list[tuple[Linear, Linear]],
-    inner: frozenset[int],
-    ranges: list[Strided],
+    bounds: list[tuple[Affine, Affine]],
+    inner: frozenset[Sym],
+    scope: Scope,
     whole: bool,
-    exact: Callable[[Linear], None],
+    exact: Callable[[Affine], None],
 ) -> Side | None:
     """The box of some windows in one dimension; what is not relative to its base is `exact`."""
+    ranges = scope.ranges
     parts = [split(bound, inner, ranges) for pair in bounds for bound in pair]
-    base = Linear(0) if whole else min((part.outer for part in parts), key=_plainness)
-    base = Linear(0, base.terms)
+
+    def plainness(form: Affine) -> tuple[int, str]:
+        return (len(form.terms), scope.source(form))
+
+    base = Affine(0) if whole else min((part.outer for part in parts), key=plainness)
+    base = Affine(0, base.terms)
     ends: list[int] = []
     for part in parts:
         for term in part.residues:
             exact(term)
-        relative = plus(part.outer, times(-1, base))
+        relative = combine((1, part.outer), (-1, base))
         exact(relative)
-        span = range_of(relative, ranges)
-        ends += [span.lo + part.lo, span.hi + part.hi]
+        least, most = interval(relative, ranges)
+        ends += [least + part.lo, most + part.hi]
     return None if whole else Side(base, min(ends), max(ends))
-
-
-def _plainness(value: Linear) -> tuple[int, str]:
-    return (len(value.terms), source(value))

@@ -19,18 +19,10 @@ from exogpu.amir.nodes import (
     Record,
     Release,
 )
+from exogpu.amir.walk import is_task
 from exogpu.machine.fast.accesses import access_steps
 from exogpu.machine.fast.context import Context, Step
-from exogpu.machine.fast.control import (
-    comparisons,
-    condition,
-    difference,
-    linear,
-    number,
-    source,
-    truth,
-)
-from exogpu.machine.fast.layout import leave
+from exogpu.machine.fast.control import comparisons, number, truth
 from exogpu.machine.fast.loops import Body, loop_step
 from exogpu.machine.fast.machine import Nest
 from exogpu.machine.fast.parts import Parts
@@ -73,18 +65,17 @@ def block_steps(context: Context, block: Block, nest: Nest, parts: Parts) -> tup
 def _loop(context: Context, op: Loop, nest: Nest, parts: Parts) -> Step:
     """LoopStep, LoopDone: the body once for each y in `[lo, hi)`."""
     scope = context.scope
-    slot = context.machine.layout.slots[op]
-    lo, hi = linear(op.lo, scope), linear(op.hi, scope)
-    shadowed = scope.slots.get(op.iterator)
-    scope.slots[op.iterator] = slot
+    own = context.machine.layout.iterators[op]
+    slot = scope.slots[own]
+    lo, hi = scope.form(op.lo), scope.form(op.hi)
     inside = Parts()
-    steps = block_steps(context, op.body, (*nest, (op.iterator.name, slot)), inside)
-    leave(scope, op.iterator, shadowed)
-    begins = bool(op.body) and isinstance(op.body[0], IncTaskID)
-    once = not (lo.terms or hi.terms) and hi.const - lo.const < 2
-    body = Body(slot, number(source(lo)), number(source(hi)), steps, len(op.body), begins, once)
+    with scope.inside(op.iterator, own):
+        steps = block_steps(context, op.body, (*nest, (op.iterator.name, slot)), inside)
+    once = not (lo.terms or hi.terms) and hi.constant - lo.constant < 2
+    first, end = number(scope.source(lo)), number(scope.source(hi))
+    body = Body(slot, first, end, steps, len(op.body), is_task(op), once)
     step = loop_step(context.machine, body, inside)
-    inside.inner.add(slot)
+    inside.inner.add(own)
     parts.add(inside)
     parts.exact |= {lo: None, hi: None}
     return step
@@ -93,9 +84,9 @@ def _loop(context: Context, op: Loop, nest: Nest, parts: Parts) -> Step:
 def _guard(context: Context, op: Guard, nest: Nest, parts: Parts) -> Step:
     """IF-True, IF-False."""
     machine, e = context.machine, context.machine.values
-    holds = truth(condition(op.condition, context.scope))
+    holds = truth(context.scope.condition(op.condition))
     for comparison in comparisons(op.condition):
-        parts.compared[difference(comparison, context.scope)] = None
+        parts.compared[context.scope.difference(comparison)] = None
     steps, size = block_steps(context, op.body, nest, parts), len(op.body)
 
     def step() -> None:

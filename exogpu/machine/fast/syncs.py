@@ -93,10 +93,10 @@ def await_step(context: Context, op: Await, nest: Nest, parts: Parts) -> Step:
     def step() -> None:
         threads, at = masks(e), element(e)
         barrier = now()
-        bound = barrier.max(at, op.n)
+        bound, new = barrier.counts(at, op.n)
         failures = barrier.check_await(at, bound, threads)
         machine.report_barrier(op, nest, op.barrier.name, failures)
-        rise = barrier.await_rise(at, barrier.new(at, op.n))
+        rise = barrier.await_rise(at, new)
         shift = (first + at, rise) if rise else None
         key = (threads, at, bound - barrier.floor(at), rise)
         lift = known.get(key)
@@ -104,7 +104,7 @@ def await_step(context: Context, op: Await, nest: Nest, parts: Parts) -> Step:
             rule = await_(sync, threads, first + at, key[2], shift)
             lift = known.make(key, rule, 0, 1 << (first + at))
         machine.classes.lift(lift)
-        barrier.awaited(at, bound, op.n, op, threads)
+        barrier.awaited(at, bound, new, op, threads)
 
     return step
 

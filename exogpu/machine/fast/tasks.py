@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from exogpu.amir.nodes import Block, Guard, IncTaskID, Loop
+from exogpu.amir.walk import Path, begins_tasks
 from exogpu.ir.names import Sym
 from exogpu.ir.walk import control_variables, evaluate, holds
-from exogpu.machine.fast.instances import Path
 
 
 def tasks_before(path: Path, values: tuple[int, ...], body: Block, sigma: Mapping[Sym, int]) -> int:
@@ -45,13 +45,6 @@ def count_tasks(block: Block, sigma: Mapping[Sym, int]) -> int:
             elif hi > lo:
                 total += (hi - lo) * count_tasks(op.body, {**sigma, op.iterator: lo})
     return total
-
-
-def begins_tasks(block: Block) -> bool:
-    return any(
-        isinstance(op, IncTaskID) or (isinstance(op, Loop | Guard) and begins_tasks(op.body))
-        for op in block
-    )
 
 
 def _depends(block: Block, name: Sym) -> bool:

@@ -1,0 +1,139 @@
+"""What a run of the abstract machine tells: an observer adds to a run, and restates none of it.
+
+An observer is told what each rule does.  It may leave out iterations, and the rules of visibility
+for single accesses: what is left is what the machine does without them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
+
+from exogpu.amir.nodes import Arrive, Await, Fence, Loop, Op
+from exogpu.machine.literal_records import Element, Given, Threads, VisibilityRecord
+from exogpu.machine.violation import Violation
+from exogpu.result.verdict import HazardKind
+
+Sync: TypeAlias = Fence | Arrive | Await
+Iteration: TypeAlias = tuple[tuple[str, int], ...]
+
+
+class Moment(NamedTuple):
+    """An operation at one point of the execution."""
+
+    op: Op
+    loops: tuple[Loop, ...]
+    """Around it, outermost first,"""
+    values: tuple[int, ...]
+    """and the values of their iterators."""
+    task: int | None
+    """From 1; None at CPU scope."""
+    threads: Threads
+    """Those that execute an access or a sync."""
+
+    @property
+    def around(self) -> list[tuple[Loop, int]]:
+        """The loops, each with the value of its iterator."""
+        return list(zip(self.loops, self.values, strict=True))
+
+    @property
+    def iteration(self) -> Iteration:
+        """Names and values of the iterators."""
+        return tuple([(loop.iterator.name, value) for loop, value in self.around])
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """What an Arrive, or the trailing barrier of a Record, signals: the home's count to each
+    target."""
+
+    home: Element
+    rank: int
+    targets: tuple[Element, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """What an Await waits for: arrivals up to `bound`, its Max."""
+
+    element: Element
+    bound: int
+
+
+@dataclass(slots=True, eq=False)
+class Observer:
+    """Keeps every violation; what else a run tells is for others to look at.
+
+    Records that it is shown are the machine's own, as they are before the sync.
+    """
+
+    found: dict[Violation, None] = field(default_factory=dict)
+
+    def step(self, at: Moment) -> bool:
+        """Before each operation; the run ends where it says False."""
+        return True
+
+    def iterations(self, loop: Loop, values: range) -> Iterable[int]:
+        """The iterations of a loop to execute."""
+        return values
+
+    def asks(self, at: Moment) -> bool:
+        """Whether an access is recorded, checked, cleared; of an Alloc, whether PHASE is asked."""
+        return True
+
+    def recorded(self, at: Moment, made: list[VisibilityRecord]) -> list[VisibilityRecord]:
+        """A Record has made these records, in the order of their threads; those to go on with."""
+        return made
+
+    def arrived(self, at: Moment, arrival: Arrival) -> None:
+        """An Arrive, or a Record's trailing barrier."""
+
+    def awaited(self, at: Moment, waiting: Waiting) -> None:
+        """An Await."""
+
+    def passed(self, at: Moment, record: VisibilityRecord, given: Given) -> None:
+        """A sync meets a record; after `arrived` or `awaited` of the same sync."""
+
+    def checked(self, at: Moment, record: Moment, unseen: list[VisibilityRecord]) -> None:
+        """A Check has met what a Record made, which is visible but for these."""
+
+    def wants(self, kind: HazardKind, check: Op, record: Op | None) -> bool:
+        """Whether a violation of these operations would be kept."""
+        return True
+
+    def failed(self, violation: Violation) -> bool:
+        """A violation, of one operation in their order; whether the run goes on."""
+        self.found.setdefault(violation)
+        return True
+
+
+class First(Observer):
+    """Ends the run with the first violation."""
+
+    def failed(self, violation: Violation) -> bool:
+        """Keeps it, and stops."""
+        self.found.setdefault(violation)
+        return False
+
+
+class Pairs(Observer):
+    """Keeps the first violation of each kind and pair of operations."""
+
+    _pairs: set[tuple[HazardKind, Op, Op | None]]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._pairs = set()
+
+    def wants(self, kind: HazardKind, check: Op, record: Op | None) -> bool:
+        """Whether the pair is new."""
+        return (kind, check, record) not in self._pairs
+
+    def failed(self, violation: Violation) -> bool:
+        """Keeps it if its pair is new."""
+        pair = (violation.kind, violation.check, violation.record)
+        if self.wants(*pair):
+            self._pairs.add(pair)
+            self.found.setdefault(violation)
+        return True

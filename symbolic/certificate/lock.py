@@ -1,0 +1,70 @@
+"""The lock of a folder of proofs: what was proved of each procedure, in digests.
+
+A lock says of each procedure under which policy it was proved, from how many obligations, of which
+program and with which witness.  The program is digested without the places of its statements: a
+comment in a kernel changes the digest of its source and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from exogpu.amir.nodes import Program
+from exogpu.result.proof import Obligation
+from exogpu.result.verdict import Verdict
+from exogpu.symbolic.certificate.recheck import Ask
+from exogpu.symbolic.certificate.sealing import Json, json_text, sha256
+from exogpu.symbolic.certificate.strict_json import json_value
+from exogpu.symbolic.certificate.witness_json import witness_of
+from exogpu.symbolic.certificate.write import program_json
+from exogpu.symbolic.encode.links import Telling
+from exogpu.symbolic.encode.obligations import check_sizes, drafts
+from exogpu.symbolic.placed import Placed
+
+LOCK = "proofs.lock"
+PLACE = ("file", "line", "column")
+
+
+def entry(program: Program, verdict: Verdict, source: Path) -> dict[str, Json]:
+    """What a lock says of one procedure.  Asked of a verdict with a proof."""
+    proof = verdict.proof
+    assert proof is not None and proof.complete
+    return {
+        "policy": verdict.policy.value,
+        "obligations": len(proof.answered),
+        "source": sha256(source.read_bytes()),
+        "program": digest(program),
+        "witness": sha256(proof.witness),
+    }
+
+
+def digest(program: Program) -> str:
+    """The SHA-256 of a program's JSON without the places of its statements."""
+    return sha256(json_text(_unplaced(program_json(program))))
+
+
+def _unplaced(value: Json) -> Json:
+    if isinstance(value, dict):
+        return {name: _unplaced(one) for name, one in value.items() if name not in PLACE}
+    if isinstance(value, list):
+        return [_unplaced(one) for one in value]
+    return value
+
+
+def obligations(program: Program, witness: bytes) -> tuple[Obligation, ...]:
+    """The obligations of a program, encoded with a witness that was written down.
+
+    Raises MalformedError, WitnessError and UndecidedError.
+    """
+    placed, read = Placed(program), witness_of(json_value(witness))
+    check_sizes(placed, read.sizes)
+    telling = Telling(placed)
+    return tuple(map(telling.obligation, drafts(placed, read)))
+
+
+def unconfirmed(made: Sequence[Obligation], ask: Ask) -> Iterator[str]:
+    """The claims that a solver does not confirm."""
+    for one in made:
+        if one.smt and ask(one.smt).word != "unsat":
+            yield one.claim
