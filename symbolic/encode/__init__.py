@@ -1,6 +1,6 @@
-"""Certificates: obligations encoded from the AMIR, with ISL's chains as witnesses, for a solver.
+"""From a program and a witness to obligations, as SMT-LIB scripts for a solver.
 
-Nothing here relies on a result of ISL being right.  ISL finds expressions (which iteration of
-which statement orders two accesses, how often an Arrive has run); the formulas that a solver must
-refute say what these expressions have to satisfy, and are made from the program alone.
+Nothing here reaches ISL.  A witness says which iteration of which statement orders two accesses and
+how often an Arrive has run; the formulas that a solver must refute say what these expressions have
+to satisfy, and are made from the program alone.
 """
