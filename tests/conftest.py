@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+# Tests that several modules run: their assertions tell as much as those of the modules.
+pytest.register_assert_rewrite("tests.machine.decisions", "tests.machine.pitfalls")
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite the golden files")

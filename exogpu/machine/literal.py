@@ -1,7 +1,7 @@
 """The abstract machine, rule by rule (paper, section 5 and its appendix): slow, obviously right.
 
 The oracle of the tests: one function a rule, on dicts and sets.  Its corrections of the figures,
-each a test of that name in `tests/machine/test_decisions.py`:
+each a test of that name in `tests/machine/decisions.py`:
 
  1. `windows_are_half_open`: W-Range is inclusive; windows here end before `hi`.
  2. `cpu_scope_is_everyone`: at CPU scope g is every thread of every task, and an access there

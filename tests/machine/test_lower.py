@@ -32,12 +32,7 @@ from exogpu.ir.types import Policy
 from exogpu.machine import literal
 from exogpu.pipeline.facts import facts_of
 from exogpu.result.errors import ExoGpuError
-
-
-def ir_of(function) -> Proc:
-    ir, diagnostics = parse_proc(function, sys._getframe(1))
-    assert ir is not None, diagnostics
-    return ir
+from tests.machine.parsed import ir_of
 
 
 def program_of(function, policy: Policy = Policy.PTX) -> amir.Program:

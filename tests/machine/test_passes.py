@@ -25,7 +25,7 @@ from exogpu.ir.nodes import (
     WindowStmt,
 )
 from exogpu.ir.walk import blocks, control_variables, evaluate, walk
-from tests.machine.test_lower import ir_of
+from tests.machine.parsed import ir_of
 
 # --- inline -------------------------------------------------------------------------------
 

@@ -22,12 +22,12 @@ from exogpu.symbolic import prove
 from exogpu.symbolic.find.dependences import Cleared
 from exogpu.symbolic.find.prover import Evidence, analyse
 from exogpu.symbolic.sites import Site, UndecidedError
-from tests.machine import test_decisions, test_pitfalls
+from tests.machine import decisions, pitfalls
 from tests.machine.build import Builder
 from tests.symbolic import dropped_barriers, dropped_chains, dropped_rules
 from tests.symbolic.careless import MUTANTS as CARELESS
 from tests.symbolic.dropped import CASES, COUNTS, Case, reads, write
-from tests.symbolic.test_careless_readings import told, told_by
+from tests.symbolic.suspects import told, told_by
 
 MODULES = (dropped_barriers, dropped_chains, dropped_rules)
 """They add to the cases."""
@@ -104,7 +104,7 @@ OVERLOOK = (
 def test_what_a_careless_analysis_overlooks_is_not_certified(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    programs = [*told(), *told_by(test_pitfalls), *told_by(test_decisions)]
+    programs = [*told(), *told_by(pitfalls), *told_by(decisions)]
     CARELESS[name][1](monkeypatch)
     overlooked = 0
     for program, expected in programs:

@@ -8,8 +8,8 @@ import pytest
 
 from exogpu.machine import literal
 from exogpu.machine.violation import Violation
-from tests.machine.test_decisions import *  # noqa: F403
-from tests.machine.test_pitfalls import *  # noqa: F403
+from tests.machine.decisions import *  # noqa: F403
+from tests.machine.pitfalls import *  # noqa: F403
 from tests.symbolic.agreement import admitting_zero, check
 
 
