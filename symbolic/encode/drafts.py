@@ -130,6 +130,7 @@ class Encoder:
     def __init__(self, placed: Placed, sought: Sought) -> None:
         self.placed = placed
         self.sought = sought
+        self._known: dict[tuple[int, str], tuple[tuple[Sym, Sym], ...]] = {}
         self._sizes: dict[Sym, CExpr] = {
             named(placed.called[p.name]).name: CVar(p.name) for p in placed.program.params
         }
@@ -148,6 +149,14 @@ class Encoder:
         for precondition in self.program.preconditions:
             script.assume(precondition)
         return script
+
+    def _names(self, site: Site, prefix: str) -> tuple[tuple[Sym, Sym], ...]:
+        """The iterators of a site, each with what it is called in a witness."""
+        key = (site.number, prefix)
+        if key not in self._known:
+            names = names_of(site, prefix, self.placed.called)
+            self._known[key] = tuple((at, one.name) for at, one in names.items())
+        return self._known[key]
 
     def uses(self, name: Sym) -> Uses:
         """The uses of a barrier."""
@@ -171,8 +180,7 @@ class Encoder:
         iterators of loops that are set apart are called `outer.k`."""
         values = dict(self._sizes)
         for prefix, instance in instances.items():
-            names = names_of(instance.site, prefix, self.placed.called)
-            values |= {one.name: instance.values[at] for at, one in names.items()}
+            values |= {one: instance.values[at] for at, one in self._names(instance.site, prefix)}
         for prefix, thread in (threads or {}).items():
             if thread is not None:
                 values[named(f"{prefix}.{THREAD}").name] = thread

@@ -31,7 +31,7 @@ from exogpu.symbolic.encode.witness import (
     named,
     names_of,
 )
-from exogpu.symbolic.find.barriers import BarrierUses, uses_of
+from exogpu.symbolic.find.barriers import uses_of
 from exogpu.symbolic.find.chains import Ends, Finder, parameters, sizes_of
 from exogpu.symbolic.find.counting import Counting
 from exogpu.symbolic.find.expressions import pieces_of
@@ -107,14 +107,12 @@ class Seeker:
         """Expressions with what stands for the sizes."""
         return tuple(substitute(value, self._sizes) for value in values)
 
-    def _uses(self, name: Sym) -> BarrierUses:
-        frame = frame_of(self.model, name)
-        assert frame is not None
-        return uses_of(self.evidence.syncs(frame), name)
-
     def _counting(self, name: Sym) -> Counting:
         if name not in self._countings:
-            self._countings[name] = Counting(self.model, self._uses(name))
+            frame = frame_of(self.model, name)
+            assert frame is not None
+            uses = uses_of(self.evidence.syncs(frame), name)
+            self._countings[name] = Counting(self.model, uses)
         return self._countings[name]
 
     # --- pairs ----------------------------------------------------------------------------
@@ -195,8 +193,8 @@ class Seeker:
 
     def _partners(self, aim: Aim, sites: tuple[int, ...]) -> Iterator[At]:
         first, *rest = (self.model.sites[number] for number in sites)
-        name = counted_on(first).name
-        found = Partners(self, self._uses(name), self._counting(name))
+        counting = self._counting(counted_on(first).name)
+        found = Partners(self, counting.uses, counting)
         if aim == "enough":
             return found.enough(first, rest[0])
         of: dict[Aim, Callable[[Site], Iterator[At]]] = {
