@@ -36,7 +36,6 @@ from tests.machine.build import (
 )
 from tests.machine.pitfalls import BOTH, PAPER, PTX, all_of, facts, line
 
-
 # 1, 2 -------------------------------------------------------------------------------------
 
 

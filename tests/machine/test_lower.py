@@ -27,7 +27,7 @@ from exogpu.hw.operands import (
 )
 from exogpu.hw.timelines import SHORT_NAME
 from exogpu.hw.units import cuda_cta_in_cluster, cuda_thread, cuda_warp
-from exogpu.ir.nodes import Access, Interval, Proc
+from exogpu.ir.nodes import Access, Interval
 from exogpu.ir.types import Policy
 from exogpu.machine import literal
 from exogpu.pipeline.facts import facts_of

@@ -105,5 +105,3 @@ def told() -> tuple[Suspect, ...]:
             sizes: list[Sizes] = [{"K": k} for k in range(4)]
             made.append((program, [(at, machine_set(program, at)) for at in sizes]))
     return tuple(made)
-
-

@@ -9,19 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
-from itertools import product
-from types import ModuleType
 
 import pytest
 
-from exogpu.amir import nodes as amir
-from exogpu.ir.types import Policy
-from exogpu.machine import literal
 from exogpu.symbolic.find.prover import analyse
 from tests.machine import decisions, pitfalls
-from tests.symbolic.agreement import Key, Sizes, admitting_zero, generated, machine_set, prover_set
+from tests.symbolic.agreement import Sizes, admitting_zero, generated, machine_set, prover_set
 from tests.symbolic.careless import MUTANTS
 from tests.symbolic.suspects import Suspect, told, told_by
+
 
 @cache
 def drawn(shape: str, seed: int) -> Suspect:
