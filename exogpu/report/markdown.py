@@ -91,7 +91,7 @@ def _obligations(report: Report) -> Iterator[str]:
 
 
 def _cells(row: Row) -> Iterator[str]:
-    yield f"[{_text(row.name)}]({row.file})" if row.file else _text(row.name)
+    yield _text(row.name)
     yield row.kind
     yield _code(row.variable) if row.variable else ""
     places = [place for place in (row.first, row.second) if place is not None]

@@ -113,8 +113,6 @@ class Row:
     answer: Answer
     solver: str
     seconds: float | None
-    file: str
-    """The `.smt2` file, relative to the report; empty where there is none."""
 
 
 @dataclass(frozen=True, slots=True)

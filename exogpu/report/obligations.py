@@ -124,7 +124,6 @@ def _row(number: int, answered: Answered, source: Source) -> Row:
         answer=ANSWERS[answered.answer],
         solver=answered.solver,
         seconds=answered.seconds if answered.solver else None,
-        file="",
     )
 
 
@@ -168,7 +167,6 @@ def _broken(number: int, hazard: Hazard, source: Source) -> Row:
         answer="broken",
         solver="abstract machine" if hazard.replayed else "",
         seconds=None,
-        file="",
     )
 
 
