@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+from exogpu.amir import lower as lowering
+from exogpu.amir.nodes import Program
+from exogpu.amir.walk import operations
+from exogpu.analysis import inline as inlining
+from exogpu.analysis import lifetimes
+from exogpu.analysis.facts import Facts
+from exogpu.ir.nodes import Proc
+from exogpu.ir.types import Policy
+from exogpu.ir.wellformed import flaws
+from exogpu.pipeline import stages
+from exogpu.symbolic.certificate.program_schema import check_program
+from exogpu.symbolic.certificate.write import program_json
 
 # Tests that several modules run: their assertions tell as much as those of the modules.
 pytest.register_assert_rewrite("tests.machine.decisions", "tests.machine.pitfalls")
@@ -21,6 +34,33 @@ def verdicts(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monke
     folder = tmp_path_factory.mktemp("verdicts")
     monkeypatch.setenv("EXOGPU_CACHE", str(folder))
     return folder
+
+
+@pytest.fixture(autouse=True, scope="session")
+def well_formed() -> Iterator[None]:
+    """Every pass leaves a procedure, and the conversion a program, as the specification has it."""
+
+    def inlined(proc: Proc) -> Proc:
+        made = inlining.inline(proc)
+        assert not [*flaws(proc)] and not [*flaws(made, inlined=True)]
+        return made
+
+    def with_frees(proc: Proc) -> Proc:
+        made = lifetimes.insert_frees(proc)
+        assert not [*flaws(made, inlined=True)]
+        return made
+
+    def lowered(facts: Facts, policy: Policy) -> Program:
+        program = lowering.lower(facts, policy)
+        if any(operations(program.body)):
+            check_program(program_json(program))
+        return program
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stages, "inline", inlined)
+        patch.setattr(stages, "insert_frees", with_frees)
+        patch.setattr(stages, "lower", lowered)
+        yield
 
 
 @pytest.fixture

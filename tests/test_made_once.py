@@ -39,7 +39,7 @@ ANALYSES = (
     "exogpu.analysis.extents.greatest_extents",
     "exogpu.analysis.uses.cuda_variables",
     "exogpu.symbolic.find.prover.analyse",
-    "exogpu.symbolic.encode.prove.prove",
+    "exogpu.symbolic.prove.prove",
 )
 
 

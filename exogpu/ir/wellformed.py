@@ -1,0 +1,185 @@
+"""What every pass may take for granted of a procedure, as an executable specification.
+
+`flaws` is no diagnostic for users: a flaw is a mistake of the pass that made the procedure.  Tests
+ask it after every pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import (
+    Access,
+    Alloc,
+    Argument,
+    Arrive,
+    Assign,
+    Await,
+    BarrierAlloc,
+    Block,
+    CallInstr,
+    CallProc,
+    Const,
+    DataParam,
+    DeviceFunction,
+    For,
+    Free,
+    If,
+    Interval,
+    Point,
+    Proc,
+    Reduce,
+    Stmt,
+    WindowStmt,
+)
+from exogpu.ir.walk import accesses, blocks, control_variables, walk
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """What is visible at a statement."""
+
+    controls: frozenset[Sym]
+    ranks: dict[Sym, int] = field(default_factory=dict)
+    """Dimensions of the data and windows, and of the barriers, that are declared."""
+    barriers: frozenset[Sym] = frozenset()
+    launched: bool = False
+
+
+def flaws(proc: Proc, *, inlined: bool = False) -> Iterator[str]:
+    """Why a procedure is not well-formed; nothing where it is.
+
+    Control variables are parameters or iterators around; data, windows and barriers are declared
+    before, in a block around, once; accesses have as many coordinates as there are dimensions;
+    barriers are synchronised with and not accessed; launches do not nest; what is freed is
+    declared, not used after that in its block, and freed once.  After inlining there are neither
+    calls of procedures nor windows but tensor maps.
+    """
+    controls = frozenset(p.name for p in proc.params if not isinstance(p, DataParam))
+    ranks = {p.name: len(p.shape) for p in proc.params if isinstance(p, DataParam)}
+    for param in proc.params:
+        for extent in param.shape if isinstance(param, DataParam) else ():
+            yield from _unknown(control_variables(extent), controls, f"extent of {param.name}")
+    for condition in proc.preconditions:
+        yield from _unknown(control_variables(condition), controls, "precondition")
+    yield from _declared_twice(proc)
+    yield from _in_block(proc.body, _Scope(controls, ranks), inlined=inlined)
+
+
+def _declared_twice(proc: Proc) -> Iterator[str]:
+    seen = {param.name for param in proc.params}
+    for stmt in walk(proc.body):
+        name = None
+        match stmt:
+            case For():
+                name = stmt.iterator
+            case Alloc() | BarrierAlloc() | WindowStmt():
+                name = stmt.name
+        if name is not None and name in seen:
+            yield f"{name} is declared twice"
+        if name is not None:
+            seen.add(name)
+
+
+def _unknown(used: frozenset[Sym], known: frozenset[Sym], where: str) -> Iterator[str]:
+    yield from (f"{where}: {name} is no control variable in scope" for name in used - known)
+
+
+def _in_block(block: Block, scope: _Scope, *, inlined: bool) -> Iterator[str]:
+    freed: set[Sym] = set()
+    here = _Scope(scope.controls, {**scope.ranks}, scope.barriers, scope.launched)
+    for stmt in block:
+        where = f"{type(stmt).__name__} at line {stmt.span.line}"
+        for name in _names(stmt) & freed:
+            yield f"{where}: {name} is used after it is freed"
+        yield from (f"{where}: {flaw}" for flaw in _of(stmt, here, inlined=inlined))
+        match stmt:
+            case Alloc():
+                here.ranks[stmt.name] = len(stmt.shape)
+            case WindowStmt():
+                here.ranks[stmt.name] = _left(stmt.source)
+            case BarrierAlloc():
+                here.ranks[stmt.name] = len(stmt.shape)
+                barriers = here.barriers | {stmt.name}
+                here = _Scope(here.controls, here.ranks, barriers, here.launched)
+            case Free():
+                freed.add(stmt.name)
+        for inner in blocks(stmt):
+            controls, launched = here.controls, here.launched
+            if isinstance(stmt, For):
+                controls |= {stmt.iterator}
+            launched |= isinstance(stmt, DeviceFunction)
+            inside = _Scope(controls, here.ranks, here.barriers, launched)
+            yield from _in_block(inner, inside, inlined=inlined)
+
+
+def _left(access: Access) -> int:
+    """Dimensions of a window: points leave none."""
+    return sum(isinstance(coord, Interval) for coord in access.coords)
+
+
+def _names(stmt: Stmt) -> set[Sym]:
+    """The data, windows and barriers that a statement uses, or one inside it."""
+    found = set()
+    for one in walk((stmt,)):
+        found |= {access.name for access in accesses(one)}
+        if isinstance(one, Free):
+            found.add(one.name)
+    return found
+
+
+def _of(stmt: Stmt, scope: _Scope, *, inlined: bool) -> Iterator[str]:
+    """What is wrong with a statement itself."""
+    for access in accesses(stmt):
+        yield from _access(access, scope)
+    match stmt:
+        case For():
+            used = control_variables(stmt.lo) | control_variables(stmt.hi)
+            yield from _unknown(used, scope.controls, "bounds")
+        case If():
+            yield from _unknown(control_variables(stmt.condition), scope.controls, "condition")
+        case Alloc() | BarrierAlloc():
+            for extent in stmt.shape:
+                yield from _unknown(control_variables(extent), scope.controls, "extent")
+        case DeviceFunction() if scope.launched:
+            yield "a launch inside a launch"
+        case Free() if stmt.name not in scope.ranks:
+            yield f"{stmt.name} is freed and not declared"
+        case WindowStmt() if inlined and stmt.special is None:
+            yield f"{stmt.name} is a window after inlining"
+        case CallProc():
+            if inlined:
+                yield f"{stmt.proc.name} is called after inlining"
+            yield from _arguments(stmt.arguments, scope)
+        case CallInstr():
+            yield from _arguments(stmt.arguments, scope)
+        case Assign() | Reduce() if stmt.target.name in scope.barriers:
+            yield f"{stmt.target.name}, a barrier, is written"
+        case Await() if stmt.barrier.name not in scope.barriers:
+            yield f"{stmt.barrier.name} is awaited and no barrier"
+        case Arrive():
+            if not stmt.targets:
+                yield "an Arrive without barriers"
+            for target in stmt.targets:
+                if target.name not in scope.barriers:
+                    yield f"{target.name} is arrived on and no barrier"
+
+
+def _access(access: Access, scope: _Scope) -> Iterator[str]:
+    if access.name not in scope.ranks:
+        yield f"{access.name} is not declared here"
+    elif len(access.coords) != scope.ranks[access.name]:
+        yield f"{access.name} has {scope.ranks[access.name]} dimensions, not {len(access.coords)}"
+    for coord in access.coords:
+        for bound in (coord.at,) if isinstance(coord, Point) else (coord.lo, coord.hi):
+            yield from _unknown(
+                control_variables(bound), scope.controls, f"access of {access.name}"
+            )
+
+
+def _arguments(arguments: tuple[Argument, ...], scope: _Scope) -> Iterator[str]:
+    for argument in arguments:
+        if not isinstance(argument, Access | Const):
+            yield from _unknown(control_variables(argument), scope.controls, "argument")
