@@ -15,7 +15,7 @@ import os
 import platform
 import tempfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
@@ -27,6 +27,7 @@ from typing import Final
 from exogpu.ir.digest import digest
 from exogpu.ir.nodes import Proc
 from exogpu.result.codec import UnreadableError, decode, encode
+from exogpu.result.started import STARTED
 from exogpu.result.verdict import Policy, Verdict
 
 VARIABLE: Final = "EXOGPU_CACHE"
@@ -36,6 +37,9 @@ MOST: Final = 4096
 """Entries that are kept; of more, those written first go."""
 
 SUFFIX: Final = ".verdict"
+
+_OWN: Final = Path(__file__).parent.parent
+"""Where exogpu's files are."""
 
 _FRONT: Final = 32
 """Bytes of the digest in front of an entry."""
@@ -73,11 +77,21 @@ def tools() -> tuple[str, ...]:
 @cache
 def own_files() -> str | None:
     """The digest of exogpu's files, since an edited checkout has the same version; None where they
-    are no files that can be read."""
+    are no files that can be read, or not those that this process has read."""
     try:
-        return digest_of_files(Path(__file__).parent.parent)
+        found = digest_of_files(_OWN)
     except OSError:
         return None
+    return found if unchanged() else None
+
+
+def unchanged() -> bool:
+    """Whether exogpu's files are as they were when this process began to read them: what decides
+    is then what they say."""
+    try:
+        return max(os.stat(path).st_ctime for path in _files(_OWN)) < STARTED
+    except OSError:
+        return False
 
 
 def digest_of_files(root: Path) -> str:
@@ -85,13 +99,17 @@ def digest_of_files(root: Path) -> str:
     found = hashlib.sha256()
     if not root.is_dir():
         raise NotADirectoryError(root)
+    for path in _files(root):
+        data = path.read_bytes()
+        found.update(f"{path.relative_to(root)} {len(data)}\n".encode() + data)
+    return found.hexdigest()
+
+
+def _files(root: Path) -> Iterator[Path]:
     for at, folders, files in os.walk(root, followlinks=True):
         folders[:] = sorted(name for name in folders if name != "__pycache__")
         for name in sorted(files):
-            path = Path(at, name)
-            data = path.read_bytes()
-            found.update(f"{path.relative_to(root)} {len(data)}\n".encode() + data)
-    return found.hexdigest()
+            yield Path(at, name)
 
 
 def load(entry: str) -> Verdict | None:
