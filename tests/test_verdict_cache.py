@@ -226,7 +226,8 @@ def test_what_other_files_decided_is_not_kept(kernel: Path, verdicts: Path, monk
     assert cache.unchanged()
     (kernel.parent / "edited.py").write_text("a rule")
     monkeypatch.setattr(cache, "_OWN", kernel.parent)
-    assert not cache.unchanged() and cache.own_files.__wrapped__() is None
+    monkeypatch.setattr(cache, "own_files", cache.own_files.__wrapped__)
+    assert not cache.unchanged() and cache.own_files() is None
     assert "proved" in run("kernel.py") and not [*verdicts.iterdir()]
 
 
@@ -389,6 +390,20 @@ def test_a_damaged_entry_is_no_entry(kernel: Path, verdicts: Path, made) -> None
         assert "proved" in run("kernel.py") and len(made) == at + 2
         assert entry.read_bytes() != wrong, "it was made anew"
         assert cached("kernel.py") == [True]
+
+
+def test_what_is_no_file_or_too_large_is_no_entry(
+    kernel: Path, verdicts: Path, monkeypatch
+) -> None:
+    run("kernel.py")
+    (entry,) = verdicts.iterdir()
+    with monkeypatch.context() as smaller:
+        smaller.setattr(cache, "LARGEST", 100)
+        assert cache.load(entry.stem) is None
+    assert cache.load(entry.stem) is not None
+    entry.unlink()
+    os.mkfifo(entry)  # nobody writes into it
+    assert "proved" in run("kernel.py") and cached("kernel.py") == [True]
 
 
 def test_an_entry_under_another_name_is_no_entry(kernel: Path, verdicts: Path) -> None:

@@ -36,6 +36,9 @@ VARIABLE: Final = "EXOGPU_CACHE"
 MOST: Final = 4096
 """Entries that are kept; of more, those written first go."""
 
+LARGEST: Final = 1 << 28
+"""Bytes of an entry that is read, once unpacked."""
+
 SUFFIX: Final = ".verdict"
 
 _OWN: Final = Path(__file__).parent.parent
@@ -116,11 +119,16 @@ def load(entry: str) -> Verdict | None:
     """The verdict of a key; None where there is none that can be read."""
     start = perf_counter()
     try:
-        data = _path(entry).read_bytes()
+        path = _path(entry)
+        data = path.read_bytes() if path.is_file() else b""
         packed = data[_FRONT:]
         if hashlib.sha256(entry.encode() + packed).digest() != data[:_FRONT]:
             return None
-        verdict = decode(Verdict, json.loads(zlib.decompress(packed)))
+        opened = zlib.decompressobj()
+        text = opened.decompress(packed, LARGEST)
+        if not opened.eof:
+            return None
+        verdict = decode(Verdict, json.loads(text))
     except (OSError, ValueError, zlib.error, UnreadableError, RecursionError):
         return None
     assert isinstance(verdict, Verdict)
