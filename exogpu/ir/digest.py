@@ -17,10 +17,11 @@ from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Proc
 
 
-def digest(proc: Proc) -> str | None:
+def digest(proc: Proc, *, places: bool = True) -> str | None:
     """The SHA-256, in hexadecimal; None where a compile-time parameter is an object of which it is
-    not known what determines it."""
-    writer = _Writer()
+    not known what determines it.  Without `places`, neither they nor docstrings count, nor whether
+    equal parts are one object."""
+    writer = _Writer(places)
     try:
         writer.write(proc)
     except (_UnknownError, RecursionError):
@@ -41,6 +42,9 @@ _PLAIN: Final = frozenset({int, float, Fraction, str})
 """A member of an enumeration is an integer too, and not told by what it prints."""
 
 
+_PLACES: Final = frozenset({"span", "doc"})
+
+
 def _ours(kind: type) -> bool:
     """Of exogpu's own types the cache knows the text, of a user's it does not."""
     return kind.__module__.startswith("exogpu.")
@@ -49,8 +53,9 @@ def _ours(kind: type) -> bool:
 class _Writer:
     """Writes objects as words; what was written before is written as its number."""
 
-    def __init__(self) -> None:
+    def __init__(self, places: bool) -> None:
         self.words: list[str] = []
+        self._places = places
         self._known: dict[int, int] = {}
         self._names: dict[int, int] = {}
 
@@ -76,13 +81,14 @@ class _Writer:
                 say(f"set {len(value)}")
                 self.words += sorted(map(self._alone, value))
             case _ if is_dataclass(kind) and _ours(kind):
-                if id(value) in self._known:
+                if self._places and id(value) in self._known:
                     say(f"again {self._known[id(value)]}")
                     return
                 self._known[id(value)] = len(self._known)
                 say(f"{kind.__qualname__}")
                 for name in _fields(kind):
-                    self.write(getattr(value, name))
+                    if self._places or name not in _PLACES:
+                        self.write(getattr(value, name))
             case _:
                 raise _UnknownError(kind)
 
