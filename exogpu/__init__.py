@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from exogpu.hw.language import LANGUAGE as _LANGUAGE
 from exogpu.ir.types import Policy
 from exogpu.result.errors import Diagnostic, ExoGpuError, Span
+from exogpu.result.started import STARTED as _STARTED  # noqa: F401  taken as early as can be
 from exogpu.result.verdict import Hazard, HazardKind, Verdict
 
 if TYPE_CHECKING:

@@ -42,9 +42,9 @@ def main() -> int:
         folder = PAGES / unit.name
         write_report(folder, build(unit.procedure, verdict))
         write_certificate(folder, unit.procedure, verdict)
-        assert unit.procedure.ir is not None
-        source = Path(unit.procedure.ir.span.file)
-        proofs[unit.name] = lock.entry(unit.procedure.amir(verdict.policy), verdict, source)
+        ir, program = unit.procedure.ir, unit.procedure.amir(verdict.policy)
+        assert ir is not None
+        proofs[unit.name] = lock.entry(ir, program, verdict, Path(ir.span.file))
     for old in HERE.iterdir():
         if old.is_dir():
             shutil.rmtree(old)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from exogpu.cli.loader import load
+from exogpu.ir.digest import digest as procedure_digest
 from exogpu.ir.types import Policy
 from exogpu.solvers import smt
 from exogpu.symbolic.certificate import lock
@@ -29,6 +30,7 @@ def test_every_shipped_kernel_has_a_proof_and_no_other() -> None:
 def test_the_proof_is_that_of_the_kernel(name: str) -> None:
     """The program as it is now, with the committed witness, obliges to what a solver confirms."""
     locked, program = LOCKED[name], KERNELS[name].amir(Policy(LOCKED[name]["policy"]))
+    assert locked["procedure"] == procedure_digest(KERNELS[name].ir, places=False), UPDATE
     witness = (PROOFS / name / WITNESS).read_bytes()
     assert locked["program"] == lock.digest(program), UPDATE
     assert locked["witness"] == sha256(witness), UPDATE
@@ -43,22 +45,36 @@ def test_the_example_is_a_certificate() -> None:
     assert not found.flaws, found.flaws[0]
 
 
-def test_a_comment_changes_no_digest_but_the_source_s(tmp_path: Path) -> None:
-    source = """from exogpu import *
+COPY = """from exogpu import *
+
+FACTOR = 2.0
 
 @proc
 def copy(M: size, x: f32[M, 32] @ CudaGmemLinear, y: f32[M, 32] @ CudaGmemLinear):
     with CudaDeviceFunction(blockDim=32):
         for m in cuda_tasks(0, M):
             for t in cuda_threads(0, 32, unit=cuda_thread):
-                y[m, t] = x[m, t]
+                y[m, t] = FACTOR * x[m, t]
 """
-    entries = []
-    for name, text in (("a", source), ("b", source.replace("@proc", "# A copy.\n@proc"))):
-        file = tmp_path / f"{name}.py"
-        file.write_text(text)
-        ((procedure,), path) = ([unit.procedure for unit in load(str(file))], file)
-        verdict = procedure.check()
-        entries.append(lock.entry(procedure.amir(), verdict, path))
-    one, other = entries
+
+
+def entry(folder: Path, text: str) -> dict[str, object]:
+    """What a lock says of a text's procedure."""
+    (file := folder / "copy.py").write_text(text)
+    (procedure,) = [unit.procedure for unit in load(str(file))]
+    return lock.entry(procedure.ir, procedure.amir(), procedure.check(), file)
+
+
+def test_a_comment_changes_no_digest_but_the_source_s(tmp_path: Path) -> None:
+    one = entry(tmp_path, COPY)
+    other = entry(tmp_path, COPY.replace("@proc", "# A copy.\n@proc"))
     assert {key for key in one if one[key] != other[key]} == {"source"}
+
+
+@pytest.mark.parametrize(("old", "new"), [("y: f32", "y: f64"), ("= 2.0", "= 3.0")])
+def test_what_the_abstract_machine_does_not_see_is_locked(
+    tmp_path: Path, old: str, new: str
+) -> None:
+    """A type of data, and a constant whose name alone stands in the statement."""
+    one, other = entry(tmp_path, COPY), entry(tmp_path, COPY.replace(old, new))
+    assert {key for key in one if one[key] != other[key]} == {"source", "procedure"}

@@ -195,6 +195,12 @@ PROGRAM: dict[str, tuple[Callable[[Content], object], str]] = {
         lambda p: p["variables"][0].update(shape=["", "(32)"]),
         "it is no number",
     ),
+    "an extent that changes": (
+        lambda p: next(v for v in p["variables"] if v["name"] == "tile").update(
+            shape=["k", "(32)"]
+        ),
+        "the extents of tile change with an iterator",
+    ),
     "an extent of nobody": (
         lambda p: p["variables"][0].update(shape=["N", "K"]),
         "no variable here",

@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
+from enum import IntEnum
 from pathlib import Path
 
 import pytest
@@ -220,6 +221,16 @@ def test_where_exogpu_is_no_files_nothing_is_kept(
         cache.digest_of_files(kernel)
 
 
+def test_what_other_files_decided_is_not_kept(kernel: Path, verdicts: Path, monkeypatch) -> None:
+    """Edited after this process read them, exogpu's files are not what decides in it."""
+    assert cache.unchanged()
+    (kernel.parent / "edited.py").write_text("a rule")
+    monkeypatch.setattr(cache, "_OWN", kernel.parent)
+    monkeypatch.setattr(cache, "own_files", cache.own_files.__wrapped__)
+    assert not cache.unchanged() and cache.own_files() is None
+    assert "proved" in run("kernel.py") and not [*verdicts.iterdir()]
+
+
 def test_every_folder_of_exogpu_decides() -> None:
     """The prover and the code generator are linked into the package."""
     root = Path(cache.__file__).parent.parent
@@ -256,6 +267,47 @@ def test_what_is_not_known_to_determine_a_verdict_is_never_kept(kernel: Path) ->
     assert unit.procedure is not None and unit.procedure.ir is not None
     odd = replace(unit.procedure.ir, preconditions=(object(),))
     assert digest(odd) is None and cache.key(odd, Policy.PTX, None) is None
+
+
+CONFIGURED = """from enum import IntEnum
+from exogpu import *
+from configuration import Size
+
+@proc
+def fill(M: size, z: f32[M, 4] @ DRAM):
+    for m in seq(0, M):
+        z[m, Size.LAST] = Size.VALUE
+"""
+
+
+def test_a_member_of_an_enumeration_is_told_by_its_value(kernel: Path, monkeypatch) -> None:
+    """It prints as `Size.LAST`, whatever that is."""
+    monkeypatch.syspath_prepend(kernel.parent)
+    found = []
+    for last, value in ((3, 1), (4, 1), (3, 2)):
+        text = f"from enum import IntEnum\nclass Size(IntEnum):\n    LAST = {last}\n"
+        kernel.with_name("configuration.py").write_text(f"{text}    VALUE = {value}\n")
+        sys.modules.pop("configuration", None)
+        (unit,) = load(str(kernel)) if kernel.write_text(CONFIGURED) else ()
+        assert unit.procedure is not None and unit.procedure.ir is not None
+        found.append(digest(unit.procedure.ir))
+    assert None not in found and len({*found}) == 3
+
+
+class Odd(IntEnum):
+    ONE = 1
+
+
+class Text(str):
+    def __repr__(self) -> str:
+        return "''"
+
+
+@pytest.mark.parametrize("value", [Odd.ONE, Text("a")])
+def test_a_type_of_the_user_s_is_not_known_to_determine_a_verdict(value: object) -> None:
+    ir = KERNELS["gemm_sm90_1x1_128x64"].ir
+    assert ir is not None and digest(ir) is not None
+    assert digest(replace(ir, doc=value)) is None  # type: ignore[arg-type]
 
 
 def test_the_digest_is_the_same_in_another_process(kernel: Path) -> None:
@@ -338,6 +390,20 @@ def test_a_damaged_entry_is_no_entry(kernel: Path, verdicts: Path, made) -> None
         assert "proved" in run("kernel.py") and len(made) == at + 2
         assert entry.read_bytes() != wrong, "it was made anew"
         assert cached("kernel.py") == [True]
+
+
+def test_what_is_no_file_or_too_large_is_no_entry(
+    kernel: Path, verdicts: Path, monkeypatch
+) -> None:
+    run("kernel.py")
+    (entry,) = verdicts.iterdir()
+    with monkeypatch.context() as smaller:
+        smaller.setattr(cache, "LARGEST", 100)
+        assert cache.load(entry.stem) is None
+    assert cache.load(entry.stem) is not None
+    entry.unlink()
+    os.mkfifo(entry)  # nobody writes into it
+    assert "proved" in run("kernel.py") and cached("kernel.py") == [True]
 
 
 def test_an_entry_under_another_name_is_no_entry(kernel: Path, verdicts: Path) -> None:

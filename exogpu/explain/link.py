@@ -177,7 +177,7 @@ class _Teller:
     def _told(self, missed: Missed | None) -> tuple[str, tuple[Repair, ...]]:
         """Why the sync that stands nearest to the check did not pass the access on."""
         if missed is None:
-            if not (self.journey.passed or self.journey.missed):
+            if not (self.journey.passed or self.journey.missed or self.journey.uncarried):
                 missing = f"no synchronisation stands between {self._access()} and {self._action()}"
                 return missing, ()
             return f"in between, {self._ours()} executes no Fence or Await", self._wider()

@@ -120,7 +120,7 @@ def _constant(value: object, node: ast.expr, ctx: Context) -> Int:
         raise ctx.reject(
             "T202", "the integer does not fit in 64 bits", node, "use an integer below 2 ** 63"
         )
-    return Int(value, ctx.source.span(node))
+    return Int(int(value), ctx.source.span(node))  # Of an enumeration's member, its value.
 
 
 def integer(node: ast.expr, ctx: Context) -> int:

@@ -153,7 +153,7 @@ def data(node: ast.expr, ctx: Context) -> tuple[DExpr, DataType | None]:
         if isinstance(value, bool) or not isinstance(value, int | float):
             message = f"{ast.unparse(node)} is {value!r}, not a number"
             raise ctx.reject("T208", message, node, "use an integer or floating-point constant")
-        return Const(value, span), None
+        return Const(float(value) if isinstance(value, float) else int(value), span), None
     match node:
         case ast.Name() | ast.Subscript():
             read, meaning = element(node, ctx)

@@ -11,15 +11,17 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from fractions import Fraction
 from functools import cache
+from typing import Final
 
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Proc
 
 
-def digest(proc: Proc) -> str | None:
+def digest(proc: Proc, *, places: bool = True) -> str | None:
     """The SHA-256, in hexadecimal; None where a compile-time parameter is an object of which it is
-    not known what determines it."""
-    writer = _Writer()
+    not known what determines it.  Without `places`, neither they nor docstrings count, nor whether
+    equal parts are one object."""
+    writer = _Writer(places)
     try:
         writer.write(proc)
     except (_UnknownError, RecursionError):
@@ -36,47 +38,59 @@ def _fields(kind: type) -> tuple[str, ...]:
     return tuple(field.name for field in fields(kind))
 
 
+_PLAIN: Final = frozenset({int, float, Fraction, str})
+"""A member of an enumeration is an integer too, and not told by what it prints."""
+
+
+_PLACES: Final = frozenset({"span", "doc"})
+
+
+def _ours(kind: type) -> bool:
+    """Of exogpu's own types the cache knows the text, of a user's it does not."""
+    return kind.__module__.startswith("exogpu.")
+
+
 class _Writer:
     """Writes objects as words; what was written before is written as its number."""
 
-    def __init__(self) -> None:
+    def __init__(self, places: bool) -> None:
         self.words: list[str] = []
+        self._places = places
         self._known: dict[int, int] = {}
         self._names: dict[int, int] = {}
 
     def write(self, value: object) -> None:
         """Each word tells how it is to be read, and strings are quoted."""
         say = self.words.append
+        kind: type = type(value)
         match value:
             case None | bool():
                 say(repr(value))
-            case Enum():
-                say(f"enum {type(value).__qualname__}.{value.name}")
-            case int() | float() | Fraction():
-                say(f"{type(value).__name__} {value!r}")
-            case str():
-                say(f"str {value!r}")
+            case Enum() if _ours(kind):
+                say(f"enum {kind.__qualname__}.{value.name}")
+            case _ if kind in _PLAIN:
+                say(f"{kind.__name__} {value!r}")
             case Sym():
                 number = self._names.setdefault(value.number, len(self._names))
                 say(f"name {number} {value.name!r}")
-            case tuple():
+            case tuple() if kind is tuple:
                 say(f"tuple {len(value)}")
                 for item in value:
                     self.write(item)
-            case frozenset():
+            case frozenset() if kind is frozenset:
                 say(f"set {len(value)}")
                 self.words += sorted(map(self._alone, value))
-            case _ if is_dataclass(value) and type(value).__module__.startswith("exogpu."):
-                if id(value) in self._known:
+            case _ if is_dataclass(kind) and _ours(kind):
+                if self._places and id(value) in self._known:
                     say(f"again {self._known[id(value)]}")
                     return
                 self._known[id(value)] = len(self._known)
-                say(f"{type(value).__qualname__}")
-                kind: type = type(value)
+                say(f"{kind.__qualname__}")
                 for name in _fields(kind):
-                    self.write(getattr(value, name))
+                    if self._places or name not in _PLACES:
+                        self.write(getattr(value, name))
             case _:
-                raise _UnknownError(type(value))
+                raise _UnknownError(kind)
 
     def _alone(self, value: object) -> str:
         """A member of a set, in one word."""

@@ -15,7 +15,7 @@ import os
 import platform
 import tempfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
@@ -27,6 +27,7 @@ from typing import Final
 from exogpu.ir.digest import digest
 from exogpu.ir.nodes import Proc
 from exogpu.result.codec import UnreadableError, decode, encode
+from exogpu.result.started import STARTED
 from exogpu.result.verdict import Policy, Verdict
 
 VARIABLE: Final = "EXOGPU_CACHE"
@@ -35,7 +36,13 @@ VARIABLE: Final = "EXOGPU_CACHE"
 MOST: Final = 4096
 """Entries that are kept; of more, those written first go."""
 
+LARGEST: Final = 1 << 28
+"""Bytes of an entry that is read, once unpacked."""
+
 SUFFIX: Final = ".verdict"
+
+_OWN: Final = Path(__file__).parent.parent
+"""Where exogpu's files are."""
 
 _FRONT: Final = 32
 """Bytes of the digest in front of an entry."""
@@ -73,11 +80,21 @@ def tools() -> tuple[str, ...]:
 @cache
 def own_files() -> str | None:
     """The digest of exogpu's files, since an edited checkout has the same version; None where they
-    are no files that can be read."""
+    are no files that can be read, or not those that this process has read."""
     try:
-        return digest_of_files(Path(__file__).parent.parent)
+        found = digest_of_files(_OWN)
     except OSError:
         return None
+    return found if unchanged() else None
+
+
+def unchanged() -> bool:
+    """Whether exogpu's files are as they were when this process began to read them: what decides
+    is then what they say."""
+    try:
+        return max(os.stat(path).st_ctime for path in _files(_OWN)) < STARTED
+    except OSError:
+        return False
 
 
 def digest_of_files(root: Path) -> str:
@@ -85,24 +102,33 @@ def digest_of_files(root: Path) -> str:
     found = hashlib.sha256()
     if not root.is_dir():
         raise NotADirectoryError(root)
+    for path in _files(root):
+        data = path.read_bytes()
+        found.update(f"{path.relative_to(root)} {len(data)}\n".encode() + data)
+    return found.hexdigest()
+
+
+def _files(root: Path) -> Iterator[Path]:
     for at, folders, files in os.walk(root, followlinks=True):
         folders[:] = sorted(name for name in folders if name != "__pycache__")
         for name in sorted(files):
-            path = Path(at, name)
-            data = path.read_bytes()
-            found.update(f"{path.relative_to(root)} {len(data)}\n".encode() + data)
-    return found.hexdigest()
+            yield Path(at, name)
 
 
 def load(entry: str) -> Verdict | None:
     """The verdict of a key; None where there is none that can be read."""
     start = perf_counter()
     try:
-        data = _path(entry).read_bytes()
+        path = _path(entry)
+        data = path.read_bytes() if path.is_file() else b""
         packed = data[_FRONT:]
         if hashlib.sha256(entry.encode() + packed).digest() != data[:_FRONT]:
             return None
-        verdict = decode(Verdict, json.loads(zlib.decompress(packed)))
+        opened = zlib.decompressobj()
+        text = opened.decompress(packed, LARGEST)
+        if not opened.eof:
+            return None
+        verdict = decode(Verdict, json.loads(text))
     except (OSError, ValueError, zlib.error, UnreadableError, RecursionError):
         return None
     assert isinstance(verdict, Verdict)

@@ -18,7 +18,8 @@ def kept(
 ) -> Verdict:
     """The verdict from the cache; else it is made, and kept if it is the same on every machine.
 
-    It is not where the time or the memory ran out, of the check or of a part of it.
+    It is not where the time or the memory ran out, of the check or of a part of it, or where
+    exogpu's files have changed since the process read them.
     """
     key = None if stages.ir is None else cache.key(stages.ir, policy, sizes)
     if key is None:
@@ -28,6 +29,6 @@ def kept(
         return found
     before = cuts()
     verdict = make()
-    if verdict.word != "error" and cuts() == before:
+    if verdict.word != "error" and cuts() == before and cache.unchanged():
         cache.store(key, verdict)
     return verdict

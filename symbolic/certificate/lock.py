@@ -1,8 +1,9 @@
 """The lock of a folder of proofs: what was proved of each procedure, in digests.
 
 A lock says of each procedure under which policy it was proved, from how many obligations, of which
-program and with which witness.  The program is digested without the places of its statements: a
-comment in a kernel changes the digest of its source and nothing else.
+program and with which witness.  Types of data, memories and instructions are no part of that
+program; they are of the procedure, which is digested too.  Both are without the places of their
+statements: a comment in a kernel changes the digest of its source and nothing else.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from exogpu.amir.nodes import Program
+from exogpu.ir.digest import digest as procedure_digest
+from exogpu.ir.nodes import Proc
 from exogpu.result.proof import Obligation
 from exogpu.result.verdict import Verdict
 from exogpu.symbolic.certificate.recheck import Ask
@@ -26,7 +29,7 @@ LOCK = "proofs.lock"
 PLACE = ("file", "line", "column")
 
 
-def entry(program: Program, verdict: Verdict, source: Path) -> dict[str, Json]:
+def entry(proc: Proc, program: Program, verdict: Verdict, source: Path) -> dict[str, Json]:
     """What a lock says of one procedure.  Asked of a verdict with a proof."""
     proof = verdict.proof
     assert proof is not None and proof.complete
@@ -34,6 +37,7 @@ def entry(program: Program, verdict: Verdict, source: Path) -> dict[str, Json]:
         "policy": verdict.policy.value,
         "obligations": len(proof.answered),
         "source": sha256(source.read_bytes()),
+        "procedure": procedure_digest(proc, places=False),
         "program": digest(program),
         "witness": sha256(proof.witness),
     }

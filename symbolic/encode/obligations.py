@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from exogpu.ir.names import Sym
 from exogpu.ir.types import BarrierMechanism
-from exogpu.ir.walk import holds
+from exogpu.ir.walk import control_variables, holds
 from exogpu.symbolic.encode.barriers import barrier_obligations
 from exogpu.symbolic.encode.counted import count_lemmas
 from exogpu.symbolic.encode.drafts import Draft, Encoder
@@ -15,7 +15,7 @@ from exogpu.symbolic.encode.phases import phase_obligations
 from exogpu.symbolic.encode.ranks import RankTable
 from exogpu.symbolic.encode.witness import Sought, WitnessError
 from exogpu.symbolic.placed import Placed
-from exogpu.symbolic.sites import variables_of
+from exogpu.symbolic.sites import UndecidedError, variables_of
 
 
 def check_sizes(placed: Placed, sizes: Mapping[str, int]) -> None:
@@ -32,6 +32,17 @@ def check_sizes(placed: Placed, sizes: Mapping[str, int]) -> None:
         raise WitnessError("its sizes do not satisfy the preconditions")
 
 
+def _check_extents(placed: Placed) -> None:
+    """Raises UndecidedError where the extents of a variable are not of sizes alone."""
+    sizes = {p.name for p in placed.program.params}
+    for site in placed.sites:
+        for name in variables_of(site.op):
+            extents = placed.variables[name].shape
+            if not all(control_variables(extent) <= sizes for extent in extents):
+                why = f"the extents of {placed.called[name]} change with an iterator"
+                raise UndecidedError(why, site.op.origin.span)
+
+
 def drafts(placed: Placed, sought: Sought) -> Iterator[Draft]:
     """Every obligation of a program.
 
@@ -40,6 +51,7 @@ def drafts(placed: Placed, sought: Sought) -> Iterator[Draft]:
     where the program has what no obligation can be made for, WitnessError where what was found
     does not fit the program.
     """
+    _check_extents(placed)
     encoder = Encoder(placed, sought)
     tables: dict[Sym, RankTable] = {}
 

@@ -64,6 +64,14 @@ def test_the_checks_threads_execute_no_sync() -> None:
     )
 
 
+def test_an_arrive_that_nobody_awaits_is_a_synchronisation() -> None:
+    # It stands between, takes another timeline than the write's, and none of the check's awaits it.
+    b = written()
+    b.arrive(t(0), Q2, b.barrier("z", mechanism=COMMIT)[()])
+    read(b, 1)
+    assert str(link(b)) == "in between, thread 1 executes no Fence or Await"
+
+
 def test_the_first_timeline_lacks_it() -> None:
     b = written()
     b.fence(t(0, 2), Q2, Q1, transitive=True)
