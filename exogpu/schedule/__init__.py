@@ -1,0 +1,94 @@
+"""Scheduling: step by step from a simple procedure to a fast one, each step checked.
+
+    p = divide_loop(gemm, "for i in _: _", 64, ["io", "ii"], tail="perfect")
+    p = reorder_loops(p, "ii")
+
+Each primitive takes a procedure, a cursor or a pattern and its arguments, and returns a new
+procedure.  A step that would change what is computed, at any sizes, is refused.
+"""
+
+from exogpu.schedule.annotations import (
+    insert_fence,
+    parallelize_loop,
+    set_loop_mode,
+    set_memory,
+    wrap_kernel,
+)
+from exogpu.schedule.cursors import Cursor, Gap, find, find_all
+from exogpu.schedule.loops import (
+    cut_loop,
+    divide_loop,
+    fission,
+    fuse,
+    join_loops,
+    mult_loops,
+    remove_loop,
+    reorder_loops,
+    shift_loop,
+    unroll_loop,
+)
+from exogpu.schedule.primitive import followed
+from exogpu.schedule.procedures import Derivation, chain, derivation, history
+from exogpu.schedule.statements import (
+    add_if,
+    delete_pass,
+    eliminate_dead_code,
+    lift_scope,
+    remove_if,
+    rename,
+    reorder_stmts,
+    simplify,
+    specialize,
+)
+from exogpu.schedule.storage import (
+    bind_expr,
+    expand_dim,
+    inline_window,
+    lift_alloc,
+    resize_dim,
+    sink_alloc,
+    stage_mem,
+)
+
+__all__ = [
+    "Cursor",
+    "Derivation",
+    "Gap",
+    "add_if",
+    "bind_expr",
+    "chain",
+    "cut_loop",
+    "delete_pass",
+    "derivation",
+    "divide_loop",
+    "eliminate_dead_code",
+    "expand_dim",
+    "find",
+    "find_all",
+    "fission",
+    "followed",
+    "fuse",
+    "history",
+    "inline_window",
+    "insert_fence",
+    "join_loops",
+    "lift_alloc",
+    "lift_scope",
+    "mult_loops",
+    "parallelize_loop",
+    "remove_if",
+    "remove_loop",
+    "rename",
+    "reorder_loops",
+    "reorder_stmts",
+    "resize_dim",
+    "set_loop_mode",
+    "set_memory",
+    "shift_loop",
+    "simplify",
+    "sink_alloc",
+    "specialize",
+    "stage_mem",
+    "unroll_loop",
+    "wrap_kernel",
+]

@@ -1,0 +1,395 @@
+"""Primitives that change where values are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from exogpu.analysis.inline import compose
+from exogpu.hw.memories import DRAM, CudaRmem
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import (
+    Access,
+    Alloc,
+    Assign,
+    BExpr,
+    Block,
+    CallInstr,
+    CExpr,
+    Compare,
+    Coord,
+    CVar,
+    DataParam,
+    DeviceFunction,
+    DExpr,
+    For,
+    If,
+    Int,
+    Interval,
+    Point,
+    Proc,
+    Read,
+    Reduce,
+    Seq,
+    Stmt,
+    WindowStmt,
+)
+from exogpu.ir.types import DataMemory
+from exogpu.ir.walk import accesses, passed, walk
+from exogpu.schedule.control import (
+    control_scope,
+    minus,
+    plus,
+    read_control,
+    read_window,
+    tidy_access,
+)
+from exogpu.schedule.primitive import Unfit, path_of, primitive
+from exogpu.schedule.rewrite import (
+    Copy,
+    Path,
+    Rewrite,
+    around,
+    begun,
+    block_at,
+    copied,
+    map_reads,
+    names_in,
+    splice,
+    stmt_at,
+)
+
+
+@primitive
+def stage_mem(
+    proc: Proc,
+    block: object,
+    window: str,
+    name: str,
+    memory: DataMemory | None = None,
+    count: int = 1,
+) -> Iterator[Rewrite]:
+    """Let statements work on a copy of a window: copied in before, where they read it or write
+    only a part, and copied back after, where they write it.
+
+        y[i] = x[i] * x[i]          t: f32[4] @ DRAM
+                                    for i0 in seq(0, 4):
+                              ->        t[i0] = x[4 * io + i0]
+                                    y[i] = t[i - 4 * io] * t[i - 4 * io]
+
+    `count` statements, from the one given on.  The copies have guards where the window could
+    leave its variable.
+    """
+    path = path_of(proc, block)
+    at = path[-1][1]
+    stmts = block_at(proc, path)[at : at + count]
+    if len(stmts) < count:
+        raise Unfit(f"there are no {count} statements", stmts[0])
+    known = _data_scope(proc, path)
+    whole = read_window(window, control_scope(proc, path), {s.name: s for s in known})
+    declared = known[whole.name]
+    if len(declared.shape) != len(whole.coords):
+        raise Unfit(f"{whole.name.name} has {len(declared.shape)} dimensions", stmts[0])
+    reads_it, writes_it = _uses(stmts, whole.name)
+    if not (reads_it or writes_it):
+        raise Unfit(f"the statements do not access {whole.name.name}", stmts[0])
+    if memory is None:
+        memory = _default_memory(proc, path)
+    for copies_in in (False, True):
+        for guarded in (False, True):
+            stage = _Stage(begun(proc), whole, declared, Sym(name), memory, guarded)
+            new = stage.made(stmts, copies_in, writes_it)
+            splice(stage.edit, path, count, new)
+            yield stage.edit
+
+
+class _Stage:
+    def __init__(
+        self,
+        edit: Rewrite,
+        window: Access,
+        declared: DataParam | Alloc,
+        name: Sym,
+        memory: DataMemory,
+        guarded: bool,
+    ) -> None:
+        self.edit, self.window, self.declared = edit, window, declared
+        self.name, self.memory, self.guarded = name, memory, guarded
+        self.lows = [c.lo for c in window.coords if isinstance(c, Interval)]
+        self.extents = [minus(c.hi, c.lo) for c in window.coords if isinstance(c, Interval)]
+
+    def made(self, stmts: Block, copies_in: bool, copies_out: bool) -> Block:
+        """The statements with the copies around them."""
+        span = stmts[0].span
+        tile = Alloc(self.name, self.declared.dtype, tuple(self.extents), self.memory, span=span)
+        body = copied(self.edit, stmts, {}, fresh=False, access=self.moved)
+        before = self.copy(stmts[0], True) if copies_in else ()
+        after = self.copy(stmts[-1], False) if copies_out else ()
+        return (tile, *before, *body, *after)
+
+    def moved(self, access: Access) -> Access:
+        """An access of the variable as one of the tile."""
+        if access.name != self.window.name:
+            return access
+        coords: list[Coord] = []
+        for whole, coord in zip(self.window.coords, access.coords, strict=True):
+            match whole, coord:
+                case Interval(), Point():
+                    coords.append(Point(minus(coord.at, whole.lo)))
+                case Interval(), Interval():
+                    coords.append(Interval(minus(coord.lo, whole.lo), minus(coord.hi, whole.lo)))
+                case Point(), Point():
+                    pass
+                case _:
+                    text = "a window of a call is wider than the window that is staged"
+                    raise Unfit(text)
+        return Access(self.name, tuple(coords), access.span)
+
+    def copy(self, beside: Stmt, inwards: bool) -> Block:
+        """The loops that copy the window to the tile, or back."""
+        iterators = [Sym(f"i{n}") for n in range(len(self.extents))]
+        left = iter(iterators)
+        coords: list[Coord] = []
+        guards: list[BExpr] = []
+        for coord, extent in zip(self.window.coords, self.declared.shape, strict=True):
+            if isinstance(coord, Interval):
+                at = plus(coord.lo, CVar(next(left)))
+                guards.append(Compare("<", at, extent))
+                coords.append(Point(at))
+            else:
+                coords.append(coord)
+        element = Access(self.window.name, tuple(coords), beside.span)
+        cell = Access(self.name, tuple(Point(CVar(s)) for s in iterators), beside.span)
+        to, of = (cell, element) if inwards else (element, cell)
+        stmt: Stmt = Assign(to, Read(of, beside.span), span=beside.span)
+        self.edit.origins[stmt] = Copy(element)
+        if self.guarded:
+            for guard in reversed(guards):
+                stmt = If(guard, (stmt,), span=beside.span)
+        for iterator, extent in zip(reversed(iterators), reversed(self.extents), strict=True):
+            stmt = For(iterator, Int(0), extent, Seq(), (stmt,), span=beside.span)
+        return (stmt,)
+
+
+def _data_scope(proc: Proc, path: Path) -> dict[Sym, DataParam | Alloc]:
+    """The data variables declared before a statement; the last of one name."""
+    found: dict[Sym, DataParam | Alloc] = {
+        p.name: p for p in proc.params if isinstance(p, DataParam)
+    }
+    for depth in range(1, len(path) + 1):
+        block = block_at(proc, path[:depth])
+        earlier = block[: path[depth - 1][1]]
+        found |= {s.name: s for s in earlier if isinstance(s, Alloc)}
+    return found
+
+
+def _uses(stmts: Block, name: Sym) -> tuple[bool, bool]:
+    """Whether statements read a variable, and whether they write it."""
+    reads_it = writes_it = False
+    for stmt in walk(stmts):
+        match stmt:
+            case Assign() | Reduce():
+                named = [a for a in accesses(stmt) if a.name == name]
+                target = stmt.target.name == name
+                writes_it |= target
+                reads_it |= len(named) > target or (target and isinstance(stmt, Reduce))
+            case CallInstr():
+                for one in passed(stmt):
+                    if one.access.name == name:
+                        writes_it |= one.written
+                        reads_it = True
+            case WindowStmt() if stmt.source.name == name:
+                raise Unfit(f"a window of {name.name} is made inside: inline it first", stmt)
+            case _:
+                pass
+    return reads_it, writes_it
+
+
+def _default_memory(proc: Proc, path: Path) -> DataMemory:
+    inside = any(isinstance(stmt, DeviceFunction) for stmt in around(proc, path))
+    return CudaRmem if inside else DRAM
+
+
+@primitive
+def bind_expr(
+    proc: Proc, stmt: object, expression: str, name: str, memory: DataMemory | None = None
+) -> Iterator[Rewrite]:
+    """Keep an element that a statement reads in a scalar of its own.
+
+        y[i] = x[i] * x[i]          t: f32 @ DRAM
+                              ->    t = x[i]
+                                    y[i] = t * t
+
+    `expression` is the element, as it is written: `x[i]`.
+    """
+    path = path_of(proc, stmt)
+    old = stmt_at(proc, path)
+    if not isinstance(old, Assign | Reduce):
+        raise Unfit("the statement is no assignment", old)
+    known = _data_scope(proc, path)
+    wanted = tidy_access(
+        read_window(expression, control_scope(proc, path), {s.name: s for s in known})
+    )
+    scalar = Sym(name)
+    edit = begun(proc)
+
+    def change(read: Read) -> DExpr:
+        if tidy_access(read.access) != wanted:
+            return read
+        return Read(Access(scalar, (), read.span), read.span)
+
+    new = replace(old, value=map_reads(old.value, change))
+    if new.value == old.value:
+        raise Unfit(f"the statement does not read {expression}", old)
+    edit.becomes(old, new)
+    chosen = _default_memory(proc, path) if memory is None else memory
+    alloc = Alloc(scalar, known[wanted.name].dtype, (), chosen, span=old.span)
+    bound = Assign(Access(scalar, ()), Read(wanted), span=old.span)
+    edit.origins[bound] = Copy(wanted)
+    splice(edit, path, 1, (alloc, bound, new))
+    yield edit
+
+
+def _alloc_at(proc: Proc, path: Path) -> Alloc:
+    stmt = stmt_at(proc, path)
+    if not isinstance(stmt, Alloc):
+        raise Unfit("the cursor is at no allocation", stmt)
+    return stmt
+
+
+@primitive
+def expand_dim(proc: Proc, alloc: object, extent: str | int, index: str) -> Iterator[Rewrite]:
+    """Give a variable one more dimension, in front, and use one index of it.
+
+        for i in seq(0, n):          for i in seq(0, n):
+            t: f32 @ DRAM                t: f32[n] @ DRAM
+            t = x[i]           ->        t[i] = x[i]
+            y[i] = t                     y[i] = t[i]
+
+    `index` names variables known at the allocation.
+    """
+    path = path_of(proc, alloc)
+    old = _alloc_at(proc, path)
+    known = control_scope(proc, path)
+    size, at = read_control(extent, known), read_control(index, known)
+    edit = begun(proc)
+    new = replace(old, shape=(size, *old.shape))
+    edit.followed[new] = old
+
+    def moved(access: Access) -> Access:
+        if access.name != old.name:
+            return access
+        return replace(access, coords=(Point(at), *access.coords))
+
+    block, here = block_at(proc, path), path[-1][1]
+    rest = copied(edit, block[here + 1 :], {}, fresh=False, access=moved)
+    splice(edit, path, len(block) - here, (new, *rest))
+    yield edit
+
+
+@primitive
+def resize_dim(
+    proc: Proc, alloc: object, dimension: int, extent: str | int, offset: str | int = 0
+) -> Iterator[Rewrite]:
+    """Give a dimension of a variable another extent, and keep its elements from `offset` on.
+
+    t: f32[8] @ DRAM          t: f32[4] @ DRAM
+    t[i + 2] = 0        ->    t[i] = 0
+    """
+    path = path_of(proc, alloc)
+    old = _alloc_at(proc, path)
+    if not 0 <= dimension < len(old.shape):
+        raise Unfit(f"{old.name.name} has no dimension {dimension}", old)
+    known = control_scope(proc, path)
+    size, start = read_control(extent, known), read_control(offset, known)
+    edit = begun(proc)
+    shape = (*old.shape[:dimension], size, *old.shape[dimension + 1 :])
+    new = replace(old, shape=shape)
+    edit.followed[new] = old
+
+    def moved(access: Access) -> Access:
+        if access.name != old.name:
+            return access
+        coords = list(access.coords)
+        coords[dimension] = _shifted(coords[dimension], start)
+        return replace(access, coords=tuple(coords))
+
+    block, here = block_at(proc, path), path[-1][1]
+    rest = copied(edit, block[here + 1 :], {}, fresh=False, access=moved)
+    splice(edit, path, len(block) - here, (new, *rest))
+    yield edit
+
+
+def _shifted(coord: Coord, start: CExpr) -> Coord:
+    if isinstance(coord, Point):
+        return Point(minus(coord.at, start))
+    return Interval(minus(coord.lo, start), minus(coord.hi, start))
+
+
+@primitive
+def lift_alloc(proc: Proc, alloc: object, levels: int = 1) -> Iterator[Rewrite]:
+    """Move an allocation before the statement around it.
+
+    for i in seq(0, n):          t: f32 @ DRAM
+        t: f32 @ DRAM      ->    for i in seq(0, n):
+        t = x[i]                     t = x[i]
+    """
+    path = path_of(proc, alloc)
+    old = _alloc_at(proc, path)
+    if not 0 < levels < len(path):
+        raise Unfit(f"{levels} statements are not around the allocation", old)
+    edit = begun(proc)
+    splice(edit, path, 1, ())
+    splice(edit, path[:-levels], 0, (old,))
+    yield edit
+
+
+@primitive
+def sink_alloc(proc: Proc, alloc: object) -> Iterator[Rewrite]:
+    """Move an allocation into the one statement of its block that uses it.
+
+    t: f32 @ DRAM                for i in seq(0, n):
+    for i in seq(0, n):    ->        t: f32 @ DRAM
+        t = x[i]                     t = x[i]
+    """
+    path = path_of(proc, alloc)
+    old = _alloc_at(proc, path)
+    block, here = block_at(proc, path), path[-1][1]
+    users = [
+        at for at, stmt in enumerate(block[here + 1 :], here + 1) if old.name in names_in((stmt,))
+    ]
+    if len(users) != 1 or not isinstance(user := block[users[0]], For | If):
+        raise Unfit("not exactly one loop or `if` of its block uses the allocation", old)
+    if isinstance(user, If) and user.orelse:
+        raise Unfit("the `if` that uses the allocation has an `else`", user)
+    edit = begun(proc)
+    inner = replace(user, body=(old, *user.body))
+    edit.followed[inner] = user
+    splice(edit, (*path[:-1], (path[-1][0], users[0])), 1, (inner,))
+    splice(edit, path, 1, ())
+    yield edit
+
+
+@primitive
+def inline_window(proc: Proc, window: object) -> Iterator[Rewrite]:
+    """Write the variable where its window is used.
+
+    w = x[4:8]
+    y[0] = w[1]    ->    y[0] = x[5]
+    """
+    path = path_of(proc, window)
+    old = stmt_at(proc, path)
+    if not isinstance(old, WindowStmt) or old.special is not None:
+        raise Unfit("the cursor is at no plain window", old)
+    edit = begun(proc)
+
+    def moved(access: Access) -> Access:
+        if access.name != old.name:
+            return access
+        coords = compose(old.source.coords, access.coords)
+        return tidy_access(replace(access, name=old.source.name, coords=coords))
+
+    block, here = block_at(proc, path), path[-1][1]
+    rest = copied(edit, block[here + 1 :], {}, fresh=False, access=moved)
+    splice(edit, path, len(block) - here, rest)
+    yield edit
