@@ -55,7 +55,7 @@ from exogpu.schedule.events import (
     program,
     tuple_of,
 )
-from exogpu.schedule.rewrite import Copy, Image, Rewrite
+from exogpu.schedule.rewrite import Copy, Image, Rewrite, declared
 from exogpu.solvers import isl_unions as un
 from exogpu.solvers.isl_budget import IslGaveUpError, limited
 
@@ -118,6 +118,7 @@ class _Checker:
         yield from self.multiplicity()
         yield from self.reversed()
         yield from self.flow()
+        yield from self.operands()
 
     def interface(self) -> Iterator[Objection]:
         old, new = self.old.proc, self.new.proc
@@ -126,6 +127,9 @@ class _Checker:
         says = [replace(p, memory=DRAM) if isinstance(p, DataParam) else p for p in new.params]
         if said != says or old.preconditions != new.preconditions:
             yield Objection("SHAPE", "the parameters or preconditions would change")
+        names = [*declared(new.body)]
+        if len(set(names)) < len(names) or len(set(walk(new.body))) < len([*walk(new.body)]):
+            yield Objection("SHAPE", "a statement or variable would be in two places")
 
     # --- 1. images are the old statements -------------------------------------------------
 
@@ -298,8 +302,61 @@ class _Checker:
         originals = un.union(image_writes, starts)
         unwritten = un.without(un.inputs(reads), un.inputs(seen))
         missing = un.of_inputs(self.before(stands, originals, times), unwritten)
+        # What is outside a parameter has no write at all: an instruction may read it as zero.
+        elsewhere = un.of_outputs(un.subtract(stands, cells), self.parameters)
+        missing = un.union(missing, un.of_inputs(elsewhere, unwritten))
         if not un.is_empty(missing):
             yield self.objected("FLOW", "a variable would be read before it is written", missing)
+
+    def operands(self) -> Iterator[Objection]:
+        """Operands of one call overlap where they did, and clipped ones stay where they are."""
+        for place, was, _ in self.pairs:
+            if not isinstance(place.plain, CallInstr):
+                continue
+            for before, after in zip(was.events, place.events, strict=True):
+                if before.clipped and before.access.name != after.access.name:
+                    message = "an operand that the hardware clips would be another variable"
+                    yield Objection("SHAPE", message, was.stmt, place.stmt)
+            then = un.compose(self.images, self.overlaps(self.old, was))
+            then = un.compose(then, un.inverse(self.images))
+            now = self.overlaps(self.new, place)
+            live = un.inputs(self.images)
+            now = un.of_outputs(un.of_inputs(now, live), live)
+            here = self.overlaps(self.new, place, anywhere=True)
+            changed = un.union(un.subtract(now, then), un.subtract(un.intersect(then, here), now))
+            if not un.is_empty(changed):
+                yield self.objected("FLOW", "operands of a call would overlap otherwise", changed)
+
+    def overlaps(self, of: Program, place: Place, *, anywhere: bool = False) -> un.Relation:
+        """From each write of an instance of a call to its accesses of the same element.
+
+        `anywhere`: of any element.
+        """
+
+        def pieces(writes: bool | None) -> Iterator[str]:
+            instance = ", ".join(map(identifier, place.iterators))
+            for event in place.events:
+                variable = of.variables[event.access.name]
+                element = "" if anywhere else f" -> {cell(variable, event.access, {})}"
+                if writes is None or event.writes == writes:
+                    target = f"[I[{instance}]{element}]" if element else f"I[{instance}]"
+                    within = conjunction((place.where, inside(event)))
+                    yield f"{tuple_of(place, event)} -> {target} : {within}"
+
+        written = un.relation(self.params, pieces(True))
+        return un.compose(written, un.inverse(un.relation(self.params, pieces(None))))
+
+    @cached_property
+    def parameters(self) -> un.Points:
+        """Every element of the parameters, those out of range included."""
+        return un.points(
+            self.params,
+            [
+                f"{identifier(v.name)}[{', '.join(f'c{n}' for n in range(len(v.shape)))}]"
+                for v in self.old.variables.values()
+                if v.is_param
+            ],
+        )
 
     def copied(self, place: Place, copy: Copy) -> Iterator[str]:
         variable = self.old.variables[copy.element.name]
@@ -442,6 +499,7 @@ def _same(old: DExpr, new: DExpr) -> bool:
         case Negate(), Negate():
             return _same(old.term, new.term)
         case Apply(), Apply():
-            return old.function == new.function and all(map(_same, old.arguments, new.arguments))
+            same = old.function == new.function and len(old.arguments) == len(new.arguments)
+            return same and all(map(_same, old.arguments, new.arguments))
         case _:
             return False

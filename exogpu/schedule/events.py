@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import count
 
 from exogpu.analysis.inline import inline
 from exogpu.analysis.instances import Domain, entry, where, within_loop
@@ -32,8 +33,8 @@ from exogpu.ir.nodes import (
     Stmt,
     WindowStmt,
 )
-from exogpu.ir.types import AccessMode, DataType
-from exogpu.ir.walk import blocks, reads, walk
+from exogpu.ir.types import DataType
+from exogpu.ir.walk import blocks, passed, reads, walk
 
 Time = tuple[str, ...]
 
@@ -70,6 +71,8 @@ class Event:
     writes: bool
     reduces: bool
     """The target of a `+=`: these commute with each other."""
+    clipped: bool = False
+    """Outside of its variable a read gives zero, and a write does nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,10 +139,7 @@ class _Reader:
                     )
                 case Assign() | Reduce() | CallInstr():
                     name = f"{self.tag}{len(self.places)}"
-                    events = tuple(
-                        Event(f"{name}_{n}", access, writes, reduces)
-                        for n, (access, writes, reduces) in enumerate(_accesses(stmt))
-                    )
+                    events = tuple(_events(stmt, name))
                     place = Place(self.sources[stmt], stmt, name, domain, here, events)
                     self.places.append(place)
                 case _:
@@ -147,29 +147,24 @@ class _Reader:
                         self.block(inner_block, domain, here)
 
 
-def _accesses(stmt: Assign | Reduce | CallInstr) -> Iterator[tuple[Access, bool, bool]]:
-    """Each access, whether it writes, and whether it is the target of a `+=`."""
+def _events(stmt: Assign | Reduce | CallInstr, name: str) -> Iterator[Event]:
+    """The accesses of a statement, reads before writes."""
+    number = count()
     match stmt:
-        case Assign():
-            yield from ((access, False, False) for access in reads(stmt.value))
-            yield stmt.target, True, False
-        case Reduce():
-            yield from ((access, False, False) for access in reads(stmt.value))
-            yield stmt.target, False, True
-            yield stmt.target, True, True
+        case Assign() | Reduce():
+            for access in reads(stmt.value):
+                yield Event(f"{name}_{next(number)}", access, False, False)
+            summed = isinstance(stmt, Reduce)
+            if summed:
+                yield Event(f"{name}_{next(number)}", stmt.target, False, True)
+            yield Event(f"{name}_{next(number)}", stmt.target, True, summed)
         case CallInstr():
+            given = passed(stmt)
             # An instruction may leave elements of what it writes as they are: so it reads them.
-            windows = [a for p, a in zip(stmt.instr.params, stmt.arguments, strict=True)
-                       if isinstance(p, DataParam)]  # fmt: skip
-            given = [
-                (access, mode)
-                for access, mode in zip(windows, stmt.instr.modes, strict=True)
-                if isinstance(access, Access)
-            ]
-            yield from ((access, False, False) for access, _ in given)
-            yield from (
-                (access, True, False) for access, mode in given if mode is not AccessMode.READ
-            )
+            for one, writes in (*((o, False) for o in given), *((o, True) for o in given)):
+                if one.written or not writes:
+                    clipped = one.param.operand is not None and one.param.operand.clipped
+                    yield Event(f"{name}_{next(number)}", one.access, writes, False, clipped)
 
 
 # --- text -----------------------------------------------------------------------------------
@@ -183,8 +178,8 @@ def tuple_of(place: Place, event: Event) -> str:
 
 def elements(event: Event) -> tuple[str, ...]:
     """Names of the positions in a window, one an interval."""
-    count = sum(isinstance(coord, Interval) for coord in event.access.coords)
-    return tuple(f"w{n}" for n in range(count))
+    rank = sum(isinstance(coord, Interval) for coord in event.access.coords)
+    return tuple(f"w{n}" for n in range(rank))
 
 
 def inside(event: Event) -> str:
@@ -197,13 +192,13 @@ def cell(variable: Variable, access: Access, at: Mapping[Sym, str]) -> str:
     """`C_7[io, m, n]`: the element, after the iterators of its allocation."""
     outer = [at.get(s, identifier(s)) for s in variable.iterators]
     inner: list[str] = []
-    count = 0
+    rank = 0
     for coord in access.coords:
         if isinstance(coord, Point):
             inner.append(cexpr(coord.at))
         else:
-            inner.append(f"{cexpr(coord.lo)} + w{count}")
-            count += 1
+            inner.append(f"{cexpr(coord.lo)} + w{rank}")
+            rank += 1
     return f"{identifier(variable.name)}[{', '.join((*outer, *inner))}]"
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import TypeAlias, assert_never
 
 from exogpu.ir.names import Sym
@@ -42,7 +43,15 @@ from exogpu.ir.nodes import (
     Warps,
     WindowStmt,
 )
-from exogpu.ir.walk import blocks, substitute, substitute_access, substitute_bool, walk
+from exogpu.ir.walk import (
+    accesses,
+    blocks,
+    control_variables,
+    substitute,
+    substitute_access,
+    substitute_bool,
+    walk,
+)
 
 Step: TypeAlias = tuple[str, int]
 """`("body", 2)` or `("orelse", 0)`: a statement of a block."""
@@ -111,7 +120,7 @@ def begun(proc: Proc) -> Rewrite:
 def block_at(proc: Proc, path: Path) -> Block:
     """The block that the statement of a path stands in."""
     block = proc.body
-    for (_, at), (inner, _) in zip(path, path[1:], strict=False):
+    for (_, at), (inner, _) in pairwise(path):
         block = getattr(block[at], inner)
     return block
 
@@ -333,10 +342,20 @@ def out_of_scope(proc: Proc) -> tuple[Sym, Stmt] | None:
     return inside(proc.body, frozenset(p.name for p in proc.params))
 
 
+def declared(block: Block) -> Iterator[Sym]:
+    """The variables that statements declare, iterators included."""
+    for stmt in walk(block):
+        match stmt:
+            case For():
+                yield stmt.iterator
+            case Alloc() | BarrierAlloc() | WindowStmt():
+                yield stmt.name
+            case _:
+                pass
+
+
 def used(stmt: Stmt) -> Iterator[Sym]:
     """The variables that a statement itself names, without those that it declares."""
-    from exogpu.ir.walk import accesses, control_variables
-
     def control(*exprs: CExpr) -> Iterator[Sym]:
         for expr in exprs:
             yield from sorted(control_variables(expr), key=lambda s: s.number)
