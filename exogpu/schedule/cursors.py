@@ -138,12 +138,18 @@ def _expression(pattern: str) -> re.Pattern[str]:
     if block:
         pattern = re.sub(r":\s*_$", ":", pattern)
         pattern = pattern if pattern.endswith(":") else f"{pattern}:"
-    parts = re.split(r"(?<!\w)_(?!\w)", pattern)
-    return re.compile(".*".join(r"\s*".join(map(re.escape, p.split())) + _gap(p) for p in parts))
+    tokens = re.findall(r"\w+|\+=|[<>=!]=|\S", pattern)
+    return re.compile(r"\s*".join(map(_token, tokens)))
 
 
-def _gap(part: str) -> str:
-    return r"\s*" if part.endswith(" ") else ""
+def _token(token: str) -> str:
+    match token:
+        case "_":
+            return ".*"
+        case "=":  # and not the end of `+=`
+            return r"(?<![+<>=!])=(?!=)"
+        case _:
+            return re.escape(token)
 
 
 def _names(stmt: Stmt) -> tuple[str, ...]:

@@ -356,6 +356,7 @@ def declared(block: Block) -> Iterator[Sym]:
 
 def used(stmt: Stmt) -> Iterator[Sym]:
     """The variables that a statement itself names, without those that it declares."""
+
     def control(*exprs: CExpr) -> Iterator[Sym]:
         for expr in exprs:
             yield from sorted(control_variables(expr), key=lambda s: s.number)

@@ -25,7 +25,6 @@ from steps import (
     wide,
 )
 
-from exogpu import DRAM
 from exogpu import schedule as s
 from exogpu.api import Procedure
 from exogpu.ir.nodes import (
@@ -275,7 +274,6 @@ def colliding_slots() -> Rewrite:
     """Two slots for values of all iterations, which the second loop wants."""
     p = s.expand_dim(scalar, "t", "n", "i")
     p = s.lift_alloc(p, "t")
-    edit = begun(p.ir)
     make = s.fission.__wrapped__
     (edit,) = make(p.ir, (find(p, "t[_] = _").path, 1))
     assert objection(edit) is None
@@ -295,8 +293,6 @@ def colliding_slots() -> Rewrite:
 
 def alloc_in_the_loop_of_a_running_sum() -> Rewrite:
     """A fresh variable every iteration, where the value must be kept."""
-    p = s.remove_if(tail, "if _: _")
-    assert p.ir is not None
     edit = begun(running.ir)
     alloc, zero, over = running.ir.body
     inner = replace(over, body=(alloc, *over.body))
@@ -367,8 +363,7 @@ def test_careless_primitives_are_refused(careless: Callable[[], Rewrite]) -> Non
 
 def test_the_checker_alone_finds_what_bounds_would_find_too() -> None:
     """An instance that runs twice, or a neighbour's value, is no matter of bounds."""
-    by_bounds = {blocks_overlap, window_too_small, guard_of_a_read_dropped}
-    for careless in set(CARELESS) - by_bounds - {without_guard}:
+    for careless in set(CARELESS) - {window_too_small}:
         assert objection(careless()) is not None, careless.__name__
 
 
@@ -376,4 +371,3 @@ def test_the_papers_guard_goes_without_an_unsafe_step() -> None:
     """Section "Limitations": what the first guard keeps from running is read by nobody."""
     p = s.remove_if(tail, "if _: _")
     assert same_results(tail, p) > 0
-    assert DRAM.name == "DRAM"

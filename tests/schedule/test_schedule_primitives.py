@@ -122,7 +122,7 @@ REFUSED: dict[str, tuple[Callable[[], Procedure], str]] = {
     "join_loops bodies": (lambda: s.join_loops(apart, "i"), "X992.*another"),
     "fission": (
         lambda: s.fission(running, s.find(running, "t += _").after()),
-        r"X992: fission: a dependence \(RAW|WAR\) would be reversed.*n = 2",
+        r"X992: fission: a dependence \(WAR\) would be reversed: `y\[i\] = t.*`t \+= .*n = 2",
     ),
     "fission scope": (
         lambda: s.fission(scalar, s.find(scalar, "t = _").after()),
