@@ -28,7 +28,7 @@ from exogpu.schedule.loops import (
     unroll_loop,
 )
 from exogpu.schedule.primitive import followed
-from exogpu.schedule.procedures import Derivation, chain, derivation, history
+from exogpu.schedule.procedures import Derivation, chain, derivation, history, text
 from exogpu.schedule.statements import (
     add_if,
     delete_pass,
@@ -89,6 +89,7 @@ __all__ = [
     "sink_alloc",
     "specialize",
     "stage_mem",
+    "text",
     "unroll_loop",
     "wrap_kernel",
 ]

@@ -8,6 +8,7 @@ from typing import Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 from exogpu.ir.nodes import Proc
+from exogpu.ir.printer import print_proc
 from exogpu.result.errors import Diagnostic, ExoGpuError
 from exogpu.schedule.reading import refusals
 from exogpu.schedule.rewrite import Path
@@ -77,3 +78,8 @@ def history(procedure: Schedulable) -> str:
     for _, step in reversed(steps):
         lines.append(f"  {step.primitive}({', '.join(step.arguments)})  {step.seconds:.2f} s")
     return "\n".join(lines)
+
+
+def text(procedure: Schedulable) -> str:
+    """The procedure as source text."""
+    return print_proc(ir_of(procedure))

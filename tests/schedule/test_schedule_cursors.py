@@ -31,7 +31,9 @@ def test_patterns() -> None:
     assert lines("C[_] = _") == ["C[i, j] = 0"]
     assert lines("C[i, j] = 0") == ["C[i, j] = 0"]
     assert lines("_ = _") == ["C[i, j] = 0"]
-    assert lines("for _ in _: _") == [f"for {i} in seq(0, {n}):" for i, n in zip("ijk", "MNK")]
+    assert lines("for _ in _: _") == [
+        f"for {i} in seq(0, {n}):" for i, n in zip("ijk", "MNK", strict=True)
+    ]
     assert lines("j") == ["for j in seq(0, N):"]
     assert lines("if _: _", guarded) == ["if m > 3:"]
     assert lines("t", named) == ["t: f32[8] @ DRAM"]
@@ -93,10 +95,10 @@ def test_an_exchanged_loop_is_followed() -> None:
 
 def test_a_cursor_of_what_is_gone_or_of_another_procedure_is_refused() -> None:
     x = s.find(two, "x[_] = _")
-    with pytest.raises(ExoGpuError, match="X990.*of another procedure"):
+    with pytest.raises(ExoGpuError, match=r"X990.*of another procedure"):
         s.reorder_stmts(even, x)
     p = s.eliminate_dead_code(s.add_if(dead_at_once, "x[0] = 1", "n", ">", "2"), "if _: _")
-    with pytest.raises(ExoGpuError, match="X990.*is gone since eliminate_dead_code"):
+    with pytest.raises(ExoGpuError, match=r"X990.*is gone since eliminate_dead_code"):
         s.followed(p, s.find(dead_at_once, "x[0] = 1"))
 
 
