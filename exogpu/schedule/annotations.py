@@ -22,7 +22,7 @@ from exogpu.ir.nodes import (
 )
 from exogpu.ir.types import CollUnit, DataMemory, SyncTL
 from exogpu.schedule.loops import loop_at
-from exogpu.schedule.primitive import Unfit, path_of, primitive
+from exogpu.schedule.primitive import Unfit, gap_of, path_of, primitive
 from exogpu.schedule.rewrite import Path, Rewrite, begun, block_at, splice, stmt_at
 
 
@@ -97,6 +97,8 @@ def wrap_kernel(
     path = path_of(proc, stmt)
     at = path[-1][1]
     body = block_at(proc, path)[at : at + count]
+    if count < 1 or len(body) < count:
+        raise Unfit(f"there are no {count} statements")
     if threads < 32 or threads % 32:
         raise Unfit(f"{threads} threads are no whole warps", body[0])
     warps = (WarpConfig("", threads // 32),)
@@ -114,9 +116,7 @@ def insert_fence(proc: Proc, gap: object, pre: SyncTL, post: SyncTL) -> Iterator
     y[i] = t[3 - i]    ->    Fence(cuda_in_order, cuda_in_order)
                              y[i] = t[3 - i]
     """
-    if not (isinstance(gap, tuple) and len(gap) == 2 and isinstance(gap[0], tuple)):
-        raise Unfit("insert_fence takes a place, such as `cursor.after()`")
-    path, offset = gap
+    path, offset = gap_of(gap)
     beside = stmt_at(proc, path)
     edit = begun(proc)
     here = (*path[:-1], (path[-1][0], path[-1][1] + offset))

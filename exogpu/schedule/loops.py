@@ -18,7 +18,7 @@ from exogpu.schedule.control import (
     tidy,
     tidy_access,
 )
-from exogpu.schedule.primitive import Unfit, path_of, primitive
+from exogpu.schedule.primitive import Unfit, gap_of, named, path_of, primitive
 from exogpu.schedule.rewrite import (
     Path,
     Rewrite,
@@ -72,12 +72,14 @@ def divide_loop(
     """
     path = path_of(proc, loop)
     old = loop_at(proc, path)
-    if factor < 1:
-        raise Unfit(f"the factor {factor} is not positive", old)
+    if not isinstance(factor, int) or factor < 1:
+        raise Unfit(f"the factor {factor} is no positive number", old)
+    if isinstance(names, str) or len(names) != 2:
+        raise Unfit(f"{names!r} are not two names", old)
     if tail not in ("perfect", "guard", "cut"):
         raise Unfit(f"a tail is perfect, guard or cut, not {tail!r}", old)
     edit = begun(proc)
-    outer, inner = Sym(names[0]), Sym(names[1])
+    outer, inner = named(names[0]), named(names[1])
     count = minus(old.hi, old.lo)
     value = plus(plus(Mul(factor, CVar(outer)), CVar(inner)), old.lo)
     body = with_values(edit, old.body, {old.iterator: value})
@@ -91,7 +93,7 @@ def divide_loop(
     edit.followed[over] = old
     new: Block = (over,)
     if tail == "cut":
-        rest = Sym(names[1])
+        rest = named(names[1])
         start = plus(plus(Mul(factor, FloorDiv(count, factor)), CVar(rest)), old.lo)
         left = with_values(edit, old.body, {old.iterator: start}, fresh=True)
         last = tidy(Mod(count, factor))
@@ -136,7 +138,7 @@ def mult_loops(proc: Proc, loop: object, name: str) -> Iterator[Rewrite]:
     if count is None or count < 1:
         raise Unfit(f"the loop over {inner.iterator.name} has no constant count", inner)
     edit = begun(proc)
-    both = Sym(name)
+    both = named(name)
     values = {
         outer.iterator: plus(FloorDiv(CVar(both), count), outer.lo),
         inner.iterator: plus(Mod(CVar(both), count), inner.lo),
@@ -267,9 +269,7 @@ def fission(proc: Proc, gap: object) -> Iterator[Rewrite]:
         y[i] = x[i]              for i in seq(0, n):
                                      y[i] = x[i]
     """
-    if not (isinstance(gap, tuple) and len(gap) == 2 and isinstance(gap[0], tuple)):
-        raise Unfit("fission takes a place, such as `cursor.after()`")
-    inside, offset = gap
+    inside, offset = gap_of(gap)
     if len(inside) < 2 or inside[-1][0] != "body":
         raise Unfit("the place is in no loop", stmt_at(proc, inside))
     path = inside[:-1]

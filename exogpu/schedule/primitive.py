@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import wraps
+from keyword import iskeyword
 from time import perf_counter
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, TypeGuard, TypeVar
 
 from exogpu.analysis import bounds
 from exogpu.analysis.bounds_report import Outside
+from exogpu.frontend.limits import is_name
+from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Proc, Stmt
 from exogpu.ir.types import DataMemory, SyncTL
 from exogpu.result.errors import NOWHERE, Diagnostic, ExoGpuError, Note
@@ -55,9 +58,9 @@ def primitive(
         start = perf_counter()
         old = ir_of(procedure)
         given = [_resolved(procedure, a) for a in arguments]
-        named = {key: _resolved(procedure, a) for key, a in options.items()}
+        chosen = {key: _resolved(procedure, a) for key, a in options.items()}
         try:
-            edits = make(old, *given, **named)  # type: ignore[arg-type]
+            edits = make(old, *given, **chosen)  # type: ignore[arg-type]
             edit = _accepted(name, old, edits)
         except Unfit as unfit:
             span = old.span if unfit.stmt is None else unfit.stmt.span
@@ -169,12 +172,34 @@ def followed(procedure: P, cursor: Cursor[P]) -> Cursor[P]:
 
 
 def path_of(proc: Proc, target: object) -> Path:
-    """The path of a statement that is given as a pattern or already as a path."""
+    """The path of a statement that is given as a pattern or already as a path.  Raises Unfit."""
     if isinstance(target, str):
         return find(_Bare(proc), target).path
-    if isinstance(target, tuple):
+    if _is_path(target):
         return target
-    raise Unfit(f"{target!r} is neither a cursor nor a pattern")
+    raise Unfit("a statement is given by a pattern or by one cursor")
+
+
+def gap_of(target: object) -> tuple[Path, int]:
+    """The path of the statement beside a place, and 1 where it is after it.  Raises Unfit."""
+    if isinstance(target, tuple) and len(target) == 2:
+        path, offset = target
+        if _is_path(path) and isinstance(offset, int):
+            return path, offset
+    raise Unfit("it takes a place, such as `find(p, pattern).after()`")
+
+
+def _is_path(target: object) -> TypeGuard[Path]:
+    if not isinstance(target, tuple) or not target:
+        return False
+    return all(isinstance(s, tuple) and len(s) == 2 and isinstance(s[0], str) for s in target)
+
+
+def named(name: object) -> Sym:
+    """A new variable of the name.  Raises Unfit where it is no name."""
+    if not isinstance(name, str) or not is_name(name) or iskeyword(name):
+        raise Unfit(f"{name!r} is no name")
+    return Sym(name)
 
 
 class _Bare:

@@ -17,7 +17,7 @@ from exogpu.schedule.control import (
     tidy_access,
     tidy_condition,
 )
-from exogpu.schedule.primitive import Unfit, path_of, primitive
+from exogpu.schedule.primitive import Unfit, named, path_of, primitive
 from exogpu.schedule.rewrite import (
     Path,
     Rewrite,
@@ -188,10 +188,8 @@ def rename(proc: Proc, name: str) -> Iterator[Rewrite]:
 
     def gemm(...):    ->    def gemm_tiled(...):
     """
-    if not name.isidentifier():
-        raise Unfit(f"{name!r} is no name")
     edit = begun(proc)
-    edit.new = replace(proc, name=name)
+    edit.new = replace(proc, name=named(name).name)
     yield edit
 
 

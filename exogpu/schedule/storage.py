@@ -44,10 +44,11 @@ from exogpu.schedule.control import (
     read_window,
     tidy_access,
 )
-from exogpu.schedule.primitive import Unfit, path_of, primitive
+from exogpu.schedule.primitive import Unfit, named, path_of, primitive
 from exogpu.schedule.rewrite import (
     Copy,
     Path,
+    Rename,
     Rewrite,
     around,
     begun,
@@ -83,8 +84,8 @@ def stage_mem(
     path = path_of(proc, block)
     at = path[-1][1]
     stmts = block_at(proc, path)[at : at + count]
-    if len(stmts) < count:
-        raise Unfit(f"there are no {count} statements", stmts[0])
+    if count < 1 or len(stmts) < count:
+        raise Unfit(f"there are no {count} statements", stmt_at(proc, path))
     known = _data_scope(proc, path)
     whole = read_window(window, control_scope(proc, path), {s.name: s for s in known})
     declared = known[whole.name]
@@ -97,7 +98,7 @@ def stage_mem(
         memory = _default_memory(proc, path)
     for copies_in in (False, True):
         for guarded in (False, True):
-            stage = _Stage(begun(proc), whole, declared, Sym(name), memory, guarded)
+            stage = _Stage(begun(proc), whole, declared, named(name), memory, guarded)
             new = stage.made(stmts, copies_in, writes_it)
             splice(stage.edit, path, count, new)
             yield stage.edit
@@ -230,7 +231,7 @@ def bind_expr(
     wanted = tidy_access(
         read_window(expression, control_scope(proc, path), {s.name: s for s in known})
     )
-    scalar = Sym(name)
+    scalar = named(name)
     edit = begun(proc)
 
     def change(read: Read) -> DExpr:
@@ -281,9 +282,7 @@ def expand_dim(proc: Proc, alloc: object, extent: str | int, index: str) -> Iter
             return access
         return replace(access, coords=(Point(at), *access.coords))
 
-    block, here = block_at(proc, path), path[-1][1]
-    rest = copied(edit, block[here + 1 :], {}, fresh=False, access=moved)
-    splice(edit, path, len(block) - here, (new, *rest))
+    _rest_changed(edit, path, (new,), moved)
     yield edit
 
 
@@ -314,9 +313,7 @@ def resize_dim(
         coords[dimension] = _shifted(coords[dimension], start)
         return replace(access, coords=tuple(coords))
 
-    block, here = block_at(proc, path), path[-1][1]
-    rest = copied(edit, block[here + 1 :], {}, fresh=False, access=moved)
-    splice(edit, path, len(block) - here, (new, *rest))
+    _rest_changed(edit, path, (new,), moved)
     yield edit
 
 
@@ -371,6 +368,82 @@ def sink_alloc(proc: Proc, alloc: object) -> Iterator[Rewrite]:
 
 
 @primitive
+def rearrange_dim(
+    proc: Proc, alloc: object, order: tuple[int, ...] | list[int]
+) -> Iterator[Rewrite]:
+    """Exchange dimensions of a variable: the new n-th one is the old one of number `order[n]`.
+
+    t: f32[8, 4] @ DRAM          t: f32[4, 8] @ DRAM
+    t[i, j] = x[i, j]      ->    t[j, i] = x[i, j]
+    """
+    path = path_of(proc, alloc)
+    old = _alloc_at(proc, path)
+    if sorted(order) != list(range(len(old.shape))):
+        raise Unfit(f"{list(order)} is no order of the {len(old.shape)} dimensions", old)
+    edit = begun(proc)
+    new = replace(old, shape=tuple(old.shape[n] for n in order))
+    edit.followed[new] = old
+
+    def moved(access: Access) -> Access:
+        if access.name != old.name:
+            return access
+        if any(isinstance(c, Interval) for c in access.coords):
+            raise Unfit(f"a window of {old.name.name} is used", old)
+        return replace(access, coords=tuple(access.coords[n] for n in order))
+
+    _rest_changed(edit, path, (new,), moved)
+    yield edit
+
+
+@primitive
+def delete_buffer(proc: Proc, alloc: object) -> Iterator[Rewrite]:
+    """Remove a variable that nothing uses.
+
+    t: f32[8] @ DRAM
+    x[0] = 0            ->    x[0] = 0
+    """
+    path = path_of(proc, alloc)
+    old = _alloc_at(proc, path)
+    if old.name in names_in(proc.body):
+        raise Unfit(f"{old.name.name} is used", old)
+    edit = begun(proc)
+    splice(edit, path, 1, ())
+    yield edit
+
+
+@primitive
+def reuse_buffer(proc: Proc, kept: object, alloc: object) -> Iterator[Rewrite]:
+    """Let one variable take the place of a later one of the same shape.
+
+    t: f32 @ DRAM             t: f32 @ DRAM
+    t = x[0]                  t = x[0]
+    y[0] = t            ->    y[0] = t
+    u: f32 @ DRAM             t = x[1]
+    u = x[1]                  y[1] = t
+    y[1] = u
+    """
+    first = _alloc_at(proc, path_of(proc, kept))
+    path = path_of(proc, alloc)
+    old = _alloc_at(proc, path)
+    if (first.dtype, first.shape) != (old.dtype, old.shape):
+        raise Unfit(f"{first.name.name} and {old.name.name} differ in type or shape", old)
+    edit = begun(proc)
+
+    def moved(access: Access) -> Access:
+        return replace(access, name=first.name) if access.name == old.name else access
+
+    _rest_changed(edit, path, (), moved)
+    yield edit
+
+
+def _rest_changed(edit: Rewrite, path: Path, new: Block, moved: Rename) -> None:
+    """Put `new` in the place of an allocation, and change the accesses after it."""
+    block, here = block_at(edit.old, path), path[-1][1]
+    rest = copied(edit, block[here + 1 :], {}, fresh=False, access=moved)
+    splice(edit, path, len(block) - here, (*new, *rest))
+
+
+@primitive
 def inline_window(proc: Proc, window: object) -> Iterator[Rewrite]:
     """Write the variable where its window is used.
 
@@ -389,7 +462,5 @@ def inline_window(proc: Proc, window: object) -> Iterator[Rewrite]:
         coords = compose(old.source.coords, access.coords)
         return tidy_access(replace(access, name=old.source.name, coords=coords))
 
-    block, here = block_at(proc, path), path[-1][1]
-    rest = copied(edit, block[here + 1 :], {}, fresh=False, access=moved)
-    splice(edit, path, len(block) - here, rest)
+    _rest_changed(edit, path, (), moved)
     yield edit

@@ -188,6 +188,38 @@ def wide(y: f32[4] @ DRAM):
 
 
 @proc
+def tiled(x: f32[8, 4] @ DRAM, y: f32[8, 4] @ DRAM):
+    unused: f32[2] @ DRAM
+    t: f32[8, 4] @ DRAM
+    for i in seq(0, 8):
+        for j in seq(0, 4):
+            t[i, j] = x[i, j]
+    for i in seq(0, 8):
+        for j in seq(0, 4):
+            y[i, j] = t[i, 3 - j]
+
+
+@proc
+def one_after_the_other(x: f32[4] @ DRAM, y: f32[4] @ DRAM):
+    t: f32 @ DRAM
+    t = x[0]
+    y[0] = t + 1
+    u: f32 @ DRAM
+    u = x[1]
+    y[1] = u
+    y[2] = u + 2
+
+
+@proc
+def both_at_once(x: f32[4] @ DRAM, y: f32[4] @ DRAM):
+    t: f32 @ DRAM
+    t = x[0]
+    u: f32 @ DRAM
+    u = x[1]
+    y[1] = t + u
+
+
+@proc
 def windowed(x: f32[8] @ DRAM, y: f32[4] @ DRAM):
     w = x[4:8]
     for i in seq(0, 4):

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from steps import (
     apart,
+    both_at_once,
     carried,
     dead,
     even,
@@ -18,6 +19,7 @@ from steps import (
     guarded,
     guarded_by_i,
     last,
+    one_after_the_other,
     order,
     outside,
     passed,
@@ -33,6 +35,7 @@ from steps import (
     tail,
     tail_read,
     tidied,
+    tiled,
     two,
     wide,
     windowed,
@@ -73,6 +76,9 @@ ACCEPTED: dict[str, tuple[Procedure, Callable[[Procedure], Procedure]]] = {
     "sink_alloc": (outside, lambda p: s.sink_alloc(p, "t")),
     "resize_dim": (wide, lambda p: s.resize_dim(p, "t", 0, 4, 2)),
     "bind_expr": (squares, lambda p: s.bind_expr(p, "y[_] = _", "x[i]", "t")),
+    "rearrange_dim": (tiled, lambda p: s.rearrange_dim(p, "t", [1, 0])),
+    "delete_buffer": (tiled, lambda p: s.delete_buffer(p, "unused")),
+    "reuse_buffer": (one_after_the_other, lambda p: s.reuse_buffer(p, "t", "u")),
     "inline_window": (windowed, lambda p: s.inline_window(p, "w")),
     "stage_mem read": (even, lambda p: s.stage_mem(p, "for i in _: _", "x[0:n]", "t")),
     "stage_mem written": (even, lambda p: s.stage_mem(p, "for i in _: _", "y[0:n]", "t")),
@@ -104,6 +110,16 @@ REFUSED: dict[str, tuple[Callable[[], Procedure], str]] = {
     "divide_loop perfect": (
         lambda: s.divide_loop(gemm, "i", 8, ["io", "ii"], "perfect"),
         "X992.*would not run.*`C.*line.*M = 1, N = 1, K = 1",
+    ),
+    "divide_loop names": (lambda: s.divide_loop(gemm, "i", 8, ["io"]), "X991.*two names"),
+    "divide_loop keyword": (lambda: s.divide_loop(gemm, "i", 8, ["if", "ii"]), "X991.*no name"),
+    "divide_loop place": (
+        lambda: s.divide_loop(gemm, s.find(gemm, "i").after(), 8, ["io", "ii"]),
+        "X991.*by a pattern or by one cursor",
+    ),
+    "stage_mem count": (
+        lambda: s.stage_mem(gemm, "k", "C[i, j]", "t", count=2),
+        "X991.*no 2 statements",
     ),
     "divide_loop no loop": (
         lambda: s.divide_loop(gemm, "C[_] = _", 8, ["io", "ii"]),
@@ -154,6 +170,12 @@ REFUSED: dict[str, tuple[Callable[[], Procedure], str]] = {
     "sink_alloc": (lambda: s.sink_alloc(running, "t"), "X991.*not exactly one"),
     "resize_dim": (lambda: s.resize_dim(wide, "t", 0, 4, 0), "X992"),
     "bind_expr": (lambda: s.bind_expr(squares, "y[_] = _", "y[i]", "t"), "X991.*does not read"),
+    "rearrange_dim": (lambda: s.rearrange_dim(tiled, "t", [1, 1]), "X991.*is no order"),
+    "delete_buffer": (lambda: s.delete_buffer(tiled, "t"), "X991.*t is used"),
+    "reuse_buffer": (
+        lambda: s.reuse_buffer(both_at_once, "t", "u"),
+        r"X992.*value would be read that is another's: `y\[1\].*`t = x\[1\]",
+    ),
     "inline_window": (lambda: s.inline_window(scalar, "t"), "X991.*no plain window"),
     "stage_mem": (
         lambda: s.stage_mem(apart, "for j in _: _", "x[0:1]", "t"),
