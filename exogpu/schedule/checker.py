@@ -115,10 +115,8 @@ class _Checker:
         """What is wrong, the simplest first."""
         yield from self.interface()
         yield from self.shapes()
-        yield from self.multiplicity()
-        yield from self.reversed()
-        yield from self.flow()
-        yield from self.operands()
+        for part in (self.multiplicity, self.reversed, self.flow, self.operands):
+            yield from sorted(part(), key=_total)
 
     def interface(self) -> Iterator[Objection]:
         old, new = self.old.proc, self.new.proc
@@ -464,6 +462,11 @@ class _Checker:
     def stmt(self, name: str) -> Stmt | None:
         found = self.events.get(name)
         return None if found is None else found[0].stmt
+
+
+def _total(found: Objection) -> int:
+    """Smaller sizes first."""
+    return sum(map(abs, (found.sizes or {}).values()))
 
 
 def _renamed(text: str, names: Mapping[Sym, str]) -> str:

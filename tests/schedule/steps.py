@@ -6,7 +6,7 @@ import numpy as np
 
 from exogpu import ExoGpuError, proc
 from exogpu.api import Procedure
-from exogpu.ir.nodes import ControlParam, DataParam
+from exogpu.ir.nodes import ControlParam, DataParam, Proc
 from exogpu.ir.walk import evaluate
 
 
@@ -247,16 +247,15 @@ def passed(x: f32[4] @ DRAM):
     pass
 
 
-def data(procedure: Procedure, seed: int, sizes: dict[str, int]) -> dict[str, object]:
+def data(proc: Proc, seed: int, sizes: dict[str, int]) -> dict[str, object]:
     """Arguments of small whole numbers, so that sums are exact in any order."""
-    assert procedure.ir is not None
     random = np.random.default_rng(seed)
     given: dict[str, object] = {}
     env = {}
-    for param in procedure.ir.params:
+    for param in proc.params:
         if isinstance(param, ControlParam):
             env[param.name] = given[param.name.name] = sizes[param.name.name]
-    for param in procedure.ir.params:
+    for param in proc.params:
         if isinstance(param, DataParam):
             shape = tuple(evaluate(e, env) for e in param.shape)
             given[param.name.name] = random.integers(-3, 4, shape).astype(np.float32)
@@ -269,7 +268,8 @@ def same_results(first: Procedure, second: Procedure, limit: int = 9) -> int:
     random = np.random.default_rng(limit)
     for seed in range(limit):
         sizes = {name: int(random.integers(1, 14)) for name in first.size_names}
-        given = data(first, seed, sizes)
+        assert first.ir is not None
+        given = data(first.ir, seed, sizes)
         expected = {n: a.copy() if isinstance(a, np.ndarray) else a for n, a in given.items()}
         actual = {n: a.copy() if isinstance(a, np.ndarray) else a for n, a in given.items()}
         try:

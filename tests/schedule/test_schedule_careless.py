@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
 
+import numpy as np
 import pytest
 from steps import (
     carried,
+    data,
     even,
     four,
     gemm,
@@ -25,6 +28,7 @@ from steps import (
     wide,
 )
 
+from exogpu import ExoGpuError
 from exogpu import schedule as s
 from exogpu.api import Procedure
 from exogpu.ir.nodes import (
@@ -44,7 +48,8 @@ from exogpu.ir.nodes import (
     Sub,
 )
 from exogpu.ir.types import DataType
-from exogpu.ir.walk import blocks, map_blocks, walk
+from exogpu.ir.walk import blocks, holds, map_blocks, walk
+from exogpu.meaning import naive
 from exogpu.schedule.checker import objection
 from exogpu.schedule.cursors import find
 from exogpu.schedule.primitive import refused
@@ -365,6 +370,45 @@ def test_the_checker_alone_finds_what_bounds_would_find_too() -> None:
     """An instance that runs twice, or a neighbour's value, is no matter of bounds."""
     for careless in set(CARELESS) - {window_too_small}:
         assert objection(careless()) is not None, careless.__name__
+
+
+VISIBLE = [
+    without_guard, tail_too_short, tail_from_the_start, overlap_in_a_sum, backwards,
+    shifted_by_one_too_many, fission_of_a_running_sum, written_back_to_nobody, never_copied_in,
+    copies_from_beside, colliding_slots, one_element_for_another, later_statement_first,
+]  # fmt: skip
+
+
+def differ(edit: Rewrite, sizes: dict[str, int]) -> bool:
+    """Whether the old and the new procedure leave other results, on one of a few inputs."""
+    for seed in range(3):
+        given = data(edit.old, seed, sizes)
+        before, after = (
+            {n: a.copy() if isinstance(a, np.ndarray) else a for n, a in given.items()}
+            for _ in range(2)
+        )
+        naive.run(edit.old, before)
+        try:
+            naive.run(edit.new, after)
+        except ExoGpuError:  # out of bounds
+            return True
+        if any(not np.array_equal(before[n], after[n]) for n in given):
+            return True
+    return False
+
+
+@pytest.mark.parametrize("careless", VISIBLE, ids=lambda f: f.__name__)
+def test_the_sizes_that_are_named_are_the_smallest(careless: Callable[[], Rewrite]) -> None:
+    edit = careless()
+    found = objection(edit)
+    assert found is not None and found.sizes is not None
+    assert differ(edit, dict(found.sizes))
+    total = sum(found.sizes.values())
+    for values in product(range(1, total), repeat=len(found.sizes)):
+        sizes = dict(zip(found.sizes, values, strict=True))
+        env = {p.name: sizes[p.name.name] for p in edit.old.params if p.name.name in sizes}
+        if sum(values) < total and all(holds(b, env) for b in edit.old.preconditions):
+            assert not differ(edit, sizes), sizes
 
 
 def test_the_papers_guard_goes_without_an_unsafe_step() -> None:
