@@ -29,6 +29,7 @@ from exogpu.schedule.loops import (
 )
 from exogpu.schedule.primitive import followed
 from exogpu.schedule.procedures import Derivation, chain, derivation, history, text
+from exogpu.schedule.staging import stage_mem
 from exogpu.schedule.statements import (
     add_if,
     delete_pass,
@@ -50,7 +51,6 @@ from exogpu.schedule.storage import (
     resize_dim,
     reuse_buffer,
     sink_alloc,
-    stage_mem,
 )
 
 __all__ = [

@@ -29,22 +29,18 @@ from exogpu.ir.isltext import cexpr, conjunction, identifier
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
     Access,
-    Apply,
     Assign,
-    BinOp,
     CallInstr,
     CallProc,
     Const,
     CVar,
     DataParam,
-    DExpr,
     Interval,
-    Negate,
     Read,
-    Reduce,
     Stmt,
 )
 from exogpu.ir.walk import walk
+from exogpu.schedule.alike import is_alike
 from exogpu.schedule.events import (
     Place,
     Program,
@@ -134,7 +130,7 @@ class _Checker:
     def shapes(self) -> Iterator[Objection]:
         for place, was, image in self.pairs:
             missing = [s for s in was.iterators if s not in image.at and s not in place.iterators]
-            alike = _alike(was.plain, place.plain) and not missing
+            alike = is_alike(was.plain, place.plain) and not missing
             if alike and isinstance(was.plain, CallInstr):
                 assert isinstance(place.plain, CallInstr)
                 alike = self.same_call(place, was, image, place.plain, was.plain)
@@ -473,36 +469,3 @@ def _renamed(text: str, names: Mapping[Sym, str]) -> str:
     """The text with other names of control variables."""
     known = {identifier(s): name for s, name in names.items()}
     return re.sub(r"(?<![^\W\d])[^\W\d]\w*", lambda word: known.get(word[0], word[0]), text)
-
-
-def _alike(old: Stmt, new: Stmt) -> bool:
-    """Whether two statements differ in what they access and in nothing else."""
-    match old, new:
-        case Assign(), Assign():
-            return _same(old.value, new.value)
-        case Reduce(), Reduce():
-            return _same(old.value, new.value)
-        case CallInstr(), CallInstr():
-            kinds = [(type(a), type(b)) for a, b in zip(old.arguments, new.arguments, strict=False)]
-            windows = all(a is b for a, b in kinds if Access in (a, b) or Const in (a, b))
-            return old.instr is new.instr and len(old.arguments) == len(new.arguments) and windows
-        case _:
-            return False
-
-
-def _same(old: DExpr, new: DExpr) -> bool:
-    match old, new:
-        case Const(), Const():
-            return type(old.value) is type(new.value) and old.value == new.value
-        case Read(), Read():
-            return True
-        case BinOp(), BinOp():
-            sides = _same(old.left, new.left) and _same(old.right, new.right)
-            return old.op == new.op and sides
-        case Negate(), Negate():
-            return _same(old.term, new.term)
-        case Apply(), Apply():
-            same = old.function == new.function and len(old.arguments) == len(new.arguments)
-            return same and all(map(_same, old.arguments, new.arguments))
-        case _:
-            return False
