@@ -179,6 +179,15 @@ def outside(n: size, x: f32[n] @ DRAM, y: f32[n] @ DRAM):
 
 
 @proc
+def kept_for_the_next(n: size, x: f32[n] @ DRAM, y: f32[n] @ DRAM):
+    t: f32 @ DRAM
+    for i in seq(0, n):
+        if i > 0:
+            y[i] = t
+        t = x[i]
+
+
+@proc
 def wide(y: f32[4] @ DRAM):
     t: f32[8] @ DRAM
     for i in seq(0, 4):

@@ -18,6 +18,7 @@ from steps import (
     gemm,
     guarded,
     guarded_by_i,
+    kept_for_the_next,
     last,
     one_after_the_other,
     order,
@@ -168,6 +169,10 @@ REFUSED: dict[str, tuple[Callable[[], Procedure], str]] = {
     "expand_dim": (lambda: s.expand_dim(scalar, "t", 4, "i"), "X992.*out of bounds|has 4"),
     "lift_alloc": (lambda: s.lift_alloc(scalar, "t", 7), "X991"),
     "sink_alloc": (lambda: s.sink_alloc(running, "t"), "X991.*not exactly one"),
+    "sink_alloc carried": (
+        lambda: s.sink_alloc(kept_for_the_next, "t"),
+        r"X992: sink_alloc: .*before it is written.*`y\[i\] = t`.*`t = x\[i\]`.*n = 2",
+    ),
     "resize_dim": (lambda: s.resize_dim(wide, "t", 0, 4, 0), "X992"),
     "bind_expr": (lambda: s.bind_expr(squares, "y[_] = _", "y[i]", "t"), "X991.*does not read"),
     "rearrange_dim": (lambda: s.rearrange_dim(tiled, "t", [1, 1]), "X991.*is no order"),
