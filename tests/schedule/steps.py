@@ -256,6 +256,12 @@ def passed(x: f32[4] @ DRAM):
     pass
 
 
+@proc
+def calling(n: size, x: f32[n] @ DRAM, y: f32[n] @ DRAM):
+    for i in seq(0, 2):
+        squares(n, x[:], y[:])
+
+
 def data(proc: Proc, seed: int, sizes: dict[str, int]) -> dict[str, object]:
     """Arguments of small whole numbers, so that sums are exact in any order."""
     random = np.random.default_rng(seed)

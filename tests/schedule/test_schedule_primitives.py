@@ -10,6 +10,7 @@ import pytest
 from steps import (
     apart,
     both_at_once,
+    calling,
     carried,
     dead,
     even,
@@ -131,6 +132,7 @@ REFUSED: dict[str, tuple[Callable[[], Procedure], str]] = {
         r"X992: reorder_loops: a dependence \(RAW\) would be reversed: `x\[i \+ 1, j\].*n = 2",
     ),
     "reorder_loops form": (lambda: s.reorder_loops(gemm, "j"), "X991.*more than one loop"),
+    "unroll_loop of a call": (lambda: s.unroll_loop(calling, "i"), "X993.*call procedures"),
     "mult_loops": (lambda: s.mult_loops(square, "i", "k"), "X991.*no constant count"),
     "unroll_loop": (lambda: s.unroll_loop(square, "i"), "X991.*not constant"),
     "cut_loop": (lambda: s.cut_loop(gemm, "i", 3), "X992.*out of bounds: at M = 1"),
