@@ -56,7 +56,7 @@ class Stages:
         if self.ir is None:
             return self.refusals
         wrong = [v.diagnostic for v in self.bounds_violations if not isinstance(v.finding, Outside)]
-        found = dict.fromkeys((*wrong, *self._analysis[1]))
+        found = dict.fromkeys((*self.refusals, *wrong, *self._analysis[1]))
         return tuple(sorted(found, key=lambda d: (d.span.file, d.span.line, d.span.column)))
 
     @cached_property

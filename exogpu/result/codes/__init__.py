@@ -10,6 +10,7 @@ from exogpu.result.codes.collective import COLLECTIVE
 from exogpu.result.codes.hazards import HAZARDS
 from exogpu.result.codes.invocation import INVOCATION
 from exogpu.result.codes.parsing import PARSING
+from exogpu.result.codes.scheduling import SCHEDULING
 from exogpu.result.codes.scopes import SCOPES
 from exogpu.result.codes.types import TYPES
 
@@ -206,7 +207,7 @@ CODES: Final[dict[str, Code]] = {
     ),
     **{
         code: Code(*entry)
-        for table in (CODEGEN, COLLECTIVE, HAZARDS, INVOCATION)
+        for table in (CODEGEN, COLLECTIVE, HAZARDS, INVOCATION, SCHEDULING)
         for code, entry in table.items()
     },
     **{

@@ -1,0 +1,43 @@
+"""Explanations of what goes wrong while a procedure is scheduled (X99x)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+SCHEDULING: Final[dict[str, tuple[str, str, str]]] = {
+    "X990": (
+        "a cursor finds nothing",
+        "A pattern matches no statement of the procedure, or fewer than its number asks for; or a "
+        "cursor is of another procedure, or its statement is gone.  The nearest statements are "
+        "named with their lines.",
+        'divide_loop(gemm, "for kk in _: _", 8, ["ko", "ki"])  # the loop is over k\n'
+        '# repair\ndivide_loop(gemm, "for k in _: _", 8, ["ko", "ki"])',
+    ),
+    "X991": (
+        "a primitive does not apply to this statement",
+        "Each primitive asks for a certain form of statement, which its documentation shows: a "
+        "loop whose body is one loop, an allocation, an `if` that is alone in its block.",
+        'reorder_loops(gemm, "for j in _: _")  # two statements stand in the loop\n'
+        "# repair: make the inner loop the only statement\n"
+        'p = fission(gemm, find(gemm, "C[_] = _").after())\nreorder_loops(p, "for j in _: _ #1")',
+    ),
+    "X992": (
+        "a rewriting would change what is computed",
+        "At the sizes named, which are the smallest found, the new procedure would not do what the "
+        "old one does: an instance of a statement is lost or runs twice, a dependence between the "
+        "two statements is reversed, a value is read that is another's, or an access leaves its "
+        "variable.",
+        'divide_loop(gemm, "for i in _: _", 8, ["io", "ii"], tail="perfect")  # M = 1\n'
+        "# repair: a precondition, assert M % 8 == 0, or\n"
+        'divide_loop(gemm, "for i in _: _", 8, ["io", "ii"], tail="guard")',
+    ),
+    "X993": (
+        "it is not decided whether a rewriting changes what is computed",
+        "The integer sets of the question became too large, or the procedure calls procedures, "
+        "which the checker does not follow.  What is not decided is refused.",
+        'divide_loop(main, "for i in _: _", 8, ["io", "ii"])  # main calls a procedure\n'
+        "# repair: schedule the procedure that is called\n"
+        'divide_loop(called, "for i in _: _", 8, ["io", "ii"])',
+    ),
+}
+"""Title, explanation and example by code."""

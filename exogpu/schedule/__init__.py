@@ -1,0 +1,101 @@
+"""Scheduling: step by step from a simple procedure to a fast one, each step checked.
+
+    p = divide_loop(gemm, "for i in _: _", 64, ["io", "ii"], tail="perfect")
+    p = reorder_loops(p, "ii")
+
+Each primitive takes a procedure, a cursor or a pattern and its arguments, and returns a new
+procedure.  A step that would change what is computed, at any sizes, is refused.
+"""
+
+from exogpu.schedule.annotations import (
+    insert_fence,
+    parallelize_loop,
+    set_loop_mode,
+    set_memory,
+    wrap_kernel,
+)
+from exogpu.schedule.cursors import Cursor, Gap, find, find_all
+from exogpu.schedule.loops import (
+    cut_loop,
+    divide_loop,
+    fission,
+    fuse,
+    join_loops,
+    mult_loops,
+    remove_loop,
+    reorder_loops,
+    shift_loop,
+    unroll_loop,
+)
+from exogpu.schedule.primitive import followed
+from exogpu.schedule.procedures import Derivation, chain, derivation, history, text
+from exogpu.schedule.staging import stage_mem
+from exogpu.schedule.statements import (
+    add_if,
+    delete_pass,
+    eliminate_dead_code,
+    lift_scope,
+    remove_if,
+    rename,
+    reorder_stmts,
+    simplify,
+    specialize,
+)
+from exogpu.schedule.storage import (
+    bind_expr,
+    delete_buffer,
+    expand_dim,
+    inline_window,
+    lift_alloc,
+    rearrange_dim,
+    resize_dim,
+    reuse_buffer,
+    sink_alloc,
+)
+
+__all__ = [
+    "Cursor",
+    "Derivation",
+    "Gap",
+    "add_if",
+    "bind_expr",
+    "chain",
+    "cut_loop",
+    "delete_buffer",
+    "delete_pass",
+    "derivation",
+    "divide_loop",
+    "eliminate_dead_code",
+    "expand_dim",
+    "find",
+    "find_all",
+    "fission",
+    "followed",
+    "fuse",
+    "history",
+    "inline_window",
+    "insert_fence",
+    "join_loops",
+    "lift_alloc",
+    "lift_scope",
+    "mult_loops",
+    "parallelize_loop",
+    "rearrange_dim",
+    "remove_if",
+    "remove_loop",
+    "rename",
+    "reorder_loops",
+    "reorder_stmts",
+    "resize_dim",
+    "reuse_buffer",
+    "set_loop_mode",
+    "set_memory",
+    "shift_loop",
+    "simplify",
+    "sink_alloc",
+    "specialize",
+    "stage_mem",
+    "text",
+    "unroll_loop",
+    "wrap_kernel",
+]

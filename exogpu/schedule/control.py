@@ -1,0 +1,237 @@
+"""Control expressions that primitives make: read from text, and kept short."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from typing import Final, TypeAlias, assert_never
+
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import (
+    Access,
+    Add,
+    And,
+    BExpr,
+    CExpr,
+    Compare,
+    ControlParam,
+    Coord,
+    CVar,
+    FloorDiv,
+    For,
+    Int,
+    Interval,
+    Mod,
+    Mul,
+    Not,
+    Or,
+    Point,
+    Proc,
+    Sub,
+    Truth,
+)
+from exogpu.schedule.primitive import Unfit
+from exogpu.schedule.rewrite import Path, around
+
+Linear: TypeAlias = dict[CExpr, int]
+"""Factors of variables and divisions; that of `Int(1)` is the constant."""
+
+_ONE: Final = Int(1)
+
+
+def tidy(expr: CExpr) -> CExpr:
+    """The same value with like terms collected, and multiples of a divisor taken out of it."""
+    return written(linear(expr))
+
+
+def linear(expr: CExpr) -> Linear:
+    """The expression as a sum of multiples."""
+    found: Linear = {}
+    _collect(expr, 1, found)
+    return {atom: factor for atom, factor in found.items() if factor}
+
+
+def _collect(expr: CExpr, factor: int, found: Linear) -> None:
+    match expr:
+        case Int():
+            found[_ONE] = found.get(_ONE, 0) + factor * expr.value
+        case CVar():
+            plain = CVar(expr.name)
+            found[plain] = found.get(plain, 0) + factor
+        case Add():
+            _collect(expr.left, factor, found)
+            _collect(expr.right, factor, found)
+        case Sub():
+            _collect(expr.left, factor, found)
+            _collect(expr.right, -factor, found)
+        case Mul():
+            _collect(expr.term, factor * expr.factor, found)
+        case FloorDiv():
+            # floor((n a + b) / n) = a + floor(b / n)
+            whole, rest = _split(expr.term, expr.divisor)
+            for atom, times in whole.items():
+                found[atom] = found.get(atom, 0) + factor * times
+            if rest.keys() <= {_ONE}:
+                found[_ONE] = found.get(_ONE, 0) + factor * (rest.get(_ONE, 0) // expr.divisor)
+            else:
+                divided = FloorDiv(written(rest), expr.divisor)
+                found[divided] = found.get(divided, 0) + factor
+        case Mod():
+            _, rest = _split(expr.term, expr.divisor)
+            if rest.keys() <= {_ONE}:
+                found[_ONE] = found.get(_ONE, 0) + factor * (rest.get(_ONE, 0) % expr.divisor)
+            else:
+                left = Mod(written(rest), expr.divisor)
+                found[left] = found.get(left, 0) + factor
+        case _:
+            assert_never(expr)
+
+
+def _split(term: CExpr, divisor: int) -> tuple[Linear, Linear]:
+    """`divisor * whole + rest`"""
+    whole, rest = {}, {}
+    for atom, factor in linear(term).items():
+        if factor % divisor == 0:
+            whole[atom] = factor // divisor
+        else:
+            rest[atom] = factor
+    return whole, rest
+
+
+def written(terms: Linear) -> CExpr:
+    """The sum, positive terms first, the constant last."""
+    ordered = sorted(terms.items(), key=lambda item: (item[0] == _ONE, item[1] < 0))
+    result: CExpr | None = None
+    for atom, factor in ordered:
+        size = abs(factor)
+        one: CExpr = Int(size) if atom == _ONE else atom if size == 1 else Mul(size, atom)
+        if result is None:
+            negative = Int(factor) if atom == _ONE else Mul(factor, atom)
+            result = one if factor > 0 else negative
+        else:
+            result = Add(result, one) if factor > 0 else Sub(result, one)
+    return Int(0) if result is None else result
+
+
+def plus(left: CExpr, right: CExpr) -> CExpr:
+    """A short sum."""
+    return tidy(Add(left, right))
+
+
+def minus(left: CExpr, right: CExpr) -> CExpr:
+    """A short difference."""
+    return tidy(Sub(left, right))
+
+
+def constant(expr: CExpr) -> int | None:
+    """The value of an expression without variables."""
+    terms = linear(expr)
+    return terms.get(_ONE, 0) if terms.keys() <= {_ONE} else None
+
+
+def tidy_condition(expr: BExpr) -> BExpr:
+    """The same condition with short sides."""
+    match expr:
+        case Truth():
+            return expr
+        case Compare():
+            return Compare(expr.op, tidy(expr.left), tidy(expr.right), expr.span)
+        case And() | Or():
+            return type(expr)(tidy_condition(expr.left), tidy_condition(expr.right), expr.span)
+        case Not():
+            return Not(tidy_condition(expr.term), expr.span)
+        case _:
+            assert_never(expr)
+
+
+def tidy_access(access: Access) -> Access:
+    """The same window with short coordinates."""
+    coords: list[Coord] = [
+        Point(tidy(c.at)) if isinstance(c, Point) else Interval(tidy(c.lo), tidy(c.hi))
+        for c in access.coords
+    ]
+    return Access(access.name, tuple(coords), access.span)
+
+
+# --- text -----------------------------------------------------------------------------------
+
+
+def control_scope(proc: Proc, path: Path) -> dict[str, Sym]:
+    """The control variables known at a statement, by name; the innermost of one name."""
+    known = {p.name.name: p.name for p in proc.params if isinstance(p, ControlParam)}
+    for stmt in around(proc, path):
+        if isinstance(stmt, For):
+            known[stmt.iterator.name] = stmt.iterator
+    return known
+
+
+def read_control(text: str | int, known: Mapping[str, Sym]) -> CExpr:
+    """The control expression that a text means.  Raises Unfit."""
+    return tidy(_control(_parsed(str(text)), known))
+
+
+def read_window(text: str, known: Mapping[str, Sym], data: Mapping[str, Sym]) -> Access:
+    """The window `C[lo:hi, k]` that a text means.  Raises Unfit."""
+    node = _parsed(text)
+    if not isinstance(node, ast.Subscript) or not isinstance(node.value, ast.Name):
+        raise Unfit(f"`{text}` is no window such as `C[8 * i : 8 * i + 8, k]`")
+    if node.value.id not in data:
+        raise Unfit(f"there is no variable {node.value.id} here")
+    indices = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    coords: list[Coord] = []
+    for index in indices:
+        if isinstance(index, ast.Slice):
+            if index.lower is None or index.upper is None or index.step is not None:
+                raise Unfit(f"`{text}`: an interval is `lo:hi`")
+            bounds = (_control(index.lower, known), _control(index.upper, known))
+            coords.append(Interval(*map(tidy, bounds)))
+        else:
+            coords.append(Point(tidy(_control(index, known))))
+    return Access(data[node.value.id], tuple(coords))
+
+
+def read_condition(left: str, op: str, right: str, known: Mapping[str, Sym]) -> Compare:
+    """The comparison that texts mean.  Raises Unfit."""
+    if op not in ("==", "!=", "<", "<=", ">", ">="):
+        raise Unfit(f"{op!r} is no comparison")
+    return Compare(op, read_control(left, known), read_control(right, known))  # type: ignore[arg-type]
+
+
+def _parsed(text: str) -> ast.expr:
+    try:
+        return ast.parse(text.strip(), mode="eval").body
+    except SyntaxError:
+        raise Unfit(f"`{text}` is no expression") from None
+
+
+def _control(node: ast.expr, known: Mapping[str, Sym]) -> CExpr:
+    match node:
+        case ast.Constant(value=int() as value) if not isinstance(value, bool):
+            return Int(value)
+        case ast.Name():
+            if node.id not in known:
+                raise Unfit(f"there is no control variable {node.id} here")
+            return CVar(known[node.id])
+        case ast.UnaryOp(op=ast.USub()):
+            return Mul(-1, _control(node.operand, known))
+        case ast.BinOp():
+            left, right = _control(node.left, known), _control(node.right, known)
+            number = constant(right)
+            match node.op:
+                case ast.Add():
+                    return Add(left, right)
+                case ast.Sub():
+                    return Sub(left, right)
+                case ast.Mult() if number is not None:
+                    return Mul(number, left)
+                case ast.Mult() if (factor := constant(left)) is not None:
+                    return Mul(factor, right)
+                case ast.Div() | ast.FloorDiv() if number is not None and number > 0:
+                    return FloorDiv(left, number)
+                case ast.Mod() if number is not None and number > 0:
+                    return Mod(left, number)
+                case _:
+                    pass
+        case _:
+            pass
+    raise Unfit(f"`{ast.unparse(node)}` is no quasi-affine expression of sizes and iterators")

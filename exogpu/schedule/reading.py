@@ -1,0 +1,70 @@
+"""What the language's rules of scopes and memories say of a derived procedure.
+
+A primitive keeps the sequential meaning; that a memory can be accessed where it is, and that a
+statement may stand where it stands, are rules which reading the source checks.  So a derived
+procedure is printed and read.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import ChainMap
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from exogpu.frontend.procedures import read_proc
+from exogpu.frontend.source import Source
+from exogpu.hw.language import LANGUAGE
+from exogpu.ir.nodes import CallInstr, CallProc, Instr, Proc
+from exogpu.ir.printer import print_proc
+from exogpu.ir.walk import walk
+from exogpu.result.errors import Diagnostic
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """An instruction that the procedure calls already, as a template."""
+
+    instrs: tuple[Instr, ...]
+
+    @property
+    def constant_names(self) -> tuple[str, ...]:
+        return tuple(name for name, _ in self.instrs[0].constants)
+
+    def instantiate(self, constants: Mapping[str, object]) -> Instr:
+        for instr in self.instrs:
+            if dict(instr.constants) == dict(constants):
+                return instr
+        return self.instrs[0]
+
+
+@dataclass(frozen=True, slots=True)
+class _Called:
+    """A procedure that is called already."""
+
+    ir: Proc | None
+
+
+def refusals(proc: Proc) -> tuple[Diagnostic, ...]:
+    """What reading the procedure's text finds wrong with it."""
+    text = print_proc(proc)
+    (function,) = ast.parse(text).body
+    assert isinstance(function, ast.FunctionDef)
+    names = ChainMap(dict(_callees(proc)), dict(LANGUAGE))
+    lines = tuple(f"{line}\n" for line in text.splitlines())
+    _, found = read_proc(Source(function, f"<derived {proc.name}>", lines, names))
+    return found
+
+
+def _callees(proc: Proc) -> Iterator[tuple[str, object]]:
+    instrs: dict[str, dict[Instr, None]] = {}
+    for stmt in walk(proc.body):
+        match stmt:
+            case CallInstr():
+                instrs.setdefault(stmt.instr.name, {})[stmt.instr] = None
+            case CallProc():
+                yield stmt.proc.name, _Called(stmt.proc)
+            case _:
+                pass
+    for name, made in instrs.items():
+        yield name, _Known(tuple(made))

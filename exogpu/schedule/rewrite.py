@@ -1,0 +1,385 @@
+"""A rewriting as data: the new procedure, and where each of its statements comes from.
+
+Nothing here is believed: `exogpu.schedule.checker` decides whether the new procedure does what
+the old one did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import TypeAlias, assert_never
+
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import (
+    Access,
+    Alloc,
+    Apply,
+    Argument,
+    Arrive,
+    Assign,
+    Await,
+    BarrierAlloc,
+    BinOp,
+    Block,
+    CallInstr,
+    CallProc,
+    CExpr,
+    Const,
+    CVar,
+    DeviceFunction,
+    DExpr,
+    Fence,
+    For,
+    Free,
+    If,
+    Negate,
+    Pass,
+    Proc,
+    Read,
+    Reduce,
+    Stmt,
+    Warps,
+    WindowStmt,
+)
+from exogpu.ir.walk import (
+    accesses,
+    blocks,
+    control_variables,
+    substitute,
+    substitute_access,
+    substitute_bool,
+    walk,
+)
+
+Step: TypeAlias = tuple[str, int]
+"""`("body", 2)` or `("orelse", 0)`: a statement of a block."""
+Path: TypeAlias = tuple[Step, ...]
+"""From the procedure's body to a statement."""
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """The new statement is the old one, at these values of the old one's iterators.
+
+    Iterators that are not named are the new statement's own.
+    """
+
+    old: Stmt
+    at: Mapping[Sym, CExpr] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """The new statement copies the value that this element of the old procedure has there.
+
+    `at` gives the iterators around the element's allocation; those that are not named are the
+    new statement's own.
+    """
+
+    element: Access
+    at: Mapping[Sym, CExpr] = field(default_factory=dict)
+
+
+Origin: TypeAlias = tuple[Image, ...] | Copy
+"""Of a statement that is no block; each of its instances is that of one Image at most."""
+
+
+@dataclass(slots=True)
+class Rewrite:
+    """What a primitive says of its new procedure; `body` is filled in last.
+
+    A statement object that both procedures have is itself.  One that is new and of which nothing
+    is said stands for nothing in the old procedure.
+    """
+
+    old: Proc
+    new: Proc
+    origins: dict[Stmt, Origin] = field(default_factory=dict)
+    followed: dict[Stmt, Stmt] = field(default_factory=dict)
+    """By a new statement, blocks included, the old one that cursors follow to it."""
+
+    def becomes(self, old: Stmt, new: Stmt, at: Mapping[Sym, CExpr] | None = None) -> None:
+        """Note that `new` is `old` at those iterators."""
+        self.followed.setdefault(new, old)
+        if not blocks(new):
+            before = self.origins.get(new, ())
+            assert isinstance(before, tuple)
+            self.origins[new] = (*before, Image(old, dict(at or {})))
+
+
+def begun(proc: Proc) -> Rewrite:
+    """A rewriting that changes nothing so far."""
+    return Rewrite(proc, proc)
+
+
+# --- paths ----------------------------------------------------------------------------------
+
+
+def block_at(proc: Proc, path: Path) -> Block:
+    """The block that the statement of a path stands in."""
+    block = proc.body
+    for (_, at), (inner, _) in pairwise(path):
+        block = getattr(block[at], inner)
+    return block
+
+
+def stmt_at(proc: Proc, path: Path) -> Stmt:
+    """The statement of a path."""
+    return block_at(proc, path)[path[-1][1]]
+
+
+def around(proc: Proc, path: Path) -> tuple[Stmt, ...]:
+    """The statements that contain that of a path, outermost first."""
+    return tuple(stmt_at(proc, path[:n]) for n in range(1, len(path)))
+
+
+def paths(proc: Proc) -> Iterator[tuple[Path, Stmt]]:
+    """Every statement with its path, in program order."""
+
+    def inside(block: Block, head: Path, name: str) -> Iterator[tuple[Path, Stmt]]:
+        for at, stmt in enumerate(block):
+            path = (*head, (name, at))
+            yield path, stmt
+            for field_name, inner in zip(("body", "orelse"), blocks(stmt), strict=False):
+                yield from inside(inner, path, field_name)
+
+    yield from inside(proc.body, (), "body")
+
+
+def splice(edit: Rewrite, path: Path, count: int, new: Block) -> None:
+    """Put statements in the place of `count` others, and rebuild what contains them."""
+    edit.new = replace(edit.new, body=_spliced(edit, edit.new.body, path, count, new))
+
+
+def _spliced(edit: Rewrite, block: Block, path: Path, count: int, new: Block) -> Block:
+    (_, at), *rest = path
+    if not rest:
+        return (*block[:at], *new, *block[at + count :])
+    field_name, stmt = rest[0][0], block[at]
+    inner = _spliced(edit, getattr(stmt, field_name), tuple(rest), count, new)
+    changed: Stmt = replace(stmt, **{field_name: inner})  # type: ignore[arg-type]
+    edit.followed[changed] = edit.followed.get(stmt, stmt)
+    return (*block[:at], changed, *block[at + 1 :])
+
+
+def forward(edit: Rewrite, path: Path) -> Path | None:
+    """Where the statement of an old path is now; the first, of several; None if it is gone."""
+    old = stmt_at(edit.old, path)
+    for new_path, stmt in paths(edit.new):
+        if stmt is old or edit.followed.get(stmt) is old:
+            return new_path
+    return None
+
+
+# --- copies of statements -------------------------------------------------------------------
+
+Rename: TypeAlias = Callable[[Access], Access]
+
+
+def _unchanged(access: Access) -> Access:
+    return access
+
+
+def copied(
+    edit: Rewrite,
+    block: Block,
+    values: Mapping[Sym, CExpr],
+    *,
+    fresh: bool = True,
+    access: Rename = _unchanged,
+    said: Mapping[Sym, CExpr] | None = None,
+) -> Block:
+    """The block with control variables replaced and accesses changed, every statement new.
+
+    With `fresh`, what it declares gets new names.  `said` are the old iterators of the images,
+    where they differ from `values`.
+    """
+    maker = _Copies(edit, fresh, access, dict(values), dict(values if said is None else said), {})
+    return maker.block(block)
+
+
+@dataclass(slots=True)
+class _Copies:
+    edit: Rewrite
+    fresh: bool
+    change: Rename
+    values: dict[Sym, CExpr]
+    said: dict[Sym, CExpr]
+    names: dict[Sym, Sym]
+
+    def block(self, block: Block) -> Block:
+        return tuple(self.stmt(stmt) for stmt in block)
+
+    def stmt(self, stmt: Stmt) -> Stmt:
+        new = self.made(stmt)
+        old = self.edit.followed.get(stmt, stmt)
+        origin = self.edit.origins.get(stmt)
+        if origin is None:
+            self.edit.becomes(old, new, self.said)
+        else:  # of a statement that this rewriting made already
+            self.edit.followed[new] = old
+            self.edit.origins[new] = composed(origin, self.said)
+        return new
+
+    def made(self, stmt: Stmt) -> Stmt:
+        values = self.values
+        match stmt:
+            case For():
+                lo, hi = substitute(stmt.lo, values), substitute(stmt.hi, values)
+                iterator = stmt.iterator
+                if self.fresh:
+                    iterator = Sym(iterator.name)
+                    values[stmt.iterator] = self.said[stmt.iterator] = CVar(iterator)
+                return replace(stmt, iterator=iterator, lo=lo, hi=hi, body=self.block(stmt.body))
+            case If():
+                condition = substitute_bool(stmt.condition, values)
+                body, orelse = self.block(stmt.body), self.block(stmt.orelse)
+                return replace(stmt, condition=condition, body=body, orelse=orelse)
+            case DeviceFunction() | Warps():
+                return replace(stmt, body=self.block(stmt.body))
+            case Assign() | Reduce():
+                target, value = self.access(stmt.target), self.value(stmt.value)
+                return replace(stmt, target=target, value=value)
+            case CallInstr():
+                trailing = None if stmt.trailing is None else self.access(stmt.trailing)
+                arguments = tuple(self.argument(a) for a in stmt.arguments)
+                return replace(stmt, arguments=arguments, trailing=trailing)
+            case CallProc():
+                return replace(stmt, arguments=tuple(self.argument(a) for a in stmt.arguments))
+            case Alloc():
+                shape = tuple(substitute(n, values) for n in stmt.shape)
+                return replace(stmt, name=self.declared(stmt.name), shape=shape)
+            case BarrierAlloc():
+                shape = tuple(substitute(n, values) for n in stmt.shape)
+                guard = None if stmt.guard is None else self.names.get(stmt.guard, stmt.guard)
+                return replace(stmt, name=self.declared(stmt.name), shape=shape, guard=guard)
+            case WindowStmt():
+                source = self.access(stmt.source)
+                return replace(stmt, name=self.declared(stmt.name), source=source)
+            case Free():
+                return replace(stmt, name=self.names.get(stmt.name, stmt.name))
+            case Arrive():
+                return replace(stmt, targets=tuple(self.access(a) for a in stmt.targets))
+            case Await():
+                return replace(stmt, barrier=self.access(stmt.barrier))
+            case Fence() | Pass():
+                return replace(stmt)
+            case _:
+                assert_never(stmt)
+
+    def declared(self, name: Sym) -> Sym:
+        if self.fresh:
+            self.names[name] = Sym(name.name)
+        return self.names.get(name, name)
+
+    def access(self, access: Access) -> Access:
+        here = self.change(substitute_access(access, self.values))
+        return replace(here, name=self.names.get(here.name, here.name))
+
+    def argument(self, argument: Argument) -> Argument:
+        match argument:
+            case Access():
+                return self.access(argument)
+            case Const():
+                return argument
+            case _:
+                return substitute(argument, self.values)
+
+    def value(self, expr: DExpr) -> DExpr:
+        return map_reads(expr, lambda read: replace(read, access=self.access(read.access)))
+
+
+def map_reads(expr: DExpr, change: Callable[[Read], DExpr]) -> DExpr:
+    """The expression with its reads changed."""
+    match expr:
+        case Const():
+            return expr
+        case Read():
+            return change(expr)
+        case BinOp():
+            left, right = map_reads(expr.left, change), map_reads(expr.right, change)
+            return replace(expr, left=left, right=right)
+        case Negate():
+            return replace(expr, term=map_reads(expr.term, change))
+        case Apply():
+            return replace(expr, arguments=tuple(map_reads(a, change) for a in expr.arguments))
+        case _:
+            assert_never(expr)
+
+
+def composed(origin: Origin, values: Mapping[Sym, CExpr]) -> Origin:
+    """The origin of a statement whose own iterators are replaced."""
+    if isinstance(origin, Copy):
+        at = {s: substitute(e, values) for s, e in origin.at.items()}
+        return Copy(substitute_access(origin.element, values), {**values, **at})
+    return tuple(
+        Image(one.old, {**values, **{s: substitute(e, values) for s, e in one.at.items()}})
+        for one in origin
+    )
+
+
+# --- scopes ---------------------------------------------------------------------------------
+
+
+def out_of_scope(proc: Proc) -> tuple[Sym, Stmt] | None:
+    """A variable that a statement names and that is not declared where it stands."""
+
+    def inside(block: Block, known: frozenset[Sym]) -> tuple[Sym, Stmt] | None:
+        for stmt in block:
+            for name in used(stmt):
+                if name not in known:
+                    return name, stmt
+            inner = known | {stmt.iterator} if isinstance(stmt, For) else known
+            for nested in blocks(stmt):
+                if found := inside(nested, inner):
+                    return found
+            if isinstance(stmt, Alloc | BarrierAlloc | WindowStmt):
+                known |= {stmt.name}
+        return None
+
+    return inside(proc.body, frozenset(p.name for p in proc.params))
+
+
+def declared(block: Block) -> Iterator[Sym]:
+    """The variables that statements declare, iterators included."""
+    for stmt in walk(block):
+        match stmt:
+            case For():
+                yield stmt.iterator
+            case Alloc() | BarrierAlloc() | WindowStmt():
+                yield stmt.name
+            case _:
+                pass
+
+
+def used(stmt: Stmt) -> Iterator[Sym]:
+    """The variables that a statement itself names, without those that it declares."""
+
+    def control(*exprs: CExpr) -> Iterator[Sym]:
+        for expr in exprs:
+            yield from sorted(control_variables(expr), key=lambda s: s.number)
+
+    match stmt:
+        case For():
+            yield from control(stmt.lo, stmt.hi)
+        case If():
+            yield from sorted(control_variables(stmt.condition), key=lambda s: s.number)
+        case Alloc() | BarrierAlloc():
+            yield from control(*stmt.shape)
+        case CallInstr() | CallProc():
+            for argument in stmt.arguments:
+                if not isinstance(argument, Access | Const):
+                    yield from control(argument)
+        case _:
+            pass
+    for access in accesses(stmt):
+        yield access.name
+        for coord in access.coords:
+            yield from control(*(getattr(coord, f) for f in coord.__slots__))
+
+
+def names_in(block: Block) -> frozenset[Sym]:
+    """Every variable that the statements of a block name."""
+    return frozenset(name for stmt in walk(block) for name in used(stmt))

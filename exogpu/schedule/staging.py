@@ -1,0 +1,182 @@
+"""Staging: statements work on a copy of a window."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import (
+    Access,
+    Alloc,
+    Assign,
+    BExpr,
+    Block,
+    CallInstr,
+    Compare,
+    Coord,
+    CVar,
+    DataParam,
+    For,
+    If,
+    Int,
+    Interval,
+    Point,
+    Proc,
+    Read,
+    Reduce,
+    Seq,
+    Stmt,
+    WindowStmt,
+)
+from exogpu.ir.types import DataMemory
+from exogpu.ir.walk import accesses, passed, walk
+from exogpu.schedule.control import (
+    control_scope,
+    minus,
+    plus,
+    read_window,
+)
+from exogpu.schedule.primitive import Unfit, named, path_of, primitive
+from exogpu.schedule.rewrite import (
+    Copy,
+    Rewrite,
+    begun,
+    block_at,
+    copied,
+    splice,
+    stmt_at,
+)
+from exogpu.schedule.storage import data_scope, default_memory
+
+
+@primitive
+def stage_mem(
+    proc: Proc,
+    block: object,
+    window: str,
+    name: str,
+    memory: DataMemory | None = None,
+    count: int = 1,
+) -> Iterator[Rewrite]:
+    """Let statements work on a copy of a window: copied in before, where they read it or write
+    only a part, and copied back after, where they write it.
+
+        y[i] = x[i] * x[i]          t: f32[4] @ DRAM
+                                    for i0 in seq(0, 4):
+                              ->        t[i0] = x[4 * io + i0]
+                                    y[i] = t[i - 4 * io] * t[i - 4 * io]
+
+    `count` statements, from the one given on.  The copies have guards where the window could
+    leave its variable.
+    """
+    path = path_of(proc, block)
+    at = path[-1][1]
+    stmts = block_at(proc, path)[at : at + count]
+    if count < 1 or len(stmts) < count:
+        raise Unfit(f"there are no {count} statements", stmt_at(proc, path))
+    known = data_scope(proc, path)
+    whole = read_window(window, control_scope(proc, path), {s.name: s for s in known})
+    declared = known[whole.name]
+    if len(declared.shape) != len(whole.coords):
+        raise Unfit(f"{whole.name.name} has {len(declared.shape)} dimensions", stmts[0])
+    reads_it, writes_it = _uses(stmts, whole.name)
+    if not (reads_it or writes_it):
+        raise Unfit(f"the statements do not access {whole.name.name}", stmts[0])
+    if memory is None:
+        memory = default_memory(proc, path)
+    for copies_in in (False, True):
+        for guarded in (False, True):
+            stage = _Stage(begun(proc), whole, declared, named(name), memory, guarded)
+            new = stage.made(stmts, copies_in, writes_it)
+            splice(stage.edit, path, count, new)
+            yield stage.edit
+
+
+class _Stage:
+    def __init__(
+        self,
+        edit: Rewrite,
+        window: Access,
+        declared: DataParam | Alloc,
+        name: Sym,
+        memory: DataMemory,
+        guarded: bool,
+    ) -> None:
+        self.edit, self.window, self.declared = edit, window, declared
+        self.name, self.memory, self.guarded = name, memory, guarded
+        self.lows = [c.lo for c in window.coords if isinstance(c, Interval)]
+        self.extents = [minus(c.hi, c.lo) for c in window.coords if isinstance(c, Interval)]
+
+    def made(self, stmts: Block, copies_in: bool, copies_out: bool) -> Block:
+        """The statements with the copies around them."""
+        span = stmts[0].span
+        tile = Alloc(self.name, self.declared.dtype, tuple(self.extents), self.memory, span=span)
+        body = copied(self.edit, stmts, {}, fresh=False, access=self.moved)
+        before = self.copy(stmts[0], True) if copies_in else ()
+        after = self.copy(stmts[-1], False) if copies_out else ()
+        return (tile, *before, *body, *after)
+
+    def moved(self, access: Access) -> Access:
+        """An access of the variable as one of the tile."""
+        if access.name != self.window.name:
+            return access
+        coords: list[Coord] = []
+        for whole, coord in zip(self.window.coords, access.coords, strict=True):
+            match whole, coord:
+                case Interval(), Point():
+                    coords.append(Point(minus(coord.at, whole.lo)))
+                case Interval(), Interval():
+                    coords.append(Interval(minus(coord.lo, whole.lo), minus(coord.hi, whole.lo)))
+                case Point(), Point():
+                    pass
+                case _:
+                    text = "a window of a call is wider than the window that is staged"
+                    raise Unfit(text)
+        return Access(self.name, tuple(coords), access.span)
+
+    def copy(self, beside: Stmt, inwards: bool) -> Block:
+        """The loops that copy the window to the tile, or back."""
+        iterators = [Sym(f"i{n}") for n in range(len(self.extents))]
+        left = iter(iterators)
+        coords: list[Coord] = []
+        guards: list[BExpr] = []
+        for coord, extent in zip(self.window.coords, self.declared.shape, strict=True):
+            if isinstance(coord, Interval):
+                at = plus(coord.lo, CVar(next(left)))
+                guards.append(Compare("<", at, extent))
+                coords.append(Point(at))
+            else:
+                coords.append(coord)
+        element = Access(self.window.name, tuple(coords), beside.span)
+        cell = Access(self.name, tuple(Point(CVar(s)) for s in iterators), beside.span)
+        to, of = (cell, element) if inwards else (element, cell)
+        stmt: Stmt = Assign(to, Read(of, beside.span), span=beside.span)
+        self.edit.origins[stmt] = Copy(element)
+        if self.guarded:
+            for guard in reversed(guards):
+                stmt = If(guard, (stmt,), span=beside.span)
+        for iterator, extent in zip(reversed(iterators), reversed(self.extents), strict=True):
+            stmt = For(iterator, Int(0), extent, Seq(), (stmt,), span=beside.span)
+        return (stmt,)
+
+
+def _uses(stmts: Block, name: Sym) -> tuple[bool, bool]:
+    """Whether statements read a variable, and whether they write it."""
+    reads_it = writes_it = False
+    for stmt in walk(stmts):
+        match stmt:
+            case Assign() | Reduce():
+                named = [a for a in accesses(stmt) if a.name == name]
+                target = stmt.target.name == name
+                writes_it |= target
+                reads_it |= len(named) > target or (target and isinstance(stmt, Reduce))
+            case CallInstr():
+                for one in passed(stmt):
+                    if one.access.name == name:
+                        writes_it |= one.written
+                        reads_it = True
+            case WindowStmt() if stmt.source.name == name:
+                raise Unfit(f"a window of {name.name} is made inside: inline it first", stmt)
+            case _:
+                pass
+    return reads_it, writes_it

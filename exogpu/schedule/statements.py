@@ -1,0 +1,239 @@
+"""Primitives that move, simplify or remove statements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from exogpu.analysis.instances import Domain, entry, never, where, within_loop
+from exogpu.ir.isltext import bexpr
+from exogpu.ir.nodes import Block, For, If, Int, Not, Pass, Proc, Stmt
+from exogpu.ir.walk import blocks, control_variables, map_blocks
+from exogpu.schedule.control import (
+    control_scope,
+    minus,
+    read_condition,
+    tidy,
+    tidy_access,
+    tidy_condition,
+)
+from exogpu.schedule.primitive import Unfit, named, path_of, primitive
+from exogpu.schedule.rewrite import (
+    Path,
+    Rewrite,
+    begun,
+    block_at,
+    copied,
+    splice,
+    stmt_at,
+)
+
+
+@primitive
+def reorder_stmts(proc: Proc, first: object) -> Iterator[Rewrite]:
+    """Exchange a statement with the next one.
+
+    x[0] = 0          y[0] = 1
+    y[0] = 1    ->    x[0] = 0
+    """
+    path = path_of(proc, first)
+    block, at = block_at(proc, path), path[-1][1]
+    if at + 1 >= len(block):
+        raise Unfit("no statement follows", block[at])
+    edit = begun(proc)
+    splice(edit, path, 2, (block[at + 1], block[at]))
+    yield edit
+
+
+def _if_at(proc: Proc, path: Path) -> If:
+    stmt = stmt_at(proc, path)
+    if not isinstance(stmt, If):
+        raise Unfit("the cursor is at no `if`", stmt)
+    return stmt
+
+
+@primitive
+def lift_scope(proc: Proc, scope: object) -> Iterator[Rewrite]:
+    """Exchange an `if` with the loop or `if` around it, in which nothing else stands.
+
+    for i in seq(0, n):          if m > 3:
+        if m > 3:          ->        for i in seq(0, n):
+            x[i] = 0                     x[i] = 0
+    """
+    path = path_of(proc, scope)
+    inner = _if_at(proc, path)
+    if len(path) < 2:
+        raise Unfit("nothing is around the `if`", inner)
+    outer = stmt_at(proc, path[:-1])
+    if len(block_at(proc, path)) != 1:
+        raise Unfit("the `if` is not alone in its block", inner)
+    edit = begun(proc)
+    match outer:
+        case For():
+            if outer.iterator in control_variables(inner.condition):
+                raise Unfit(f"the condition depends on {outer.iterator.name}", inner)
+            body = replace(outer, body=inner.body)
+            orelse: Block = ()
+            if inner.orelse:
+                orelse = copied(edit, (replace(outer, body=inner.orelse),), {}, access=tidy_access)
+            over: Stmt = replace(inner, body=(body,), orelse=orelse)
+            edit.followed |= {body: outer, over: inner}
+        case If() if path[-1][0] == "body" and not inner.orelse and not outer.orelse:
+            within = replace(outer, body=inner.body)
+            over = replace(inner, body=(within,))
+            edit.followed |= {within: outer, over: inner}
+        case _:
+            raise Unfit("around the `if` is no loop and no `if` without `else`", inner)
+    splice(edit, path[:-1], 1, (over,))
+    yield edit
+
+
+@primitive
+def specialize(proc: Proc, stmt: object, left: str, op: str, right: str) -> Iterator[Rewrite]:
+    """Write a statement twice, for where a condition on control variables holds and where not.
+
+    x[i] = 0          if i < 4:
+                ->        x[i] = 0
+                      else:
+                          x[i] = 0
+    """
+    path = path_of(proc, stmt)
+    old = stmt_at(proc, path)
+    known = control_scope(proc, path)
+    condition = read_condition(left, op, right, known)
+    edit = begun(proc)
+    again = copied(edit, (old,), {}, access=tidy_access)
+    new = If(condition, (old,), again, span=old.span)
+    splice(edit, path, 1, (new,))
+    yield edit
+
+
+@primitive
+def remove_if(proc: Proc, scope: object) -> Iterator[Rewrite]:
+    """Take the body out of an `if` without `else`: what it kept from running must not matter.
+
+    if i < 6:             tmp[i] = 0
+        tmp[i] = 0  ->
+    """
+    path = path_of(proc, scope)
+    old = _if_at(proc, path)
+    if old.orelse:
+        raise Unfit("the `if` has an `else`", old)
+    edit = begun(proc)
+    splice(edit, path, 1, old.body)
+    yield edit
+
+
+@primitive
+def add_if(proc: Proc, stmt: object, left: str, op: str, right: str) -> Iterator[Rewrite]:
+    """Put a guard around a statement: what it keeps from running must not matter.
+
+    tmp[i] = 0          if i < 6:
+                  ->        tmp[i] = 0
+    """
+    path = path_of(proc, stmt)
+    old = stmt_at(proc, path)
+    known = control_scope(proc, path)
+    condition = read_condition(left, op, right, known)
+    edit = begun(proc)
+    splice(edit, path, 1, (If(condition, (old,), span=old.span),))
+    yield edit
+
+
+@primitive
+def eliminate_dead_code(proc: Proc, stmt: object) -> Iterator[Rewrite]:
+    """Remove a statement that never runs, or whose results nobody reads.
+
+    x[0] = 1          x[0] = 2
+    x[0] = 2    ->
+    """
+    path = path_of(proc, stmt)
+    edit = begun(proc)
+    splice(edit, path, 1, ())
+    yield edit
+
+
+@primitive
+def delete_pass(proc: Proc) -> Iterator[Rewrite]:
+    """Remove every `pass`, and the blocks that then hold nothing.
+
+    x[0] = 0
+    pass        ->    x[0] = 0
+    """
+    edit = begun(proc)
+
+    def cleared(block: Block) -> Block:
+        kept: list[Stmt] = []
+        for stmt in block:
+            if isinstance(stmt, Pass):
+                continue
+            new = map_blocks(stmt, cleared)
+            if blocks(new) and not any(blocks(new)):
+                continue
+            if isinstance(new, If) and not new.body:
+                new = replace(new, condition=Not(new.condition), body=new.orelse, orelse=())
+            if new is not stmt:
+                edit.followed[new] = stmt
+            kept.append(new)
+        same = len(kept) == len(block) and all(a is b for a, b in zip(kept, block, strict=True))
+        return block if same else tuple(kept)
+
+    edit.new = replace(proc, body=cleared(proc.body))
+    yield edit
+
+
+@primitive
+def rename(proc: Proc, name: str) -> Iterator[Rewrite]:
+    """Give the procedure another name.
+
+    def gemm(...):    ->    def gemm_tiled(...):
+    """
+    edit = begun(proc)
+    edit.new = replace(proc, name=named(name).name)
+    yield edit
+
+
+@primitive
+def simplify(proc: Proc) -> Iterator[Rewrite]:
+    """Shorten expressions; resolve guards that always or never hold, and loops that run once.
+
+    for i in seq(0, 1):              x[k] = 0
+        if k < n:  # it is     ->
+            x[(4 * k + i) / 4] = 0
+    """
+    edit = begun(proc)
+    body = copied(edit, proc.body, {}, fresh=False, access=tidy_access)
+    edit.new = replace(proc, body=_simplified(edit, body, entry(proc)))
+    yield edit
+
+
+def _simplified(edit: Rewrite, block: Block, domain: Domain) -> Block:
+    return tuple(new for stmt in block for new in _simple(edit, stmt, domain))
+
+
+def _simple(edit: Rewrite, stmt: Stmt, domain: Domain) -> Block:
+    match stmt:
+        case If():
+            holds, fails = bexpr(stmt.condition), bexpr(Not(stmt.condition))
+            if never(domain, [fails]):
+                return _simplified(edit, stmt.body, domain)
+            if never(domain, [holds]):
+                return _simplified(edit, stmt.orelse, domain)
+            body = _simplified(edit, stmt.body, where(domain, holds))
+            orelse = _simplified(edit, stmt.orelse, where(domain, fails))
+            condition = tidy_condition(stmt.condition)
+            new: Stmt = replace(stmt, condition=condition, body=body, orelse=orelse)
+        case For():
+            if minus(stmt.hi, stmt.lo) == Int(1):
+                values = {stmt.iterator: tidy(stmt.lo)}
+                once = copied(edit, stmt.body, values, fresh=False, access=tidy_access)
+                return _simplified(edit, once, domain)
+            inner = within_loop(domain, stmt.iterator, stmt.lo, stmt.hi)
+            body = _simplified(edit, stmt.body, inner)
+            new = replace(stmt, lo=tidy(stmt.lo), hi=tidy(stmt.hi), body=body)
+        case _ if blocks(stmt):
+            new = map_blocks(stmt, lambda block: _simplified(edit, block, domain))
+        case _:
+            return (stmt,)
+    edit.followed[new] = edit.followed.get(stmt, stmt)
+    return (new,)

@@ -1,0 +1,180 @@
+"""Unions of relations between named tuples, and their order under a schedule.
+
+Beside `exogpu.solvers.isl`, a file of functions that imports islpy.  Tuples match by name and
+length, parameters by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+import islpy
+
+from exogpu.solvers.isl import lexmin
+
+Relation: TypeAlias = islpy.UnionMap
+Points: TypeAlias = islpy.UnionSet
+Schedule: TypeAlias = Mapping[str, islpy.Map]
+"""Of each tuple, by name, the time of its points: vectors of one length."""
+
+Order: TypeAlias = Callable[[islpy.Map, islpy.Map], islpy.Map]
+
+_PARAM, _IN, _OUT = islpy.dim_type.param, islpy.dim_type.in_, islpy.dim_type.out
+
+
+def relation(params: Iterable[str], pieces: Iterable[str]) -> Relation:
+    """The pairs of all pieces, each `A[i] -> B[j] : constraint`."""
+    return islpy.UnionMap(f"[{', '.join(params)}] -> {{ {'; '.join(pieces)} }}")
+
+
+def points(params: Iterable[str], pieces: Iterable[str]) -> Points:
+    """The points of all pieces, each `A[i] : constraint`."""
+    return islpy.UnionSet(f"[{', '.join(params)}] -> {{ {'; '.join(pieces)} }}")
+
+
+def schedule(params: Iterable[str], pieces: Mapping[str, str]) -> Schedule:
+    """The time of each tuple: by its name `A`, the text `A[i] -> [0, i]`."""
+    given = ", ".join(params)
+    return {name: islpy.Map(f"[{given}] -> {{ {text} }}") for name, text in pieces.items()}
+
+
+def compose(first: Relation, second: Relation) -> Relation:
+    """`second` after `first`."""
+    return first.apply_range(second)
+
+
+def inverse(pairs: Relation) -> Relation:
+    """Inputs and outputs exchanged."""
+    return pairs.reverse()
+
+
+def union(left: Relation, right: Relation) -> Relation:
+    """The pairs of either."""
+    return left.union(right)
+
+
+def subtract(left: Relation, right: Relation) -> Relation:
+    """The pairs of `left` that are not in `right`."""
+    return left.subtract(right).coalesce()
+
+
+def intersect(left: Relation, right: Relation) -> Relation:
+    """The pairs of both."""
+    return left.intersect(right)
+
+
+def inputs(pairs: Relation) -> Points:
+    """The inputs that have an output."""
+    return pairs.domain()
+
+
+def outputs(pairs: Relation) -> Points:
+    """The outputs that have an input."""
+    return pairs.range()
+
+
+def of_inputs(pairs: Relation, given: Points) -> Relation:
+    """The pairs whose input is given."""
+    return pairs.intersect_domain(given)
+
+
+def of_outputs(pairs: Relation, given: Points) -> Relation:
+    """The pairs whose output is given."""
+    return pairs.intersect_range(given)
+
+
+def without(left: Points, right: Points) -> Points:
+    """The points of `left` that are not in `right`."""
+    return left.subtract(right).coalesce()
+
+
+def same(given: Points) -> Relation:
+    """Each point with itself."""
+    return given.identity()
+
+
+def is_empty(given: Relation | Points) -> bool:
+    """Whether nothing is in it, for any values of the parameters."""
+    return bool(given.is_empty())
+
+
+def earlier(pairs: Relation, times: Schedule) -> Relation:
+    """The pairs whose output comes before their input."""
+    return _ordered(pairs, times, lambda a, b: a.lex_gt_map(b))
+
+
+def not_later(pairs: Relation, times: Schedule) -> Relation:
+    """The pairs whose output does not come after their input."""
+    return _ordered(pairs, times, lambda a, b: a.lex_ge_map(b))
+
+
+def _ordered(pairs: Relation, times: Schedule, order: Order) -> Relation:
+    found = islpy.UnionMap.empty(pairs.get_space())
+    for piece in _pieces(pairs):
+        first, second = times[piece.get_tuple_name(_IN)], times[piece.get_tuple_name(_OUT)]
+        found = found.union(islpy.UnionMap.from_map(piece.intersect(order(first, second))))
+    return found
+
+
+def _pieces(pairs: Relation) -> Iterator[islpy.Map]:
+    listed = pairs.get_map_list()
+    for at in range(listed.n_map()):
+        yield listed.get_at(at)
+
+
+def two_of(pairs: Relation) -> Relation:
+    """Two different outputs of one input."""
+    both = pairs.reverse().apply_range(pairs)
+    return both.subtract(pairs.range().identity())
+
+
+def tuples(pairs: Relation) -> tuple[tuple[str, str], ...]:
+    """The names of the tuples that it relates, where a pair is left."""
+    return tuple(
+        (str(piece.get_tuple_name(_IN)), str(piece.get_tuple_name(_OUT)))
+        for piece in _pieces(pairs)
+        if not piece.is_empty()
+    )
+
+
+def names(given: Points) -> tuple[str, ...]:
+    """The names of the tuples that have a point."""
+    return tuple(a for a, _ in tuples(given.identity()))
+
+
+def smallest_pair(pairs: Relation, params: Sequence[str]) -> tuple[str, str, dict[str, int]] | None:
+    """The names of a related pair, at the parameters of the smallest sum, and those.
+
+    None if nothing is related.
+    """
+    best: tuple[int, tuple[int, ...], str, str] | None = None
+    for piece in _pieces(pairs):
+        if piece.is_empty():
+            continue
+        sizes = piece.params()
+        ordered = ", ".join(["total", *(f"o{p}" for p in params)])
+        equal = "".join(f" and o{p} = {p}" for p in params)
+        total = f"total = {' + '.join(params) or '0'}"
+        order = islpy.Set(f"[{', '.join(params)}] -> {{ [{ordered}] : {total}{equal} }}")
+        whole = order.intersect_params(sizes)
+        whole = whole.project_out(_PARAM, 0, whole.dim(_PARAM))
+        values = lexmin(whole)
+        if values is None:
+            continue
+        one = (values[0], values[1:], piece.get_tuple_name(_IN), piece.get_tuple_name(_OUT))
+        if best is None or one < best:
+            best = one
+    if best is None:
+        return None
+    return best[2], best[3], dict(zip(params, best[1], strict=True))
+
+
+def leaving_out(pairs: Relation, names: Iterable[str]) -> Relation:
+    """The pairs of which not both are of the named tuples."""
+    among = set(names)
+    found = islpy.UnionMap.empty(pairs.get_space())
+    for piece in _pieces(pairs):
+        if not {piece.get_tuple_name(_IN), piece.get_tuple_name(_OUT)} <= among:
+            found = found.union(islpy.UnionMap.from_map(piece))
+    return found

@@ -1,0 +1,177 @@
+"""Random sequences of primitives on random procedures never change what is computed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from random import Random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from steps import same_results
+
+from exogpu import ExoGpuError
+from exogpu import schedule as s
+from exogpu.analysis.bounds import violations
+from exogpu.api import Procedure
+from exogpu.ir.nodes import Alloc, Assign, For, If, Reduce, Stmt
+from exogpu.ir.print_expressions import access
+from exogpu.ir.walk import reads
+from exogpu.schedule.rewrite import paths
+from tests.texts import made
+
+HEAD = "@proc\ndef f(n: size, x: f32[n + 3, n + 3] @ DRAM, y: f32[n + 3] @ DRAM):\n"
+
+
+def program(random: Random) -> Procedure:
+    """A few loops over two arrays and a scalar or a row, in bounds for every size."""
+    lines: list[str] = []
+    count = random.randrange(1, 3)
+    for _ in range(count):
+        block(random, lines, 1, [], random.randrange(1, 3))
+    return made(HEAD + "\n".join(lines) + "\n")
+
+
+def block(random: Random, lines: list[str], depth: int, known: list[str], nest: int) -> None:
+    indent = "    " * depth
+    name = "ijkl"[depth - 1]
+    hi = random.choice(["n", "n", "n", "4", "3", "1"])
+    start = len(lines)
+    lines.append(f"{indent}for {name} in seq(0, {hi}):")
+    inside = [*known, name if hi == "n" else f"{name} % 3"]
+    inner = indent + "    "
+    local = random.random() < 0.4
+    if local:
+        lines.append(f"{inner}t: f32 @ DRAM")
+        lines.append(f"{inner}t = {read(random, inside, False)}")
+    for _ in range(random.randrange(1, 3)):
+        if random.random() < 0.25:
+            variable = random.choice(inside)
+            lines.append(f"{inner}if {variable} {random.choice(['<', '>=', '=='])} 2:")
+            lines.append(f"{inner}    {statement(random, inside, local)}")
+        else:
+            lines.append(inner + statement(random, inside, local))
+    if nest > 1:
+        block(random, lines, depth + 1, inside, nest - 1)
+    if random.random() < 0.2:  # for what makes one loop of two
+        lines += lines[start:]
+
+
+def statement(random: Random, known: list[str], local: bool) -> str:
+    target = element(random, known)
+    if local and random.random() < 0.2:
+        target = "t"
+    op = random.choice(["=", "+=", "+="])
+    return f"{target} {op} {read(random, known, local)}"
+
+
+def read(random: Random, known: list[str], local: bool) -> str:
+    if local and random.random() < 0.5:
+        return f"t + {random.randrange(3)}"
+    return random.choice([element(random, known), f"{random.randrange(4)}"])
+
+
+def element(random: Random, known: list[str]) -> str:
+    def index() -> str:
+        return f"{random.choice([*known, '0'])} + {random.randrange(3)}"
+
+    return random.choice([f"y[{index()}]", f"x[{index()}, {index()}]"])
+
+
+def some_read(stmt: Stmt, random: Random) -> str:
+    assert isinstance(stmt, Assign | Reduce)
+    found = [access(a, lambda name: name.name) for a in reads(stmt.value) if a.coords]
+    return random.choice(found or ["y[0]"])
+
+
+Step = Callable[[Procedure, s.Cursor[Procedure], Random], Procedure]
+
+STEPS: dict[str, tuple[type[Stmt] | tuple[type[Stmt], ...], Step]] = {
+    "divide_loop": (
+        For,
+        lambda p, c, r: s.divide_loop(
+            p, c, r.randrange(2, 4), ["a", "b"], r.choice(["perfect", "guard", "cut"])
+        ),
+    ),
+    "reorder_loops": (For, lambda p, c, r: s.reorder_loops(p, c)),
+    "mult_loops": (For, lambda p, c, r: s.mult_loops(p, c, "m")),
+    "unroll_loop": (For, lambda p, c, r: s.unroll_loop(p, c)),
+    "cut_loop": (For, lambda p, c, r: s.cut_loop(p, c, r.randrange(3))),
+    "shift_loop": (For, lambda p, c, r: s.shift_loop(p, c, r.randrange(-1, 3))),
+    "join_loops": (For, lambda p, c, r: s.join_loops(p, c)),
+    "fission": (
+        (Assign, Reduce, For, If),
+        lambda p, c, r: s.fission(p, r.choice([c.before(), c.after()])),
+    ),
+    "fuse": (For, lambda p, c, r: s.fuse(p, c)),
+    "remove_loop": (For, lambda p, c, r: s.remove_loop(p, c)),
+    "reorder_stmts": ((Assign, Reduce, For, If), lambda p, c, r: s.reorder_stmts(p, c)),
+    "lift_scope": (If, lambda p, c, r: s.lift_scope(p, c)),
+    "specialize": (
+        (Assign, Reduce, For),
+        lambda p, c, r: s.specialize(p, c, "n", r.choice(["<", "=="]), "3"),
+    ),
+    "remove_if": (If, lambda p, c, r: s.remove_if(p, c)),
+    "add_if": ((Assign, Reduce), lambda p, c, r: s.add_if(p, c, "n", ">", "1")),
+    "eliminate_dead_code": ((Assign, Reduce, For), lambda p, c, r: s.eliminate_dead_code(p, c)),
+    "simplify": (For, lambda p, c, r: s.simplify(p)),
+    "expand_dim": (Alloc, lambda p, c, r: s.expand_dim(p, c, "n + 4", r.choice("ij"))),
+    "lift_alloc": (Alloc, lambda p, c, r: s.lift_alloc(p, c)),
+    "sink_alloc": (Alloc, lambda p, c, r: s.sink_alloc(p, c)),
+    "stage_mem": (
+        (Assign, Reduce, For),
+        lambda p, c, r: s.stage_mem(
+            p, c, r.choice(["y[0 : n + 3]", "y[1 : 4]", "x[0 : n + 3, 0 : n + 3]"]), "u"
+        ),
+    ),
+    "bind_expr": (
+        (Assign, Reduce),
+        lambda p, c, r: s.bind_expr(p, c, some_read(c.stmt, r), "v"),
+    ),
+}
+
+taken: Counter[str] = Counter()
+refused: Counter[str] = Counter()
+
+
+def schedule_at_random(seed: int) -> None:
+    random = Random(seed)
+    p = first = program(random)
+    assert first.ir is not None
+    if violations(first.ir):
+        return
+    names = sorted(STEPS)
+    for _ in range(14):
+        name = random.choice(names)
+        kinds, step = STEPS[name]
+        assert p.ir is not None
+        places = [path for path, stmt in paths(p.ir) if isinstance(stmt, kinds)]
+        if not places or len(list(paths(p.ir))) > 24:
+            continue
+        cursor = s.Cursor(p, random.choice(places))
+        try:
+            p = step(p, cursor, random)
+        except ExoGpuError as error:
+            assert {d.code for d in error.diagnostics} <= {"X991", "X992"}, error
+            refused[name] += 1
+            continue
+        taken[name] += 1
+        assert not p.refusals
+    if p is not first:
+        assert same_results(first, p, 5) == 5
+
+
+@settings(derandomize=True, max_examples=40, deadline=None)
+@given(st.integers(0, 1 << 32))
+def any_schedule(seed: int) -> None:
+    schedule_at_random(seed)
+
+
+def test_random_schedules_keep_the_results() -> None:
+    """And most primitives were taken, and refused: of the others it would say nothing."""
+    taken.clear()
+    refused.clear()
+    any_schedule()
+    assert len(taken) >= 17, taken
+    assert sum(taken.values()) > 70, taken
+    assert len(refused) >= 15, refused
