@@ -62,7 +62,7 @@ class InstructionTemplate:
         if missing:
             needed = f"{self.name} needs compile-time parameters: {', '.join(missing)}"
             raise self._wrong(needed, f"write {missing[0]}=... in the call")
-        key = tuple(values[n] for n in self.constant_names)
+        key = tuple(_told_apart(values[n]) for n in self.constant_names)
         try:
             hash(key)
         except TypeError as error:
@@ -233,3 +233,10 @@ def access_mode(param: DataParam, body: Block) -> AccessMode:
     if not written:
         return AccessMode.READ
     return AccessMode.READ_WRITE if read else AccessMode.WRITE
+
+
+def _told_apart(value: object) -> object:
+    """A key that equal values of two types do not share: 1, True, 1.0; nor 0.0 and -0.0."""
+    if isinstance(value, tuple):
+        return (tuple, *map(_told_apart, value))
+    return (type(value), repr(value) if isinstance(value, float) else value)
