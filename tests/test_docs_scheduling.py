@@ -11,6 +11,8 @@ import pytest
 
 from exogpu import schedule
 
+pytestmark = pytest.mark.slow
+
 PAGE = Path(__file__).parent.parent / "docs" / "scheduling.md"
 TEXT = PAGE.read_text()
 

@@ -28,6 +28,8 @@ from exogpu.ir.types import Policy
 from exogpu.result.verdict import Hazard, HazardKind, Verdict
 from exogpu.symbolic.find.prover import analyse
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parent.parent
 FILES = sorted((ROOT / "examples" / "museum").glob("*.py"))
 _PROCEDURE = re.compile(r"^(\w+) = make\((?:[^()]|\n)*\)\n((?:# .+\n)+)", re.MULTILINE)

@@ -20,6 +20,8 @@ from exogpu.solvers import workers
 from exogpu.solvers.workers import Limits, Stopped, isolated, stage, streamed
 from exogpu.symbolic.find.prover import Findings
 
+pytestmark = pytest.mark.slow
+
 HEAD = "from exogpu import *\n\n"
 
 SAFE = """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -38,6 +39,8 @@ from exogpu.ir.nodes import (
 from exogpu.ir.types import AccessMode, DataType, Operand
 from exogpu.ir.walk import evaluate, holds
 from exogpu.result.hazards import HazardKind
+
+pytestmark = pytest.mark.slow
 
 M, K, OUTER, INNER, A = Sym("M"), Sym("K"), Sym("i"), Sym("j"), Sym("A")
 LIMIT = 5

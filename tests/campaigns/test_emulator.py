@@ -21,7 +21,10 @@ from exogpu.trial.differences import difference
 from exogpu.trial.packed import At
 from tests.codegen.kept_kernels import by_role, fragments
 
-pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no g++ on this machine")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(shutil.which("g++") is None, reason="no g++ on this machine"),
+]
 
 SM80 = gemm_sm80.gemm_sm80
 SM90 = gemm_sm90.KERNELS["gemm_sm90_1x1_128x64"]

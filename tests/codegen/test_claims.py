@@ -15,6 +15,8 @@ from exogpu.ir.types import Level, Policy, QualTL, SyncTL
 from exogpu.machine import literal
 from tests.machine.build import Builder, Name, t
 
+pytestmark = pytest.mark.slow
+
 
 def test_every_claim_is_guaranteed() -> None:
     found = all_claims()

@@ -19,6 +19,8 @@ from exogpu.result.errors import ExoGpuError
 from exogpu.result.verdict import Verdict
 from exogpu.symbolic.certificate.write import certificate_digest
 
+pytestmark = pytest.mark.slow
+
 needs_compiler = pytest.mark.skipif(find_toolchain() is None, reason="no NVRTC or nvcc here")
 NO_DISASSEMBLER = not (find.find_program("nvdisasm") or find.find_program("cuobjdump"))
 

@@ -18,6 +18,8 @@ from exogpu.codegen.vetting import RefusedError
 from exogpu.kernels.gemm_sm90 import make_gemm
 from exogpu.result.errors import ExoGpuError
 
+pytestmark = pytest.mark.slow
+
 WEAKER = ("empty_sync_tl", "cuda_temporal", "wgmma_fence_2")
 
 RING = "WAR:A_smem WAR:B_smem WAW:A_smem WAW:B_smem"

@@ -50,6 +50,8 @@ from exogpu.ir.nodes import (
 from exogpu.ir.types import DataType
 from exogpu.ir.walk import evaluate, holds, walk
 
+pytestmark = pytest.mark.slow
+
 M, N, X, A = Sym("M"), Sym("N"), Sym("x"), Sym("A")
 
 

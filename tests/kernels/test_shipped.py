@@ -11,6 +11,8 @@ from exogpu.kernels.gemm_sm90 import KERNELS as GEMM
 from exogpu.kernels.gemm_splitk_sm90 import KERNELS as SPLITK
 from exogpu.kernels.gemv import gemv
 
+pytestmark = pytest.mark.slow
+
 BOTH = pytest.mark.parametrize("policy", list(Policy), ids=lambda p: p.value)
 
 

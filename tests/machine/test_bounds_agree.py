@@ -22,6 +22,8 @@ from tests.machine.leaving import NEAR, leaves
 from tests.machine.shapes import sources
 from tests.machine.shapes.windows import windows
 
+pytestmark = pytest.mark.slow
+
 SIZES = range(1, 5)
 INDICES = range(-3, 4)
 Sizes = dict[str, int]

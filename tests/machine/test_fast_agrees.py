@@ -17,6 +17,8 @@ from exogpu.machine.fast import loops
 from exogpu.machine.violation import Violation
 from tests.machine import generate
 
+pytestmark = pytest.mark.slow
+
 PROGRAMS = dict.fromkeys(generate.BUILT, 300) | {"multicast": 60, "nests": 150, "windows": 50}
 """Of each shape; clusters are slow on the literal machine, and sources are to be read."""
 

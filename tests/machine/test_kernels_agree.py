@@ -17,6 +17,8 @@ from exogpu.kernels.gemv import make_gemv
 from exogpu.machine import fast, literal
 from tests.machine.mutants import without_each_sync
 
+pytestmark = pytest.mark.slow
+
 GEMMS = [make_gemm(m, n, 128, 8 * m, RING=2) for m, n in CLUSTERS]
 SPLITKS = [make_gemm_splitk(m, n, 128, 16 * m, RING=2) for m, n in CLUSTERS]
 GEMM_SIZES = {"L": 1, "M": 70, "N": 12, "cluster_K": 100}  # 4 trips through a ring of 2

@@ -20,6 +20,8 @@ from exogpu.result.verdict import Hazard, HazardKind
 from tests.machine import generate
 from tests.machine.build import COMMIT, Q0, Q1, Q2, TMA, UNORDERED, Builder, Name, at_least, mod, t
 
+pytestmark = pytest.mark.slow
+
 
 def link(b: Builder) -> BrokenLink:
     """The broken link of a program's first violation."""

@@ -11,6 +11,8 @@ from exogpu.kernels.gemm_sm80 import gemm_sm80
 from exogpu.kernels.gemm_sm90 import make_gemm
 from exogpu.kernels.gemv import gemv
 
+pytestmark = pytest.mark.slow
+
 
 def test_unrolled_loads_of_the_gemv() -> None:
     p = s.unroll_loop(s.unroll_loop(gemv, "i"), "i")

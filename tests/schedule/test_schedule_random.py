@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from random import Random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from steps import same_results
@@ -19,6 +20,8 @@ from exogpu.ir.print_expressions import access
 from exogpu.ir.walk import reads
 from exogpu.schedule.rewrite import paths
 from tests.texts import made
+
+pytestmark = pytest.mark.slow
 
 HEAD = "@proc\ndef f(n: size, x: f32[n + 3, n + 3] @ DRAM, y: f32[n + 3] @ DRAM):\n"
 

@@ -23,6 +23,8 @@ from tests.symbolic.agreement import (
     sources_wrong,
 )
 
+pytestmark = pytest.mark.slow
+
 SEEDS = {
     "chains": 50,
     "fences": 20,

@@ -18,6 +18,8 @@ from tests.symbolic.agreement import Sizes, admitting_zero, generated, machine_s
 from tests.symbolic.careless import MUTANTS
 from tests.symbolic.suspects import Suspect, told, told_by
 
+pytestmark = pytest.mark.slow
+
 
 @cache
 def drawn(shape: str, seed: int) -> Suspect:

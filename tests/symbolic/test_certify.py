@@ -34,6 +34,8 @@ from tests.machine.build import COMMIT, Q1, Q2, TMA, UNORDERED, Builder, at_leas
 from tests.symbolic.agreement import SHAPES, Sizes, admitting_zero, generated, small_sizes
 from tests.symbolic.dropped import reads, write
 
+pytestmark = pytest.mark.slow
+
 ACCESSES = (HazardKind.RAW, HazardKind.WAR, HazardKind.WAW, HazardKind.FREE)
 
 

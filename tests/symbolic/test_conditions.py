@@ -16,6 +16,8 @@ from exogpu.solvers import isl_relations as rel
 from exogpu.symbolic.find.conditions import weakest_condition, without
 from tests.machine.build import Builder
 
+pytestmark = pytest.mark.slow
+
 CASES = Path(__file__).parent.parent / "cases" / "conditions" / "kernels.py"
 EXPECTED = re.findall(r"^(\w+) = .*# (safe iff .+|never safe)$", CASES.read_text(), re.MULTILINE)
 

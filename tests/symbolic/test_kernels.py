@@ -22,6 +22,8 @@ from tests.symbolic.agreement import safe_condition
 from tests.symbolic.judging import GRIDS, judge
 from tests.symbolic.kernel_mutants import Mutant, mutants
 
+pytestmark = pytest.mark.slow
+
 KERNELS = {**GEMM_SM90, **GEMM_SPLITK, "gemm_sm80": gemm_sm80, "gemv": gemv}
 
 CASES = [(name, Policy.PTX) for name in KERNELS]

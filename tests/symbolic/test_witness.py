@@ -35,6 +35,8 @@ from exogpu.symbolic.placed import Placed
 from exogpu.symbolic.sites import UndecidedError
 from tests.symbolic.agreement import SHAPES, admitting_zero, generated, small_sizes
 
+pytestmark = pytest.mark.slow
+
 
 def sought(program: amir.Program) -> tuple[Model, Witness, list[str]] | None:
     """The program's witness, and the scripts that the prover makes; None where it cannot."""
