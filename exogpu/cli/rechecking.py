@@ -135,6 +135,10 @@ GRACE: Final = 0.3
 """Seconds for what does ask a clock to say more."""
 
 
+AGAIN: Final = 0.5
+"""Seconds to the next alarm: an exception in a callback of the collector is lost."""
+
+
 @contextmanager
 def _until(deadline: float | None) -> Iterator[None]:
     """Raises TimeUpError at the deadline, where the system has alarms."""
@@ -145,7 +149,7 @@ def _until(deadline: float | None) -> Iterator[None]:
         yield
         return
     before = signal.signal(signal.SIGALRM, _ring)
-    signal.setitimer(signal.ITIMER_REAL, deadline - monotonic() + GRACE)
+    signal.setitimer(signal.ITIMER_REAL, deadline - monotonic() + GRACE, AGAIN)
     try:
         yield
     finally:
