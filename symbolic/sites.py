@@ -10,9 +10,7 @@ from exogpu.amir.nodes import (
     Arrive,
     Await,
     Block,
-    Check,
     CheckBarrier,
-    Clear,
     Guard,
     IncTaskID,
     Loop,
@@ -21,6 +19,7 @@ from exogpu.amir.nodes import (
     Record,
     Release,
 )
+from exogpu.amir.walk import accesses_of
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Access, BExpr, CExpr, Point
 from exogpu.ir.walk import control_variables
@@ -115,25 +114,6 @@ def expressions_of(access: Access) -> Iterator[CExpr]:
 def read_by(access: Access) -> frozenset[Sym]:
     """The control variables of an access."""
     return frozenset[Sym]().union(*map(control_variables, expressions_of(access)))
-
-
-def accesses_of(op: Op) -> Iterator[Access]:
-    """The accesses of an operation."""
-    match op:
-        case Record():
-            yield op.access
-            if op.trailing is not None:
-                yield op.trailing.home
-                yield from op.trailing.targets
-        case Check() | Clear():
-            yield op.access
-        case Arrive():
-            yield op.home
-            yield from op.targets
-        case Await():
-            yield op.barrier
-        case _:
-            return
 
 
 def variables_of(op: Op) -> Iterator[Sym]:

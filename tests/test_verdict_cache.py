@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from enum import IntEnum
 from pathlib import Path
@@ -475,6 +476,17 @@ def test_the_oldest_are_forgotten(verdicts: Path, monkeypatch) -> None:
     cache.store("last", verdict)
     assert cache.size()[0] <= 8
     assert cache.load("last") is not None and cache.load("0") is None
+
+
+def test_what_a_killed_writer_left_is_removed(verdicts: Path) -> None:
+    """After an hour: until then its writer may still be at it."""
+    verdicts.mkdir(exist_ok=True)
+    left, present = verdicts / "left.tmp", verdicts / "present.tmp"
+    for path in (left, present):
+        path.write_bytes(b"half")
+    os.utime(left, ns=(0, time.time_ns() - cache.ABANDONED - 10**9))
+    cache.store("k", Verdict("p", "proved", None, Policy.PTX, 0.0))
+    assert not left.exists() and present.exists()
 
 
 def test_doctor_names_the_folder(verdicts: Path, kernel: Path) -> None:

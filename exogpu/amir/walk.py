@@ -6,7 +6,20 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
-from exogpu.amir.nodes import Block, Fence, Guard, IncTaskID, Loop, Op
+from exogpu.amir.nodes import (
+    Arrive,
+    Await,
+    Block,
+    Check,
+    Clear,
+    Fence,
+    Guard,
+    IncTaskID,
+    Loop,
+    Op,
+    Record,
+)
+from exogpu.ir.nodes import Access
 
 Path: TypeAlias = tuple[tuple[int, Op], ...]
 """From the outside in, what encloses an operation, and last the operation; each with its place in
@@ -72,3 +85,22 @@ def only(block: Block, wanted: Callable[[Op], bool]) -> Block:
         elif body := only(op.body, wanted):
             kept.append(replace(op, body=body))
     return tuple(kept)
+
+
+def accesses_of(op: Op) -> Iterator[Access]:
+    """The accesses of an operation, barriers' among them; none of an allocation."""
+    match op:
+        case Record():
+            yield op.access
+            if op.trailing is not None:
+                yield op.trailing.home
+                yield from op.trailing.targets
+        case Check() | Clear():
+            yield op.access
+        case Arrive():
+            yield op.home
+            yield from op.targets
+        case Await():
+            yield op.barrier
+        case _:
+            return

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import signal
-import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
-from typing import Final, NoReturn
+from typing import Final, TypeAlias
 
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.text import Text
@@ -22,15 +20,18 @@ from exogpu.cli.render import console, draw_diagnostics, shown_path
 from exogpu.result.errors import NOWHERE, Diagnostic, ExoGpuError, one_line
 from exogpu.result.proof import Obligation
 from exogpu.solvers.apart import Apart
+from exogpu.solvers.workers import Limits, Stopped, streamed
 from exogpu.symbolic.certificate.recheck import (
     CHECKED,
     NOT_CHECKED,
     Flaw,
+    Prepared,
     Rechecked,
     Which,
     Word,
+    answered,
     certificates_in,
-    recheck,
+    prepare,
     solver_names,
 )
 from exogpu.symbolic.certificate.sealing import CERTIFICATE
@@ -49,12 +50,16 @@ MOST: Final = 20
 """Flaws of a certificate that are drawn."""
 
 
+Unread: TypeAlias = tuple[Diagnostic, ...]
+"""Why a folder cannot be read."""
+
+
 @dataclass(frozen=True, slots=True)
 class Line:
     """What came of one folder: an answer, or why it could not be read."""
 
     folder: Path
-    found: Rechecked | tuple[Diagnostic, ...]
+    found: Rechecked | Unread
 
     @property
     def read(self) -> bool:
@@ -95,37 +100,19 @@ def recheck_all(
                 remedy = "choose another folder"
                 raise ExoGpuError([Diagnostic("X948", message, NOWHERE, remedy)]) from None
 
-    compare = Sources(sources).compare
     with ExitStack() as stack:
         ask = [stack.enter_context(Apart(name, deadline)) for name in names]
-        for one in certificates_in(folder):
-            try:
-                with _shown(bar) as progress, _until(deadline):
-                    line = Line(
-                        one,
-                        recheck(
-                            one,
-                            ask,
-                            progress,
-                            deadline,
-                            compare=compare,
-                            scripts=write,
-                        ),
-                    )
-            except ExoGpuError as error:
-                line = Line(one, error.diagnostics)
-            except TimeUpError:
-                line = Line(one, _not_read(one))
-            yield line
-
-
-def _not_read(folder: Path) -> Rechecked:
-    flaw = Flaw(CERTIFICATE, "the time is up: it is not read to its end", open=True)
-    return Rechecked(folder, printable(folder.name), "", 0, 0, (), (flaw,), 0.0)
-
-
-class TimeUpError(Exception):
-    """The time is up while files are read, which asks no clock."""
+        for one, found in _prepared(certificates_in(folder), Sources(sources), deadline):
+            match found:
+                case Prepared():
+                    if found.obligations:
+                        write(found.found.procedure, found.obligations)
+                    with _shown(bar) as progress:
+                        yield Line(one, answered(found, ask, progress, deadline))
+                case Stopped():
+                    yield Line(one, _not_read(one, found))
+                case _:
+                    yield Line(one, found)
 
 
 LONGEST: Final = 1e9
@@ -134,31 +121,36 @@ LONGEST: Final = 1e9
 GRACE: Final = 0.3
 """Seconds for what does ask a clock to say more."""
 
-
-AGAIN: Final = 0.5
-"""Seconds to the next alarm: an exception in a callback of the collector is lost."""
+LATE: Final = Stopped("time", "", "")
 
 
-@contextmanager
-def _until(deadline: float | None) -> Iterator[None]:
-    """Raises TimeUpError at the deadline, where the system has alarms."""
-    if deadline is not None and monotonic() >= deadline:
-        raise TimeUpError
-    main = threading.current_thread() is threading.main_thread()
-    if deadline is None or not main or not hasattr(signal, "setitimer"):
-        yield
-        return
-    before = signal.signal(signal.SIGALRM, _ring)
-    signal.setitimer(signal.ITIMER_REAL, deadline - monotonic() + GRACE, AGAIN)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+def _prepared(
+    folders: Sequence[Path], sources: Sources, deadline: float | None
+) -> Iterator[tuple[Path, Prepared | Unread | Stopped]]:
+    """The certificates, read in a process of its own: files are hostile, and ask no clock."""
+    rest = [*folders]
+    while rest:
+        left = None if deadline is None else deadline - monotonic()
+        if left is not None and left <= 0:
+            yield from ((one, LATE) for one in rest)
+            return
+
+        def read(rest: Sequence[Path] = tuple(rest)) -> Iterator[Prepared | Unread]:
+            for one in rest:
+                try:
+                    yield prepare(one, sources.compare)
+                except ExoGpuError as error:
+                    yield error.diagnostics
+
+        limits = Limits(None if left is None else left + GRACE)
+        for found in streamed(read, limits, doing="reading"):
+            yield rest.pop(0), found
 
 
-def _ring(*_: object) -> NoReturn:
-    raise TimeUpError
+def _not_read(folder: Path, why: Stopped) -> Rechecked:
+    said = "the time is up" if why.cause == "time" else str(why)
+    flaw = Flaw(CERTIFICATE, f"{said}: it is not read to its end", open=True)
+    return Rechecked(folder, printable(folder.name), "", 0, 0, (), (flaw,), 0.0)
 
 
 class _Bar:

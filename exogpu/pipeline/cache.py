@@ -21,7 +21,7 @@ from dataclasses import replace
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, time_ns
 from typing import Final
 
 from exogpu.ir.digest import digest
@@ -38,6 +38,9 @@ MOST: Final = 4096
 
 LARGEST: Final = 1 << 28
 """Bytes of an entry that is read, once unpacked."""
+
+ABANDONED: Final = 3600 * 10**9
+"""Nanoseconds after which what is half written is nobody's."""
 
 SUFFIX: Final = ".verdict"
 
@@ -169,13 +172,22 @@ def _path(entry: str) -> Path:
 
 
 def _forget(where: Path) -> None:
-    """Removes the entries written first, a quarter of them, where there are too many."""
-    entries = list(where.glob(f"*{SUFFIX}"))
-    if len(entries) <= MOST:
-        return
+    """Removes the entries written first, a quarter of them, where there are too many; and what a
+    writer that was killed left behind."""
+    left = _aged(where, "*.tmp")
+    old = time_ns() - ABANDONED
+    gone = [path for written, path in left if written < old]
+    entries = _aged(where, f"*{SUFFIX}")
+    if len(entries) > MOST:
+        gone += [path for _, path in entries[: len(entries) - 3 * MOST // 4]]
+    for path in gone:
+        path.unlink(missing_ok=True)
+
+
+def _aged(where: Path, pattern: str) -> list[tuple[int, Path]]:
+    """When files were written, and they, the oldest first."""
     aged = []
-    for path in entries:
+    for path in where.glob(pattern):
         with suppress(OSError):  # another process removes it
             aged.append((path.stat().st_mtime_ns, path))
-    for _, path in sorted(aged)[: len(aged) - 3 * MOST // 4]:
-        path.unlink(missing_ok=True)
+    return sorted(aged)

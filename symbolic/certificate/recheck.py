@@ -163,19 +163,23 @@ Compare: TypeAlias = Callable[[Certificate, object], Compared]
 """Compares a program's JSON with what the source gives."""
 
 
-def recheck(
-    folder: Path,
-    ask: Sequence[Ask],
-    progress: Callable[[str, int, int], None] = lambda procedure, done, total: None,
-    deadline: float | None = None,
-    *,
-    compare: Compare = lambda certificate, program: None,
-    scripts: Callable[[str, Sequence[Obligation]], None] = lambda procedure, obligations: None,
-) -> Rechecked:
-    """Answers the obligations of one certificate anew, until `deadline` (of `time.monotonic`).
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A certificate as it was read, with what solvers are to be asked."""
 
-    `progress` gets the procedure, and how many of its obligations are answered; `scripts` what
-    solvers are about to be asked.  Raises ExoGpuError for what cannot be read as a certificate.
+    folder: Path
+    found: Certificate
+    obligations: tuple[Obligation, ...]
+    """Those that the program has; none where there are flaws already."""
+    flaws: tuple[Flaw, ...]
+    compared: bool
+    seconds: float
+
+
+def prepare(folder: Path, compare: Compare = lambda certificate, program: None) -> Prepared:
+    """Reads a certificate and encodes its obligations; nothing is asked of a solver.
+
+    Raises ExoGpuError for what cannot be read as a certificate.
     """
     start = perf_counter()
     found = read(folder)
@@ -192,23 +196,52 @@ def recheck(
     if program is not None and witness is not None and not flaws:
         obligations = _obligations(program, witness, flaws)
         flaws += () if flaws else _listed(found, obligations)
+    asked = () if flaws else obligations
+    seconds = perf_counter() - start
+    return Prepared(folder, found, asked, tuple(flaws), bool(compared), seconds)
+
+
+def answered(
+    prepared: Prepared,
+    ask: Sequence[Ask],
+    progress: Callable[[str, int, int], None] = lambda procedure, done, total: None,
+    deadline: float | None = None,
+) -> Rechecked:
+    """What solvers answer to the obligations, until `deadline` (of `time.monotonic`).
+
+    `progress` gets the procedure, and how many of its obligations are answered.
+    """
+    start, found = perf_counter(), prepared.found
     names: dict[str, None] = {}
-    if not flaws:
-        scripts(found.procedure, obligations)
-        flaws += _answers(found, obligations, ask, names, progress, deadline)
+    flaws = prepared.flaws or tuple(
+        _answers(found, prepared.obligations, ask, names, progress, deadline)
+    )
     return Rechecked(
-        folder,
+        prepared.folder,
         found.procedure,
         found.policy,
         len(found.entries),
         sum(entry["by"] == "rules" for entry in found.entries),
         tuple(names),
-        tuple(flaws),
-        perf_counter() - start,
+        flaws,
+        prepared.seconds + perf_counter() - start,
         found.digest,
-        _others(folder),
-        bool(compared),
+        _others(prepared.folder),
+        prepared.compared,
     )
+
+
+def recheck(
+    folder: Path,
+    ask: Sequence[Ask],
+    *,
+    compare: Compare = lambda certificate, program: None,
+) -> Rechecked:
+    """Reads one certificate and answers its obligations anew.
+
+    Raises ExoGpuError for what cannot be read as a certificate.
+    """
+    return answered(prepare(folder, compare), ask)
 
 
 def _differs() -> Flaw:

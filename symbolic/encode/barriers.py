@@ -103,46 +103,34 @@ class _Barrier:
 
     def arrive_is_awaited(self, site: Site, free: Site) -> Draft:
         """CheckBarrier, `a <= w`: some Await counts up to each Arrive."""
-        script = self.encoder.script()
-        here, last = script.free(site, "arrive."), script.free(free, "free.")
-        script.assume(every([exists(here), exists(last), *self.order(here, last)]))
-        rank = self.table.arrivals(script, here, "arrive")
-        nodes = self.some_partner(script, here, "awaited", self.uses.awaits, last, rank)
-        script.refute(nodes)
-        claim = (
-            f"Each arrival at line {site.op.origin.span.line} ({site.op.origin.text}) is awaited "
-            f"before {self.called} ends."
-        )
+        claim = f"Each arrival at {_place(site)} is awaited before {self.called} ends."
+        script = self._has_partner(site, free, "arrive", "awaited", self.uses.awaits)
         return self.draft(HazardKind.BARRIER, site, free, claim, script)
 
     def await_is_arrived(self, site: Site, free: Site) -> Draft:
         """CheckBarrier, `w <= a`: some Arrive has the rank that each Await counts."""
-        script = self.encoder.script()
-        here, last = script.free(site, "await."), script.free(free, "free.")
-        script.assume(every([exists(here), exists(last), *self.order(here, last)]))
-        count = self.table.awaits(script, here, "await")
-        nodes = self.some_partner(script, here, "arrived", self.uses.arrives, last, count)
-        script.refute(nodes)
-        claim = (
-            f"Each Await at line {site.op.origin.span.line} ({site.op.origin.text}) has an "
-            f"arrival of its own before {self.called} ends."
-        )
+        claim = f"Each Await at {_place(site)} has an arrival of its own before {self.called} ends."
+        script = self._has_partner(site, free, "await", "arrived", self.uses.arrives)
         return self.draft(HazardKind.BARRIER, site, free, claim, script)
+
+    def _has_partner(
+        self, site: Site, free: Site, word: str, aim: Aim, sites: Sequence[Site]
+    ) -> Script:
+        """That each instance of a site before the free has a partner among the sites."""
+        script = self.encoder.script()
+        here, last = script.free(site, f"{word}."), script.free(free, "free.")
+        script.assume(every([exists(here), exists(last), *self.order(here, last)]))
+        number = self.table.awaits if isinstance(site.op, Await) else self.table.arrivals
+        value = number(script, here, word)
+        script.refute(self.some_partner(script, here, aim, sites, last, value))
+        return script
 
     # --- DEADLOCK -------------------------------------------------------------------------
 
     def trailing_arrives(self, site: Site, free: Site) -> Draft:
         """Decision 3: a trailing tag needs a later home Arrive of its rank."""
-        script = self.encoder.script()
-        here, last = script.free(site, "trailing."), script.free(free, "free.")
-        script.assume(every([exists(here), exists(last), *self.order(here, last)]))
-        rank = self.table.arrivals(script, here, "trailing")
-        nodes = self.some_partner(script, here, "trailed", self.uses.arrives, last, rank)
-        script.refute(nodes)
-        claim = (
-            f"The arrival that line {site.op.origin.span.line} ({site.op.origin.text}) trails "
-            f"happens before {self.called} ends."
-        )
+        claim = f"The arrival that {_place(site)} trails happens before {self.called} ends."
+        script = self._has_partner(site, free, "trailing", "trailed", self.uses.arrives)
         return self.draft(HazardKind.DEADLOCK, site, free, claim, script)
 
     def await_has_arrives(self, site: Site) -> Draft:
@@ -211,3 +199,7 @@ class _Barrier:
             f"{site.op.origin.span.line} ({site.op.origin.text})."
         )
         return self.draft(HazardKind.DEADLOCK, await_, site, claim, script)
+
+
+def _place(site: Site) -> str:
+    return f"line {site.op.origin.span.line} ({site.op.origin.text})"

@@ -7,6 +7,7 @@ Size-only divisions such as `(K + 31) / 32` become parameters of their own (`Def
 from __future__ import annotations
 
 from exogpu.amir.nodes import Loop, Program
+from exogpu.amir.walk import accesses_of
 from exogpu.ir.isltext import bexpr, cexpr, conjunction, identifier, in_range
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import BExpr, CExpr
@@ -17,7 +18,6 @@ from exogpu.symbolic.find.definitions import Definitions
 from exogpu.symbolic.find.frames import Frame
 from exogpu.symbolic.placed import Placed
 from exogpu.symbolic.sites import (
-    accesses_of,
     expressions_of,
     read_by,
     variables_of,

@@ -31,7 +31,7 @@ from exogpu.amir.nodes import (
     Release,
     Variable,
 )
-from exogpu.amir.walk import Path, begins_tasks, operations, path_to
+from exogpu.amir.walk import Path, accesses_of, begins_tasks, operations, path_to
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Access, CExpr, Coord, CVar, Int, Interval, Point, Sub
 from exogpu.ir.types import BarrierMechanism
@@ -82,7 +82,7 @@ def _candidates(
     body, name = program.body, _variable(violation)
 
     def before(op: Op, end: When) -> Iterator[Instance]:
-        accesses = tuple(a for a in _accesses(op) if a.name == name)
+        accesses = tuple(a for a in accesses_of(op) if a.name == name)
         return Search(path_to(body, op), accesses, violation.index).before(end, sigma)
 
     end = at(path_to(body, violation.check), _values(violation)).when
@@ -349,19 +349,3 @@ def _barrier_of(op: Op) -> Sym | None:
             return None
         case _:
             assert_never(op)
-
-
-def _accesses(op: Op) -> tuple[Access, ...]:
-    """The accesses of an operation, barriers' among them; none of an allocation."""
-    match op:
-        case Record():
-            mine = op.trailing
-            return (op.access, *((mine.home, *mine.targets) if mine is not None else ()))
-        case Check() | Clear():
-            return (op.access,)
-        case Arrive():
-            return (op.home, *op.targets)
-        case Await():
-            return (op.barrier,)
-        case _:
-            return ()
