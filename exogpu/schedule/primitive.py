@@ -26,7 +26,8 @@ from exogpu.schedule.procedures import (
     record,
     with_ir,
 )
-from exogpu.schedule.rewrite import Path, Rewrite, forward, out_of_scope
+from exogpu.schedule.rewrite import Path, Rewrite, forward
+from exogpu.schedule.scopes import out_of_scope
 
 Args = ParamSpec("Args")
 T = TypeVar("T")

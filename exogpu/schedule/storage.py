@@ -46,10 +46,10 @@ from exogpu.schedule.rewrite import (
     block_at,
     copied,
     map_reads,
-    names_in,
     splice,
     stmt_at,
 )
+from exogpu.schedule.scopes import names_in
 
 
 def data_scope(proc: Proc, path: Path) -> dict[Sym, DataParam | Alloc]:

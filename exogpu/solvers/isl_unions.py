@@ -7,7 +7,7 @@ length, parameters by name.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import islpy
 
@@ -15,6 +15,7 @@ from exogpu.solvers.isl import lexmin
 
 Relation: TypeAlias = islpy.UnionMap
 Points: TypeAlias = islpy.UnionSet
+Either = TypeVar("Either", islpy.UnionMap, islpy.UnionSet)
 Schedule: TypeAlias = Mapping[str, islpy.Map]
 """Of each tuple, by name, the time of its points: vectors of one length."""
 
@@ -49,8 +50,8 @@ def inverse(pairs: Relation) -> Relation:
     return pairs.reverse()
 
 
-def union(left: Relation, right: Relation) -> Relation:
-    """The pairs of either."""
+def union(left: Either, right: Either) -> Either:
+    """The pairs, or points, of either."""
     return left.union(right)
 
 
@@ -59,8 +60,8 @@ def subtract(left: Relation, right: Relation) -> Relation:
     return left.subtract(right).coalesce()
 
 
-def intersect(left: Relation, right: Relation) -> Relation:
-    """The pairs of both."""
+def intersect(left: Either, right: Either) -> Either:
+    """The pairs, or points, of both."""
     return left.intersect(right)
 
 
@@ -82,6 +83,11 @@ def of_inputs(pairs: Relation, given: Points) -> Relation:
 def of_outputs(pairs: Relation, given: Points) -> Relation:
     """The pairs whose output is given."""
     return pairs.intersect_range(given)
+
+
+def image(given: Points, pairs: Relation) -> Points:
+    """The outputs of points."""
+    return given.apply(pairs)
 
 
 def without(left: Points, right: Points) -> Points:
