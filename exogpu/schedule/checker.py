@@ -28,12 +28,13 @@ from exogpu.analysis.instances import controls
 from exogpu.hw.memories import DRAM
 from exogpu.ir.isltext import cexpr, conjunction, identifier
 from exogpu.ir.names import Sym
-from exogpu.ir.nodes import Assign, CVar, DataParam, Read, Stmt
+from exogpu.ir.nodes import Assign, CallProc, CVar, DataParam, Proc, Read, Stmt
 from exogpu.ir.walk import walk
 from exogpu.schedule.accessed import Accessed
 from exogpu.schedule.alike import is_alike
 from exogpu.schedule.events import Event, Place, Program, cell, happens, tuple_of
 from exogpu.schedule.opening import program
+from exogpu.schedule.procedures import are_equivalent
 from exogpu.schedule.rewrite import Copy, Image, Rewrite
 from exogpu.schedule.scopes import declared
 from exogpu.schedule.zeros import adding_zero
@@ -61,7 +62,13 @@ class Objection:
 
 def objection(edit: Rewrite) -> Objection | None:
     """The first thing that speaks against a rewriting; None if it is right for all sizes."""
-    checker = _Checker(edit, program(edit.old, "P"), program(edit.new, "Q"))
+    called: dict[CallProc, Proc] = {}
+    for call, (new, old) in edit.equal.items():
+        if new.ir is not call.proc or old.ir is None or not are_equivalent(new, old):
+            message = "the procedure called is not known to do what the other does"
+            return Objection("SHAPE", message, call)
+        called[call] = old.ir
+    checker = _Checker(edit, program(edit.old, "P"), program(edit.new, "Q", called))
     try:
         with limited(BUDGET):
             return next(checker.objections(), None)

@@ -99,8 +99,12 @@ def _split(term: CExpr, divisor: int) -> tuple[Linear, Linear]:
 
 
 def written(terms: Linear) -> CExpr:
-    """The sum, positive terms first, the constant last."""
-    ordered = sorted(terms.items(), key=lambda item: (item[0] == _ONE, item[1] < 0))
+    """The sum, positive terms first, the constant last unless it alone is positive."""
+    all_negative = all(factor < 0 for atom, factor in terms.items() if atom != _ONE)
+    ordered = sorted(
+        terms.items(),
+        key=lambda item: ((item[0] == _ONE) != (all_negative and item[1] > 0), item[1] < 0),
+    )
     result: CExpr | None = None
     for atom, factor in ordered:
         size = abs(factor)

@@ -27,6 +27,7 @@ from exogpu.ir.nodes import (
     CallProc,
     CExpr,
     Const,
+    CVar,
     DataParam,
     For,
     If,
@@ -100,8 +101,12 @@ class _Reader:
             match stmt:
                 case For():
                     lo, hi = scope.form(stmt.lo), scope.form(stmt.hi)
-                    inner = within_loop(scope.domain, stmt.iterator, lo, hi)
-                    time = (*here.time, identifier(stmt.iterator))
+                    iterator = stmt.iterator
+                    if iterator in scope.domain.iterators:  # of a body that is around itself
+                        iterator = Sym(iterator.name)
+                        scope.control[stmt.iterator] = CVar(iterator)
+                    inner = within_loop(scope.domain, iterator, lo, hi)
+                    time = (*here.time, identifier(iterator))
                     self.block(stmt.body, replace(scope, domain=inner, time=time))
                 case If():
                     holds = substitute_bool(stmt.condition, scope.control)

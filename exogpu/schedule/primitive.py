@@ -10,6 +10,7 @@ from typing import Concatenate, ParamSpec, TypeGuard, TypeVar
 
 from exogpu.analysis import bounds
 from exogpu.analysis.bounds_report import Outside
+from exogpu.frontend.callables import HasProc, InstrTemplate
 from exogpu.frontend.limits import is_name
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Proc, Stmt
@@ -224,6 +225,10 @@ def _said(argument: object) -> str:
             return f"{'after' if argument.offset else 'before'} `{argument.beside}`"
         case DataMemory() | SyncTL():
             return argument.name
+        case HasProc(ir=Proc() as ir):
+            return ir.name
+        case InstrTemplate():
+            return str(getattr(argument, "name", "an instruction"))
         case tuple() | list():
             return f"[{', '.join(map(_said, argument))}]"
         case _:

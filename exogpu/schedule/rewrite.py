@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import TypeAlias, assert_never
+from typing import TYPE_CHECKING, TypeAlias, assert_never
 
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
@@ -49,6 +49,9 @@ from exogpu.ir.walk import (
     substitute_access,
     substitute_bool,
 )
+
+if TYPE_CHECKING:
+    from exogpu.schedule.procedures import Schedulable
 
 Step: TypeAlias = tuple[str, int]
 """`("body", 2)` or `("orelse", 0)`: a statement of a block."""
@@ -103,6 +106,8 @@ class Rewrite:
     origins: dict[Stmt, Origin] = field(default_factory=dict)
     inner: dict[Site, tuple[Image, ...]] = field(default_factory=dict)
     """The same of statements inside of new calls."""
+    equal: dict[CallProc, tuple[Schedulable, Schedulable]] = field(default_factory=dict)
+    """Of a new call, the procedure that it calls, and one to be read in its place."""
     followed: dict[Stmt, Stmt] = field(default_factory=dict)
     """By a new statement, blocks included, the old one that cursors follow to it."""
 

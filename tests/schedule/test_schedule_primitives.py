@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import call_steps
 import pytest
 from steps import (
     apart,
@@ -96,6 +97,9 @@ ACCEPTED: dict[str, tuple[Procedure, Callable[[Procedure], Procedure]]] = {
         lambda p: s.stage_mem(p, "for ki in _: _", "C[i, j]", "t"),
     ),
 }
+
+
+ACCEPTED |= call_steps.ACCEPTED
 
 
 @pytest.mark.parametrize("name", ACCEPTED)
@@ -196,6 +200,9 @@ REFUSED: dict[str, tuple[Callable[[], Procedure], str]] = {
     ),
     "wrap_kernel": (lambda: s.wrap_kernel(even, "i", 33), "X991.*whole warps"),
 }
+
+
+REFUSED |= call_steps.REFUSED
 
 
 @pytest.mark.parametrize("name", REFUSED)
