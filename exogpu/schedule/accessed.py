@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from exogpu.analysis.instances import entry
 from exogpu.ir.isltext import cexpr, conjunction, identifier
-from exogpu.schedule.events import Event, Place, Program, cell, happens, instances, moment, tuple_of
+from exogpu.schedule.events import Event, Place, Program, cell, instances, moment, tuple_of
 from exogpu.solvers import isl_unions as un
 
 Choice: TypeAlias = Callable[[Place, Event], bool]
@@ -30,6 +30,7 @@ class Accessed:
     def __init__(self, program: Program) -> None:
         self.program = program
         self.params = program.params
+        self._domains: dict[str, un.Points] = {}
 
     @cached_property
     def cells(self) -> un.Relation:
@@ -41,10 +42,9 @@ class Accessed:
         variables = self.program.variables
         pieces = [
             f"{tuple_of(place, event)} -> {cell(variables[event.access.name], event.access, {})}"
-            f" : {happens(place, event)}"
             for place, event in self.chosen(choice)
         ]
-        return un.relation(self.params, pieces)
+        return un.of_inputs(un.relation(self.params, pieces), self.points_of(choice))
 
     def chosen(self, choice: Choice) -> Iterable[tuple[Place, Event]]:
         """Some events, each with its statement."""
@@ -67,7 +67,22 @@ class Accessed:
 
     def points_of(self, choice: Choice) -> un.Points:
         """Some events."""
-        return un.points(self.params, [instances(*one) for one in self.chosen(choice)])
+        clipped = [instances(p, e) for p, e in self.chosen(choice) if e.within]
+        found = un.points(self.params, clipped)
+        for place in self.program.places:
+            names = [e.name for e in place.events if not e.within and choice(place, e)]
+            if names:
+                found = un.union(found, un.of_names(self.domain(place), names))
+        return found
+
+    def domain(self, place: Place) -> un.Points:
+        """The instances of a statement, by the names of all its events."""
+        if place.name not in self._domains:
+            names = [event.name for event in place.events]
+            dims = ", ".join(map(identifier, place.iterators))
+            piece = f"S[{dims}] : {place.where}"
+            self._domains[place.name] = un.repeated_points(self.params, piece, names)
+        return self._domains[place.name]
 
     def before(self, later: un.Relation, sooner: un.Relation) -> un.Relation:
         """From each event to the sooner ones on the same element."""

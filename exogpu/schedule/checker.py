@@ -187,16 +187,17 @@ class _Checker:
     @cached_property
     def images(self) -> un.Relation:
         """From events of the new program to those of the old."""
-        return un.relation(self.params, self.image_pieces())
-
-    def image_pieces(self) -> Iterator[str]:
+        found = un.relation(self.params, [])
         for pair in self.pairs:
-            there, premise = pair.there, pair.premise
-            for new, old in zip(pair.new.events, pair.old.events, strict=True):
-                dims = ", ".join(there.values())
-                then = _renamed(happens(pair.old, old), there)
-                whole = conjunction((premise, happens(pair.new, new), then))
-                yield f"{tuple_of(pair.new, new)} -> {old.name}[{dims}] : {whole}"
+            dims = ", ".join(map(identifier, pair.new.iterators))
+            piece = f"S[{dims}] -> T[{', '.join(pair.there.values())}] : {pair.premise}"
+            both = zip(pair.new.events, pair.old.events, strict=True)
+            names = [(new.name, old.name) for new, old in both]
+            found = un.union(found, un.repeated_pairs(self.params, piece, names))
+        # Those of clipped operands, where both happen.
+        if any(event.within for _, event in self.events.values()):
+            found = un.of_outputs(un.of_inputs(found, self.now.events), self.was.events)
+        return found
 
     def multiplicity(self) -> Iterator[Objection]:
         twice = un.two_of(un.inverse(self.images))

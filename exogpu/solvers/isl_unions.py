@@ -34,6 +34,25 @@ def points(params: Iterable[str], pieces: Iterable[str]) -> Points:
     return islpy.UnionSet(f"[{', '.join(params)}] -> {{ {'; '.join(pieces)} }}")
 
 
+def repeated_points(params: Iterable[str], piece: str, names: Iterable[str]) -> Points:
+    """The points of one piece, `A[i] : constraint`, under each of the names."""
+    one = islpy.Set(f"[{', '.join(params)}] -> {{ {piece} }}")
+    found = islpy.UnionSet.empty(one.get_space())
+    for name in names:
+        found = found.union(islpy.UnionSet.from_set(one.set_tuple_name(name)))
+    return found
+
+
+def repeated_pairs(params: Iterable[str], piece: str, names: Iterable[tuple[str, str]]) -> Relation:
+    """The pairs of one piece, `A[i] -> B[j] : constraint`, under each of the pairs of names."""
+    one = islpy.Map(f"[{', '.join(params)}] -> {{ {piece} }}")
+    found = islpy.UnionMap.empty(one.get_space())
+    for first, second in names:
+        named = one.set_tuple_name(_IN, first).set_tuple_name(_OUT, second)
+        found = found.union(islpy.UnionMap.from_map(named))
+    return found
+
+
 def schedule(params: Iterable[str], pieces: Mapping[str, str]) -> Schedule:
     """The time of each tuple: by its name `A`, the text `A[i] -> [0, i]`."""
     given = ", ".join(params)
@@ -93,6 +112,17 @@ def image(given: Points, pairs: Relation) -> Points:
 def without(left: Points, right: Points) -> Points:
     """The points of `left` that are not in `right`."""
     return left.subtract(right).coalesce()
+
+
+def of_names(given: Points, names: Iterable[str]) -> Points:
+    """The points of the named tuples."""
+    wanted = set(names)
+    listed = given.get_set_list()
+    found = islpy.UnionSet.empty(given.get_space())
+    for at in range(listed.n_set()):
+        if (piece := listed.get_at(at)).get_tuple_name() in wanted:
+            found = found.union(islpy.UnionSet.from_set(piece))
+    return found
 
 
 def same(given: Points) -> Relation:
