@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import call_steps
+import more_steps
 import pytest
 from steps import (
     apart,
@@ -99,7 +100,7 @@ ACCEPTED: dict[str, tuple[Procedure, Callable[[Procedure], Procedure]]] = {
 }
 
 
-ACCEPTED |= call_steps.ACCEPTED
+ACCEPTED |= call_steps.ACCEPTED | more_steps.ACCEPTED
 
 
 @pytest.mark.parametrize("name", ACCEPTED)
@@ -202,7 +203,7 @@ REFUSED: dict[str, tuple[Callable[[], Procedure], str]] = {
 }
 
 
-REFUSED |= call_steps.REFUSED
+REFUSED |= call_steps.REFUSED | more_steps.REFUSED
 
 
 @pytest.mark.parametrize("name", REFUSED)
