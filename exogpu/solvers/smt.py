@@ -81,6 +81,13 @@ def ask_together(
     return tuple(found)
 
 
+def all_refuted(scripts: Sequence[str]) -> bool:
+    """Whether Z3 refutes every script, in groups as those of `ask_together`, within the limit of
+    the first attempt; nothing is asked again."""
+    groups = (scripts[at : at + TOGETHER] for at in range(0, len(scripts), TOGETHER))
+    return all(_none_holds(group, *ATTEMPTS[0]) is not None for group in groups)
+
+
 def _none_holds(scripts: Sequence[str], arithmetic: int, times: float) -> float | None:
     """The seconds it took to refute that one of the scripts holds; None where it was not."""
     start = perf_counter()

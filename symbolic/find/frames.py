@@ -17,7 +17,7 @@ from exogpu.ir.nodes import Access, Interval, Point
 from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
 from exogpu.symbolic.find.sharing import Sharing
-from exogpu.symbolic.sites import Site, UndecidedError
+from exogpu.symbolic.sites import Site, UndecidedError, expressions_of
 
 if TYPE_CHECKING:
     from exogpu.symbolic.find.domains import Model
@@ -33,14 +33,27 @@ class Frame:
         self.sites = sites
         self.depth = len(loops)
         self.params = (*model.names, *(identifier(loop.iterator) for loop in loops))
-        self._head = f"[{', '.join(self.params)}] -> "
-        self.sharing = Sharing(self.depth, self._head)
+        """All that a finding may depend on."""
+        self._read = model.mentioned(sites, self.depth)
+        """What all relations read: those of an access that reads more have further parameters,
+        since each costs every operation time."""
+        self._head = self._head_of(self._read)
+        self.sharing = Sharing(self.depth, self._head, model.definitions.expr)
         self._domains: dict[int, isl.Set] = {}
         self._threads: dict[int, isl.Map] = {}
         self._before: dict[tuple[int, int], isl.Map] = {}
         self._shared: dict[tuple[int, int], isl.Map] = {}
         self._covered: dict[tuple[int, int], isl.Map] = {}
         self._cells: dict[tuple[int, Access], isl.Map] = {}
+
+    def _head_of(self, read: frozenset[Sym]) -> str:
+        names = {identifier(name) for name in read}
+        return f"[{', '.join(name for name in self.params if name in names)}] -> "
+
+    @property
+    def known(self) -> isl.Set:
+        """What the preconditions say of the parameters of all relations."""
+        return self.model.known(self._read)
 
     def context(self) -> isl.Set:
         """The parameters that occur: the exact context and the bounds of the frame's loops."""
@@ -65,13 +78,14 @@ class Frame:
             bounds += [self.model.condition(b) for at, b in site.guards if at >= self.depth]
             text = f"{self._head}{{ {self.tuple_text(site)} : {conjunction(bounds)} }}"
             whole = isl.parse_set(text)
-            self._domains[site.number] = rel.set_under(whole, self.model.context).coalesce()
+            self._domains[site.number] = rel.set_under(whole, self.known).coalesce()
         return self._domains[site.number]
 
     def cells(self, site: Site, access: Access) -> isl.Map:
         """The elements of an access that lie inside its variable: `S7[k] -> V2[i, j]`."""
         if (site.number, access) not in self._cells:
             variable = self.model.variables[access.name]
+            read = self._read | self.model.read_by(*variable.shape, *expressions_of(access))
             dims = [f"e{at}" for at in range(len(access.coords))]
             inside: list[str] = []
             for dim, coord, extent in zip(dims, access.coords, variable.shape, strict=True):
@@ -85,12 +99,13 @@ class Frame:
                     case _:
                         assert_never(coord)
             text = (
-                f"{self._head}{{ {self.tuple_text(site)} -> V{access.name.number}"
+                f"{self._head_of(read)}{{ {self.tuple_text(site)} -> V{access.name.number}"
                 f"[{', '.join(dims)}] : {conjunction(inside)} }}"
             )
-            self._cells[site.number, access] = isl.restrict_domain(
-                isl.parse_map(text), self.domain(site)
-            ).coalesce()
+            found = isl.restrict_domain(isl.parse_map(text), self.domain(site))
+            if read != self._read:
+                found = found.intersect_params(self.model.known(read))
+            self._cells[site.number, access] = found.coalesce()
         return self._cells[site.number, access]
 
     def elements(self, name: Sym) -> isl.Set:
@@ -99,7 +114,7 @@ class Frame:
         inside = [f"0 <= e{at} < {self.model.expr(extent)}" for at, extent in enumerate(shape)]
         dims = ", ".join(f"e{at}" for at in range(len(shape)))
         text = f"{self._head}{{ V{name.number}[{dims}] : {conjunction(inside)} }}"
-        return rel.set_under(isl.parse_set(text), self.model.context)
+        return rel.set_under(isl.parse_set(text), self.known)
 
     def everyone(self, site: Site) -> bool:
         """Whether the site stands at CPU scope: every thread of every task."""

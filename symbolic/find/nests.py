@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from exogpu.amir.nodes import Arrive, Await, Loop
+from exogpu.ir.isltext import identifier
 from exogpu.ir.names import Sym
 from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
@@ -89,8 +90,7 @@ class Nest:
                 same = rel.pairs(inner.cells(await_, element), inner.cells(arrive, home))
                 equal = rel.pairs(waited, rel.graph(counts.arrivals(arrive, home)))
                 met = isl.intersect_map(same, equal)
-                outer = self.frame.depth
-                names = [inner.params[len(self.frame.params) + at] for at in range(depth - outer)]
+                names = [identifier(loop.iterator) for loop in loops[self.frame.depth :]]
                 met = rel.params_to_both(met, names, (await_.tuple_name, arrive.tuple_name))
                 found.setdefault(await_, {})[arrive] = met
         self.loops, self.inner = loops, counts
