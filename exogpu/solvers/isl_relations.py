@@ -139,6 +139,11 @@ def between(relation: Map, first: str, second: str) -> Map:
     return relation.set_tuple_name(_IN, first).set_tuple_name(_OUT, second)
 
 
+def from_tuple(relation: Map, name: str) -> Map:
+    """The relation whose inputs have this tuple's name."""
+    return relation.set_tuple_name(_IN, name)
+
+
 # --- uncleared accesses -----------------------------------------------------------------------
 
 

@@ -101,6 +101,9 @@ class Model(Placed):
 
     def frame(self, loops: tuple[Loop, ...]) -> Frame:
         """The frame of these loops, shortened until every barrier used in it is allocated in it."""
+        asked = loops
+        if asked in self._frames:
+            return self._frames[asked]
         while True:
             inside = tuple(s for s in self.sites if s.loops[: len(loops)] == loops)
             outer = [
@@ -115,7 +118,8 @@ class Model(Placed):
             loops = loops[:shortest]
         if loops not in self._frames:
             self._frames[loops] = Frame(self, loops, inside)
-        return self._frames[loops]
+        self._frames[asked] = self._frames[loops]
+        return self._frames[asked]
 
     def expr(self, expr: CExpr) -> str:
         """ISL text of an expression."""
