@@ -39,9 +39,7 @@ class Mapping:
         return isl.parse_map(f"{self.head}{{ [{dims}] -> T[t] : {self.condition} }}")
 
 
-def mapping_of(
-    site: Site, depth: int, head: str, named: Named
-) -> tuple[Mapping, tuple[Sym, ...]]:
+def mapping_of(site: Site, depth: int, head: str, named: Named) -> tuple[Mapping, tuple[Sym, ...]]:
     """A site's mapping, and the iterators that it reads of those inside the outer `depth` loops;
     their constant bounds are part of it."""
     threads = site.op.origin.threads
