@@ -92,6 +92,8 @@ def barrier_failures(syncs: Syncs, name: Sym) -> Iterator[Finding]:
 def _finding(
     uses: BarrierUses, kind: HazardKind, check: Site, record: Site | None, failing: isl.Map
 ) -> Iterator[Finding]:
+    if isl.is_empty(failing):
+        return
     failing = rel.under(failing, uses.frame.context())
     if not isl.is_empty(failing):
         yield Finding(kind, uses.frame, uses.name, check, record, rel.coalesce(failing))

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from exogpu.amir.nodes import Arrive, Await, Loop
+from exogpu.ir.isltext import identifier
 from exogpu.ir.names import Sym
 from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
@@ -114,7 +115,7 @@ class Nest:
 
     def _outside(self, inner: Frame, pairs: isl.Map, first: Site, second: Site) -> isl.Map:
         """Pairs within one iteration, with the iteration."""
-        names = inner.params[len(self.frame.params) :]
+        names = [identifier(loop.iterator) for loop in inner.loops[self.frame.depth :]]
         return rel.params_to_both(pairs, names, (first.tuple_name, second.tuple_name))
 
     def meets(self, await_: Site, arrive: Site) -> isl.Map:
