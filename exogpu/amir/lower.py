@@ -15,6 +15,7 @@ from exogpu.amir.lower_args import (
     Lowering,
     is_shared,
     origin_of,
+    required,
     t_arg,
     t_e,
     t_ex,
@@ -105,7 +106,8 @@ def _block(low: Lowering, block: Block, cluster: ThreadMap | None) -> amir.Block
 
 
 def t_s(low: Lowering, stmt: Stmt, cluster: ThreadMap | None) -> Ops:
-    """`T_s : Stmt -> Stmt#`."""
+    """`T_s : Stmt -> Stmt#`, after what the statement requires."""
+    yield from required(low, stmt)
     match stmt:
         case For():
             yield t_loop(low, stmt, cluster)
@@ -215,6 +217,7 @@ def _in_order(mutate: bool, access: Access, timeline: QualTL, origin: amir.Origi
         atomic=frozenset(),
         trailing=None,
         origin=origin,
+        inside=True,
     )
 
 

@@ -6,7 +6,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from exogpu.amir.nodes import Block, Check, Clear, Guard, Loop, Op, Origin, Record, Trailing
+from exogpu.amir.nodes import (
+    Block,
+    Check,
+    Clear,
+    Guard,
+    Loop,
+    Op,
+    Origin,
+    Record,
+    Require,
+    Trailing,
+)
+from exogpu.analysis import required as requirements
 from exogpu.analysis.executors import CollectiveFacts, Desugared
 from exogpu.analysis.landing import in_one_cta, one_each, same_order
 from exogpu.frontend.quote import quote, quote_access, source_text
@@ -135,6 +147,12 @@ def origin_of(low: Lowering, stmt: Stmt, text: str = "") -> Origin:
     return Origin(stmt.span, text or statement_text(stmt), threads, called)
 
 
+def required(low: Lowering, stmt: Stmt) -> Iterator[Require]:
+    """What must hold whenever a statement is executed, beside what its records say."""
+    for one in requirements.required(stmt, low.variables):
+        yield Require(one.kind, one.variable, one.each, one.conditions, origin_of(low, stmt))
+
+
 # --- desugared dimensions -----------------------------------------------------------------
 
 
@@ -233,6 +251,7 @@ def t_trailing(low: Lowering, call: CallInstr) -> Iterator[Op]:
         atomic=frozenset(),
         trailing=None,
         origin=origin_of(low, call),
+        inside=True,
     )
     yield from recorded(low, call, own, low.facts.trailing.get(call))
 
@@ -250,13 +269,20 @@ def t_arg(
         return
     origin = origin_of(low, call)
     data = low.facts.operands.get((call, position))
+    inside = not operand.clipped and requirements.touches_all(call.instr, param.name)
     if data is None or not operand.owner_only:
-        yield from _signalling(low, call, data, _t_arg(low, operand, mode, argument, origin))
+        ops = _t_arg(low, operand, mode, argument, origin)
+        yield from _signalling(low, call, data, _with_bounds(ops, inside))
         return
     owned = at_iterators(argument, data.iterators)
     owner = replace(origin, threads=data.tiling.thread_map())
-    ops = _t_arg(low, operand, mode, owned, owner)
+    ops = _with_bounds(_t_arg(low, operand, mode, owned, owner), inside)
     yield from thread_loops(data, tuple(_signalling(low, call, None, ops)), origin)
+
+
+def _with_bounds(ops: Iterator[Op], inside: bool) -> Iterator[Op]:
+    for op in ops:
+        yield replace(op, inside=inside) if isinstance(op, Record) else op
 
 
 def _signalling(
