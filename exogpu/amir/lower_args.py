@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -21,6 +21,8 @@ from exogpu.amir.nodes import (
 from exogpu.analysis import required as requirements
 from exogpu.analysis.executors import CollectiveFacts, Desugared
 from exogpu.analysis.landing import in_one_cta, one_each, same_order
+from exogpu.analysis.operands import Demand
+from exogpu.analysis.operands_report import kind_of, site_of_operand
 from exogpu.frontend.quote import quote, quote_access, source_text
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
@@ -41,6 +43,7 @@ from exogpu.ir.nodes import (
     Point,
     Stmt,
 )
+from exogpu.ir.nodes import Block as Source
 from exogpu.ir.types import (
     AccessMode,
     BarrierMechanism,
@@ -51,7 +54,7 @@ from exogpu.ir.types import (
     Space,
     SyncTL,
 )
-from exogpu.ir.walk import reads
+from exogpu.ir.walk import reads, walk
 
 Declared: TypeAlias = DataParam | Alloc | BarrierAlloc
 
@@ -63,6 +66,8 @@ class Lowering:
     facts: CollectiveFacts
     policy: Policy
     variables: Mapping[Sym, Declared]
+    operands: Mapping[CallInstr, Sequence[Demand]]
+    """What calls ask of their operands."""
 
 
 # --- helpers of the figures ---------------------------------------------------------------
@@ -151,6 +156,25 @@ def required(low: Lowering, stmt: Stmt) -> Iterator[Require]:
     """What must hold whenever a statement is executed, beside what its records say."""
     for one in requirements.required(stmt, low.variables):
         yield Require(one.kind, one.variable, one.each, one.conditions, origin_of(low, stmt))
+    if isinstance(stmt, CallInstr):
+        on_cpu = low.facts.scope.get(stmt) is None
+        asked = (d for d in low.operands.get(stmt, ()) if on_cpu or not d.at_launch)
+        yield from _of_operands(asked, origin_of(low, stmt))
+
+
+def required_at_launch(low: Lowering, block: Source) -> Iterator[Require]:
+    """What the calls in a kernel ask of its launch."""
+    for stmt in walk(block):
+        if isinstance(stmt, CallInstr):
+            asked = (d for d in low.operands.get(stmt, ()) if d.at_launch)
+            yield from _of_operands(asked, replace(origin_of(low, stmt), threads=None))
+
+
+def _of_operands(asked: Iterable[Demand], origin: Origin) -> Iterator[Require]:
+    for demand in asked:
+        name = site_of_operand(demand.finding).access.name
+        if demand.required:
+            yield Require(kind_of(demand.finding), name, (), demand.required, origin)
 
 
 # --- desugared dimensions -----------------------------------------------------------------

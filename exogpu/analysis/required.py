@@ -129,7 +129,9 @@ def _call(call: CallInstr, declared: Mapping[Sym, Variable]) -> Iterator[Require
             )
             simple = for_each(bound, guarded, sides)
             if simple is not None:
-                yield from _bounds(argument.name, (), simple)
+                # Said even where it always holds: the operand's records say nothing of bounds.
+                conditions = parts(simple) or (simple,)
+                yield Required(HazardKind.BOUNDS, argument.name, (), conditions)
             else:
                 condition = every(within([Point(s.index)], [s.extent]) for s in sides)
                 implied = condition if not guarded else some([Not(every(guarded)), condition])

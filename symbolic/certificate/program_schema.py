@@ -38,7 +38,9 @@ from exogpu.symbolic.certificate.strict_json import (
 SCHEMA: Final = 2
 """As `exogpu.amir.export` writes it."""
 
-REQUIRED: Final = tuple(kind.value for kind in (HazardKind.BOUNDS,))
+_REQUIRED: Final = (HazardKind.BOUNDS, HazardKind.OVERLAP, HazardKind.ALIGN)
+
+REQUIRED: Final = tuple(kind.value for kind in _REQUIRED)
 """The hazards that a Require may be about."""
 
 CLIPPING: Final = ("tmaS", "tmaG")

@@ -37,6 +37,9 @@ _Statement: TypeAlias = tuple[HazardKind, str, int, str]
 CLAIMS: Final[Mapping[HazardKind, str]] = {
     HazardKind.BOUNDS: "every element that it accesses lies inside its variable, and inside the "
     "windows and extents on the way",
+    HazardKind.OVERLAP: "its operands have no element in common where one is written, or are one "
+    "window where it works in place",
+    HazardKind.ALIGN: "its operands lie in memory as it asks, laid out by rows",
 }
 """By kind, what a statement does."""
 
