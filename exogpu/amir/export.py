@@ -189,12 +189,15 @@ def _fields(op: Op, iterators: tuple[Sym, ...], names: Names) -> dict[str, Json]
             return {
                 "op": "Require",
                 "kind": op.kind.value,
-                "variable": names[op.variable],
+                "variable": None if op.variable is None else names[op.variable],
                 "each": [
                     {"name": names[e.name], "lo": cexpr(e.lo, names), "hi": cexpr(e.hi, names)}
                     for e in op.each
                 ],
                 "conditions": [bexpr(condition, names) for condition in op.conditions],
+                "together": [
+                    {"pitch": d.pitch, "extent": d.extent, "size": d.size} for d in op.together
+                ],
             }
         case _:
             assert_never(op)

@@ -76,7 +76,8 @@ def lower(facts: Facts, policy: Policy) -> amir.Program:
     asked: dict[CallInstr, list[Demand]] = {}
     for demand in demands(proc, facts.variables):
         asked.setdefault(demand.call, []).append(demand)
-    low = Lowering(facts.collective, policy, {d.name: d for d in declared}, asked)
+    variables = {d.name: d for d in declared}
+    low = Lowering(facts.collective, policy, variables, asked, facts.mechanisms)
     return amir.Program(
         name=proc.name,
         params=tuple(p for p in proc.params if isinstance(p, ControlParam)),

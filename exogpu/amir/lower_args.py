@@ -19,6 +19,8 @@ from exogpu.amir.nodes import (
     Trailing,
 )
 from exogpu.analysis import required as requirements
+from exogpu.analysis.converging import converging
+from exogpu.analysis.divergence import Mechanisms
 from exogpu.analysis.executors import CollectiveFacts, Desugared
 from exogpu.analysis.landing import in_one_cta, one_each, same_order
 from exogpu.analysis.operands import Demand
@@ -55,6 +57,7 @@ from exogpu.ir.types import (
     SyncTL,
 )
 from exogpu.ir.walk import reads, walk
+from exogpu.result.hazards import HazardKind
 
 Declared: TypeAlias = DataParam | Alloc | BarrierAlloc
 
@@ -68,6 +71,7 @@ class Lowering:
     variables: Mapping[Sym, Declared]
     operands: Mapping[CallInstr, Sequence[Demand]]
     """What calls ask of their operands."""
+    mechanisms: Mechanisms
 
 
 # --- helpers of the figures ---------------------------------------------------------------
@@ -154,12 +158,15 @@ def origin_of(low: Lowering, stmt: Stmt, text: str = "") -> Origin:
 
 def required(low: Lowering, stmt: Stmt) -> Iterator[Require]:
     """What must hold whenever a statement is executed, beside what its records say."""
+    origin = origin_of(low, stmt)
+    if together := converging(stmt, low.facts.scope.get(stmt), low.mechanisms):
+        yield Require(HazardKind.DIVERGENCE, None, (), (), origin, together)
     for one in requirements.required(stmt, low.variables):
-        yield Require(one.kind, one.variable, one.each, one.conditions, origin_of(low, stmt))
+        yield Require(one.kind, one.variable, one.each, one.conditions, origin)
     if isinstance(stmt, CallInstr):
         on_cpu = low.facts.scope.get(stmt) is None
         asked = (d for d in low.operands.get(stmt, ()) if on_cpu or not d.at_launch)
-        yield from _of_operands(asked, origin_of(low, stmt))
+        yield from _of_operands(asked, origin)
 
 
 def required_at_launch(low: Lowering, block: Source) -> Iterator[Require]:

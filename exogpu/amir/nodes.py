@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from exogpu.analysis.extremes import Each
-from exogpu.analysis.threadmap import ThreadMap
+from exogpu.analysis.threadmap import Digit, ThreadMap
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Access, BExpr, CExpr, ControlParam
 from exogpu.ir.types import BarrierMechanism, Level, Policy, QualSet, QualTL
@@ -182,11 +182,13 @@ class Require:
     this kind.  It records nothing, and orders nothing."""
 
     kind: HazardKind
-    variable: Sym
+    variable: Sym | None
     """What it is about, or the first of several."""
     each: tuple[Each, ...]
     conditions: tuple[BExpr, ...]
     origin: Origin
+    together: tuple[Digit, ...] = ()
+    """The threads that are alike in these digits all execute it, or none does."""
 
 
 Op: TypeAlias = (

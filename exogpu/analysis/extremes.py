@@ -108,6 +108,10 @@ def folded(condition: BExpr) -> BExpr:
             return compared("<=", right, left)
         case Not(Not(term)):
             return folded(term)
+        case Not(Truth(value)):
+            return Truth(not value)
+        case Not(Or(left, right)):
+            return every([folded(Not(left)), folded(Not(right))])
         case Not(Compare(op, left, right)):
             return folded(Compare(_OPPOSITE[op], left, right))
         case _:

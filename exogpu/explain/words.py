@@ -35,6 +35,7 @@ CODES: Final[Mapping[HazardKind, str]] = {
     HazardKind.BOUNDS: "B601",
     HazardKind.OVERLAP: OVERLAP,
     HazardKind.ALIGN: ALIGN,
+    HazardKind.DIVERGENCE: "H730",
 }
 """The code of each kind of hazard that the machine finds."""
 
@@ -142,6 +143,7 @@ UNMET: Final[Mapping[HazardKind, str]] = {
     HazardKind.BOUNDS: "an element that it accesses lies outside of {name}, or of a window of it",
     HazardKind.OVERLAP: "two of its operands have an element of {name} in common",
     HazardKind.ALIGN: "its operand {name} does not lie in memory as it asks",
+    HazardKind.DIVERGENCE: "some threads that it synchronises do not execute it",
 }
 """What is said of what a statement requires: as a rule the analyses of bounds and operands find it
 first, and say it better."""

@@ -5,13 +5,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from exogpu.amir.nodes import Arrive, Await, Op, Record, Require, Variable
 from exogpu.analysis.extremes import Each, parts, within
+from exogpu.analysis.threadmap import Digit, ThreadMap, left_behind, threads_of
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Access, BExpr
 from exogpu.ir.walk import evaluate, holds
 from exogpu.result.hazards import HazardKind
+
+NOBODY: Final = Sym("")
+"""What a demand is about that is about no variable."""
 
 Variables = Mapping[Sym, Variable]
 
@@ -24,12 +29,16 @@ class Demand:
     variable: Sym
     each: tuple[Each, ...]
     conditions: tuple[BExpr, ...]
+    threads: ThreadMap | None = None
+    together: tuple[Digit, ...] = ()
+    """All threads alike in these digits execute it, or none does."""
 
 
 def demands(op: Op, variables: Variables) -> tuple[Demand, ...]:
     """What an operation demands, without what always holds."""
     if isinstance(op, Require):
-        return (Demand(op.kind, op.variable, op.each, op.conditions),)
+        name, threads = op.variable or NOBODY, op.origin.threads
+        return (Demand(op.kind, name, op.each, op.conditions, threads, op.together),)
     found: list[Demand] = []
     for access in inside(op):
         shape = variables[access.name].shape
@@ -58,6 +67,10 @@ def inside(op: Op) -> Iterator[Access]:
 
 def is_met(demand: Demand, sigma: Mapping[Sym, int]) -> bool:
     """Whether a demand is met at these values of sizes and iterators."""
+    if demand.threads is not None and demand.together:
+        executing = threads_of(demand.threads, sigma)
+        if left_behind(demand.together, executing):
+            return False
     return all(
         holds(condition, values)
         for values in _values(demand.each, sigma)

@@ -12,6 +12,7 @@ from typing import Any, Final
 from exogpu.amir import nodes as amir
 from exogpu.amir.export import to_json
 from exogpu.analysis.extremes import Each
+from exogpu.analysis.threadmap import Digit
 from exogpu.hw.timelines import SHORT
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Access, CExpr, ControlParam, Coord, CVar, Interval, Point
@@ -147,8 +148,11 @@ class _Reader:
                     for e in op["each"]
                 )
                 conditions = tuple(formula(text, self._variable) for text in op["conditions"])
-                kind, variable = HazardKind(op["kind"]), self._sym(op["variable"])
-                return amir.Require(kind, variable, each, conditions, origin)
+                name = op["variable"]
+                variable = None if name is None else self._sym(name)
+                together = tuple(Digit(d["pitch"], d["extent"], d["size"]) for d in op["together"])
+                hazard = HazardKind(op["kind"])
+                return amir.Require(hazard, variable, each, conditions, origin, together)
             case unknown:
                 raise MalformedError(f"there is no operation {unknown}")
 

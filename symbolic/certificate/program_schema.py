@@ -38,7 +38,7 @@ from exogpu.symbolic.certificate.strict_json import (
 SCHEMA: Final = 2
 """As `exogpu.amir.export` writes it."""
 
-_REQUIRED: Final = (HazardKind.BOUNDS, HazardKind.OVERLAP, HazardKind.ALIGN)
+_REQUIRED: Final = (HazardKind.BOUNDS, HazardKind.OVERLAP, HazardKind.ALIGN, HazardKind.DIVERGENCE)
 
 REQUIRED: Final = tuple(kind.value for kind in _REQUIRED)
 """The hazards that a Require may be about."""
@@ -223,8 +223,17 @@ def _conditions(found: Mapping[str, Any], where: str, scope: _Scope) -> None:
     """The conditions of a Require read its own variables, too."""
     for place, one in each(f"{where}.each", found["each"]):
         scope = scope.within(f"{place}.name", one["name"])
-    if not found["conditions"]:
-        malformed(f"{where}.conditions", "there are none")
+    if bool(found["conditions"]) == bool(found["together"]):
+        malformed(where, "it requires conditions of numbers, or that threads stay together")
+    if (found["kind"] == HazardKind.DIVERGENCE.value) != bool(found["together"]):
+        malformed(f"{where}.kind", "another kind of requirement")
+    if found["together"] and found["threads"] is None:
+        malformed(f"{where}.threads", "there are none that could stay together")
+    pitch = 1
+    for place, digit in reversed([*each(f"{where}.together", found["together"])]):
+        if digit["pitch"] != pitch:
+            malformed(f"{place}.pitch", "the digits of a thread's index have no gaps")
+        pitch *= digit["extent"]
     for place, one in each(f"{where}.conditions", found["conditions"]):
         _formula(scope)(one, place)
 
@@ -395,9 +404,10 @@ _OPERATIONS: Final[dict[str, dict[str, _Scoped]]] = {
     },
     "Require": {
         "kind": _always(one_of(REQUIRED)),
-        "variable": _named,
+        "variable": lambda scope: maybe(_named(scope)),
         "each": _each,
         "conditions": _always(a_list(TEXT)),
+        "together": _always(a_list(an_object(pitch=whole(1), extent=whole(1), size=whole(1)))),
     },
 }
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from pathlib import PurePath
 from typing import Final, TypeAlias
 
 from exogpu.amir.nodes import Loop, Require
+from exogpu.analysis.threadmap import Digit
 from exogpu.ir.names import Sym
-from exogpu.ir.nodes import Access, BExpr, CExpr, Point
+from exogpu.ir.nodes import Access, BExpr, CExpr, FloorDiv, Int, Mod, Point
 from exogpu.ir.walk import substitute, substitute_bool
 from exogpu.machine.required import inside as windows_of
 from exogpu.result.hazards import HazardKind
@@ -22,7 +24,9 @@ from exogpu.symbolic.encode.formulas import (
     FALSE,
     Instance,
     at_most,
+    equal,
     every,
+    executes,
     exists,
     in_shape,
     less,
@@ -40,6 +44,7 @@ CLAIMS: Final[Mapping[HazardKind, str]] = {
     HazardKind.OVERLAP: "its operands have no element in common where one is written, or are one "
     "window where it works in place",
     HazardKind.ALIGN: "its operands lie in memory as it asks, laid out by rows",
+    HazardKind.DIVERGENCE: "of each group of threads that it synchronises all execute it, or none",
 }
 """By kind, what a statement does."""
 
@@ -75,7 +80,7 @@ def _draft(encoder: Encoder, kind: HazardKind, sites: Sequence[Site]) -> Draft:
     return Draft(kind, _about(first), None, first, claim, script.text(claim))
 
 
-def _about(site: Site) -> Sym:
+def _about(site: Site) -> Sym | None:
     """The variable that an obligation is named after."""
     if isinstance(site.op, Require):
         return site.op.variable
@@ -141,5 +146,25 @@ class _Statements:
             lo, hi = substitute(one.lo, values), substitute(one.hi, values)
             values[one.name] = self.script.constant(Sym(one.name.name), "any.")
             bounds += [at_most(lo, values[one.name]), less(values[one.name], hi)]
+        if op.together:
+            yield from self._left_behind(site, op, place)
+            return
         required = every(substitute_bool(condition, values) for condition in op.conditions)
         yield self.script.node("unmet", [place.executed, *bounds, opposite(required)])
+
+    def _left_behind(self, site: Site, op: Require, place: _Place) -> Iterator[str]:
+        """A thread executes it, and another of its group does not."""
+        one = self.script.thread(Instance(site, place.instance.values), "thread")
+        other = self.script.constant(Sym("other"), "thread.")
+        total = prod(digit.extent for digit in op.together)
+        alike = [at_most(Int(0), other), less(other, Int(total))]
+        for digit in op.together:
+            mine, its = _block(digit, one), _block(digit, other)
+            alike += [equal(mine, its), less(mine, Int(digit.extent // digit.size))]
+        left = opposite(executes(other, Instance(site, place.instance.values)))
+        yield self.script.node("left_behind", [place.executed, *alike, left])
+
+
+def _block(digit: Digit, thread: CExpr) -> CExpr:
+    """Where a thread's digit lies, in blocks."""
+    return FloorDiv(Mod(FloorDiv(thread, digit.pitch), digit.extent), digit.size)

@@ -8,8 +8,8 @@ from __future__ import annotations
 import pytest
 
 from exogpu import Procedure, proc
-from exogpu.analysis import bounds, operands
-from exogpu.platforms.cuda import *
+from exogpu.analysis import bounds, facts, operands
+from exogpu.isa.cuda import cuda_load, cuda_shfl_xor, cuda_store
 from exogpu.result.hazards import HazardKind
 from exogpu.solvers import smt
 from exogpu.symbolic.find.prover import Undecided, analyse
@@ -76,6 +76,22 @@ def shuffled_onto_itself(K: size, y: f32[K, 32] @ CudaGmemLinear):
                 y[task, t] = r[t]
 
 
+@proc
+def a_warp_alone(K: size):
+    with CudaDeviceFunction(blockDim=128):
+        for task in cuda_tasks(0, K):
+            for w in cuda_threads(0, 1, unit=cuda_warp):
+                Fence(wgmma_fence_1, wgmma_fence_2)
+
+
+@proc
+def two_of_four_ctas(K: size):
+    with CudaDeviceFunction(clusterDim=4, blockDim=32):
+        for task in cuda_tasks(0, K):
+            for c in cuda_threads(0, 1, unit=2 * cuda_cta_in_cluster):
+                Fence(cuda_in_order, cuda_in_order)
+
+
 WRONG = (
     (one_past_the_end, HazardKind.BOUNDS),
     (outside_of_a_window, HazardKind.BOUNDS),
@@ -83,6 +99,8 @@ WRONG = (
     (a_vector_past_the_end, HazardKind.BOUNDS),
     (on_no_multiple, HazardKind.ALIGN),
     (shuffled_onto_itself, HazardKind.OVERLAP),
+    (a_warp_alone, HazardKind.DIVERGENCE),
+    (two_of_four_ctas, HazardKind.DIVERGENCE),
 )
 
 each = pytest.mark.parametrize(("wrong", "kind"), WRONG, ids=[p.name for p, _ in WRONG])
@@ -112,6 +130,7 @@ def test_it_is_not_proved_where_isl_finds_nothing(
 ) -> None:
     monkeypatch.setattr(bounds, "violations", lambda proc: ())
     monkeypatch.setattr(operands, "violations", lambda proc, variables, sizes=None: ())
+    monkeypatch.setattr(facts, "divergences", lambda proc, executors, mechanisms: ())
     blinded = Procedure(wrong.name, wrong.ir, ())
     verdict = blinded.check()
     # The abstract machine, run at the smallest sizes, meets what no solver confirmed.

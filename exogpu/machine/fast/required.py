@@ -6,8 +6,8 @@ is evaluated for all values of the iterators that it reads.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias, assert_never
 
 import numpy as np
@@ -31,9 +31,9 @@ from exogpu.ir.nodes import (
     Sub,
     Truth,
 )
-from exogpu.ir.walk import control_variables
+from exogpu.ir.walk import control_variables, evaluate
 from exogpu.machine.fast.control import Scope
-from exogpu.machine.required import Variables, demands
+from exogpu.machine.required import Demand, Variables, demands, is_met
 
 _COMPARED: Final = {
     "==": np.equal, "!=": np.not_equal, "<": np.less,
@@ -83,6 +83,8 @@ def _block(
             case _:
                 for demand in demands(op, variables):
                     each = tuple((one.name, one.lo, one.hi) for one in demand.each)
+                    if demand.together and not _converges(demand, around, sizes):
+                        return False
                     inner = _Around((*around.loops, *each), around.guards)
                     for condition in demand.conditions:
                         known = not each and _holds(condition, scope)
@@ -113,6 +115,33 @@ def _holds(condition: BExpr, scope: Scope) -> bool:
             }[condition.op]  # fmt: skip
         case _:
             assert_never(condition)
+
+
+# --- threads --------------------------------------------------------------------------------
+
+
+def _converges(demand: Demand, around: _Around, sizes: Mapping[Sym, int]) -> bool:
+    """Whether no thread is left behind, at all values of the iterators that tell the threads."""
+    if demand.threads is None:
+        return True
+    read: set[Sym] = set()
+    for axis in demand.threads.axes:
+        read |= control_variables(axis.offset)
+    bare = replace(demand, each=(), conditions=())
+    loops = [loop for loop in around.loops if loop[0] in read]
+    return all(is_met(bare, values) for values in _values(loops, sizes))
+
+
+def _values(
+    loops: Sequence[tuple[Sym, CExpr, CExpr]], values: Mapping[Sym, int]
+) -> Iterator[Mapping[Sym, int]]:
+    """The values of iterators in ranges of sizes."""
+    if not loops:
+        yield values
+        return
+    (name, lo, hi), *rest = loops
+    for value in range(evaluate(lo, values), evaluate(hi, values)):
+        yield from _values(rest, {**values, name: value})
 
 
 # --- one by one -----------------------------------------------------------------------------
