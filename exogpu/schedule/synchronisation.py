@@ -172,10 +172,17 @@ def delete_sync(proc: Proc, stmt: object) -> Iterator[Rewrite]:
         if user is not None:
             raise Unfit(f"{old.name.name} is used by `{header(user)}`", old, "delete that first")
     edit = begun(proc)
+    cut(edit, path)
+    yield edit
+
+
+def cut(edit: Rewrite, path: Path) -> None:
+    """Take a statement out, with the loops, conditions and warps that hold it alone."""
+    proc = edit.new
     while len(path) > 1 and _is_alone(proc, path):
         path = path[:-1]
-    splice(edit, path, 1, () if len(block_at(proc, path)) > 1 else (Pass(span=old.span),))
-    yield edit
+    last = len(block_at(proc, path)) == 1
+    splice(edit, path, 1, (Pass(span=stmt_at(proc, path).span),) if last else ())
 
 
 def _is_alone(proc: Proc, path: Path) -> bool:

@@ -30,7 +30,7 @@ from exogpu.hw.units import cuda_cta_in_cluster, cuda_thread, cuda_warp
 from exogpu.ir.nodes import Access, Interval
 from exogpu.ir.types import Policy
 from exogpu.machine import literal
-from exogpu.pipeline.facts import facts_of
+from exogpu.analysis.everything import facts_of
 from exogpu.result.errors import ExoGpuError
 from tests.machine.parsed import ir_of
 
