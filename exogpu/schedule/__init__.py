@@ -8,11 +8,16 @@ procedure.  A step that would change what is computed, at any sizes, is refused.
 """
 
 from exogpu.schedule.annotations import (
-    insert_fence,
     parallelize_loop,
     set_loop_mode,
     set_memory,
+    update_loop_mode,
+)
+from exogpu.schedule.contexts import (
+    CudaDeviceFunction,
+    CudaWarps,
     wrap_kernel,
+    wrap_with_context,
 )
 from exogpu.schedule.cursors import Cursor, Gap, find, find_all
 from exogpu.schedule.loops import (
@@ -52,8 +57,19 @@ from exogpu.schedule.storage import (
     reuse_buffer,
     sink_alloc,
 )
+from exogpu.schedule.synchronisation import (
+    delete_sync,
+    insert_arrive,
+    insert_await,
+    insert_barrier_alloc,
+    insert_fence,
+    set_trailing_barrier_expr,
+    without_synchronisation,
+)
 
 __all__ = [
+    "CudaDeviceFunction",
+    "CudaWarps",
     "Cursor",
     "Derivation",
     "Gap",
@@ -63,6 +79,7 @@ __all__ = [
     "cut_loop",
     "delete_buffer",
     "delete_pass",
+    "delete_sync",
     "derivation",
     "divide_loop",
     "eliminate_dead_code",
@@ -74,6 +91,9 @@ __all__ = [
     "fuse",
     "history",
     "inline_window",
+    "insert_arrive",
+    "insert_await",
+    "insert_barrier_alloc",
     "insert_fence",
     "join_loops",
     "lift_alloc",
@@ -90,6 +110,7 @@ __all__ = [
     "reuse_buffer",
     "set_loop_mode",
     "set_memory",
+    "set_trailing_barrier_expr",
     "shift_loop",
     "simplify",
     "sink_alloc",
@@ -97,5 +118,8 @@ __all__ = [
     "stage_mem",
     "text",
     "unroll_loop",
+    "update_loop_mode",
+    "without_synchronisation",
     "wrap_kernel",
+    "wrap_with_context",
 ]

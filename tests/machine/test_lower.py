@@ -31,7 +31,7 @@ from exogpu.ir.nodes import Access, Interval
 from exogpu.ir.types import Policy
 from exogpu.isa.cuda import cuda_load, cuda_shfl_xor
 from exogpu.machine import literal
-from exogpu.pipeline.facts import facts_of
+from exogpu.analysis.everything import facts_of
 from exogpu.result.errors import ExoGpuError
 from tests.machine.parsed import ir_of
 
