@@ -13,6 +13,7 @@ from exogpu.schedule.annotations import (
     set_memory,
     update_loop_mode,
 )
+from exogpu.schedule.calls import call_eqv, insert_noop_call, replace, replace_all
 from exogpu.schedule.contexts import (
     CudaDeviceFunction,
     CudaWarps,
@@ -20,6 +21,7 @@ from exogpu.schedule.contexts import (
     wrap_with_context,
 )
 from exogpu.schedule.cursors import Cursor, Gap, find, find_all
+from exogpu.schedule.inlining import callee, extract_subproc, inline
 from exogpu.schedule.loops import (
     cut_loop,
     divide_loop,
@@ -75,6 +77,8 @@ __all__ = [
     "Gap",
     "add_if",
     "bind_expr",
+    "call_eqv",
+    "callee",
     "chain",
     "cut_loop",
     "delete_buffer",
@@ -84,17 +88,20 @@ __all__ = [
     "divide_loop",
     "eliminate_dead_code",
     "expand_dim",
+    "extract_subproc",
     "find",
     "find_all",
     "fission",
     "followed",
     "fuse",
     "history",
+    "inline",
     "inline_window",
     "insert_arrive",
     "insert_await",
     "insert_barrier_alloc",
     "insert_fence",
+    "insert_noop_call",
     "join_loops",
     "lift_alloc",
     "lift_scope",
@@ -106,6 +113,8 @@ __all__ = [
     "rename",
     "reorder_loops",
     "reorder_stmts",
+    "replace",
+    "replace_all",
     "resize_dim",
     "reuse_buffer",
     "set_loop_mode",

@@ -11,6 +11,7 @@ from typing import Concatenate, Final, ParamSpec, TypeGuard, TypeVar
 
 from exogpu.analysis import bounds
 from exogpu.analysis.bounds_report import Outside
+from exogpu.frontend.callables import HasProc, InstrTemplate
 from exogpu.frontend.limits import is_name
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Proc, Stmt
@@ -27,7 +28,8 @@ from exogpu.schedule.procedures import (
     record,
     with_ir,
 )
-from exogpu.schedule.rewrite import Path, Rewrite, forward, out_of_scope
+from exogpu.schedule.rewrite import Path, Rewrite, forward
+from exogpu.schedule.scopes import out_of_scope
 from exogpu.schedule.silent import same_but_for_silence
 
 Args = ParamSpec("Args")
@@ -250,6 +252,10 @@ def _said(argument: object) -> str:
             return f"{'after' if argument.offset else 'before'} `{argument.beside}`"
         case DataMemory() | SyncTL():
             return argument.name
+        case HasProc(ir=Proc() as ir):
+            return ir.name
+        case InstrTemplate():
+            return str(getattr(argument, "name", "an instruction"))
         case tuple() | list():
             return f"[{', '.join(map(_said, argument))}]"
         case _:

@@ -75,6 +75,16 @@ def chain(procedure: Schedulable) -> Iterator[tuple[Schedulable, Derivation]]:
         procedure = step.parent
 
 
+def are_equivalent(first: Schedulable, second: Schedulable) -> bool:
+    """Whether both were derived from one procedure, or one from the other."""
+    made = [{id(p): p for p in (one, *_parents(one))} for one in (first, second)]
+    return bool(made[0].keys() & made[1].keys())
+
+
+def _parents(procedure: Schedulable) -> Iterator[Schedulable]:
+    return (step.parent for _, step in chain(procedure))
+
+
 def history(procedure: Schedulable) -> str:
     """The chain as text, a line a step: primitive, arguments, seconds."""
     steps = list(chain(procedure))
