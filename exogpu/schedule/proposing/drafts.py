@@ -25,7 +25,7 @@ from exogpu.ir.nodes import (
 from exogpu.ir.walk import map_blocks
 from exogpu.result.errors import Span
 from exogpu.schedule.rewrite import Path, around, begun, block_at, paths, splice, stmt_at
-from exogpu.schedule.rewrite import declared as declared_in
+from exogpu.schedule.scopes import declared as declared_in
 from exogpu.schedule.synchronisation import cut
 
 FILE: Final = "<synchronise>"

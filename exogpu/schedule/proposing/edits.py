@@ -11,7 +11,8 @@ from exogpu.machine.violation import Violation
 from exogpu.schedule.proposing.drafts import Draft, after, number
 from exogpu.schedule.proposing.moves import Move
 from exogpu.schedule.proposing.repairs import moved
-from exogpu.schedule.rewrite import Path, out_of_scope, paths
+from exogpu.schedule.rewrite import Path, paths
+from exogpu.schedule.scopes import out_of_scope
 
 
 def edits(draft: Draft) -> Iterator[Move]:

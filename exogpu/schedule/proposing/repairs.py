@@ -48,7 +48,8 @@ from exogpu.schedule.proposing.drafts import Draft, after, number
 from exogpu.schedule.proposing.fences import between, fence
 from exogpu.schedule.proposing.moves import Move
 from exogpu.schedule.proposing.trial import Sizes
-from exogpu.schedule.rewrite import Path, around, out_of_scope
+from exogpu.schedule.rewrite import Path, around
+from exogpu.schedule.scopes import out_of_scope
 
 
 def repairs(draft: Draft, program: Program, sizes: Sizes, violation: Violation) -> Iterator[Move]:
