@@ -8,13 +8,18 @@ procedure.  A step that would change what is computed, at any sizes, is refused.
 """
 
 from exogpu.schedule.annotations import (
-    insert_fence,
     parallelize_loop,
     set_loop_mode,
     set_memory,
-    wrap_kernel,
+    update_loop_mode,
 )
 from exogpu.schedule.calls import call_eqv, insert_noop_call, replace, replace_all
+from exogpu.schedule.contexts import (
+    CudaDeviceFunction,
+    CudaWarps,
+    wrap_kernel,
+    wrap_with_context,
+)
 from exogpu.schedule.cursors import Cursor, Gap, find, find_all
 from exogpu.schedule.dimensions import divide_dim, expand_dim, mult_dim, rearrange_dim, resize_dim
 from exogpu.schedule.inlining import callee, extract_subproc, inline
@@ -54,8 +59,19 @@ from exogpu.schedule.storage import (
     reuse_buffer,
     sink_alloc,
 )
+from exogpu.schedule.synchronisation import (
+    delete_sync,
+    insert_arrive,
+    insert_await,
+    insert_barrier_alloc,
+    insert_fence,
+    set_trailing_barrier_expr,
+    without_synchronisation,
+)
 
 __all__ = [
+    "CudaDeviceFunction",
+    "CudaWarps",
     "Cursor",
     "Derivation",
     "Gap",
@@ -67,6 +83,7 @@ __all__ = [
     "cut_loop",
     "delete_buffer",
     "delete_pass",
+    "delete_sync",
     "derivation",
     "divide_dim",
     "divide_loop",
@@ -83,6 +100,9 @@ __all__ = [
     "history",
     "inline",
     "inline_window",
+    "insert_arrive",
+    "insert_await",
+    "insert_barrier_alloc",
     "insert_fence",
     "insert_noop_call",
     "join_loops",
@@ -103,6 +123,7 @@ __all__ = [
     "reuse_buffer",
     "set_loop_mode",
     "set_memory",
+    "set_trailing_barrier_expr",
     "shift_loop",
     "simplify",
     "sink_alloc",
@@ -110,5 +131,8 @@ __all__ = [
     "stage_mem",
     "text",
     "unroll_loop",
+    "update_loop_mode",
+    "without_synchronisation",
     "wrap_kernel",
+    "wrap_with_context",
 ]

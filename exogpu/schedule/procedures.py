@@ -22,6 +22,11 @@ class Schedulable(Protocol):
     ir: Proc | None
     refusals: tuple[Diagnostic, ...]
 
+    @property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """All that is wrong with it, but for hazards."""
+        ...
+
 
 P = TypeVar("P", bound=Schedulable)
 

@@ -13,7 +13,7 @@ from random import Random
 
 from exogpu.amir import nodes as amir
 from exogpu.ir.types import Policy
-from tests.machine.build import Builder
+from tests.machine.build import Builder, dropping
 from tests.machine.shapes import sources
 from tests.machine.shapes.mutate import mutate
 from tests.machine.shapes.nests import nests
@@ -56,6 +56,7 @@ def program(random: Random, shape: str, sizes: int = 2) -> Generated:
         made = sources.procedure(windows(random).windows).amir(
             random.choice((Policy.PTX, Policy.PAPER))
         )
+        made = dropping(made)
         return Generated(made, ({"K": 2}, {"K": random.choice((0, 1, 5))})[:sizes], shape)
     b = Builder()
     BUILT[shape](random, b)
