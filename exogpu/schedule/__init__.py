@@ -53,6 +53,7 @@ from exogpu.schedule.statements import (
 )
 from exogpu.schedule.storage import (
     bind_expr,
+    bind_window,
     delete_buffer,
     inline_window,
     lift_alloc,
@@ -77,6 +78,7 @@ __all__ = [
     "Gap",
     "add_if",
     "bind_expr",
+    "bind_window",
     "call_eqv",
     "callee",
     "chain",
