@@ -14,6 +14,7 @@ from exogpu.schedule.annotations import (
     update_loop_mode,
 )
 from exogpu.schedule.calls import call_eqv, insert_noop_call, replace, replace_all
+from exogpu.schedule.combinators import repeat, seq, try_else
 from exogpu.schedule.contexts import (
     CudaDeviceFunction,
     CudaWarps,
@@ -119,10 +120,12 @@ __all__ = [
     "rename",
     "reorder_loops",
     "reorder_stmts",
+    "repeat",
     "replace",
     "replace_all",
     "resize_dim",
     "reuse_buffer",
+    "seq",
     "set_loop_mode",
     "set_memory",
     "set_trailing_barrier_expr",
@@ -132,6 +135,7 @@ __all__ = [
     "specialize",
     "stage_mem",
     "text",
+    "try_else",
     "unroll_loop",
     "update_loop_mode",
     "without_synchronisation",

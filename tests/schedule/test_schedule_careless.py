@@ -31,6 +31,8 @@ from steps import (
 from exogpu import ExoGpuError
 from exogpu import schedule as s
 from exogpu.api import Procedure
+from exogpu.hw.memories import DRAM
+from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
     Access,
     Add,
@@ -349,6 +351,20 @@ def in_two_places() -> Rewrite:
     return edit
 
 
+def image_of_what_is_kept() -> Rewrite:
+    """A statement stays, and another on a variable of its own is said to be it, too."""
+    edit = begun(square.ir)
+    (over,) = square.ir.body
+    (inner,) = over.body
+    (stmt,) = inner.body
+    other = Alloc(Sym("other"), DataType.F32, square.ir.params[2].shape, DRAM)
+    again = replace(stmt, target=replace(stmt.target, name=other.name))
+    edit.origins[again] = (Image(stmt),)
+    body = (replace(over, body=(replace(inner, body=(stmt, again)),)),)
+    edit.new = replace(square.ir, body=(other, *body))
+    return edit
+
+
 CARELESS = [
     without_guard, tail_too_short, tail_from_the_start, blocks_overlap, overlap_in_a_sum,
     shifted_by_one_too_many, shifted_without_its_index, backwards, fission_of_a_running_sum,
@@ -356,6 +372,7 @@ CARELESS = [
     lies_about_a_copy, lies_about_an_iterator, another_constant, sum_becomes_assignment,
     narrower_type, colliding_slots, alloc_in_the_loop_of_a_running_sum, guard_of_a_read_dropped,
     window_too_small, one_element_for_another, later_statement_first, in_two_places,
+    image_of_what_is_kept,
 ]  # fmt: skip
 
 
