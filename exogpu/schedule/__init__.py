@@ -23,6 +23,7 @@ from exogpu.schedule.contexts import (
 )
 from exogpu.schedule.cursors import Cursor, Gap, find, find_all
 from exogpu.schedule.dimensions import divide_dim, expand_dim, mult_dim, rearrange_dim, resize_dim
+from exogpu.schedule.expressions import commute_expr
 from exogpu.schedule.inlining import callee, extract_subproc, inline
 from exogpu.schedule.loops import (
     cut_loop,
@@ -83,6 +84,7 @@ __all__ = [
     "call_eqv",
     "callee",
     "chain",
+    "commute_expr",
     "cut_loop",
     "delete_buffer",
     "delete_pass",

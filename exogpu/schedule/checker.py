@@ -90,6 +90,19 @@ class _Pair:
     image: Image
 
     @property
+    def reads(self) -> tuple[int, ...]:
+        """Which read of the old statement each one of the new statement is."""
+        if self.image.reads is not None:
+            return self.image.reads
+        return tuple(range(sum(not (e.writes or e.reduces) for e in self.new.events)))
+
+    @property
+    def events(self) -> Iterator[tuple[Event, Event]]:
+        """The events of the new statement, each with the one of the old that it is."""
+        old, count = self.old.events, len(self.reads)
+        return zip(self.new.events, (*(old[n] for n in self.reads), *old[count:]), strict=True)
+
+    @property
     def there(self) -> dict[Sym, str]:
         """Names of the old iterators that differ from the new ones."""
         return {s: f"old_{identifier(s)}" for s in self.old.iterators}
@@ -155,10 +168,13 @@ class _Checker:
         for pair in self.pairs:
             was, place = pair.old, pair.new
             known = {*pair.image.at, *place.iterators}
-            alike = is_alike(was, self.old.variables, place, self.new.variables)
+            alike = len(was.events) == len(place.events) and is_alike(
+                was, self.old.variables, place, self.new.variables, pair.reads
+            )
             if not alike or not known.issuperset(was.iterators):
                 yield Objection("SHAPE", "a statement would become another", was.stmt, place.stmt)
-            for before, after in zip(was.events, place.events, strict=False):
+                return
+            for after, before in pair.events:
                 a = self.old.variables[before.access.name]
                 b = self.new.variables[after.access.name]
                 if a.dtype is not b.dtype:
@@ -179,7 +195,7 @@ class _Checker:
         """What is read as zero, outside of a clipped operand, was read as zero."""
         for pair in self.pairs:
             there, premise = pair.there, pair.premise
-            for new, old in zip(pair.new.events, pair.old.events, strict=True):
+            for new, old in pair.events:
                 if new.writes or not (new.within or old.within) or not self.counts(new, old):
                     continue
                 now = conjunction(new.within)
@@ -203,8 +219,7 @@ class _Checker:
         """From events of the new program to those of the old."""
         found = un.relation(self.params, [])
         for pair in self.pairs:
-            both = zip(pair.new.events, pair.old.events, strict=True)
-            names = [(new.name, old.name) for new, old in both if self.counts(new, old)]
+            names = [(new.name, old.name) for new, old in pair.events if self.counts(new, old)]
             if not names:
                 continue
             dims = ", ".join(map(identifier, pair.new.iterators))

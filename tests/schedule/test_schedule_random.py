@@ -153,6 +153,7 @@ STEPS: dict[str, tuple[type[Stmt] | tuple[type[Stmt], ...], Step]] = {
             p, c, r.choice(["y[0 : n + 3]", "y[1 : 4]", "x[0 : n + 3, 0 : n + 3]"]), "u"
         ),
     ),
+    "commute_expr": ((Assign, Reduce), lambda p, c, r: s.commute_expr(p, c, "_")),
     "extend_loop": (For, lambda p, c, r: s.extend_loop(p, c, -1, r.choice(["n + 1", 4]))),
     "fill_zero": (If, lambda p, c, r: s.fill_zero(p, c)),
     "divide_dim": (Alloc, lambda p, c, r: s.divide_dim(p, c, r.randrange(2), 2)),
