@@ -22,6 +22,7 @@ from exogpu.schedule.contexts import (
 )
 from exogpu.schedule.cursors import Cursor, Gap, find, find_all
 from exogpu.schedule.dimensions import divide_dim, expand_dim, mult_dim, rearrange_dim, resize_dim
+from exogpu.schedule.equivalence import Equivalence, equivalent
 from exogpu.schedule.inlining import callee, extract_subproc, inline
 from exogpu.schedule.loops import (
     cut_loop,
@@ -74,6 +75,7 @@ __all__ = [
     "CudaWarps",
     "Cursor",
     "Derivation",
+    "Equivalence",
     "Gap",
     "add_if",
     "bind_expr",
@@ -88,6 +90,7 @@ __all__ = [
     "divide_dim",
     "divide_loop",
     "eliminate_dead_code",
+    "equivalent",
     "expand_dim",
     "extend_loop",
     "extract_subproc",
