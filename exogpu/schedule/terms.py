@@ -45,6 +45,7 @@ class Terms:
             place.events[-1].name: place for place in self.of.program.places if place.events
         }
         """By the name of what it writes."""
+        self._begun = un.points(self.of.params, [])
 
     @property
     def finals(self) -> un.Points:
@@ -73,9 +74,15 @@ class Terms:
         seen = of.before(reads, writes)
         begun = un.of_outputs(seen, assigned)
         hidden = un.compose(begun, of.before(un.of_inputs(writes, assigned), writes))
-        if not un.is_empty(un.without(un.inputs(reads), un.inputs(begun))):
-            raise Unclear("a variable is read before it is written")
+        self._begun = un.inputs(begun)
         return un.subtract(seen, hidden)
+
+    def _found_by(self, reads: un.Points) -> un.Relation:
+        """From each of these reads to the writes that it is the sum of.  Raises Unclear."""
+        found = un.of_inputs(self._last, reads)
+        if not un.is_empty(un.without(reads, self._begun)):
+            raise Unclear("a variable is read before it is written")
+        return found
 
     @cached_property
     def _zero(self) -> un.Points:
@@ -105,7 +112,7 @@ class Terms:
 
     def sums(self, reads: un.Points) -> Sums:
         """The terms of some reads.  Raises Unclear."""
-        found = un.of_inputs(self._last, reads)
+        found = self._found_by(reads)
         for _ in range(ROUNDS):
             found = un.leaving(found, self._zero)
             copied = un.of_outputs(found, un.inputs(self._copies))
@@ -113,7 +120,7 @@ class Terms:
                 break
             rest = un.subtract(found, copied)
             further = un.compose(copied, self._copies)
-            more = un.compose(further, self._last)
+            more = un.compose(further, self._found_by(un.outputs(further)))
             self._apart(further)
             if not un.is_empty(un.intersect(rest, more)):
                 raise Unclear("a value is added to itself")
