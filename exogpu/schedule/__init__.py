@@ -54,6 +54,7 @@ from exogpu.schedule.statements import (
 )
 from exogpu.schedule.storage import (
     bind_expr,
+    bind_window,
     delete_buffer,
     inline_window,
     lift_alloc,
@@ -79,6 +80,7 @@ __all__ = [
     "Gap",
     "add_if",
     "bind_expr",
+    "bind_window",
     "call_eqv",
     "callee",
     "chain",

@@ -13,19 +13,24 @@ from exogpu.ir.nodes import (
     Alloc,
     Assign,
     Block,
+    Coord,
     DataParam,
     DeviceFunction,
     DExpr,
     For,
     If,
+    Int,
+    Interval,
+    Point,
     Proc,
     Read,
     Reduce,
     WindowStmt,
 )
-from exogpu.ir.types import DataMemory
+from exogpu.ir.types import DataMemory, SpecialWindow
 from exogpu.schedule.control import (
     control_scope,
+    minus,
     read_window,
     tidy_access,
 )
@@ -224,4 +229,49 @@ def inline_window(proc: Proc, window: object) -> Iterator[Rewrite]:
         return tidy_access(replace(access, name=old.source.name, coords=coords))
 
     rest_changed(edit, path, (), moved)
+    yield edit
+
+
+@primitive
+def bind_window(
+    proc: Proc, stmt: object, window: str, name: str, special: SpecialWindow | None = None
+) -> Iterator[Rewrite]:
+    """Give a name to a window of a variable, and use it from a statement on.
+
+    y[0] = x[5]    ->    w = x[4:8]
+                         y[0] = w[1]
+
+    `special` makes it a tensor map. Accesses at other points than those of the window stay.
+    """
+    path = path_of(proc, stmt)
+    old = stmt_at(proc, path)
+    known = data_scope(proc, path)
+    whole = read_window(window, control_scope(proc, path), {s.name: s for s in known})
+    declared = known[whole.name]
+    if len(declared.shape) != len(whole.coords):
+        raise Unfit(f"{whole.name.name} has {len(declared.shape)} dimensions", old)
+    edit = begun(proc)
+    alias = named(name)
+
+    def moved(access: Access) -> Access:
+        if access.name != whole.name:
+            return access
+        coords: list[Coord] = []
+        for outer, inner in zip(whole.coords, access.coords, strict=True):
+            match outer, inner:
+                case Interval(), Point():
+                    coords.append(Point(minus(inner.at, outer.lo)))
+                case Interval(), Interval():
+                    low, high = minus(inner.lo, outer.lo), minus(inner.hi, outer.lo)
+                    coords.append(Interval(low, high))
+                case Point(), Point() if minus(outer.at, inner.at) == Int(0):
+                    pass
+                case _:
+                    return access
+        return replace(access, name=alias, coords=tuple(coords))
+
+    block, here = block_at(proc, path), path[-1][1]
+    rest = copied(edit, block[here:], {}, fresh=False, access=moved)
+    new = WindowStmt(alias, whole, special, span=old.span)
+    splice(edit, path, len(block) - here, (new, *rest))
     yield edit

@@ -79,6 +79,11 @@ ACCEPTED: dict[str, tuple[Procedure, Callable[[Procedure], Procedure]]] = {
     "divide_dim of blocks": (blocked, lambda p: s.divide_dim(p, "t", 0, 4)),
     "mult_dim": (tiled, lambda p: s.mult_dim(p, "t", 0)),
     "mult_dim back": (s.divide_dim(rows, "t", 0, 4), lambda p: s.mult_dim(p, "t", 0)),
+    "bind_window": (squares, lambda p: s.bind_window(p, "i", "x[0:n]", "w")),
+    "bind_window of a row": (
+        gemm,
+        lambda p: s.bind_window(p, "for j in _: _", "A[i, 0:K]", "row"),
+    ),
     "extend_loop": (two, lambda p: s.extend_loop(p, "i", -1, "n + 2")),
     "fill_zero": (guarded_copy, lambda p: s.fill_zero(p, "if _: _")),
     "fission of a guard": (
@@ -102,6 +107,11 @@ REFUSED: dict[str, tuple[Callable[[], Procedure], str]] = {
     "divide_dim": (lambda: s.divide_dim(rows, "t", 1, 4), "X991.*has no dimension 1"),
     "divide_dim by nothing": (lambda: s.divide_dim(rows, "t", 0, 0), "X991.*positive number"),
     "mult_dim": (lambda: s.mult_dim(rows, "t", 0), "X991.*has no two dimensions"),
+    "bind_window": (lambda: s.bind_window(squares, "i", "x[0:n, 0]", "w"), "X991.*1 dimensions"),
+    "bind_window too small": (
+        lambda: s.bind_window(squares, "i", "x[1:n]", "w"),
+        "X992.*out of bounds",
+    ),
     "extend_loop": (
         lambda: s.extend_loop(two, "i", 1, "n"),
         r"X992.*would not run, and its result is read.*`x\[i\] = 1`.*n = 1",
