@@ -14,7 +14,7 @@ from exogpu.analysis.bounds_report import Outside
 from exogpu.frontend.limits import is_name
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Proc, Stmt
-from exogpu.ir.types import DataMemory, SyncTL
+from exogpu.ir.types import BarrierMechanism, CollUnit, DataMemory, SyncTL
 from exogpu.result.errors import NOWHERE, Diagnostic, ExoGpuError, Note
 from exogpu.schedule.checker import Objection, objection
 from exogpu.schedule.cursors import Cursor, Gap, find, header
@@ -248,8 +248,10 @@ def _said(argument: object) -> str:
             return f"`{argument}`"
         case Gap():
             return f"{'after' if argument.offset else 'before'} `{argument.beside}`"
-        case DataMemory() | SyncTL():
+        case DataMemory() | SyncTL() | CollUnit():
             return argument.name
+        case BarrierMechanism():
+            return argument.value
         case tuple() | list():
             return f"[{', '.join(map(_said, argument))}]"
         case _:

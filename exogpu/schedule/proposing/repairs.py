@@ -44,11 +44,11 @@ from exogpu.ir.nodes import (
 from exogpu.ir.walk import control_variables, substitute_access
 from exogpu.machine import fast
 from exogpu.machine.violation import Violation
-from exogpu.schedule.proposing.drafts import Draft, after, number
+from exogpu.schedule.proposing.drafts import Draft, after, is_alone, number
 from exogpu.schedule.proposing.fences import between, fence
 from exogpu.schedule.proposing.moves import Move
 from exogpu.schedule.proposing.trial import Sizes
-from exogpu.schedule.rewrite import Path, around, out_of_scope
+from exogpu.schedule.rewrite import Path, around, out_of_scope, paths
 
 
 def repairs(draft: Draft, program: Program, sizes: Sizes, violation: Violation) -> Iterator[Move]:
@@ -66,6 +66,8 @@ def repairs(draft: Draft, program: Program, sizes: Sizes, violation: Violation) 
         for made in _drafts(draft, repair.edit):
             if out_of_scope(made.proc) is None:
                 yield Move("repair", 1, made)
+        if isinstance(repair.edit, Skip):
+            yield from _alike(draft, repair.edit.op.origin.span.line, repair.edit.n)
 
 
 def _drafts(draft: Draft, edit: Edit) -> Iterator[Draft]:
@@ -92,6 +94,8 @@ def _drafts(draft: Draft, edit: Edit) -> Iterator[Draft]:
             yield from _placed(draft, edit)
         case NewAwait():
             gap = _gap(draft, edit.op.origin.span.line, edit.after)
+            if gap is not None and edit.n < 0 and any(map(is_alone, draft.around(gap))):
+                return  # threads of one CTA wait for an mbarrier together
             if gap is not None and (barrier := _here(draft, edit.barrier, gap)) is not None:
                 wait = Await(barrier, SYNC_TIMELINES[edit.timeline], edit.n)
                 yield draft.inserted([(gap, wait)])
@@ -132,6 +136,20 @@ def _changed(
             yield draft.replaced(path, replace(old, timeline=timeline, n=old.n if n is None else n))
         case _:
             pass
+
+
+def _alike(draft: Draft, at: int, n: int) -> Iterator[Move]:
+    """With the same last operand at every Await of the barrier."""
+    old = draft.statements.get(at)
+    if not isinstance(old, Await):
+        return
+    many = 0
+    for path, stmt in paths(draft.proc):
+        same = isinstance(stmt, Await) and stmt.barrier.name == old.barrier.name
+        if same and isinstance(stmt, Await) and stmt.n != n:
+            draft, many = draft.replaced(path, replace(stmt, n=n)), many + 1
+    if many > 1:
+        yield Move("repair", many, draft)
 
 
 def _placed(draft: Draft, edit: Between | Widened) -> Iterator[Draft]:

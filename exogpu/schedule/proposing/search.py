@@ -12,7 +12,7 @@ from exogpu.ir.nodes import Arrive, Await, BarrierAlloc, Fence
 from exogpu.ir.printer import print_proc
 from exogpu.ir.types import QualTL
 from exogpu.machine.violation import Violation
-from exogpu.schedule.proposing.drafts import Draft
+from exogpu.schedule.proposing.drafts import Draft, is_sequential
 from exogpu.schedule.proposing.edits import edits, removals
 from exogpu.schedule.proposing.fences import fences
 from exogpu.schedule.proposing.groups import COMPLETED_BY, groups
@@ -62,7 +62,7 @@ class Search:
         while self._heap:
             node = heappop(self._heap)
             judged = node.judged
-            if len(judged.found) < len(self.bench.samples):
+            if judged.program is not None and len(judged.found) < len(self.bench.samples):
                 again = self.bench.judged(judged.draft)
                 if again is not None:
                     self._push(again, node.cost)
@@ -115,12 +115,19 @@ class Search:
             if text in self._seen:
                 continue
             self._seen.add(text)
-            after = self.bench.judged(move.draft)
+            after = self.bench.judged(move.draft, judged)
             self._tell(f"{judged.count} hazards left")
             if after is not None and (after.score < judged.score or judged.program is None):
-                yield after, move.cost
-                if after.score == 0 and move.cost <= 1:
+                often = self._often(after.draft)
+                yield after, move.cost + often / 10
+                if after.score == 0 and move.cost <= 1 and not often:
                     return
+
+    def _often(self, draft: Draft) -> int:
+        """How many loops are around what was added, over all of it: what runs less often is
+        better."""
+        added = (draft.places[n] for n in self._added(draft))
+        return sum(is_sequential(s) for path in added for s in draft.around(path))
 
     def _moves(self, judged: Judged) -> Iterator[Iterator[Move]]:
         draft = judged.draft
