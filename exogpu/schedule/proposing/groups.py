@@ -49,7 +49,7 @@ FEW: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class _Group:
+class Group:
     """A commit group: one element for each of the threads' loops around the access."""
 
     name: Sym
@@ -74,14 +74,14 @@ def groups(draft: Draft, violation: Violation) -> Iterator[Move]:
     home = allocations(draft, path)
     if home is None:
         return
-    group = _Group(draft.name("cg"), loops)
+    group = Group(draft.name("cg"), loops)
     shape = tuple(loop.hi for loop in loops)
     declared = BarrierAlloc(group.name, shape, BarrierMechanism.COMMIT_GROUP)
     arrive = Arrive(SYNC_TIMELINES[first], (group.element,))
     ends = tuple(between(draft, record.origin.span.line, check.origin.span.line))[:FEW]
     for place in _ends(draft, path)[:FEW]:
         for gap in (place, *ends):
-            waits = _awaits(draft, group, gap, 0)
+            waits = awaits(draft, group, gap, 0)
             new: list[tuple[Path, Stmt]] = [(home, declared), (place, arrive), (gap, waits)]
             yield Move("commit group", 3, draft.inserted(new))
 
@@ -99,8 +99,8 @@ def _ends(draft: Draft, path: Path) -> Sequence[Path]:
     return found[::-1]
 
 
-def _awaits(draft: Draft, group: _Group, gap: Path, n: int) -> Stmt:
-    """The Await of a group's elements at a place, in loops of the threads that it is not in."""
+def awaits(draft: Draft, group: Group, gap: Path, n: int) -> Stmt:
+    """An Await of a group's elements at a place, in loops of the threads that it is not in."""
     inside = {s.iterator for s in draft.around(gap) if isinstance(s, For)}
     loops = [loop for loop in group.loops if loop.iterator not in inside]
     iterators = {loop.iterator: Sym(loop.iterator.name) for loop in loops}

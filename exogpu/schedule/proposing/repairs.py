@@ -45,7 +45,7 @@ from exogpu.ir.walk import control_variables, substitute_access
 from exogpu.machine import fast
 from exogpu.machine.violation import Violation
 from exogpu.schedule.proposing.drafts import Draft, after, is_alone, number
-from exogpu.schedule.proposing.fences import between, fence
+from exogpu.schedule.proposing.fences import BETWEEN_WGMMA, between, fence
 from exogpu.schedule.proposing.moves import Move
 from exogpu.schedule.proposing.trial import Sizes
 from exogpu.schedule.rewrite import Path, around, out_of_scope, paths
@@ -160,7 +160,8 @@ def _placed(draft: Draft, edit: Between | Widened) -> Iterator[Draft]:
     free = bool(getattr(check, "free", False))
     gaps = between(draft, record.origin.span.line, check.origin.span.line, free=free)
     if isinstance(edit, Between):
-        for gap in gaps:
+        narrow_first = (edit.first, edit.second) == BETWEEN_WGMMA
+        for gap in reversed(gaps) if narrow_first else gaps:
             yield draft.inserted([(gap, fence((edit.first, edit.second)))])
         return
     old = draft.places.get(edit.op.origin.span.line)

@@ -16,6 +16,7 @@ from exogpu.schedule.proposing.drafts import Draft, is_sequential
 from exogpu.schedule.proposing.edits import edits, removals
 from exogpu.schedule.proposing.fences import fences
 from exogpu.schedule.proposing.groups import COMPLETED_BY, groups
+from exogpu.schedule.proposing.later import later
 from exogpu.schedule.proposing.moves import Move
 from exogpu.schedule.proposing.repairs import repairs
 from exogpu.schedule.proposing.rings import rings
@@ -74,7 +75,7 @@ class Search:
                     self._push(after, node.cost + cost)
             elif self._holds(judged):
                 self.best = judged
-                yield self._minimal(judged)
+                yield self._late(self._minimal(judged))
             elif len(judged.found) < len(self.bench.samples):
                 heappush(self._heap, node)
 
@@ -170,6 +171,26 @@ class Search:
                     answer = self.bench.answer(tried.program)
                     least = tried if answer.word == "clean" else least
         return least
+
+    def _late(self, judged: Judged) -> Judged:
+        """With what was added waiting for commit groups as late as it can."""
+        self._tell("waiting later")
+        waits = [
+            n
+            for n in self._added(judged.draft)
+            if isinstance(s := judged.draft.statements[n], Await) and s.n >= 0
+        ]
+        for number in waits:
+            for draft in later(judged.draft, number):
+                if self.bench.left < 1:
+                    return judged
+                tried = self.bench.judged(draft)
+                if tried is None or tried.score or tried.program is None:
+                    continue
+                if self.bench.answer(tried.program).word == "clean":
+                    judged = tried
+                    break
+        return judged
 
     def _added(self, draft: Draft) -> list[int]:
         return [n for n in draft.statements if n not in self.root.draft.statements]
