@@ -66,6 +66,7 @@ from exogpu.schedule.synchronisation import (
     set_trailing_barrier_expr,
     without_synchronisation,
 )
+from exogpu.schedule.synchronise import Proposal, Synchronised, synchronise
 
 __all__ = [
     "CudaDeviceFunction",
@@ -73,6 +74,8 @@ __all__ = [
     "Cursor",
     "Derivation",
     "Gap",
+    "Proposal",
+    "Synchronised",
     "add_if",
     "bind_expr",
     "chain",
@@ -116,6 +119,7 @@ __all__ = [
     "sink_alloc",
     "specialize",
     "stage_mem",
+    "synchronise",
     "text",
     "unroll_loop",
     "update_loop_mode",

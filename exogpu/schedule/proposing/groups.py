@@ -30,7 +30,7 @@ from exogpu.schedule.proposing.drafts import (
     is_sequential,
     is_threads,
 )
-from exogpu.schedule.proposing.fences import between
+from exogpu.schedule.proposing.fences import ORDINARY, between, fence
 from exogpu.schedule.proposing.moves import Move
 from exogpu.schedule.rewrite import Path
 
@@ -78,12 +78,18 @@ def groups(draft: Draft, violation: Violation) -> Iterator[Move]:
     shape = tuple(loop.hi for loop in loops)
     declared = BarrierAlloc(group.name, shape, BarrierMechanism.COMMIT_GROUP)
     arrive = Arrive(SYNC_TIMELINES[first], (group.element,))
-    ends = tuple(between(draft, record.origin.span.line, check.origin.span.line))[:FEW]
+    lines = record.origin.span.line, check.origin.span.line
+    gaps = between(draft, *lines, free=check.free)[:FEW]
+    ends = () if check.free else gaps
     for place in _ends(draft, path)[:FEW]:
+        new: list[tuple[Path, Stmt]] = [(home, declared), (place, arrive)]
         for gap in (place, *ends):
             waits = awaits(draft, group, gap, 0)
-            new: list[tuple[Path, Stmt]] = [(home, declared), (place, arrive), (gap, waits)]
-            yield Move("commit group", 3, draft.inserted(new))
+            yield Move("commit group", 3, draft.inserted([*new, (gap, waits)]))
+        for gap in gaps:  # what has arrived for some threads is passed on to the others
+            waits = awaits(draft, group, place, 0)
+            passed_on = (gap, fence(ORDINARY))
+            yield Move("commit group", 4, draft.inserted([*new, (place, waits), passed_on]))
 
 
 def _ends(draft: Draft, path: Path) -> Sequence[Path]:

@@ -8,6 +8,7 @@ from exogpu.ir.nodes import Await, CVar, For, Point
 from exogpu.schedule.proposing.drafts import Draft, after, is_sequential, is_tasks
 from exogpu.schedule.proposing.groups import Group, awaits
 from exogpu.schedule.rewrite import Path
+from exogpu.schedule.silent import is_silent
 
 
 def later(draft: Draft, wait: int) -> Iterator[Draft]:
@@ -38,13 +39,17 @@ def _loops(draft: Draft, path: Path, stmt: Await) -> tuple[For, ...] | None:
 
 
 def _gaps(draft: Draft, path: Path) -> tuple[Path, ...]:
-    """The places after a statement, up to the end of the iteration that it is in."""
+    """The places after a statement with some work in between, up to the end of the iteration that
+    it is in; the last one first."""
     found: list[Path] = []
+    worked = False
     while True:
         name, at = path[-1]
-        many = len(draft.block(path))
-        found += [after((*path[:-1], (name, n))) for n in range(at + 1, many)]
+        block = draft.block(path)
+        for n in range(at + 1, len(block)):
+            worked |= not is_silent(block[n])
+            found += [after((*path[:-1], (name, n)))] if worked else []
         path = path[:-1]
         if not path or is_sequential(draft.at(path)) or is_tasks(draft.at(path)):
             return tuple(reversed(found))
-        found.append(after(path))
+        found += [after(path)] if worked else []

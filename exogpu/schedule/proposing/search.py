@@ -44,6 +44,8 @@ class Search:
     bench: Bench
     root: Judged
     heard: Callable[[str], None]
+    one: bool = True
+    """Whether one proposal will do."""
     best: Judged = field(init=False)
     doubts: list[str] = field(default_factory=list)
     """Why drafts without a trouble at the samples were not taken."""
@@ -121,7 +123,7 @@ class Search:
             if after is not None and (after.score < judged.score or judged.program is None):
                 often = self._often(after.draft)
                 yield after, move.cost + often / 10
-                if after.score == 0 and move.cost <= 1 and not often:
+                if self.one and after.score == 0 and move.cost <= 1 and not often:
                     return
 
     def _often(self, draft: Draft) -> int:
@@ -161,8 +163,9 @@ class Search:
         """Without what was added and is not needed."""
         self._tell("leaving out what is not needed")
         least = judged
-        for draft_of in (self._removed_barriers, self._removed_statements):
-            for number in sorted(self._added(judged.draft), reverse=True):
+        order = sorted(self._added(judged.draft), key=lambda n: self._burden(judged.draft, n))
+        for draft_of in (self._removed_statements, self._removed_barriers):
+            for number in order:
                 if number not in least.draft.places or self.bench.left < 1:
                     continue
                 draft = draft_of(least.draft, number)
@@ -194,6 +197,11 @@ class Search:
 
     def _added(self, draft: Draft) -> list[int]:
         return [n for n in draft.statements if n not in self.root.draft.statements]
+
+    def _burden(self, draft: Draft, number: int) -> tuple[bool, int]:
+        """What is removed first: Fences, and of those the ones that run most often."""
+        loops = sum(map(is_sequential, draft.around(draft.places[number])))
+        return not isinstance(draft.statements[number], Fence), -loops
 
     def _removed_statements(self, draft: Draft, number: int) -> Draft | None:
         stmt = draft.statements[number]
