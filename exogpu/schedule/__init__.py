@@ -70,6 +70,7 @@ from exogpu.schedule.synchronisation import (
     set_trailing_barrier_expr,
     without_synchronisation,
 )
+from exogpu.schedule.synchronise import Proposal, Synchronised, synchronise
 
 __all__ = [
     "CudaDeviceFunction",
@@ -78,6 +79,8 @@ __all__ = [
     "Derivation",
     "Equivalence",
     "Gap",
+    "Proposal",
+    "Synchronised",
     "add_if",
     "bind_expr",
     "bind_window",
@@ -134,6 +137,7 @@ __all__ = [
     "sink_alloc",
     "specialize",
     "stage_mem",
+    "synchronise",
     "text",
     "unroll_loop",
     "update_loop_mode",
