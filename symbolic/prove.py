@@ -71,19 +71,16 @@ def _depths(evidence: Evidence) -> tuple[tuple[str, int], ...]:
 
 
 _DEFINED: Final = re.compile(r"\((?:declare-const|define-fun) (\S+)")
-_COMMENT_OR_NAME: Final = re.compile(r";[^\n]*\n|[A-Za-z_][A-Za-z0-9_.]*")
 
 
 def _question(script: str) -> str:
     """The script without comments, with its names numbered: many differ in nothing else, and are
     asked once."""
-    names = {name: f"v{at}" for at, name in enumerate(_DEFINED.findall(script))}
-
-    def plain(found: re.Match[str]) -> str:
-        text = found[0]
-        return "" if text[0] == ";" else names.get(text, text)
-
-    return _COMMENT_OR_NAME.sub(plain, script)
+    plain = "\n".join([line for line in script.splitlines() if not line.startswith(";")])
+    names = {name: f"v{at}" for at, name in enumerate(_DEFINED.findall(plain))}
+    words = plain.replace("(", "( ").replace(")", " )").replace("\n", " \n ").split(" ")
+    apart = " ".join([names.get(word, word) for word in words])
+    return apart.replace("( ", "(").replace(" )", ")").replace(" \n ", "\n")
 
 
 def drafts_within(evidence: Evidence, budget: int = BUDGET) -> Iterator[Draft]:
