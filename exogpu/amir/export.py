@@ -21,6 +21,7 @@ from exogpu.amir.nodes import (
     Program,
     Record,
     Release,
+    Require,
     Variable,
 )
 from exogpu.amir.walk import operations
@@ -34,7 +35,7 @@ from exogpu.ir.walk import control_variables
 
 Json: TypeAlias = "bool | int | str | list[Json] | dict[str, Json] | None"
 
-SCHEMA = 1
+SCHEMA = 2
 """Changes whenever a reader of an older schema could misread the output."""
 
 
@@ -75,6 +76,9 @@ def _symbols(program: Program) -> Iterator[Sym]:
     yield from (p.name for p in program.params)
     yield from (v.name for v in program.variables)
     yield from (op.iterator for op in operations(program.body) if isinstance(op, Loop))
+    for op in operations(program.body):
+        if isinstance(op, Require):
+            yield from (one.name for one in op.each)
 
 
 def thread_map_text(threads: ThreadMap, iterators: tuple[Sym, ...], names: Names) -> str:
@@ -181,6 +185,20 @@ def _fields(op: Op, iterators: tuple[Sym, ...], names: Names) -> dict[str, Json]
                 "temporal": _timelines(op.temporal),
                 "n": op.n,
             }
+        case Require():
+            return {
+                "op": "Require",
+                "kind": op.kind.value,
+                "variable": None if op.variable is None else names[op.variable],
+                "each": [
+                    {"name": names[e.name], "lo": cexpr(e.lo, names), "hi": cexpr(e.hi, names)}
+                    for e in op.each
+                ],
+                "conditions": [bexpr(condition, names) for condition in op.conditions],
+                "together": [
+                    {"pitch": d.pitch, "extent": d.extent, "size": d.size} for d in op.together
+                ],
+            }
         case _:
             assert_never(op)
 
@@ -198,6 +216,7 @@ def _record(op: Record, names: Names) -> dict[str, Json]:
         "timeline": None if op.timeline is None else SHORT_NAME[op.timeline],
         "atomic": _timelines(op.atomic),
         "trailing": trailing,
+        "inside": op.inside,
     }
 
 

@@ -15,6 +15,8 @@ from exogpu.amir.lower_args import (
     Lowering,
     is_shared,
     origin_of,
+    required,
+    required_at_launch,
     t_arg,
     t_e,
     t_ex,
@@ -24,6 +26,7 @@ from exogpu.amir.lower_args import (
 )
 from exogpu.analysis.barriers import home_of
 from exogpu.analysis.facts import Facts
+from exogpu.analysis.operands import Demand, demands
 from exogpu.analysis.threadmap import ThreadMap
 from exogpu.hw.timelines import SYNC_TIMELINES
 from exogpu.ir.nodes import (
@@ -70,7 +73,11 @@ def lower(facts: Facts, policy: Policy) -> amir.Program:
     proc = facts.proc
     inner = [s for s in walk(proc.body) if isinstance(s, Alloc | BarrierAlloc)]
     declared: list[Declared] = [*(p for p in proc.params if isinstance(p, DataParam)), *inner]
-    low = Lowering(facts.collective, policy, {d.name: d for d in declared})
+    asked: dict[CallInstr, list[Demand]] = {}
+    for demand in demands(proc, facts.variables):
+        asked.setdefault(demand.call, []).append(demand)
+    variables = {d.name: d for d in declared}
+    low = Lowering(facts.collective, policy, variables, asked, facts.mechanisms)
     return amir.Program(
         name=proc.name,
         params=tuple(p for p in proc.params if isinstance(p, ControlParam)),
@@ -105,7 +112,8 @@ def _block(low: Lowering, block: Block, cluster: ThreadMap | None) -> amir.Block
 
 
 def t_s(low: Lowering, stmt: Stmt, cluster: ThreadMap | None) -> Ops:
-    """`T_s : Stmt -> Stmt#`."""
+    """`T_s : Stmt -> Stmt#`, after what the statement requires."""
+    yield from required(low, stmt)
     match stmt:
         case For():
             yield t_loop(low, stmt, cluster)
@@ -173,6 +181,7 @@ def t_device_function(low: Lowering, stmt: DeviceFunction) -> Ops:
     origin = origin_of(low, stmt)
     cluster = low.facts.inner[stmt].thread_map()
     before = sets.full | {QualTL.CPU}
+    yield from required_at_launch(low, stmt.body)
     yield amir.Fence(True, before, sets.full, sets.temporal, origin, launch=True)
     yield from _block(low, stmt.body, cluster)
     yield amir.Fence(True, sets.full, sets.full, sets.temporal, origin, launch=True)
@@ -215,6 +224,7 @@ def _in_order(mutate: bool, access: Access, timeline: QualTL, origin: amir.Origi
         atomic=frozenset(),
         trailing=None,
         origin=origin,
+        inside=True,
     )
 
 

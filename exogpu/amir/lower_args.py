@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from exogpu.amir.nodes import Block, Check, Clear, Guard, Loop, Op, Origin, Record, Trailing
+from exogpu.amir.nodes import (
+    Block,
+    Check,
+    Clear,
+    Guard,
+    Loop,
+    Op,
+    Origin,
+    Record,
+    Require,
+    Trailing,
+)
+from exogpu.analysis import required as requirements
+from exogpu.analysis.converging import converging
+from exogpu.analysis.divergence import Mechanisms
 from exogpu.analysis.executors import CollectiveFacts, Desugared
 from exogpu.analysis.landing import in_one_cta, one_each, same_order
+from exogpu.analysis.operands import Demand
+from exogpu.analysis.operands_report import kind_of, site_of_operand
 from exogpu.frontend.quote import quote, quote_access, source_text
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
@@ -29,6 +45,7 @@ from exogpu.ir.nodes import (
     Point,
     Stmt,
 )
+from exogpu.ir.nodes import Block as Source
 from exogpu.ir.types import (
     AccessMode,
     BarrierMechanism,
@@ -39,7 +56,8 @@ from exogpu.ir.types import (
     Space,
     SyncTL,
 )
-from exogpu.ir.walk import reads
+from exogpu.ir.walk import reads, walk
+from exogpu.result.hazards import HazardKind
 
 Declared: TypeAlias = DataParam | Alloc | BarrierAlloc
 
@@ -51,6 +69,9 @@ class Lowering:
     facts: CollectiveFacts
     policy: Policy
     variables: Mapping[Sym, Declared]
+    operands: Mapping[CallInstr, Sequence[Demand]]
+    """What calls ask of their operands."""
+    mechanisms: Mechanisms
 
 
 # --- helpers of the figures ---------------------------------------------------------------
@@ -133,6 +154,34 @@ def origin_of(low: Lowering, stmt: Stmt, text: str = "") -> Origin:
     threads = None if tiling is None else tiling.thread_map()
     called = stmt.instr.name if isinstance(stmt, CallInstr) else ""
     return Origin(stmt.span, text or statement_text(stmt), threads, called)
+
+
+def required(low: Lowering, stmt: Stmt) -> Iterator[Require]:
+    """What must hold whenever a statement is executed, beside what its records say."""
+    origin = origin_of(low, stmt)
+    if together := converging(stmt, low.facts.scope.get(stmt), low.mechanisms):
+        yield Require(HazardKind.DIVERGENCE, None, (), (), origin, together)
+    for one in requirements.required(stmt, low.variables):
+        yield Require(one.kind, one.variable, one.each, one.conditions, origin)
+    if isinstance(stmt, CallInstr):
+        on_cpu = low.facts.scope.get(stmt) is None
+        asked = (d for d in low.operands.get(stmt, ()) if on_cpu or not d.at_launch)
+        yield from _of_operands(asked, origin)
+
+
+def required_at_launch(low: Lowering, block: Source) -> Iterator[Require]:
+    """What the calls in a kernel ask of its launch."""
+    for stmt in walk(block):
+        if isinstance(stmt, CallInstr):
+            asked = (d for d in low.operands.get(stmt, ()) if d.at_launch)
+            yield from _of_operands(asked, replace(origin_of(low, stmt), threads=None))
+
+
+def _of_operands(asked: Iterable[Demand], origin: Origin) -> Iterator[Require]:
+    for demand in asked:
+        name = site_of_operand(demand.finding).access.name
+        if demand.required:
+            yield Require(kind_of(demand.finding), name, (), demand.required, origin)
 
 
 # --- desugared dimensions -----------------------------------------------------------------
@@ -233,6 +282,7 @@ def t_trailing(low: Lowering, call: CallInstr) -> Iterator[Op]:
         atomic=frozenset(),
         trailing=None,
         origin=origin_of(low, call),
+        inside=True,
     )
     yield from recorded(low, call, own, low.facts.trailing.get(call))
 
@@ -250,13 +300,20 @@ def t_arg(
         return
     origin = origin_of(low, call)
     data = low.facts.operands.get((call, position))
+    inside = not operand.clipped and requirements.touches_all(call.instr, param.name)
     if data is None or not operand.owner_only:
-        yield from _signalling(low, call, data, _t_arg(low, operand, mode, argument, origin))
+        ops = _t_arg(low, operand, mode, argument, origin)
+        yield from _signalling(low, call, data, _with_bounds(ops, inside))
         return
     owned = at_iterators(argument, data.iterators)
     owner = replace(origin, threads=data.tiling.thread_map())
-    ops = _t_arg(low, operand, mode, owned, owner)
+    ops = _with_bounds(_t_arg(low, operand, mode, owned, owner), inside)
     yield from thread_loops(data, tuple(_signalling(low, call, None, ops)), origin)
+
+
+def _with_bounds(ops: Iterator[Op], inside: bool) -> Iterator[Op]:
+    for op in ops:
+        yield replace(op, inside=inside) if isinstance(op, Record) else op
 
 
 def _signalling(

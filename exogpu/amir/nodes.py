@@ -10,11 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from exogpu.analysis.threadmap import ThreadMap
+from exogpu.analysis.extremes import Each
+from exogpu.analysis.threadmap import Digit, ThreadMap
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Access, BExpr, CExpr, ControlParam
 from exogpu.ir.types import BarrierMechanism, Level, Policy, QualSet, QualTL
 from exogpu.result.errors import Span
+from exogpu.result.hazards import HazardKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +106,9 @@ class Record:
     atomic: QualSet
     trailing: Trailing | None
     origin: Origin
+    inside: bool = False
+    """Whether the window lies inside its variable, or it is a hazard.  What lies outside is left
+    out otherwise: by a tensor map, or as the statement's Requires say."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -171,6 +176,21 @@ class CheckBarrier:
     origin: Origin
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Require:
+    """Whenever it is executed, for all values of `each`, the conditions hold; or it is a hazard of
+    this kind.  It records nothing, and orders nothing."""
+
+    kind: HazardKind
+    variable: Sym | None
+    """What it is about, or the first of several."""
+    each: tuple[Each, ...]
+    conditions: tuple[BExpr, ...]
+    origin: Origin
+    together: tuple[Digit, ...] = ()
+    """The threads that are alike in these digits all execute it, or none does."""
+
+
 Op: TypeAlias = (
     Loop
     | Guard
@@ -184,6 +204,7 @@ Op: TypeAlias = (
     | Arrive
     | Await
     | CheckBarrier
+    | Require
 )
 Block: TypeAlias = tuple[Op, ...]
 

@@ -87,7 +87,7 @@ def divergent(stmt: Stmt, facts: CollectiveFacts, mechanisms: Mechanisms) -> Nee
     tiling = facts.scope.get(stmt)
     if tiling is None:
         return None
-    need = _need(stmt, tiling, mechanisms)
+    need = need_of(stmt, tiling, mechanisms)
     return need if need is not None and not _has_all(stmt, tiling, need.unit) else None
 
 
@@ -134,7 +134,7 @@ def _block(
             yield from _block(inside, inner, facts, mechanisms)
 
 
-def _need(stmt: Stmt, tiling: Tiling, mechanisms: Mechanisms) -> Need | None:
+def need_of(stmt: Stmt, tiling: Tiling, mechanisms: Mechanisms) -> Need | None:
     """What the statement's mechanism waits for; None where any set of threads will do."""
     match stmt:
         case CallInstr():

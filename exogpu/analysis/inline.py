@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias, assert_never
 
+from exogpu.analysis.bounds_views import extent
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
     Access,
@@ -51,12 +52,22 @@ from exogpu.ir.nodes import (
     Read,
     Reduce,
     Stmt,
+    Through,
     Warps,
     WindowStmt,
 )
 from exogpu.ir.walk import substitute, substitute_access, substitute_bool, walk
 
-View: TypeAlias = Access | Const | Sym
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A window of a base variable, with its extents."""
+
+    access: Access
+    extents: tuple[CExpr, ...]
+
+
+View: TypeAlias = Window | Const | Sym
 """What a data or barrier name stands for: a window of a base variable, a value, a new name."""
 
 
@@ -84,7 +95,9 @@ def _block(block: Block, scope: _Scope) -> Block:
 def _stmt(stmt: Stmt, scope: _Scope) -> Iterator[Stmt]:
     match stmt:
         case WindowStmt():
-            scope.views[stmt.name] = _access(stmt.source, scope)
+            source = substitute_access(stmt.source, scope.control)
+            extents = tuple(extent(c) for c in source.coords if isinstance(c, Interval))
+            scope.views[stmt.name] = Window(_access(stmt.source, scope), extents)
         case CallProc():
             yield from _called(stmt, scope)
         case For():
@@ -129,16 +142,26 @@ def _stmt(stmt: Stmt, scope: _Scope) -> Iterator[Stmt]:
 def _called(call: CallProc, scope: _Scope) -> Block:
     """The body of the called procedure, its parameters replaced by the arguments."""
     inner = _Scope(fresh=True)
+    windows: list[tuple[DataParam, Access]] = []
     for param, argument in zip(call.proc.params, call.arguments, strict=True):
         given = _argument(argument, scope)
         match given:
-            case Access() | Const():
+            case Access():
+                assert isinstance(param, DataParam), f"{param.name} takes a control expression"
+                windows.append((param, given))
+            case Const():
                 assert isinstance(param, DataParam), f"{param.name} takes a control expression"
                 inner.views[param.name] = given
             case _:
                 assert isinstance(param, ControlParam), f"{param.name} takes data"
                 inner.control[param.name] = given
-    return _block(call.proc.body, inner)
+    for param, window in windows:
+        extents = tuple(substitute(n, inner.control) for n in param.shape)
+        inner.views[param.name] = Window(window, extents)
+    body = _block(call.proc.body, inner)
+    if not windows:
+        return body
+    return (Pass(given=tuple(window for _, window in windows), span=call.span), *body)
 
 
 def _declare(name: Sym, scope: _Scope) -> Sym:
@@ -204,8 +227,11 @@ def _access(access: Access, scope: _Scope) -> Access:
             return here
         case Sym():
             return replace(here, name=view)
-        case Access():
-            return replace(here, name=view.name, coords=compose(view.coords, here.coords))
+        case Window(window, extents):
+            behind = (Through(compose(t.coords, here.coords), t.extents) for t in window.through)
+            through = (Through(here.coords, extents), *behind)
+            coords = compose(window.coords, here.coords)
+            return replace(here, name=window.name, coords=coords, through=through)
         case Const():
             raise AssertionError(f"{access.name} is a value here")
         case _:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from functools import lru_cache
+from typing import Final
 
+from exogpu.analysis.extremes import every, folded, parts
 from exogpu.analysis.instances import (
     Domain,
     Instance,
@@ -19,12 +21,12 @@ from exogpu.analysis.instances import (
 )
 from exogpu.analysis.layout import Layouts
 from exogpu.analysis.operands_report import describe, kind_of, site_of_operand, subject
-from exogpu.analysis.overlap import Overlap, overlaps
-from exogpu.analysis.placement import Misplaced, placements
+from exogpu.analysis.overlap import Overlap, disjoint, overlaps
+from exogpu.analysis.placement import Misplaced, Rule, placements
 from exogpu.analysis.sites import sites
 from exogpu.analysis.uses import Declared
-from exogpu.ir.isltext import conjunction, identifier
-from exogpu.ir.nodes import Alloc, DataParam, Proc
+from exogpu.ir.isltext import bexpr, conjunction, identifier
+from exogpu.ir.nodes import Alloc, BExpr, CallInstr, DataParam, Not, Proc, Truth
 from exogpu.ir.walk import declarations
 from exogpu.result.errors import Diagnostic
 from exogpu.result.hazards import HazardKind
@@ -35,8 +37,26 @@ from exogpu.solvers.isl_budget import IslGaveUpError
 CASES: Final = 64
 """Failing sizes that are written in more cases are not gathered."""
 
-Demand: TypeAlias = tuple[Domain, str, Overlap | Misplaced]
-"""A domain, a condition that none of its instances may satisfy, and what it would be."""
+NOWHERE: Final = bexpr(Truth(False))
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What an instruction asks of its operands."""
+
+    call: CallInstr
+    domain: Domain
+    wrong: str
+    """None of the instances may satisfy it."""
+    required: tuple[BExpr, ...]
+    """The same, to be proved: that nothing is wrong, and what finding out used of the domain."""
+    finding: Overlap | Misplaced
+    """What it would be."""
+
+    @property
+    def at_launch(self) -> bool:
+        """Whether it is asked where the kernel is launched, whatever guards the call has."""
+        return isinstance(self.finding, Misplaced) and self.finding.rule is Rule.MAP
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,21 +81,19 @@ def violations(
     given = {} if sizes is None else sizes
     fixed = [f"{identifier(p.name)} = {given[p.name.name]}" for p in controls(proc) if given]
     found: dict[object, tuple[Demand, Instance]] = {}
-    demands = list(_demands(proc, variables))
-    insides = [where(domain, *fixed) for domain, _, _ in demands]
-    asked = [(inside, [d[1]]) for inside, d in zip(insides, demands, strict=True)]
-    if none_holds(asked):
+    asked = [demand for demand in demands(proc, variables) if demand.wrong != NOWHERE]
+    insides = [where(demand.domain, *fixed) for demand in asked]
+    cases = [(inside, [one.wrong]) for inside, one in zip(insides, asked, strict=True)]
+    if none_holds(cases):
         return ()
-    fine = never_each(asked)
-    for demand, inside, holds in zip(demands, insides, fine, strict=True):
-        domain, wrong, finding = demand
+    for demand, inside, holds in zip(asked, insides, never_each(cases), strict=True):
         if holds:
             continue
-        point = smallest(inside, wrong)
+        point = smallest(inside, demand.wrong)
         if point is None:
             continue
-        about = subject(finding)
-        if about not in found or rank(domain, point) < rank(*_place(*found[about])):
+        about = subject(demand.finding)
+        if about not in found or rank(demand.domain, point) < rank(*_place(*found[about])):
             found[about] = demand, point
     return tuple(_violation(*what) for what in found.values())
 
@@ -87,11 +105,12 @@ def failing_sizes(proc: Proc, variables: tuple[Declared, ...]) -> isl.Set | None
     """
     found: isl.Set | None = None
     names = [identifier(p.name) for p in controls(proc)]
-    for domain, wrong, _ in _demands(proc, variables):
-        if never(domain, [wrong]):
+    for demand in demands(proc, variables):
+        domain = demand.domain
+        if never(domain, [demand.wrong]):
             continue
         others = (*domain.iterators, *domain.bound)
-        text = conjunction((*domain.constraints, f"({wrong})"))
+        text = conjunction((*domain.constraints, f"({demand.wrong})"))
         if others:
             text = f"exists {', '.join(map(identifier, others))} : {text}"
         sizes = rel.context(names, text)
@@ -99,6 +118,12 @@ def failing_sizes(proc: Proc, variables: tuple[Declared, ...]) -> isl.Set | None
             raise IslGaveUpError("the remainders of the sizes make too many cases")
         found = isl.union(sizes, sizes if found is None else found)
     return found
+
+
+@lru_cache(maxsize=16)
+def demands(proc: Proc, variables: tuple[Declared, ...]) -> tuple[Demand, ...]:
+    """What the instructions that an inlined procedure calls ask of their operands."""
+    return tuple(_demands(proc, variables))
 
 
 def _demands(proc: Proc, variables: tuple[Declared, ...]) -> Iterator[Demand]:
@@ -109,16 +134,20 @@ def _demands(proc: Proc, variables: tuple[Declared, ...]) -> Iterator[Demand]:
         if isinstance(declared, DataParam | Alloc)
     }
     for site in sites(proc):
-        yield from overlaps(site, operands)
-        yield from placements(site, layouts)
+        for domain, wrong, overlap in overlaps(site, operands):
+            yield Demand(site.call, domain, wrong, parts(disjoint(overlap)), overlap)
+        for domain, judged, misplaced in placements(site, layouts):
+            required = every((*judged.known, folded(Not(judged.wrong))))
+            wrong = bexpr(judged.wrong)
+            yield Demand(site.call, domain, wrong, parts(required), misplaced)
 
 
 def _place(demand: Demand, point: Instance) -> tuple[Domain, Instance]:
-    return demand[0], point
+    return demand.domain, point
 
 
 def _violation(demand: Demand, point: Instance) -> Violation:
-    domain, _, finding = demand
+    domain, finding = demand.domain, demand.finding
     operand = site_of_operand(finding)
     return Violation(
         kind_of(finding),

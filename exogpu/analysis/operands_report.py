@@ -10,10 +10,10 @@ from exogpu.analysis.bounds_report import at_instance
 from exogpu.analysis.instances import Domain, never, where
 from exogpu.analysis.layout import strides_at
 from exogpu.analysis.overlap import Overlap
-from exogpu.analysis.placement import Misplaced, Rule, wrong_where
+from exogpu.analysis.placement import Misplaced, Rule, judge
 from exogpu.frontend.quote import ordinal, quote
 from exogpu.ir import print_expressions
-from exogpu.ir.isltext import cexpr
+from exogpu.ir.isltext import bexpr, cexpr
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Access, CExpr, Compare, CVar, Int, Interval, Mod
 from exogpu.ir.walk import Passed, control_variables, evaluate
@@ -158,7 +158,7 @@ def _mends(finding: Misplaced, domain: Domain, term: CExpr, divisor: int) -> boo
     if divisor < 2:
         return False
     divisible = where(domain, f"({cexpr(term)}) mod {divisor} = 0")
-    mended = never(divisible, [wrong_where(divisible, finding) or "(0 = 1)"])
+    mended = never(divisible, [bexpr(judge(divisible, finding).wrong)])
     return mended and not never(divisible, ["(0 = 0)"])
 
 

@@ -12,19 +12,24 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import TypeAlias
 
+from exogpu.analysis.extremes import compared, every, some
 from exogpu.analysis.instances import Domain, bind_range
 from exogpu.analysis.sites import Site
 from exogpu.ir.isltext import cexpr, conjunction, identifier, in_range
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
     Access,
+    Add,
     Alloc,
+    BExpr,
     CallInstr,
     CExpr,
+    Coord,
     DataParam,
     Int,
     Interval,
     Point,
+    Truth,
 )
 from exogpu.ir.walk import Passed, passed
 
@@ -60,6 +65,33 @@ def overlaps(site: Site, declared: Mapping[Sym, Variable]) -> Iterator[tuple[Dom
             both.append(_elsewhere(first.access, second.access, element))
         found = Overlap(site.call, variable, first, second, element, in_place)
         yield domain, conjunction(both), found
+
+
+def disjoint(found: Overlap) -> BExpr:
+    """The two have no element of the variable in common, or are one window where that may be.
+
+    Intervals have a common element if any two of them have one: the variable's extent is the third.
+    """
+    first, second = found.first.access.coords, found.second.access.coords
+    apart: list[BExpr] = []
+    for one, other, size in zip(first, second, found.variable.shape, strict=True):
+        three = [_ends(one), _ends(other), (Int(0), size)]
+        apart += [compared("<=", hi, lo) for _, hi in three for lo, _ in three]
+    same: BExpr = Truth(False)
+    if found.in_place and list(map(type, first)) == list(map(type, second)):
+        same = every(
+            compared("==", _ends(one)[0], _ends(other)[0])
+            for one, other in zip(first, second, strict=True)
+            if isinstance(one, Interval)
+        )
+    return some([*apart, same])
+
+
+def _ends(coord: Coord) -> tuple[CExpr, CExpr]:
+    """The first index of a coordinate, and the one after the last."""
+    return (
+        (coord.lo, coord.hi) if isinstance(coord, Interval) else (coord.at, Add(coord.at, Int(1)))
+    )
 
 
 def _elements(domain: Domain, shape: tuple[CExpr, ...]) -> tuple[Domain, tuple[Sym, ...]]:

@@ -10,16 +10,29 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
-from functools import lru_cache
+from functools import lru_cache, reduce
 from math import gcd
 from typing import assert_never
 
 from exogpu.analysis.affine import constant
+from exogpu.analysis.extremes import compared, every, some
 from exogpu.analysis.instances import Domain, never_each
 from exogpu.analysis.layout import GLOBAL_ALIGNMENT, Layout, Layouts
 from exogpu.analysis.sites import Site
-from exogpu.ir.isltext import cexpr, conjunction
-from exogpu.ir.nodes import Access, CallInstr, CExpr, Int, Interval, Sub
+from exogpu.ir.isltext import cexpr
+from exogpu.ir.nodes import (
+    Access,
+    Add,
+    BExpr,
+    CallInstr,
+    CExpr,
+    Int,
+    Interval,
+    Mod,
+    Mul,
+    Sub,
+    Truth,
+)
 from exogpu.ir.types import Placement
 from exogpu.ir.walk import Passed, passed
 
@@ -56,7 +69,17 @@ class Misplaced:
     """Of the variable."""
 
 
-Demand = tuple[Domain, str, Misplaced]
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """Where a rule is broken, for all instances of a domain."""
+
+    wrong: BExpr
+    """The instances at which it is."""
+    known: tuple[BExpr, ...]
+    """What was used of the domain: the remainders that extents have."""
+
+
+Demand = tuple[Domain, Judged, Misplaced]
 """A domain, a condition that none of its instances may satisfy, and what it would be."""
 
 
@@ -78,8 +101,9 @@ def placements(site: Site, layouts: Layouts) -> Iterator[Demand]:
         else:
             continue
         for finding in rules:
-            if wrong := wrong_where(domain, finding):
-                yield domain, wrong, finding
+            judged = judge(domain, finding)
+            if judged.known or judged.wrong != Truth(False):
+                yield domain, judged, finding
 
 
 def _mapped(what: Misplaced) -> Iterator[Misplaced]:
@@ -105,12 +129,12 @@ def _asked(what: Misplaced, asked: Placement) -> Iterator[Misplaced]:
         yield replace(what, rule=Rule.ADJACENT, dim=longer[0])
 
 
-def wrong_where(domain: Domain, finding: Misplaced) -> str:
-    """ISL text: the instances of the domain at which the rule is broken; "" where none is."""
+def judge(domain: Domain, finding: Misplaced) -> Judged:
+    """The instances of the domain at which the rule is broken."""
     layout, access = finding.layout, finding.operand.access
     match finding.rule:
         case Rule.BASE:
-            return "(0 = 0)"
+            return Judged(Truth(True), ())
         case Rule.ALIGN:
             return _address_wrong(domain, layout, _firsts(access, layout), finding.bytes)
         case Rule.ROWS:
@@ -119,18 +143,19 @@ def wrong_where(domain: Domain, finding: Misplaced) -> str:
         case Rule.STRIDE | Rule.MAP:
             return _stride_wrong(domain, _from(layout, finding.dim), finding.bytes // layout.item)
         case Rule.PITCH:
-            return _product_wrong(_from(layout, finding.dim)[1:], finding.bytes // layout.item)
+            extents = _from(layout, finding.dim)[1:]
+            return Judged(_product_wrong(extents, finding.bytes // layout.item), ())
         case Rule.ADJACENT:
-            return _gaps(access, layout, finding.dim)
+            return Judged(_gaps(access, layout, finding.dim), ())
         case _:
             assert_never(finding.rule)
 
 
-def _gaps(access: Access, layout: Layout, dim: int) -> str:
+def _gaps(access: Access, layout: Layout, dim: int) -> BExpr:
     """A later dimension of the variable is not whole in the window."""
     later = [d for d in layout.kept if d > dim]
     pairs = [(_extent(access, d), layout.declaration.shape[d]) for d in later]
-    return " or ".join(f"{cexpr(own)} != {cexpr(whole)}" for own, whole in pairs if own != whole)
+    return some(compared("!=", own, whole) for own, whole in pairs)
 
 
 def _from(layout: Layout, dim: int) -> tuple[CExpr, ...]:
@@ -154,31 +179,42 @@ def _firsts(access: Access, layout: Layout) -> list[CExpr]:
 # --- remainders ---------------------------------------------------------------------------------
 
 
-def _address_wrong(domain: Domain, layout: Layout, index: Sequence[CExpr], multiple: int) -> str:
-    """An element does not lie at a multiple of so many bytes; "" where it always does."""
+def _address_wrong(domain: Domain, layout: Layout, index: Sequence[CExpr], multiple: int) -> Judged:
+    """An element does not lie at a multiple of so many bytes."""
     modulus = multiple // layout.item
     if modulus <= 1:
-        return ""
-    cases: list[str] = []
+        return Judged(Truth(False), ())
+    cases: list[BExpr] = []
     for case, strides in _strides(domain, layout.extents, modulus):
         pairs = zip(strides, index, strict=True)
-        terms = [f"{c} * {cexpr(e)}" for c, e in pairs if c and e != Int(0)]
+        terms: list[CExpr] = [Mul(c, e) for c, e in pairs if c and e != Int(0)]
         if terms:
-            cases.append(conjunction((*case, f"(({' + '.join(terms)}) mod {modulus} != 0)")))
-    return " or ".join(f"({c})" for c in cases)
+            off = compared("!=", Mod(reduce(Add, terms), modulus), Int(0))
+            cases.append(every((*case, off)))
+    return Judged(some(cases), _known(domain, layout.extents, modulus))
 
 
-def _stride_wrong(domain: Domain, extents: Sequence[CExpr], modulus: int) -> str:
+def _stride_wrong(domain: Domain, extents: Sequence[CExpr], modulus: int) -> Judged:
     """Neighbours along the first dimension are not a multiple of so many elements apart."""
     if modulus <= 1:
-        return ""
+        return Judged(Truth(False), ())
     cases = [case for case, strides in _strides(domain, extents, modulus) if strides[0]]
-    return " or ".join(f"({conjunction(case)})" for case in cases)
+    return Judged(some(map(every, cases)), _known(domain, extents, modulus))
+
+
+def _known(domain: Domain, extents: Sequence[CExpr], modulus: int) -> tuple[BExpr, ...]:
+    """The extents have the remainders of which there are cases."""
+    found: list[BExpr] = []
+    for extent in extents[1:]:
+        occur = _remainders(domain, extent, modulus)
+        if len(occur) < modulus and constant(extent) is None:
+            found.append(some(compared("==", Mod(extent, modulus), Int(r)) for r in occur))
+    return tuple(found)
 
 
 def _strides(
     domain: Domain, extents: Sequence[CExpr], modulus: int
-) -> Iterator[tuple[tuple[str, ...], tuple[int, ...]]]:
+) -> Iterator[tuple[tuple[BExpr, ...], tuple[int, ...]]]:
     """The cases of the extents' remainders, and in each the remainders of the strides.
 
     Strides are in elements, outermost first.  Where the stride within is p, that of an extent n is
@@ -193,11 +229,11 @@ def _strides(
         needed = modulus // gcd(inner[0], modulus)
         for remainder in sorted({r % needed for r in occur}):
             known = needed == 1 or constant(extent) is not None
-            here = () if known else (f"(({cexpr(extent)}) mod {needed} = {remainder})",)
+            here = () if known else (compared("==", Mod(extent, needed), Int(remainder)),)
             yield (*case, *here), (inner[0] * remainder % modulus, *inner)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=1024)
 def _remainders(domain: Domain, extent: CExpr, modulus: int) -> tuple[int, ...]:
     """The remainders that an extent has somewhere in the domain."""
     value = constant(extent)
@@ -209,10 +245,8 @@ def _remainders(domain: Domain, extent: CExpr, modulus: int) -> tuple[int, ...]:
     return tuple(r for r, never in enumerate(absent) if not never)
 
 
-def _product_wrong(extents: Sequence[CExpr], product: int) -> str:
+def _product_wrong(extents: Sequence[CExpr], product: int) -> BExpr:
     """All but the last extent are 1, and the last is the product, or not."""
     *others, last = extents
-    wrong = [f"{cexpr(e)} != 1" for e in others if e != Int(1)]
-    if last != Int(product):
-        wrong.append(f"{cexpr(last)} != {product}")
-    return " or ".join(wrong)
+    wrong = [compared("!=", extent, Int(1)) for extent in others]
+    return some([*wrong, compared("!=", last, Int(product))])

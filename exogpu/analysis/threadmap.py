@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import CExpr
@@ -30,6 +31,30 @@ class ThreadMap:
     cluster_dim: int = 1
     block_dim: int = 0
     """Threads a CTA of the launch; 0 where it is not known.  Only descriptions use the two."""
+
+
+@dataclass(frozen=True, slots=True)
+class Digit:
+    """`thread / pitch % extent`, in blocks of `size`."""
+
+    pitch: int
+    extent: int
+    size: int
+
+    def of(self, thread: int) -> int:
+        """The digit of a thread."""
+        return thread // self.pitch % self.extent
+
+
+def left_behind(digits: Sequence[Digit], executing: Collection[int]) -> bool:
+    """Whether some thread executes what another of its group does not."""
+    groups: dict[tuple[int, ...], int] = {}
+    for thread in executing:
+        blocks = tuple(d.of(thread) // d.size for d in digits)
+        if all(block < d.extent // d.size for block, d in zip(blocks, digits, strict=True)):
+            groups[blocks] = groups.get(blocks, 0) + 1
+    whole = prod(digit.size for digit in digits)
+    return any(count != whole for count in groups.values())
 
 
 def threads_of(threads: ThreadMap, env: Mapping[Sym, int]) -> tuple[int, ...]:

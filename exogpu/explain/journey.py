@@ -24,6 +24,7 @@ from exogpu.amir.nodes import (
     Program,
     Record,
     Release,
+    Require,
 )
 from exogpu.amir.walk import begins_tasks, loops_of, only, operations, path_to, rewritten
 from exogpu.ir.names import Sym
@@ -164,6 +165,8 @@ def _needed(program: Program, violation: Violation) -> tuple[Program, Violation]
                 return op.name in barriers
             case Record() | Check() | Clear() | CheckBarrier():
                 return op in sides
+            case Require():
+                return False
             case _:
                 return True
 

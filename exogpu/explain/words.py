@@ -10,6 +10,7 @@ from exogpu.amir.nodes import Check, Op, Program, Record
 from exogpu.analysis import bounds, operands
 from exogpu.analysis.bounds_report import Outside
 from exogpu.analysis.describe import thread_names
+from exogpu.analysis.operands_report import ALIGN, OVERLAP
 from exogpu.analysis.threadmap import threads_of
 from exogpu.explain.barrier_words import Words, barrier_words, element_of
 from exogpu.explain.edits import Repair
@@ -31,6 +32,10 @@ CODES: Final[Mapping[HazardKind, str]] = {
     HazardKind.BARRIER: "H705",
     HazardKind.DEADLOCK: "H706",
     HazardKind.PHASE: "H707",
+    HazardKind.BOUNDS: "B601",
+    HazardKind.OVERLAP: OVERLAP,
+    HazardKind.ALIGN: ALIGN,
+    HazardKind.DIVERGENCE: "H730",
 }
 """The code of each kind of hazard that the machine finds."""
 
@@ -102,6 +107,8 @@ def tell(
     With the program, the link of the chain that is broken, where it can be told; what mends an
     earlier one is tried first.
     """
+    if violation.kind in UNMET:
+        return Told(_unmet(violation, sizes), violation, None)
     broken = None if program is None else broken_link(program, sizes, violation)
     words = barrier_words(program, sizes, violation)
     if words is None:
@@ -130,6 +137,33 @@ def tell(
         link="" if broken is None else str(broken),
     )
     return Told(hazard, violation, repair)
+
+
+UNMET: Final[Mapping[HazardKind, str]] = {
+    HazardKind.BOUNDS: "an element that it accesses lies outside of {name}, or of a window of it",
+    HazardKind.OVERLAP: "two of its operands have an element of {name} in common",
+    HazardKind.ALIGN: "its operand {name} does not lie in memory as it asks",
+    HazardKind.DIVERGENCE: "some threads that it synchronises do not execute it",
+}
+"""What is said of what a statement requires: as a rule the analyses of bounds and operands find it
+first, and say it better."""
+
+
+def _unmet(violation: Violation, sizes: Mapping[str, int]) -> Hazard:
+    """What a statement requires, and is not so."""
+    return Hazard(
+        code=CODES[violation.kind],
+        kind=violation.kind,
+        variable=violation.variable,
+        index=(),
+        sizes=dict(sizes),
+        task=violation.task,
+        first=None,
+        second=_site(violation.check, violation.iteration, sizes, ""),
+        message=UNMET[violation.kind].format(name=violation.variable),
+        help="",
+        replayed=True,
+    )
 
 
 def _known(told: Sequence[Told]) -> tuple[Repair, ...]:

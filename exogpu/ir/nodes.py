@@ -155,6 +155,16 @@ class Access:
     name: Sym
     coords: tuple[Coord, ...]
     span: Span = field(default=NOWHERE, compare=False, repr=False)
+    through: tuple[Through, ...] = field(default=(), compare=False, repr=False)
+    """The windows and parameters that inlining has replaced, the one that was written first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Through:
+    """A window that an access was made through: its coordinates there, and the window's extents."""
+
+    coords: tuple[Coord, ...]
+    extents: tuple[CExpr, ...]
 
 
 # --- data expressions ---------------------------------------------------------------------
@@ -384,7 +394,10 @@ class Await(_Statement):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pass(_Statement):
-    """`pass`"""
+    """`pass`, or what inlining leaves of a call, before the body."""
+
+    given: tuple[Access, ...] = field(default=(), kw_only=True)
+    """The windows that were passed."""
 
 
 Stmt: TypeAlias = (

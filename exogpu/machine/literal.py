@@ -44,6 +44,7 @@ from exogpu.amir.nodes import (
     Program,
     Record,
     Release,
+    Require,
     Trailing,
 )
 from exogpu.ir.names import Sym
@@ -94,6 +95,7 @@ from exogpu.machine.literal_state import (
     the_element,
 )
 from exogpu.machine.observer import Arrival, First, Moment, Observer, Waiting
+from exogpu.machine.required import demands, is_met
 from exogpu.machine.violation import Violation
 from exogpu.result.verdict import HazardKind
 
@@ -136,6 +138,9 @@ def step(machine: Machine, op: Op) -> bool:
     if not machine.observer.step(at):
         machine.going = False
         return False
+    step_demands(machine, op, at)
+    if not machine.going:
+        return False
     match op:
         case Loop():
             step_loop(machine, op)
@@ -161,9 +166,21 @@ def step(machine: Machine, op: Op) -> bool:
             step_await(machine, op, at)
         case CheckBarrier():
             step_check_barrier(machine, op, at)
+        case Require():
+            pass
         case _:
             assert_never(op)
     return machine.going
+
+
+def step_demands(machine: Machine, op: Op, at: Moment) -> None:
+    """What an operation demands of its windows, and a Require of what it says: an error iff it does
+    not hold.  No figure has it: the source is in bounds there."""
+    if op not in machine.demands:
+        machine.demands[op] = demands(op, machine.variables)
+    unmet = [d for d in machine.demands[op] if not is_met(d, machine.sigma)]
+    if unmet and machine.observer.asks(at):
+        report(machine, at, [(d.kind, d.variable, (), None) for d in unmet])
 
 
 # --- structure ----------------------------------------------------------------------------

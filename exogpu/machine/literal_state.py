@@ -33,6 +33,7 @@ from exogpu.machine.literal_records import (
     VisibilityRecord,
 )
 from exogpu.machine.observer import Moment, Observer
+from exogpu.machine.required import Demand
 from exogpu.machine.violation import Violation, rank
 from exogpu.result.verdict import HazardKind
 
@@ -105,6 +106,8 @@ class Machine:
     live: dict[Recorded, None] = field(default_factory=dict)
     going: bool = True
     """False once the run has to stop."""
+    demands: dict[Op, tuple[Demand, ...]] = field(default_factory=dict)
+    """By operation, what it demands, as far as it was asked."""
     executing: dict[tuple[Op, tuple[int, ...]], Threads] = field(default_factory=dict)
     """By operation and offsets of its threads, those that execute it in this task."""
 

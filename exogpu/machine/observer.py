@@ -79,7 +79,8 @@ class Observer:
         return values
 
     def asks(self, at: Moment) -> bool:
-        """Whether an access is recorded, checked, cleared; of an Alloc, whether PHASE is asked."""
+        """Whether an access is recorded, checked, cleared, and what an operation demands is asked;
+        of an Alloc, whether PHASE is."""
         return True
 
     def recorded(self, at: Moment, made: list[VisibilityRecord]) -> list[VisibilityRecord]:

@@ -79,6 +79,11 @@ def smallest(relation: Map) -> Function:
     return extreme(relation)
 
 
+def largest(relation: Map) -> Function:
+    """The same with its largest output."""
+    return extreme(relation, largest=True)
+
+
 def graph(function: Function) -> Map:
     """The function as a relation."""
     return function.as_map()

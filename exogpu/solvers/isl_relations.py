@@ -441,6 +441,11 @@ def has_pair(relation: Map, inputs: Sequence[int], outputs: Sequence[int]) -> bo
     return not relation.is_empty()
 
 
+def is_constant(relation: Map) -> bool:
+    """Whether all inputs have one output and the same, for each choice of the parameters."""
+    return bool(Map.from_range(relation.range()).is_single_valued())
+
+
 def params_to_both(relation: Map, names: Sequence[str], tuples: tuple[str, str]) -> Map:
     """The relation with parameters as first dimensions, equal, of input and output, which are
     named anew."""

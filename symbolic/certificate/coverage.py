@@ -7,7 +7,7 @@ An obligation is known by its kind and its statements.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -64,6 +64,7 @@ def needs(program: Mapping[str, Any]) -> Needs:
     for need, holds in _pairs(ops):
         found[need] += 1
         by_rules[need] += holds
+    found.update(dict.fromkeys(_required(placed.op for placed in ops), 1))
     for variable in program["variables"]:
         if "mechanism" in variable:
             found.update(_of_barrier(variable, [placed.op for placed in ops]))
@@ -122,6 +123,19 @@ def _never_earlier(record: _Placed, check: _Placed) -> bool:
     if record.loop is not None and record.loop == check.loop:
         return False
     return record.number > check.number
+
+
+# --- what is required ---------------------------------------------------------------------------
+
+
+def _required(ops: Iterable[Op]) -> Iterator[Need]:
+    """One of each statement and kind: of what a Require says, and of bounds, where a window lies
+    inside its variable."""
+    for op in ops:
+        if op["op"] == "Require":
+            yield Need(op["kind"], None, _statement(op))
+        elif op["op"] in ("Arrive", "Await") or op.get("inside") or op.get("trailing"):
+            yield Need("BOUNDS", None, _statement(op))
 
 
 # --- barriers -----------------------------------------------------------------------------------

@@ -11,11 +11,14 @@ from typing import Any, Final
 
 from exogpu.amir import nodes as amir
 from exogpu.amir.export import to_json
+from exogpu.analysis.extremes import Each
+from exogpu.analysis.threadmap import Digit
 from exogpu.hw.timelines import SHORT
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Access, CExpr, ControlParam, Coord, CVar, Interval, Point
 from exogpu.ir.types import BarrierMechanism, Level, Policy, QualSet
 from exogpu.result.errors import Span
+from exogpu.result.hazards import HazardKind
 from exogpu.symbolic.certificate.expressions import formula, number, threads
 from exogpu.symbolic.certificate.strict_json import MalformedError
 
@@ -108,6 +111,7 @@ class _Reader:
                     _timelines(op["atomic"]),
                     self._trailing(op["trailing"]),
                     origin,
+                    op["inside"],
                 )
             case "CheckReads" | "CheckMutates":
                 return amir.Check(
@@ -138,8 +142,19 @@ class _Reader:
             case "Await":
                 full, temporal = _timelines(op["full"]), _timelines(op["temporal"])
                 return amir.Await(self._access(op["barrier"]), full, temporal, op["n"], origin)
-            case kind:
-                raise MalformedError(f"there is no operation {kind}")
+            case "Require":
+                each = tuple(
+                    Each(self._sym(e["name"]), self._number(e["lo"]), self._number(e["hi"]))
+                    for e in op["each"]
+                )
+                conditions = tuple(formula(text, self._variable) for text in op["conditions"])
+                name = op["variable"]
+                variable = None if name is None else self._sym(name)
+                together = tuple(Digit(d["pitch"], d["extent"], d["size"]) for d in op["together"])
+                hazard = HazardKind(op["kind"])
+                return amir.Require(hazard, variable, each, conditions, origin, together)
+            case unknown:
+                raise MalformedError(f"there is no operation {unknown}")
 
     def _trailing(self, tagged: Mapping[str, Any] | None) -> amir.Trailing | None:
         return None if tagged is None else amir.Trailing(*self._targets(tagged))

@@ -15,6 +15,7 @@ from exogpu.hw.timelines import SHORT
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import CVar
 from exogpu.ir.types import BarrierMechanism, Level, Policy
+from exogpu.result.hazards import HazardKind
 from exogpu.symbolic.certificate.expressions import Names, formula, number, threads
 from exogpu.symbolic.certificate.strict_json import (
     FILE_NAME,
@@ -34,8 +35,16 @@ from exogpu.symbolic.certificate.strict_json import (
     whole,
 )
 
-SCHEMA: Final = 1
+SCHEMA: Final = 2
 """As `exogpu.amir.export` writes it."""
+
+_REQUIRED: Final = (HazardKind.BOUNDS, HazardKind.OVERLAP, HazardKind.ALIGN, HazardKind.DIVERGENCE)
+
+REQUIRED: Final = tuple(kind.value for kind in _REQUIRED)
+"""The hazards that a Require may be about."""
+
+CLIPPING: Final = ("tmaS", "tmaG")
+"""The timelines of tensor maps, which leave out what lies outside of a variable."""
 
 MBARRIER: Final = BarrierMechanism.MBARRIER.value
 
@@ -113,13 +122,21 @@ def _whole(program: Mapping[str, Any]) -> None:
     """What is converted together stands together: a statement that records an access of data
     checks it, a barrier is checked at its end, and what is allocated is released."""
     places: dict[tuple[str, str], set[tuple[Any, ...]]] = defaultdict(set)
+    loose: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for op in operations(program):
         access = op.get("access") or op.get("home") or op.get("barrier") or op
         if "variable" in access:
             place = (op["line"], op["text"], op["file"])
             places[access["variable"], op["op"]].add(place)
+        if op["op"] in ("RecordRead", "RecordMutate") and not op["inside"]:
+            loose[access["variable"]].append(op)
     for variable in program["variables"]:
         name = variable["name"]
+        for op in loose[name]:
+            bound = (op["line"], op["text"], op["file"]) in places[name, "Require"]
+            if not bound and op["timeline"] not in CLIPPING:
+                why = f"line {op['line']} ({op['text']}) has {op['op']} of {name} without bounds"
+                malformed("body", why)
         at = {kind: places[name, kind] for kind in _OPERATIONS}
         if at["Alloc"] and not at["Release"]:
             malformed("body", f"{name} is allocated and not released")
@@ -196,8 +213,29 @@ def _operation(value: object, where: str, scope: _Scope) -> None:
     found = fields(where, value, op=one_of([kind]), **own, **origin)
     if not set(found.get("full", ())) <= set(found.get("temporal", found.get("full", ()))):
         malformed(f"{where}.temporal", "it does not include `full`")
+    if kind == "Require":
+        _conditions(found, where, scope)
     if kind == "Await" and (found["n"] < 0) != _is_mbarrier(found["barrier"], scope):
         malformed(f"{where}.n", "mbarriers wait for a numbered arrival, and no others do")
+
+
+def _conditions(found: Mapping[str, Any], where: str, scope: _Scope) -> None:
+    """The conditions of a Require read its own variables, too."""
+    for place, one in each(f"{where}.each", found["each"]):
+        scope = scope.within(f"{place}.name", one["name"])
+    if bool(found["conditions"]) == bool(found["together"]):
+        malformed(where, "it requires conditions of numbers, or that threads stay together")
+    if (found["kind"] == HazardKind.DIVERGENCE.value) != bool(found["together"]):
+        malformed(f"{where}.kind", "another kind of requirement")
+    if found["together"] and found["threads"] is None:
+        malformed(f"{where}.threads", "there are none that could stay together")
+    pitch = 1
+    for place, digit in reversed([*each(f"{where}.together", found["together"])]):
+        if digit["pitch"] != pitch:
+            malformed(f"{place}.pitch", "the digits of a thread's index have no gaps")
+        pitch *= digit["extent"]
+    for place, one in each(f"{where}.conditions", found["conditions"]):
+        _formula(scope)(one, place)
 
 
 def _is_mbarrier(access: Mapping[str, Any], scope: _Scope) -> bool:
@@ -278,6 +316,19 @@ def _tagged(scope: _Scope) -> Shape:
     return maybe(an_object(home=_ELEMENT(scope), targets=a_list(_WINDOW(scope))))
 
 
+def _each(scope: _Scope) -> Shape:
+    """Variables of a Require; the bounds of each may read those before it."""
+
+    def check(value: object, where: str) -> None:
+        around = scope
+        for place, one in each(where, value):
+            number = _number(around)
+            found = fields(place, one, name=NAME, lo=number, hi=number)
+            around = around.within(f"{place}.name", found["name"])
+
+    return check
+
+
 def _always(shape: Shape) -> _Scoped:
     return lambda scope: shape
 
@@ -302,6 +353,7 @@ _RECORD: Final[dict[str, _Scoped]] = {
     "timeline": _always(maybe(one_of(list(SHORT)))),
     "atomic": _TIMELINES,
     "trailing": _tagged,
+    "inside": _TRUTH,
 }
 
 _CHECK: Final[dict[str, _Scoped]] = {
@@ -349,6 +401,13 @@ _OPERATIONS: Final[dict[str, dict[str, _Scoped]]] = {
         "full": _TIMELINES,
         "temporal": _TIMELINES,
         "n": _always(whole()),
+    },
+    "Require": {
+        "kind": _always(one_of(REQUIRED)),
+        "variable": lambda scope: maybe(_named(scope)),
+        "each": _each,
+        "conditions": _always(a_list(TEXT)),
+        "together": _always(a_list(an_object(pitch=whole(1), extent=whole(1), size=whole(1)))),
     },
 }
 

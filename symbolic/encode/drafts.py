@@ -33,7 +33,8 @@ class Draft:
     """An obligation before it is answered."""
 
     kind: HazardKind | Lemma
-    variable: Sym
+    variable: Sym | None
+    """None of threads that stay together."""
     first: Site | None
     second: Site | None
     claim: str

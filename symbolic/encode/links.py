@@ -49,7 +49,7 @@ class Telling:
         return Obligation(
             self._name(draft),
             draft.kind,
-            draft.variable.name,
+            "" if draft.variable is None else draft.variable.name,
             self._statement(draft.first),
             self._statement(draft.second),
             draft.claim,
@@ -60,7 +60,8 @@ class Telling:
     def _name(self, draft: Draft) -> str:
         """Such as `raw-tile-19-24`, and `raw-tile-19-24-2` for a second one."""
         lines = [site.op.origin.span.line for site in (draft.first, draft.second) if site]
-        parts = [draft.kind.value, self._placed.called[draft.variable], *map(str, lines)]
+        about = [] if draft.variable is None else [self._placed.called[draft.variable]]
+        parts = [draft.kind.value, *about, *map(str, lines)]
         plain = re.sub(r"[^A-Za-z0-9_-]+", "_", "-".join(parts)).lower()
         name, count = plain, 1
         while name in self._names:

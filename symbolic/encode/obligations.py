@@ -13,6 +13,7 @@ from exogpu.symbolic.encode.drafts import Draft, Encoder
 from exogpu.symbolic.encode.pairs import pairs
 from exogpu.symbolic.encode.phases import phase_obligations
 from exogpu.symbolic.encode.ranks import RankTable
+from exogpu.symbolic.encode.required import requirements
 from exogpu.symbolic.encode.witness import Sought, WitnessError
 from exogpu.symbolic.placed import Placed
 from exogpu.symbolic.sites import UndecidedError, variables_of
@@ -70,3 +71,4 @@ def drafts(placed: Placed, sought: Sought) -> Iterator[Draft]:
         yield from barrier_obligations(encoder, ranks(variable.name))
         if variable.mechanism is BarrierMechanism.MBARRIER:
             yield from phase_obligations(encoder, ranks(variable.name), ranks)
+    yield from requirements(encoder)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from exogpu.analysis.operands import violations
+from exogpu.analysis.operands import demands, violations
 from exogpu.hw.memories import DRAM, CudaGmemLinear
 from exogpu.hw.operands import HOST, aligned
 from exogpu.hw.units import standalone_thread
@@ -83,16 +83,26 @@ def instances(guard: Compare | None) -> Iterator[Env]:
                 yield env
 
 
-def judged(
-    call: CallInstr, shape: tuple[CExpr, ...], dtype: DataType, guard: Compare | None, kind: str
-) -> dict[str, int] | None:
-    """The smallest sizes that the analysis finds, up to the limit."""
+def procedure(
+    call: CallInstr, shape: tuple[CExpr, ...], dtype: DataType, guard: Compare | None
+) -> Proc:
     params = (
         ControlParam(M, "size"),
         ControlParam(K, "size"),
         DataParam(A, dtype, shape, CudaGmemLinear),
     )
-    found = violations(Proc("p", params, (), (loops(call, guard),)), ())
+    return Proc("p", params, (), (loops(call, guard),))
+
+
+def required(proc: Proc, env: Env) -> bool:
+    """Whether what has to be proved of the operands holds at an instance."""
+    asked = (condition for demand in demands(proc, ()) for condition in demand.required)
+    return all(holds(condition, env) for condition in asked)
+
+
+def judged(proc: Proc, kind: str) -> dict[str, int] | None:
+    """The smallest sizes that the analysis finds, up to the limit."""
+    found = violations(proc, ())
     assert all(v.kind.value == kind for v in found)
     for violation in found:
         sizes = {n: v for n, v in violation.sizes.items() if n in ("M", "K")}
@@ -130,7 +140,9 @@ def test_alignment(
         return ((i * rows + j) * columns + k) * dtype.bytes % align != 0
 
     expected = next((env for env in instances(guard) if misplaced(env)), None)
-    found = judged(call, shape, dtype, guard, HazardKind.ALIGN.value)
+    proc = procedure(call, shape, dtype, guard)
+    assert all(required(proc, env) != misplaced(env) for env in instances(guard))
+    found = judged(proc, HazardKind.ALIGN.value)
     if expected is None or expected[M] + expected[K] > LIMIT + 1:
         assert found is None
     else:
@@ -176,7 +188,9 @@ def test_overlap(
         return any(a and a == b and not (in_place and n == m) for (n, a), (m, b) in pairs)
 
     expected = next((env for env in instances(guard) if overlapping(env)), None)
-    found = judged(call, shape, DataType.F32, guard, HazardKind.OVERLAP.value)
+    proc = procedure(call, shape, DataType.F32, guard)
+    assert all(required(proc, env) != overlapping(env) for env in instances(guard))
+    found = judged(proc, HazardKind.OVERLAP.value)
     if expected is None or expected[M] + expected[K] > LIMIT + 1:
         assert found is None
     else:

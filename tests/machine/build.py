@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from exogpu.amir import nodes as amir
 from exogpu.analysis.threadmap import ThreadAxis, ThreadMap
@@ -368,3 +368,22 @@ class Builder:
 
 RAW, WAR, WAW, FREE = HazardKind.RAW, HazardKind.WAR, HazardKind.WAW, HazardKind.FREE
 BARRIER, DEADLOCK, PHASE = HazardKind.BARRIER, HazardKind.DEADLOCK, HazardKind.PHASE
+
+
+def dropping(program: amir.Program) -> amir.Program:
+    """The program of which nothing is required: elements outside of a variable are left out of
+    every window."""
+
+    def loose(block: amir.Block) -> Iterator[amir.Op]:
+        for op in block:
+            match op:
+                case amir.Loop() | amir.Guard():
+                    yield replace(op, body=tuple(loose(op.body)))
+                case amir.Record():
+                    yield replace(op, inside=False)
+                case amir.Require():
+                    pass
+                case _:
+                    yield op
+
+    return replace(program, body=tuple(loose(program.body)))

@@ -29,6 +29,7 @@ from exogpu.hw.timelines import SHORT_NAME
 from exogpu.hw.units import cuda_cta_in_cluster, cuda_thread, cuda_warp
 from exogpu.ir.nodes import Access, Interval
 from exogpu.ir.types import Policy
+from exogpu.isa.cuda import cuda_load, cuda_shfl_xor
 from exogpu.machine import literal
 from exogpu.pipeline.facts import facts_of
 from exogpu.result.errors import ExoGpuError
@@ -44,13 +45,15 @@ def program_of(function, policy: Policy = Policy.PTX) -> amir.Program:
 
 
 def show(program: amir.Program) -> list[str]:
-    """One line an operation, indented by its depth."""
+    """One line an operation but Requires, indented by its depth."""
     names = unique_names(program)
     return list(_lines(program.body, (), names, 0))
 
 
 def _lines(block, iterators, names, depth):
     for op in block:
+        if isinstance(op, amir.Require):
+            continue
         threads = op.origin.threads
         by = "cpu" if threads is None else _count(threads)
         yield "  " * depth + f"{_text(op)} by {by}"
@@ -352,6 +355,55 @@ def _all(block):
             yield from _all(op.body)
 
 
+def requires(block) -> list[str]:
+    """One line a Require of a program's JSON."""
+    found = []
+    for op in block:
+        if op["op"] == "Require":
+            sizes = [str(digit["size"]) for digit in op["together"]]
+            each = "".join(f"{e['name']} from {e['lo']} to {e['hi']}: " for e in op["each"])
+            told = " and ".join([*op["conditions"], *sizes])
+            found.append(f"{op['kind']} {op['variable']}: {each}{told}")
+        found += requires(op.get("body", []))
+    return found
+
+
+def test_what_is_required():
+    def p(n: size, K: size, x: f32[n, K] @ CudaGmemLinear, y: f32[n, 32] @ CudaGmemLinear):
+        assert K % 4 == 0
+        with CudaDeviceFunction(blockDim=64):
+            for i in cuda_tasks(0, n):
+                r: f32[2, 32, 4]
+                for w in cuda_threads(0, 2, unit=cuda_warp):
+                    for t in cuda_threads(0, 32, unit=cuda_thread):
+                        row = x[i, 0:K]
+                        cuda_load(r[w, t, :], row[0:4])
+                        partly(K, y[i, :])
+                    cuda_shfl_xor(r[w, :, 1], r[w, :, 0], mask=1)
+                Fence(cuda_in_order, cuda_in_order)
+
+    assert requires(to_json(program_of(p))["body"]) == [
+        # The window's own extent, and what is known of the rows: that they keep the alignment.
+        "BOUNDS x: ((4) <= K)",
+        "ALIGN x: (((K) mod 4) = (0))",
+        # What the body touches under its guards, for all values of its loop.
+        "BOUNDS y: ((K <= (0)) or (((0) <= i) and (i < n)))",
+        "BOUNDS y: ((1) <= K)",
+        # Lanes that another lane reads; and the threads that take part together.
+        "DIVERGENCE None: 32",
+        "BOUNDS r: ((0) <= w) and (w < (2))",
+        "DIVERGENCE None: 32",
+    ]
+
+
+@instr(unit=cuda_thread, y=CUDA_MEMORY)
+def partly(n: size, y: f32[32] @ CudaGmemLinear):
+    """The first n elements."""
+    for i in seq(0, 32):
+        if i < n:
+            y[i] = 0.0
+
+
 def test_policies_differ_in_the_accumulator():
     wgmma_d = {p: WGMMA_D.extended_under(p) for p in Policy}
     assert {SHORT_NAME[q] for q in wgmma_d[Policy.PTX]} == {"wgD"}
@@ -389,7 +441,7 @@ def test_an_arrive_without_home_is_refused():
 
 def test_json():
     document = to_json(program_of(multicast_kernel))
-    assert document["schema"] == 1
+    assert document["schema"] == 2
     names = [v["name"] for v in document["variables"]]
     assert names == ["x", "buf", "bar"]
     tasks = document["body"][1]

@@ -3,6 +3,7 @@
 records, lifts    visibility records as interned families; what syncs do to them
 cells             variables divided into cells, cells grouped into classes of one state
 arrivals, phase   counts, DEADLOCK, BARRIER, PHASE
+required          whether windows lie inside, and what else is required holds
 control, layout   what is read off the program text before the run
 steps, accesses, syncs   operations compiled to Python functions
 signature, loops  skipping iterations, and tasks, whose effect is known
@@ -23,6 +24,7 @@ from exogpu.machine.fast.machine import Found, Machine, Progress, Report
 from exogpu.machine.fast.parts import Parts
 from exogpu.machine.fast.provenance import with_record
 from exogpu.machine.fast.records import Tables
+from exogpu.machine.fast.required import surely_holds
 from exogpu.machine.fast.steps import block_steps
 from exogpu.machine.fast.tasks import count_tasks
 from exogpu.machine.observer import First, Observer, Pairs
@@ -83,6 +85,8 @@ def _run(
     locate: bool,
     progress: Callable[[Progress], None] | None,
 ) -> Outcome:
+    if not surely_holds(program, sigma):
+        raise Unsupported("a window may lie outside its variable")
     tables = Tables()
     fine = report is Report.ALL
     observer = KEEPING[report]()

@@ -26,6 +26,7 @@ from exogpu.amir.nodes import (
     Program,
     Record,
     Release,
+    Require,
     Variable,
 )
 from exogpu.amir.walk import operations
@@ -172,7 +173,7 @@ def _survey_block(block: Block, layout: Layout, breaks: _Breaks) -> None:
             case Fence() | Await():
                 if op.origin.threads is not None:
                     layout.threads[op] = _threads(op, scope)
-            case IncTaskID() | Alloc() | Release() | Arrive() | CheckBarrier():
+            case IncTaskID() | Alloc() | Release() | Arrive() | CheckBarrier() | Require():
                 pass
             case _:
                 assert_never(op)

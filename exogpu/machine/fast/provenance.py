@@ -29,6 +29,7 @@ from exogpu.amir.nodes import (
     Program,
     Record,
     Release,
+    Require,
     Variable,
 )
 from exogpu.amir.walk import Path, accesses_of, begins_tasks, operations, path_to
@@ -266,6 +267,8 @@ class _Slicer:
                 return (replace(op),)
             case CheckBarrier():
                 return (replace(op),) if op is self._violation.check else ()
+            case Require():
+                return ()
             case _:
                 assert_never(op)
 
@@ -295,7 +298,8 @@ class _Slicer:
 
     def _access(self, op: Record | Check | Clear) -> Block:
         if op.access.name == self._name:
-            return (replace(op, access=self._at_element(op.access)),)
+            here = replace(op, access=self._at_element(op.access))
+            return (replace(here, inside=False) if isinstance(here, Record) else here,)
         return (replace(op),) if isinstance(op, Record) and op.trailing is not None else ()
 
     def _at_element(self, access: Access) -> Access:
@@ -346,6 +350,8 @@ def _barrier_of(op: Op) -> Sym | None:
         case Record():
             return None if op.trailing is None else op.trailing.home.name
         case Loop() | Guard() | IncTaskID() | Alloc() | Release() | Check() | Clear() | Fence():
+            return None
+        case Require():
             return None
         case _:
             assert_never(op)

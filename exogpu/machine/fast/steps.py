@@ -18,6 +18,7 @@ from exogpu.amir.nodes import (
     Loop,
     Record,
     Release,
+    Require,
 )
 from exogpu.amir.walk import is_task
 from exogpu.machine.fast.accesses import access_steps
@@ -57,6 +58,8 @@ def block_steps(context: Context, block: Block, nest: Nest, parts: Parts) -> tup
                 steps.append(await_step(context, op, nest, parts))
             case CheckBarrier():
                 steps.append(free_step(context, op, nest, parts))
+            case Require():
+                pass  # `required` has seen to it
             case _:
                 assert_never(op)
     return (*steps, *access_steps(context, accesses, nest, parts))

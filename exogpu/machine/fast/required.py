@@ -1,0 +1,243 @@
+"""Whether everything that operations require surely holds at given sizes.
+
+What they require depends on iterators alone: intervals tell most of it, and what they do not tell
+is evaluated for all values of the iterators that it reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias, assert_never
+
+import numpy as np
+
+from exogpu.amir.nodes import Block, Guard, Loop, Program
+from exogpu.ir.affine import Affine, interval
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import (
+    Add,
+    And,
+    BExpr,
+    CExpr,
+    Compare,
+    CVar,
+    FloorDiv,
+    Int,
+    Mod,
+    Mul,
+    Not,
+    Or,
+    Sub,
+    Truth,
+)
+from exogpu.ir.walk import control_variables, evaluate
+from exogpu.machine.fast.control import Scope
+from exogpu.machine.required import Demand, Variables, demands, is_met
+
+_COMPARED: Final = {
+    "==": np.equal, "!=": np.not_equal, "<": np.less,
+    "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal,
+}  # fmt: skip
+
+AT_ONCE: Final = 1 << 20
+"""Instances that are evaluated together."""
+
+Array: TypeAlias = "np.ndarray[tuple[int, ...], np.dtype[np.int64]]"
+Truths: TypeAlias = "np.ndarray[tuple[int, ...], np.dtype[np.bool_]]"
+
+
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """The loops around a place, outermost first, and the guards."""
+
+    loops: tuple[tuple[Sym, CExpr, CExpr], ...] = ()
+    guards: tuple[BExpr, ...] = ()
+
+
+def surely_holds(program: Program, sizes: Mapping[Sym, int]) -> bool:
+    """Whether no operation can meet values at which what it requires does not hold.
+
+    False also where that depends on whether a loop around it has an iteration.
+    """
+    scope = Scope({name: Affine(value) for name, value in sizes.items()})
+    variables = {v.name: v for v in program.variables}
+    return _block(program.body, scope, _Around(), variables, sizes)
+
+
+def _block(
+    block: Block, scope: Scope, around: _Around, variables: Variables, sizes: Mapping[Sym, int]
+) -> bool:
+    for op in block:
+        match op:
+            case Loop():
+                inner = _Around((*around.loops, (op.iterator, op.lo, op.hi)), around.guards)
+                own = scope.enter(op.iterator, scope.form(op.lo), scope.form(op.hi))
+                with scope.inside(op.iterator, own):
+                    if not _block(op.body, scope, inner, variables, sizes):
+                        return False
+            case Guard():
+                inner = _Around(around.loops, (*around.guards, op.condition))
+                if not _block(op.body, scope, inner, variables, sizes):
+                    return False
+            case _:
+                for demand in demands(op, variables):
+                    each = tuple((one.name, one.lo, one.hi) for one in demand.each)
+                    if demand.together and not _converges(demand, around, sizes):
+                        return False
+                    inner = _Around((*around.loops, *each), around.guards)
+                    for condition in demand.conditions:
+                        known = not each and _holds(condition, scope)
+                        if not known and not _everywhere(condition, inner, sizes):
+                            return False
+    return True
+
+
+# --- by intervals ---------------------------------------------------------------------------
+
+
+def _holds(condition: BExpr, scope: Scope) -> bool:
+    """Whether the ranges of the iterators tell that the condition holds."""
+    match condition:
+        case Truth():
+            return condition.value
+        case And():
+            return _holds(condition.left, scope) and _holds(condition.right, scope)
+        case Or():
+            return _holds(condition.left, scope) or _holds(condition.right, scope)
+        case Not():
+            return False
+        case Compare():
+            lo, hi = interval(scope.difference(condition), scope.ranges)
+            return {
+                "<": hi < 0, "<=": hi <= 0, ">": lo > 0, ">=": lo >= 0,
+                "==": lo == hi == 0, "!=": hi < 0 or lo > 0,
+            }[condition.op]  # fmt: skip
+        case _:
+            assert_never(condition)
+
+
+# --- threads --------------------------------------------------------------------------------
+
+
+def _converges(demand: Demand, around: _Around, sizes: Mapping[Sym, int]) -> bool:
+    """Whether no thread is left behind, at all values of the iterators that tell the threads."""
+    if demand.threads is None:
+        return True
+    read: set[Sym] = set()
+    for axis in demand.threads.axes:
+        read |= control_variables(axis.offset)
+    bare = replace(demand, each=(), conditions=())
+    loops = [loop for loop in around.loops if loop[0] in read]
+    return all(is_met(bare, values) for values in _values(loops, sizes))
+
+
+def _values(
+    loops: Sequence[tuple[Sym, CExpr, CExpr]], values: Mapping[Sym, int]
+) -> Iterator[Mapping[Sym, int]]:
+    """The values of iterators in ranges of sizes."""
+    if not loops:
+        yield values
+        return
+    (name, lo, hi), *rest = loops
+    for value in range(evaluate(lo, values), evaluate(hi, values)):
+        yield from _values(rest, {**values, name: value})
+
+
+# --- one by one -----------------------------------------------------------------------------
+
+
+def _everywhere(condition: BExpr, around: _Around, sizes: Mapping[Sym, int]) -> bool:
+    """Whether the condition holds for all values of the iterators that it reads, as far as loops
+    and guards say of them."""
+    read = set(control_variables(condition)) - sizes.keys()
+    guards: list[BExpr] = []
+    waiting = list(around.guards)
+    while True:
+        ends = (e for name, lo, hi in around.loops if name in read for e in (lo, hi))
+        more = {name for end in ends for name in control_variables(end)} - sizes.keys()
+        chosen = [guard for guard in waiting if control_variables(guard) & read]
+        more |= {name for guard in chosen for name in control_variables(guard)} - sizes.keys()
+        guards += chosen
+        waiting = [guard for guard in waiting if guard not in chosen]
+        if more <= read:
+            break
+        read |= more
+    loops = [loop for loop in around.loops if loop[0] in read]
+    values: dict[Sym, Array] = {name: np.array([value]) for name, value in sizes.items()}
+    return _over(condition, loops, guards, values, 1)
+
+
+def _over(
+    condition: BExpr,
+    loops: Sequence[tuple[Sym, CExpr, CExpr]],
+    guards: Sequence[BExpr],
+    values: Mapping[Sym, Array],
+    count: int,
+) -> bool:
+    """The same of values so far, of so many instances, and of the loops that are left."""
+    if not loops:
+        wrong = ~np.broadcast_to(_truth(condition, values), (count,))
+        for guard in guards:
+            wrong = wrong & _truth(guard, values)
+        return not bool(wrong.any())
+    (name, low, high), *rest = loops
+    lo = np.broadcast_to(_value(low, values), (count,))
+    lengths = np.maximum(np.broadcast_to(_value(high, values), (count,)) - lo, 0)
+    total = int(lengths.sum())
+    if total > AT_ONCE and count > 1:
+        half = count // 2
+        pieces = (slice(0, half), slice(half, count))
+        return all(
+            _over(condition, loops, guards, _part(values, piece, count), piece.stop - piece.start)
+            for piece in pieces
+        )
+    starts = np.repeat(np.cumsum(lengths) - lengths, lengths)
+    own = np.arange(total) - starts + np.repeat(lo, lengths)
+    spread = {
+        one: np.repeat(array, lengths) if len(array) == count and count > 1 else array
+        for one, array in values.items()
+    }
+    return _over(condition, rest, guards, {**spread, name: own}, total) if total else True
+
+
+def _part(values: Mapping[Sym, Array], piece: slice, count: int) -> dict[Sym, Array]:
+    return {name: array[piece] if len(array) == count else array for name, array in values.items()}
+
+
+def _value(expr: CExpr, values: Mapping[Sym, Array]) -> Array:
+    match expr:
+        case Int():
+            return np.array([expr.value])
+        case CVar():
+            return values[expr.name]
+        case Add():
+            return _value(expr.left, values) + _value(expr.right, values)
+        case Sub():
+            return _value(expr.left, values) - _value(expr.right, values)
+        case Mul():
+            return expr.factor * _value(expr.term, values)
+        case FloorDiv():
+            return _value(expr.term, values) // expr.divisor
+        case Mod():
+            return _value(expr.term, values) % expr.divisor
+        case _:
+            assert_never(expr)
+
+
+def _truth(expr: BExpr, values: Mapping[Sym, Array]) -> Truths:
+    match expr:
+        case Truth():
+            return np.array([expr.value])
+        case And():
+            return _truth(expr.left, values) & _truth(expr.right, values)
+        case Or():
+            return _truth(expr.left, values) | _truth(expr.right, values)
+        case Not():
+            return ~_truth(expr.term, values)
+        case Compare():
+            left, right = _value(expr.left, values), _value(expr.right, values)
+            found: Truths = _COMPARED[expr.op](left, right)
+            return found
+        case _:
+            assert_never(expr)

@@ -1,0 +1,87 @@
+"""What must hold whenever an operation is executed, beside the order of accesses: its windows lie
+inside their variables, and what a Require says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from exogpu.amir.nodes import Arrive, Await, Op, Record, Require, Variable
+from exogpu.analysis.extremes import Each, parts, within
+from exogpu.analysis.threadmap import Digit, ThreadMap, left_behind, threads_of
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import Access, BExpr
+from exogpu.ir.walk import evaluate, holds
+from exogpu.result.hazards import HazardKind
+
+NOBODY: Final = Sym("")
+"""What a demand is about that is about no variable."""
+
+Variables = Mapping[Sym, Variable]
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """For all values of `each`, all conditions hold."""
+
+    kind: HazardKind
+    variable: Sym
+    each: tuple[Each, ...]
+    conditions: tuple[BExpr, ...]
+    threads: ThreadMap | None = None
+    together: tuple[Digit, ...] = ()
+    """All threads alike in these digits execute it, or none does."""
+
+
+def demands(op: Op, variables: Variables) -> tuple[Demand, ...]:
+    """What an operation demands, without what always holds."""
+    if isinstance(op, Require):
+        name, threads = op.variable or NOBODY, op.origin.threads
+        return (Demand(op.kind, name, op.each, op.conditions, threads, op.together),)
+    found: list[Demand] = []
+    for access in inside(op):
+        shape = variables[access.name].shape
+        if conditions := parts(within(access.coords, shape)):
+            found.append(Demand(HazardKind.BOUNDS, access.name, (), conditions))
+    return tuple(found)
+
+
+def inside(op: Op) -> Iterator[Access]:
+    """The windows of an operation that lie inside their variables."""
+    match op:
+        case Record():
+            if op.inside:
+                yield op.access
+            if op.trailing is not None:
+                yield op.trailing.home
+                yield from op.trailing.targets
+        case Arrive():
+            yield op.home
+            yield from op.targets
+        case Await():
+            yield op.barrier
+        case _:
+            return
+
+
+def is_met(demand: Demand, sigma: Mapping[Sym, int]) -> bool:
+    """Whether a demand is met at these values of sizes and iterators."""
+    if demand.threads is not None and demand.together:
+        executing = threads_of(demand.threads, sigma)
+        if left_behind(demand.together, executing):
+            return False
+    return all(
+        holds(condition, values)
+        for values in _values(demand.each, sigma)
+        for condition in demand.conditions
+    )
+
+
+def _values(each: tuple[Each, ...], sigma: Mapping[Sym, int]) -> Iterator[Mapping[Sym, int]]:
+    if not each:
+        yield sigma
+        return
+    one, *rest = each
+    for value in range(evaluate(one.lo, sigma), evaluate(one.hi, sigma)):
+        yield from _values(tuple(rest), {**sigma, one.name: value})

@@ -1,0 +1,170 @@
+"""Obligations on what must hold whenever a statement is executed: windows lie inside their
+variables, and what the program requires besides.
+
+One of each statement and kind; whatever was found about the program, nothing of it is used here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from pathlib import PurePath
+from typing import Final, TypeAlias
+
+from exogpu.amir.nodes import Loop, Require
+from exogpu.analysis.threadmap import Digit
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import Access, BExpr, CExpr, FloorDiv, Int, Mod, Point
+from exogpu.ir.walk import substitute, substitute_bool
+from exogpu.machine.required import inside as windows_of
+from exogpu.result.hazards import HazardKind
+from exogpu.symbolic.encode.drafts import Draft, Encoder
+from exogpu.symbolic.encode.formulas import (
+    FALSE,
+    Instance,
+    at_most,
+    equal,
+    every,
+    executes,
+    exists,
+    in_shape,
+    less,
+    opposite,
+)
+from exogpu.symbolic.encode.script import Script
+from exogpu.symbolic.sites import Site
+
+_Statement: TypeAlias = tuple[HazardKind, str, int, str]
+"""Kind, file, line and text."""
+
+CLAIMS: Final[Mapping[HazardKind, str]] = {
+    HazardKind.BOUNDS: "every element that it accesses lies inside its variable, and inside the "
+    "windows and extents on the way",
+    HazardKind.OVERLAP: "its operands have no element in common where one is written, or are one "
+    "window where it works in place",
+    HazardKind.ALIGN: "its operands lie in memory as it asks, laid out by rows",
+    HazardKind.DIVERGENCE: "of each group of threads that it synchronises all execute it, or none",
+}
+"""By kind, what a statement does."""
+
+
+def requirements(encoder: Encoder) -> Iterator[Draft]:
+    """An obligation for every statement and kind that the program requires something of."""
+    statements: dict[_Statement, list[Site]] = {}
+    for site in encoder.placed.sites:
+        kind = _kind(site)
+        if kind is not None:
+            span, text = site.op.origin.span, site.op.origin.text
+            statement = kind, PurePath(span.file).name, span.line, text
+            statements.setdefault(statement, []).append(site)
+    for (kind, *_), sites in statements.items():
+        yield _draft(encoder, kind, sites)
+
+
+def _kind(site: Site) -> HazardKind | None:
+    """What kind of obligation a site adds to, if it does."""
+    if isinstance(site.op, Require):
+        return site.op.kind
+    return HazardKind.BOUNDS if any(windows_of(site.op)) else None
+
+
+def _draft(encoder: Encoder, kind: HazardKind, sites: Sequence[Site]) -> Draft:
+    script = encoder.script()
+    made = _Statements(encoder, script)
+    failures = [name for site in sites for name in made.failures(site)]
+    script.expose(list(dict.fromkeys(failures)))
+    first = sites[0]
+    origin = first.op.origin
+    claim = f"Whenever line {origin.span.line} ({origin.text}) is executed, {CLAIMS[kind]}."
+    return Draft(kind, _about(first), None, first, claim, script.text(claim))
+
+
+def _about(site: Site) -> Sym | None:
+    """The variable that an obligation is named after."""
+    if isinstance(site.op, Require):
+        return site.op.variable
+    return next(iter(windows_of(site.op))).name
+
+
+@dataclass(slots=True)
+class _Place:
+    """The loops and guards around some operations, and one instance of them."""
+
+    instance: Instance
+    executed: BExpr
+    said: set[object]
+    """What was demanded there already."""
+
+
+class _Statements:
+    """The operations of a statement; those in one place are executed together."""
+
+    def __init__(self, encoder: Encoder, script: Script) -> None:
+        self.placed = encoder.placed
+        self.script = script
+        self._places: dict[tuple[tuple[Loop, ...], tuple[tuple[int, BExpr], ...]], _Place] = {}
+
+    def failures(self, site: Site) -> Iterator[str]:
+        """Named formulas, each with a solution where something is not as it must be."""
+        place = self._place(site)
+        op = site.op
+        if isinstance(op, Require):
+            yield from self._unmet(site, op, place)
+            return
+        for access in windows_of(op):
+            if access not in place.said:
+                place.said.add(access)
+                yield from self._outside(access, place)
+
+    def _place(self, site: Site) -> _Place:
+        key = site.loops, site.guards
+        if key not in self._places:
+            instance = self.script.free(site, f"{self.script.label(site)}.")
+            self._places[key] = _Place(instance, exists(instance), set())
+        return self._places[key]
+
+    def _outside(self, access: Access, place: _Place) -> Iterator[str]:
+        """Some element of a window lies outside of its variable."""
+        values, element, bounds = place.instance.values, list[CExpr](), list[BExpr]()
+        for coord in access.coords:
+            if isinstance(coord, Point):
+                element.append(substitute(coord.at, values))
+                continue
+            lo, hi = substitute(coord.lo, values), substitute(coord.hi, values)
+            element.append(self.script.constant(Sym(f"element{len(element)}"), "any."))
+            bounds += [at_most(lo, element[-1]), less(element[-1], hi)]
+        inside = in_shape(self.placed, access.name, element)
+        if opposite(inside) != FALSE:
+            parts = [place.executed, *bounds, opposite(inside)]
+            yield self.script.node("outside", parts)
+
+    def _unmet(self, site: Site, op: Require, place: _Place) -> Iterator[str]:
+        """Some condition does not hold, at some values of what it is asked for each."""
+        values, bounds = dict(place.instance.values), list[BExpr]()
+        for one in op.each:
+            lo, hi = substitute(one.lo, values), substitute(one.hi, values)
+            values[one.name] = self.script.constant(Sym(one.name.name), "any.")
+            bounds += [at_most(lo, values[one.name]), less(values[one.name], hi)]
+        if op.together:
+            yield from self._left_behind(site, op, place)
+            return
+        required = every(substitute_bool(condition, values) for condition in op.conditions)
+        yield self.script.node("unmet", [place.executed, *bounds, opposite(required)])
+
+    def _left_behind(self, site: Site, op: Require, place: _Place) -> Iterator[str]:
+        """A thread executes it, and another of its group does not."""
+        one = self.script.thread(Instance(site, place.instance.values), "thread")
+        other = self.script.constant(Sym("other"), "thread.")
+        total = prod(digit.extent for digit in op.together)
+        alike = [at_most(Int(0), other), less(other, Int(total))]
+        for digit in op.together:
+            mine, its = _block(digit, one), _block(digit, other)
+            alike += [equal(mine, its), less(mine, Int(digit.extent // digit.size))]
+        left = opposite(executes(other, Instance(site, place.instance.values)))
+        yield self.script.node("left_behind", [place.executed, *alike, left])
+
+
+def _block(digit: Digit, thread: CExpr) -> CExpr:
+    """Where a thread's digit lies, in blocks."""
+    return FloorDiv(Mod(FloorDiv(thread, digit.pitch), digit.extent), digit.size)

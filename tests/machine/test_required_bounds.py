@@ -1,0 +1,44 @@
+"""What a program requires of bounds is what leaving a variable is: neither more nor less.
+
+The oracle is `meaning.naive`, which knows no condition and no solver.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from random import Random
+
+import pytest
+from bounds_procs import procedure
+
+from exogpu import Procedure
+from exogpu.ir.nodes import ControlParam
+from exogpu.machine import fast, literal
+from exogpu.machine.fast.required import surely_holds
+from exogpu.meaning import naive
+from exogpu.result.hazards import HazardKind
+from tests.machine.leaving import leaves
+
+SIZES = range(1, 4)
+INDICES = range(-2, 3)
+
+
+@pytest.mark.parametrize("first", range(0, 96, 24))
+def test_the_machines_find_what_leaves_its_variable(first: int) -> None:
+    left, stayed, told = 0, 0, 0
+    for seed in range(first, first + 24):
+        made = Procedure("p", procedure(Random(seed)), ())
+        if made.diagnostics:
+            continue
+        names, program = made.size_names, made.amir()
+        params = [p.name for p in made.ir.params if isinstance(p, ControlParam)]
+        for at in product(SIZES, INDICES) if "j" in names else ((k,) for k in SIZES):
+            sizes = dict(zip(names, at, strict=True))
+            fails = leaves(naive.run, made.ir, sizes)
+            found = literal.run(program, sizes, collect=True)
+            assert any(v.kind is HazardKind.BOUNDS for v in found) == fails, (seed, sizes)
+            assert fast.run(program, sizes, collect=True).violations == found
+            known = surely_holds(program, dict(zip(params, at, strict=True)))
+            assert not (known and fails)
+            left, stayed, told = left + fails, stayed + (not fails), told + known
+    assert left and 2 * told > stayed

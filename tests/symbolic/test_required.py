@@ -1,0 +1,139 @@
+"""What ISL finds of bounds and operands proves nothing: where it finds nothing, a solver is asked.
+
+Each procedure here is wrong in one way alone.  With the analyses blinded nothing else may prove it.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from exogpu import Procedure, proc
+from exogpu.analysis import bounds, facts, operands
+from exogpu.isa.cuda import cuda_load, cuda_shfl_xor, cuda_store
+from exogpu.result.hazards import HazardKind
+from exogpu.solvers import smt
+from exogpu.symbolic.find.prover import Undecided, analyse
+from exogpu.symbolic.prove import drafts, prove
+
+
+@proc
+def first_of(to: f32[1] @ DRAM, of: f32[2] @ DRAM):
+    to[0] = of[0]
+
+
+@proc
+def one_past_the_end(K: size, x: f32[K] @ CudaGmemLinear, y: f32[K, 32] @ CudaGmemLinear):
+    with CudaDeviceFunction(blockDim=32):
+        for task in cuda_tasks(0, K):
+            for t in cuda_threads(0, 32, unit=cuda_thread):
+                y[task, t] = x[task + 1]
+
+
+@proc
+def outside_of_a_window(K: size, x: f32[K + 32] @ CudaGmemLinear, y: f32[K] @ CudaGmemLinear):
+    with CudaDeviceFunction(blockDim=32):
+        for task in cuda_tasks(0, K):
+            for t in cuda_threads(0, 1, unit=cuda_thread):
+                w = x[task : task + 16]
+                y[task] = w[16]
+
+
+@proc
+def through_a_call(K: size, x: f32[K + 32] @ DRAM, y: f32[K] @ DRAM):
+    for i in seq(0, K):
+        first_of(y[i : i + 1], x[i + 32 : i + 34])
+
+
+@proc
+def a_vector_past_the_end(K: size, x: f32[K] @ CudaGmemLinear, y: f32[K, 4] @ CudaGmemLinear):
+    with CudaDeviceFunction(blockDim=32):
+        for task in cuda_tasks(0, K):
+            for t in cuda_threads(0, 1, unit=cuda_thread):
+                r: f32[4]
+                cuda_load(r[:], x[0:4])
+                cuda_store(y[task, :], r[:])
+
+
+@proc
+def on_no_multiple(K: size, x: f32[K, 6] @ CudaGmemLinear, y: f32[K, 4] @ CudaGmemLinear):
+    with CudaDeviceFunction(blockDim=32):
+        for task in cuda_tasks(0, K):
+            for t in cuda_threads(0, 1, unit=cuda_thread):
+                r: f32[4]
+                cuda_load(r[:], x[task, 0:4])
+                cuda_store(y[task, :], r[:])
+
+
+@proc
+def shuffled_onto_itself(K: size, y: f32[K, 32] @ CudaGmemLinear):
+    with CudaDeviceFunction(blockDim=32):
+        for task in cuda_tasks(0, K):
+            r: f32[32]
+            for t in cuda_threads(0, 32, unit=cuda_thread):
+                r[t] = 1.0
+            cuda_shfl_xor(r[:], r[:], mask=1)
+            for t in cuda_threads(0, 32, unit=cuda_thread):
+                y[task, t] = r[t]
+
+
+@proc
+def a_warp_alone(K: size):
+    with CudaDeviceFunction(blockDim=128):
+        for task in cuda_tasks(0, K):
+            for w in cuda_threads(0, 1, unit=cuda_warp):
+                Fence(wgmma_fence_1, wgmma_fence_2)
+
+
+@proc
+def two_of_four_ctas(K: size):
+    with CudaDeviceFunction(clusterDim=4, blockDim=32):
+        for task in cuda_tasks(0, K):
+            for c in cuda_threads(0, 1, unit=2 * cuda_cta_in_cluster):
+                Fence(cuda_in_order, cuda_in_order)
+
+
+WRONG = (
+    (one_past_the_end, HazardKind.BOUNDS),
+    (outside_of_a_window, HazardKind.BOUNDS),
+    (through_a_call, HazardKind.BOUNDS),
+    (a_vector_past_the_end, HazardKind.BOUNDS),
+    (on_no_multiple, HazardKind.ALIGN),
+    (shuffled_onto_itself, HazardKind.OVERLAP),
+    (a_warp_alone, HazardKind.DIVERGENCE),
+    (two_of_four_ctas, HazardKind.DIVERGENCE),
+)
+
+each = pytest.mark.parametrize(("wrong", "kind"), WRONG, ids=[p.name for p, _ in WRONG])
+
+
+@each
+def test_it_is_refuted(wrong: Procedure, kind: HazardKind) -> None:
+    verdict = wrong.check()
+    assert verdict.word == "refuted"
+    assert {hazard.kind for hazard in verdict.hazards} == {kind}
+
+
+@each
+def test_no_solver_confirms_it(wrong: Procedure, kind: HazardKind) -> None:
+    """One obligation fails, and it is the one of this kind."""
+    found = analyse(wrong.amir())
+    assert not found.violations and not found.undecided and found.evidence is not None
+    answers = [(draft.kind, smt.ask_z3(draft.script)) for draft in drafts(found.evidence)]
+    assert [(of, reply.word) for of, reply in answers if reply.word != "unsat"] == [(kind, "sat")]
+    undecided = prove(found)
+    assert isinstance(undecided, Undecided) and "does not confirm" in undecided.reason
+
+
+@each
+def test_it_is_not_proved_where_isl_finds_nothing(
+    wrong: Procedure, kind: HazardKind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bounds, "violations", lambda proc: ())
+    monkeypatch.setattr(operands, "violations", lambda proc, variables, sizes=None: ())
+    monkeypatch.setattr(facts, "divergences", lambda proc, executors, mechanisms: ())
+    blinded = Procedure(wrong.name, wrong.ir, ())
+    verdict = blinded.check()
+    # The abstract machine, run at the smallest sizes, meets what no solver confirmed.
+    assert verdict.word == "refuted"
+    assert {hazard.kind for hazard in verdict.hazards} == {kind}
+    assert all(hazard.replayed for hazard in verdict.hazards)
