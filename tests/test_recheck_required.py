@@ -114,6 +114,9 @@ EASIER: dict[str, Alter] = {
             {"pitch": 1, "extent": 64, "size": 16},
         ],
     ),
+    "a larger owner": lambda p: next(v for v in p["variables"] if v["name"] == "r").update(
+        owner=32
+    ),
     "a larger variable": lambda p: p["variables"][0].update(shape=["n", "(2 * K)"]),
 }
 """What obliges to less, and is true: only the source tells."""
@@ -152,6 +155,18 @@ NOTICED: dict[str, tuple[Alter, str]] = {
     "a shadow": (
         changed(BOUNDS, each=[{"name": "K", "lo": "(0)", "hi": "(1)"}]),
         "the name of something else",
+    ),
+    "registers of nobody": (
+        lambda p: next(v for v in p["variables"] if v["name"] == "r").update(owner=None),
+        "r has an owner if it is allocated in registers",
+    ),
+    "a size of nothing": (
+        lambda p: next(v for v in p["variables"] if v["name"] == "r").update(owner=0),
+        "no whole number",
+    ),
+    "an owner of an array": (
+        lambda p: p["variables"][0].update(owner=1),
+        "x has an owner if it is allocated in registers",
     ),
     "threads of nobody": (changed(TOGETHER, threads=None), "there are none that could stay"),
 }
@@ -198,6 +213,14 @@ WRONG: dict[str, tuple[Alter, str]] = {
         ),
         "divergence-",
     ),
+    "an element of two threads": (
+        lambda p: [
+            op["access"]["coords"].__setitem__(1, "floor((r_cuda_thread_2) / 2)")
+            for op in ops(p, "RecordRead")
+            if op["access"]["variable"] == "r"
+        ],
+        "ownership-r-",
+    ),
     "another precondition": (lambda p: p.update(preconditions=[]), "align-x-"),
 }
 """What a solver rejects: there are sizes at which it does not hold."""
@@ -211,7 +234,7 @@ def test_what_does_not_hold(folder: Path, what: str) -> None:
     assert f"{name}" in rejected(folder, Z3)
 
 
-@pytest.mark.parametrize("kind", ["BOUNDS", "ALIGN", "OVERLAP", "DIVERGENCE"])
+@pytest.mark.parametrize("kind", ["BOUNDS", "ALIGN", "OVERLAP", "DIVERGENCE", "OWNERSHIP"])
 def test_an_obligation_that_is_not_listed_is_missed(folder: Path, kind: str) -> None:
     def unlist(certificate: Content) -> None:
         listed = certificate["obligations"]

@@ -149,6 +149,9 @@ def _whole(program: Mapping[str, Any]) -> None:
         if variable.get("mechanism") == BarrierMechanism.CLUSTER_SYNC.value:
             for line, text, _ in sorted((at["Arrive"] | at["Await"]) - together):
                 malformed("body", f"line {line} ({text}) uses {name} without a cluster")
+        elsewhere = "mechanism" in variable or variable["shared"] or not variable["task_local"]
+        if (variable["owner"] is None) != (elsewhere or not at["Alloc"]):
+            malformed("variables", f"{name} has an owner if it is allocated in registers")
         if at["Alloc"] and not at["Release"]:
             malformed("body", f"{name} is allocated and not released")
         if "mechanism" in variable:
@@ -190,6 +193,7 @@ def _variable(value: object, where: str) -> None:
         "shape": a_list(TEXT),
         "shared": TRUTH,
         "task_local": TRUTH,
+        "owner": maybe(whole(1)),
     }
     if isinstance(value, dict) and "mechanism" in value:
         shapes["mechanism"] = one_of([one.value for one in BarrierMechanism])
