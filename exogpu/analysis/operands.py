@@ -14,6 +14,7 @@ from exogpu.analysis.instances import (
     controls,
     never,
     never_each,
+    none_holds,
     rank,
     smallest,
     where,
@@ -82,7 +83,10 @@ def violations(
     found: dict[object, tuple[Demand, Instance]] = {}
     asked = [demand for demand in demands(proc, variables) if demand.wrong != NOWHERE]
     insides = [where(demand.domain, *fixed) for demand in asked]
-    fine = never_each((inside, [d.wrong]) for inside, d in zip(insides, asked, strict=True))
+    questions = [(inside, [d.wrong]) for inside, d in zip(insides, asked, strict=True)]
+    if none_holds(questions):
+        return ()
+    fine = never_each(questions)
     for demand, inside, holds in zip(asked, insides, fine, strict=True):
         if holds:
             continue
