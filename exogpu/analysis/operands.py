@@ -83,11 +83,10 @@ def violations(
     found: dict[object, tuple[Demand, Instance]] = {}
     asked = [demand for demand in demands(proc, variables) if demand.wrong != NOWHERE]
     insides = [where(demand.domain, *fixed) for demand in asked]
-    questions = [(inside, [d.wrong]) for inside, d in zip(insides, asked, strict=True)]
-    if none_holds(questions):
+    cases = [(inside, [one.wrong]) for inside, one in zip(insides, asked, strict=True)]
+    if none_holds(cases):
         return ()
-    fine = never_each(questions)
-    for demand, inside, holds in zip(asked, insides, fine, strict=True):
+    for demand, inside, holds in zip(asked, insides, never_each(cases), strict=True):
         if holds:
             continue
         point = smallest(inside, demand.wrong)

@@ -233,7 +233,7 @@ def _strides(
             yield (*case, *here), (inner[0] * remainder % modulus, *inner)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=1024)
 def _remainders(domain: Domain, extent: CExpr, modulus: int) -> tuple[int, ...]:
     """The remainders that an extent has somewhere in the domain."""
     value = constant(extent)

@@ -8,13 +8,20 @@ procedure.  A step that would change what is computed, at any sizes, is refused.
 """
 
 from exogpu.schedule.annotations import (
-    insert_fence,
     parallelize_loop,
     set_loop_mode,
     set_memory,
+    update_loop_mode,
+)
+from exogpu.schedule.calls import call_eqv, insert_noop_call, replace, replace_all
+from exogpu.schedule.contexts import (
+    CudaDeviceFunction,
+    CudaWarps,
     wrap_kernel,
+    wrap_with_context,
 )
 from exogpu.schedule.cursors import Cursor, Gap, find, find_all
+from exogpu.schedule.inlining import callee, extract_subproc, inline
 from exogpu.schedule.loops import (
     cut_loop,
     divide_loop,
@@ -52,29 +59,49 @@ from exogpu.schedule.storage import (
     reuse_buffer,
     sink_alloc,
 )
+from exogpu.schedule.synchronisation import (
+    delete_sync,
+    insert_arrive,
+    insert_await,
+    insert_barrier_alloc,
+    insert_fence,
+    set_trailing_barrier_expr,
+    without_synchronisation,
+)
 
 __all__ = [
+    "CudaDeviceFunction",
+    "CudaWarps",
     "Cursor",
     "Derivation",
     "Gap",
     "add_if",
     "bind_expr",
+    "call_eqv",
+    "callee",
     "chain",
     "cut_loop",
     "delete_buffer",
     "delete_pass",
+    "delete_sync",
     "derivation",
     "divide_loop",
     "eliminate_dead_code",
     "expand_dim",
+    "extract_subproc",
     "find",
     "find_all",
     "fission",
     "followed",
     "fuse",
     "history",
+    "inline",
     "inline_window",
+    "insert_arrive",
+    "insert_await",
+    "insert_barrier_alloc",
     "insert_fence",
+    "insert_noop_call",
     "join_loops",
     "lift_alloc",
     "lift_scope",
@@ -86,10 +113,13 @@ __all__ = [
     "rename",
     "reorder_loops",
     "reorder_stmts",
+    "replace",
+    "replace_all",
     "resize_dim",
     "reuse_buffer",
     "set_loop_mode",
     "set_memory",
+    "set_trailing_barrier_expr",
     "shift_loop",
     "simplify",
     "sink_alloc",
@@ -97,5 +127,8 @@ __all__ = [
     "stage_mem",
     "text",
     "unroll_loop",
+    "update_loop_mode",
+    "without_synchronisation",
     "wrap_kernel",
+    "wrap_with_context",
 ]

@@ -7,7 +7,7 @@ length, parameters by name.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import islpy
 
@@ -15,6 +15,7 @@ from exogpu.solvers.isl import lexmin
 
 Relation: TypeAlias = islpy.UnionMap
 Points: TypeAlias = islpy.UnionSet
+Either = TypeVar("Either", islpy.UnionMap, islpy.UnionSet)
 Schedule: TypeAlias = Mapping[str, islpy.Map]
 """Of each tuple, by name, the time of its points: vectors of one length."""
 
@@ -33,6 +34,25 @@ def points(params: Iterable[str], pieces: Iterable[str]) -> Points:
     return islpy.UnionSet(f"[{', '.join(params)}] -> {{ {'; '.join(pieces)} }}")
 
 
+def repeated_points(params: Iterable[str], piece: str, names: Iterable[str]) -> Points:
+    """The points of one piece, `A[i] : constraint`, under each of the names."""
+    one = islpy.Set(f"[{', '.join(params)}] -> {{ {piece} }}")
+    found = islpy.UnionSet.empty(one.get_space())
+    for name in names:
+        found = found.union(islpy.UnionSet.from_set(one.set_tuple_name(name)))
+    return found
+
+
+def repeated_pairs(params: Iterable[str], piece: str, names: Iterable[tuple[str, str]]) -> Relation:
+    """The pairs of one piece, `A[i] -> B[j] : constraint`, under each of the pairs of names."""
+    one = islpy.Map(f"[{', '.join(params)}] -> {{ {piece} }}")
+    found = islpy.UnionMap.empty(one.get_space())
+    for first, second in names:
+        named = one.set_tuple_name(_IN, first).set_tuple_name(_OUT, second)
+        found = found.union(islpy.UnionMap.from_map(named))
+    return found
+
+
 def schedule(params: Iterable[str], pieces: Mapping[str, str]) -> Schedule:
     """The time of each tuple: by its name `A`, the text `A[i] -> [0, i]`."""
     given = ", ".join(params)
@@ -49,8 +69,8 @@ def inverse(pairs: Relation) -> Relation:
     return pairs.reverse()
 
 
-def union(left: Relation, right: Relation) -> Relation:
-    """The pairs of either."""
+def union(left: Either, right: Either) -> Either:
+    """The pairs, or points, of either."""
     return left.union(right)
 
 
@@ -59,8 +79,8 @@ def subtract(left: Relation, right: Relation) -> Relation:
     return left.subtract(right).coalesce()
 
 
-def intersect(left: Relation, right: Relation) -> Relation:
-    """The pairs of both."""
+def intersect(left: Either, right: Either) -> Either:
+    """The pairs, or points, of both."""
     return left.intersect(right)
 
 
@@ -84,9 +104,25 @@ def of_outputs(pairs: Relation, given: Points) -> Relation:
     return pairs.intersect_range(given)
 
 
+def image(given: Points, pairs: Relation) -> Points:
+    """The outputs of points."""
+    return given.apply(pairs)
+
+
 def without(left: Points, right: Points) -> Points:
     """The points of `left` that are not in `right`."""
     return left.subtract(right).coalesce()
+
+
+def of_names(given: Points, names: Iterable[str]) -> Points:
+    """The points of the named tuples."""
+    wanted = set(names)
+    listed = given.get_set_list()
+    found = islpy.UnionSet.empty(given.get_space())
+    for at in range(listed.n_set()):
+        if (piece := listed.get_at(at)).get_tuple_name() in wanted:
+            found = found.union(islpy.UnionSet.from_set(piece))
+    return found
 
 
 def same(given: Points) -> Relation:
