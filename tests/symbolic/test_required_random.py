@@ -1,4 +1,4 @@
-"""Windows of windows at random: what a solver confirms of bounds is what ISL finds no fault with."""
+"""Windows of windows at random: a solver confirms bounds where ISL finds no fault, and there alone."""
 
 from __future__ import annotations
 
