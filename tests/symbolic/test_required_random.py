@@ -1,4 +1,4 @@
-"""Windows of windows at random: a solver confirms bounds where ISL finds no fault, and there alone."""
+"""Bounds of windows at random: a solver confirms them where ISL finds no fault, and only there."""
 
 from __future__ import annotations
 
