@@ -37,7 +37,7 @@ def test_the_answers_are_those_of_each_alone(names: list[str]) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["fails", "wrong", "nothing"])
-@pytest.mark.parametrize("at", range(smt.TOGETHER))
+@pytest.mark.parametrize("at", [0, 1, 7, smt.TOGETHER - 2, smt.TOGETHER - 1])
 def test_one_that_is_not_refuted_is_found_in_every_place(wrong: str, at: int) -> None:
     scripts = [SCRIPTS["holds"]] * (smt.TOGETHER - 1)
     scripts.insert(at, SCRIPTS[wrong])

@@ -21,10 +21,13 @@ from exogpu.schedule.contexts import (
     wrap_with_context,
 )
 from exogpu.schedule.cursors import Cursor, Gap, find, find_all
+from exogpu.schedule.dimensions import divide_dim, expand_dim, mult_dim, rearrange_dim, resize_dim
+from exogpu.schedule.equivalence import Equivalence, equivalent
 from exogpu.schedule.inlining import callee, extract_subproc, inline
 from exogpu.schedule.loops import (
     cut_loop,
     divide_loop,
+    extend_loop,
     fission,
     fuse,
     join_loops,
@@ -41,6 +44,7 @@ from exogpu.schedule.statements import (
     add_if,
     delete_pass,
     eliminate_dead_code,
+    fill_zero,
     lift_scope,
     remove_if,
     rename,
@@ -50,12 +54,10 @@ from exogpu.schedule.statements import (
 )
 from exogpu.schedule.storage import (
     bind_expr,
+    bind_window,
     delete_buffer,
-    expand_dim,
     inline_window,
     lift_alloc,
-    rearrange_dim,
-    resize_dim,
     reuse_buffer,
     sink_alloc,
 )
@@ -68,15 +70,20 @@ from exogpu.schedule.synchronisation import (
     set_trailing_barrier_expr,
     without_synchronisation,
 )
+from exogpu.schedule.synchronise import Proposal, Synchronised, synchronise
 
 __all__ = [
     "CudaDeviceFunction",
     "CudaWarps",
     "Cursor",
     "Derivation",
+    "Equivalence",
     "Gap",
+    "Proposal",
+    "Synchronised",
     "add_if",
     "bind_expr",
+    "bind_window",
     "call_eqv",
     "callee",
     "chain",
@@ -85,10 +92,14 @@ __all__ = [
     "delete_pass",
     "delete_sync",
     "derivation",
+    "divide_dim",
     "divide_loop",
     "eliminate_dead_code",
+    "equivalent",
     "expand_dim",
+    "extend_loop",
     "extract_subproc",
+    "fill_zero",
     "find",
     "find_all",
     "fission",
@@ -105,6 +116,7 @@ __all__ = [
     "join_loops",
     "lift_alloc",
     "lift_scope",
+    "mult_dim",
     "mult_loops",
     "parallelize_loop",
     "rearrange_dim",
@@ -125,6 +137,7 @@ __all__ = [
     "sink_alloc",
     "specialize",
     "stage_mem",
+    "synchronise",
     "text",
     "unroll_loop",
     "update_loop_mode",

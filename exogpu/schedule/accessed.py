@@ -90,29 +90,33 @@ class Accessed:
 
     def earlier(self, pairs: un.Relation) -> un.Relation:
         """The pairs of events whose second comes before the first."""
-        return un.earlier(pairs, self.times)
+        return self.times.earlier(pairs)
 
     def not_later(self, pairs: un.Relation) -> un.Relation:
         """The pairs of events whose second does not come after the first."""
-        return un.not_later(pairs, self.times)
+        return self.times.not_later(pairs)
 
     @cached_property
     def times(self) -> un.Schedule:
         """When each event happens."""
         of = self.program
-        pieces = {
-            event.name: f"{tuple_of(place, event)} -> {moment(of, place, event)}"
-            for place in of.places
-            for event in place.events
-        }
+        times: dict[str, un.Timed] = {}
+        keys: dict[str, str] = {}
+        for place in of.places:
+            for event in place.events:
+                keys[event.name] = f"{place.name} {event.writes}"
+                dims = tuple(map(identifier, place.iterators))
+                times[keys[event.name]] = un.Timed(dims, moment(of, place, event))
         for edge, value in (("First", "-1"), ("Last", str(1 << 30))):
             for variable in of.variables.values():
                 if variable.is_param:
+                    rank = len(variable.shape)
+                    dims = tuple(f"c{n}" for n in range(rank))
+                    vector = (value, *["0"] * (of.depth - 1))
                     name = f"{edge}_{identifier(variable.name)}"
-                    dims = ", ".join(f"c{n}" for n in range(len(variable.shape)))
-                    vector = ", ".join([value] + ["0"] * (of.depth - 1))
-                    pieces[name] = f"{name}[{dims}] -> [{vector}]"
-        return un.schedule(self.params, pieces)
+                    keys[name] = f"{edge} {rank}"
+                    times[keys[name]] = un.Timed(dims, vector)
+        return un.Schedule(self.params, times, keys)
 
     @cached_property
     def initials(self) -> un.Relation:

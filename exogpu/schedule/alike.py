@@ -20,6 +20,13 @@ def is_alike(
     )
 
 
+def same_term(
+    one: Place, of_one: Mapping[Sym, Variable], other: Place, of_other: Mapping[Sym, Variable]
+) -> bool:
+    """Whether two statements assign or add the same of what they read, in the same types."""
+    return _same(_meaning(one, of_one), _meaning(other, of_other))
+
+
 def _meaning(place: Place, variables: Mapping[Sym, Variable]) -> Scalar:
     def type_of(name: Sym) -> DataType:
         constant = place.constants.get(name)

@@ -89,6 +89,17 @@ class Program:
     """Components of a time."""
 
 
+def is_same(first: Program, second: Program) -> bool:
+    """Whether two procedures are one program: they differ in annotations alone."""
+    if len(first.places) != len(second.places) or first.variables != second.variables:
+        return False
+    return all(
+        (a.site, a.domain, a.time, a.constants) == (b.site, b.domain, b.time, b.constants)
+        and [(e.access, e.within) for e in a.events] == [(e.access, e.within) for e in b.events]
+        for a, b in zip(first.places, second.places, strict=True)
+    )
+
+
 # --- text -----------------------------------------------------------------------------------
 
 
@@ -114,7 +125,7 @@ def cell(variable: Variable, access: Access, at: Mapping[Sym, str]) -> str:
     return f"{identifier(variable.name)}[{', '.join((*outer, *inner))}]"
 
 
-def moment(program: Program, place: Place, event: Event) -> str:
+def moment(program: Program, place: Place, event: Event) -> Time:
     """The time of an event: reads of a statement come before its writes."""
     padding = ["0"] * (program.depth - 1 - len(place.time))
-    return f"[{', '.join((*place.time, *padding, '1' if event.writes else '0'))}]"
+    return (*place.time, *padding, "1" if event.writes else "0")

@@ -21,7 +21,10 @@ from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
     Access,
     Alloc,
+    Arrive,
     Assign,
+    Await,
+    BarrierAlloc,
     Block,
     CallInstr,
     CallProc,
@@ -29,18 +32,24 @@ from exogpu.ir.nodes import (
     Const,
     CVar,
     DataParam,
+    DeviceFunction,
+    Fence,
     For,
+    Free,
     If,
     Int,
     Interval,
     Not,
+    Pass,
     Point,
     Proc,
     Reduce,
+    Stmt,
+    Warps,
     WindowStmt,
 )
 from exogpu.ir.scalars import Constant
-from exogpu.ir.walk import blocks, reads, substitute, substitute_access, substitute_bool
+from exogpu.ir.walk import reads, substitute, substitute_access, substitute_bool
 from exogpu.schedule.events import Event, Place, Program, Time, Variable
 from exogpu.schedule.rewrite import Site, map_reads
 
@@ -60,6 +69,18 @@ def program(proc: Proc, tag: str, called: Mapping[CallProc, Proc] | None = None)
     params = tuple(identifier(p.name) for p in domain.params)
     depth = max((len(p.time) for p in reader.places), default=0) + 1
     return Program(proc, params, tuple(reader.places), reader.variables, depth)
+
+
+def _in_order(block: Block) -> Iterator[Stmt]:
+    """The statements of a block that mean something sequentially; launches are their bodies."""
+    for stmt in block:
+        match stmt:
+            case DeviceFunction() | Warps():
+                yield from _in_order(stmt.body)
+            case BarrierAlloc() | Free() | Fence() | Arrive() | Await() | Pass():
+                pass
+            case _:
+                yield stmt
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +117,7 @@ class _Reader:
     variables: dict[Sym, Variable]
 
     def block(self, block: Block, scope: _Scope) -> None:
-        for at, stmt in enumerate(block):
+        for at, stmt in enumerate(_in_order(block)):
             here = replace(scope, time=(*scope.time, str(at)))
             match stmt:
                 case For():
@@ -127,8 +148,7 @@ class _Reader:
                 case CallProc() | CallInstr():
                     self.call(stmt, here)
                 case _:
-                    for inner_block in blocks(stmt):
-                        self.block(inner_block, here)
+                    raise AssertionError(stmt)
 
     def declare(self, stmt: Alloc, scope: _Scope) -> None:
         """A variable; of a called procedure, a new one at every call."""

@@ -332,12 +332,17 @@ class _Search:
                     break
             else:
                 rest.append(guard)
-        if left:
+        if left and not self.clips():
             raise Mismatch(*places, "the body has no such guard")
         for guard in rest:
             at_worst = self.at_worst(guard)
             if guard.op != ">=" or at_worst is None or not self.solve(at_worst):
                 raise Mismatch(*places, "the program has no such guard")
+
+    def clips(self) -> bool:
+        """Whether the hardware keeps to the edges of an operand, so that guards do not."""
+        data = [p for p in self.params.values() if isinstance(p, DataParam)]
+        return any(p.operand is not None and p.operand.clipped for p in data)
 
     def guard_is(self, mine: Guard, its: Guard) -> bool:
         if mine.op != its.op:

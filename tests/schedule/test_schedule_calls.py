@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from call_steps import (
     all_of_the_tensor_cores,
@@ -18,11 +19,12 @@ from call_steps import (
     tensor_cores,
     vectors,
 )
-from steps import calling, gemm, same_results, squares
+from steps import calling, data, gemm, same_results, squares
 
 from exogpu import ExoGpuError, f16, proc
 from exogpu import schedule as s
 from exogpu.api import Procedure
+from exogpu.hw.memories import Sm90_tensorMap
 from exogpu.ir.nodes import (
     Access,
     Add,
@@ -37,13 +39,18 @@ from exogpu.ir.nodes import (
     Point,
     Proc,
     Stmt,
+    WindowStmt,
 )
 from exogpu.ir.walk import map_blocks, walk
 from exogpu.isa.cuda import cuda_load, cuda_shfl_xor
+from exogpu.isa.sm90 import Sm90_tma_load
+from exogpu.meaning import naive
 from exogpu.schedule.checker import objection
 from exogpu.schedule.cursors import find
 from exogpu.schedule.primitive import refused
 from exogpu.schedule.rewrite import Image, Rewrite, begun
+
+BOX = Sm90_tensorMap(128, 16, 32)
 
 
 def test_primitives_look_into_calls() -> None:
@@ -220,6 +227,54 @@ def test_tensor_cores_are_found_in_loops() -> None:
     assert "Sm80_store_D(16, 15 - 8 * n, C[16 * tile:16 * tile + 16, 8 * n:8 * n + 8]" in s.text(p)
     assert "Sm80_mma_tf32(D[w, n, 0:16, 0:8], a[w, 0:16, 0:8], b[w, 0:8, 0:8], K=8)" in s.text(p)
     assert not p.refusals
+
+
+@proc
+def padded_tiles(M: size, K: size, A: f32[M, K] @ DRAM, y: f32[1] @ DRAM):
+    y[0] = 0
+    for m in seq(0, (M + 15) / 16):
+        for k in seq(0, (K + 31) / 32):
+            tile: f32[16, 32] @ DRAM
+            for i in seq(0, 16):
+                for j in seq(0, 32):
+                    if 16 * m + i < M and 32 * k + j < K:
+                        tile[i, j] = A[16 * m + i, 32 * k + j]
+            for i in seq(0, 16):
+                for j in seq(0, 32):
+                    if 16 * m + i < M and 32 * k + j < K:
+                        y[0] += tile[i, j] * tile[i, j]
+
+
+def test_what_the_hardware_clips_needs_no_guard_and_is_zero() -> None:
+    """TMA keeps to the edges of the tensor, and fills tiles with zeros beyond them."""
+    p = s.bind_window(padded_tiles, "for m in _: _", "A[0:M, 0:K]", "A_map", BOX)
+    p = s.replace(p, "for i in _: _", Sm90_tma_load, rows=16, cols=32, box=(16, 32))
+    assert "A_map[16 * m:16 * m + 16, 32 * k:32 * k + 32]" in s.text(p)
+    p = s.remove_if(p, "if _: _")
+    assert padded_tiles.ir is not None and p.ir is not None
+    for M, K in ((1, 1), (17, 31), (33, 70)):
+        given = data(padded_tiles.ir, M, {"M": M, "K": K})
+        again = {n: a.copy() if isinstance(a, np.ndarray) else a for n, a in given.items()}
+        naive.run(padded_tiles.ir, given)
+        naive.run(p.ir, again)
+        np.testing.assert_array_equal(given["y"], again["y"])
+
+
+def test_a_window_that_ends_before_the_tensor_is_clipped_there() -> None:
+    less = s.bind_window(padded_tiles, "for m in _: _", "A[0:M, 0:K]", "A_map", BOX)
+    edit = unified(less, "for i in _: _", Sm90_tma_load, rows=16, cols=32, box=(16, 32))
+
+    def shorter(stmt: Stmt) -> Stmt:
+        if not isinstance(stmt, WindowStmt):
+            return stmt
+        rows, columns = stmt.source.coords
+        assert isinstance(columns, Interval)
+        fewer = Interval(columns.lo, Add(columns.hi, Int(-1)))
+        return replace(stmt, source=replace(stmt.source, coords=(rows, fewer)))
+
+    edit.new = replace(edit.new, body=tuple(map(shorter, edit.new.body)))
+    found = objection(edit)
+    assert found is not None and "read as zero" in found.message
 
 
 # --- careless unifiers ----------------------------------------------------------------------
