@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from exogpu.codegen.host import Emitted
     from exogpu.codegen.runtime.expressions import Json
     from exogpu.codegen.task_order import TaskOrder
+    from exogpu.schedule.equivalence import Equivalence
 
 _collector: ContextVar[list[Procedure] | None] = ContextVar("collector", default=None)
 
@@ -123,6 +124,16 @@ class Procedure(Stages):
         from exogpu.meaning import run
 
         run(self.ir, arguments)
+
+    def equivalent_to(self, other: Procedure) -> Equivalence:
+        """Whether both compute the same for all sizes, their results compared directly.
+
+        Sums are sets of terms: they may be added up in another order.  Raises ExoGpuError where
+        one of them is ill-formed.
+        """
+        from exogpu.schedule.equivalence import equivalent
+
+        return equivalent(self, other)
 
     def compile(
         self,

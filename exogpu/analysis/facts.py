@@ -1,7 +1,7 @@
 """Everything that the analyses know of one procedure, in one record.
 
-It is made once (`exogpu.pipeline.facts`) and passed down: lowering, code generation and reports
-read it and ask no analysis again.
+It is made once (`exogpu.analysis.everything`) and passed down: lowering, code generation and
+reports read it and ask no analysis again.
 """
 
 from __future__ import annotations

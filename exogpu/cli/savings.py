@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeAlias
 
+from exogpu.analysis.everything import facts_of
 from exogpu.analysis.facts import Facts
 from exogpu.api import Procedure
 from exogpu.hw.timelines import SYNC_TIMELINES
@@ -25,7 +26,6 @@ from exogpu.ir.nodes import (
     Stmt,
 )
 from exogpu.ir.walk import accesses, map_blocks, walk
-from exogpu.pipeline.facts import facts_of
 from exogpu.result.errors import ExoGpuError
 from exogpu.result.verdict import Redundancy
 

@@ -13,12 +13,12 @@ from exogpu.amir import nodes as amir
 from exogpu.amir.lower import lower
 from exogpu.analysis import bounds, operands
 from exogpu.analysis.bounds_report import Outside
+from exogpu.analysis.everything import facts_of
 from exogpu.analysis.facts import Facts
 from exogpu.analysis.inline import inline
 from exogpu.analysis.lifetimes import insert_frees
 from exogpu.ir.nodes import ControlParam, Proc
 from exogpu.ir.types import Policy
-from exogpu.pipeline.facts import facts_of
 from exogpu.result.errors import Diagnostic, ExoGpuError
 
 

@@ -2,49 +2,67 @@
 
 from __future__ import annotations
 
-from exogpu.ir.nodes import (
-    Access,
-    Apply,
-    Assign,
-    BinOp,
-    CallInstr,
-    Const,
-    DExpr,
-    Negate,
-    Read,
-    Reduce,
-    Stmt,
-)
+from collections.abc import Mapping
+
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import Reduce
+from exogpu.ir.scalars import Constant, Convert, Element, Operation, Scalar, added, assigned
+from exogpu.ir.types import DataType
+from exogpu.schedule.events import Place, Variable
 
 
-def is_alike(old: Stmt, new: Stmt) -> bool:
-    """Whether two statements differ in what they access and in nothing else."""
-    match old, new:
-        case Assign(), Assign():
-            return _same(old.value, new.value)
-        case Reduce(), Reduce():
-            return _same(old.value, new.value)
-        case CallInstr(), CallInstr():
-            kinds = [(type(a), type(b)) for a, b in zip(old.arguments, new.arguments, strict=False)]
-            windows = all(a is b for a, b in kinds if Access in (a, b) or Const in (a, b))
-            return old.instr is new.instr and len(old.arguments) == len(new.arguments) and windows
+def is_alike(
+    old: Place, of_old: Mapping[Sym, Variable], new: Place, of_new: Mapping[Sym, Variable]
+) -> bool:
+    """Whether two statements compute the same of what they access, in the same types."""
+    return type(old.plain) is type(new.plain) and _same(
+        _meaning(old, of_old), _meaning(new, of_new)
+    )
+
+
+def same_term(
+    one: Place, of_one: Mapping[Sym, Variable], other: Place, of_other: Mapping[Sym, Variable]
+) -> bool:
+    """Whether two statements assign or add the same of what they read, in the same types."""
+    return _same(_meaning(one, of_one), _meaning(other, of_other))
+
+
+def _meaning(place: Place, variables: Mapping[Sym, Variable]) -> Scalar:
+    def type_of(name: Sym) -> DataType:
+        constant = place.constants.get(name)
+        return variables[name].dtype if constant is None else constant.dtype
+
+    meaning = added if isinstance(place.plain, Reduce) else assigned
+    typed = meaning(place.plain.value, variables[place.plain.target.name].dtype, type_of)
+    return _filled(typed, place.constants)
+
+
+def _filled(scalar: Scalar, constants: Mapping[Sym, Constant]) -> Scalar:
+    """The value with its constants in the place of the parameters that they were given to."""
+    match scalar:
+        case Element() if (known := constants.get(scalar.access.name)) is not None:
+            return Constant(known.value, scalar.dtype)
+        case Operation():
+            terms = tuple(_filled(a, constants) for a in scalar.arguments)
+            return Operation(scalar.function, terms, scalar.dtype)
+        case Convert():
+            return Convert(_filled(scalar.term, constants), scalar.dtype)
         case _:
-            return False
+            return scalar
 
 
-def _same(old: DExpr, new: DExpr) -> bool:
+def _same(old: Scalar, new: Scalar) -> bool:
+    if old.dtype is not new.dtype:
+        return False
     match old, new:
-        case Const(), Const():
+        case Constant(), Constant():
             return type(old.value) is type(new.value) and old.value == new.value
-        case Read(), Read():
+        case Element(), Element():
             return True
-        case BinOp(), BinOp():
-            sides = _same(old.left, new.left) and _same(old.right, new.right)
-            return old.op == new.op and sides
-        case Negate(), Negate():
-            return _same(old.term, new.term)
-        case Apply(), Apply():
+        case Operation(), Operation():
             same = old.function == new.function and len(old.arguments) == len(new.arguments)
             return same and all(map(_same, old.arguments, new.arguments))
+        case Convert(), Convert():
+            return _same(old.term, new.term)
         case _:
             return False

@@ -13,17 +13,14 @@ from exogpu.ir.nodes import (
     CudaTasks,
     CudaThreads,
     DataParam,
-    DeviceFunction,
-    Fence,
     Proc,
     Seq,
     Stmt,
-    WarpConfig,
 )
-from exogpu.ir.types import CollUnit, DataMemory, SyncTL
+from exogpu.ir.types import CollUnit, DataMemory
 from exogpu.schedule.loops import loop_at
-from exogpu.schedule.primitive import Unfit, gap_of, path_of, primitive
-from exogpu.schedule.rewrite import Path, Rewrite, begun, block_at, splice, stmt_at
+from exogpu.schedule.primitive import Unfit, annotation, path_of, primitive
+from exogpu.schedule.rewrite import Path, Rewrite, begun, splice, stmt_at
 
 
 @primitive
@@ -69,6 +66,23 @@ def set_loop_mode(proc: Proc, loop: object, mode: str | CollUnit) -> Iterator[Re
     yield _with(proc, path, old, replace(old, mode=new))
 
 
+@annotation
+def update_loop_mode(proc: Proc, loop: object, unit: CollUnit) -> Iterator[Rewrite]:
+    """Let a loop over threads run over other ones.
+
+    for i in cuda_threads(0, 2, unit=cuda_warp):
+    ->
+    for i in cuda_threads(0, 2, unit=2 * cuda_warp):
+    """
+    path = path_of(proc, loop)
+    old = loop_at(proc, path)
+    if not isinstance(old.mode, CudaThreads):
+        raise Unfit("the loop runs over no threads", old, "use `set_loop_mode`")
+    if not isinstance(unit, CollUnit):
+        raise Unfit(f"{unit!r} is no unit", old)
+    yield _with(proc, path, old, replace(old, mode=CudaThreads(unit)))
+
+
 @primitive
 def parallelize_loop(proc: Proc, loop: object, unit: CollUnit) -> Iterator[Rewrite]:
     """Let a loop run over threads; the same as `set_loop_mode` with a unit.
@@ -78,50 +92,6 @@ def parallelize_loop(proc: Proc, loop: object, unit: CollUnit) -> Iterator[Rewri
     path = path_of(proc, loop)
     old = loop_at(proc, path)
     yield _with(proc, path, old, replace(old, mode=CudaThreads(unit)))
-
-
-@primitive
-def wrap_kernel(
-    proc: Proc,
-    stmt: object,
-    threads: int,
-    count: int = 1,
-    cluster: int = 1,
-) -> Iterator[Rewrite]:
-    """Launch statements as one kernel.
-
-    for m in cuda_tasks(0, M):          with CudaDeviceFunction(clusterDim=1, blockDim=64):
-        ...                       ->        for m in cuda_tasks(0, M):
-                                                ...
-    """
-    path = path_of(proc, stmt)
-    at = path[-1][1]
-    body = block_at(proc, path)[at : at + count]
-    if count < 1 or len(body) < count:
-        raise Unfit(f"there are no {count} statements")
-    if threads < 32 or threads % 32:
-        raise Unfit(f"{threads} threads are no whole warps", body[0])
-    warps = (WarpConfig("", threads // 32),)
-    edit = begun(proc)
-    new = DeviceFunction(cluster, warps, body, span=body[0].span)
-    splice(edit, path, count, (new,))
-    yield edit
-
-
-@primitive
-def insert_fence(proc: Proc, gap: object, pre: SyncTL, post: SyncTL) -> Iterator[Rewrite]:
-    """Put a Fence at a place.
-
-    t[i] = x[i]              t[i] = x[i]
-    y[i] = t[3 - i]    ->    Fence(cuda_in_order, cuda_in_order)
-                             y[i] = t[3 - i]
-    """
-    path, offset = gap_of(gap)
-    beside = stmt_at(proc, path)
-    edit = begun(proc)
-    here = (*path[:-1], (path[-1][0], path[-1][1] + offset))
-    splice(edit, here, 0, (Fence(pre, post, span=beside.span),))
-    yield edit
 
 
 def _with(proc: Proc, path: Path, old: Stmt, new: Stmt) -> Rewrite:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final, TypeAlias, assert_never
 
 from exogpu.ir.names import Sym
@@ -30,6 +31,7 @@ from exogpu.ir.nodes import (
     Sub,
     Truth,
 )
+from exogpu.ir.walk import walk
 from exogpu.schedule.primitive import Unfit
 from exogpu.schedule.rewrite import Path, around
 
@@ -39,19 +41,44 @@ Linear: TypeAlias = dict[CExpr, int]
 _ONE: Final = Int(1)
 
 
-def tidy(expr: CExpr) -> CExpr:
-    """The same value with like terms collected, and multiples of a divisor taken out of it."""
-    return written(linear(expr))
+Ranges: TypeAlias = Mapping[Sym, tuple[int, int]]
+"""Least and greatest values of iterators, where they are constant."""
 
 
-def linear(expr: CExpr) -> Linear:
+def ranges_of(proc: Proc) -> dict[Sym, tuple[int, int]]:
+    """The ranges of the loops with constant bounds."""
+    found: dict[Sym, tuple[int, int]] = {}
+    for stmt in walk(proc.body):
+        if isinstance(stmt, For):
+            lo, hi = constant(stmt.lo), constant(stmt.hi)
+            if lo is not None and hi is not None:
+                found[stmt.iterator] = (lo, hi - 1)
+    return found
+
+
+def tidy(expr: CExpr, ranges: Ranges = MappingProxyType({})) -> CExpr:
+    """The same value with like terms collected, and multiples of a divisor taken out of it.
+
+    With `ranges`, divisions that have one value there are resolved.
+    """
+    return written(linear(expr, ranges))
+
+
+def linear(expr: CExpr, ranges: Ranges = MappingProxyType({})) -> Linear:
     """The expression as a sum of multiples."""
     found: Linear = {}
-    _collect(expr, 1, found)
+    _collect(expr, 1, found, ranges)
+    for atom, factor in list(found.items()):
+        # n * (e / n) + e % n = e
+        if isinstance(atom, Mod):
+            divided = FloorDiv(atom.term, atom.divisor)
+            if factor and found.get(divided, 0) == factor * atom.divisor:
+                found[atom] = found[divided] = 0
+                _collect(atom.term, factor, found, ranges)
     return {atom: factor for atom, factor in found.items() if factor}
 
 
-def _collect(expr: CExpr, factor: int, found: Linear) -> None:
+def _collect(expr: CExpr, factor: int, found: Linear, ranges: Ranges) -> None:
     match expr:
         case Int():
             found[_ONE] = found.get(_ONE, 0) + factor * expr.value
@@ -59,27 +86,29 @@ def _collect(expr: CExpr, factor: int, found: Linear) -> None:
             plain = CVar(expr.name)
             found[plain] = found.get(plain, 0) + factor
         case Add():
-            _collect(expr.left, factor, found)
-            _collect(expr.right, factor, found)
+            _collect(expr.left, factor, found, ranges)
+            _collect(expr.right, factor, found, ranges)
         case Sub():
-            _collect(expr.left, factor, found)
-            _collect(expr.right, -factor, found)
+            _collect(expr.left, factor, found, ranges)
+            _collect(expr.right, -factor, found, ranges)
         case Mul():
-            _collect(expr.term, factor * expr.factor, found)
+            _collect(expr.term, factor * expr.factor, found, ranges)
         case FloorDiv():
             # floor((n a + b) / n) = a + floor(b / n)
-            whole, rest = _split(expr.term, expr.divisor)
+            whole, rest = _split(expr.term, expr.divisor, ranges)
             for atom, times in whole.items():
                 found[atom] = found.get(atom, 0) + factor * times
-            if rest.keys() <= {_ONE}:
-                found[_ONE] = found.get(_ONE, 0) + factor * (rest.get(_ONE, 0) // expr.divisor)
+            if (block := _block(rest, expr.divisor, ranges)) is not None:
+                found[_ONE] = found.get(_ONE, 0) + factor * block
             else:
                 divided = FloorDiv(written(rest), expr.divisor)
                 found[divided] = found.get(divided, 0) + factor
         case Mod():
-            _, rest = _split(expr.term, expr.divisor)
-            if rest.keys() <= {_ONE}:
-                found[_ONE] = found.get(_ONE, 0) + factor * (rest.get(_ONE, 0) % expr.divisor)
+            _, rest = _split(expr.term, expr.divisor, ranges)
+            if (block := _block(rest, expr.divisor, ranges)) is not None:
+                rest[_ONE] = rest.get(_ONE, 0) - block * expr.divisor
+                for atom, times in rest.items():
+                    found[atom] = found.get(atom, 0) + factor * times
             else:
                 left = Mod(written(rest), expr.divisor)
                 found[left] = found.get(left, 0) + factor
@@ -87,10 +116,10 @@ def _collect(expr: CExpr, factor: int, found: Linear) -> None:
             assert_never(expr)
 
 
-def _split(term: CExpr, divisor: int) -> tuple[Linear, Linear]:
+def _split(term: CExpr, divisor: int, ranges: Ranges) -> tuple[Linear, Linear]:
     """`divisor * whole + rest`"""
     whole, rest = {}, {}
-    for atom, factor in linear(term).items():
+    for atom, factor in linear(term, ranges).items():
         if factor % divisor == 0:
             whole[atom] = factor // divisor
         else:
@@ -98,9 +127,40 @@ def _split(term: CExpr, divisor: int) -> tuple[Linear, Linear]:
     return whole, rest
 
 
+def _block(terms: Linear, divisor: int, ranges: Ranges) -> int | None:
+    """The one value of a sum divided by a number; None if it may have several."""
+    low = high = 0
+    for atom, factor in terms.items():
+        ends = _ends(atom, ranges)
+        if ends is None:
+            return None
+        low += min(factor * end for end in ends)
+        high += max(factor * end for end in ends)
+    return low // divisor if low // divisor == high // divisor else None
+
+
+def _ends(atom: CExpr, ranges: Ranges) -> tuple[int, int] | None:
+    match atom:
+        case Int():
+            return (atom.value, atom.value)
+        case CVar():
+            return ranges.get(atom.name)
+        case Mod():
+            return (0, atom.divisor - 1)
+        case FloorDiv(term=CVar(name=name)) if name in ranges:
+            low, high = ranges[name]
+            return (low // atom.divisor, high // atom.divisor)
+        case _:
+            return None
+
+
 def written(terms: Linear) -> CExpr:
-    """The sum, positive terms first, the constant last."""
-    ordered = sorted(terms.items(), key=lambda item: (item[0] == _ONE, item[1] < 0))
+    """The sum, positive terms first, the constant last unless it alone is positive."""
+    all_negative = all(factor < 0 for atom, factor in terms.items() if atom != _ONE)
+    ordered = sorted(
+        terms.items(),
+        key=lambda item: ((item[0] == _ONE) != (all_negative and item[1] > 0), item[1] < 0),
+    )
     result: CExpr | None = None
     for atom, factor in ordered:
         size = abs(factor)
@@ -129,25 +189,28 @@ def constant(expr: CExpr) -> int | None:
     return terms.get(_ONE, 0) if terms.keys() <= {_ONE} else None
 
 
-def tidy_condition(expr: BExpr) -> BExpr:
+def tidy_condition(expr: BExpr, ranges: Ranges = MappingProxyType({})) -> BExpr:
     """The same condition with short sides."""
     match expr:
         case Truth():
             return expr
         case Compare():
-            return Compare(expr.op, tidy(expr.left), tidy(expr.right), expr.span)
+            return Compare(expr.op, tidy(expr.left, ranges), tidy(expr.right, ranges), expr.span)
         case And() | Or():
-            return type(expr)(tidy_condition(expr.left), tidy_condition(expr.right), expr.span)
+            left, right = tidy_condition(expr.left, ranges), tidy_condition(expr.right, ranges)
+            return type(expr)(left, right, expr.span)
         case Not():
-            return Not(tidy_condition(expr.term), expr.span)
+            return Not(tidy_condition(expr.term, ranges), expr.span)
         case _:
             assert_never(expr)
 
 
-def tidy_access(access: Access) -> Access:
+def tidy_access(access: Access, ranges: Ranges = MappingProxyType({})) -> Access:
     """The same window with short coordinates."""
     coords: list[Coord] = [
-        Point(tidy(c.at)) if isinstance(c, Point) else Interval(tidy(c.lo), tidy(c.hi))
+        Point(tidy(c.at, ranges))
+        if isinstance(c, Point)
+        else Interval(tidy(c.lo, ranges), tidy(c.hi, ranges))
         for c in access.coords
     ]
     return Access(access.name, tuple(coords), access.span)

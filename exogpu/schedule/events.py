@@ -1,59 +1,50 @@
 """What the statements of a procedure do in order, as relations: instances, accesses, times.
 
-An event is one access of one statement: `P3_0[i, j, w0]` is access 0 of statement 3 at iterators
-`i, j`, and element `w0` of its window.  Loop modes and synchronisation are annotations and make
-no events.
+An event is one access of one statement: `P3_0[i, j]` is access 0 of statement 3 at iterators
+`i, j`.  Loop modes and synchronisation are annotations and make no events.  A call has the events
+of the body that it calls, `exogpu.schedule.opening`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import count
+from typing import TypeAlias
 
-from exogpu.analysis.inline import inline
-from exogpu.analysis.instances import Domain, entry, where, within_loop
-from exogpu.ir.isltext import bexpr, cexpr, conjunction, identifier
+from exogpu.analysis.instances import Domain
+from exogpu.ir.isltext import cexpr, conjunction, identifier
 from exogpu.ir.names import Sym
-from exogpu.ir.nodes import (
-    Access,
-    Alloc,
-    Assign,
-    Block,
-    CallInstr,
-    CExpr,
-    DataParam,
-    For,
-    If,
-    Interval,
-    Not,
-    Point,
-    Proc,
-    Reduce,
-    Stmt,
-    WindowStmt,
-)
+from exogpu.ir.nodes import Access, Assign, CExpr, Point, Proc, Reduce, Stmt
+from exogpu.ir.scalars import Constant
 from exogpu.ir.types import DataType
-from exogpu.ir.walk import blocks, passed, reads, walk
+from exogpu.schedule.rewrite import Site
 
-Time = tuple[str, ...]
+Time: TypeAlias = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A statement that accesses data, and where it stands."""
+    """An assignment or sum, and where it stands."""
 
-    stmt: Stmt
-    """As the procedure has it; `plain` is the same with windows resolved."""
-    plain: Assign | Reduce | CallInstr
+    site: Site
+    """As the procedure has it; inside a call, after the call the statement of the body."""
+    plain: Assign | Reduce
+    """The same on the variables of the procedure: windows and arguments are put in."""
     name: str
     domain: Domain
     time: Time
     events: tuple[Event, ...]
+    constants: Mapping[Sym, Constant]
+    """What parameters stand for that were given a constant."""
+
+    @property
+    def stmt(self) -> Stmt:
+        """The statement of the procedure itself."""
+        return self.site[0]
 
     @property
     def iterators(self) -> tuple[Sym, ...]:
-        """Of the loops around it, outermost first."""
+        """Of the loops around it, outermost first, those of bodies included."""
         return self.domain.iterators
 
     @property
@@ -71,8 +62,8 @@ class Event:
     writes: bool
     reduces: bool
     """The target of a `+=`: these commute with each other."""
-    clipped: bool = False
-    """Outside of its variable a read gives zero, and a write does nothing."""
+    within: tuple[str, ...] = ()
+    """Of a clipped operand, where it has the element: elsewhere it is zero, and not written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,111 +89,43 @@ class Program:
     """Components of a time."""
 
 
-def program(proc: Proc, tag: str) -> Program:
-    """The events of a procedure without procedure calls; `tag` begins their names."""
-    plain = inline(proc)
-    originals = [s for s in walk(proc.body) if not isinstance(s, WindowStmt)]
-    sources = dict(zip(walk(plain.body), originals, strict=True))
-    reader = _Reader(sources, tag, [], {})
-    domain = entry(proc)
-    for param in proc.params:
-        if isinstance(param, DataParam):
-            variable = Variable(param.name, param.dtype, param.shape, (), True)
-            reader.variables[param.name] = variable
-    reader.block(plain.body, domain, ())
-    params = tuple(identifier(p.name) for p in domain.params)
-    depth = max((len(p.time) for p in reader.places), default=0) + 1
-    return Program(proc, params, tuple(reader.places), reader.variables, depth)
-
-
-@dataclass(slots=True)
-class _Reader:
-    sources: Mapping[Stmt, Stmt]
-    tag: str
-    places: list[Place]
-    variables: dict[Sym, Variable]
-
-    def block(self, block: Block, domain: Domain, time: Time) -> None:
-        for at, stmt in enumerate(block):
-            here = (*time, str(at))
-            match stmt:
-                case For():
-                    inner = within_loop(domain, stmt.iterator, stmt.lo, stmt.hi)
-                    self.block(stmt.body, inner, (*here, identifier(stmt.iterator)))
-                case If():
-                    self.block(stmt.body, where(domain, bexpr(stmt.condition)), (*here, "0"))
-                    fails = where(domain, bexpr(Not(stmt.condition)))
-                    self.block(stmt.orelse, fails, (*here, "1"))
-                case Alloc():
-                    self.variables[stmt.name] = Variable(
-                        stmt.name, stmt.dtype, stmt.shape, domain.iterators, False
-                    )
-                case Assign() | Reduce() | CallInstr():
-                    name = f"{self.tag}{len(self.places)}"
-                    events = tuple(_events(stmt, name))
-                    place = Place(self.sources[stmt], stmt, name, domain, here, events)
-                    self.places.append(place)
-                case _:
-                    for inner_block in blocks(stmt):
-                        self.block(inner_block, domain, here)
-
-
-def _events(stmt: Assign | Reduce | CallInstr, name: str) -> Iterator[Event]:
-    """The accesses of a statement, reads before writes."""
-    number = count()
-    match stmt:
-        case Assign() | Reduce():
-            for access in reads(stmt.value):
-                yield Event(f"{name}_{next(number)}", access, False, False)
-            summed = isinstance(stmt, Reduce)
-            if summed:
-                yield Event(f"{name}_{next(number)}", stmt.target, False, True)
-            yield Event(f"{name}_{next(number)}", stmt.target, True, summed)
-        case CallInstr():
-            given = passed(stmt)
-            # An instruction may leave elements of what it writes as they are: so it reads them.
-            for one, writes in (*((o, False) for o in given), *((o, True) for o in given)):
-                if one.written or not writes:
-                    clipped = one.param.operand is not None and one.param.operand.clipped
-                    yield Event(f"{name}_{next(number)}", one.access, writes, False, clipped)
+def is_same(first: Program, second: Program) -> bool:
+    """Whether two procedures are one program: they differ in annotations alone."""
+    if len(first.places) != len(second.places) or first.variables != second.variables:
+        return False
+    return all(
+        (a.site, a.domain, a.time, a.constants) == (b.site, b.domain, b.time, b.constants)
+        and [(e.access, e.within) for e in a.events] == [(e.access, e.within) for e in b.events]
+        for a, b in zip(first.places, second.places, strict=True)
+    )
 
 
 # --- text -----------------------------------------------------------------------------------
 
 
 def tuple_of(place: Place, event: Event) -> str:
-    """`P3_0[i, j, w0]`"""
-    dims = (*map(identifier, place.iterators), *elements(event))
-    return f"{event.name}[{', '.join(dims)}]"
+    """`P3_0[i, j]`"""
+    return f"{event.name}[{', '.join(map(identifier, place.iterators))}]"
 
 
-def elements(event: Event) -> tuple[str, ...]:
-    """Names of the positions in a window, one an interval."""
-    rank = sum(isinstance(coord, Interval) for coord in event.access.coords)
-    return tuple(f"w{n}" for n in range(rank))
+def instances(place: Place, event: Event) -> str:
+    """`P3_0[i, j] : 0 <= i < n`"""
+    return f"{tuple_of(place, event)} : {happens(place, event)}"
 
 
-def inside(event: Event) -> str:
-    """The constraint of a window's positions."""
-    windows = [c for c in event.access.coords if isinstance(c, Interval)]
-    return conjunction(f"0 <= w{n} < {cexpr(c.hi)} - {cexpr(c.lo)}" for n, c in enumerate(windows))
+def happens(place: Place, event: Event) -> str:
+    """The constraint that an event happens at an instance."""
+    return conjunction((place.where, *event.within))
 
 
 def cell(variable: Variable, access: Access, at: Mapping[Sym, str]) -> str:
     """`C_7[io, m, n]`: the element, after the iterators of its allocation."""
     outer = [at.get(s, identifier(s)) for s in variable.iterators]
-    inner: list[str] = []
-    rank = 0
-    for coord in access.coords:
-        if isinstance(coord, Point):
-            inner.append(cexpr(coord.at))
-        else:
-            inner.append(f"{cexpr(coord.lo)} + w{rank}")
-            rank += 1
+    inner = [cexpr(coord.at) for coord in access.coords if isinstance(coord, Point)]
     return f"{identifier(variable.name)}[{', '.join((*outer, *inner))}]"
 
 
-def moment(program: Program, place: Place, event: Event) -> str:
+def moment(program: Program, place: Place, event: Event) -> Time:
     """The time of an event: reads of a statement come before its writes."""
     padding = ["0"] * (program.depth - 1 - len(place.time))
-    return f"[{', '.join((*place.time, *padding, '1' if event.writes else '0'))}]"
+    return (*place.time, *padding, "1" if event.writes else "0")

@@ -224,6 +224,30 @@ def _two_loops(proc: Proc, loop: object) -> tuple[Path, For, For]:
 
 
 @primitive
+def extend_loop(proc: Proc, loop: object, lo: str | int, hi: str | int) -> Iterator[Rewrite]:
+    """Let a loop run over more iterations, with a guard that keeps its body to the old ones.
+
+    for i in seq(0, n):          for i in seq(0, n + 1):
+        x[i] = 0           ->        if i < n:
+                                         x[i] = 0
+    """
+    path = path_of(proc, loop)
+    old = loop_at(proc, path)
+    known = control_scope(proc, path)
+    start, end = read_control(lo, known), read_control(hi, known)
+    edit = begun(proc)
+    body = old.body
+    if minus(end, old.hi) != Int(0):
+        body = (If(Compare("<", CVar(old.iterator), old.hi), body, span=old.span),)
+    if minus(start, old.lo) != Int(0):
+        body = (If(Compare(">=", CVar(old.iterator), old.lo), body, span=old.span),)
+    new = replace(old, lo=start, hi=end, body=body)
+    edit.followed[new] = old
+    splice(edit, path, 1, (new,))
+    yield edit
+
+
+@primitive
 def join_loops(proc: Proc, loop: object) -> Iterator[Rewrite]:
     """Make one loop of two of the same body, the second of which goes on where the first ends.
 
@@ -261,30 +285,43 @@ def _also(edit: Rewrite, old: Block, new: Block, values: dict[Sym, CExpr]) -> No
 
 
 @primitive
-def fission(proc: Proc, gap: object) -> Iterator[Rewrite]:
-    """Make two loops of the one around a place: what stands before it, and what stands after.
+def fission(proc: Proc, gap: object, levels: int = 1) -> Iterator[Rewrite]:
+    """Make two loops, or guards, of the one around a place: what stands before it, and after.
 
     for i in seq(0, n):          for i in seq(0, n):
         x[i] = 0           ->        x[i] = 0
         y[i] = x[i]              for i in seq(0, n):
                                      y[i] = x[i]
+
+    With `levels`, also of those around that one, outwards.
     """
     inside, offset = gap_of(gap)
-    if len(inside) < 2 or inside[-1][0] != "body":
-        raise Unfit("the place is in no loop", stmt_at(proc, inside))
-    path = inside[:-1]
-    old = loop_at(proc, path)
+    if not 0 < levels < len(inside):
+        raise Unfit(f"{levels} statements are not around the place", stmt_at(proc, inside))
+    edit = begun(proc)
     at = inside[-1][1] + offset
+    for level in range(1, levels + 1):
+        path = inside[:-level]
+        _split(edit, path, at)
+        at = path[-1][1] + 1
+    yield edit
+
+
+def _split(edit: Rewrite, path: Path, at: int) -> None:
+    """Make two statements of a loop or guard, the second from statement `at` of its body on."""
+    old = stmt_at(edit.new, path)
+    if not isinstance(old, For | If) or (isinstance(old, If) and old.orelse):
+        raise Unfit("the place is in no loop, and in no `if` without `else`", old)
     if not 0 < at < len(old.body):
         raise Unfit("nothing is on one side of the place", old)
-    edit = begun(proc)
-    first = replace(old, body=old.body[:at])
-    iterator = Sym(old.iterator.name)
-    rest = with_values(edit, old.body[at:], {old.iterator: CVar(iterator)})
-    second = replace(old, iterator=iterator, body=rest)
-    edit.followed |= {first: old, second: old}
+    first, second = replace(old, body=old.body[:at]), replace(old, body=old.body[at:])
+    if isinstance(second, For):
+        iterator = Sym(second.iterator.name)
+        rest = with_values(edit, second.body, {second.iterator: CVar(iterator)})
+        second = replace(second, iterator=iterator, body=rest)
+    known = edit.followed.get(old, old)
+    edit.followed |= {first: known, second: known}
     splice(edit, path, 1, (first, second))
-    yield edit
 
 
 @primitive

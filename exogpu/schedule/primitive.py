@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import wraps
 from keyword import iskeyword
 from time import perf_counter
-from typing import Concatenate, ParamSpec, TypeGuard, TypeVar
+from typing import Concatenate, Final, ParamSpec, TypeGuard, TypeVar
 
 from exogpu.analysis import bounds
 from exogpu.analysis.bounds_report import Outside
+from exogpu.frontend.callables import HasProc, InstrTemplate
 from exogpu.frontend.limits import is_name
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Proc, Stmt
-from exogpu.ir.types import DataMemory, SyncTL
+from exogpu.ir.types import BarrierMechanism, CollUnit, DataMemory, SyncTL
 from exogpu.result.errors import NOWHERE, Diagnostic, ExoGpuError, Note
 from exogpu.schedule.checker import Objection, objection
 from exogpu.schedule.cursors import Cursor, Gap, find, header
@@ -26,7 +28,9 @@ from exogpu.schedule.procedures import (
     record,
     with_ir,
 )
-from exogpu.schedule.rewrite import Path, Rewrite, forward, out_of_scope
+from exogpu.schedule.rewrite import Path, Rewrite, forward
+from exogpu.schedule.scopes import out_of_scope
+from exogpu.schedule.silent import same_but_for_silence
 
 Args = ParamSpec("Args")
 T = TypeVar("T")
@@ -42,14 +46,15 @@ class Unfit(Exception):
 
 
 def primitive(
-    make: Callable[Concatenate[Proc, Args], Iterable[Rewrite]],
+    make: Callable[Concatenate[Proc, Args], Iterable[Rewrite]], *, well_formed: bool = False
 ) -> Callable[..., P]:
     """A function that yields rewritings, the best first, as a step of a schedule.
 
     What it makes takes a procedure; cursors or patterns where `make` takes paths.  The first
     rewriting that the checker and the bounds accept counts.  Raises ExoGpuError: X990 where a
     pattern finds nothing, X991 where the primitive does not apply, X992 where what is computed
-    would change, with the objection to the last rewriting, X993 where that is undecided.
+    would change, with the objection to the last rewriting, X993 where that is undecided.  With
+    `well_formed`, X991 too where the new procedure breaks a rule that the old one keeps.
     """
     name = make.__name__
 
@@ -68,12 +73,35 @@ def primitive(
                 [Diagnostic("X991", f"{name}: {unfit.why}", span, unfit.remedy)]
             ) from None
         made = with_ir(procedure, edit.new)
+        if well_formed and (broken := broken_rule(procedure, made)) is not None:
+            message = f"{name}: {broken.message} ({broken.code})"
+            raise ExoGpuError([Diagnostic("X991", message, broken.span, broken.help, broken.notes)])
         said = (*map(_said, arguments), *(f"{key}={_said(a)}" for key, a in options.items()))
         taken = perf_counter() - start
         record(made, Derivation(procedure, name, said, taken, lambda path: forward(edit, path)))
         return made
 
     return step
+
+
+def annotation(make: Callable[Concatenate[Proc, Args], Iterable[Rewrite]]) -> Callable[..., P]:
+    """A primitive whose result must be as well-formed as what it was given."""
+    return primitive(make, well_formed=True)
+
+
+INCOMPLETE: Final = frozenset({"T228"})
+"""Rules that ask for synchronisation which a later step may add."""
+
+
+def broken_rule(old: Schedulable, new: Schedulable) -> Diagnostic | None:
+    """The first rule that a derived procedure breaks and its parent does not."""
+    before = Counter((d.code, d.message) for d in old.diagnostics)
+    for found in new.diagnostics:
+        key = (found.code, found.message)
+        if before[key] == 0 and found.code not in INCOMPLETE:
+            return found
+        before[key] -= 1
+    return None
 
 
 def _accepted(name: str, old: Proc, edits: Iterable[Rewrite]) -> Rewrite:
@@ -93,7 +121,7 @@ def refused(name: str, edit: Rewrite) -> Diagnostic | None:
         variable, stmt = lost
         message = f"{name}: {variable.name} would not be declared where `{header(stmt)}` stands"
         return Diagnostic("X991", message, stmt.span, "move its declaration outwards first")
-    found = objection(edit)
+    found = None if same_but_for_silence(edit.old, edit.new) else objection(edit)
     if found is not None:
         return _described(name, edit, found)
     for violation in bounds.violations(edit.new):
@@ -209,10 +237,11 @@ class _Bare:
     made_in: str
     ir: Proc | None
     refusals: tuple[Diagnostic, ...]
+    diagnostics: tuple[Diagnostic, ...]
 
     def __init__(self, ir: Proc) -> None:
         self.name, self.made_in, self.ir = ir.name, "", ir
-        self.refusals = ()
+        self.refusals = self.diagnostics = ()
 
 
 def _said(argument: object) -> str:
@@ -221,8 +250,14 @@ def _said(argument: object) -> str:
             return f"`{argument}`"
         case Gap():
             return f"{'after' if argument.offset else 'before'} `{argument.beside}`"
-        case DataMemory() | SyncTL():
+        case DataMemory() | SyncTL() | CollUnit():
             return argument.name
+        case HasProc(ir=Proc() as ir):
+            return ir.name
+        case InstrTemplate():
+            return str(getattr(argument, "name", "an instruction"))
+        case BarrierMechanism():
+            return argument.value
         case tuple() | list():
             return f"[{', '.join(map(_said, argument))}]"
         case _:

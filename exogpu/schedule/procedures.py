@@ -22,6 +22,11 @@ class Schedulable(Protocol):
     ir: Proc | None
     refusals: tuple[Diagnostic, ...]
 
+    @property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """All that is wrong with it, but for hazards."""
+        ...
+
 
 P = TypeVar("P", bound=Schedulable)
 
@@ -68,6 +73,16 @@ def chain(procedure: Schedulable) -> Iterator[tuple[Schedulable, Derivation]]:
     while (step := derivation(procedure)) is not None:
         yield procedure, step
         procedure = step.parent
+
+
+def are_equivalent(first: Schedulable, second: Schedulable) -> bool:
+    """Whether both were derived from one procedure, or one from the other."""
+    made = [{id(p): p for p in (one, *_parents(one))} for one in (first, second)]
+    return bool(made[0].keys() & made[1].keys())
+
+
+def _parents(procedure: Schedulable) -> Iterator[Schedulable]:
+    return (step.parent for _, step in chain(procedure))
 
 
 def history(procedure: Schedulable) -> str:

@@ -6,10 +6,10 @@ the old one did.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import TypeAlias, assert_never
+from typing import TYPE_CHECKING, TypeAlias, assert_never
 
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
@@ -44,19 +44,23 @@ from exogpu.ir.nodes import (
     WindowStmt,
 )
 from exogpu.ir.walk import (
-    accesses,
     blocks,
-    control_variables,
     substitute,
     substitute_access,
     substitute_bool,
-    walk,
 )
+
+if TYPE_CHECKING:
+    from exogpu.schedule.procedures import Schedulable
 
 Step: TypeAlias = tuple[str, int]
 """`("body", 2)` or `("orelse", 0)`: a statement of a block."""
 Path: TypeAlias = tuple[Step, ...]
 """From the procedure's body to a statement."""
+
+
+Site: TypeAlias = tuple[Stmt, ...]
+"""A statement; inside a call, the call, then that of the body which it calls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +72,8 @@ class Image:
 
     old: Stmt
     at: Mapping[Sym, CExpr] = field(default_factory=dict)
+    inside: Site = ()
+    """Where the old statement is a call: the statement of the body."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +97,17 @@ class Rewrite:
     """What a primitive says of its new procedure; `body` is filled in last.
 
     A statement object that both procedures have is itself.  One that is new and of which nothing
-    is said stands for nothing in the old procedure.
+    is said stands for nothing in the old procedure.  What is said of a call holds for the
+    statements of its body, one by one.
     """
 
     old: Proc
     new: Proc
     origins: dict[Stmt, Origin] = field(default_factory=dict)
+    inner: dict[Site, tuple[Image, ...]] = field(default_factory=dict)
+    """The same of statements inside of new calls."""
+    equal: dict[CallProc, tuple[Schedulable, Schedulable]] = field(default_factory=dict)
+    """Of a new call, the procedure that it calls, and one to be read in its place."""
     followed: dict[Stmt, Stmt] = field(default_factory=dict)
     """By a new statement, blocks included, the old one that cursors follow to it."""
 
@@ -107,6 +118,19 @@ class Rewrite:
             before = self.origins.get(new, ())
             assert isinstance(before, tuple)
             self.origins[new] = (*before, Image(old, dict(at or {})))
+
+    def origin(self, site: Site, kept: Container[Stmt]) -> Origin:
+        """What a statement of the new procedure is; `kept` are statements of the old one."""
+        for length in range(len(site), 0, -1):
+            head, rest = site[:length], site[length:]
+            said: Origin | None = self.inner.get(head)
+            if length == 1:
+                said = self.origins.get(head[0], (Image(head[0]),) if head[0] in kept else None)
+            if isinstance(said, Copy):
+                return () if rest else said
+            if said is not None:
+                return tuple(replace(image, inside=(*image.inside, *rest)) for image in said)
+        return ()
 
 
 def begun(proc: Proc) -> Rewrite:
@@ -221,6 +245,10 @@ class _Copies:
         else:  # of a statement that this rewriting made already
             self.edit.followed[new] = old
             self.edit.origins[new] = composed(origin, self.said)
+        for site in [s for s in self.edit.inner if s[0] is stmt]:
+            images = composed(self.edit.inner[site], self.said)
+            assert isinstance(images, tuple)
+            self.edit.inner[new, *site[1:]] = images
         return new
 
     def made(self, stmt: Stmt) -> Stmt:
@@ -315,71 +343,6 @@ def composed(origin: Origin, values: Mapping[Sym, CExpr]) -> Origin:
         at = {s: substitute(e, values) for s, e in origin.at.items()}
         return Copy(substitute_access(origin.element, values), {**values, **at})
     return tuple(
-        Image(one.old, {**values, **{s: substitute(e, values) for s, e in one.at.items()}})
+        replace(one, at={**values, **{s: substitute(e, values) for s, e in one.at.items()}})
         for one in origin
     )
-
-
-# --- scopes ---------------------------------------------------------------------------------
-
-
-def out_of_scope(proc: Proc) -> tuple[Sym, Stmt] | None:
-    """A variable that a statement names and that is not declared where it stands."""
-
-    def inside(block: Block, known: frozenset[Sym]) -> tuple[Sym, Stmt] | None:
-        for stmt in block:
-            for name in used(stmt):
-                if name not in known:
-                    return name, stmt
-            inner = known | {stmt.iterator} if isinstance(stmt, For) else known
-            for nested in blocks(stmt):
-                if found := inside(nested, inner):
-                    return found
-            if isinstance(stmt, Alloc | BarrierAlloc | WindowStmt):
-                known |= {stmt.name}
-        return None
-
-    return inside(proc.body, frozenset(p.name for p in proc.params))
-
-
-def declared(block: Block) -> Iterator[Sym]:
-    """The variables that statements declare, iterators included."""
-    for stmt in walk(block):
-        match stmt:
-            case For():
-                yield stmt.iterator
-            case Alloc() | BarrierAlloc() | WindowStmt():
-                yield stmt.name
-            case _:
-                pass
-
-
-def used(stmt: Stmt) -> Iterator[Sym]:
-    """The variables that a statement itself names, without those that it declares."""
-
-    def control(*exprs: CExpr) -> Iterator[Sym]:
-        for expr in exprs:
-            yield from sorted(control_variables(expr), key=lambda s: s.number)
-
-    match stmt:
-        case For():
-            yield from control(stmt.lo, stmt.hi)
-        case If():
-            yield from sorted(control_variables(stmt.condition), key=lambda s: s.number)
-        case Alloc() | BarrierAlloc():
-            yield from control(*stmt.shape)
-        case CallInstr() | CallProc():
-            for argument in stmt.arguments:
-                if not isinstance(argument, Access | Const):
-                    yield from control(argument)
-        case _:
-            pass
-    for access in accesses(stmt):
-        yield access.name
-        for coord in access.coords:
-            yield from control(*(getattr(coord, f) for f in coord.__slots__))
-
-
-def names_in(block: Block) -> frozenset[Sym]:
-    """Every variable that the statements of a block name."""
-    return frozenset(name for stmt in walk(block) for name in used(stmt))

@@ -11,7 +11,6 @@ from exogpu.ir.nodes import (
     Assign,
     BExpr,
     Block,
-    CallInstr,
     Compare,
     Coord,
     CVar,
@@ -23,19 +22,19 @@ from exogpu.ir.nodes import (
     Point,
     Proc,
     Read,
-    Reduce,
     Seq,
     Stmt,
     WindowStmt,
 )
 from exogpu.ir.types import DataMemory
-from exogpu.ir.walk import accesses, passed, walk
+from exogpu.ir.walk import walk
 from exogpu.schedule.control import (
     control_scope,
     minus,
     plus,
     read_window,
 )
+from exogpu.schedule.opening import program
 from exogpu.schedule.primitive import Unfit, named, path_of, primitive
 from exogpu.schedule.rewrite import (
     Copy,
@@ -79,8 +78,8 @@ def stage_mem(
     declared = known[whole.name]
     if len(declared.shape) != len(whole.coords):
         raise Unfit(f"{whole.name.name} has {len(declared.shape)} dimensions", stmts[0])
-    reads_it, writes_it = _uses(stmts, whole.name)
-    if not (reads_it or writes_it):
+    accessed, writes_it = _uses(proc, stmts, whole.name)
+    if not accessed:
         raise Unfit(f"the statements do not access {whole.name.name}", stmts[0])
     if memory is None:
         memory = default_memory(proc, path)
@@ -160,23 +159,12 @@ class _Stage:
         return (stmt,)
 
 
-def _uses(stmts: Block, name: Sym) -> tuple[bool, bool]:
-    """Whether statements read a variable, and whether they write it."""
-    reads_it = writes_it = False
-    for stmt in walk(stmts):
-        match stmt:
-            case Assign() | Reduce():
-                named = [a for a in accesses(stmt) if a.name == name]
-                target = stmt.target.name == name
-                writes_it |= target
-                reads_it |= len(named) > target or (target and isinstance(stmt, Reduce))
-            case CallInstr():
-                for one in passed(stmt):
-                    if one.access.name == name:
-                        writes_it |= one.written
-                        reads_it = True
-            case WindowStmt() if stmt.source.name == name:
-                raise Unfit(f"a window of {name.name} is made inside: inline it first", stmt)
-            case _:
-                pass
-    return reads_it, writes_it
+def _uses(proc: Proc, stmts: Block, name: Sym) -> tuple[bool, bool]:
+    """Whether statements access a variable, and whether they write it; what they call, too."""
+    inside = set(walk(stmts))
+    for stmt in inside:
+        if isinstance(stmt, WindowStmt) and stmt.source.name == name:
+            raise Unfit(f"a window of {name.name} is made inside: inline it first", stmt)
+    made = [p for p in program(proc, "U").places if p.stmt in inside]
+    events = [e for place in made for e in place.events if e.access.name == name]
+    return bool(events), any(event.writes for event in events)

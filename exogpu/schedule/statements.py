@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from exogpu.analysis.instances import Domain, entry, never, where, within_loop
 from exogpu.ir.isltext import bexpr
-from exogpu.ir.nodes import Block, For, If, Int, Not, Pass, Proc, Stmt
+from exogpu.ir.nodes import Access, Assign, Block, Const, For, If, Int, Not, Pass, Proc, Stmt
 from exogpu.ir.walk import blocks, control_variables, map_blocks
 from exogpu.schedule.control import (
+    Ranges,
     control_scope,
     minus,
+    ranges_of,
     read_condition,
     tidy,
     tidy_access,
@@ -54,20 +56,31 @@ def _if_at(proc: Proc, path: Path) -> If:
 
 @primitive
 def lift_scope(proc: Proc, scope: object) -> Iterator[Rewrite]:
-    """Exchange an `if` with the loop or `if` around it, in which nothing else stands.
+    """Exchange an `if` or loop with the loop or `if` around it, in which nothing else stands.
 
     for i in seq(0, n):          if m > 3:
         if m > 3:          ->        for i in seq(0, n):
             x[i] = 0                     x[i] = 0
     """
     path = path_of(proc, scope)
-    inner = _if_at(proc, path)
+    inner = stmt_at(proc, path)
+    if not isinstance(inner, If | For):
+        raise Unfit("the cursor is at no `if` and no loop", inner)
     if len(path) < 2:
-        raise Unfit("nothing is around the `if`", inner)
+        raise Unfit("nothing is around it", inner)
     outer = stmt_at(proc, path[:-1])
     if len(block_at(proc, path)) != 1:
-        raise Unfit("the `if` is not alone in its block", inner)
+        raise Unfit("it is not alone in its block", inner)
     edit = begun(proc)
+    if isinstance(inner, For):
+        if not isinstance(outer, If) or outer.orelse:
+            raise Unfit("around the loop is no `if` without `else`", inner)
+        guarded = replace(outer, body=inner.body)
+        loop = replace(inner, body=(guarded,))
+        edit.followed |= {guarded: outer, loop: inner}
+        splice(edit, path[:-1], 1, (loop,))
+        yield edit
+        return
     match outer:
         case For():
             if outer.iterator in control_variables(inner.condition):
@@ -141,6 +154,30 @@ def add_if(proc: Proc, stmt: object, left: str, op: str, right: str) -> Iterator
 
 
 @primitive
+def fill_zero(proc: Proc, scope: object) -> Iterator[Rewrite]:
+    """Let a guarded assignment write zero where its guard does not hold.
+
+    if i < n:                if i < n:
+        t[i] = x[i]    ->        t[i] = x[i]
+                             else:
+                                 t[i] = 0
+    """
+    path = path_of(proc, scope)
+    old = _if_at(proc, path)
+    match old.body:
+        case (Assign() as stmt,) if not old.orelse:
+            pass
+        case _:
+            raise Unfit("the `if` holds more than one assignment, or has an `else`", old)
+    edit = begun(proc)
+    zero = Assign(stmt.target, Const(0), span=stmt.span)
+    new = replace(old, orelse=(zero,))
+    edit.followed[new] = old
+    splice(edit, path, 1, (new,))
+    yield edit
+
+
+@primitive
 def eliminate_dead_code(proc: Proc, stmt: object) -> Iterator[Rewrite]:
     """Remove a statement that never runs, or whose results nobody reads.
 
@@ -202,38 +239,48 @@ def simplify(proc: Proc) -> Iterator[Rewrite]:
             x[(4 * k + i) / 4] = 0
     """
     edit = begun(proc)
-    body = copied(edit, proc.body, {}, fresh=False, access=tidy_access)
-    edit.new = replace(proc, body=_simplified(edit, body, entry(proc)))
+    simple = _Simple(edit, ranges_of(proc))
+    body = copied(edit, proc.body, {}, fresh=False, access=simple.access)
+    edit.new = replace(proc, body=simple.block(body, entry(proc)))
     yield edit
 
 
-def _simplified(edit: Rewrite, block: Block, domain: Domain) -> Block:
-    return tuple(new for stmt in block for new in _simple(edit, stmt, domain))
+@dataclass(frozen=True, slots=True)
+class _Simple:
+    edit: Rewrite
+    ranges: Ranges
 
+    def access(self, access: Access) -> Access:
+        return tidy_access(access, self.ranges)
 
-def _simple(edit: Rewrite, stmt: Stmt, domain: Domain) -> Block:
-    match stmt:
-        case If():
-            holds, fails = bexpr(stmt.condition), bexpr(Not(stmt.condition))
-            if never(domain, [fails]):
-                return _simplified(edit, stmt.body, domain)
-            if never(domain, [holds]):
-                return _simplified(edit, stmt.orelse, domain)
-            body = _simplified(edit, stmt.body, where(domain, holds))
-            orelse = _simplified(edit, stmt.orelse, where(domain, fails))
-            condition = tidy_condition(stmt.condition)
-            new: Stmt = replace(stmt, condition=condition, body=body, orelse=orelse)
-        case For():
-            if minus(stmt.hi, stmt.lo) == Int(1):
-                values = {stmt.iterator: tidy(stmt.lo)}
-                once = copied(edit, stmt.body, values, fresh=False, access=tidy_access)
-                return _simplified(edit, once, domain)
-            inner = within_loop(domain, stmt.iterator, stmt.lo, stmt.hi)
-            body = _simplified(edit, stmt.body, inner)
-            new = replace(stmt, lo=tidy(stmt.lo), hi=tidy(stmt.hi), body=body)
-        case _ if blocks(stmt):
-            new = map_blocks(stmt, lambda block: _simplified(edit, block, domain))
-        case _:
-            return (stmt,)
-    edit.followed[new] = edit.followed.get(stmt, stmt)
-    return (new,)
+    def block(self, block: Block, domain: Domain) -> Block:
+        return tuple(new for stmt in block for new in self.stmt(stmt, domain))
+
+    def stmt(self, stmt: Stmt, domain: Domain) -> Block:
+        edit = self.edit
+        match stmt:
+            case If():
+                holds, fails = bexpr(stmt.condition), bexpr(Not(stmt.condition))
+                if never(domain, [fails]):
+                    return self.block(stmt.body, domain)
+                if never(domain, [holds]):
+                    return self.block(stmt.orelse, domain)
+                body = self.block(stmt.body, where(domain, holds))
+                orelse = self.block(stmt.orelse, where(domain, fails))
+                condition = tidy_condition(stmt.condition, self.ranges)
+                new: Stmt = replace(stmt, condition=condition, body=body, orelse=orelse)
+            case For():
+                if minus(stmt.hi, stmt.lo) == Int(1):
+                    values = {stmt.iterator: tidy(stmt.lo)}
+                    once = copied(edit, stmt.body, values, fresh=False, access=self.access)
+                    return self.block(once, domain)
+                inner = within_loop(domain, stmt.iterator, stmt.lo, stmt.hi)
+                body = self.block(stmt.body, inner)
+                lo, hi = tidy(stmt.lo, self.ranges), tidy(stmt.hi, self.ranges)
+                new = replace(stmt, lo=lo, hi=hi, body=body)
+            case _ if blocks(stmt):
+                new = map_blocks(stmt, lambda block: self.block(block, domain))
+            case _:
+                return (stmt,)
+        edit.followed[new] = edit.followed.get(stmt, stmt)
+        return (new,)

@@ -13,13 +13,13 @@ from exogpu.ir.nodes import (
     Alloc,
     Assign,
     Block,
-    CExpr,
     Coord,
     DataParam,
     DeviceFunction,
     DExpr,
     For,
     If,
+    Int,
     Interval,
     Point,
     Proc,
@@ -27,11 +27,10 @@ from exogpu.ir.nodes import (
     Reduce,
     WindowStmt,
 )
-from exogpu.ir.types import DataMemory
+from exogpu.ir.types import DataMemory, SpecialWindow
 from exogpu.schedule.control import (
     control_scope,
     minus,
-    read_control,
     read_window,
     tidy_access,
 )
@@ -46,10 +45,10 @@ from exogpu.schedule.rewrite import (
     block_at,
     copied,
     map_reads,
-    names_in,
     splice,
     stmt_at,
 )
+from exogpu.schedule.scopes import names_in
 
 
 def data_scope(proc: Proc, path: Path) -> dict[Sym, DataParam | Alloc]:
@@ -110,76 +109,12 @@ def bind_expr(
     yield edit
 
 
-def _alloc_at(proc: Proc, path: Path) -> Alloc:
+def alloc_at(proc: Proc, path: Path) -> Alloc:
+    """The allocation of a path.  Raises Unfit."""
     stmt = stmt_at(proc, path)
     if not isinstance(stmt, Alloc):
         raise Unfit("the cursor is at no allocation", stmt)
     return stmt
-
-
-@primitive
-def expand_dim(proc: Proc, alloc: object, extent: str | int, index: str) -> Iterator[Rewrite]:
-    """Give a variable one more dimension, in front, and use one index of it.
-
-        for i in seq(0, n):          for i in seq(0, n):
-            t: f32 @ DRAM                t: f32[n] @ DRAM
-            t = x[i]           ->        t[i] = x[i]
-            y[i] = t                     y[i] = t[i]
-
-    `index` names variables known at the allocation.
-    """
-    path = path_of(proc, alloc)
-    old = _alloc_at(proc, path)
-    known = control_scope(proc, path)
-    size, at = read_control(extent, known), read_control(index, known)
-    edit = begun(proc)
-    new = replace(old, shape=(size, *old.shape))
-    edit.followed[new] = old
-
-    def moved(access: Access) -> Access:
-        if access.name != old.name:
-            return access
-        return replace(access, coords=(Point(at), *access.coords))
-
-    _rest_changed(edit, path, (new,), moved)
-    yield edit
-
-
-@primitive
-def resize_dim(
-    proc: Proc, alloc: object, dimension: int, extent: str | int, offset: str | int = 0
-) -> Iterator[Rewrite]:
-    """Give a dimension of a variable another extent, and keep its elements from `offset` on.
-
-    t: f32[8] @ DRAM          t: f32[4] @ DRAM
-    t[i + 2] = 0        ->    t[i] = 0
-    """
-    path = path_of(proc, alloc)
-    old = _alloc_at(proc, path)
-    if not 0 <= dimension < len(old.shape):
-        raise Unfit(f"{old.name.name} has no dimension {dimension}", old)
-    known = control_scope(proc, path)
-    size, start = read_control(extent, known), read_control(offset, known)
-    edit = begun(proc)
-    shape = (*old.shape[:dimension], size, *old.shape[dimension + 1 :])
-    new = replace(old, shape=shape)
-    edit.followed[new] = old
-
-    def moved(access: Access) -> Access:
-        if access.name != old.name:
-            return access
-        coords = list(access.coords)
-        coords[dimension] = _shifted(coords[dimension], start)
-        return replace(access, coords=tuple(coords))
-
-    _rest_changed(edit, path, (new,), moved)
-    yield edit
-
-
-def _shifted(coord: Coord, start: CExpr) -> Coord:
-    if isinstance(coord, Point):
-        return Point(minus(coord.at, start))
-    return Interval(minus(coord.lo, start), minus(coord.hi, start))
 
 
 @primitive
@@ -191,7 +126,7 @@ def lift_alloc(proc: Proc, alloc: object, levels: int = 1) -> Iterator[Rewrite]:
         t = x[i]                     t = x[i]
     """
     path = path_of(proc, alloc)
-    old = _alloc_at(proc, path)
+    old = alloc_at(proc, path)
     if not 0 < levels < len(path):
         raise Unfit(f"{levels} statements are not around the allocation", old)
     edit = begun(proc)
@@ -209,7 +144,7 @@ def sink_alloc(proc: Proc, alloc: object) -> Iterator[Rewrite]:
         t = x[i]                     t = x[i]
     """
     path = path_of(proc, alloc)
-    old = _alloc_at(proc, path)
+    old = alloc_at(proc, path)
     block, here = block_at(proc, path), path[-1][1]
     users = [
         at for at, stmt in enumerate(block[here + 1 :], here + 1) if old.name in names_in((stmt,))
@@ -227,34 +162,6 @@ def sink_alloc(proc: Proc, alloc: object) -> Iterator[Rewrite]:
 
 
 @primitive
-def rearrange_dim(
-    proc: Proc, alloc: object, order: tuple[int, ...] | list[int]
-) -> Iterator[Rewrite]:
-    """Exchange dimensions of a variable: the new n-th one is the old one of number `order[n]`.
-
-    t: f32[8, 4] @ DRAM          t: f32[4, 8] @ DRAM
-    t[i, j] = x[i, j]      ->    t[j, i] = x[i, j]
-    """
-    path = path_of(proc, alloc)
-    old = _alloc_at(proc, path)
-    if sorted(order) != list(range(len(old.shape))):
-        raise Unfit(f"{list(order)} is no order of the {len(old.shape)} dimensions", old)
-    edit = begun(proc)
-    new = replace(old, shape=tuple(old.shape[n] for n in order))
-    edit.followed[new] = old
-
-    def moved(access: Access) -> Access:
-        if access.name != old.name:
-            return access
-        if any(isinstance(c, Interval) for c in access.coords):
-            raise Unfit(f"a window of {old.name.name} is used", old)
-        return replace(access, coords=tuple(access.coords[n] for n in order))
-
-    _rest_changed(edit, path, (new,), moved)
-    yield edit
-
-
-@primitive
 def delete_buffer(proc: Proc, alloc: object) -> Iterator[Rewrite]:
     """Remove a variable that nothing uses.
 
@@ -262,7 +169,7 @@ def delete_buffer(proc: Proc, alloc: object) -> Iterator[Rewrite]:
     x[0] = 0            ->    x[0] = 0
     """
     path = path_of(proc, alloc)
-    old = _alloc_at(proc, path)
+    old = alloc_at(proc, path)
     if old.name in names_in(proc.body):
         raise Unfit(f"{old.name.name} is used", old)
     edit = begun(proc)
@@ -281,9 +188,9 @@ def reuse_buffer(proc: Proc, kept: object, alloc: object) -> Iterator[Rewrite]:
     u = x[1]                  y[1] = t
     y[1] = u
     """
-    first = _alloc_at(proc, path_of(proc, kept))
+    first = alloc_at(proc, path_of(proc, kept))
     path = path_of(proc, alloc)
-    old = _alloc_at(proc, path)
+    old = alloc_at(proc, path)
     if (first.dtype, first.shape) != (old.dtype, old.shape):
         raise Unfit(f"{first.name.name} and {old.name.name} differ in type or shape", old)
     edit = begun(proc)
@@ -291,11 +198,11 @@ def reuse_buffer(proc: Proc, kept: object, alloc: object) -> Iterator[Rewrite]:
     def moved(access: Access) -> Access:
         return replace(access, name=first.name) if access.name == old.name else access
 
-    _rest_changed(edit, path, (), moved)
+    rest_changed(edit, path, (), moved)
     yield edit
 
 
-def _rest_changed(edit: Rewrite, path: Path, new: Block, moved: Rename) -> None:
+def rest_changed(edit: Rewrite, path: Path, new: Block, moved: Rename) -> None:
     """Put `new` in the place of an allocation, and change the accesses after it."""
     block, here = block_at(edit.old, path), path[-1][1]
     rest = copied(edit, block[here + 1 :], {}, fresh=False, access=moved)
@@ -321,5 +228,50 @@ def inline_window(proc: Proc, window: object) -> Iterator[Rewrite]:
         coords = compose(old.source.coords, access.coords)
         return tidy_access(replace(access, name=old.source.name, coords=coords))
 
-    _rest_changed(edit, path, (), moved)
+    rest_changed(edit, path, (), moved)
+    yield edit
+
+
+@primitive
+def bind_window(
+    proc: Proc, stmt: object, window: str, name: str, special: SpecialWindow | None = None
+) -> Iterator[Rewrite]:
+    """Give a name to a window of a variable, and use it from a statement on.
+
+    y[0] = x[5]    ->    w = x[4:8]
+                         y[0] = w[1]
+
+    `special` makes it a tensor map. Accesses at other points than those of the window stay.
+    """
+    path = path_of(proc, stmt)
+    old = stmt_at(proc, path)
+    known = data_scope(proc, path)
+    whole = read_window(window, control_scope(proc, path), {s.name: s for s in known})
+    declared = known[whole.name]
+    if len(declared.shape) != len(whole.coords):
+        raise Unfit(f"{whole.name.name} has {len(declared.shape)} dimensions", old)
+    edit = begun(proc)
+    alias = named(name)
+
+    def moved(access: Access) -> Access:
+        if access.name != whole.name:
+            return access
+        coords: list[Coord] = []
+        for outer, inner in zip(whole.coords, access.coords, strict=True):
+            match outer, inner:
+                case Interval(), Point():
+                    coords.append(Point(minus(inner.at, outer.lo)))
+                case Interval(), Interval():
+                    low, high = minus(inner.lo, outer.lo), minus(inner.hi, outer.lo)
+                    coords.append(Interval(low, high))
+                case Point(), Point() if minus(outer.at, inner.at) == Int(0):
+                    pass
+                case _:
+                    return access
+        return replace(access, name=alias, coords=tuple(coords))
+
+    block, here = block_at(proc, path), path[-1][1]
+    rest = copied(edit, block[here:], {}, fresh=False, access=moved)
+    new = WindowStmt(alias, whole, special, span=old.span)
+    splice(edit, path, len(block) - here, (new, *rest))
     yield edit

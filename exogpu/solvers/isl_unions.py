@@ -6,8 +6,8 @@ length, parameters by name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import islpy
 
@@ -15,11 +15,7 @@ from exogpu.solvers.isl import lexmin
 
 Relation: TypeAlias = islpy.UnionMap
 Points: TypeAlias = islpy.UnionSet
-Schedule: TypeAlias = Mapping[str, islpy.Map]
-"""Of each tuple, by name, the time of its points: vectors of one length."""
-
-Order: TypeAlias = Callable[[islpy.Map, islpy.Map], islpy.Map]
-
+Either = TypeVar("Either", islpy.UnionMap, islpy.UnionSet)
 _PARAM, _IN, _OUT = islpy.dim_type.param, islpy.dim_type.in_, islpy.dim_type.out
 
 
@@ -33,10 +29,23 @@ def points(params: Iterable[str], pieces: Iterable[str]) -> Points:
     return islpy.UnionSet(f"[{', '.join(params)}] -> {{ {'; '.join(pieces)} }}")
 
 
-def schedule(params: Iterable[str], pieces: Mapping[str, str]) -> Schedule:
-    """The time of each tuple: by its name `A`, the text `A[i] -> [0, i]`."""
-    given = ", ".join(params)
-    return {name: islpy.Map(f"[{given}] -> {{ {text} }}") for name, text in pieces.items()}
+def repeated_points(params: Iterable[str], piece: str, names: Iterable[str]) -> Points:
+    """The points of one piece, `A[i] : constraint`, under each of the names."""
+    one = islpy.Set(f"[{', '.join(params)}] -> {{ {piece} }}")
+    found = islpy.UnionSet.empty(one.get_space())
+    for name in names:
+        found = found.union(islpy.UnionSet.from_set(one.set_tuple_name(name)))
+    return found
+
+
+def repeated_pairs(params: Iterable[str], piece: str, names: Iterable[tuple[str, str]]) -> Relation:
+    """The pairs of one piece, `A[i] -> B[j] : constraint`, under each of the pairs of names."""
+    one = islpy.Map(f"[{', '.join(params)}] -> {{ {piece} }}")
+    found = islpy.UnionMap.empty(one.get_space())
+    for first, second in names:
+        named = one.set_tuple_name(_IN, first).set_tuple_name(_OUT, second)
+        found = found.union(islpy.UnionMap.from_map(named))
+    return found
 
 
 def compose(first: Relation, second: Relation) -> Relation:
@@ -49,8 +58,8 @@ def inverse(pairs: Relation) -> Relation:
     return pairs.reverse()
 
 
-def union(left: Relation, right: Relation) -> Relation:
-    """The pairs of either."""
+def union(left: Either, right: Either) -> Either:
+    """The pairs, or points, of either."""
     return left.union(right)
 
 
@@ -59,8 +68,8 @@ def subtract(left: Relation, right: Relation) -> Relation:
     return left.subtract(right).coalesce()
 
 
-def intersect(left: Relation, right: Relation) -> Relation:
-    """The pairs of both."""
+def intersect(left: Either, right: Either) -> Either:
+    """The pairs, or points, of both."""
     return left.intersect(right)
 
 
@@ -84,9 +93,25 @@ def of_outputs(pairs: Relation, given: Points) -> Relation:
     return pairs.intersect_range(given)
 
 
+def image(given: Points, pairs: Relation) -> Points:
+    """The outputs of points."""
+    return given.apply(pairs)
+
+
 def without(left: Points, right: Points) -> Points:
     """The points of `left` that are not in `right`."""
     return left.subtract(right).coalesce()
+
+
+def of_names(given: Points, names: Iterable[str]) -> Points:
+    """The points of the named tuples."""
+    wanted = set(names)
+    listed = given.get_set_list()
+    found = islpy.UnionSet.empty(given.get_space())
+    for at in range(listed.n_set()):
+        if (piece := listed.get_at(at)).get_tuple_name() in wanted:
+            found = found.union(islpy.UnionSet.from_set(piece))
+    return found
 
 
 def same(given: Points) -> Relation:
@@ -99,22 +124,57 @@ def is_empty(given: Relation | Points) -> bool:
     return bool(given.is_empty())
 
 
-def earlier(pairs: Relation, times: Schedule) -> Relation:
-    """The pairs whose output comes before their input."""
-    return _ordered(pairs, times, lambda a, b: a.lex_gt_map(b))
+class Timed(NamedTuple):
+    """When the points `S[i, j]` happen: constants and dimensions, the first counts most."""
+
+    dims: tuple[str, ...]
+    time: tuple[str, ...]
 
 
-def not_later(pairs: Relation, times: Schedule) -> Relation:
-    """The pairs whose output does not come after their input."""
-    return _ordered(pairs, times, lambda a, b: a.lex_ge_map(b))
+class Schedule:
+    """The times of tuples, of one length: each is under a key, `keys` has that of each tuple."""
 
+    def __init__(
+        self, params: Iterable[str], times: Mapping[str, Timed], keys: Mapping[str, str]
+    ) -> None:
+        self._given = ", ".join(params)
+        self._times, self._keys = times, keys
+        self._orders: dict[tuple[str, str, bool], islpy.Map] = {}
 
-def _ordered(pairs: Relation, times: Schedule, order: Order) -> Relation:
-    found = islpy.UnionMap.empty(pairs.get_space())
-    for piece in _pieces(pairs):
-        first, second = times[piece.get_tuple_name(_IN)], times[piece.get_tuple_name(_OUT)]
-        found = found.union(islpy.UnionMap.from_map(piece.intersect(order(first, second))))
-    return found
+    def earlier(self, pairs: Relation) -> Relation:
+        """The pairs whose output comes before their input."""
+        return self._ordered(pairs, strictly=True)
+
+    def not_later(self, pairs: Relation) -> Relation:
+        """The pairs whose output does not come after their input."""
+        return self._ordered(pairs, strictly=False)
+
+    def _ordered(self, pairs: Relation, *, strictly: bool) -> Relation:
+        found = islpy.UnionMap.empty(pairs.get_space())
+        for piece in _pieces(pairs):
+            first, second = piece.get_tuple_name(_IN), piece.get_tuple_name(_OUT)
+            order = self._order(self._keys[first], self._keys[second], strictly)
+            order = order.set_tuple_name(_IN, first).set_tuple_name(_OUT, second)
+            found = found.union(islpy.UnionMap.from_map(piece.intersect(order)))
+        return found
+
+    def _order(self, first: str, second: str, strictly: bool) -> islpy.Map:
+        key = (first, second, strictly)
+        if key not in self._orders:
+            a, b = self._times[first], self._times[second]
+            counting: list[tuple[str, str]] = []
+            for one, other in zip(a.time, b.time, strict=True):
+                fixed = one.lstrip("-").isdigit() and other.lstrip("-").isdigit()
+                if not fixed or one != other:
+                    counting.append((one, other))
+                if fixed and one != other:  # what follows does not count
+                    break
+            x, y = (
+                islpy.Map(f"[{self._given}] -> {{ S[{', '.join(t.dims)}] -> [{', '.join(c)}] }}")
+                for t, c in ((a, [o for o, _ in counting]), (b, [o for _, o in counting]))
+            )
+            self._orders[key] = x.lex_gt_map(y) if strictly else x.lex_ge_map(y)
+        return self._orders[key]
 
 
 def _pieces(pairs: Relation) -> Iterator[islpy.Map]:
@@ -178,3 +238,43 @@ def leaving_out(pairs: Relation, names: Iterable[str]) -> Relation:
         if not {piece.get_tuple_name(_IN), piece.get_tuple_name(_OUT)} <= among:
             found = found.union(islpy.UnionMap.from_map(piece))
     return found
+
+
+# --- pairs as points --------------------------------------------------------------------------
+
+
+def alike(params: Iterable[str], events: Points, pairs: Iterable[tuple[str, str]]) -> Relation:
+    """From points of each first tuple to the point of the second with the same numbers."""
+    dims = {piece.get_tuple_name(): piece.dim(islpy.dim_type.set) for piece in _sets(events)}
+    given = ", ".join(params)
+    found = islpy.UnionMap(f"[{given}] -> {{ }}")
+    for first, second in pairs:
+        at = ", ".join(f"i{n}" for n in range(dims.get(first, dims.get(second, 0))))
+        found = found.union(islpy.UnionMap(f"[{given}] -> {{ {first}[{at}] -> {second}[{at}] }}"))
+    return found.intersect_domain(events).intersect_range(events)
+
+
+def _sets(given: Points) -> Iterator[islpy.Set]:
+    listed = given.get_set_list()
+    for at in range(listed.n_set()):
+        yield listed.get_at(at)
+
+
+def leaving(pairs: Relation, outputs: Points) -> Relation:
+    """The pairs whose output is none of these."""
+    return pairs.subtract_range(outputs)
+
+
+def sides(pairs: Relation) -> tuple[Relation, Relation]:
+    """From each pair, as a point, to its input, and to its output."""
+    return pairs.domain_map(), pairs.range_map()
+
+
+def is_function(pairs: Relation) -> bool:
+    """Whether every input has at most one output."""
+    return bool(pairs.is_single_valued())
+
+
+def is_equal(left: Either, right: Either) -> bool:
+    """Whether both have the same pairs, or points."""
+    return bool(left.is_equal(right))

@@ -10,6 +10,7 @@ from exogpu.amir import nodes as amir
 from exogpu.amir.export import to_json, unique_names
 from exogpu.amir.lower import lower
 from exogpu.analysis.collective import analyse
+from exogpu.analysis.everything import facts_of
 from exogpu.analysis.facts import gathered
 from exogpu.analysis.inline import inline
 from exogpu.analysis.lifetimes import insert_frees
@@ -31,7 +32,6 @@ from exogpu.ir.nodes import Access, Interval
 from exogpu.ir.types import Policy
 from exogpu.isa.cuda import cuda_load, cuda_shfl_xor
 from exogpu.machine import literal
-from exogpu.pipeline.facts import facts_of
 from exogpu.result.errors import ExoGpuError
 from tests.machine.parsed import ir_of
 
@@ -388,7 +388,7 @@ def test_what_is_required():
         "ALIGN x: (((K) mod 4) = (0))",
         # What the body touches under its guards, for all values of its loop.
         "BOUNDS y: ((K <= (0)) or (((0) <= i) and (i < n)))",
-        "BOUNDS y: ((1) <= K)",
+        "BOUNDS None: ((1) <= K)",
         # Lanes that another lane reads; and the threads that take part together.
         "DIVERGENCE None: 32",
         "BOUNDS r: ((0) <= w) and (w < (2))",

@@ -295,5 +295,9 @@ def same_results(first: Procedure, second: Procedure, limit: int = 9) -> int:
         second.run(**actual)
         runs += 1
         for name, array in expected.items():
-            np.testing.assert_array_equal(actual[name], array, err_msg=f"{name} at {sizes}")
+            exact = np.abs(array).max(initial=0) < 1 << 24  # beyond, the order of sums is seen
+            tolerance = 0 if exact else 1e-5
+            np.testing.assert_allclose(
+                actual[name], array, rtol=tolerance, atol=0, err_msg=f"{name} at {sizes}"
+            )
     return runs

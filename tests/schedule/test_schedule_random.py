@@ -9,13 +9,14 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from programs import program
 from steps import same_results
 
 from exogpu import ExoGpuError
 from exogpu import schedule as s
 from exogpu.analysis.bounds import violations
 from exogpu.api import Procedure
-from exogpu.ir.nodes import Alloc, Assign, For, If, Reduce, Stmt
+from exogpu.ir.nodes import Alloc, Assign, CallProc, For, If, Reduce, Stmt
 from exogpu.ir.print_expressions import access
 from exogpu.ir.walk import reads
 from exogpu.schedule.rewrite import paths
@@ -23,68 +24,35 @@ from tests.texts import made
 
 pytestmark = pytest.mark.slow
 
-HEAD = "@proc\ndef f(n: size, x: f32[n + 3, n + 3] @ DRAM, y: f32[n + 3] @ DRAM):\n"
-
-
-def program(random: Random) -> Procedure:
-    """A few loops over two arrays and a scalar or a row, in bounds for every size."""
-    lines: list[str] = []
-    count = random.randrange(1, 3)
-    for _ in range(count):
-        block(random, lines, 1, [], random.randrange(1, 3))
-    return made(HEAD + "\n".join(lines) + "\n")
-
-
-def block(random: Random, lines: list[str], depth: int, known: list[str], nest: int) -> None:
-    indent = "    " * depth
-    name = "ijkl"[depth - 1]
-    hi = random.choice(["n", "n", "n", "4", "3", "1"])
-    start = len(lines)
-    lines.append(f"{indent}for {name} in seq(0, {hi}):")
-    inside = [*known, name if hi == "n" else f"{name} % 3"]
-    inner = indent + "    "
-    local = random.random() < 0.4
-    if local:
-        lines.append(f"{inner}t: f32 @ DRAM")
-        lines.append(f"{inner}t = {read(random, inside, False)}")
-    for _ in range(random.randrange(1, 3)):
-        if random.random() < 0.25:
-            variable = random.choice(inside)
-            lines.append(f"{inner}if {variable} {random.choice(['<', '>=', '=='])} 2:")
-            lines.append(f"{inner}    {statement(random, inside, local)}")
-        else:
-            lines.append(inner + statement(random, inside, local))
-    if nest > 1:
-        block(random, lines, depth + 1, inside, nest - 1)
-    if random.random() < 0.2:  # for what makes one loop of two
-        lines += lines[start:]
-
-
-def statement(random: Random, known: list[str], local: bool) -> str:
-    target = element(random, known)
-    if local and random.random() < 0.2:
-        target = "t"
-    op = random.choice(["=", "+=", "+="])
-    return f"{target} {op} {read(random, known, local)}"
-
-
-def read(random: Random, known: list[str], local: bool) -> str:
-    if local and random.random() < 0.5:
-        return f"t + {random.randrange(3)}"
-    return random.choice([element(random, known), f"{random.randrange(4)}"])
-
-
-def element(random: Random, known: list[str]) -> str:
-    def index() -> str:
-        return f"{random.choice([*known, '0'])} + {random.randrange(3)}"
-
-    return random.choice([f"y[{index()}]", f"x[{index()}, {index()}]"])
-
 
 def some_read(stmt: Stmt, random: Random) -> str:
     assert isinstance(stmt, Assign | Reduce)
     found = [access(a, lambda name: name.name) for a in reads(stmt.value) if a.coords]
     return random.choice(found or ["y[0]"])
+
+
+def other_of_the_call(p: Procedure, c: s.Cursor[Procedure], random: Random) -> Procedure:
+    """Calls a procedure that is made of the one called, by a step or two."""
+    assert isinstance(c.stmt, CallProc)
+    made = s.callee(p, c.stmt.proc.name)
+    for _ in range(random.randrange(1, 3)):
+        assert made.ir is not None
+        name = random.choice(["simplify", "unroll_loop", "stage_mem", "divide_loop", "fission"])
+        kinds, step = STEPS[name]
+        places = [path for path, stmt in paths(made.ir) if isinstance(stmt, kinds)]
+        if places:
+            made = step(made, s.Cursor(made, random.choice(places)), random)
+    return s.call_eqv(p, c, s.rename(made, f"{made.name}_"))
+
+
+def some_call(p: Procedure, c: s.Cursor[Procedure], random: Random) -> Procedure:
+    """Calls a procedure made of the statement, or of another: an outsider mostly does not fit."""
+    q = s.extract_subproc(p, c, f"g{random.randrange(1 << 20)}")
+    call = next(c for c in s.find_all(q, "_(_)") if isinstance(c.stmt, CallProc))
+    made = s.callee(q, call.stmt.proc.name)  # type: ignore[union-attr]
+    assert p.ir is not None
+    others = [path for path, stmt in paths(p.ir) if isinstance(stmt, type(c.stmt))]
+    return s.replace(p, s.Cursor(p, random.choice([c.path, *others])), made)
 
 
 Step = Callable[[Procedure, s.Cursor[Procedure], Random], Procedure]
@@ -127,6 +95,23 @@ STEPS: dict[str, tuple[type[Stmt] | tuple[type[Stmt], ...], Step]] = {
             p, c, r.choice(["y[0 : n + 3]", "y[1 : 4]", "x[0 : n + 3, 0 : n + 3]"]), "u"
         ),
     ),
+    "extend_loop": (For, lambda p, c, r: s.extend_loop(p, c, -1, r.choice(["n + 1", 4]))),
+    "fill_zero": (If, lambda p, c, r: s.fill_zero(p, c)),
+    "divide_dim": (Alloc, lambda p, c, r: s.divide_dim(p, c, r.randrange(2), 2)),
+    "mult_dim": (Alloc, lambda p, c, r: s.mult_dim(p, c, r.randrange(2))),
+    "resize_dim": (Alloc, lambda p, c, r: s.resize_dim(p, c, 0, r.randrange(1, 3), fold=True)),
+    "fission of several": (
+        (Assign, Reduce, For, If),
+        lambda p, c, r: s.fission(p, r.choice([c.before(), c.after()]), 2),
+    ),
+    "lift_scope of a loop": (For, lambda p, c, r: s.lift_scope(p, c)),
+    "extract_subproc": (
+        (Assign, Reduce, For, If),
+        lambda p, c, r: s.extract_subproc(p, c, f"f{r.randrange(1 << 20)}", r.randrange(1, 3)),
+    ),
+    "inline": (CallProc, lambda p, c, r: s.inline(p, c)),
+    "call_eqv": (CallProc, other_of_the_call),
+    "replace": ((Assign, Reduce, For, If), some_call),
     "bind_expr": (
         (Assign, Reduce),
         lambda p, c, r: s.bind_expr(p, c, some_read(c.stmt, r), "v"),
@@ -139,7 +124,7 @@ refused: Counter[str] = Counter()
 
 def schedule_at_random(seed: int) -> None:
     random = Random(seed)
-    p = first = program(random)
+    p = first = made(program(random))
     assert first.ir is not None
     if violations(first.ir):
         return

@@ -1,0 +1,200 @@
+"""The kernel `gemm_sm80`, derived from three loops: tiles, padding, a pipeline, instructions.
+
+`derived()` is that kernel up to names; `exogpu.schedule.history` prints its steps.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from exogpu import schedule as s
+from exogpu.api import Procedure, proc
+from exogpu.hw.memories import (
+    CudaCommitGroup,
+    CudaGmemLinear,
+    CudaSmemLinear,
+    Sm80_RmemMatrixA,
+    Sm80_RmemMatrixB,
+    Sm80_RmemMatrixD,
+)
+from exogpu.hw.timelines import SYNC_TIMELINES
+from exogpu.hw.units import cuda_thread, cuda_warp
+from exogpu.isa.sm80 import (
+    Sm80_cp_async_copy_zfill,
+    Sm80_load_A,
+    Sm80_load_B,
+    Sm80_mma_tf32,
+    Sm80_store_D,
+    Sm80_zero_D,
+)
+
+cuda_in_order, cp_async = SYNC_TIMELINES["cuda_in_order"], SYNC_TIMELINES["Sm80_cp_async"]
+
+
+def textbook() -> Procedure:
+    """C = A * B^T in three loops."""
+
+    @proc
+    def gemm_sm80(
+        M: size,
+        N: size,
+        K: size,
+        A: f32[M, K] @ DRAM,
+        B: f32[N, K] @ DRAM,
+        C: f32[M, N] @ DRAM,
+    ):
+        assert K % 4 == 0
+        for i in seq(0, M):
+            for j in seq(0, N):
+                C[i, j] = 0
+                for k in seq(0, K):
+                    C[i, j] += A[i, k] * B[j, k]
+
+    return gemm_sm80
+
+
+@cache
+def derived() -> Procedure:
+    """The kernel, made on first use."""
+    p = textbook()
+    for part in (tiles, steps_along_k, padding, pipeline, fragments, loads, instructions, launch):
+        p = part(p)
+    return synchronisation(p)
+
+
+def tiles(p: Procedure) -> Procedure:
+    """64 x 64 elements a task, 32 x 32 a warp, 16 x 8 an instruction; sums in a variable."""
+    p = s.stage_mem(p, "C[_] = _", "C[i, j]", "D", count=2)
+    p = s.divide_loop(p, "j", 64, ["tn", "jj"])
+    p = s.reorder_loops(p, "i")
+    p = s.divide_loop(p, "i", 64, ["tm", "ii"])
+    p = s.reorder_loops(p, "tn")
+    p = s.lift_scope(p, "jj")
+    p = s.divide_loop(p, "ii", 32, ["wm", "i"], tail="perfect")
+    p = s.divide_loop(p, "i", 16, ["i", "m"], tail="perfect")
+    p = s.divide_loop(p, "jj", 32, ["wn", "j"], tail="perfect")
+    p = s.divide_loop(p, "j", 8, ["j", "n"], tail="perfect")
+    for loop in ("m", "i", "m"):
+        p = s.reorder_loops(p, loop)
+    for extent, index in ((8, "n"), (16, "m"), (4, "j"), (2, "i"), (2, "wn"), (2, "wm")):
+        p = s.expand_dim(p, "D", extent, index)
+    p = s.mult_dim(s.lift_alloc(p, "D", 8), "D", 0)
+    p = s.fission(p, s.find(p, "for k in _: _").before(), 8)
+    p = s.fission(p, s.find(p, "for k in _: _").after(), 8)
+    return s.remove_if(s.remove_if(p, "if _: _"), "if _: _")
+
+
+def steps_along_k(p: Procedure) -> Procedure:
+    """16 columns of A and B at a time, in tiles."""
+    p = s.divide_loop(p, "k", 16, ["ko", "kk"])
+    p = s.divide_loop(p, "kk", 8, ["kk", "k"], tail="perfect")
+    p = s.lift_scope(s.lift_scope(p, "ko"), "ko")
+    for loop in ("n #1", "m #1", "j #1", "i #1", "wn #1", "wm #1"):
+        p = s.reorder_loops(p, loop)
+    p = s.stage_mem(p, "wm #1", "A[64 * tm : 64 * tm + 64, 16 * ko : 16 * ko + 16]", "A_smem")
+    return s.stage_mem(p, "wm #1", "B[64 * tn : 64 * tn + 64, 16 * ko : 16 * ko + 16]", "B_smem")
+
+
+def padding(p: Procedure) -> Procedure:
+    """Zeros beyond column K, so that sums need no guard; nobody reads sums beyond M and N."""
+    p = s.fill_zero(p, "if 16 * ko + i1 < K: _")
+    p = s.fill_zero(p, "if 16 * ko + i1 < K: _ #1")
+    p = s.remove_if(p, "if 16 * ko + (8 * kk + k) < K: _")
+    p = s.remove_if(p, "if 64 * tm + (32 * wm + _) < M: _")
+    p = s.remove_if(p, "if 64 * tn + (32 * wn + _) < N: _")
+    for loop in ("n #1", "m #1", "j #1", "i #1"):
+        p = s.reorder_loops(p, loop)
+    return p
+
+
+def pipeline(p: Procedure) -> Procedure:
+    """The tiles of the next step are loaded before those of this one are used: two of each."""
+    for tile in ("A_smem", "B_smem"):
+        p = s.lift_alloc(s.expand_dim(p, tile, "(K + 15) / 16", "ko"), tile)
+    p = s.fission(p, s.find(p, "wm #1").before())
+    p = s.shift_loop(p, "ko #1", 1)
+    p = s.extend_loop(p, "ko", 0, "(K + 15) / 16 + 1")
+    p = s.extend_loop(p, "ko #1", 0, "(K + 15) / 16 + 1")
+    p = s.fuse(p, "ko")
+    for tile in ("A_smem", "B_smem"):
+        p = s.resize_dim(p, tile, 0, 2, fold=True)
+    return p
+
+
+def fragments(p: Procedure) -> Procedure:
+    """The parts of the tiles that a warp multiplies, in registers; one loop over the warps."""
+    slot = "(ko + 1) % 2"
+    p = s.stage_mem(p, "i #1", f"A_smem[{slot}, 32 * wm:32 * wm + 32, 8 * kk:8 * kk + 8]", "A_reg")
+    p = s.stage_mem(p, "i #1", f"B_smem[{slot}, 32 * wn:32 * wn + 32, 8 * kk:8 * kk + 8]", "B_reg")
+    p = s.divide_loop(p, "i0 #2", 16, ["i", "m"], tail="perfect")
+    p = s.divide_loop(p, "i0 #2", 8, ["j", "n"], tail="perfect")
+    p = s.divide_dim(s.divide_dim(p, "A_reg", 0, 16), "B_reg", 0, 8)
+    for part in ("A_reg", "B_reg"):
+        p = s.expand_dim(s.expand_dim(p, part, 2, "wn"), part, 2, "wm")
+        p = s.mult_dim(p, part, 0)
+    for _ in range(3):
+        p = s.mult_loops(p, "wm", "w")
+    return p
+
+
+def loads(p: Procedure) -> Procedure:
+    """128 threads copy 4 elements each, twice for each tile."""
+    for tile, extent, nth in (("tm", "M", ""), ("tn", "N", " #1")):
+        p = s.divide_loop(p, "i0", 32, ["r", "t"], tail="perfect")
+        p = s.divide_loop(p, "i1", 4, ["q", "c"], tail="perfect")
+        p = s.lift_scope(p, f"if 64 * {tile} + (32 * r + t) < {extent}: _")
+        p = s.reorder_loops(s.reorder_loops(p, f"r{nth}"), f"r{nth}")
+        p = s.mult_loops(p, f"t{nth}", "t")
+        p = s.replace(p, "c", Sm80_cp_async_copy_zfill)
+    return s.fuse(s.fuse(p, "t"), "r")
+
+
+def instructions(p: Procedure) -> Procedure:
+    """The loops that are left are instructions of a warp."""
+    for loop, instruction in (
+        ("m", Sm80_zero_D),
+        ("m", Sm80_load_A),
+        ("n", Sm80_load_B),
+        ("m", Sm80_mma_tf32),
+        ("m", Sm80_store_D),
+    ):
+        p = s.replace(p, loop, instruction)
+    # All variables first, as one writes them.
+    for statement in ("w", "D: _", "w", "D: _", "for i in _: _ #1"):
+        p = s.reorder_stmts(p, statement)
+    return s.simplify(p)
+
+
+def launch(p: Procedure) -> Procedure:
+    """Memories, tasks and threads."""
+    for name, memory in (
+        ("A", CudaGmemLinear),
+        ("B", CudaGmemLinear),
+        ("C", CudaGmemLinear),
+        ("A_smem", CudaSmemLinear),
+        ("B_smem", CudaSmemLinear),
+        ("D", Sm80_RmemMatrixD(16, 8)),
+        ("A_reg", Sm80_RmemMatrixA(16, 8)),
+        ("B_reg", Sm80_RmemMatrixB(8, 8)),
+    ):
+        p = s.set_memory(p, name, memory)
+    p = s.wrap_kernel(p, "tm", 128)
+    for loop in ("tm", "tn"):
+        p = s.set_loop_mode(p, loop, "tasks")
+    for loop in ("w", "w #1", "w #2"):
+        p = s.set_loop_mode(p, loop, cuda_warp)
+    return s.set_loop_mode(p, "t", cuda_thread)
+
+
+def synchronisation(p: Procedure) -> Procedure:
+    """A group of copies a step: all but the newest are awaited, at the end all."""
+    warps = s.find(p, "w #1")
+    p = s.insert_barrier_alloc(p, s.find(p, "w").before(), "cg", [128], CudaCommitGroup)
+    p = s.insert_arrive(p, s.find(p, "r").after(), cp_async, "cg[t]")
+    threads = [("t", 128, cuda_thread)]
+    p = s.insert_await(p, warps.before(), "cg[t]", cuda_in_order, 0, over=threads)
+    p = s.specialize(p, "Await(_)", "ko", "<", "(K + 15) / 16")
+    p = s.insert_await(p, s.find(p, "Await(_)").before(), "cg[t]", cuda_in_order, 1)
+    p = s.delete_sync(p, "Await(_) #1")
+    p = s.insert_fence(p, warps.before(), cuda_in_order, cuda_in_order)
+    return s.insert_fence(p, warps.after(), cuda_in_order, cuda_in_order)

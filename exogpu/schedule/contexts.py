@@ -1,0 +1,123 @@
+"""Primitives that put statements into a context: a kernel launch, or some of its warps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from exogpu.ir.nodes import Block, DeviceFunction, Proc, WarpConfig, Warps
+from exogpu.ir.walk import walk
+from exogpu.schedule.primitive import Unfit, annotation, path_of, primitive
+from exogpu.schedule.rewrite import Path, Rewrite, around, begun, block_at, splice
+
+
+@dataclass(frozen=True, slots=True)
+class CudaWarps:
+    """The context `with CudaWarps(lo, hi, name="consumer")`; without lo and hi, the whole group."""
+
+    lo: int | None = None
+    hi: int | None = None
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CudaDeviceFunction:
+    """The context `with CudaDeviceFunction(clusterDim=2, blockDim=128)`, or with a list of
+    `CudaWarpConfig` as `warp_config`."""
+
+    clusterDim: int = 1
+    blockDim: int = 0
+    warp_config: Sequence[WarpConfig] = ()
+
+
+@annotation
+def wrap_with_context(
+    proc: Proc, stmt: object, context: CudaWarps | CudaDeviceFunction, count: int = 1
+) -> Iterator[Rewrite]:
+    """Let some warps execute statements, or launch them as a kernel.
+
+    for t in cuda_threads(...):          with CudaWarps(0, 4, name="consumer"):
+        ...                       ->         for t in cuda_threads(...):
+                                                 ...
+
+    `count` statements, from the one given on.
+    """
+    path, body = _several(proc, stmt, count)
+    match context:
+        case CudaWarps():
+            yield _wrapped(proc, path, body, _warps(proc, path, context, body))
+        case CudaDeviceFunction():
+            groups = tuple(context.warp_config)
+            if bool(groups) == bool(context.blockDim):
+                raise Unfit("a launch is described by blockDim, or by warp_config", body[0])
+            yield _launch(
+                proc, path, body, context.clusterDim, groups or _plain(context.blockDim, body)
+            )
+        case _:
+            raise Unfit("a context is CudaWarps(...) or CudaDeviceFunction(...)", body[0])
+
+
+@primitive
+def wrap_kernel(
+    proc: Proc,
+    stmt: object,
+    threads: int,
+    count: int = 1,
+    cluster: int = 1,
+) -> Iterator[Rewrite]:
+    """Launch statements as one kernel.
+
+    for m in cuda_tasks(0, M):          with CudaDeviceFunction(clusterDim=1, blockDim=64):
+        ...                       ->        for m in cuda_tasks(0, M):
+                                                ...
+    """
+    path, body = _several(proc, stmt, count)
+    yield _launch(proc, path, body, cluster, _plain(threads, body))
+
+
+def _several(proc: Proc, stmt: object, count: int) -> tuple[Path, Block]:
+    path = path_of(proc, stmt)
+    at = path[-1][1]
+    body = block_at(proc, path)[at : at + count]
+    if count < 1 or len(body) < count:
+        raise Unfit(f"there are no {count} statements")
+    return path, body
+
+
+def _plain(threads: int, body: Block) -> tuple[WarpConfig, ...]:
+    if threads < 32 or threads % 32:
+        raise Unfit(f"{threads} threads are no whole warps", body[0])
+    return (WarpConfig("", threads // 32),)
+
+
+def _launch(
+    proc: Proc, path: Path, body: Block, cluster: int, warps: tuple[WarpConfig, ...]
+) -> Rewrite:
+    if any(isinstance(s, DeviceFunction) for s in (*around(proc, path), *walk(body))):
+        raise Unfit("it is part of a kernel already, or launches one", body[0])
+    launch = DeviceFunction(cluster, warps, body, span=body[0].span)
+    return _wrapped(proc, path, body, launch)
+
+
+def _warps(proc: Proc, path: Path, context: CudaWarps, body: Block) -> Warps:
+    """The warps that are meant: by default of the group around, or of the only one."""
+    outside = around(proc, path)
+    launch = next((s for s in outside if isinstance(s, DeviceFunction)), None)
+    if launch is None:
+        raise Unfit("nothing is launched here", body[0], "launch the statements first")
+    counts = {group.name: group.count for group in launch.warps}
+    chosen = [s.group for s in outside if isinstance(s, Warps)] or list(counts)
+    if context.name and context.name not in counts:
+        raise Unfit(f"no warp group is named {context.name!r}", body[0])
+    if not context.name and len(set(chosen)) > 1 and not any(isinstance(s, Warps) for s in outside):
+        raise Unfit("CudaWarps does not say which warp group", body[0], "give its name")
+    group = context.name or chosen[-1]
+    lo = 0 if context.lo is None else context.lo
+    hi = counts[group] if context.hi is None else context.hi
+    return Warps(lo, hi, group, body, span=body[0].span)
+
+
+def _wrapped(proc: Proc, path: Path, body: Block, new: Warps | DeviceFunction) -> Rewrite:
+    edit = begun(proc)
+    splice(edit, path, len(body), (new,))
+    return edit

@@ -1,0 +1,218 @@
+"""Primitives that change the dimensions of variables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from exogpu.ir.nodes import (
+    Access,
+    Alloc,
+    CExpr,
+    Coord,
+    FloorDiv,
+    Int,
+    Interval,
+    Mod,
+    Mul,
+    Point,
+    Proc,
+)
+from exogpu.schedule.control import (
+    constant,
+    control_scope,
+    minus,
+    plus,
+    ranges_of,
+    read_control,
+    tidy,
+)
+from exogpu.schedule.primitive import Unfit, path_of, primitive
+from exogpu.schedule.rewrite import (
+    Rewrite,
+    begun,
+)
+from exogpu.schedule.storage import alloc_at, rest_changed
+
+
+@primitive
+def expand_dim(proc: Proc, alloc: object, extent: str | int, index: str) -> Iterator[Rewrite]:
+    """Give a variable one more dimension, in front, and use one index of it.
+
+        for i in seq(0, n):          for i in seq(0, n):
+            t: f32 @ DRAM                t: f32[n] @ DRAM
+            t = x[i]           ->        t[i] = x[i]
+            y[i] = t                     y[i] = t[i]
+
+    `index` names variables known at the allocation.
+    """
+    path = path_of(proc, alloc)
+    old = alloc_at(proc, path)
+    known = control_scope(proc, path)
+    size, at = read_control(extent, known), read_control(index, known)
+    edit = begun(proc)
+    new = replace(old, shape=(size, *old.shape))
+    edit.followed[new] = old
+
+    def moved(access: Access) -> Access:
+        if access.name != old.name:
+            return access
+        return replace(access, coords=(Point(at), *access.coords))
+
+    rest_changed(edit, path, (new,), moved)
+    yield edit
+
+
+@primitive
+def resize_dim(
+    proc: Proc,
+    alloc: object,
+    dimension: int,
+    extent: str | int,
+    offset: str | int = 0,
+    fold: bool = False,
+) -> Iterator[Rewrite]:
+    """Give a dimension of a variable another extent, and keep its elements from `offset` on.
+
+    t: f32[8] @ DRAM          t: f32[4] @ DRAM
+    t[i + 2] = 0        ->    t[i] = 0
+
+    With `fold`, element n is kept in place n modulo the extent: few are in use at a time.
+    """
+    path = path_of(proc, alloc)
+    old = alloc_at(proc, path)
+    if not 0 <= dimension < len(old.shape):
+        raise Unfit(f"{old.name.name} has no dimension {dimension}", old)
+    known = control_scope(proc, path)
+    size, start = read_control(extent, known), read_control(offset, known)
+    edit = begun(proc)
+    shape = (*old.shape[:dimension], size, *old.shape[dimension + 1 :])
+    new = replace(old, shape=shape)
+    edit.followed[new] = old
+
+    def moved(access: Access) -> Access:
+        if access.name != old.name:
+            return access
+        coords = list(access.coords)
+        moved_by = _shifted(coords[dimension], start)
+        coords[dimension] = _folded(moved_by, size, old) if fold else moved_by
+        return replace(access, coords=tuple(coords))
+
+    rest_changed(edit, path, (new,), moved)
+    yield edit
+
+
+def _shifted(coord: Coord, start: CExpr) -> Coord:
+    if isinstance(coord, Point):
+        return Point(minus(coord.at, start))
+    return Interval(minus(coord.lo, start), minus(coord.hi, start))
+
+
+def _folded(coord: Coord, size: CExpr, alloc: Alloc) -> Coord:
+    count = constant(size)
+    if count is None or count < 1:
+        raise Unfit("the extent to fold to is no constant", alloc)
+    if isinstance(coord, Interval):
+        raise Unfit(f"a window of {alloc.name.name} has the dimension that is folded", alloc)
+    return Point(tidy(Mod(coord.at, count)))
+
+
+@primitive
+def divide_dim(proc: Proc, alloc: object, dimension: int, factor: int) -> Iterator[Rewrite]:
+    """Make two dimensions of one: the block of `factor` elements, and the element in the block.
+
+    t: f32[n] @ DRAM          t: f32[(n + 3) / 4, 4] @ DRAM
+    t[i] = x[i]         ->    t[i / 4, i % 4] = x[i]
+    """
+    path = path_of(proc, alloc)
+    old = alloc_at(proc, path)
+    if not 0 <= dimension < len(old.shape):
+        raise Unfit(f"{old.name.name} has no dimension {dimension}", old)
+    if not isinstance(factor, int) or factor < 1:
+        raise Unfit(f"the factor {factor} is no positive number", old)
+    edit = begun(proc)
+    outer = tidy(FloorDiv(plus(old.shape[dimension], Int(factor - 1)), factor))
+    shape = (*old.shape[:dimension], outer, Int(factor), *old.shape[dimension + 1 :])
+    new = replace(old, shape=shape)
+    edit.followed[new] = old
+    ranges = ranges_of(proc)
+
+    def moved(access: Access) -> Access:
+        if access.name != old.name:
+            return access
+        coord = access.coords[dimension]
+        if isinstance(coord, Interval):
+            raise Unfit(f"a window of {old.name.name} has the dimension that is divided", old)
+        parts = (FloorDiv(coord.at, factor), Mod(coord.at, factor))
+        points = (Point(tidy(part, ranges)) for part in parts)
+        coords = (*access.coords[:dimension], *points, *access.coords[dimension + 1 :])
+        return replace(access, coords=coords)
+
+    rest_changed(edit, path, (new,), moved)
+    yield edit
+
+
+@primitive
+def mult_dim(proc: Proc, alloc: object, dimension: int) -> Iterator[Rewrite]:
+    """Make one dimension of one and the next, whose extent is constant.
+
+    t: f32[n, 4] @ DRAM          t: f32[4 * n] @ DRAM
+    t[i, j] = x[i, j]      ->    t[4 * i + j] = x[i, j]
+    """
+    path = path_of(proc, alloc)
+    old = alloc_at(proc, path)
+    if not 0 <= dimension < len(old.shape) - 1:
+        raise Unfit(f"{old.name.name} has no two dimensions from {dimension} on", old)
+    factor = constant(old.shape[dimension + 1])
+    if factor is None:
+        raise Unfit(f"the extent of dimension {dimension + 1} is not constant", old)
+    edit = begun(proc)
+    whole = tidy(Mul(factor, old.shape[dimension]))
+    new = replace(old, shape=(*old.shape[:dimension], whole, *old.shape[dimension + 2 :]))
+    edit.followed[new] = old
+
+    def moved(access: Access) -> Access:
+        if access.name != old.name:
+            return access
+        outer, inner = access.coords[dimension : dimension + 2]
+        if not isinstance(outer, Point):
+            raise Unfit(f"a window of {old.name.name} has both dimensions", old)
+        start = Mul(factor, outer.at)
+        both = (
+            Point(plus(start, inner.at))
+            if isinstance(inner, Point)
+            else Interval(plus(start, inner.lo), plus(start, inner.hi))
+        )
+        coords = (*access.coords[:dimension], both, *access.coords[dimension + 2 :])
+        return replace(access, coords=coords)
+
+    rest_changed(edit, path, (new,), moved)
+    yield edit
+
+
+@primitive
+def rearrange_dim(
+    proc: Proc, alloc: object, order: tuple[int, ...] | list[int]
+) -> Iterator[Rewrite]:
+    """Exchange dimensions of a variable: the new n-th one is the old one of number `order[n]`.
+
+    t: f32[8, 4] @ DRAM          t: f32[4, 8] @ DRAM
+    t[i, j] = x[i, j]      ->    t[j, i] = x[i, j]
+    """
+    path = path_of(proc, alloc)
+    old = alloc_at(proc, path)
+    if sorted(order) != list(range(len(old.shape))):
+        raise Unfit(f"{list(order)} is no order of the {len(old.shape)} dimensions", old)
+    edit = begun(proc)
+    new = replace(old, shape=tuple(old.shape[n] for n in order))
+    edit.followed[new] = old
+
+    def moved(access: Access) -> Access:
+        if access.name != old.name:
+            return access
+        if any(isinstance(c, Interval) for c in access.coords):
+            raise Unfit(f"a window of {old.name.name} is used", old)
+        return replace(access, coords=tuple(access.coords[n] for n in order))
+
+    rest_changed(edit, path, (new,), moved)
+    yield edit

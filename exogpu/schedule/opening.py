@@ -1,0 +1,236 @@
+"""A procedure as the checker sees it: windows and calls opened, to the assignments in them.
+
+    mma(D[w, :, :], a, b)         for m in seq(0, 16):
+                            ->        for n in seq(0, 8):
+                                          for k in seq(0, 8):
+                                              D[w, m, n] += a[m, k] * b[n, k]
+
+The iterators of a body keep their names: a statement is told apart by its whole site.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import count
+
+from exogpu.analysis.inline import compose
+from exogpu.analysis.instances import Domain, entry, where, within_loop
+from exogpu.ir.isltext import bexpr, cexpr, identifier
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import (
+    Access,
+    Alloc,
+    Arrive,
+    Assign,
+    Await,
+    BarrierAlloc,
+    Block,
+    CallInstr,
+    CallProc,
+    CExpr,
+    Const,
+    CVar,
+    DataParam,
+    DeviceFunction,
+    Fence,
+    For,
+    Free,
+    If,
+    Int,
+    Interval,
+    Not,
+    Pass,
+    Point,
+    Proc,
+    Reduce,
+    Stmt,
+    Warps,
+    WindowStmt,
+)
+from exogpu.ir.scalars import Constant
+from exogpu.ir.walk import reads, substitute, substitute_access, substitute_bool
+from exogpu.schedule.events import Event, Place, Program, Time, Variable
+from exogpu.schedule.rewrite import Site, map_reads
+
+
+def program(proc: Proc, tag: str, called: Mapping[CallProc, Proc] | None = None) -> Program:
+    """The events of a procedure; `tag` begins their names.
+
+    `called` are procedures to be read in the place of those that are called.
+    """
+    domain = entry(proc)
+    reader = _Reader(tag, {} if called is None else called, [], {})
+    for param in proc.params:
+        if isinstance(param, DataParam):
+            variable = Variable(param.name, param.dtype, param.shape, (), True)
+            reader.variables[param.name] = variable
+    reader.block(proc.body, _Scope((), domain, (), {}, {}, {}))
+    params = tuple(identifier(p.name) for p in domain.params)
+    depth = max((len(p.time) for p in reader.places), default=0) + 1
+    return Program(proc, params, tuple(reader.places), reader.variables, depth)
+
+
+def _in_order(block: Block) -> Iterator[Stmt]:
+    """The statements of a block that mean something sequentially; launches are their bodies."""
+    for stmt in block:
+        match stmt:
+            case DeviceFunction() | Warps():
+                yield from _in_order(stmt.body)
+            case BarrierAlloc() | Free() | Fence() | Arrive() | Await() | Pass():
+                pass
+            case _:
+                yield stmt
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """What a name of a data variable stands for."""
+
+    access: Access
+    """A window of a variable of the procedure."""
+    limits: tuple[Access, ...] = ()
+    """The windows that it was taken of: where a clipped operand ends."""
+    clipped: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """Where statements stand, and what the names of the procedure at hand stand for."""
+
+    calls: Site
+    domain: Domain
+    time: Time
+    control: dict[Sym, CExpr]
+    views: dict[Sym, _View]
+    constants: dict[Sym, Constant]
+
+    def form(self, expr: CExpr) -> CExpr:
+        return substitute(expr, self.control)
+
+
+@dataclass(slots=True)
+class _Reader:
+    tag: str
+    called: Mapping[CallProc, Proc]
+    places: list[Place]
+    variables: dict[Sym, Variable]
+
+    def block(self, block: Block, scope: _Scope) -> None:
+        for at, stmt in enumerate(_in_order(block)):
+            here = replace(scope, time=(*scope.time, str(at)))
+            match stmt:
+                case For():
+                    lo, hi = scope.form(stmt.lo), scope.form(stmt.hi)
+                    iterator = stmt.iterator
+                    if iterator in scope.domain.iterators:  # of a body that is around itself
+                        iterator = Sym(iterator.name)
+                        scope.control[stmt.iterator] = CVar(iterator)
+                    inner = within_loop(scope.domain, iterator, lo, hi)
+                    time = (*here.time, identifier(iterator))
+                    self.block(stmt.body, replace(scope, domain=inner, time=time))
+                case If():
+                    holds = substitute_bool(stmt.condition, scope.control)
+                    for way, test, part in (
+                        ("0", holds, stmt.body),
+                        ("1", Not(holds), stmt.orelse),
+                    ):
+                        inner = where(scope.domain, bexpr(test))
+                        self.block(part, replace(scope, domain=inner, time=(*here.time, way)))
+                case Alloc():
+                    self.declare(stmt, scope)
+                case WindowStmt():
+                    view = self.view(stmt.source, scope)
+                    limits = (*view.limits, view.access)
+                    scope.views[stmt.name] = replace(view, limits=limits)
+                case Assign() | Reduce():
+                    self.leaf(stmt, here)
+                case CallProc() | CallInstr():
+                    self.call(stmt, here)
+                case _:
+                    raise AssertionError(stmt)
+
+    def declare(self, stmt: Alloc, scope: _Scope) -> None:
+        """A variable; of a called procedure, a new one at every call."""
+        name = Sym(stmt.name.name) if scope.calls else stmt.name
+        shape = tuple(map(scope.form, stmt.shape))
+        if scope.calls:
+            whole = tuple(Interval(Int(0), extent) for extent in shape)
+            scope.views[stmt.name] = _View(Access(name, whole))
+        self.variables[name] = Variable(name, stmt.dtype, shape, scope.domain.iterators, False)
+
+    def call(self, stmt: CallProc | CallInstr, scope: _Scope) -> None:
+        """The body of what is called, its parameters replaced by the arguments."""
+        callee = stmt.instr if isinstance(stmt, CallInstr) else self.called.get(stmt, stmt.proc)
+        inner = replace(scope, calls=(*scope.calls, stmt), control={}, views={}, constants={})
+        for param, argument in zip(callee.params, stmt.arguments, strict=True):
+            if isinstance(argument, Const):
+                assert isinstance(param, DataParam)
+                inner.constants[param.name] = Constant(argument.value, param.dtype)
+            elif not isinstance(argument, Access):
+                inner.control[param.name] = scope.form(argument)
+            elif argument.name in scope.constants:
+                inner.constants[param.name] = scope.constants[argument.name]
+            else:
+                assert isinstance(param, DataParam)
+                clips = param.operand is not None and param.operand.clipped
+                view = self.view(argument, scope)
+                inner.views[param.name] = replace(view, clipped=view.clipped or clips)
+        self.block(callee.body, inner)
+
+    def view(self, access: Access, scope: _Scope) -> _View:
+        """The same elements of a variable of the procedure."""
+        here = substitute_access(access, scope.control)
+        known = scope.views.get(access.name)
+        if known is None:
+            return _View(here)
+        coords = compose(known.access.coords, here.coords)
+        return replace(known, access=replace(here, name=known.access.name, coords=coords))
+
+    def leaf(self, stmt: Assign | Reduce, scope: _Scope) -> None:
+        name = f"{self.tag}{len(self.places)}"
+        views: list[_View] = []
+
+        def seen(access: Access) -> Access:
+            views.append(self.view(access, scope))
+            return views[-1].access
+
+        value = map_reads(
+            stmt.value,
+            lambda read: (
+                read
+                if read.access.name in scope.constants
+                else replace(read, access=seen(read.access))
+            ),
+        )
+        plain = replace(stmt, value=value, target=seen(stmt.target))
+        known = {a.name for a in reads(stmt.value)} & scope.constants.keys()
+        constants = {s: scope.constants[s] for s in known}
+        events = tuple(self.events(plain, name, views))
+        site = (*scope.calls, stmt)
+        self.places.append(Place(site, plain, name, scope.domain, scope.time, events, constants))
+
+    def events(self, plain: Assign | Reduce, name: str, views: list[_View]) -> Iterator[Event]:
+        """The accesses of a statement, reads before writes."""
+        number = count()
+        *given, target = views
+        summed = isinstance(plain, Reduce)
+        for view in given:
+            yield Event(f"{name}_{next(number)}", view.access, False, False, self.within(view))
+        within = self.within(target)
+        if summed:
+            yield Event(f"{name}_{next(number)}", plain.target, False, True, within)
+        yield Event(f"{name}_{next(number)}", plain.target, True, summed, within)
+
+    def within(self, view: _View) -> tuple[str, ...]:
+        """Where a clipped operand has the element: in the variable, and in its windows."""
+        if not view.clipped:
+            return ()
+        index = [cexpr(c.at) for c in view.access.coords if isinstance(c, Point)]
+        shape = self.variables[view.access.name].shape
+        found = [f"0 <= {at} < {cexpr(n)}" for at, n in zip(index, shape, strict=True)]
+        for limit in view.limits:
+            for at, coord in zip(index, limit.coords, strict=True):
+                if isinstance(coord, Interval):
+                    found.append(f"{cexpr(coord.lo)} <= {at} < {cexpr(coord.hi)}")
+        return tuple(found)

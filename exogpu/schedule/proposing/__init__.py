@@ -1,0 +1,1 @@
+"""Search for synchronisation: what may mend a hazard, trials of it, and the best of them."""

@@ -1,0 +1,311 @@
+"""A ring of mbarriers for loads that signal one: who signals what, who waits where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Final
+
+from exogpu.amir.nodes import Check, Record
+from exogpu.hw.timelines import SYNC_TIMELINES
+from exogpu.hw.units import cuda_cta_in_cluster, cuda_warp_in_cluster
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import (
+    Access,
+    Alloc,
+    Arrive,
+    Await,
+    BarrierAlloc,
+    CallInstr,
+    Coord,
+    CudaThreads,
+    CVar,
+    DeviceFunction,
+    For,
+    If,
+    Int,
+    Interval,
+    Mod,
+    Point,
+    Stmt,
+    Warps,
+)
+from exogpu.ir.types import BarrierMechanism, CollUnit, QualTL
+from exogpu.ir.walk import accesses, control_variables, passed
+from exogpu.machine.violation import Violation
+from exogpu.schedule.proposing.drafts import (
+    Draft,
+    allocations,
+    is_sequential,
+    is_tasks,
+    is_threads,
+    is_unsignalled,
+    upwards,
+)
+from exogpu.schedule.proposing.fences import PROXY, fence
+from exogpu.schedule.proposing.moves import Move
+from exogpu.schedule.rewrite import Path
+
+_PLAIN: Final = frozenset({QualTL.CUDA1, QualTL.CUDA2})
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """Statements in one block that load, or that use what is loaded."""
+
+    block: Path
+    """The path of what holds the block."""
+    first: int
+    last: int
+    ctas: tuple[For, ...] = ()
+    """The loops over CTAs around the block, of those that use."""
+
+    @property
+    def start(self) -> Path:
+        return (*self.block, ("body", self.first))
+
+    @property
+    def end(self) -> Path:
+        return (*self.block, ("body", self.last + 1))
+
+
+@dataclass(frozen=True, slots=True)
+class _Ring:
+    """What a ring is made of."""
+
+    loads: tuple[Path, ...]
+    loop: Path
+    producer: _Side
+    consumer: _Side
+    dims: tuple[int, ...]
+    """Extents of the barriers, over CTAs."""
+    index: tuple[Coord, ...]
+    """The element of a consumer."""
+    depth: int
+    plain: bool
+    """Whether ordinary accesses use what is loaded."""
+
+
+def rings(draft: Draft, load: int, violations: Sequence[Violation]) -> Iterator[Move]:
+    """Barriers for a load that signals none, and those in the same loop: with a second barrier
+    on which the consumers give the slots back, and without."""
+    ring = _ring(draft, load, violations)
+    if ring is None:
+        return
+    apart = ring.producer.block != ring.consumer.block
+    if is_sequential(draft.at(ring.loop)):
+        for fenced in (True, False) if ring.plain else (False,):
+            made = _made(draft, ring, released=True, fenced=fenced)
+            if made is not None:
+                yield Move("ring", 6 + fenced + len(ring.loads), made)
+    made = _made(draft, ring, released=False, fenced=False)
+    if made is not None:
+        # A Fence of all would keep a deep ring from ever being filled.
+        more = 5 if apart and ring.depth > 1 else 0
+        yield Move("barrier", 3 + more + len(ring.loads), made)
+
+
+def _made(draft: Draft, ring: _Ring, *, released: bool, fenced: bool) -> Draft | None:
+    home = allocations(draft, ring.loop)
+    over = _producers(draft, ring)
+    if home is None or over is None:
+        return None
+    full, empty = draft.name("full"), draft.name("empty")
+    trailing: dict[Path, CallInstr] = {}
+    for path in ring.loads:
+        call = draft.at(path)
+        assert isinstance(call, CallInstr)
+        coords = _target(call).coords[: len(ring.dims)]
+        if sum(isinstance(c, Interval) for c in coords) != len(call.instr.trailing_units):
+            return None
+        trailing[path] = replace(call, trailing=Access(full, coords))
+    shape = tuple(map(Int, ring.dims))
+    new: list[tuple[Path, Stmt]] = [(home, _barrier(full, shape))]
+    temporal = SYNC_TIMELINES["cuda_temporal"]
+    if released:
+        new.append((home, _barrier(empty, shape, full)))
+        wait = Await(_points(empty, over), temporal, -ring.depth - 1)
+        new.append((ring.producer.start, _within(over, wait)))
+    signal = Arrive(temporal, (_points(full, over),))
+    new.append((ring.producer.end, _within(over, signal)))
+    seen = "cuda_in_order" if ring.plain else "cuda_generic_and_async"
+    new.append((ring.consumer.start, Await(Access(full, ring.index), SYNC_TIMELINES[seen], ~0)))
+    if released:
+        targets = _given_back(empty, ring, trailing.values())
+        new += [(ring.consumer.end, fence(PROXY))] if fenced else []
+        new.append((ring.consumer.end, Arrive(SYNC_TIMELINES["cuda_in_order"], targets)))
+    for path, call in trailing.items():
+        draft = draft.replaced(path, call, same=True)
+    return draft.inserted(new)
+
+
+def _barrier(name: Sym, shape: tuple[Int, ...], guard: Sym | None = None) -> BarrierAlloc:
+    return BarrierAlloc(name, shape, BarrierMechanism.MBARRIER, guard)
+
+
+# --- who ------------------------------------------------------------------------------------
+
+
+def _ring(draft: Draft, load: int, violations: Sequence[Violation]) -> _Ring | None:
+    path = draft.places[load]
+    loop = next(
+        (p for p in upwards(path[:-1]) if is_sequential(draft.at(p)) or is_tasks(draft.at(p))), None
+    )
+    if loop is None:
+        return None
+    loads = tuple(
+        p
+        for n, p in draft.places.items()
+        if is_unsignalled(draft.statements[n]) and p[: len(loop)] == loop
+        if next(q for q in upwards(p[:-1]) if is_sequential(draft.at(q)) or is_tasks(draft.at(q)))
+        == loop
+    )
+    numbers = {n for n, p in draft.places.items() if p in loads}
+    uses = [
+        v
+        for v in violations
+        if isinstance(v.record, Record)
+        and isinstance(v.check, Check)
+        and not v.check.free
+        and v.record.origin.span.line in numbers
+        and v.check.origin.span.line not in numbers
+    ]
+    places = [draft.places[v.check.origin.span.line] for v in uses]
+    places = [p for p in places if p[: len(loop)] == loop]
+    producer = _side(draft, loop, loads, False)
+    consumer = _side(draft, loop, places, True) if places else None
+    if producer is None or consumer is None:
+        return None
+    call = draft.at(loads[0])
+    assert isinstance(call, CallInstr)
+    shape = _shape(draft, _target(call).name)
+    users = (a for p in places for a in accesses(draft.at(p)))
+    access = next((a for a in users if a.name == _target(call).name), None)
+    if access is None or shape is None:
+        return None
+    iterators = {loop.iterator for loop in consumer.ctas}
+    many = 0
+    for coord in access.coords:
+        if not isinstance(coord, Point):
+            break
+        variables = control_variables(coord.at)
+        if not variables or not variables <= iterators:
+            break
+        many += 1
+    plain = all(v.check.timelines <= _PLAIN for v in uses if isinstance(v.check, Check))
+    depth = _depth(_target(call))
+    dims, index = shape[:many], access.coords[:many]
+    return _Ring(loads, loop, producer, consumer, dims, index, depth, plain)
+
+
+def _target(call: CallInstr) -> Access:
+    """The window that a load writes."""
+    return next(p.access for p in passed(call) if p.written)
+
+
+def _shape(draft: Draft, name: Sym) -> tuple[int, ...] | None:
+    for stmt in draft.statements.values():
+        if isinstance(stmt, Alloc) and stmt.name == name:
+            return tuple(e.value if isinstance(e, Int) else 0 for e in stmt.shape)
+    return None
+
+
+def _depth(access: Access) -> int:
+    """How many slots the ring has that an access goes round."""
+    rounds = (c.at.divisor for c in access.coords if isinstance(c, Point) and isinstance(c.at, Mod))
+    return next(rounds, 1)
+
+
+def _side(draft: Draft, loop: Path, places: Sequence[Path], ctas: bool) -> _Side | None:
+    """The block inside the loop that holds all the places: as deep as warps and, with `ctas`,
+    loops over CTAs go."""
+    block = loop
+    around: list[For] = []
+    while True:
+        steps = {p[len(block)] for p in places}
+        if len(steps) != 1:
+            break
+        (step,) = steps
+        inner = (*block, step)
+        parent = draft.at(inner)
+        cta = ctas and isinstance(parent, For) and is_threads(parent) and _spans_ctas(parent)
+        if not isinstance(parent, Warps | If) and not cta:
+            break
+        if isinstance(parent, If) and any(p[len(inner)][0] != "body" for p in places):
+            break
+        if cta:
+            assert isinstance(parent, For)
+            around.append(parent)
+        block = inner
+    if any(p[len(block)][0] != "body" for p in places):
+        return None
+    indices = [p[len(block)][1] for p in places]
+    return _Side(block, min(indices), max(indices), tuple(around))
+
+
+def _spans_ctas(loop: For) -> bool:
+    return isinstance(loop.mode, CudaThreads) and any(e.cluster for e in loop.mode.unit.domain)
+
+
+# --- loops over CTAs ------------------------------------------------------------------------
+
+
+def _producers(draft: Draft, ring: _Ring) -> tuple[For, ...] | None:
+    """The loops in which each CTA of the producers signals by itself."""
+    if not ring.dims:
+        return ()
+    around = draft.around((*ring.producer.block, ("body", 0)))
+    launch = next(s for s in around if isinstance(s, DeviceFunction))
+    warps = next((s.hi - s.lo for s in reversed(around) if isinstance(s, Warps)), None)
+    if warps is None or warps == launch.block_dim // 32:
+        base = cuda_cta_in_cluster
+    elif warps == 1:
+        base = cuda_warp_in_cluster
+    else:
+        return None
+    loops = []
+    for loop in ring.consumer.ctas[: len(ring.dims)]:
+        assert isinstance(loop.mode, CudaThreads)
+        many = _count(loop.mode.unit)
+        if many is None:
+            return None
+        mode = CudaThreads(base if many == 1 else many * base)
+        loops.append(For(Sym(loop.iterator.name), loop.lo, loop.hi, mode, ()))
+    return tuple(loops)
+
+
+def _count(unit: CollUnit) -> int | None:
+    """How many CTAs side by side a unit is."""
+    if unit.domain != cuda_cta_in_cluster.domain or unit.box[0] is None:
+        return None
+    factor: Fraction = unit.box[0].factor
+    return int(factor) if factor.denominator == 1 else None
+
+
+def _points(name: Sym, loops: tuple[For, ...]) -> Access:
+    return Access(name, tuple(Point(CVar(loop.iterator)) for loop in loops))
+
+
+def _within(loops: tuple[For, ...], stmt: Stmt) -> Stmt:
+    """The statement in copies of loops."""
+    for loop in reversed(loops):
+        stmt = replace(loop, body=(stmt,))
+    return stmt
+
+
+def _given_back(empty: Sym, ring: _Ring, loads: Iterable[CallInstr]) -> tuple[Access, ...]:
+    """The barriers of all producers that fill a consumer's slot: those on which its loads land,
+    seen from the consumer."""
+    targets: dict[Access, None] = {}
+    for call in loads:
+        assert call.trailing is not None
+        coords = tuple(
+            mine if isinstance(coord, Point) else coord
+            for coord, mine in zip(call.trailing.coords, ring.index, strict=True)
+        )
+        targets[Access(empty, coords)] = None
+    for d in range(len(ring.dims)):
+        if not any(isinstance(target.coords[d], Point) for target in targets):
+            targets[Access(empty, ring.index)] = None  # the home
+    return tuple(targets)

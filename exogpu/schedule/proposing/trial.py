@@ -1,0 +1,225 @@
+"""What the abstract machine and the prover say of a procedure under trial."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from time import monotonic
+from typing import Final, Literal, TypeAlias
+
+from exogpu.amir.lower import lower
+from exogpu.amir.nodes import Program
+from exogpu.analysis.everything import facts_of
+from exogpu.analysis.inline import inline
+from exogpu.analysis.lifetimes import insert_frees
+from exogpu.ir.types import Policy
+from exogpu.ir.walk import holds, walk
+from exogpu.machine import fast
+from exogpu.machine.violation import Violation
+from exogpu.result.hazards import HazardKind
+from exogpu.schedule.proposing.drafts import Draft, is_unsignalled, number
+from exogpu.solvers.workers import Limits, Stopped, Tell, isolated
+from exogpu.symbolic.find.prover import analyse
+from exogpu.symbolic.find.refute import Refutation, refute
+
+Sizes: TypeAlias = tuple[tuple[str, int], ...]
+
+Trouble: TypeAlias = tuple[str, str, int | None, int]
+"""Kind of hazard, variable, and the numbers of the two statements; kind `TRAILING` for an
+instruction that must signal a barrier and signals none."""
+
+PATIENCE: Final = 4.0
+"""Seconds of one run of the machine; sizes that take longer are no sample."""
+
+SHARE: Final = 0.5
+"""Seconds that a further sample may take before anything is synchronised."""
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """A draft with its troubles at each sample."""
+
+    draft: Draft
+    program: Program | None
+    """None where some threads do not take part in what needs them all."""
+    standing: frozenset[Trouble]
+    """What does not depend on sizes."""
+    found: tuple[tuple[Violation, ...], ...]
+    """By sample."""
+
+    @property
+    def score(self) -> float:
+        """How many troubles there are, over all samples."""
+        return len(self.standing) + sum(weight(_pairs(found)) for found in self.found)
+
+    @property
+    def count(self) -> int:
+        """How many troubles there are, each once."""
+        return len(self.troubles())
+
+    def troubles(self) -> frozenset[Trouble]:
+        """Every trouble at some sample."""
+        return self.standing.union(*map(_pairs, self.found))
+
+    def first(self) -> tuple[int, tuple[Violation, ...]]:
+        """The first sample with violations."""
+        return next(((n, f) for n, f in enumerate(self.found) if f), (0, ()))
+
+
+def trouble_of(violation: Violation) -> Trouble:
+    """What tells a violation from others."""
+    record = violation.record
+    several = violation.kind in (HazardKind.DEADLOCK, HazardKind.PHASE)
+    first = None if record is None or several else record.origin.span.line
+    return violation.kind.value, violation.variable, first, violation.check.origin.span.line
+
+
+def _pairs(found: tuple[Violation, ...]) -> frozenset[Trouble]:
+    return frozenset(map(trouble_of, found))
+
+
+def weight(troubles: frozenset[Trouble]) -> float:
+    """How many troubles there are.
+
+    Of those at the end of variables, which one Fence mends, each counts a little: a new barrier
+    has some of its own.
+    """
+    ends = sum(kind == HazardKind.FREE.value for kind, *_ in troubles)
+    return len(troubles) - ends + ends / 10
+
+
+def _is_no_better(after: tuple[Violation, ...], before: tuple[Violation, ...]) -> bool:
+    return weight(_pairs(after)) >= weight(_pairs(before))
+
+
+class _TooLongError(Exception):
+    """A run has been going on for too long."""
+
+
+class Bench:
+    """Tries drafts at samples of sizes, of which there will be more."""
+
+    def __init__(self, policy: Policy, deadline: float) -> None:
+        self.policy, self.deadline = policy, deadline
+        self.samples: list[Sizes] = []
+        self.tried = 0
+
+    @property
+    def left(self) -> float:
+        """Seconds that are left."""
+        return self.deadline - monotonic()
+
+    def lowered(self, draft: Draft) -> tuple[Program | None, frozenset[Trouble]] | None:
+        """The program and what stands against it at all sizes; None for an ill-formed draft."""
+        facts, wrong = facts_of(insert_frees(inline(draft.proc)))
+        if facts is None or wrong:
+            return None
+        standing = {("DIVERGENCE", "", None, d.span.line) for d in facts.divergences}
+        if standing:
+            return None, frozenset(standing) | _unsignalled(draft)
+        return lower(facts, self.policy), _unsignalled(draft)
+
+    def judged(self, draft: Draft, parent: Judged | None = None) -> Judged | None:
+        """The draft with its troubles; None where it is ill-formed or takes too long, and where it
+        is no better than its parent at the first sample at which that one fails."""
+        self.tried += 1
+        made = self.lowered(draft)
+        if made is None:
+            return None
+        program, standing = made
+        if program is None:
+            worse = parent is not None and parent.program is not None
+            return None if worse else Judged(draft, None, standing, ())
+        found = []
+        for n, sizes in enumerate(self.samples):
+            ran = run(program, sizes, PATIENCE)
+            if ran is None:
+                return None
+            found.append(ran)
+            failing = parent is not None and not parent.standing and n == parent.first()[0]
+            if parent is not None and failing and _is_no_better(ran, parent.found[n]):
+                return None
+        return Judged(draft, program, standing, tuple(found))
+
+    def gathers(self, program: Program, smallest: Sizes) -> None:
+        """Take samples at which a program shows its hazards: the smallest sizes, and the largest
+        at which there are more of them."""
+        self.samples = [smallest]
+        known = _pairs(run(program, smallest, PATIENCE) or ())
+        for sizes in _larger(program, smallest):
+            found = run(program, sizes, SHARE)
+            if found is None:
+                break
+            new = _pairs(found)
+            if new - known:
+                self.samples[1:] = [sizes]
+                known |= new
+
+    def answer(self, program: Program) -> Answer:
+        """Whether something is found for any sizes."""
+
+        def work(tell: Tell) -> Answer:
+            findings = analyse(program)
+            if findings.vacuous:
+                return Answer("undecided", reason="the preconditions contradict each other")
+            found = refute(program, findings, _first)
+            if isinstance(found, Refutation):
+                return Answer("refuted", tuple(found.sizes.items()))
+            if found is not None:
+                return Answer("undecided", reason=found.reason)
+            if findings.undecided:
+                return Answer("undecided", reason=findings.undecided[0].reason)
+            return Answer("clean")
+
+        answer = isolated(work, Limits(max(self.left, 0.1)))
+        return Answer("undecided", reason=str(answer)) if isinstance(answer, Stopped) else answer
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the analysis for all sizes finds: nothing, a refutation, or that it cannot tell."""
+
+    word: Literal["clean", "refuted", "undecided"]
+    sizes: Sizes = ()
+    reason: str = ""
+
+
+def run(program: Program, sizes: Sizes, limit: float) -> tuple[Violation, ...] | None:
+    """The violations at these sizes; None where that takes too long."""
+    start = monotonic()
+
+    def watch(_: fast.Progress) -> None:
+        if monotonic() - start > limit:
+            raise _TooLongError
+
+    try:
+        return fast.run(
+            program, dict(sizes), report=fast.Report.PAIRS, progress=watch, locate=False
+        ).violations
+    except _TooLongError:
+        return None
+
+
+def _first(program: Program, sizes: Mapping[str, int]) -> tuple[Violation, ...]:
+    return fast.run(program, sizes).violations
+
+
+def _unsignalled(draft: Draft) -> frozenset[Trouble]:
+    return frozenset(
+        ("TRAILING", "", None, number(stmt))
+        for stmt in walk(draft.proc.body)
+        if is_unsignalled(stmt)
+    )
+
+
+def _larger(program: Program, sizes: Sizes) -> Iterator[Sizes]:
+    """Larger sizes that the preconditions admit, all of them together."""
+    for most, limit in ((3, 400), (12, 288), (40, 160)):
+        yield from _times(program, sizes, most, limit)
+
+
+def _times(program: Program, sizes: Sizes, most: int, limit: int) -> Iterator[Sizes]:
+    larger = tuple((name, max(n, 1) * max(1, min(most, limit // max(n, 1)))) for name, n in sizes)
+    sigma = {p.name: dict(larger)[p.name.name] for p in program.params}
+    if larger != sizes and all(holds(c, sigma) for c in program.preconditions):
+        yield larger

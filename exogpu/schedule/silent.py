@@ -1,0 +1,88 @@
+"""What the sequential meaning does not know: synchronisation, and who executes a statement."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from exogpu.ir.nodes import (
+    Arrive,
+    Await,
+    BarrierAlloc,
+    Block,
+    CallInstr,
+    DeviceFunction,
+    Fence,
+    For,
+    If,
+    Pass,
+    Proc,
+    Stmt,
+    Warps,
+)
+
+SYNCHRONISATION: Final = (Fence, Arrive, Await, BarrierAlloc)
+"""Statements that compute nothing."""
+
+Synchronisation: TypeAlias = Fence | Arrive | Await | BarrierAlloc
+
+
+@dataclass(frozen=True, slots=True)
+class _Heard:
+    """A statement that computes, or a loop or `if` with some in it."""
+
+    stmt: Stmt
+    inside: tuple[tuple[_Heard, ...], ...] = ()
+
+
+def same_but_for_silence(old: Proc, new: Proc) -> bool:
+    """Whether two procedures differ in synchronisation, warps and launches alone.
+
+    Every other statement is the same object in both, in the same order, in loops and conditions
+    that are equal; so both have one sequential meaning.
+    """
+    if old.params != new.params or old.preconditions != new.preconditions:
+        return False
+    return _same(tuple(_heard(old.body)), tuple(_heard(new.body)))
+
+
+def is_silent(stmt: Stmt) -> bool:
+    """Whether a statement, with what is in it, computes nothing."""
+    return not any(_heard((stmt,)))
+
+
+def _heard(block: Block) -> Iterator[_Heard]:
+    for stmt in block:
+        match stmt:
+            case Fence() | Arrive() | Await() | BarrierAlloc() | Pass():
+                pass
+            case DeviceFunction() | Warps():
+                yield from _heard(stmt.body)
+            case For() | If():
+                bodies = (stmt.body,) if isinstance(stmt, For) else (stmt.body, stmt.orelse)
+                inside = tuple(tuple(_heard(body)) for body in bodies)
+                if any(inside):
+                    yield _Heard(stmt, inside)
+            case _:
+                yield _Heard(stmt)
+
+
+def _same(old: tuple[_Heard, ...], new: tuple[_Heard, ...]) -> bool:
+    return len(old) == len(new) and all(map(_same_statement, old, new))
+
+
+def _same_statement(old: _Heard, new: _Heard) -> bool:
+    if len(old.inside) != len(new.inside) or not all(map(_same, old.inside, new.inside)):
+        return False
+    match old.stmt, new.stmt:
+        case For(), For():
+            a, b = old.stmt, new.stmt
+            return a.iterator is b.iterator and (a.lo, a.hi) == (b.lo, b.hi)
+        case If(), If():
+            return old.stmt.condition == new.stmt.condition
+        case CallInstr(), CallInstr():
+            same = old.stmt.instr is new.stmt.instr
+            return same and old.stmt.arguments == new.stmt.arguments
+        case a, b:
+            return a is b

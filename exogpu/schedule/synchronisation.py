@@ -1,0 +1,296 @@
+"""Primitives that add, change and remove synchronisation: annotations, to the sequential meaning.
+
+The result must be well-formed; whether it synchronises enough is what `p.check()` proves.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import (
+    Access,
+    Arrive,
+    Await,
+    BarrierAlloc,
+    Block,
+    CallInstr,
+    CExpr,
+    Coord,
+    CudaTasks,
+    CudaThreads,
+    DeviceFunction,
+    Fence,
+    For,
+    Int,
+    Interval,
+    Pass,
+    Point,
+    Proc,
+    Stmt,
+)
+from exogpu.ir.types import BarrierMechanism, CollUnit, SyncTL
+from exogpu.ir.walk import accesses, blocks, walk
+from exogpu.result.errors import Span
+from exogpu.schedule.control import control_scope, read_control
+from exogpu.schedule.cursors import Cursor, header
+from exogpu.schedule.primitive import Unfit, annotation, gap_of, named, path_of
+from exogpu.schedule.procedures import P, ir_of
+from exogpu.schedule.rewrite import Path, Rewrite, begun, block_at, paths, splice, stmt_at
+from exogpu.schedule.silent import SYNCHRONISATION
+
+Over = Sequence[tuple[str, int, CollUnit]]
+"""Loops of threads around a statement, outermost first: iterator, count and unit."""
+
+
+@annotation
+def insert_fence(
+    proc: Proc, gap: object, pre: SyncTL, post: SyncTL, over: Over = ()
+) -> Iterator[Rewrite]:
+    """Put a Fence at a place.
+
+    t[i] = x[i]              t[i] = x[i]
+    y[i] = t[3 - i]    ->    Fence(cuda_in_order, cuda_in_order)
+                             y[i] = t[3 - i]
+
+    `over` are loops of threads to put around it, as `[("w", 4, cuda_warp)]`.
+    """
+    place = _Place(proc, gap, over)
+    yield place.filled(Fence(_timeline(pre), _timeline(post), span=place.span))
+
+
+@annotation
+def insert_barrier_alloc(
+    proc: Proc,
+    gap: object,
+    name: str,
+    shape: Sequence[int],
+    mechanism: BarrierMechanism,
+    guard: str | None = None,
+) -> Iterator[Rewrite]:
+    """Declare a barrier at a place; `guard` names the mbarrier that it takes turns with.
+
+    y[i] = 0    ->    empty: barrier(full)[2] @ CudaMbarrier
+                      y[i] = 0
+    """
+    if not isinstance(mechanism, BarrierMechanism):
+        raise Unfit(f"{mechanism} is no mechanism of barriers")
+    place = _Place(proc, gap, ())
+    extents = [int(n) for n in shape]
+    if any(n < 1 for n in extents):
+        raise Unfit("an extent of a barrier is 1 or more")
+    guarding: Sym | None = None
+    if guard is not None:
+        if guard not in place.barriers:
+            raise Unfit(f"there is no barrier {guard} here")
+        guarding = place.barriers[guard].name
+    dims = tuple(map(Int, extents))
+    yield place.filled(BarrierAlloc(named(name), dims, mechanism, guarding, span=place.span))
+
+
+@annotation
+def insert_arrive(
+    proc: Proc, gap: object, timeline: SyncTL, *targets: str, over: Over = ()
+) -> Iterator[Rewrite]:
+    """Put an Arrive on a barrier at a place; several targets are a multicast.
+
+    y[i] = tile[i]    ->    y[i] = tile[i]
+                            Arrive(cuda_in_order) >> empty[m, :] >> empty[:, n]
+
+    `over` are loops of threads to put around it, as `[("t", 128, cuda_thread)]`.
+    """
+    if not targets:
+        raise Unfit("an Arrive has one target at least")
+    place = _Place(proc, gap, over)
+    windows = tuple(place.barrier(target) for target in targets)
+    yield place.filled(Arrive(_timeline(timeline), windows, span=place.span))
+
+
+@annotation
+def insert_await(
+    proc: Proc,
+    gap: object,
+    barrier: str,
+    timeline: SyncTL,
+    n: int | None = None,
+    over: Over = (),
+) -> Iterator[Rewrite]:
+    """Put an Await of a barrier at a place; `n` is by default ~0 for an mbarrier, else 0.
+
+    y[i] = tile[i]    ->    Await(full[m], cuda_in_order, ~0)
+                            y[i] = tile[i]
+
+    `over` are loops of threads to put around it, as `[("t", 128, cuda_thread)]`.
+    """
+    place = _Place(proc, gap, over)
+    window = place.barrier(barrier)
+    mbarrier = place.mechanism(window.name) is BarrierMechanism.MBARRIER
+    count = (~0 if mbarrier else 0) if n is None else n
+    yield place.filled(Await(window, _timeline(timeline), count, span=place.span))
+
+
+@annotation
+def set_trailing_barrier_expr(
+    proc: Proc, call: object, barrier: str | None = None
+) -> Iterator[Rewrite]:
+    """Let an instruction signal a barrier when it has finished, or no barrier.
+
+    Sm90_tma_load(...)    ->    Sm90_tma_load(...) >> full[m]
+    """
+    path = path_of(proc, call)
+    old = stmt_at(proc, path)
+    if not isinstance(old, CallInstr):
+        raise Unfit("the cursor is at no call of an instruction", old)
+    if barrier is not None and old.instr.trailing is None:
+        raise Unfit(f"{old.instr.name} signals no barrier", old)
+    window = None if barrier is None else _Place(proc, (path, 0), ()).barrier(barrier)
+    new = replace(old, trailing=window)
+    edit = begun(proc)
+    edit.becomes(old, new)
+    splice(edit, path, 1, (new,))
+    yield edit
+
+
+@annotation
+def delete_sync(proc: Proc, stmt: object) -> Iterator[Rewrite]:
+    """Remove a Fence, an Arrive, an Await or a barrier that nothing uses.
+
+    t[i] = x[i]                                  t[i] = x[i]
+    Fence(cuda_in_order, cuda_in_order)    ->    y[i] = t[3 - i]
+    y[i] = t[3 - i]
+
+    Loops, conditions and warps that held it alone go too.
+    """
+    path = path_of(proc, stmt)
+    old = stmt_at(proc, path)
+    if not isinstance(old, SYNCHRONISATION):
+        raise Unfit("the cursor is at no synchronisation", old)
+    if isinstance(old, BarrierAlloc):
+        user = next((s for s in walk(proc.body) if _uses(s, old.name)), None)
+        if user is not None:
+            raise Unfit(f"{old.name.name} is used by `{header(user)}`", old, "delete that first")
+    edit = begun(proc)
+    cut(edit, path)
+    yield edit
+
+
+def cut(edit: Rewrite, path: Path) -> None:
+    """Take a statement out, with the loops, conditions and warps that hold it alone."""
+    proc = edit.new
+    while len(path) > 1 and _is_alone(proc, path):
+        path = path[:-1]
+    last = len(block_at(proc, path)) == 1
+    splice(edit, path, 1, (Pass(span=stmt_at(proc, path).span),) if last else ())
+
+
+def _is_alone(proc: Proc, path: Path) -> bool:
+    """Whether the statement around holds this one alone, and can go; tasks and launches stay."""
+    parent = stmt_at(proc, path[:-1])
+    if isinstance(parent, DeviceFunction) or _is_tasks(parent):
+        return False
+    return sum(not isinstance(s, Pass) for block in blocks(parent) for s in block) == 1
+
+
+def _is_tasks(stmt: Stmt) -> bool:
+    return isinstance(stmt, For) and isinstance(stmt.mode, CudaTasks)
+
+
+def _uses(stmt: Stmt, name: Sym) -> bool:
+    guarded = isinstance(stmt, BarrierAlloc) and stmt.guard == name
+    return guarded or any(access.name == name for access in accesses(stmt))
+
+
+def _timeline(timeline: object) -> SyncTL:
+    if not isinstance(timeline, SyncTL):
+        raise Unfit(f"{timeline} is no sync timeline")
+    return timeline
+
+
+class _Place:
+    """A place between statements, the loops to put there, and what is known inside them."""
+
+    def __init__(self, proc: Proc, gap: object, over: Over) -> None:
+        path, offset = gap_of(gap)
+        (name, at) = path[-1]
+        self.proc = proc
+        self.at: Path = (*path[:-1], (name, at + offset))
+        self.span: Span = stmt_at(proc, path).span
+        self.loops = [(named(i), int(count), unit) for i, count, unit in over]
+        for iterator, count, unit in self.loops:
+            if count < 1 or not isinstance(unit, CollUnit):
+                raise Unfit(f"{iterator.name} is no loop of threads: give its count and unit")
+        known = control_scope(proc, self.at)
+        self.control = known | {iterator.name: iterator for iterator, _, _ in self.loops}
+        self.barriers = barriers_at(proc, self.at)
+
+    def filled(self, stmt: Stmt) -> Rewrite:
+        """The procedure with the statement here."""
+        for iterator, count, unit in reversed(self.loops):
+            mode = CudaThreads(unit)
+            stmt = For(iterator, Int(0), Int(count), mode, (stmt,), span=self.span)
+        edit = begun(self.proc)
+        splice(edit, self.at, 0, (stmt,))
+        return edit
+
+    def mechanism(self, name: Sym) -> BarrierMechanism:
+        """How a barrier completes."""
+        return next(b.mechanism for b in self.barriers.values() if b.name == name)
+
+    def barrier(self, text: str) -> Access:
+        """The window of a barrier that a text such as `full[m, :]` means.  Raises Unfit."""
+        try:
+            node = ast.parse(text.strip(), mode="eval").body
+        except SyntaxError:
+            raise Unfit(f"`{text}` is no expression") from None
+        indices: list[ast.expr] = []
+        if isinstance(node, ast.Subscript):
+            inner = node.slice
+            indices = inner.elts if isinstance(inner, ast.Tuple) else [inner]
+            node = node.value
+        if not isinstance(node, ast.Name) or node.id not in self.barriers:
+            raise Unfit(f"`{text}` names no barrier that is declared here")
+        declared = self.barriers[node.id]
+        if len(indices) != len(declared.shape):
+            many = f"{len(declared.shape)} dimensions, {len(indices)} are indexed"
+            raise Unfit(f"{node.id} has {many}")
+        pairs = zip(indices, declared.shape, strict=True)
+        return Access(declared.name, tuple(self._coord(i, n) for i, n in pairs))
+
+    def _coord(self, node: ast.expr, extent: CExpr) -> Coord:
+        if not isinstance(node, ast.Slice):
+            return Point(self._read(node))
+        lo = Int(0) if node.lower is None else self._read(node.lower)
+        return Interval(lo, extent if node.upper is None else self._read(node.upper))
+
+    def _read(self, node: ast.expr) -> CExpr:
+        return read_control(ast.unparse(node), self.control)
+
+
+def barriers_at(proc: Proc, path: Path) -> dict[str, BarrierAlloc]:
+    """The barriers declared before a place, by name; the last of one name."""
+    found: dict[str, BarrierAlloc] = {}
+    for depth in range(1, len(path) + 1):
+        block: Block = block_at(proc, path[:depth])
+        earlier = block[: path[depth - 1][1]]
+        found |= {s.name.name: s for s in earlier if isinstance(s, BarrierAlloc)}
+    return found
+
+
+def without_synchronisation(procedure: P) -> P:
+    """The procedure without any Fence, Arrive, Await and barrier: each removed by a step."""
+    for kind in (Await, Fence, Arrive, CallInstr, BarrierAlloc):
+        while (path := _last(ir_of(procedure), kind)) is not None:
+            step = set_trailing_barrier_expr if kind is CallInstr else delete_sync
+            procedure = step(procedure, Cursor(procedure, path))
+    return procedure
+
+
+def _last(proc: Proc, kind: type[Stmt]) -> Path | None:
+    """The last statement of a kind; of calls, that signals a barrier."""
+    found = None
+    for path, stmt in paths(proc):
+        if isinstance(stmt, kind) and not (isinstance(stmt, CallInstr) and stmt.trailing is None):
+            found = path
+    return found

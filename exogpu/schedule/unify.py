@@ -1,0 +1,415 @@
+"""Unification: with which arguments statements are the body of an instruction or procedure.
+
+    for ii in seq(0, 16):                     for m in seq(0, 16):
+        for ji in seq(0, 8):                      for n in seq(0, 8):
+            if 16 * io + ii < M:                      if m < rows and n < cols:
+                C[16 * io + ii, ji] = D[ii, ji]           C[m, n] = D[m, n]
+
+        rows = M - 16 * io, cols = 8, C = C[16 * io : 16 * io + 16, 0:8], D = D[0:16, 0:8]
+
+What it finds is a proposal: the checker decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import (
+    Access,
+    Alloc,
+    Apply,
+    Argument,
+    Assign,
+    BinOp,
+    Block,
+    CallInstr,
+    CallProc,
+    CExpr,
+    Const,
+    ControlParam,
+    CVar,
+    DataParam,
+    DExpr,
+    For,
+    If,
+    Instr,
+    Int,
+    Negate,
+    Proc,
+    Read,
+    Reduce,
+    Stmt,
+    WindowStmt,
+)
+from exogpu.ir.types import DataType
+from exogpu.ir.walk import (
+    accesses,
+    control_variables,
+    declarations,
+    substitute,
+    substitute_access,
+    walk,
+)
+from exogpu.schedule.control import constant, linear, minus, plus, tidy, written
+from exogpu.schedule.guards import Guard, guards_of, nest_of, real
+from exogpu.schedule.mismatch import Mismatch
+from exogpu.schedule.scopes import names_in
+from exogpu.schedule.windows import Seen, bounds, window_of
+
+
+@dataclass(frozen=True, slots=True)
+class Same:
+    """A statement of the program that is one of the body, at these values of its iterators."""
+
+    body: Stmt
+    program: Stmt
+    at: dict[Sym, CExpr]
+
+
+@dataclass(frozen=True, slots=True)
+class Unified:
+    """The arguments of a call, and which statements are which of its body."""
+
+    arguments: tuple[Argument, ...]
+    same: tuple[Same, ...]
+
+
+def unified(proc: Proc, stmts: Block, callee: Proc | Instr) -> Unified:
+    """The arguments with which statements of a procedure are a call.  Raises Mismatch."""
+    # The program's own variables are renamed: it may be made of this very body.
+    outer = sorted(_control(stmts), key=lambda s: s.number)
+    renamed: dict[Sym, CExpr] = {name: CVar(Sym(name.name)) for name in outer}
+    search = _Search(callee, {p.name: p for p in callee.params}, dtypes(proc), dict(renamed))
+    search.blocks(stmts, callee.body)
+    back: dict[Sym, CExpr] = {}
+    for name, other in renamed.items():
+        assert isinstance(other, CVar)
+        back[other.name] = CVar(name)
+    return search.solved(stmts[0], back)
+
+
+@dataclass(slots=True)
+class _Equation:
+    program: CExpr
+    body: CExpr
+    why: tuple[Stmt, Stmt, str]
+
+
+@dataclass(slots=True)
+class _Search:
+    callee: Proc | Instr
+    params: dict[Sym, ControlParam | DataParam]
+    dtypes: Mapping[Sym, DataType]
+    """Of the program's variables."""
+    at: dict[Sym, CExpr]
+    """The program's control variables, by the iterators of the body."""
+    loops: list[Sym] = field(default_factory=list)
+    """The program's iterators so far."""
+    ranges: dict[Sym, tuple[CExpr, CExpr]] = field(default_factory=dict)
+    """Of the iterators of the body, in terms of its parameters."""
+    once: dict[Sym, CExpr] = field(default_factory=dict)
+    """Iterators of the body that have one value."""
+    control: dict[Sym, CExpr] = field(default_factory=dict)
+    equations: list[_Equation] = field(default_factory=list)
+    guards: list[tuple[list[Guard], list[Guard], tuple[Stmt, Stmt]]] = field(default_factory=list)
+    seen: dict[Sym, list[Seen]] = field(default_factory=dict)
+    variables: dict[Sym, Sym] = field(default_factory=dict)
+    """The program's variables, by those that the body declares."""
+    same: list[Same] = field(default_factory=list)
+
+    # --- statements -----------------------------------------------------------------------
+
+    def blocks(self, program: Block, body: Block) -> None:
+        mine, its = real(program), real(body)
+        for one, other in zip(mine, its, strict=False):
+            self.nests(one, other)
+        if len(mine) > len(its):
+            raise Mismatch(mine[len(its)], None, "the body ends before it")
+        if len(mine) < len(its):
+            raise Mismatch(None, its[len(mine)], "the program has no statement for it")
+
+    def nests(self, program: Stmt, body: Stmt) -> None:
+        """Loops and guards around one another, then what is in them."""
+        mine, its = nest_of(program), nest_of(body)
+        loops, others = list(mine.loops), list(its.loops)
+        if len(loops) != len(others):
+            loops = [loop for loop in loops if not self.passed_once(loop, self.at)]
+            others = [loop for loop in others if not self.passed_once(loop, self.once)]
+        for one, other in zip(loops, others, strict=False):
+            self.loop(one, other)
+        if len(loops) > len(others):
+            raise Mismatch(loops[len(others)], _first(its.inner), "the body has no such loop")
+        if len(loops) < len(others):
+            raise Mismatch(_first(mine.inner), others[len(loops)], "the program has no such loop")
+        self.guarded(mine.guards, its.guards, (program, body))
+        if len(mine.inner) == len(its.inner) == 1:
+            self.core(mine.inner[0], its.inner[0])
+        else:
+            self.blocks(mine.inner, its.inner)
+
+    def guarded(self, mine: Sequence[If], its: Sequence[If], both: tuple[Stmt, Stmt]) -> None:
+        """Note guards that are to be the same."""
+        ours = [guards_of(guard.condition, self.at) for guard in mine]
+        theirs = [guards_of(guard.condition, self.once) for guard in its]
+        for guard, found in zip((*mine, *its), (*ours, *theirs), strict=True):
+            if found is None:
+                one, other = (guard, both[1]) if guard in mine else (both[0], guard)
+                raise Mismatch(one, other, "the condition is no conjunction of comparisons")
+        flat = [[g for found in side for g in found or ()] for side in (ours, theirs)]
+        places = (mine[0] if mine else both[0], its[0] if its else both[1])
+        self.guards.append((flat[0], flat[1], places))
+
+    def passed_once(self, loop: For, values: dict[Sym, CExpr]) -> bool:
+        """Whether a loop has one iteration, which is then noted."""
+        if minus(loop.hi, loop.lo) != Int(1):
+            return False
+        values[loop.iterator] = substitute(loop.lo, values)
+        if values is self.at:
+            self.loops.append(loop.iterator)
+        return True
+
+    def loop(self, program: For, body: For) -> None:
+        lo, hi = (substitute(e, self.at) for e in (program.lo, program.hi))
+        low, high = (substitute(e, self.once) for e in (body.lo, body.hi))
+        if control_variables(low) & self.params.keys():
+            raise Mismatch(program, body, "the loop of the body begins at a parameter")
+        self.loops.append(program.iterator)
+        self.at[program.iterator] = plus(CVar(body.iterator), minus(lo, low))
+        self.ranges[body.iterator] = (low, high)
+        why = (program, body, "the loops have different counts")
+        counts = [constant(minus(hi, lo)), constant(minus(high, low))]
+        if None not in counts and counts[0] != counts[1]:
+            raise Mismatch(*why)
+        self.equations.append(_Equation(minus(hi, lo), minus(high, low), why))
+
+    def core(self, program: Stmt, body: Stmt) -> None:
+        match program, body:
+            case If(), If():
+                self.guarded((program,), (body,), (program, body))
+                self.blocks(program.body, body.body)
+                self.blocks(program.orelse, body.orelse)
+            case _, If():  # a guard that always holds
+                self.guarded((), (body,), (program, body))
+                self.blocks((program,), body.body)
+            case Assign(), Assign():
+                self.assignment(program, body)
+            case Reduce(), Reduce():
+                self.assignment(program, body)
+            case CallInstr() | CallProc(), CallInstr() | CallProc():
+                self.call(program, body)
+            case Alloc(), Alloc():
+                if (program.dtype, program.memory) != (body.dtype, body.memory):
+                    raise Mismatch(program, body, "the variables differ in type or memory")
+                if len(program.shape) != len(body.shape):
+                    raise Mismatch(program, body, "the variables have different shapes")
+                self.variables[body.name] = program.name
+                for mine, its in zip(program.shape, body.shape, strict=True):
+                    self.equal(mine, its, program, body, "the variables have different shapes")
+            case _ if type(program) is type(body):
+                raise Mismatch(program, body, "such statements are not unified")
+            case _:
+                raise Mismatch(program, body, "they are statements of different kinds")
+
+    def assignment(self, program: Assign | Reduce, body: Assign | Reduce) -> None:
+        self.access(program.target, body.target, program, body)
+        self.value(program.value, body.value, program, body)
+        self.is_same(program, body)
+
+    def is_same(self, program: Stmt, body: Stmt) -> None:
+        self.same.append(Same(body, program, {s: self.at[s] for s in self.loops}))
+
+    def call(self, program: CallInstr | CallProc, body: CallInstr | CallProc) -> None:
+        mine = program.instr if isinstance(program, CallInstr) else program.proc
+        its = body.instr if isinstance(body, CallInstr) else body.proc
+        if mine is not its:
+            raise Mismatch(program, body, f"{mine.name} is not {its.name}")
+        for one, other in zip(program.arguments, body.arguments, strict=True):
+            match one, other:
+                case Access(), Access():
+                    self.access(one, other, program, body)
+                case (Const(), _) | (_, Const()) | (Access(), _) | (_, Access()):
+                    if one != other:
+                        raise Mismatch(program, body, "the arguments differ")
+                case _:
+                    self.equal(one, other, program, body, "the arguments differ")
+        self.is_same(program, body)
+
+    # --- expressions ----------------------------------------------------------------------
+
+    def equal(self, mine: CExpr, its: CExpr, program: Stmt, body: Stmt, why: str) -> None:
+        one, other = substitute(mine, self.at), substitute(its, self.once)
+        self.equations.append(_Equation(one, other, (program, body, why)))
+
+    def value(self, mine: DExpr, its: DExpr, program: Stmt, body: Stmt) -> None:
+        match mine, its:
+            case Const(), Const():
+                if (type(mine.value), mine.value) != (type(its.value), its.value):
+                    raise Mismatch(program, body, f"{mine.value} is not {its.value}")
+            case Const(), Read():
+                why = f"{mine.value} is no variable: keep it in one first"
+                raise Mismatch(program, body, why)
+            case Read(), Read():
+                self.access(mine.access, its.access, program, body)
+            case BinOp(), BinOp() if mine.op == its.op:
+                self.value(mine.left, its.left, program, body)
+                self.value(mine.right, its.right, program, body)
+            case Negate(), Negate():
+                self.value(mine.term, its.term, program, body)
+            case Apply(), Apply() if mine.function == its.function:
+                for one, other in zip(mine.arguments, its.arguments, strict=True):
+                    self.value(one, other, program, body)
+            case _:
+                raise Mismatch(program, body, "the expressions have different forms")
+
+    def access(self, mine: Access, its: Access, program: Stmt, body: Stmt) -> None:
+        one = substitute_access(mine, self.at)
+        other = substitute_access(its, self.once)
+        if its.name in self.params:
+            self.seen.setdefault(its.name, []).append(Seen(one, other, (program, body)))
+            return
+        if self.variables.get(its.name) != mine.name:
+            raise Mismatch(program, body, f"{mine.name.name} is not {its.name.name} of the body")
+        why = (program, body, f"{mine.name.name} is used at another index")
+        for here, there in zip(one.coords, other.coords, strict=True):
+            if type(here) is not type(there):
+                raise Mismatch(*why)
+            sides = zip(bounds(here), bounds(there), strict=True)
+            self.equations += [_Equation(x, y, why) for x, y in sides]
+
+    # --- solving --------------------------------------------------------------------------
+
+    def solved(self, first: Stmt, back: Mapping[Sym, CExpr]) -> Unified:
+        """The arguments, from all that was seen."""
+        self.solve_equations()
+        for ours, theirs, places in self.guards:
+            self.solve_guards(ours, theirs, places)
+        self.solve_equations()
+        for equation in self.equations:
+            if self.difference(equation) != Int(0):
+                raise Mismatch(*equation.why)
+        arguments = tuple(_put_back(self.argument(p, first), back) for p in self.callee.params)
+        same = tuple(
+            replace(one, at={s: substitute(e, back) for s, e in one.at.items()})
+            for one in self.same
+        )
+        return Unified(arguments, same)
+
+    def difference(self, equation: _Equation) -> CExpr:
+        return minus(substitute(equation.body, self.control), equation.program)
+
+    def solve_equations(self) -> None:
+        """Control parameters that one equation gives, until nothing is new."""
+        while any([self.solve(self.difference(e)) for e in self.equations]):
+            pass
+
+    def solve(self, zero: CExpr) -> bool:
+        """Whether a parameter follows from that an expression is zero, which is then noted."""
+        terms = linear(zero)
+        open_ = {CVar(name) for name, p in self.params.items() if isinstance(p, ControlParam)}
+        unknown = [atom for atom in terms if atom in open_]
+        if len(unknown) != 1 or abs(factor := terms[unknown[0]]) != 1:
+            return False
+        rest = {atom: -factor * n for atom, n in terms.items() if atom != unknown[0]}
+        value = written(rest)
+        if control_variables(value) & (self.ranges.keys() | self.params.keys()):
+            return False
+        (name,) = control_variables(unknown[0])
+        self.control[name] = value
+        return True
+
+    def solve_guards(
+        self, ours: Sequence[Guard], theirs: Sequence[Guard], places: tuple[Stmt, Stmt]
+    ) -> None:
+        """Each guard of the program is one of the body; the others of the body always hold."""
+        left = list(ours)
+        rest: list[Guard] = []
+        for guard in theirs:
+            for mine in left:
+                if self.guard_is(mine, guard):
+                    left.remove(mine)
+                    break
+            else:
+                rest.append(guard)
+        if left and not self.clips():
+            raise Mismatch(*places, "the body has no such guard")
+        for guard in rest:
+            at_worst = self.at_worst(guard)
+            if guard.op != ">=" or at_worst is None or not self.solve(at_worst):
+                raise Mismatch(*places, "the program has no such guard")
+
+    def clips(self) -> bool:
+        """Whether the hardware keeps to the edges of an operand, so that guards do not."""
+        data = [p for p in self.params.values() if isinstance(p, DataParam)]
+        return any(p.operand is not None and p.operand.clipped for p in data)
+
+    def guard_is(self, mine: Guard, its: Guard) -> bool:
+        if mine.op != its.op:
+            return False
+        zero = minus(substitute(its.value, self.control), mine.value)
+        return zero == Int(0) or self.solve(zero)
+
+    def at_worst(self, guard: Guard) -> CExpr | None:
+        """The least value of a guard's side over the iterators of the body."""
+        value = substitute(guard.value, self.control)
+        for name, (lo, hi) in reversed(self.ranges.items()):
+            factor = linear(value).get(CVar(name), 0)
+            if factor:
+                end = substitute(minus(hi, Int(1)) if factor < 0 else lo, self.control)
+                value = tidy(substitute(value, {name: end}))
+        return None if control_variables(value) & self.ranges.keys() else value
+
+    def argument(self, param: ControlParam | DataParam, first: Stmt) -> Argument:
+        name = param.name.name
+        if isinstance(param, ControlParam):
+            if param.name not in self.control:
+                raise Mismatch(first, None, f"nothing says what {name} is")
+            return self.control[param.name]
+        if param.name not in self.seen:
+            raise Mismatch(first, None, f"nothing says what {name} is")
+
+        def known(expr: CExpr) -> CExpr:
+            return substitute(expr, self.control)
+
+        seen = self.seen[param.name]
+        dtype = self.dtypes.get(seen[0].program.name)
+        if dtype not in (None, param.dtype):
+            why = f"{seen[0].program.name.name} is {dtype.value}, and {name} {param.dtype.value}"
+            raise Mismatch(*seen[0].statements, why)
+        coords = window_of(seen, param.shape, self.ranges.keys(), known)
+        return Access(seen[0].program.name, coords, first.span)
+
+
+def _first(block: Block) -> Stmt | None:
+    return block[0] if block else None
+
+
+def _control(block: Block) -> frozenset[Sym]:
+    """The control variables that statements name."""
+    data = {access.name for stmt in walk(block) for access in accesses(stmt)}
+    return names_in(block) - data
+
+
+def _put_back(argument: Argument, back: Mapping[Sym, CExpr]) -> Argument:
+    match argument:
+        case Access():
+            return substitute_access(argument, back)
+        case Const():
+            return argument
+        case _:
+            return substitute(argument, back)
+
+
+def dtypes(proc: Proc) -> dict[Sym, DataType]:
+    """The data types of a procedure's variables, windows included."""
+    found: dict[Sym, DataType] = {}
+    for name, declaration in declarations(proc).items():
+        match declaration:
+            case DataParam() | Alloc():
+                found[name] = declaration.dtype
+            case WindowStmt() if declaration.source.name in found:
+                found[name] = found[declaration.source.name]
+            case _:
+                pass
+    return found

@@ -1,0 +1,54 @@
+"""Shipped kernels are derived from their textbook loops, up to names."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from exogpu import schedule as s
+from exogpu.api import Procedure
+from exogpu.kernels import derived_sm80
+from exogpu.kernels.gemm_sm80 import gemm_sm80
+
+pytestmark = pytest.mark.slow
+
+
+def up_to_names(p: Procedure) -> str:
+    """The text with loops and variables named by the order of their first uses."""
+    text = s.text(p)
+    declared = re.findall(r"for (\w+) in|^ *(\w+): ", text, re.MULTILINE)
+    own = {a or b for a, b in declared}
+    names: dict[str, str] = {}
+    return re.sub(
+        r"\b[A-Za-z_]\w*\b",
+        lambda word: names.setdefault(word[0], f"v{len(names)}") if word[0] in own else word[0],
+        text,
+    )
+
+
+def test_the_sm80_gemm() -> None:
+    p = derived_sm80.derived()
+    assert up_to_names(p) == up_to_names(gemm_sm80)
+    assert p is derived_sm80.derived()
+    assert p.check().word == "proved"
+
+
+def test_the_history_leads_back_to_three_loops() -> None:
+    p = derived_sm80.derived()
+    steps = list(s.chain(p))
+    primitives = [step.primitive for _, step in steps]
+    assert len(primitives) > 100 and primitives.count("replace") == 7
+    assert s.text(steps[-1][1].parent) == s.text(derived_sm80.textbook())
+
+
+@pytest.mark.parametrize("sizes", [(1, 1, 4), (65, 70, 36), (3, 129, 20)])
+def test_the_product_is_right_with_its_edges(sizes: tuple[int, int, int]) -> None:
+    M, N, K = sizes
+    random = np.random.default_rng(M)
+    A = random.integers(-3, 4, (M, K)).astype(np.float32)
+    B = random.integers(-3, 4, (N, K)).astype(np.float32)
+    C = np.zeros((M, N), np.float32)
+    derived_sm80.derived().run(A=A, B=B, C=C)
+    np.testing.assert_array_equal(C, A @ B.T)
