@@ -11,8 +11,6 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, TypeAlias, assert_never
 
-import numpy as np
-
 from exogpu.codegen.expressions import C_TYPE
 from exogpu.ir.nodes import Access, Assign, Read, Reduce
 from exogpu.ir.scalars import (
@@ -157,9 +155,9 @@ def constant(value: float | int, dtype: DataType) -> str:
     """C++ text of a constant, whose type is that of `dtype`."""
     match dtype:
         case DataType.F32:
-            return _float(np.float32(value), "f")
+            return _float(value, "f")
         case DataType.F64:
-            return _float(np.float64(value), "")
+            return _float(value, "")
         case DataType.I32 | DataType.I8 | DataType.UI8 | DataType.UI16:
             return "(-2147483647 - 1)" if value == -(1 << 31) else str(value)
         case DataType.I64:
@@ -172,13 +170,16 @@ def constant(value: float | int, dtype: DataType) -> str:
             assert_never(dtype)
 
 
-def _float(value: np.float32 | np.float64, suffix: str) -> str:
+def _float(value: float, suffix: str) -> str:
     """The shortest digits that the type reads back; infinities and NaN as quotients."""
-    if np.isnan(value):
+    import numpy as np  # few kernels have such constants, and it takes long to load
+
+    rounded = np.float32(value) if suffix else np.float64(value)
+    if np.isnan(rounded):
         return f"(0.0{suffix} / 0.0{suffix})"
-    if np.isinf(value):
-        return f"({'-' if value < 0 else ''}1.0{suffix} / 0.0{suffix})"
-    return f"{value!s}{suffix}"
+    if np.isinf(rounded):
+        return f"({'-' if rounded < 0 else ''}1.0{suffix} / 0.0{suffix})"
+    return f"{rounded!s}{suffix}"
 
 
 def _wrap(text: str, strength: int, needed: int) -> str:

@@ -147,20 +147,17 @@ def _below(iterator: CExpr, lo: int, dim: Dimension, op: DimOp) -> BExpr:
 def _check(stmt: For | Warps, parent: Tiling, child: Tiling, inverse: Inverse) -> None:
     """The inverse and the thread mapping are the same relation on the parent's threads."""
     dims = [identifier(r.iterator) for r in child.ranges]
-    names = {s: f"builtin_{s.name}" for s in (THREAD, WARP, LANE, CTA)}
-    builtins = conjunction(
-        [
-            f"{names[CTA]} = floor(t / {parent.block_dim})",
-            f"{names[THREAD]} = t - {parent.block_dim} * {names[CTA]}",
-            f"{names[WARP]} = floor({names[THREAD]} / 32)",
-            f"{names[LANE]} = {names[THREAD]} - 32 * {names[WARP]}",
-            f"0 <= t < {parent.block_dim * parent.cluster_dim}",
-        ]
-    )
-    equations = [builtins, bexpr(inverse.condition, names)]
+    cta = f"floor(t / {parent.block_dim})" if parent.cluster_dim > 1 else "0"
+    thread = f"(t - {parent.block_dim} * {cta})" if parent.cluster_dim > 1 else "t"
+    warp = f"floor({thread} / 32)"
+    names = {CTA: cta, THREAD: thread, WARP: warp, LANE: f"({thread} - 32 * {warp})"}
+    equations = [
+        f"0 <= t < {parent.block_dim * parent.cluster_dim}",
+        bexpr(inverse.condition, names),
+    ]
     if isinstance(stmt, For):
         equations.append(f"{identifier(stmt.iterator)} = {cexpr(inverse.value, names)}")
-    inside = f"(exists {', '.join(names.values())} : {conjunction(equations)})"
+    inside = conjunction(equations)
     mine, theirs = f"{_executes(parent)} and {inside}", _executes(child)
     if not _same((*dims, "t"), mine, theirs):
         what = f"cuda_threads over {stmt.iterator}" if isinstance(stmt, For) else "CudaWarps"

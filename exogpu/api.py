@@ -11,7 +11,6 @@ from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, overload
 
-from exogpu import meaning as sequential
 from exogpu.analysis.inline import inline
 from exogpu.frontend.limits import bad_name, is_name, is_too_large_inlined, large_when_inlined
 from exogpu.frontend.procedures import parse_proc
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from exogpu.codegen.host import Emitted
     from exogpu.codegen.runtime.expressions import Json
     from exogpu.codegen.task_order import TaskOrder
+    from exogpu.schedule.equivalence import Equivalence
 
 _collector: ContextVar[list[Procedure] | None] = ContextVar("collector", default=None)
 
@@ -120,7 +120,20 @@ class Procedure(Stages):
         if self.diagnostics:
             raise ExoGpuError(self.diagnostics)
         assert self.ir is not None
-        sequential.run(self.ir, arguments)
+        # Only here: numpy takes as long to load as a proof.
+        from exogpu.meaning import run
+
+        run(self.ir, arguments)
+
+    def equivalent_to(self, other: Procedure) -> Equivalence:
+        """Whether both compute the same for all sizes, their results compared directly.
+
+        Sums are sets of terms: they may be added up in another order.  Raises ExoGpuError where
+        one of them is ill-formed.
+        """
+        from exogpu.schedule.equivalence import equivalent
+
+        return equivalent(self, other)
 
     def compile(
         self,

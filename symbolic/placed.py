@@ -93,6 +93,12 @@ class Placed:
 
 def conjuncts(condition: BExpr) -> list[BExpr]:
     """The conditions that all have to hold for this one to hold."""
-    if isinstance(condition, And):
-        return [*conjuncts(condition.left), *conjuncts(condition.right)]
-    return [condition]
+    found: list[BExpr] = []
+    left = [condition]
+    while left:
+        one = left.pop()
+        if isinstance(one, And):
+            left += (one.right, one.left)
+        else:
+            found.append(one)
+    return found

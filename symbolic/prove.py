@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from time import perf_counter
 from typing import Final
@@ -43,7 +44,7 @@ def prove(
         made = _within(findings.evidence, seeker, budget)
         while several := tuple(islice(made, smt.TOGETHER if ask is None else 1)):
             obligations = [telling.obligation(draft) for draft in several]
-            questions = [_question(one.smt) for one in obligations]
+            questions = _questions([one.smt for one in obligations])
             new = tuple(dict.fromkeys(q for q in questions if q and q not in replies))
             answers = smt.ask_together(new) if ask is None else map(ask, new)
             replies |= zip(new, answers, strict=True)
@@ -71,19 +72,28 @@ def _depths(evidence: Evidence) -> tuple[tuple[str, int], ...]:
 
 
 _DEFINED: Final = re.compile(r"\((?:declare-const|define-fun) (\S+)")
-_COMMENT_OR_NAME: Final = re.compile(r";[^\n]*\n|[A-Za-z_][A-Za-z0-9_.]*")
 
 
-def _question(script: str) -> str:
-    """The script without comments, with its names numbered: many differ in nothing else, and are
-    asked once."""
-    names = {name: f"v{at}" for at, name in enumerate(_DEFINED.findall(script))}
+def _questions(scripts: Sequence[str]) -> list[str]:
+    """The scripts without comments; of those that have as many lines and brackets as another, the
+    names are numbered: many differ in nothing else, and are asked once."""
+    plain = [
+        "\n".join([line for line in script.splitlines() if not line.startswith(";")])
+        for script in scripts
+    ]
+    shapes = [(one.count("\n"), one.count("(")) for one in plain]
+    several = {shape for shape, count in Counter(shapes).items() if count > 1}
+    return [
+        _numbered(one) if shape in several else one
+        for one, shape in zip(plain, shapes, strict=True)
+    ]
 
-    def plain(found: re.Match[str]) -> str:
-        text = found[0]
-        return "" if text[0] == ";" else names.get(text, text)
 
-    return _COMMENT_OR_NAME.sub(plain, script)
+def _numbered(plain: str) -> str:
+    names = {name: f"v{at}" for at, name in enumerate(_DEFINED.findall(plain))}
+    words = plain.replace("(", "( ").replace(")", " )").replace("\n", " \n ").split(" ")
+    apart = " ".join([names.get(word, word) for word in words])
+    return apart.replace("( ", "(").replace(" )", ")").replace(" \n ", "\n")
 
 
 def drafts_within(evidence: Evidence, budget: int = BUDGET) -> Iterator[Draft]:

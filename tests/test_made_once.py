@@ -42,6 +42,7 @@ ANALYSES = (
     "exogpu.symbolic.prove.prove",
 )
 
+CERTIFIED = "exogpu.symbolic.certificate.write.program_json"
 
 RING = Path(__file__).parent / "cases" / "certificates" / "ring.py"
 
@@ -74,7 +75,7 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """How often each analysis was asked, and the machines ran; the work is done in place."""
     monkeypatch.setattr(workers, "FORKS", False)
     found: Counter[str] = Counter()
-    for path in ANALYSES:
+    for path in (*ANALYSES, CERTIFIED):
         module, _, name = path.rpartition(".")
         count_calls(monkeypatch, sys.modules[module], name, found)
     for machine in (fast, literal):
@@ -154,7 +155,7 @@ def test_a_report_of_a_proof_with_its_certificate(counts: Counter[str], tmp_path
     (written,) = report_all((unit,), tmp_path, None, Policy.PTX)
     assert written.outcome.verdict.word == "proved"
     assert (tmp_path / "ring" / "certificate.json").exists()
-    once(counts, ANALYSES)
+    once(counts, (*ANALYSES, CERTIFIED))
 
 
 def test_a_compilation_with_its_certificate(counts: Counter[str], tmp_path: Path) -> None:
@@ -162,7 +163,7 @@ def test_a_compilation_with_its_certificate(counts: Counter[str], tmp_path: Path
     wish = Wish(tmp_path, "sm_90a", False, False, False, False, None, False, Policy.PTX, None)
     (built,) = compile_all((unit,), wish)
     assert built.status == 0 and (tmp_path / "ring.certificate").exists()
-    once(counts, ANALYSES)
+    once(counts, (*ANALYSES, CERTIFIED))
 
 
 def test_a_check_at_sizes(counts: Counter[str]) -> None:

@@ -213,7 +213,7 @@ PROGRAM: dict[str, tuple[Callable[[Content], object], str]] = {
 }
 OPERATIONS = (
     *("Alloc", "Arrive", "Await", "CheckBarrier", "CheckMutates", "CheckReads", "ClearMutates"),
-    *("ClearReads", "Fence", "IncTaskID", "RecordMutate", "RecordRead", "Release"),
+    *("ClearReads", "Fence", "IncTaskID", "RecordMutate", "RecordRead", "Release", "Require"),
 )
 
 
@@ -258,7 +258,7 @@ TEXTS: dict[str, tuple[Callable[[str, str], str], str]] = {
     [
         ("program.json", '"schema": 2'),
         ("witness.json", '"schema": 1'),
-        ("certificate.json", '"version": 3'),
+        ("certificate.json", '"version": 4'),
     ],
 )
 @pytest.mark.parametrize("what", TEXTS)

@@ -99,6 +99,7 @@ def _variable(variable: Variable, names: Names) -> dict[str, Json]:
         "shape": [cexpr(n, names) for n in variable.shape],
         "shared": variable.shared,
         "task_local": variable.task_local,
+        "owner": variable.owner,
     }
     if variable.mechanism is not None:
         found["mechanism"] = variable.mechanism.value

@@ -25,6 +25,7 @@ from exogpu.amir.lower_args import (
     t_trailing,
 )
 from exogpu.analysis.barriers import home_of
+from exogpu.analysis.derive import unit_threads
 from exogpu.analysis.facts import Facts
 from exogpu.analysis.operands import Demand, demands
 from exogpu.analysis.threadmap import ThreadMap
@@ -58,7 +59,7 @@ from exogpu.ir.nodes import (
     Warps,
     WindowStmt,
 )
-from exogpu.ir.types import Level, Policy, QualTL
+from exogpu.ir.types import Level, Policy, QualTL, Space
 from exogpu.ir.walk import walk
 from exogpu.result.errors import Diagnostic, ExoGpuError
 
@@ -103,7 +104,17 @@ def _variables(facts: Facts, declared: list[Declared]) -> Iterator[amir.Variable
             depth = facts.ring_depths.get(d.name)
             yield amir.Variable(d.name, shape, d.mechanism, d.guard, depth, is_shared(d), local)
         else:
-            yield amir.Variable(d.name, shape, shared=is_shared(d), task_local=local)
+            owner = _owner(facts, d)
+            yield amir.Variable(d.name, shape, shared=is_shared(d), task_local=local, owner=owner)
+
+
+def _owner(facts: Facts, declared: DataParam | Alloc) -> int | None:
+    """The threads of the unit that owns an element of a variable of registers."""
+    unit = declared.memory.unit
+    if declared.memory.space is not Space.REGISTER or unit is None:
+        return None
+    tilings = (s for s in facts.variables if s.declaration is declared)
+    return next((unit_threads(s.where.tiling, unit) for s in tilings), None)
 
 
 def _block(low: Lowering, block: Block, cluster: ThreadMap | None) -> amir.Block:

@@ -225,6 +225,8 @@ class Variable:
     shared: bool = False
     task_local: bool = True
     """Allocated inside a task: dropped at its end.  False for global and host variables."""
+    owner: int | None = None
+    """Of registers: an element belongs to one unit of so many adjacent threads."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

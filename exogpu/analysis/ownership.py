@@ -81,8 +81,11 @@ def relation(
             case Interval(lo, hi):
                 equations.append(f"{cexpr(lo)} <= {name} and {name} < {cexpr(hi)}")
                 read |= control_variables(lo) | control_variables(hi)
-    if thread is not None:
-        equations.append(f"(exists t : {thread} = floor(t / {size}) and {_executes(use)})")
+    if thread is not None and size == 1:
+        equations.append(use.where.tiling.threads_text(thread))
+    elif thread is not None:
+        executes = use.where.tiling.threads_text("t")
+        equations.append(f"(exists t : {thread} = floor(t / {size}) and {executes})")
     domain, seen = _domain(use.where, frozenset(read), thread is not None)
     outside = frozenset(declared.where.iterators)
     inner = [identifier(s) for s in use.where.iterators if s in seen and s not in outside]
@@ -93,10 +96,6 @@ def relation(
     if outputs:
         return Relation(tuple(params), (*inputs, *unit), tuple(outputs), bound)
     return Relation(tuple(params), tuple(inputs), unit, bound)
-
-
-def _executes(use: Use) -> str:
-    return use.where.tiling.threads_text("t")
 
 
 def _domain(where: Where, read: frozenset[Sym], threads: bool) -> tuple[str, frozenset[Sym]]:

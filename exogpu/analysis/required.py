@@ -56,7 +56,8 @@ class Required:
     """For all values of `each`, all conditions hold; else it is a hazard of this kind."""
 
     kind: HazardKind
-    variable: Sym
+    variable: Sym | None
+    """None of what an instruction asks of all of its arguments."""
     each: tuple[Each, ...]
     conditions: tuple[BExpr, ...]
 
@@ -83,7 +84,7 @@ def required(stmt: Stmt, declared: Mapping[Sym, Variable]) -> Iterator[Required]
                 yield from _whole(access, declared[access.name])
 
 
-def _bounds(variable: Sym, each: tuple[Each, ...], condition: BExpr) -> Iterator[Required]:
+def _bounds(variable: Sym | None, each: tuple[Each, ...], condition: BExpr) -> Iterator[Required]:
     if found := parts(condition):
         yield Required(HazardKind.BOUNDS, variable, each, found)
 
@@ -109,12 +110,11 @@ def _known_by_record(variable: Variable) -> bool:
 def _call(call: CallInstr, declared: Mapping[Sym, Variable]) -> Iterator[Required]:
     """The elements that the instruction's body touches under its guards (decision 13), and what the
     instruction asks of its arguments."""
-    instr, first = call.instr, None
+    instr = call.instr
     values = control_values(instr.params, call.arguments)
     for param, argument in zip(instr.params, call.arguments, strict=True):
         if not isinstance(param, DataParam) or not isinstance(argument, Access):
             continue
-        first = first or argument.name
         if param.operand is not None and param.operand.clipped:
             continue
         if touches_all(instr, param.name):
@@ -138,8 +138,7 @@ def _call(call: CallInstr, declared: Mapping[Sym, Variable]) -> Iterator[Require
                 yield from _bounds(argument.name, bound, implied)
     if call.trailing is not None:
         yield from _whole(call.trailing, declared[call.trailing.name])
-    if first is not None:
-        yield from _bounds(first, (), every(_contract(call, values)))
+    yield from _bounds(None, (), every(_contract(call, values)))
 
 
 def _contract(call: CallInstr, values: Mapping[Sym, CExpr]) -> Iterator[BExpr]:

@@ -8,8 +8,9 @@ refused here, with its place.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
+from functools import lru_cache
 from typing import Final
 
 from exogpu.frontend.source import Source
@@ -103,7 +104,14 @@ def _too_deep(function: ast.FunctionDef) -> ast.stmt | ast.arg | None:
 
 def levels(function: ast.FunctionDef, node: ast.AST | None = None) -> int:
     """How deep a node of a function is nested, by default the deepest."""
-    return max(depth for one, depth, _ in _nested(function) if node in (one, None))
+    depths = _depths(function)
+    return max(depths.values()) if node is None else depths[node]
+
+
+@lru_cache(maxsize=64)
+def _depths(function: ast.FunctionDef) -> Mapping[ast.AST, int]:
+    """Of every node; kept, since a macro is expanded often."""
+    return {node: depth for node, depth, _ in _nested(function)}
 
 
 def _nested(function: ast.FunctionDef) -> Iterator[tuple[ast.AST, int, ast.stmt | ast.arg]]:

@@ -32,10 +32,10 @@ Names = Mapping[Sym, str]
 def cexpr(expr: CExpr, names: Names) -> str:
     """An integer term."""
     match expr:
-        case Int():
-            return str(expr.value) if expr.value >= 0 else f"(- {-expr.value})"
         case CVar():
             return names[expr.name]
+        case Int():
+            return str(expr.value) if expr.value >= 0 else f"(- {-expr.value})"
         case Add():
             return f"(+ {cexpr(expr.left, names)} {cexpr(expr.right, names)})"
         case Sub():
@@ -53,8 +53,6 @@ def cexpr(expr: CExpr, names: Names) -> str:
 def bexpr(expr: BExpr, names: Names) -> str:
     """A formula."""
     match expr:
-        case Truth():
-            return "true" if expr.value else "false"
         case Compare():
             left, right = cexpr(expr.left, names), cexpr(expr.right, names)
             if expr.op == "!=":
@@ -66,5 +64,7 @@ def bexpr(expr: BExpr, names: Names) -> str:
             return f"(or {bexpr(expr.left, names)} {bexpr(expr.right, names)})"
         case Not():
             return f"(not {bexpr(expr.term, names)})"
+        case Truth():
+            return "true" if expr.value else "false"
         case _:
             assert_never(expr)

@@ -27,6 +27,7 @@ from exogpu.pipeline.stages import Stages
 from exogpu.result.errors import Diagnostic
 from exogpu.result.hazards import Hazard
 from exogpu.result.verdict import Verdict
+from exogpu.solvers import smt
 from exogpu.solvers.workers import Limits, Tell, stage
 from exogpu.symbolic.find.conditions import Calls, weakest_condition
 from exogpu.symbolic.find.prover import Findings
@@ -40,8 +41,9 @@ def check(
     Of what is refuted `heard` is told with each further hazard.
     """
     start = perf_counter()
-    # Here, before the check's process is made: each one would import it anew.
+    # Here, before the check's process is made: each one would do it anew.
     import_module("exogpu.codegen.warned")
+    smt.begin()
 
     def hear(message: object) -> None:
         if isinstance(message, Verdict) and message.word == "refuted":

@@ -25,6 +25,18 @@ ROLES: Final[Mapping[Role, str]] = {
 }
 """The part of a statement in a chain, in words."""
 
+ALONE: Final = frozenset(
+    kind.value
+    for kind in (
+        HazardKind.BOUNDS,
+        HazardKind.ALIGN,
+        HazardKind.OVERLAP,
+        HazardKind.DIVERGENCE,
+        HazardKind.OWNERSHIP,
+    )
+)
+"""What concerns one statement or variable, and nothing else holds by."""
+
 PAIRS: Final = (HazardKind.RAW, HazardKind.WAR, HazardKind.WAW, HazardKind.FREE)
 """Kinds of obligations about two accesses, which a chain may order."""
 
@@ -43,7 +55,7 @@ def uses_of(
     rows: Sequence[Row], source: Source, certified: bool, redundant: Sequence[Redundancy] | None
 ) -> tuple[Use, ...]:
     """For each synchronising mark, the rows that hold because of it: those with a chain over it,
-    and those about the statement itself.
+    and those about the statement itself, but for what it requires of itself alone.
 
     A fence that no chain passes is redundant: without it every chain is there still.  An Arrive
     or Await counts too, so it is only where all that was ever done with its barrier is of no use,
@@ -51,6 +63,8 @@ def uses_of(
     """
     needed: dict[int, dict[int, None]] = {m.number: {} for m in source.marks}
     for row in rows:
+        if row.kind in ALONE:
+            continue
         places = [row.first, row.second, *(step.place for chain in row.chains for step in chain)]
         for place in places:
             if place is not None and place.mark is not None:

@@ -15,6 +15,7 @@ ROLES: Final[dict[HazardKind, tuple[str, str]]] = {
     HazardKind.DEADLOCK: ("what waits", "what does not let it end"),
     HazardKind.PHASE: ("the waiter", "what may run a whole ring ahead of it"),
     HazardKind.DIVERGENCE: ("the scope", "what its threads do not all reach"),
+    HazardKind.OWNERSHIP: ("the variable", "the access by another unit than its own"),
     HazardKind.BOUNDS: ("the variable", "the access outside of it"),
     HazardKind.OVERLAP: ("the variable", "the call that takes its elements twice"),
     HazardKind.ALIGN: ("the variable", "the call that asks for another place"),

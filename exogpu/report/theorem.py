@@ -25,7 +25,7 @@ _RULES: Final[Mapping[Policy, str]] = {
 HOLDS: Final = (
     "the parallel kernel computes what its sequential reading computes{sums}; no memory is reused "
     "while it is in use; no barrier is left unbalanced or overrun; nothing deadlocks; every access "
-    "is in bounds"
+    "is in bounds; instructions have the operands and threads that they ask for"
 )
 
 

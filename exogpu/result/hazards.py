@@ -27,6 +27,8 @@ class HazardKind(Enum):
     PHASE = "PHASE"
     """An mbarrier may run a whole ring ahead of a waiter."""
     DIVERGENCE = "DIVERGENCE"
+    OWNERSHIP = "OWNERSHIP"
+    """An element of registers is accessed by two units, of which one has it."""
     BOUNDS = "BOUNDS"
     OVERLAP = "OVERLAP"
     """Operands of one call share an element that is written."""

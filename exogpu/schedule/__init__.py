@@ -23,6 +23,7 @@ from exogpu.schedule.contexts import (
 )
 from exogpu.schedule.cursors import Cursor, Gap, find, find_all
 from exogpu.schedule.dimensions import divide_dim, expand_dim, mult_dim, rearrange_dim, resize_dim
+from exogpu.schedule.equivalence import Equivalence, equivalent
 from exogpu.schedule.expressions import commute_expr
 from exogpu.schedule.inlining import callee, extract_subproc, inline
 from exogpu.schedule.loops import (
@@ -71,13 +72,17 @@ from exogpu.schedule.synchronisation import (
     set_trailing_barrier_expr,
     without_synchronisation,
 )
+from exogpu.schedule.synchronise import Proposal, Synchronised, synchronise
 
 __all__ = [
     "CudaDeviceFunction",
     "CudaWarps",
     "Cursor",
     "Derivation",
+    "Equivalence",
     "Gap",
+    "Proposal",
+    "Synchronised",
     "add_if",
     "bind_expr",
     "bind_window",
@@ -93,6 +98,7 @@ __all__ = [
     "divide_dim",
     "divide_loop",
     "eliminate_dead_code",
+    "equivalent",
     "expand_dim",
     "extend_loop",
     "extract_subproc",
@@ -136,6 +142,7 @@ __all__ = [
     "sink_alloc",
     "specialize",
     "stage_mem",
+    "synchronise",
     "text",
     "try_else",
     "unroll_loop",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import count
 from typing import TypeAlias
 
 from exogpu.ir.names import Sym
@@ -40,6 +41,13 @@ def is_alike(
         return False
     before = _meaning(old, of_old, iter(range(len(reads))))
     return _same(before, _meaning(new, of_new, iter(reads)))
+
+
+def same_term(
+    one: Place, of_one: Mapping[Sym, Variable], other: Place, of_other: Mapping[Sym, Variable]
+) -> bool:
+    """Whether two statements assign or add the same of what they read, in the same types."""
+    return _same(_meaning(one, of_one, count()), _meaning(other, of_other, count()))
 
 
 def _meaning(place: Place, variables: Mapping[Sym, Variable], reads: Iterator[int]) -> _Value:

@@ -15,7 +15,7 @@ from exogpu.frontend.callables import HasProc, InstrTemplate
 from exogpu.frontend.limits import is_name
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Proc, Stmt
-from exogpu.ir.types import CollUnit, DataMemory, SpecialWindow, SyncTL
+from exogpu.ir.types import BarrierMechanism, CollUnit, DataMemory, SpecialWindow, SyncTL
 from exogpu.result.errors import NOWHERE, Diagnostic, ExoGpuError, Note
 from exogpu.schedule.checker import Objection, objection
 from exogpu.schedule.cursors import Cursor, Gap, find, header
@@ -256,6 +256,8 @@ def _said(argument: object) -> str:
             return ir.name
         case InstrTemplate():
             return str(getattr(argument, "name", "an instruction"))
+        case BarrierMechanism():
+            return argument.value
         case tuple() | list():
             return f"[{', '.join(map(_said, argument))}]"
         case _:

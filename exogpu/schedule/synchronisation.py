@@ -190,7 +190,7 @@ def _is_alone(proc: Proc, path: Path) -> bool:
     parent = stmt_at(proc, path[:-1])
     if isinstance(parent, DeviceFunction) or _is_tasks(parent):
         return False
-    return sum(map(len, blocks(parent))) == 1
+    return sum(not isinstance(s, Pass) for block in blocks(parent) for s in block) == 1
 
 
 def _is_tasks(stmt: Stmt) -> bool:

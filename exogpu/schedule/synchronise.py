@@ -13,7 +13,7 @@ from exogpu.result.errors import ExoGpuError
 from exogpu.result.verdict import Verdict
 from exogpu.schedule.cursors import header
 from exogpu.schedule.primitive import INCOMPLETE
-from exogpu.schedule.procedures import Schedulable, chain, ir_of
+from exogpu.schedule.procedures import Schedulable, chain, ir_of, text
 from exogpu.schedule.proposing.drafts import Draft, Numbers, numbered
 from exogpu.schedule.proposing.search import OutOfTimeError, Search
 from exogpu.schedule.proposing.steps import derived
@@ -91,7 +91,7 @@ class Synchronised(Generic[P]):
 
     def __str__(self) -> str:
         if self.proposals:
-            return str(self.proposals[0])
+            return str(self.proposals[0]) or "nothing is missing"
         lines = [f"nothing is proposed: {self.reason}; {self.tried} changes were tried"]
         if self.remaining:
             lines.append(f"{len(self.remaining)} hazards are left of {self.before}:")
@@ -130,7 +130,7 @@ def synchronise(
             bench.gathers(root.program, answer.sizes)
             root = bench.judged(draft) or root
     said = _Line(progress)
-    search = Search(bench, root, said)
+    search = Search(bench, root, said, count == 1)
     proposals: list[Proposal[P]] = []
     reason = ""
     try:
@@ -139,7 +139,8 @@ def synchronise(
             if isinstance(proposal, str):
                 search.doubts.append(proposal)
                 continue
-            proposals.append(proposal)
+            if all(text(proposal.procedure) != text(other.procedure) for other in proposals):
+                proposals.append(proposal)
             if len(proposals) == count:
                 break
         else:

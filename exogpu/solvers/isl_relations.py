@@ -121,17 +121,12 @@ def equal_dims(relation: Map, dims: Sequence[tuple[int, int]]) -> Map:
 def lexicographic(ins: int, outs: int, common: int, *, or_equal: bool) -> Map:
     """The pairs whose input is smaller in the first `common` dimensions, or equal there where
     `or_equal`; in no others where these are none."""
-    left = [f"a{at}" for at in range(ins)]
-    right = [f"b{at}" for at in range(outs)]
-    equal: list[str] = []
-    orders: list[str] = []
-    for one, other in zip(left[:common], right[:common], strict=True):
-        orders.append(" and ".join([*equal, f"{one} < {other}"]))
-        equal.append(f"{one} = {other}")
-    if or_equal:
-        orders.append(" and ".join(equal) or "0 = 0")
-    condition = " or ".join(f"({order})" for order in orders) or "0 = 1"
-    return islpy.Map(f"{{ [{', '.join(left)}] -> [{', '.join(right)}] : {condition} }}")
+    equal = Map.universe(islpy.Space.alloc(islpy.DEFAULT_CONTEXT, 0, ins, outs))
+    found = empty_like(equal)
+    for at in range(common):
+        found = found.union(equal.order_lt(_IN, at, _OUT, at))
+        equal = equal.equate(_IN, at, _OUT, at)
+    return found.union(equal) if or_equal else found
 
 
 def between(relation: Map, first: str, second: str) -> Map:

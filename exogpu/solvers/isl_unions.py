@@ -238,3 +238,43 @@ def leaving_out(pairs: Relation, names: Iterable[str]) -> Relation:
         if not {piece.get_tuple_name(_IN), piece.get_tuple_name(_OUT)} <= among:
             found = found.union(islpy.UnionMap.from_map(piece))
     return found
+
+
+# --- pairs as points --------------------------------------------------------------------------
+
+
+def alike(params: Iterable[str], events: Points, pairs: Iterable[tuple[str, str]]) -> Relation:
+    """From points of each first tuple to the point of the second with the same numbers."""
+    dims = {piece.get_tuple_name(): piece.dim(islpy.dim_type.set) for piece in _sets(events)}
+    given = ", ".join(params)
+    found = islpy.UnionMap(f"[{given}] -> {{ }}")
+    for first, second in pairs:
+        at = ", ".join(f"i{n}" for n in range(dims.get(first, dims.get(second, 0))))
+        found = found.union(islpy.UnionMap(f"[{given}] -> {{ {first}[{at}] -> {second}[{at}] }}"))
+    return found.intersect_domain(events).intersect_range(events)
+
+
+def _sets(given: Points) -> Iterator[islpy.Set]:
+    listed = given.get_set_list()
+    for at in range(listed.n_set()):
+        yield listed.get_at(at)
+
+
+def leaving(pairs: Relation, outputs: Points) -> Relation:
+    """The pairs whose output is none of these."""
+    return pairs.subtract_range(outputs)
+
+
+def sides(pairs: Relation) -> tuple[Relation, Relation]:
+    """From each pair, as a point, to its input, and to its output."""
+    return pairs.domain_map(), pairs.range_map()
+
+
+def is_function(pairs: Relation) -> bool:
+    """Whether every input has at most one output."""
+    return bool(pairs.is_single_valued())
+
+
+def is_equal(left: Either, right: Either) -> bool:
+    """Whether both have the same pairs, or points."""
+    return bool(left.is_equal(right))

@@ -6,6 +6,7 @@ import importlib.metadata
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from time import perf_counter
 from typing import Final, Literal
 
@@ -56,7 +57,7 @@ def ask_z3(
     return Reply(f"z3 {z3_version()}", word, perf_counter() - start)  # type: ignore[arg-type]
 
 
-TOGETHER: Final = 32
+TOGETHER: Final = 128
 """Scripts that share a context: to make one takes longer than most answers."""
 
 
@@ -117,6 +118,12 @@ def _conjunction(script: str, context: z3.Context) -> z3.BoolRef:
         *(z3.Z3_ast_vector_get(context.ref(), parts.vector, at) for at in range(count))
     )
     return z3.BoolRef(z3.Z3_mk_and(context.ref(), count, terms), context)
+
+
+@cache
+def begin() -> None:
+    """Does what Z3 does once in a process, for the processes that are made from this one."""
+    z3.Context()
 
 
 def _fresh() -> z3.Solver:

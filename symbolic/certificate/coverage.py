@@ -66,6 +66,13 @@ def needs(program: Mapping[str, Any]) -> Needs:
         by_rules[need] += holds
     found.update(dict.fromkeys(_required(placed.op for placed in ops), 1))
     for variable in program["variables"]:
+        if variable["owner"] is not None and _accessed(variable, ops):
+            alloc = next(
+                placed.op
+                for placed in ops
+                if placed.op["op"] == "Alloc" and placed.op["variable"] == variable["name"]
+            )
+            found[Need("OWNERSHIP", None, _statement(alloc))] += 1
         if "mechanism" in variable:
             found.update(_of_barrier(variable, [placed.op for placed in ops]))
     return Needs(found, by_rules)
@@ -136,6 +143,16 @@ def _required(ops: Iterable[Op]) -> Iterator[Need]:
             yield Need(op["kind"], None, _statement(op))
         elif op["op"] in ("Arrive", "Await") or op.get("inside") or op.get("trailing"):
             yield Need("BOUNDS", None, _statement(op))
+
+
+def _accessed(variable: Mapping[str, Any], ops: Iterable[_Placed]) -> bool:
+    """Whether a variable is recorded to be accessed."""
+    return any(
+        placed.op["op"].startswith("Record")
+        and placed.op["access"]["variable"] == variable["name"]
+        and placed.op["threads"] is not None
+        for placed in ops
+    )
 
 
 # --- barriers -----------------------------------------------------------------------------------

@@ -70,6 +70,7 @@ class _Reader:
             one.get("depth"),
             one["shared"],
             one["task_local"],
+            one["owner"],
         )
 
     # --- operations -----------------------------------------------------------------------

@@ -46,6 +46,9 @@ REQUIRED: Final = tuple(kind.value for kind in _REQUIRED)
 CLIPPING: Final = ("tmaS", "tmaG")
 """The timelines of tensor maps, which leave out what lies outside of a variable."""
 
+WARPGROUPS: Final = ("wgA", "wgD", "wgS", "wg0")
+"""The timelines of instructions that a whole warpgroup executes."""
+
 MBARRIER: Final = BarrierMechanism.MBARRIER.value
 
 
@@ -120,24 +123,35 @@ def _shapes(program: Mapping[str, Any], scope: _Scope) -> None:
 
 def _whole(program: Mapping[str, Any]) -> None:
     """What is converted together stands together: a statement that records an access of data
-    checks it, a barrier is checked at its end, and what is allocated is released."""
+    checks it, and requires its bounds where the record does not; what warpgroups and clusters
+    execute together keeps them together; a barrier is checked at its end, and what is allocated is
+    released."""
     places: dict[tuple[str, str], set[tuple[Any, ...]]] = defaultdict(set)
-    loose: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    together: set[tuple[Any, ...]] = set()
     for op in operations(program):
         access = op.get("access") or op.get("home") or op.get("barrier") or op
+        kind = op["kind"] if op["op"] == "Require" else op["op"]
         if "variable" in access:
-            place = (op["line"], op["text"], op["file"])
-            places[access["variable"], op["op"]].add(place)
-        if op["op"] in ("RecordRead", "RecordMutate") and not op["inside"]:
-            loose[access["variable"]].append(op)
+            places[str(access["variable"]), kind].add(_place(op))
+        if kind == HazardKind.DIVERGENCE.value:
+            together.add(_place(op))
+    for op in operations(program):
+        if op["op"] in ("RecordRead", "RecordMutate"):
+            name = op["access"]["variable"]
+            bound = op["inside"] or op["timeline"] in CLIPPING
+            if not bound and _place(op) not in places[name, HazardKind.BOUNDS.value]:
+                malformed("body", f"{_said(op)} of {name} without bounds")
+            if op["timeline"] in WARPGROUPS and _place(op) not in together:
+                malformed("body", f"{_said(op)} of {name} without a warpgroup")
     for variable in program["variables"]:
         name = variable["name"]
-        for op in loose[name]:
-            bound = (op["line"], op["text"], op["file"]) in places[name, "Require"]
-            if not bound and op["timeline"] not in CLIPPING:
-                why = f"line {op['line']} ({op['text']}) has {op['op']} of {name} without bounds"
-                malformed("body", why)
         at = {kind: places[name, kind] for kind in _OPERATIONS}
+        if variable.get("mechanism") == BarrierMechanism.CLUSTER_SYNC.value:
+            for line, text, _ in sorted((at["Arrive"] | at["Await"]) - together):
+                malformed("body", f"line {line} ({text}) uses {name} without a cluster")
+        elsewhere = "mechanism" in variable or variable["shared"] or not variable["task_local"]
+        if (variable["owner"] is None) != (elsewhere or not at["Alloc"]):
+            malformed("variables", f"{name} has an owner if it is allocated in registers")
         if at["Alloc"] and not at["Release"]:
             malformed("body", f"{name} is allocated and not released")
         if "mechanism" in variable:
@@ -147,6 +161,14 @@ def _whole(program: Mapping[str, Any]) -> None:
         for record, check in _CHECKED_BY:
             for line, text, _ in sorted(at[record] - at[check]):
                 malformed("body", f"line {line} ({text}) has {record} of {name} and no {check}")
+
+
+def _place(op: Mapping[str, Any]) -> tuple[Any, ...]:
+    return op["line"], op["text"], op["file"]
+
+
+def _said(op: Mapping[str, Any]) -> str:
+    return f"line {op['line']} ({op['text']}) has {op['op']}"
 
 
 _CHECKED_BY: Final = (
@@ -171,6 +193,7 @@ def _variable(value: object, where: str) -> None:
         "shape": a_list(TEXT),
         "shared": TRUTH,
         "task_local": TRUTH,
+        "owner": maybe(whole(1)),
     }
     if isinstance(value, dict) and "mechanism" in value:
         shapes["mechanism"] = one_of([one.value for one in BarrierMechanism])

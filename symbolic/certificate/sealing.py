@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 Json: TypeAlias = "bool | int | str | list[Json] | dict[str, Json] | None"
 
 FORMAT: Final = "exogpu certificate"
-VERSION: Final = 3
+VERSION: Final = 4
 """Changes whenever a reader of an older version could misread a certificate."""
 
 CERTIFICATE: Final = "certificate.json"
@@ -36,7 +36,7 @@ TRUSTED: Final = (
     "the abstract machine's rules under the policy: that the hardware keeps what they promise",
     "the loops of one allocation and of one task, which the scope analysis says",
     "the encoder of the obligations, and the solver",
-    "bounds, divergence and collective tilings, which ISL decides without a certificate",
+    "collective tilings, and who has which part of shared memory and barriers in a cluster",
 )
 """By every proof."""
 

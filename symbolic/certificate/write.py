@@ -13,7 +13,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path, PurePath
-from typing import Protocol
+from typing import Protocol, TypeAlias
+from weakref import WeakKeyDictionary
 
 from exogpu.amir.export import to_json
 from exogpu.amir.nodes import Program
@@ -118,8 +119,21 @@ def _write(path: Path, text: str) -> None:
 # --- contents -----------------------------------------------------------------------------------
 
 
-def _files(procedure: Certified, verdict: Verdict) -> tuple[dict[str, Json], str, str]:
+_Files: TypeAlias = tuple[dict[str, Json], str, str]
+
+_made: WeakKeyDictionary[Certified, tuple[Verdict, _Files]] = WeakKeyDictionary()
+"""Of a procedure's last verdict: a report states the digest of the certificate that it writes."""
+
+
+def _files(procedure: Certified, verdict: Verdict) -> _Files:
     """The certificate, the program, and the witness."""
+    known = _made.get(procedure)
+    if known is None or known[0] is not verdict:
+        known = _made[procedure] = verdict, _content(procedure, verdict)
+    return known[1]
+
+
+def _content(procedure: Certified, verdict: Verdict) -> _Files:
     proof, proc = verdict.proof, procedure.ir
     assert proof is not None and proof.complete and proc is not None
     described = program_json(procedure.amir(verdict.policy))

@@ -80,8 +80,8 @@ def opposite(term: BExpr) -> BExpr:
 
 
 def _folded(term: BExpr) -> BExpr:
-    if isinstance(term, Compare):
-        if isinstance(term.left, Int) and isinstance(term.right, Int):
+    if isinstance(term, Compare) and type(term.left) is type(term.right):
+        if isinstance(term.left, Int):
             return Truth(holds(term, {}))
         if term.left == term.right:
             return Truth(term.op in ("==", "<=", ">="))

@@ -10,6 +10,7 @@ from exogpu.ir.walk import control_variables, holds
 from exogpu.symbolic.encode.barriers import barrier_obligations
 from exogpu.symbolic.encode.counted import count_lemmas
 from exogpu.symbolic.encode.drafts import Draft, Encoder
+from exogpu.symbolic.encode.owners import owners
 from exogpu.symbolic.encode.pairs import pairs
 from exogpu.symbolic.encode.phases import phase_obligations
 from exogpu.symbolic.encode.ranks import RankTable
@@ -71,4 +72,5 @@ def drafts(placed: Placed, sought: Sought) -> Iterator[Draft]:
         yield from barrier_obligations(encoder, ranks(variable.name))
         if variable.mechanism is BarrierMechanism.MBARRIER:
             yield from phase_obligations(encoder, ranks(variable.name), ranks)
+    yield from owners(encoder)
     yield from requirements(encoder)

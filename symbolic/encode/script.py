@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from exogpu.ir.names import Sym
-from exogpu.ir.nodes import BExpr, CExpr, CVar, Int
+from exogpu.ir.nodes import BExpr, CExpr, CVar, Int, Truth
 from exogpu.ir.smttext import bexpr, cexpr
 from exogpu.solvers.smtlib import NAME, RESERVED, heading, wrapped
 from exogpu.symbolic.encode.expressions import Pieces
-from exogpu.symbolic.encode.formulas import TRUE, Instance, on_axes, thread_at
+from exogpu.symbolic.encode.formulas import Instance, on_axes, thread_at
 from exogpu.symbolic.placed import conjuncts
 from exogpu.symbolic.sites import Site
 
@@ -94,7 +94,9 @@ class Script:
         return self._instances[key]
 
     def _name(self, name: Sym, prefix: str) -> str:
-        plain = re.sub(r"[^A-Za-z0-9_.]", lambda other: f"u{ord(other[0]):x}", prefix + name.name)
+        plain = prefix + name.name
+        if not NAME.fullmatch(plain):
+            plain = re.sub(r"[^A-Za-z0-9_.]", lambda other: f"u{ord(other[0]):x}", plain)
         found, count = plain, 1
         while found in self._taken:
             count += 1
@@ -116,9 +118,16 @@ class Script:
 
     def assume(self, formula: BExpr) -> None:
         """What is known, one line for each of its parts."""
-        for part in conjuncts(formula):
-            if part != TRUE:
-                self._say(f"(assert {bexpr(part, self._names)})")
+        for part in self._parts(formula):
+            self._say(f"(assert {part})")
+
+    def _parts(self, formula: BExpr) -> list[str]:
+        """All that has to hold for a formula to hold."""
+        return [
+            bexpr(part, self._names)
+            for part in conjuncts(formula)
+            if not (isinstance(part, Truth) and part.value)
+        ]
 
     def _say(self, line: str) -> None:
         if line not in self._said:
@@ -127,8 +136,7 @@ class Script:
 
     def imply(self, known: Sequence[str], premise: BExpr, conclusion: BExpr) -> None:
         """What is known where the named formulas and the premise hold."""
-        terms = [*known]
-        terms += (bexpr(one, self._names) for one in conjuncts(premise) if one != TRUE)
+        terms = [*known, *self._parts(premise)]
         then = bexpr(conclusion, self._names)
         self._say(f"(assert (=> {_joined('and', terms)} {then}))")
 
@@ -139,7 +147,7 @@ class Script:
             if isinstance(part, list):
                 terms.append(_joined("or", list(dict.fromkeys(part))))
             else:
-                terms += (bexpr(one, self._names) for one in conjuncts(part) if one != TRUE)
+                terms += self._parts(part)
         text = _joined("and", list(dict.fromkeys(terms)))
         if text not in self._nodes:
             self._nodes[text] = self._name(Sym(label), "")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from exogpu.amir.nodes import Arrive, Await, Check, Fence, Record
 from exogpu.hw.timelines import ASYNC_PROXY
@@ -130,7 +131,10 @@ def full_side(site: Site) -> QualSet:
 def temporal_side(site: Site, original: QualTL | None, policy: Policy) -> QualSet:
     """The timelines that are temporal only, for records of this original timeline (decision 7)."""
     assert isinstance(site.op, Fence | Await)
-    return entries(policy, original, site.op.full, site.op.temporal)
+    return _entries(policy, original, frozenset(site.op.full), frozenset(site.op.temporal))
+
+
+_entries = lru_cache(maxsize=4096)(entries)
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,16 +38,21 @@ class Definitions:
             case Int() | CVar():
                 return expr
             case Add() | Sub():
-                return replace(expr, left=self.expr(expr.left), right=self.expr(expr.right))
+                left, right = self.expr(expr.left), self.expr(expr.right)
+                if left is expr.left and right is expr.right:
+                    return expr
+                return replace(expr, left=left, right=right)
             case Mul():
-                return replace(expr, term=self.expr(expr.term))
+                term = self.expr(expr.term)
+                return expr if term is expr.term else replace(expr, term=term)
             case FloorDiv() | Mod():
                 read = control_variables(expr)
                 if read and read <= self.sizes:
                     if expr not in self.names:
                         self.names[expr] = Sym("quotient")
                     return CVar(self.names[expr])
-                return replace(expr, term=self.expr(expr.term))
+                term = self.expr(expr.term)
+                return expr if term is expr.term else replace(expr, term=term)
             case _:
                 assert_never(expr)
 
@@ -58,6 +63,8 @@ class Definitions:
                 return condition
             case Compare():
                 left, right = self.expr(condition.left), self.expr(condition.right)
+                if left is condition.left and right is condition.right:
+                    return condition
                 return replace(condition, left=left, right=right)
             case And() | Or():
                 left_too, right_too = (

@@ -69,18 +69,21 @@ class Model(Placed):
     def mentioned(self, sites: Iterable[Site], depth: int) -> frozenset[Sym]:
         """Sizes, divisions and iterators that the instances of these sites, their threads and the
         barriers that they use are made of, within the outer `depth` loops."""
-        used = set[Sym]()
-        for site in sites:
-            for loop in site.loops[depth:]:
-                used |= self.read_by(loop.lo, loop.hi)
-            for at, condition in site.guards:
-                if at >= depth:
-                    used |= control_variables(self.definitions.condition(condition))
-            for axis in site.op.origin.threads.axes if site.op.origin.threads else ():
-                used |= self.read_by(axis.offset)
-            for name in variables_of(site.op):
-                if self.variables[name].mechanism is not None:
-                    used |= self.read_by(*self.variables[name].shape)
+        loops = {loop for site in sites for loop in site.loops[depth:]}
+        guards = {guard for site in sites for at, guard in site.guards if at >= depth}
+        mappings = {site.op.origin.threads for site in sites} - {None}
+        barriers = {
+            name
+            for site in sites
+            for name in variables_of(site.op)
+            if self.variables[name].mechanism is not None
+        }
+        used = set[Sym]().union(
+            *(self.read_by(loop.lo, loop.hi) for loop in loops),
+            *(control_variables(self.definitions.condition(guard)) for guard in guards),
+            *(self.read_by(*(axis.offset for axis in one.axes)) for one in mappings if one),
+            *(self.read_by(*self.variables[name].shape) for name in barriers),
+        )
         return frozenset(used)
 
     def read_by(self, *exprs: CExpr) -> frozenset[Sym]:

@@ -146,6 +146,7 @@ def _discharge(syncs: Syncs, records: Holder, goals: list[Goal], policy: Policy)
     checks = [goal.dependence.check.op for goal in goals]
     asked = [check for check in checks if isinstance(check, Check)]
     for grants in close(syncs, records, policy, asked):
+        steps = tuple(grants.steps)
         for goal in _open(goals):
             check = goal.dependence.check
             assert isinstance(check.op, Check)
@@ -153,9 +154,10 @@ def _discharge(syncs: Syncs, records: Holder, goals: list[Goal], policy: Policy)
             for label, number, found in grants.each():
                 site = syncs.site(number)
                 if granted_at(site, label, check.op, original, policy):
+                    if isl.is_empty(goal.left):
+                        break
                     reached = _reached(syncs.frame, site, check, exact=records.exact)
                     seen = isl.compose(found, reached)
-                    steps = tuple(grants.steps)
                     how = Ordered(
                         records, check, by_thread, seen, site, label, found, reached, steps
                     )

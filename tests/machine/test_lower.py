@@ -388,7 +388,7 @@ def test_what_is_required():
         "ALIGN x: (((K) mod 4) = (0))",
         # What the body touches under its guards, for all values of its loop.
         "BOUNDS y: ((K <= (0)) or (((0) <= i) and (i < n)))",
-        "BOUNDS y: ((1) <= K)",
+        "BOUNDS None: ((1) <= K)",
         # Lanes that another lane reads; and the threads that take part together.
         "DIVERGENCE None: 32",
         "BOUNDS r: ((0) <= w) and (w < (2))",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from exogpu import CudaWarpConfig, proc
 from exogpu.isa.sm80 import Sm80_cp_async_copy
-from exogpu.isa.sm90 import Sm90_tma_load
+from exogpu.isa.sm90 import Sm90_tma_load, Sm90_tma_store
 
 ROLES = [
     CudaWarpConfig("producer", 1, 40, 0),
@@ -84,3 +84,30 @@ def plain(M: size):
     for m in seq(0, M):
         for t in seq(0, 32):
             pass
+
+
+@proc
+def staged(M: size, x: f32[M, 8, 32] @ CudaGmemLinear, y: f32[8 * M, 32] @ CudaGmemLinear):
+    y_map = y[:, :] @ Sm90_tensorMap(0, 8, 32)
+    with CudaDeviceFunction(blockDim=256):
+        for m in cuda_tasks(0, M):
+            tile: f32[8, 32] @ CudaSmemLinear
+            for t in cuda_threads(0, 256, unit=cuda_thread):
+                tile[t / 32, t % 32] = x[m, t / 32, t % 32]
+            with CudaWarps(0, 1):
+                Sm90_tma_store(
+                    y_map[8 * m : 8 * m + 8, :],
+                    tile[:, :],
+                    rows=8,
+                    cols=32,
+                    box=(8, 32),
+                    swizzle=0,
+                )
+
+
+@proc
+def racing(M: size, x: f32[M, 32] @ CudaGmemLinear, y: f32[1, 32] @ CudaGmemLinear):
+    with CudaDeviceFunction(blockDim=32):
+        for m in cuda_tasks(0, M):
+            for t in cuda_threads(0, 32, unit=cuda_thread):
+                y[0, t] = x[m, t]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from exogpu import Procedure, proc
-from exogpu.analysis import bounds, facts, operands
+from exogpu.analysis import bounds, distribution, facts, operands
 from exogpu.isa.cuda import cuda_load, cuda_shfl_xor, cuda_store
 from exogpu.result.hazards import HazardKind
 from exogpu.solvers import smt
@@ -137,3 +137,30 @@ def test_it_is_not_proved_where_isl_finds_nothing(
     assert verdict.word == "refuted"
     assert {hazard.kind for hazard in verdict.hazards} == {kind}
     assert all(hazard.replayed for hazard in verdict.hazards)
+
+
+@proc
+def of_another_thread(K: size, y: f32[K, 32] @ CudaGmemLinear):
+    with CudaDeviceFunction(blockDim=32):
+        for task in cuda_tasks(0, K):
+            r: f32[32]
+            for t in cuda_threads(0, 32, unit=cuda_thread):
+                r[t] = 1.0
+            Fence(cuda_in_order, cuda_in_order)
+            for t in cuda_threads(0, 32, unit=cuda_thread):
+                y[task, t] = r[31 - t]
+            Fence(cuda_in_order, cuda_in_order)
+
+
+def test_an_element_of_registers_has_one_owner(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert of_another_thread.check().word == "error"
+    monkeypatch.setattr(distribution, "check", lambda facts: ())
+    blinded = Procedure(of_another_thread.name, of_another_thread.ir, ())
+    verdict = blinded.check()
+    assert verdict.word == "undecided"
+    assert "Of one allocation of r, each element is accessed by one thread alone" in verdict.reason
+    found = analyse(blinded.amir())
+    assert found.evidence is not None
+    answers = [(draft.kind, smt.ask_z3(draft.script)) for draft in drafts(found.evidence)]
+    failing = [of for of, reply in answers if reply.word != "unsat"]
+    assert failing == [HazardKind.OWNERSHIP]

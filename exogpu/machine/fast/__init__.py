@@ -24,7 +24,6 @@ from exogpu.machine.fast.machine import Found, Machine, Progress, Report
 from exogpu.machine.fast.parts import Parts
 from exogpu.machine.fast.provenance import with_record
 from exogpu.machine.fast.records import Tables
-from exogpu.machine.fast.required import surely_holds
 from exogpu.machine.fast.steps import block_steps
 from exogpu.machine.fast.tasks import count_tasks
 from exogpu.machine.observer import First, Observer, Pairs
@@ -85,6 +84,9 @@ def _run(
     locate: bool,
     progress: Callable[[Progress], None] | None,
 ) -> Outcome:
+    # Only here: most checks run nothing, and need not load numpy.
+    from exogpu.machine.fast.required import surely_holds
+
     if not surely_holds(program, sigma):
         raise Unsupported("a window may lie outside its variable")
     tables = Tables()

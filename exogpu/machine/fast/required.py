@@ -6,7 +6,7 @@ is evaluated for all values of the iterators that it reads.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias, assert_never
 
@@ -56,10 +56,7 @@ class _Around:
 
 
 def surely_holds(program: Program, sizes: Mapping[Sym, int]) -> bool:
-    """Whether no operation can meet values at which what it requires does not hold.
-
-    False also where that depends on whether a loop around it has an iteration.
-    """
+    """Whether no operation meets values at which what it requires does not hold."""
     scope = Scope({name: Affine(value) for name, value in sizes.items()})
     variables = {v.name: v for v in program.variables}
     return _block(program.body, scope, _Around(), variables, sizes)
@@ -87,8 +84,13 @@ def _block(
                         return False
                     inner = _Around((*around.loops, *each), around.guards)
                     for condition in demand.conditions:
-                        known = not each and _holds(condition, scope)
-                        if not known and not _everywhere(condition, inner, sizes):
+                        if not each and _holds(condition, scope):
+                            continue
+                        read = set(control_variables(condition)) - sizes.keys()
+                        if _everywhere(condition, inner, sizes, read):
+                            continue
+                        every = {loop[0] for loop in inner.loops}
+                        if not _everywhere(condition, inner, sizes, every):
                             return False
     return True
 
@@ -147,16 +149,17 @@ def _values(
 # --- one by one -----------------------------------------------------------------------------
 
 
-def _everywhere(condition: BExpr, around: _Around, sizes: Mapping[Sym, int]) -> bool:
-    """Whether the condition holds for all values of the iterators that it reads, as far as loops
-    and guards say of them."""
-    read = set(control_variables(condition)) - sizes.keys()
+def _everywhere(
+    condition: BExpr, around: _Around, sizes: Mapping[Sym, int], read: set[Sym]
+) -> bool:
+    """Whether the condition holds for all values of these iterators, as far as loops and guards
+    say of them; of all iterators that is whether it always holds."""
     guards: list[BExpr] = []
     waiting = list(around.guards)
     while True:
         ends = (e for name, lo, hi in around.loops if name in read for e in (lo, hi))
         more = {name for end in ends for name in control_variables(end)} - sizes.keys()
-        chosen = [guard for guard in waiting if control_variables(guard) & read]
+        chosen = [guard for guard in waiting if _tells(control_variables(guard), read, sizes)]
         more |= {name for guard in chosen for name in control_variables(guard)} - sizes.keys()
         guards += chosen
         waiting = [guard for guard in waiting if guard not in chosen]
@@ -166,6 +169,10 @@ def _everywhere(condition: BExpr, around: _Around, sizes: Mapping[Sym, int]) -> 
     loops = [loop for loop in around.loops if loop[0] in read]
     values: dict[Sym, Array] = {name: np.array([value]) for name, value in sizes.items()}
     return _over(condition, loops, guards, values, 1)
+
+
+def _tells(variables: Set[Sym], read: Set[Sym], sizes: Mapping[Sym, int]) -> bool:
+    return bool(variables & read) or variables <= sizes.keys()
 
 
 def _over(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import cached_property
 from itertools import chain, count
 from typing import Final
@@ -22,6 +23,7 @@ from exogpu.ir.nodes import (
     Stmt,
     WindowStmt,
 )
+from exogpu.ir.types import Extent
 from exogpu.ir.walk import map_blocks
 from exogpu.result.errors import Span
 from exogpu.schedule.rewrite import Path, around, begun, block_at, paths, splice, stmt_at
@@ -142,6 +144,14 @@ def is_threads(stmt: Stmt) -> bool:
 def is_tasks(stmt: Stmt) -> bool:
     """Whether a statement is a loop over tasks."""
     return isinstance(stmt, For) and isinstance(stmt.mode, CudaTasks)
+
+
+def is_alone(stmt: Stmt) -> bool:
+    """Whether it is a loop whose iterations one thread executes each: a sync in it orders that
+    thread alone."""
+    if not isinstance(stmt, For) or not isinstance(stmt.mode, CudaThreads):
+        return False
+    return all(e is not None and e == Extent(Fraction(1)) for e in stmt.mode.unit.box)
 
 
 def is_unsignalled(stmt: Stmt) -> bool:

@@ -10,7 +10,7 @@ from exogpu.hw.timelines import ASYNC_PROXY, SYNC_TIMELINES, WGMMA
 from exogpu.ir.nodes import Fence
 from exogpu.ir.types import QualTL
 from exogpu.machine.violation import Violation
-from exogpu.schedule.proposing.drafts import Draft, after, is_sequential
+from exogpu.schedule.proposing.drafts import Draft, after, is_alone, is_sequential
 from exogpu.schedule.proposing.moves import Move
 from exogpu.schedule.rewrite import Path
 
@@ -77,4 +77,6 @@ def between(draft: Draft, first: int, second: int, *, free: bool = False) -> tup
         if is_sequential(draft.at(around)):
             inside = len(getattr(draft.at(around), "body", ()))
             found += [(*around, ("body", inside)), (*around, ("body", 0))]
-    return tuple(dict.fromkeys((*found, *deeper)))
+    shared = draft.around((*start[:common], ("body", 0)))
+    wide = (gap for gap in deeper if not any(map(is_alone, draft.around(gap)[len(shared) :])))
+    return tuple(dict.fromkeys((*found, *wide)))

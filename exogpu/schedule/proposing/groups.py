@@ -30,7 +30,7 @@ from exogpu.schedule.proposing.drafts import (
     is_sequential,
     is_threads,
 )
-from exogpu.schedule.proposing.fences import between
+from exogpu.schedule.proposing.fences import ORDINARY, between, fence
 from exogpu.schedule.proposing.moves import Move
 from exogpu.schedule.rewrite import Path
 
@@ -49,7 +49,7 @@ FEW: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class _Group:
+class Group:
     """A commit group: one element for each of the threads' loops around the access."""
 
     name: Sym
@@ -74,16 +74,22 @@ def groups(draft: Draft, violation: Violation) -> Iterator[Move]:
     home = allocations(draft, path)
     if home is None:
         return
-    group = _Group(draft.name("cg"), loops)
+    group = Group(draft.name("cg"), loops)
     shape = tuple(loop.hi for loop in loops)
     declared = BarrierAlloc(group.name, shape, BarrierMechanism.COMMIT_GROUP)
     arrive = Arrive(SYNC_TIMELINES[first], (group.element,))
-    ends = tuple(between(draft, record.origin.span.line, check.origin.span.line))[:FEW]
+    lines = record.origin.span.line, check.origin.span.line
+    gaps = between(draft, *lines, free=check.free)[:FEW]
+    ends = () if check.free else gaps
     for place in _ends(draft, path)[:FEW]:
+        new: list[tuple[Path, Stmt]] = [(home, declared), (place, arrive)]
         for gap in (place, *ends):
-            waits = _awaits(draft, group, gap, 0)
-            new: list[tuple[Path, Stmt]] = [(home, declared), (place, arrive), (gap, waits)]
-            yield Move("commit group", 3, draft.inserted(new))
+            waits = awaits(draft, group, gap, 0)
+            yield Move("commit group", 3, draft.inserted([*new, (gap, waits)]))
+        for gap in gaps:  # what has arrived for some threads is passed on to the others
+            waits = awaits(draft, group, place, 0)
+            passed_on = (gap, fence(ORDINARY))
+            yield Move("commit group", 4, draft.inserted([*new, (place, waits), passed_on]))
 
 
 def _ends(draft: Draft, path: Path) -> Sequence[Path]:
@@ -99,8 +105,8 @@ def _ends(draft: Draft, path: Path) -> Sequence[Path]:
     return found[::-1]
 
 
-def _awaits(draft: Draft, group: _Group, gap: Path, n: int) -> Stmt:
-    """The Await of a group's elements at a place, in loops of the threads that it is not in."""
+def awaits(draft: Draft, group: Group, gap: Path, n: int) -> Stmt:
+    """An Await of a group's elements at a place, in loops of the threads that it is not in."""
     inside = {s.iterator for s in draft.around(gap) if isinstance(s, For)}
     loops = [loop for loop in group.loops if loop.iterator not in inside]
     iterators = {loop.iterator: Sym(loop.iterator.name) for loop in loops}

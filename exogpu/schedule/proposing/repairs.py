@@ -44,11 +44,11 @@ from exogpu.ir.nodes import (
 from exogpu.ir.walk import control_variables, substitute_access
 from exogpu.machine import fast
 from exogpu.machine.violation import Violation
-from exogpu.schedule.proposing.drafts import Draft, after, number
-from exogpu.schedule.proposing.fences import between, fence
+from exogpu.schedule.proposing.drafts import Draft, after, is_alone, number
+from exogpu.schedule.proposing.fences import BETWEEN_WGMMA, between, fence
 from exogpu.schedule.proposing.moves import Move
 from exogpu.schedule.proposing.trial import Sizes
-from exogpu.schedule.rewrite import Path, around
+from exogpu.schedule.rewrite import Path, around, paths
 from exogpu.schedule.scopes import out_of_scope
 
 
@@ -67,6 +67,8 @@ def repairs(draft: Draft, program: Program, sizes: Sizes, violation: Violation) 
         for made in _drafts(draft, repair.edit):
             if out_of_scope(made.proc) is None:
                 yield Move("repair", 1, made)
+        if isinstance(repair.edit, Skip):
+            yield from _alike(draft, repair.edit.op.origin.span.line, repair.edit.n)
 
 
 def _drafts(draft: Draft, edit: Edit) -> Iterator[Draft]:
@@ -93,6 +95,8 @@ def _drafts(draft: Draft, edit: Edit) -> Iterator[Draft]:
             yield from _placed(draft, edit)
         case NewAwait():
             gap = _gap(draft, edit.op.origin.span.line, edit.after)
+            if gap is not None and edit.n < 0 and any(map(is_alone, draft.around(gap))):
+                return  # threads of one CTA wait for an mbarrier together
             if gap is not None and (barrier := _here(draft, edit.barrier, gap)) is not None:
                 wait = Await(barrier, SYNC_TIMELINES[edit.timeline], edit.n)
                 yield draft.inserted([(gap, wait)])
@@ -135,6 +139,20 @@ def _changed(
             pass
 
 
+def _alike(draft: Draft, at: int, n: int) -> Iterator[Move]:
+    """With the same last operand at every Await of the barrier."""
+    old = draft.statements.get(at)
+    if not isinstance(old, Await):
+        return
+    many = 0
+    for path, stmt in paths(draft.proc):
+        same = isinstance(stmt, Await) and stmt.barrier.name == old.barrier.name
+        if same and isinstance(stmt, Await) and stmt.n != n:
+            draft, many = draft.replaced(path, replace(stmt, n=n)), many + 1
+    if many > 1:
+        yield Move("repair", many, draft)
+
+
 def _placed(draft: Draft, edit: Between | Widened) -> Iterator[Draft]:
     """A Fence between two statements; in the place of another one that is too narrow."""
     record, check = edit.violation.record, edit.violation.check
@@ -143,7 +161,8 @@ def _placed(draft: Draft, edit: Between | Widened) -> Iterator[Draft]:
     free = bool(getattr(check, "free", False))
     gaps = between(draft, record.origin.span.line, check.origin.span.line, free=free)
     if isinstance(edit, Between):
-        for gap in gaps:
+        narrow_first = (edit.first, edit.second) == BETWEEN_WGMMA
+        for gap in reversed(gaps) if narrow_first else gaps:
             yield draft.inserted([(gap, fence((edit.first, edit.second)))])
         return
     old = draft.places.get(edit.op.origin.span.line)

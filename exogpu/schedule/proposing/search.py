@@ -12,10 +12,11 @@ from exogpu.ir.nodes import Arrive, Await, BarrierAlloc, Fence
 from exogpu.ir.printer import print_proc
 from exogpu.ir.types import QualTL
 from exogpu.machine.violation import Violation
-from exogpu.schedule.proposing.drafts import Draft
+from exogpu.schedule.proposing.drafts import Draft, is_sequential
 from exogpu.schedule.proposing.edits import edits, removals
 from exogpu.schedule.proposing.fences import fences
 from exogpu.schedule.proposing.groups import COMPLETED_BY, groups
+from exogpu.schedule.proposing.later import later
 from exogpu.schedule.proposing.moves import Move
 from exogpu.schedule.proposing.repairs import repairs
 from exogpu.schedule.proposing.rings import rings
@@ -43,6 +44,8 @@ class Search:
     bench: Bench
     root: Judged
     heard: Callable[[str], None]
+    one: bool = True
+    """Whether one proposal will do."""
     best: Judged = field(init=False)
     doubts: list[str] = field(default_factory=list)
     """Why drafts without a trouble at the samples were not taken."""
@@ -62,7 +65,7 @@ class Search:
         while self._heap:
             node = heappop(self._heap)
             judged = node.judged
-            if len(judged.found) < len(self.bench.samples):
+            if judged.program is not None and len(judged.found) < len(self.bench.samples):
                 again = self.bench.judged(judged.draft)
                 if again is not None:
                     self._push(again, node.cost)
@@ -74,7 +77,7 @@ class Search:
                     self._push(after, node.cost + cost)
             elif self._holds(judged):
                 self.best = judged
-                yield self._minimal(judged)
+                yield self._late(self._minimal(judged))
             elif len(judged.found) < len(self.bench.samples):
                 heappush(self._heap, node)
 
@@ -115,12 +118,19 @@ class Search:
             if text in self._seen:
                 continue
             self._seen.add(text)
-            after = self.bench.judged(move.draft)
+            after = self.bench.judged(move.draft, judged)
             self._tell(f"{judged.count} hazards left")
             if after is not None and (after.score < judged.score or judged.program is None):
-                yield after, move.cost
-                if after.score == 0 and move.cost <= 1:
+                often = self._often(after.draft)
+                yield after, move.cost + often / 10
+                if self.one and after.score == 0 and move.cost <= 1 and not often:
                     return
+
+    def _often(self, draft: Draft) -> int:
+        """How many loops are around what was added, over all of it: what runs less often is
+        better."""
+        added = (draft.places[n] for n in self._added(draft))
+        return sum(is_sequential(s) for path in added for s in draft.around(path))
 
     def _moves(self, judged: Judged) -> Iterator[Iterator[Move]]:
         draft = judged.draft
@@ -153,8 +163,9 @@ class Search:
         """Without what was added and is not needed."""
         self._tell("leaving out what is not needed")
         least = judged
-        for draft_of in (self._removed_barriers, self._removed_statements):
-            for number in sorted(self._added(judged.draft), reverse=True):
+        order = sorted(self._added(judged.draft), key=lambda n: self._burden(judged.draft, n))
+        for draft_of in (self._removed_statements, self._removed_barriers):
+            for number in order:
                 if number not in least.draft.places or self.bench.left < 1:
                     continue
                 draft = draft_of(least.draft, number)
@@ -164,8 +175,33 @@ class Search:
                     least = tried if answer.word == "clean" else least
         return least
 
+    def _late(self, judged: Judged) -> Judged:
+        """With what was added waiting for commit groups as late as it can."""
+        self._tell("waiting later")
+        waits = [
+            n
+            for n in self._added(judged.draft)
+            if isinstance(s := judged.draft.statements[n], Await) and s.n >= 0
+        ]
+        for number in waits:
+            for draft in later(judged.draft, number):
+                if self.bench.left < 1:
+                    return judged
+                tried = self.bench.judged(draft)
+                if tried is None or tried.score or tried.program is None:
+                    continue
+                if self.bench.answer(tried.program).word == "clean":
+                    judged = tried
+                    break
+        return judged
+
     def _added(self, draft: Draft) -> list[int]:
         return [n for n in draft.statements if n not in self.root.draft.statements]
+
+    def _burden(self, draft: Draft, number: int) -> tuple[bool, int]:
+        """What is removed first: Fences, and of those the ones that run most often."""
+        loops = sum(map(is_sequential, draft.around(draft.places[number])))
+        return not isinstance(draft.statements[number], Fence), -loops
 
     def _removed_statements(self, draft: Draft, number: int) -> Draft | None:
         stmt = draft.statements[number]

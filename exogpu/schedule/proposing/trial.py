@@ -49,14 +49,8 @@ class Judged:
 
     @property
     def score(self) -> float:
-        """How many troubles there are, over all samples.
-
-        Of those at the end of variables, which one Fence mends, each counts a little: a new
-        barrier has some of its own.
-        """
-        troubles = [t for found in self.found for t in _pairs(found)]
-        ends = sum(kind == HazardKind.FREE.value for kind, *_ in troubles)
-        return len(self.standing) + len(troubles) - ends + ends / 10
+        """How many troubles there are, over all samples."""
+        return len(self.standing) + sum(weight(_pairs(found)) for found in self.found)
 
     @property
     def count(self) -> int:
@@ -82,6 +76,20 @@ def trouble_of(violation: Violation) -> Trouble:
 
 def _pairs(found: tuple[Violation, ...]) -> frozenset[Trouble]:
     return frozenset(map(trouble_of, found))
+
+
+def weight(troubles: frozenset[Trouble]) -> float:
+    """How many troubles there are.
+
+    Of those at the end of variables, which one Fence mends, each counts a little: a new barrier
+    has some of its own.
+    """
+    ends = sum(kind == HazardKind.FREE.value for kind, *_ in troubles)
+    return len(troubles) - ends + ends / 10
+
+
+def _is_no_better(after: tuple[Violation, ...], before: tuple[Violation, ...]) -> bool:
+    return weight(_pairs(after)) >= weight(_pairs(before))
 
 
 class _TooLongError(Exception):
@@ -111,38 +119,41 @@ class Bench:
             return None, frozenset(standing) | _unsignalled(draft)
         return lower(facts, self.policy), _unsignalled(draft)
 
-    def judged(self, draft: Draft) -> Judged | None:
-        """The draft with its troubles; None where it is ill-formed or takes too long."""
+    def judged(self, draft: Draft, parent: Judged | None = None) -> Judged | None:
+        """The draft with its troubles; None where it is ill-formed or takes too long, and where it
+        is no better than its parent at the first sample at which that one fails."""
         self.tried += 1
         made = self.lowered(draft)
         if made is None:
             return None
         program, standing = made
         if program is None:
-            return Judged(draft, None, standing, ())
+            worse = parent is not None and parent.program is not None
+            return None if worse else Judged(draft, None, standing, ())
         found = []
-        for sizes in self.samples:
+        for n, sizes in enumerate(self.samples):
             ran = run(program, sizes, PATIENCE)
             if ran is None:
                 return None
             found.append(ran)
+            failing = parent is not None and not parent.standing and n == parent.first()[0]
+            if parent is not None and failing and _is_no_better(ran, parent.found[n]):
+                return None
         return Judged(draft, program, standing, tuple(found))
 
     def gathers(self, program: Program, smallest: Sizes) -> None:
-        """Take samples at which a program without much synchronisation shows its hazards."""
+        """Take samples at which a program shows its hazards: the smallest sizes, and the largest
+        at which there are more of them."""
         self.samples = [smallest]
         known = _pairs(run(program, smallest, PATIENCE) or ())
         for sizes in _larger(program, smallest):
-            start = monotonic()
             found = run(program, sizes, SHARE)
             if found is None:
-                continue
-            new = _pairs(found)
-            if new - known or (len(self.samples) == 1 and monotonic() - start < SHARE / 4):
-                self.samples.append(sizes)
-                known |= new
-            if len(self.samples) == 3:
                 break
+            new = _pairs(found)
+            if new - known:
+                self.samples[1:] = [sizes]
+                known |= new
 
     def answer(self, program: Program) -> Answer:
         """Whether something is found for any sizes."""
@@ -202,21 +213,13 @@ def _unsignalled(draft: Draft) -> frozenset[Trouble]:
 
 
 def _larger(program: Program, sizes: Sizes) -> Iterator[Sizes]:
-    """Larger sizes that the preconditions admit: of all together, then of one alone."""
-    for most, limit in ((40, 160), (12, 288), (3, 400)):
-        yield from _times(program, sizes, {name for name, _ in sizes}, most, limit)
-    for name, _ in sizes:
-        for most, limit in ((40, 160), (80, 320)):
-            yield from _times(program, sizes, {name}, most, limit)
+    """Larger sizes that the preconditions admit, all of them together."""
+    for most, limit in ((3, 400), (12, 288), (40, 160)):
+        yield from _times(program, sizes, most, limit)
 
 
-def _times(
-    program: Program, sizes: Sizes, which: set[str], most: int, limit: int
-) -> Iterator[Sizes]:
-    larger = tuple(
-        (name, max(n, 1) * max(1, min(most, limit // max(n, 1))) if name in which else n)
-        for name, n in sizes
-    )
+def _times(program: Program, sizes: Sizes, most: int, limit: int) -> Iterator[Sizes]:
+    larger = tuple((name, max(n, 1) * max(1, min(most, limit // max(n, 1)))) for name, n in sizes)
     sigma = {p.name: dict(larger)[p.name.name] for p in program.params}
     if larger != sizes and all(holds(c, sigma) for c in program.preconditions):
         yield larger

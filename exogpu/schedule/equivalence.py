@@ -1,0 +1,283 @@
+"""Whether two procedures compute the same: their results compared, not the steps between them.
+
+What an element of a parameter is at the end is the sum of its terms (`exogpu.schedule.terms`).  The
+terms of both procedures are matched, one to one, by their expressions and by the elements that
+these read; where an expression reads a sum, that both sums are the same is the next thing to show.
+By induction on the order of execution this shows it for all sizes.  Sums of floating point may be
+added up in another order; all else is computed alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final, Literal, TypeAlias
+
+from exogpu.analysis.instances import controls
+from exogpu.ir.isltext import identifier
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import (
+    Access,
+    Argument,
+    BinOp,
+    CallProc,
+    CExpr,
+    ControlParam,
+    CVar,
+    DExpr,
+    Int,
+    Interval,
+    Proc,
+    Read,
+)
+from exogpu.ir.walk import substitute, substitute_bool
+from exogpu.schedule.alike import same_term
+from exogpu.schedule.cursors import header
+from exogpu.schedule.events import Event, Place
+from exogpu.schedule.procedures import Schedulable, ir_of
+from exogpu.schedule.terms import ROUNDS, Sums, Terms, Unclear
+from exogpu.solvers import isl_unions as un
+from exogpu.solvers.isl_budget import IslGaveUpError, limited
+
+BUDGET: Final = 400_000_000
+"""Of ISL's operations."""
+
+Word: TypeAlias = Literal["equivalent", "different", "undecided"]
+
+
+@dataclass(frozen=True, slots=True)
+class Equivalence:
+    """Whether two procedures leave the same in their parameters."""
+
+    word: Word
+    reason: str = ""
+    """Why not, or why it could not be decided."""
+    sizes: Mapping[str, int] | None = None
+    """Of two that differ, the smallest at which a term has no counterpart."""
+
+    def __bool__(self) -> bool:
+        """Whether they are equivalent."""
+        return self.word == "equivalent"
+
+
+class _Differ(Exception):
+    def __init__(self, reason: str, sizes: Mapping[str, int] | None = None) -> None:
+        super().__init__(reason)
+        self.found = Equivalence("different", reason, sizes)
+
+
+def equivalent(first: Schedulable, second: Schedulable) -> Equivalence:
+    """Whether two procedures compute the same, for all sizes that the preconditions of both admit.
+
+    Their parameters correspond by position.  `different` names a term that only one of them has;
+    where values are no sets of terms that can be told apart, it is undecided.  Raises ExoGpuError
+    for procedures that are ill-formed.
+
+    >>> from exogpu.kernels.gemv import gemv
+    >>> equivalent(gemv, gemv).word
+    'equivalent'
+    """
+    one, other = ir_of(first), ir_of(second)
+    try:
+        called = _called(one, other)
+        both = replace(one, preconditions=called.preconditions)
+        with limited(BUDGET):
+            _Comparison(Terms(both, "P"), Terms(called, "Q")).compare()
+    except _Differ as difference:
+        return difference.found
+    except Unclear as why:
+        return Equivalence("undecided", str(why))
+    except IslGaveUpError:
+        return Equivalence("undecided", "ISL could not decide within its budget")
+    return Equivalence("equivalent")
+
+
+def _called(one: Proc, other: Proc) -> Proc:
+    """The second, with the parameters of the first: these call it."""
+    if len(one.params) != len(other.params):
+        raise _Differ("they have not as many parameters")
+    values: dict[Sym, CExpr] = {}
+    arguments: list[Argument] = []
+    for mine, its in zip(one.params, other.params, strict=True):
+        if isinstance(mine, ControlParam) or isinstance(its, ControlParam):
+            if not (isinstance(mine, ControlParam) and isinstance(its, ControlParam)):
+                raise _Differ(f"{mine.name.name} and {its.name.name} are not of one kind")
+            if mine.kind != its.kind:
+                raise _Differ(f"{mine.name.name} and {its.name.name} are not of one kind")
+            values[its.name] = CVar(mine.name)
+            arguments.append(CVar(mine.name))
+            continue
+        arguments.append(Access(mine.name, tuple(Interval(Int(0), n) for n in mine.shape)))
+    for mine, its in zip(one.params, other.params, strict=True):
+        if isinstance(mine, ControlParam) or isinstance(its, ControlParam):
+            continue
+        shape = tuple(substitute(n, values) for n in its.shape)
+        if (mine.dtype, len(mine.shape)) != (its.dtype, len(shape)) or shape != mine.shape:
+            raise _Differ(f"{mine.name.name} and {its.name.name} have not one type and shape")
+    asked = tuple(substitute_bool(b, values) for b in other.preconditions)
+    preconditions = tuple(dict.fromkeys((*one.preconditions, *asked)))
+    call = CallProc(other, tuple(arguments), span=other.span)
+    return replace(one, preconditions=preconditions, body=(call,))
+
+
+@dataclass(frozen=True, slots=True)
+class _Term:
+    """A statement that makes terms: what its reads find."""
+
+    place: Place
+    resolved: tuple[tuple[Event, un.Relation], ...]
+    """Reads of its value, from its writes to the one element of a parameter as it was given."""
+    others: tuple[Event, ...]
+    """Reads that find sums."""
+
+
+class _Comparison:
+    def __init__(self, first: Terms, second: Terms) -> None:
+        self.first, self.second = first, second
+        self.params = first.of.params
+        self.names = {identifier(p.name): p.name.name for p in controls(first.of.program.proc)}
+
+    def compare(self) -> None:
+        """Raises _Differ or Unclear where it is not shown that the results are the same."""
+        left, right = self.first.finals, self.second.finals
+        known = todo = un.intersect(un.same(left), un.same(right))
+        if not (un.is_equal(left, un.inputs(todo)) and un.is_equal(right, un.inputs(todo))):
+            raise Unclear("the parameters differ in their extents")
+        for _ in range(ROUNDS):
+            todo = self.round(todo)
+            todo = un.subtract(todo, known)
+            if un.is_empty(todo):
+                return
+            known = un.union(known, todo)
+        raise Unclear("sums of sums are nested too deep")
+
+    def round(self, pairs: un.Relation) -> un.Relation:
+        """The pairs of reads of which it is left to show that they find the same."""
+        one = self.first.sums(un.inputs(pairs))
+        other = self.second.sums(un.outputs(pairs))
+        mine, its = un.sides(pairs)
+        self.must_match(un.compose(mine, one.given), un.compose(its, other.given), given=True)
+        return self.made(pairs, one, other)
+
+    def must_match(self, left: un.Relation, right: un.Relation, *, given: bool) -> None:
+        """Both have the same pairs, from pairs of reads."""
+        for more, less, terms in ((left, right, self.first), (right, left, self.second)):
+            lone = un.subtract(more, less)
+            if not un.is_empty(lone):
+                self.differ(lone, terms, given=given)
+
+    def differ(self, lone: un.Relation, terms: Terms, *, given: bool) -> None:
+        found = un.smallest_pair(un.same(un.outputs(lone)), self.params)
+        whose = "the first" if terms is self.first else "the second"
+        if found is None:
+            raise _Differ(f"{whose} has a term that the other has not")
+        name, _, sizes = found
+        at = {self.names[size]: value for size, value in sizes.items()}
+        if given:
+            what = f"{whose} has a part of a parameter in a result where the other has not"
+        else:
+            what = f"{whose} has a term that the other has not: `{header(terms.places[name].stmt)}`"
+        shown = ", ".join(f"{size} = {value}" for size, value in at.items())
+        raise _Differ(f"{what}; first at {shown}" if shown else what, at)
+
+    # --- expressions ------------------------------------------------------------------------
+
+    def made(self, pairs: un.Relation, one: Sums, other: Sums) -> un.Relation:
+        """Matches terms that are expressions; what their reads find is left to show."""
+        mine, its = un.sides(pairs)
+        left, right = un.compose(mine, one.made), un.compose(its, other.made)
+        ours = [*self.terms(self.first, un.outputs(one.made))]
+        theirs = [*self.terms(self.second, un.outputs(other.made))]
+        fits = un.relation(self.params, [])
+        for term in ours:
+            for counterpart in theirs:
+                fits = un.union(fits, self.fitting(term, counterpart, left, right))
+        self.one_to_one(left, right, fits, self.first)
+        self.one_to_one(right, left, un.inverse(fits), self.second)
+        left_over = un.relation(self.params, [])
+        for term in ours:
+            for counterpart in theirs:
+                left_over = un.union(left_over, self.left_over(term, counterpart, fits))
+        return left_over
+
+    def terms(self, of: Terms, writes: un.Points) -> Iterator[_Term]:
+        """The statements that make these terms."""
+        for name in un.names(writes):
+            place = of.places[name]
+            here = un.of_names(writes, [name])
+            resolved: list[tuple[Event, un.Relation]] = []
+            others: list[Event] = []
+            for leaf in of.leaves(place):
+                reads = of.reads_of(here, place, leaf)
+                sums = of.sums(un.outputs(reads))
+                found = un.compose(reads, sums.given)
+                simple = un.is_empty(sums.made) and un.is_function(found)
+                if simple and un.is_equal(un.inputs(found), here):
+                    resolved.append((leaf, found))
+                else:
+                    others.append(leaf)
+            if not others and _is_product(place.plain.value):
+                resolved.sort(key=lambda one: un.names(un.outputs(one[1])))
+            yield _Term(place, tuple(resolved), tuple(others))
+
+    def fitting(
+        self, term: _Term, other: _Term, left: un.Relation, right: un.Relation
+    ) -> un.Relation:
+        """The pairs of writes that could be each other's counterpart."""
+        none = un.relation(self.params, [])
+        variables = self.first.of.program.variables, self.second.of.program.variables
+        if not same_term(term.place, variables[0], other.place, variables[1]):
+            return none
+        if len(term.resolved) != len(other.resolved) or len(term.others) != len(other.others):
+            return none
+        mine = un.of_outputs(left, self.writes(self.first, term.place))
+        its = un.of_outputs(right, self.writes(self.second, other.place))
+        found = un.compose(un.inverse(mine), its)
+        for (_, one), (_, two) in zip(term.resolved, other.resolved, strict=True):
+            found = un.intersect(found, un.compose(one, un.inverse(two)))
+        return found
+
+    @staticmethod
+    def writes(of: Terms, place: Place) -> un.Points:
+        return un.of_names(of.of.written, [place.events[-1].name])
+
+    def one_to_one(
+        self, left: un.Relation, right: un.Relation, fits: un.Relation, terms: Terms
+    ) -> None:
+        """Each term of a pair has exactly one counterpart there."""
+        pair, write = un.sides(left)
+        counterparts = un.intersect(un.compose(pair, right), un.compose(write, fits))
+        alone = un.without(un.inputs(pair), un.inputs(counterparts))
+        if not un.is_empty(alone):
+            self.differ(un.of_inputs(write, alone), terms, given=False)
+        if not un.is_function(counterparts):
+            raise Unclear("terms of one sum are alike, and cannot be told apart")
+
+    def left_over(self, term: _Term, other: _Term, fits: un.Relation) -> un.Relation:
+        """What the reads of counterparts find that are sums."""
+        found = un.relation(self.params, [])
+        here = un.of_outputs(
+            un.of_inputs(fits, self.writes(self.first, term.place)),
+            self.writes(self.second, other.place),
+        )
+        if un.is_empty(here):
+            return found
+        for mine, its in zip(term.others, other.others, strict=True):
+            one = self.first.reads_of(un.inputs(here), term.place, mine)
+            two = self.second.reads_of(un.outputs(here), other.place, its)
+            whole = un.is_equal(un.inputs(one), un.inputs(here))
+            if not (whole and un.is_equal(un.inputs(two), un.outputs(here))):
+                raise Unclear("an expression reads what lies outside of a clipped operand")
+            found = un.union(found, un.compose(un.compose(un.inverse(one), here), two))
+        return found
+
+
+def _is_product(value: DExpr) -> bool:
+    """Of elements alone: in any order it is the same."""
+    match value:
+        case Read():
+            return True
+        case BinOp(op="*"):
+            return _is_product(value.left) and _is_product(value.right)
+        case _:
+            return False

@@ -1,0 +1,144 @@
+"""What the accesses of a program find: each value as the set of terms that it is the sum of.
+
+A value that is read is the sum of what the last assignment before gave and of what was added since.
+A term that only copies another value is replaced by the terms of that one, until what is left are
+elements of the parameters as they were given, and expressions.  Terms that are zero are left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from exogpu.ir.nodes import Assign, Proc, Read
+from exogpu.schedule.accessed import Accessed
+from exogpu.schedule.events import Event, Place
+from exogpu.schedule.opening import program
+from exogpu.schedule.zeros import Zeros
+from exogpu.solvers import isl_unions as un
+
+ROUNDS: Final = 12
+"""Copies of copies that are followed."""
+
+
+class Unclear(Exception):
+    """A value is no set of terms that could be told apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """Of some reads, the terms of which each is the sum."""
+
+    given: un.Relation
+    """From each to elements of parameters as they were given."""
+    made: un.Relation
+    """From each to the writes of expressions."""
+
+
+class Terms:
+    """The terms of one program; `tag` begins the names of its events."""
+
+    def __init__(self, proc: Proc, tag: str) -> None:
+        self.of = Accessed(program(proc, tag))
+        self.places = {
+            place.events[-1].name: place for place in self.of.program.places if place.events
+        }
+        """By the name of what it writes."""
+        self._begun = un.points(self.of.params, [])
+
+    @property
+    def finals(self) -> un.Points:
+        """The elements of the parameters as they are left, as reads."""
+        return un.inputs(self.of.finals)
+
+    def leaves(self, place: Place) -> tuple[Event, ...]:
+        """The reads of a statement's value, in order."""
+        return tuple(e for e in place.events if not e.writes and not e.reduces)
+
+    # --- one step -------------------------------------------------------------------------
+
+    @cached_property
+    def _last(self) -> un.Relation:
+        """From each read to the writes that it is the sum of."""
+        of = self.of
+        assigned = un.inputs(of.initials)
+        begins = [p for p in of.program.places if isinstance(p.plain, Assign)]
+        if begins:
+            chosen = {p.name for p in begins}
+            found = of.points_of(lambda place, event: event.writes and place.name in chosen)
+            assigned = un.union(assigned, found)
+        writes = un.union(un.of_inputs(of.cells, of.written), of.initials)
+        wanted = of.points_of(lambda _, event: not event.writes and not event.reduces)
+        reads = un.union(un.of_inputs(of.cells, wanted), of.finals)
+        seen = of.before(reads, writes)
+        begun = un.of_outputs(seen, assigned)
+        hidden = un.compose(begun, of.before(un.of_inputs(writes, assigned), writes))
+        self._begun = un.inputs(begun)
+        return un.subtract(seen, hidden)
+
+    def _found_by(self, reads: un.Points) -> un.Relation:
+        """From each of these reads to the writes that it is the sum of.  Raises Unclear."""
+        found = un.of_inputs(self._last, reads)
+        if not un.is_empty(un.without(reads, self._begun)):
+            raise Unclear("a variable is read before it is written")
+        return found
+
+    @cached_property
+    def _zero(self) -> un.Points:
+        """The writes of zero."""
+        zeros = Zeros(self.of)
+        found = zeros.none
+        for place in self.of.program.places:
+            found = un.union(found, zeros.events(place, place.events[-1:]))
+        return found
+
+    @cached_property
+    def _copies(self) -> un.Relation:
+        """From each write of a mere copy to its read, of the same type."""
+        variables = self.of.program.variables
+        pairs = []
+        for place in self.of.program.places:
+            value, leaves = place.plain.value, self.leaves(place)
+            if not isinstance(value, Read) or value.access.name in place.constants:
+                continue
+            (leaf,) = leaves
+            types = {variables[leaf.access.name].dtype, variables[place.plain.target.name].dtype}
+            if len(types) == 1:
+                pairs.append((place.events[-1].name, leaf.name))
+        return un.of_inputs(un.alike(self.of.params, self.of.events, pairs), self.of.written)
+
+    # --- all of them ----------------------------------------------------------------------
+
+    def sums(self, reads: un.Points) -> Sums:
+        """The terms of some reads.  Raises Unclear."""
+        found = self._found_by(reads)
+        for _ in range(ROUNDS):
+            found = un.leaving(found, self._zero)
+            copied = un.of_outputs(found, un.inputs(self._copies))
+            if un.is_empty(copied):
+                break
+            rest = un.subtract(found, copied)
+            further = un.compose(copied, self._copies)
+            more = un.compose(further, self._found_by(un.outputs(further)))
+            self._apart(further)
+            if not un.is_empty(un.intersect(rest, more)):
+                raise Unclear("a value is added to itself")
+            found = un.union(rest, more)
+        else:
+            raise Unclear("a value is copied again and again")
+        given = un.of_outputs(found, un.inputs(self.of.initials))
+        return Sums(given, un.subtract(found, given))
+
+    def _apart(self, copied: un.Relation) -> None:
+        """Two copies in one sum are of different values."""
+        both = un.two_of(copied)
+        last = un.leaving(self._last, self._zero)
+        common = un.compose(un.of_inputs(last, un.outputs(copied)), un.inverse(last))
+        if not un.is_empty(un.intersect(both, common)):
+            raise Unclear("a value is added twice")
+
+    def reads_of(self, writes: un.Points, place: Place, leaf: Event) -> un.Relation:
+        """From the writes of a statement to one of the reads of its value."""
+        pairs = [(place.events[-1].name, leaf.name)]
+        return un.of_inputs(un.alike(self.of.params, self.of.events, pairs), writes)

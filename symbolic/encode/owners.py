@@ -1,0 +1,111 @@
+"""Obligations on registers: an element belongs to one unit, whoever accesses it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from exogpu.amir.nodes import Alloc, Record, Variable
+from exogpu.analysis.threadmap import ThreadMap
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import Access, BExpr, CExpr, FloorDiv, Point
+from exogpu.ir.walk import substitute
+from exogpu.result.hazards import HazardKind
+from exogpu.symbolic.encode.drafts import Draft, Encoder
+from exogpu.symbolic.encode.formulas import (
+    Instance,
+    at_most,
+    equal,
+    every,
+    exists,
+    less,
+    opposite,
+    same_allocation,
+)
+from exogpu.symbolic.encode.script import Script
+from exogpu.symbolic.sites import Site
+
+
+def owners(encoder: Encoder) -> Iterator[Draft]:
+    """An obligation for every variable of registers that is accessed."""
+    for variable in encoder.program.variables:
+        if variable.owner is None:
+            continue
+        records = _records(encoder, variable.name)
+        if records:
+            yield _draft(encoder, variable, variable.owner, records)
+
+
+def _records(encoder: Encoder, name: Sym) -> list[Site]:
+    """The accesses of a variable, of those that are alike one."""
+    found: dict[object, Site] = {}
+    for site in encoder.placed.sites:
+        op = site.op
+        if isinstance(op, Record) and op.access.name == name and op.origin.threads is not None:
+            found.setdefault((op.access, site.loops, site.guards, op.origin.threads), site)
+    return list(found.values())
+
+
+def _draft(encoder: Encoder, variable: Variable, owner: int, records: Sequence[Site]) -> Draft:
+    name, called = variable.name, encoder.placed.called[variable.name]
+    script = encoder.script()
+    failures = [
+        script.node("shared", _shared(encoder, script, name, owner, one, other))
+        for at, one in enumerate(records)
+        for other in records[at:]
+    ]
+    script.expose(failures)
+    alloc = next(
+        site for site in encoder.placed.sites if isinstance(site.op, Alloc) and site.op.name == name
+    )
+    unit = "one thread" if owner == 1 else f"one unit of {owner} adjacent threads"
+    claim = f"Of one allocation of {called}, each element is accessed by {unit} alone."
+    return Draft(HazardKind.OWNERSHIP, name, None, alloc, claim, script.text(claim))
+
+
+@dataclass(frozen=True, slots=True)
+class _Access:
+    """One instance of an access, an element of it, and a thread."""
+
+    instance: Instance
+    element: Sequence[CExpr]
+    thread: CExpr
+    known: BExpr
+
+
+def _shared(
+    encoder: Encoder, script: Script, name: Sym, owner: int, one: Site, other: Site
+) -> list[BExpr]:
+    """Two units access one element of one allocation."""
+    first, second = _access(script, one), _access(script, other)
+    same = [equal(a, b) for a, b in zip(first.element, second.element, strict=True)]
+    units = [FloorDiv(access.thread, owner) for access in (first, second)]
+    allocated = same_allocation(encoder.placed, first.instance, second.instance, name)
+    return [first.known, second.known, allocated, *same, opposite(equal(*units))]
+
+
+def _access(script: Script, site: Site) -> _Access:
+    op = site.op
+    assert isinstance(op, Record) and isinstance(op.origin.threads, ThreadMap)
+    label = script.label(site)
+    instance = script.free(site, f"{label}.")
+    element, known = _element(script, instance, op.access, label)
+    thread = script.thread(instance, f"{label}.thread")
+    return _Access(instance, element, thread, every([exists(instance), *known]))
+
+
+def _element(
+    script: Script, instance: Instance, access: Access, label: str
+) -> tuple[list[CExpr], list[BExpr]]:
+    """Some element of a window, and what is known of it."""
+    element: list[CExpr] = []
+    known: list[BExpr] = []
+    for coord in access.coords:
+        if isinstance(coord, Point):
+            element.append(substitute(coord.at, instance.values))
+            continue
+        at = script.constant(Sym(f"element{len(element)}"), f"{label}.")
+        element.append(at)
+        known.append(at_most(substitute(coord.lo, instance.values), at))
+        known.append(less(at, substitute(coord.hi, instance.values)))
+    return element, known

@@ -1,0 +1,99 @@
+"""The shipped kernels compute what their textbook loops do, for all sizes: compared directly."""
+
+from __future__ import annotations
+
+import pytest
+
+from exogpu import Procedure, proc
+from exogpu.kernels.gemm_sm80 import gemm_sm80
+from exogpu.kernels.gemm_sm90 import KERNELS as GEMM
+from exogpu.kernels.gemm_splitk_sm90 import KERNELS as SPLIT_K
+from exogpu.kernels.gemv import gemv
+
+
+@proc
+def matrix_vector(M: size, K: size, A: f32[M, K] @ DRAM, x: f32[K] @ DRAM, y: f32[M] @ DRAM):
+    for i in seq(0, M):
+        y[i] = 0
+        for k in seq(0, K):
+            y[i] += A[i, k] * x[k]
+
+
+@proc
+def matrices(
+    M: size, N: size, K: size, A: f32[M, K] @ DRAM, B: f32[N, K] @ DRAM, C: f32[M, N] @ DRAM
+):
+    for i in seq(0, M):
+        for j in seq(0, N):
+            C[i, j] = 0
+            for k in seq(0, K):
+                C[i, j] += A[i, k] * B[j, k]
+
+
+@proc
+def batched(
+    L: size,
+    M: size,
+    N: size,
+    K: size,
+    A: f32[L, M, K] @ DRAM,
+    B: f32[L, N, K] @ DRAM,
+    C: f32[L, M, N] @ DRAM,
+):
+    for b in seq(0, L):
+        for i in seq(0, M):
+            for j in seq(0, N):
+                C[b, i, j] = 0
+                for k in seq(0, K):
+                    C[b, i, j] += A[b, i, k] * B[b, j, k]
+
+
+@proc
+def sliced(
+    L: size,
+    M: size,
+    N: size,
+    S: size,
+    K: size,
+    A: f32[L, M, S, K] @ DRAM,
+    B: f32[L, N, S, K] @ DRAM,
+    C: f32[L, M, N] @ DRAM,
+):
+    for b in seq(0, L):
+        for i in seq(0, M):
+            for j in seq(0, N):
+                C[b, i, j] = 0
+                for s in seq(0, S):
+                    for k in seq(0, K):
+                        C[b, i, j] += A[b, i, s, k] * B[b, j, s, k]
+
+
+CASES = [
+    (matrix_vector, gemv),
+    (matrices, gemm_sm80),
+    *((batched, kernel) for kernel in GEMM.values()),
+    *((sliced, kernel) for kernel in SPLIT_K.values()),
+]
+
+
+@pytest.mark.parametrize(("book", "kernel"), CASES, ids=lambda one: one.name)
+def test_it_computes_what_the_textbook_does(book: Procedure, kernel: Procedure) -> None:
+    found = book.equivalent_to(kernel)
+    assert found, found.reason
+
+
+@proc
+def one_short(
+    M: size, N: size, K: size, A: f32[M, K] @ DRAM, B: f32[N, K] @ DRAM, C: f32[M, N] @ DRAM
+):
+    for i in seq(0, M):
+        for j in seq(0, N):
+            C[i, j] = 0
+            for k in seq(0, K):
+                if k != 16:
+                    C[i, j] += A[i, k] * B[j, k]
+
+
+def test_and_nothing_else() -> None:
+    found = one_short.equivalent_to(gemm_sm80)
+    assert found.word == "different" and found.sizes is not None and found.sizes["K"] >= 17

@@ -1,0 +1,317 @@
+"""Procedures compared by their results: sums as sets of terms."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+from textwrap import dedent, indent
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from programs import program
+from steps import gemm
+
+from exogpu import proc
+from exogpu import schedule as s
+from exogpu.analysis.bounds import violations
+from exogpu.api import Procedure
+from exogpu.schedule import equivalence
+from exogpu.schedule.terms import Terms
+from exogpu.solvers import isl_unions as un
+from tests.texts import made
+
+HEAD = (
+    "@proc\ndef f(M: size, N: size, K: size, X: f32[M, K] @ DRAM, Y: f32[K, N] @ DRAM, "
+    "Z: f32[M, N] @ DRAM):\n"
+)
+
+
+def product(body: str) -> Procedure:
+    """Of matrices: `body` is within loops over i and j."""
+    lines = indent(dedent(body).strip("\n") + "\n", " " * 12)
+    return made(f"{HEAD}    for i in seq(0, M):\n        for j in seq(0, N):\n{lines}")
+
+
+EQUAL = {
+    "in another order": """
+        Z[i, j] = 0
+        for k in seq(0, K):
+            Z[i, j] += Y[K - 1 - k, j] * X[i, K - 1 - k]
+    """,
+    "first term apart": """
+        Z[i, j] = X[i, 0] * Y[0, j]
+        for k in seq(1, K):
+            Z[i, j] += X[i, k] * Y[k, j]
+    """,
+    "even and odd": """
+        t: f32
+        t = 0
+        for k in seq(0, K / 2):
+            t += X[i, 2 * k + 1] * Y[2 * k + 1, j]
+        Z[i, j] = t
+        for k in seq(0, (K + 1) / 2):
+            Z[i, j] += X[i, 2 * k] * Y[2 * k, j]
+    """,
+    "overwritten": """
+        Z[i, j] = X[i, 0]
+        Z[i, j] = 0
+        for k in seq(0, K):
+            Z[i, j] += X[i, k] * Y[k, j]
+    """,
+    "slices": """
+        Z[i, j] = 0
+        for s in seq(0, 3):
+            part: f32
+            part = 0
+            for k in seq(0, (K + 2) / 3):
+                if 3 * k + s < K:
+                    part += X[i, 3 * k + s] * Y[3 * k + s, j]
+            Z[i, j] += part
+    """,
+    "through copies": """
+        a: f32[K]
+        b: f32[K]
+        Z[i, j] = 0
+        for k in seq(0, K):
+            a[k] = X[i, k]
+            b[k] = a[k]
+            Z[i, j] += b[k] * Y[k, j]
+    """,
+}
+
+DIFFERENT = {
+    "one short": """
+        Z[i, j] = 0
+        for k in seq(1, K):
+            Z[i, j] += X[i, k] * Y[k, j]
+    """,
+    "begun anew": """
+        Z[i, j] = 0
+        for k in seq(0, K):
+            Z[i, j] = X[i, k] * Y[k, j]
+    """,
+    "not cleared": """
+        for k in seq(0, K):
+            Z[i, j] += X[i, k] * Y[k, j]
+    """,
+    "another element": """
+        Z[i, j] = 0
+        for k in seq(0, K):
+            Z[i, j] += X[i, k] * Y[0, j]
+    """,
+    "a sum": """
+        Z[i, j] = 0
+        for k in seq(0, K):
+            Z[i, j] += X[i, k] + Y[k, j]
+    """,
+    "an input changed": """
+        Z[i, j] = 0
+        for k in seq(0, K):
+            Z[i, j] += X[i, k] * Y[k, j]
+        X[i, 0] = 0
+    """,
+    "narrow": """
+        t: f16
+        t = 0
+        for k in seq(0, K):
+            t += X[i, k] * Y[k, j]
+        Z[i, j] = t
+    """,
+    "changed too early": """
+        Z[i, j] = 0
+        for k in seq(0, K):
+            Z[i, j] += X[i, k] * Y[k, j]
+            Y[k, j] = 0
+    """,
+}
+
+UNDECIDED = {
+    "twice": """
+        Z[i, j] = 0
+        for k in seq(0, K):
+            Z[i, j] += X[i, k] * Y[k, j]
+        Z[i, j] += X[i, 0] * Y[0, j]
+    """,
+    "never written": """
+        t: f32
+        for k in seq(0, K):
+            t += X[i, k] * Y[k, j]
+        Z[i, j] = t
+    """,
+}
+
+
+@pytest.mark.parametrize("name", EQUAL)
+def test_equivalent(name: str) -> None:
+    other = product(EQUAL[name])
+    assert s.equivalent(gemm, other) == s.Equivalence("equivalent")
+    assert gemm.equivalent_to(other) and other.equivalent_to(gemm)
+
+
+@pytest.mark.parametrize("name", DIFFERENT)
+def test_different(name: str) -> None:
+    other = product(DIFFERENT[name])
+    for found in (s.equivalent(gemm, other), s.equivalent(other, gemm)):
+        assert found.word == "different" and not found
+        assert found.sizes is not None and "first at M = 1, N = 1, K = " in found.reason
+
+
+@pytest.mark.parametrize("name", UNDECIDED)
+def test_undecided(name: str) -> None:
+    assert s.equivalent(gemm, product(UNDECIDED[name])).word == "undecided"
+
+
+def activation(first: int) -> Procedure:
+    @proc
+    def activation(M: size, K: size, x: f32[M, K] @ DRAM, y: f32[M] @ DRAM):
+        for i in seq(0, M):
+            t: f32
+            t = 0
+            for k in seq(first, K):
+                t += x[i, k]
+            y[i] = max(t, 0.0) * 2.0
+
+    return activation
+
+
+@proc
+def by_columns(M: size, K: size, x: f32[M, K] @ DRAM, y: f32[M] @ DRAM):
+    t: f32[M]
+    for i in seq(0, M):
+        t[i] = 0
+    for k in seq(0, K):
+        for i in seq(0, M):
+            t[i] += x[i, K - 1 - k]
+    for i in seq(0, M):
+        y[i] = max(t[i], 0.0) * 2.0
+
+
+def test_sums_within_expressions() -> None:
+    assert s.equivalent(activation(0), by_columns)
+    assert s.equivalent(activation(1), by_columns).word == "different"
+
+
+@proc
+def running(n: size, x: f32[n] @ DRAM, y: f32[n] @ DRAM):
+    y[0] = x[0]
+    for i in seq(1, n):
+        y[i] = y[i - 1] * 2.0 + x[i]
+
+
+@proc
+def carried(n: size, x: f32[n] @ DRAM, y: f32[n] @ DRAM):
+    t: f32
+    t = x[0]
+    y[0] = t
+    for i in seq(1, n):
+        u: f32
+        u = t * 2.0 + x[i]
+        t = u
+        y[i] = u
+
+
+@proc
+def from_one(n: size, x: f32[n] @ DRAM, y: f32[n] @ DRAM):
+    y[0] = 1.0
+    for i in seq(1, n):
+        y[i] = y[i - 1] * 2.0 + x[i]
+
+
+def test_recurrences() -> None:
+    assert s.equivalent(running, carried)
+    assert s.equivalent(running, from_one).word == "different"
+
+
+def test_parameters_correspond_by_place() -> None:
+    assert s.equivalent(gemm, running).word == "different"
+    assert s.equivalent(activation(0), running).word == "different"
+
+
+# --- careless comparisons -----------------------------------------------------------------------
+
+ADDED_TWICE = """
+    a: f32
+    b: f32
+    a = X[i, 0]
+    b = X[i, 0]
+    Z[i, j] = a
+    Z[i, j] += b
+"""
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "found", "one", "other"),
+    [
+        (Terms, "_apart", lambda *_: None, "Z[i, j] = X[i, 0]", ADDED_TWICE),
+        (un, "is_function", lambda _: True, EQUAL["in another order"], UNDECIDED["twice"]),
+        (equivalence, "same_term", lambda *_: True, DIFFERENT["a sum"], EQUAL["slices"]),
+    ],
+)
+def test_each_condition_is_needed(monkeypatch, owner, name, found, one, other) -> None:
+    first, second = product(one), product(other)
+    assert not s.equivalent(first, second)
+    monkeypatch.setattr(owner, name, found)
+    assert s.equivalent(first, second)
+
+
+# --- random programs ----------------------------------------------------------------------------
+
+
+def mutated(random: Random, text: str) -> str:
+    """Another bound, index, constant, operator, or two lines exchanged."""
+    lines = text.splitlines()
+    at = random.randrange(len(lines))
+    changes = [("+ 1", "+ 2"), ("+ 0", "+ 1"), ("+=", "="), (" = ", " += "), ("(0, n)", "(1, n)")]
+    changes += [("<", ">="), ("==", "<"), ("y[", "y[1 + "), ("+ 2", "+ 0"), ("= 1", "= 2")]
+    old, new = random.choice(changes)
+    if random.random() < 0.7:
+        lines[at] = lines[at].replace(old, new, 1)
+    elif at and len(lines[at]) - len(lines[at].lstrip()) == len(lines[at - 1]) - len(
+        lines[at - 1].lstrip()
+    ):
+        lines[at - 1], lines[at] = lines[at], lines[at - 1]
+    return "\n".join(lines) + "\n"
+
+
+def results(p: Procedure, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """On small integers, of which all sums are exact."""
+    random = np.random.default_rng(n)
+    x = random.integers(-4, 5, (n + 3, n + 3)).astype(np.float32)
+    y = random.integers(-4, 5, n + 3).astype(np.float32)
+    p.run(n=n, x=x, y=y)
+    return x, y
+
+
+words: Counter[str] = Counter()
+
+
+@settings(derandomize=True, max_examples=120, deadline=None)
+@given(st.integers(0, 1 << 32))
+def any_change(seed: int) -> None:
+    random = Random(seed)
+    text = program(random)
+    first = made(text)
+    try:
+        second = made(mutated(random, text))
+    except Exception:
+        return  # it is no program any more
+    if any(violations(p.ir) for p in (first, second) if p.ir is not None):
+        return
+    assert s.equivalent(first, first).word != "different"
+    found = s.equivalent(first, second)
+    words[found.word] += 1
+    same = all(
+        (one == other).all()
+        for n in range(1, 6)
+        for one, other in zip(results(first, n), results(second, n), strict=True)
+    )
+    assert same or not found, text
+
+
+@pytest.mark.slow
+def test_what_is_called_equivalent_computes_the_same() -> None:
+    words.clear()
+    any_change()
+    assert words["equivalent"] > 15 and words.total() > 70, words
