@@ -10,6 +10,7 @@ from exogpu.amir import nodes as amir
 from exogpu.amir.export import to_json, unique_names
 from exogpu.amir.lower import lower
 from exogpu.analysis.collective import analyse
+from exogpu.analysis.everything import facts_of
 from exogpu.analysis.facts import gathered
 from exogpu.analysis.inline import inline
 from exogpu.analysis.lifetimes import insert_frees
@@ -30,7 +31,6 @@ from exogpu.hw.units import cuda_cta_in_cluster, cuda_thread, cuda_warp
 from exogpu.ir.nodes import Access, Interval
 from exogpu.ir.types import Policy
 from exogpu.machine import literal
-from exogpu.analysis.everything import facts_of
 from exogpu.result.errors import ExoGpuError
 from tests.machine.parsed import ir_of
 
