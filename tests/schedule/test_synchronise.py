@@ -64,6 +64,7 @@ def test_what_a_small_kernel_lacks(name: str) -> None:
     assert made_by == [step.primitive for step in reversed(proposal.steps)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SMALL)
 def test_nothing_that_was_added_is_superfluous(name: str) -> None:
     kernel, _ = SMALL[name]
@@ -77,6 +78,7 @@ def test_nothing_that_was_added_is_superfluous(name: str) -> None:
             assert less.check().word != "proved", str(cursor)
 
 
+@pytest.mark.slow
 def test_several_proposals_come_the_smallest_first() -> None:
     found = s.synchronise(s.without_synchronisation(loaded), count=2, seconds=100)
     sizes = [len(proposal.steps) for proposal in found.proposals]
