@@ -81,18 +81,22 @@ def prove(name: str, factor: int) -> dict[str, object]:
 
     z3 = 0.0
 
-    def ask(script: str) -> Reply:
+    together = smt.ask_together
+
+    def asked(*question: object, **options: object) -> tuple[Reply, ...]:
         nonlocal z3
         begun = process_time()
-        reply = smt.ask_z3(script)
+        replies = together(*question, **options)  # type: ignore[arg-type]
         z3 += process_time() - begun
-        return reply
+        return replies
 
     clock, start = perf_counter(), process_time()
     program = procedure.amir()  # raises for what is ill-formed
     front = process_time() - start
     findings = analyse(program)
-    proof = certify.prove(findings, ask=ask)
+    smt.ask_together = asked
+    proof = certify.prove(findings)
+    smt.ask_together = together
     total, wall = process_time() - start, perf_counter() - clock
     assert not findings.violations and not findings.undecided, findings
     # The parts are what check() does.

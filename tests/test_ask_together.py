@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from exogpu.analysis.instances import Domain, never, never_each
+from exogpu.analysis.instances import Domain, never, never_each, none_holds
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import ControlParam
 from exogpu.solvers import smt
@@ -114,3 +114,12 @@ def test_z3_has_the_last_word_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
     name = f"n_{N.number}"
     conditions = [[f"{name} < 4"], [f"{name} = 5"], [f"{name} < 3"]]
     assert never_each((DOMAIN, one) for one in conditions) == (True, False, True)
+
+
+def test_none_holds_of_what_z3_refutes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """ISL is not asked; what is written in its words alone is not known to be refuted."""
+    monkeypatch.setattr("exogpu.analysis.instances.isl.is_empty", lambda piece: 1 / 0)
+    name = f"n_{N.number}"
+    assert none_holds([(DOMAIN, [f"{name} < 4"]), (DOMAIN, []), (DOMAIN, [f"{name} = 3"])])
+    assert not none_holds([(DOMAIN, [f"{name} < 4"]), (DOMAIN, [f"{name} < 3", f"{name} = 5"])])
+    assert not none_holds([(DOMAIN, [f"exists a : a < {name} and a > {name}"])])

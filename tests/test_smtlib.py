@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from exogpu.cli.loader import load
 from exogpu.solvers import smt, smtlib
-from exogpu.solvers.smtlib import ScriptError, heading, plain
+from exogpu.solvers.smtlib import WIDTH, ScriptError, heading, plain, wrapped
 from exogpu.symbolic.certificate.lock import obligations
 from exogpu.symbolic.certificate.sealing import WITNESS
 
@@ -209,3 +212,9 @@ def test_scripts_of_kernels_are_read(kernel: str) -> None:
     assert len(scripts) > 20
     for script in scripts:
         assert plain(script).count("\n") > 5
+
+
+@given(st.lists(st.text("ab-\t\n ", max_size=30) | st.sampled_from(["x" * 93, "y" * 94, "z" * 95])))
+def test_comments_are_wrapped_as_paragraphs_are(words: list[str]) -> None:
+    text = " ".join(words)
+    assert wrapped(text) == textwrap.wrap(text, WIDTH - 2, break_on_hyphens=False)

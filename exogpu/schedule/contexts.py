@@ -61,7 +61,7 @@ def wrap_with_context(
 def wrap_kernel(
     proc: Proc,
     stmt: object,
-    threads: int,
+    threads: int | Sequence[WarpConfig],
     count: int = 1,
     cluster: int = 1,
 ) -> Iterator[Rewrite]:
@@ -70,9 +70,13 @@ def wrap_kernel(
     for m in cuda_tasks(0, M):          with CudaDeviceFunction(clusterDim=1, blockDim=64):
         ...                       ->        for m in cuda_tasks(0, M):
                                                 ...
+
+    `threads` is a number, or a list of `CudaWarpConfig`.  Rules of the language may be broken
+    then, which later steps keep again.
     """
     path, body = _several(proc, stmt, count)
-    yield _launch(proc, path, body, cluster, _plain(threads, body))
+    warps = _plain(threads, body) if isinstance(threads, int) else tuple(threads)
+    yield _launch(proc, path, body, cluster, warps)
 
 
 def _several(proc: Proc, stmt: object, count: int) -> tuple[Path, Block]:

@@ -15,7 +15,7 @@ from exogpu.frontend.callables import HasProc, InstrTemplate
 from exogpu.frontend.limits import is_name
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Proc, Stmt
-from exogpu.ir.types import BarrierMechanism, CollUnit, DataMemory, SyncTL
+from exogpu.ir.types import BarrierMechanism, CollUnit, DataMemory, SpecialWindow, SyncTL
 from exogpu.result.errors import NOWHERE, Diagnostic, ExoGpuError, Note
 from exogpu.schedule.checker import Objection, objection
 from exogpu.schedule.cursors import Cursor, Gap, find, header
@@ -250,7 +250,7 @@ def _said(argument: object) -> str:
             return f"`{argument}`"
         case Gap():
             return f"{'after' if argument.offset else 'before'} `{argument.beside}`"
-        case DataMemory() | SyncTL() | CollUnit():
+        case DataMemory() | SyncTL() | CollUnit() | SpecialWindow():
             return argument.name
         case HasProc(ir=Proc() as ir):
             return ir.name

@@ -7,7 +7,21 @@ from dataclasses import dataclass, replace
 
 from exogpu.analysis.instances import Domain, entry, never, where, within_loop
 from exogpu.ir.isltext import bexpr
-from exogpu.ir.nodes import Access, Assign, Block, Const, For, If, Int, Not, Pass, Proc, Stmt
+from exogpu.ir.nodes import (
+    Access,
+    Assign,
+    Block,
+    CallInstr,
+    CallProc,
+    Const,
+    For,
+    If,
+    Int,
+    Not,
+    Pass,
+    Proc,
+    Stmt,
+)
 from exogpu.ir.walk import blocks, control_variables, map_blocks
 from exogpu.schedule.control import (
     Ranges,
@@ -278,6 +292,13 @@ class _Simple:
                 body = self.block(stmt.body, inner)
                 lo, hi = tidy(stmt.lo, self.ranges), tidy(stmt.hi, self.ranges)
                 new = replace(stmt, lo=lo, hi=hi, body=body)
+            case CallInstr() | CallProc():
+                given = tuple(
+                    a if isinstance(a, Access | Const) else tidy(a, self.ranges)
+                    for a in stmt.arguments
+                )
+                new = replace(stmt, arguments=given)
+                edit.origins[new] = edit.origins[stmt]
             case _ if blocks(stmt):
                 new = map_blocks(stmt, lambda block: self.block(block, domain))
             case _:

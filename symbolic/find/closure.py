@@ -131,7 +131,7 @@ def full_side(site: Site) -> QualSet:
 def temporal_side(site: Site, original: QualTL | None, policy: Policy) -> QualSet:
     """The timelines that are temporal only, for records of this original timeline (decision 7)."""
     assert isinstance(site.op, Fence | Await)
-    return _entries(policy, original, site.op.full, site.op.temporal)
+    return _entries(policy, original, frozenset(site.op.full), frozenset(site.op.temporal))
 
 
 _entries = lru_cache(maxsize=4096)(entries)
