@@ -29,7 +29,7 @@ from exogpu.ir.nodes import (
     Sub,
     Truth,
 )
-from exogpu.ir.walk import holds, substitute, substitute_bool
+from exogpu.ir.walk import control_variables, holds, substitute, substitute_bool
 from exogpu.symbolic.placed import Placed
 from exogpu.symbolic.sites import Site
 
@@ -122,6 +122,42 @@ def exists(instance: Instance) -> BExpr:
         terms.append(less(value, substitute(loop.hi, values)))
     terms += (substitute_bool(condition, values) for _, condition in site.guards)
     return every(terms)
+
+
+def known_of(instance: Instance, read: Iterable[Sym]) -> BExpr:
+    """What `exists` says of these iterators, and of others as far as they bear on them.
+
+    What is refuted without the rest of it is refuted with it.
+    """
+    site, wanted = instance.site, set(read)
+    inside = {loop.iterator: (loop.lo, loop.hi) for loop in site.loops}
+    guards = [(condition, control_variables(condition)) for _, condition in site.guards]
+    while True:
+        found = {name for of in wanted & inside.keys() for name in _read(*inside[of])}
+        for _, variables in guards:
+            found |= variables if variables & wanted & inside.keys() else set()
+        if found <= wanted:
+            break
+        wanted |= found
+    values, terms = instance.values, list[BExpr]()
+    for name, (lo, hi) in inside.items():
+        if name in wanted:
+            terms.append(at_most(substitute(lo, values), values[name]))
+            terms.append(less(values[name], substitute(hi, values)))
+    for condition, variables in guards:
+        if variables & wanted or not variables & inside.keys():
+            terms.append(substitute_bool(condition, values))
+    return every(terms)
+
+
+def _read(*expressions: CExpr) -> set[Sym]:
+    return {name for one in expressions for name in control_variables(one)}
+
+
+def threads_read(instance: Instance) -> set[Sym]:
+    """The iterators that tell the threads of an instance."""
+    threads = instance.site.op.origin.threads
+    return set() if threads is None else _read(*(axis.offset for axis in threads.axes))
 
 
 def before(first: Instance, second: Instance) -> BExpr:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from exogpu.amir.nodes import Alloc, Record, Variable
 from exogpu.analysis.threadmap import ThreadMap
 from exogpu.ir.names import Sym
-from exogpu.ir.nodes import Access, BExpr, CExpr, FloorDiv, Point
+from exogpu.ir.nodes import Access, BExpr, CExpr, Mul, Point
 from exogpu.ir.walk import substitute
 from exogpu.result.hazards import HazardKind
 from exogpu.symbolic.encode.drafts import Draft, Encoder
@@ -17,13 +17,15 @@ from exogpu.symbolic.encode.formulas import (
     at_most,
     equal,
     every,
-    exists,
+    known_of,
     less,
-    opposite,
+    plus,
     same_allocation,
+    some,
+    threads_read,
 )
 from exogpu.symbolic.encode.script import Script
-from exogpu.symbolic.sites import Site
+from exogpu.symbolic.sites import Site, read_by
 
 
 def owners(encoder: Encoder) -> Iterator[Draft]:
@@ -79,9 +81,13 @@ def _shared(
     """Two units access one element of one allocation."""
     first, second = _access(script, one), _access(script, other)
     same = [equal(a, b) for a, b in zip(first.element, second.element, strict=True)]
-    units = [FloorDiv(access.thread, owner) for access in (first, second)]
+    # The unit of the first, and the second outside of it.
+    unit: CExpr = script.constant(Sym("unit"))
+    begin = unit if owner == 1 else Mul(owner, unit)
+    mine = [at_most(begin, first.thread), less(first.thread, plus(begin, owner))]
+    outside = some([less(second.thread, begin), at_most(plus(begin, owner), second.thread)])
     allocated = same_allocation(encoder.placed, first.instance, second.instance, name)
-    return [first.known, second.known, allocated, *same, opposite(equal(*units))]
+    return [first.known, second.known, allocated, *same, *mine, outside]
 
 
 def _access(script: Script, site: Site) -> _Access:
@@ -91,7 +97,8 @@ def _access(script: Script, site: Site) -> _Access:
     instance = script.free(site, f"{label}.")
     element, known = _element(script, instance, op.access, label)
     thread = script.thread(instance, f"{label}.thread")
-    return _Access(instance, element, thread, every([exists(instance), *known]))
+    read = read_by(op.access) | threads_read(instance)
+    return _Access(instance, element, thread, every([known_of(instance, read), *known]))
 
 
 def _element(

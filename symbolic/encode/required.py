@@ -8,18 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
 from pathlib import PurePath
 from typing import Final, TypeAlias
 
 from exogpu.amir.nodes import Loop, Require
-from exogpu.analysis.threadmap import Digit
 from exogpu.ir.names import Sym
-from exogpu.ir.nodes import Access, BExpr, CExpr, FloorDiv, Int, Mod, Point
+from exogpu.ir.nodes import Access, BExpr, CExpr, Int, Mul, Point
 from exogpu.ir.walk import substitute, substitute_bool
 from exogpu.machine.required import inside as windows_of
 from exogpu.result.hazards import HazardKind
 from exogpu.symbolic.encode.drafts import Draft, Encoder
+from exogpu.symbolic.encode.expressions import linear
 from exogpu.symbolic.encode.formulas import (
     FALSE,
     Instance,
@@ -29,8 +28,10 @@ from exogpu.symbolic.encode.formulas import (
     executes,
     exists,
     in_shape,
+    known_of,
     less,
     opposite,
+    threads_read,
 )
 from exogpu.symbolic.encode.script import Script
 from exogpu.symbolic.sites import Site
@@ -153,18 +154,28 @@ class _Statements:
         yield self.script.node("unmet", [place.executed, *bounds, opposite(required)])
 
     def _left_behind(self, site: Site, op: Require, place: _Place) -> Iterator[str]:
-        """A thread executes it, and another of its group does not."""
-        one = self.script.thread(Instance(site, place.instance.values), "thread")
-        other = self.script.constant(Sym("other"), "thread.")
-        total = prod(digit.extent for digit in op.together)
-        alike = [at_most(Int(0), other), less(other, Int(total))]
-        for digit in op.together:
-            mine, its = _block(digit, one), _block(digit, other)
-            alike += [equal(mine, its), less(mine, Int(digit.extent // digit.size))]
-        left = opposite(executes(other, Instance(site, place.instance.values)))
-        yield self.script.node("left_behind", [place.executed, *alike, left])
+        """A thread executes it, and another of its group does not.
 
+        Each digit of the two is a position in one block: quotients would make the formula hard.
+        """
+        here = Instance(site, place.instance.values)
+        known: list[BExpr] = []
+        threads: dict[str, CExpr] = {"one": Int(0), "other": Int(0)}
+        for number, digit in enumerate(op.together):
+            block = self._below(f"block{number}", digit.extent // digit.size, known)
+            base = Mul(digit.pitch * digit.size, block)
+            for which, total in threads.items():
+                at = self._below(f"{which}{number}", digit.size, known)
+                threads[which] = linear(0, [(1, total), (1, base), (digit.pitch, at)])
+        known.append(equal(self.script.thread(here, "thread"), threads["one"]))
+        other = self.script.define("thread.other", threads["other"])
+        left = opposite(executes(other, here))
+        yield self.script.node("left_behind", [known_of(here, threads_read(here)), *known, left])
 
-def _block(digit: Digit, thread: CExpr) -> CExpr:
-    """Where a thread's digit lies, in blocks."""
-    return FloorDiv(Mod(FloorDiv(thread, digit.pitch), digit.extent), digit.size)
+    def _below(self, name: str, end: int, known: list[BExpr]) -> CExpr:
+        """Some number below an end; `known` gathers what is known of it."""
+        if end == 1:
+            return Int(0)
+        found = self.script.constant(Sym(name), "thread.")
+        known += [at_most(Int(0), found), less(found, Int(end))]
+        return found

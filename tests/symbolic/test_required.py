@@ -92,6 +92,21 @@ def two_of_four_ctas(K: size):
                 Fence(cuda_in_order, cuda_in_order)
 
 
+@proc
+def where_it_runs(K: size, n: size, x: f32[K - 4] @ DRAM, y: f32[n] @ DRAM, z: f32[8] @ DRAM):
+    assert K >= 4
+    for i in seq(0, K - 4):
+        x[0] = 1.0
+    for i in seq(0, n):
+        if n > 5:
+            y[5] = z[i % 8]
+    for i in seq(0, 8):
+        for j in seq(0, i):
+            t: f32[i + 1] @ DRAM
+            t[j + 1] = 1.0
+            z[i - j] = t[j + 1]
+
+
 WRONG = (
     (one_past_the_end, HazardKind.BOUNDS),
     (outside_of_a_window, HazardKind.BOUNDS),
@@ -164,3 +179,7 @@ def test_an_element_of_registers_has_one_owner(monkeypatch: pytest.MonkeyPatch) 
     answers = [(draft.kind, smt.ask_z3(draft.script)) for draft in drafts(found.evidence)]
     failing = [of for of, reply in answers if reply.word != "unsat"]
     assert failing == [HazardKind.OWNERSHIP]
+
+
+def test_what_holds_only_where_it_is_executed_is_proved() -> None:
+    assert where_it_runs.check().word == "proved"
