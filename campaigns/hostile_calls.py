@@ -17,7 +17,7 @@ from exogpu.symbolic.certificate.write import write_certificate
 # --- calls of nonsense --------------------------------------------------------------------------
 
 _COMMANDS: Final = """
-check compile report recheck why run threads amir explain doctor
+check compile report recheck why run threads amir history explain doctor
 """
 _FLAGS: Final = """
 --at --policy --timeout --json --sarif --junit --redundant -o --arch --unchecked --random --seed

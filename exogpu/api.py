@@ -125,6 +125,12 @@ class Procedure(Stages):
 
         run(self.ir, arguments)
 
+    def history(self) -> str:
+        """How it was derived, a line a step; its name alone if it was written."""
+        from exogpu.schedule.procedures import history
+
+        return history(self)
+
     def equivalent_to(self, other: Procedure) -> Equivalence:
         """Whether both compute the same for all sizes, their results compared directly.
 

@@ -427,6 +427,21 @@ def amir(target: Target, policy: PolicyOption = "ptx", as_json: AsJson = False) 
 
 
 @app.command()
+def history(
+    target: Target,
+    diff: Annotated[bool, typer.Option("--diff", help="Show what each step changed.")] = False,
+) -> None:
+    """Say how procedures were derived, a line a step."""
+    from exogpu.cli.history import draw_history
+
+    try:
+        for procedure in _parsed(target):
+            console().print(draw_history(procedure, diff=diff), end="")
+    except ExoGpuError as error:
+        _stop(*error.diagnostics)
+
+
+@app.command()
 def explain(code: Annotated[str | None, typer.Argument(help="Such as B601.")] = None) -> None:
     """Explain a diagnostic code, or list all codes."""
     if code is None:
