@@ -147,8 +147,7 @@ def launch(p: Procedure, CM: int, CN: int, TM: int, TN: int) -> Procedure:
         p = s.set_loop_mode(p, f"wg{part}", cuda_warpgroup)
     zero, load, product, store = (s.find(p, f"m #{n}") for n in range(4))
     p = s.wrap_kernel(p, "batch", WARPS, cluster=CM * CN)
-    for part in (zero, product, store):
-        p = s.wrap_with_context(p, part, s.CudaWarps(name="consumer"))
+    p = s.wrap_with_context(p, [zero, product, store], s.CudaWarps(name="consumer"))
     return s.wrap_with_context(p, load, s.CudaWarps(0, 1, "producer"), count=2)
 
 

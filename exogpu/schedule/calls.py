@@ -29,8 +29,9 @@ from exogpu.schedule.mismatch import Mismatch
 from exogpu.schedule.primitive import Unfit, gap_of, path_of, primitive
 from exogpu.schedule.procedures import P, chain, ir_of
 from exogpu.schedule.rewrite import Image, Path, Rewrite, begun, block_at, paths, splice, stmt_at
+from exogpu.schedule.scopes import dtypes
 from exogpu.schedule.storage import data_scope
-from exogpu.schedule.unify import Unified, dtypes, unified
+from exogpu.schedule.unify import Unified, unified
 
 TRIES = 400
 """Choices of compile-time parameters that are tried."""
@@ -45,8 +46,9 @@ def replace(proc: Proc, /, block: object, callee: object, **constants: object) -
 
     As many statements as the body has, from the one given on.  Operands are windows of what the
     statements access, without the dimensions in which they stay; control parameters follow from
-    bounds and guards; a guard that only the body has always holds.  `constants` are compile-time
-    parameters of an instruction; for those not given what fits is looked for.
+    bounds and guards; a guard that only the body has always holds.  Sides of sums and products may
+    be exchanged.  `constants` are compile-time parameters of an instruction; for those not given
+    what fits is looked for.
     """
     path = path_of(proc, block)
     first: Mismatch | None = None
@@ -112,7 +114,7 @@ def made_call(
     call = call_of(callee, found.arguments, stmts[0].span)
     edit.followed[call] = stmts[0]
     for one in found.same:
-        edit.inner[call, one.body] = (Image(one.program, one.at),)
+        edit.inner[call, one.body] = (Image(one.program, one.at, reads=one.reads),)
     return call
 
 

@@ -40,12 +40,17 @@ def wrap_with_context(
         ...                       ->         for t in cuda_threads(...):
                                                  ...
 
-    `count` statements, from the one given on.
+    `count` statements, from the one given on; of a list of statements, so many from each on.
     """
-    path, body = _several(proc, stmt, count)
+    path, body = _several(proc, stmt[0] if isinstance(stmt, list) and stmt else stmt, count)
     match context:
         case CudaWarps():
-            yield _wrapped(proc, path, body, _warps(proc, path, context, body))
+            places = stmt if isinstance(stmt, list) else [stmt]
+            edit = begun(proc)
+            for place in sorted((path_of(proc, one) for one in places), reverse=True):
+                path, body = _several(edit.new, place, count)
+                splice(edit, path, count, (_warps(edit.new, path, context, body),))
+            yield edit
         case CudaDeviceFunction():
             groups = tuple(context.warp_config)
             if bool(groups) == bool(context.blockDim):

@@ -14,13 +14,15 @@ from exogpu.ir.nodes import (
     CallProc,
     CExpr,
     Const,
+    DataParam,
     For,
     If,
     Proc,
     Stmt,
     WindowStmt,
 )
-from exogpu.ir.walk import accesses, blocks, control_variables, walk
+from exogpu.ir.types import DataType
+from exogpu.ir.walk import accesses, blocks, control_variables, declarations, walk
 
 
 def out_of_scope(proc: Proc) -> tuple[Sym, Stmt] | None:
@@ -83,3 +85,17 @@ def used(stmt: Stmt) -> Iterator[Sym]:
 def names_in(block: Block) -> frozenset[Sym]:
     """Every variable that the statements of a block name."""
     return frozenset(name for stmt in walk(block) for name in used(stmt))
+
+
+def dtypes(proc: Proc) -> dict[Sym, DataType]:
+    """The data types of a procedure's variables, windows included."""
+    found: dict[Sym, DataType] = {}
+    for name, declaration in declarations(proc).items():
+        match declaration:
+            case DataParam() | Alloc():
+                found[name] = declaration.dtype
+            case WindowStmt() if declaration.source.name in found:
+                found[name] = found[declaration.source.name]
+            case _:
+                pass
+    return found

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
@@ -41,13 +42,12 @@ from exogpu.ir.nodes import (
     Read,
     Reduce,
     Stmt,
-    WindowStmt,
 )
 from exogpu.ir.types import DataType
 from exogpu.ir.walk import (
     accesses,
     control_variables,
-    declarations,
+    reads,
     substitute,
     substitute_access,
     walk,
@@ -55,7 +55,7 @@ from exogpu.ir.walk import (
 from exogpu.schedule.control import constant, linear, minus, plus, tidy, written
 from exogpu.schedule.guards import Guard, guards_of, nest_of, real
 from exogpu.schedule.mismatch import Mismatch
-from exogpu.schedule.scopes import names_in
+from exogpu.schedule.scopes import dtypes, names_in
 from exogpu.schedule.windows import Seen, bounds, window_of
 
 
@@ -66,6 +66,8 @@ class Same:
     body: Stmt
     program: Stmt
     at: dict[Sym, CExpr]
+    reads: tuple[int, ...] | None
+    """Which read of the program's each one is, where sides are exchanged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,17 +78,34 @@ class Unified:
     same: tuple[Same, ...]
 
 
+EXCHANGED: Final = 3
+"""Sums and products of which both orders are tried."""
+
+
 def unified(proc: Proc, stmts: Block, callee: Proc | Instr) -> Unified:
     """The arguments with which statements of a procedure are a call.  Raises Mismatch."""
+    mismatch: Mismatch | None = None
+    for exchanged in range(1 << EXCHANGED):
+        search = _Search(callee, {p.name: p for p in callee.params}, dtypes(proc), {})
+        search.exchanged = exchanged
+        try:
+            return _found(search, stmts)
+        except Mismatch as found:
+            mismatch = mismatch or found
+        if exchanged + 1 >= 1 << search.commuting:
+            break
+    assert mismatch is not None
+    raise mismatch
+
+
+def _found(search: _Search, stmts: Block) -> Unified:
     # The program's own variables are renamed: it may be made of this very body.
     outer = sorted(_control(stmts), key=lambda s: s.number)
-    renamed: dict[Sym, CExpr] = {name: CVar(Sym(name.name)) for name in outer}
-    search = _Search(callee, {p.name: p for p in callee.params}, dtypes(proc), dict(renamed))
-    search.blocks(stmts, callee.body)
     back: dict[Sym, CExpr] = {}
-    for name, other in renamed.items():
-        assert isinstance(other, CVar)
-        back[other.name] = CVar(name)
+    for name in outer:
+        other = Sym(name.name)
+        search.at[name], back[other] = CVar(other), CVar(name)
+    search.blocks(stmts, search.callee.body)
     return search.solved(stmts[0], back)
 
 
@@ -118,6 +137,10 @@ class _Search:
     variables: dict[Sym, Sym] = field(default_factory=dict)
     """The program's variables, by those that the body declares."""
     same: list[Same] = field(default_factory=list)
+    exchanged: int = 0
+    """A bit for each sum or product of the body: its sides are exchanged."""
+    commuting: int = 0
+    """Sums and products so far."""
 
     # --- statements -----------------------------------------------------------------------
 
@@ -214,11 +237,11 @@ class _Search:
 
     def assignment(self, program: Assign | Reduce, body: Assign | Reduce) -> None:
         self.access(program.target, body.target, program, body)
-        self.value(program.value, body.value, program, body)
-        self.is_same(program, body)
+        order = self.value(program.value, body.value, (program, body), 0)
+        self.is_same(program, body, None if order == sorted(order) else tuple(order))
 
-    def is_same(self, program: Stmt, body: Stmt) -> None:
-        self.same.append(Same(body, program, {s: self.at[s] for s in self.loops}))
+    def is_same(self, program: Stmt, body: Stmt, order: tuple[int, ...] | None = None) -> None:
+        self.same.append(Same(body, program, {s: self.at[s] for s in self.loops}, order))
 
     def call(self, program: CallInstr | CallProc, body: CallInstr | CallProc) -> None:
         mine = program.instr if isinstance(program, CallInstr) else program.proc
@@ -242,26 +265,40 @@ class _Search:
         one, other = substitute(mine, self.at), substitute(its, self.once)
         self.equations.append(_Equation(one, other, (program, body, why)))
 
-    def value(self, mine: DExpr, its: DExpr, program: Stmt, body: Stmt) -> None:
+    def value(self, mine: DExpr, its: DExpr, both: tuple[Stmt, Stmt], before: int) -> list[int]:
+        """The numbers of the program's reads, `before` of which come first, in the body's order."""
         match mine, its:
             case Const(), Const():
                 if (type(mine.value), mine.value) != (type(its.value), its.value):
-                    raise Mismatch(program, body, f"{mine.value} is not {its.value}")
+                    raise Mismatch(*both, f"{mine.value} is not {its.value}")
+                return []
             case Const(), Read():
-                why = f"{mine.value} is no variable: keep it in one first"
-                raise Mismatch(program, body, why)
+                raise Mismatch(*both, f"{mine.value} is no variable: keep it in one first")
             case Read(), Read():
-                self.access(mine.access, its.access, program, body)
+                self.access(mine.access, its.access, *both)
+                return [before]
             case BinOp(), BinOp() if mine.op == its.op:
-                self.value(mine.left, its.left, program, body)
-                self.value(mine.right, its.right, program, body)
+                after = before + len(list(reads(mine.left)))
+                if mine.op in ("+", "*") and self.exchanges():
+                    first = self.value(mine.right, its.left, both, after)
+                    return [*first, *self.value(mine.left, its.right, both, before)]
+                first = self.value(mine.left, its.left, both, before)
+                return [*first, *self.value(mine.right, its.right, both, after)]
             case Negate(), Negate():
-                self.value(mine.term, its.term, program, body)
+                return self.value(mine.term, its.term, both, before)
             case Apply(), Apply() if mine.function == its.function:
+                found: list[int] = []
                 for one, other in zip(mine.arguments, its.arguments, strict=True):
-                    self.value(one, other, program, body)
+                    found += self.value(one, other, both, before)
+                    before += len(list(reads(one)))
+                return found
             case _:
-                raise Mismatch(program, body, "the expressions have different forms")
+                raise Mismatch(*both, "the expressions have different forms")
+
+    def exchanges(self) -> bool:
+        """Whether the sides of the next sum or product are exchanged."""
+        self.commuting += 1
+        return bool(self.exchanged >> (self.commuting - 1) & 1)
 
     def access(self, mine: Access, its: Access, program: Stmt, body: Stmt) -> None:
         one = substitute_access(mine, self.at)
@@ -399,17 +436,3 @@ def _put_back(argument: Argument, back: Mapping[Sym, CExpr]) -> Argument:
             return argument
         case _:
             return substitute(argument, back)
-
-
-def dtypes(proc: Proc) -> dict[Sym, DataType]:
-    """The data types of a procedure's variables, windows included."""
-    found: dict[Sym, DataType] = {}
-    for name, declaration in declarations(proc).items():
-        match declaration:
-            case DataParam() | Alloc():
-                found[name] = declaration.dtype
-            case WindowStmt() if declaration.source.name in found:
-                found[name] = found[declaration.source.name]
-            case _:
-                pass
-    return found

@@ -126,6 +126,10 @@ ACCEPTED: dict[str, tuple[Procedure, Callable[[Procedure], Procedure]]] = {
         s.inline(calling, "squares"),
         lambda p: s.replace(p, "for i in _: _ #1", squares),
     ),
+    "replace with sides exchanged": (
+        s.commute_expr(doubled, "x[_] = _", "_"),
+        lambda p: s.replace(p, "for j in _: _", scaled),
+    ),
     "replace with a scalar": (
         doubled,
         lambda p: s.replace(p, "for j in _: _", scaled),

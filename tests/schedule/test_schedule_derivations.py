@@ -59,12 +59,13 @@ CLUSTER = (2, 1, 128, 128, 4)
 """CTAs of a cluster, the tile of one, slots of the ring."""
 
 
-def test_the_hopper_gemm() -> None:
+@pytest.mark.parametrize("configuration", [CLUSTER, (1, 1, 128, 64, 8)], ids=str)
+def test_the_hopper_gemm(configuration: tuple[int, int, int, int, int]) -> None:
     """Windows and sums of indices are written otherwise there; `simplify` writes both alike."""
-    written = make_gemm(*CLUSTER)
+    written = make_gemm(*configuration)
     for _ in range(2):
         written = s.inline_window(written, "tile")
-    derived = s.rename(derived_sm90.derived(*CLUSTER), written.name)
+    derived = s.rename(derived_sm90.derived(*configuration), written.name)
     assert up_to_names(s.simplify(derived)) == up_to_names(s.simplify(written))
     assert derived.check().word == "proved"
 
