@@ -61,10 +61,18 @@ def museum() -> Iterator[tuple[str, Procedure, None]]:
 
 
 def kernels() -> Iterator[tuple[str, Procedure, Procedure]]:
+    """One of each kind: clusters, and rings of 4 and 8 slots."""
     shipped = {"gemm_sm80": gemm_sm80.gemm_sm80}
     shipped |= gemm_sm90.KERNELS | gemm_splitk_sm90.KERNELS
-    for name, procedure in shipped.items():
-        yield name, without_synchronisation(procedure), procedure
+    for name in (
+        "gemm_sm80",
+        "gemm_sm90_1x1_128x256",
+        "gemm_sm90_2x2_128x256",
+        "gemm_sm90_1x1_128x64",
+        "gemm_splitk_sm90_1x1_128x256",
+        "gemm_splitk_sm90_2x1_128x256",
+    ):
+        yield name, without_synchronisation(shipped[name]), shipped[name]
 
 
 # --- the page -------------------------------------------------------------------------------

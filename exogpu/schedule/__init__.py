@@ -14,6 +14,7 @@ from exogpu.schedule.annotations import (
     update_loop_mode,
 )
 from exogpu.schedule.calls import call_eqv, insert_noop_call, replace, replace_all
+from exogpu.schedule.combinators import repeat, seq, try_else
 from exogpu.schedule.contexts import (
     CudaDeviceFunction,
     CudaWarps,
@@ -23,6 +24,7 @@ from exogpu.schedule.contexts import (
 from exogpu.schedule.cursors import Cursor, Gap, find, find_all
 from exogpu.schedule.dimensions import divide_dim, expand_dim, mult_dim, rearrange_dim, resize_dim
 from exogpu.schedule.equivalence import Equivalence, equivalent
+from exogpu.schedule.expressions import commute_expr
 from exogpu.schedule.inlining import callee, extract_subproc, inline
 from exogpu.schedule.loops import (
     cut_loop,
@@ -87,6 +89,7 @@ __all__ = [
     "call_eqv",
     "callee",
     "chain",
+    "commute_expr",
     "cut_loop",
     "delete_buffer",
     "delete_pass",
@@ -125,10 +128,12 @@ __all__ = [
     "rename",
     "reorder_loops",
     "reorder_stmts",
+    "repeat",
     "replace",
     "replace_all",
     "resize_dim",
     "reuse_buffer",
+    "seq",
     "set_loop_mode",
     "set_memory",
     "set_trailing_barrier_expr",
@@ -139,6 +144,7 @@ __all__ = [
     "stage_mem",
     "synchronise",
     "text",
+    "try_else",
     "unroll_loop",
     "update_loop_mode",
     "without_synchronisation",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterator
 from functools import cached_property
 from typing import TypeAlias
 
 from exogpu.analysis.instances import entry
 from exogpu.ir.isltext import cexpr, conjunction, identifier
+from exogpu.ir.names import Sym
 from exogpu.schedule.events import Event, Place, Program, cell, instances, moment, tuple_of
 from exogpu.solvers import isl_unions as un
 
@@ -25,10 +26,11 @@ def touches(_: Place, event: Event) -> bool:
 
 
 class Accessed:
-    """The accesses of a program as relations, each made once."""
+    """The accesses of a program as relations, each made once; of some variables, if given."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, variables: Collection[Sym] | None = None) -> None:
         self.program = program
+        self.variables = program.variables.keys() if variables is None else variables
         self.params = program.params
         self._domains: dict[str, un.Points] = {}
 
@@ -46,9 +48,12 @@ class Accessed:
         ]
         return un.of_inputs(un.relation(self.params, pieces), self.points_of(choice))
 
-    def chosen(self, choice: Choice) -> Iterable[tuple[Place, Event]]:
+    def chosen(self, choice: Choice) -> Iterator[tuple[Place, Event]]:
         """Some events, each with its statement."""
-        return ((p, e) for p in self.program.places for e in p.events if choice(p, e))
+        for place in self.program.places:
+            for event in place.events:
+                if event.access.name in self.variables and choice(place, event):
+                    yield place, event
 
     @cached_property
     def events(self) -> un.Points:
@@ -67,12 +72,16 @@ class Accessed:
 
     def points_of(self, choice: Choice) -> un.Points:
         """Some events."""
-        clipped = [instances(p, e) for p, e in self.chosen(choice) if e.within]
+        clipped: list[str] = []
+        plain: dict[str, tuple[Place, list[str]]] = {}
+        for place, event in self.chosen(choice):
+            if event.within:
+                clipped.append(instances(place, event))
+            else:
+                plain.setdefault(place.name, (place, []))[1].append(event.name)
         found = un.points(self.params, clipped)
-        for place in self.program.places:
-            names = [e.name for e in place.events if not e.within and choice(place, e)]
-            if names:
-                found = un.union(found, un.of_names(self.domain(place), names))
+        for place, names in plain.values():
+            found = un.union(found, un.of_names(self.domain(place), names))
         return found
 
     def domain(self, place: Place) -> un.Points:
@@ -132,7 +141,7 @@ class Accessed:
         pieces = []
         context = entry(self.program.proc).constraints
         for variable in self.program.variables.values():
-            if variable.is_param:
+            if variable.is_param and variable.name in self.variables:
                 dims = ", ".join(f"c{n}" for n in range(len(variable.shape)))
                 bounds = [f"0 <= c{n} < {cexpr(e)}" for n, e in enumerate(variable.shape)]
                 name = identifier(variable.name)

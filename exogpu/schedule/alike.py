@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import count
+from typing import TypeAlias
 
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Reduce
@@ -11,58 +14,85 @@ from exogpu.ir.types import DataType
 from exogpu.schedule.events import Place, Variable
 
 
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A read, by its number among those of the old statement."""
+
+    number: int
+    dtype: DataType
+
+
+_Value: TypeAlias = Constant | Operation | Convert | _Read
+
+
 def is_alike(
-    old: Place, of_old: Mapping[Sym, Variable], new: Place, of_new: Mapping[Sym, Variable]
+    old: Place,
+    of_old: Mapping[Sym, Variable],
+    new: Place,
+    of_new: Mapping[Sym, Variable],
+    reads: tuple[int, ...],
 ) -> bool:
-    """Whether two statements compute the same of what they access, in the same types."""
-    return type(old.plain) is type(new.plain) and _same(
-        _meaning(old, of_old), _meaning(new, of_new)
-    )
+    """Whether two statements compute the same of what they access, in the same types.
+
+    `reads` says which read of the old statement each of the new one is; the sides of a sum or
+    product may be exchanged.
+    """
+    if type(old.plain) is not type(new.plain) or sorted(reads) != list(range(len(reads))):
+        return False
+    before = _meaning(old, of_old, iter(range(len(reads))))
+    return _same(before, _meaning(new, of_new, iter(reads)))
 
 
 def same_term(
     one: Place, of_one: Mapping[Sym, Variable], other: Place, of_other: Mapping[Sym, Variable]
 ) -> bool:
     """Whether two statements assign or add the same of what they read, in the same types."""
-    return _same(_meaning(one, of_one), _meaning(other, of_other))
+    return _same(_meaning(one, of_one, count()), _meaning(other, of_other, count()))
 
 
-def _meaning(place: Place, variables: Mapping[Sym, Variable]) -> Scalar:
+def _meaning(place: Place, variables: Mapping[Sym, Variable], reads: Iterator[int]) -> _Value:
     def type_of(name: Sym) -> DataType:
         constant = place.constants.get(name)
         return variables[name].dtype if constant is None else constant.dtype
 
     meaning = added if isinstance(place.plain, Reduce) else assigned
     typed = meaning(place.plain.value, variables[place.plain.target.name].dtype, type_of)
-    return _filled(typed, place.constants)
+    return _numbered(typed, place.constants, reads)
 
 
-def _filled(scalar: Scalar, constants: Mapping[Sym, Constant]) -> Scalar:
-    """The value with its constants in the place of the parameters that they were given to."""
+def _numbered(scalar: Scalar, constants: Mapping[Sym, Constant], reads: Iterator[int]) -> _Value:
+    """The value with its reads numbered, and constants in the place of parameters."""
     match scalar:
-        case Element() if (known := constants.get(scalar.access.name)) is not None:
-            return Constant(known.value, scalar.dtype)
+        case Element():
+            known = constants.get(scalar.access.name)
+            if known is not None:
+                return Constant(known.value, scalar.dtype)
+            return _Read(next(reads, -1), scalar.dtype)
         case Operation():
-            terms = tuple(_filled(a, constants) for a in scalar.arguments)
-            return Operation(scalar.function, terms, scalar.dtype)
+            terms = tuple(_numbered(a, constants, reads) for a in scalar.arguments)
+            return Operation(scalar.function, terms, scalar.dtype)  # type: ignore[arg-type]
         case Convert():
-            return Convert(_filled(scalar.term, constants), scalar.dtype)
-        case _:
+            return Convert(_numbered(scalar.term, constants, reads), scalar.dtype)  # type: ignore[arg-type]
+        case Constant():
             return scalar
 
 
-def _same(old: Scalar, new: Scalar) -> bool:
+def _same(old: _Value, new: _Value) -> bool:
     if old.dtype is not new.dtype:
         return False
     match old, new:
         case Constant(), Constant():
             return type(old.value) is type(new.value) and old.value == new.value
-        case Element(), Element():
-            return True
+        case _Read(), _Read():
+            return old.number == new.number
         case Operation(), Operation():
-            same = old.function == new.function and len(old.arguments) == len(new.arguments)
-            return same and all(map(_same, old.arguments, new.arguments))
+            if old.function != new.function or len(old.arguments) != len(new.arguments):
+                return False
+            orders = [new.arguments]
+            if old.function in ("+", "*"):
+                orders.append(new.arguments[::-1])
+            return any(all(map(_same, old.arguments, order)) for order in orders)  # type: ignore[arg-type]
         case Convert(), Convert():
-            return _same(old.term, new.term)
+            return _same(old.term, new.term)  # type: ignore[arg-type]
         case _:
             return False

@@ -32,11 +32,12 @@ from exogpu.ir.nodes import Assign, CallProc, CVar, DataParam, Proc, Read, Stmt
 from exogpu.ir.walk import walk
 from exogpu.schedule.accessed import Accessed
 from exogpu.schedule.alike import is_alike
-from exogpu.schedule.events import Event, Place, Program, cell, happens, is_same, tuple_of
+from exogpu.schedule.events import Event, Place, Program, cell, happens, tuple_of
 from exogpu.schedule.opening import program
 from exogpu.schedule.procedures import are_equivalent
 from exogpu.schedule.rewrite import Copy, Image, Rewrite
 from exogpu.schedule.scopes import declared
+from exogpu.schedule.touched import touched
 from exogpu.schedule.zeros import adding_zero
 from exogpu.solvers import isl_unions as un
 from exogpu.solvers.isl_budget import IslGaveUpError, limited
@@ -60,15 +61,19 @@ class Objection:
     sizes: Mapping[str, int] | None = None
 
 
-def objection(edit: Rewrite) -> Objection | None:
-    """The first thing that speaks against a rewriting; None if it is right for all sizes."""
+def objection(edit: Rewrite, *, everything: bool = False) -> Objection | None:
+    """The first thing that speaks against a rewriting; None if it is right for all sizes.
+
+    With `everything`, variables of which nothing has changed are looked at, too.
+    """
     called: dict[CallProc, Proc] = {}
-    for call, (new, old) in edit.equal.items():
-        if new.ir is not call.proc or old.ir is None or not are_equivalent(new, old):
+    for call, (made, known) in edit.equal.items():
+        if made.ir is not call.proc or known.ir is None or not are_equivalent(made, known):
             message = "the procedure called is not known to do what the other does"
             return Objection("SHAPE", message, call)
-        called[call] = old.ir
-    checker = _Checker(edit, program(edit.old, "P"), program(edit.new, "Q", called))
+        called[call] = known.ir
+    old, new = program(edit.old, "P"), program(edit.new, "Q", called)
+    checker = _Checker(edit, old, new, everything)
     try:
         with limited(BUDGET):
             return next(checker.objections(), None)
@@ -85,6 +90,19 @@ class _Pair:
     image: Image
 
     @property
+    def reads(self) -> tuple[int, ...]:
+        """Which read of the old statement each one of the new statement is."""
+        if self.image.reads is not None:
+            return self.image.reads
+        return tuple(range(sum(not (e.writes or e.reduces) for e in self.new.events)))
+
+    @property
+    def events(self) -> Iterator[tuple[Event, Event]]:
+        """The events of the new statement, each with the one of the old that it is."""
+        old, count = self.old.events, len(self.reads)
+        return zip(self.new.events, (*(old[n] for n in self.reads), *old[count:]), strict=True)
+
+    @property
     def there(self) -> dict[Sym, str]:
         """Names of the old iterators that differ from the new ones."""
         return {s: f"old_{identifier(s)}" for s in self.old.iterators}
@@ -98,9 +116,7 @@ class _Pair:
 
 
 class _Checker:
-    def __init__(self, edit: Rewrite, old: Program, new: Program) -> None:
-        self.said = bool(edit.origins or edit.inner or edit.equal)
-        self.was, self.now = Accessed(old), Accessed(new)
+    def __init__(self, edit: Rewrite, old: Program, new: Program, everything: bool) -> None:
         self.old, self.new = old, new
         self.params = new.params
         self.pairs: list[_Pair] = []
@@ -116,6 +132,10 @@ class _Checker:
                 was = sites.get((image.old, *image.inside))
                 if was is not None:
                     self.pairs.append(_Pair(place, was, image))
+        every = frozenset((*old.variables, *new.variables))
+        pairs = [(pair.new, pair.old, pair.image) for pair in self.pairs]
+        self.about = every if everything else touched(old, new, pairs, self.copies)
+        self.was, self.now = Accessed(old, self.about), Accessed(new, self.about)
         self.events = {
             event.name: (place, event)
             for place in (*old.places, *new.places)
@@ -125,9 +145,9 @@ class _Checker:
     def objections(self) -> Iterator[Objection]:
         """What is wrong, the simplest first."""
         yield from self.interface()
-        if not self.said and is_same(self.old, self.new):
-            return
         yield from self.shapes()
+        if not self.about:
+            return
         for part in (self.clips, self.multiplicity, self.reversed, self.flow):
             yield from sorted(part(), key=_total)
 
@@ -148,10 +168,13 @@ class _Checker:
         for pair in self.pairs:
             was, place = pair.old, pair.new
             known = {*pair.image.at, *place.iterators}
-            alike = is_alike(was, self.old.variables, place, self.new.variables)
+            alike = len(was.events) == len(place.events) and is_alike(
+                was, self.old.variables, place, self.new.variables, pair.reads
+            )
             if not alike or not known.issuperset(was.iterators):
                 yield Objection("SHAPE", "a statement would become another", was.stmt, place.stmt)
-            for before, after in zip(was.events, place.events, strict=False):
+                return
+            for after, before in pair.events:
                 a = self.old.variables[before.access.name]
                 b = self.new.variables[after.access.name]
                 if a.dtype is not b.dtype:
@@ -172,8 +195,8 @@ class _Checker:
         """What is read as zero, outside of a clipped operand, was read as zero."""
         for pair in self.pairs:
             there, premise = pair.there, pair.premise
-            for new, old in zip(pair.new.events, pair.old.events, strict=True):
-                if new.writes or not (new.within or old.within):
+            for new, old in pair.events:
+                if new.writes or not (new.within or old.within) or not self.counts(new, old):
                     continue
                 now = conjunction(new.within)
                 then = _renamed(conjunction(old.within), there)
@@ -185,6 +208,10 @@ class _Checker:
                     message = "an element would be read as zero where it was not, or the reverse"
                     yield self.objected("FLOW", message, odd_pairs)
 
+    def counts(self, new: Event, old: Event) -> bool:
+        """Whether two events are of variables that have changed."""
+        return new.access.name in self.about or old.access.name in self.about
+
     # --- 2. each old instance has one image -----------------------------------------------
 
     @cached_property
@@ -192,10 +219,11 @@ class _Checker:
         """From events of the new program to those of the old."""
         found = un.relation(self.params, [])
         for pair in self.pairs:
+            names = [(new.name, old.name) for new, old in pair.events if self.counts(new, old)]
+            if not names:
+                continue
             dims = ", ".join(map(identifier, pair.new.iterators))
             piece = f"S[{dims}] -> T[{', '.join(pair.there.values())}] : {pair.premise}"
-            both = zip(pair.new.events, pair.old.events, strict=True)
-            names = [(new.name, old.name) for new, old in both]
             found = un.union(found, un.repeated_pairs(self.params, piece, names))
         # Those of clipped operands, where both happen.
         if any(event.within for _, event in self.events.values()):

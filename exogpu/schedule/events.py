@@ -89,17 +89,6 @@ class Program:
     """Components of a time."""
 
 
-def is_same(first: Program, second: Program) -> bool:
-    """Whether two procedures are one program: they differ in annotations alone."""
-    if len(first.places) != len(second.places) or first.variables != second.variables:
-        return False
-    return all(
-        (a.site, a.domain, a.time, a.constants) == (b.site, b.domain, b.time, b.constants)
-        and [(e.access, e.within) for e in a.events] == [(e.access, e.within) for e in b.events]
-        for a, b in zip(first.places, second.places, strict=True)
-    )
-
-
 # --- text -----------------------------------------------------------------------------------
 
 

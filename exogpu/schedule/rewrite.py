@@ -74,6 +74,8 @@ class Image:
     at: Mapping[Sym, CExpr] = field(default_factory=dict)
     inside: Site = ()
     """Where the old statement is a call: the statement of the body."""
+    reads: tuple[int, ...] | None = None
+    """Which read of the old statement each new one is, where sides of + or * are exchanged."""
 
 
 @dataclass(frozen=True, slots=True)

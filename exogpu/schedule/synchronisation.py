@@ -171,6 +171,10 @@ def delete_sync(proc: Proc, stmt: object) -> Iterator[Rewrite]:
         user = next((s for s in walk(proc.body) if _uses(s, old.name)), None)
         if user is not None:
             raise Unfit(f"{old.name.name} is used by `{header(user)}`", old, "delete that first")
+    if isinstance(old, Arrive) and (wait := _left_waiting(proc, old)) is not None:
+        group = old.targets[0].name.name
+        why = f"what kind of group {group} is its Arrives tell, and `{header(wait)}` waits for it"
+        raise Unfit(why, old, "delete that first")
     edit = begun(proc)
     cut(edit, path)
     yield edit
@@ -195,6 +199,23 @@ def _is_alone(proc: Proc, path: Path) -> bool:
 
 def _is_tasks(stmt: Stmt) -> bool:
     return isinstance(stmt, For) and isinstance(stmt.mode, CudaTasks)
+
+
+def _left_waiting(proc: Proc, arrive: Arrive) -> Await | None:
+    """An Await of a commit group without other Arrives."""
+    name, found = arrive.targets[0].name, None
+    for stmt in walk(proc.body):
+        match stmt:
+            case BarrierAlloc() if stmt.name == name:
+                if stmt.mechanism is not BarrierMechanism.COMMIT_GROUP:
+                    return None
+            case Arrive() if stmt is not arrive and stmt.targets[0].name == name:
+                return None
+            case Await() if stmt.barrier.name == name:
+                found = stmt
+            case _:
+                pass
+    return found
 
 
 def _uses(stmt: Stmt, name: Sym) -> bool:

@@ -168,7 +168,8 @@ def _proposed(
         return refusal.diagnostics[0].message
     verdict = made.check(policy=policy, timeout=max(search.bench.left, 1.0))
     if verdict.word != "proved":
-        return verdict.reason or f"what was found is {verdict.word}"
+        hazard = next((h.message for h in verdict.hazards), "")
+        return verdict.reason or f"what was found is {verdict.word}: {hazard}"
     steps = []
     for after, step in chain(made):
         if after is procedure:

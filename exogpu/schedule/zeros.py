@@ -29,7 +29,7 @@ def adding_zero(of: Accessed, live: un.Points) -> un.Points | None:
     spare = un.without(of.points_of(is_sum), live)
     if un.is_empty(spare):
         return None
-    zeros = Zeros(of)
+    zeros = Zeros(Accessed(of.program))  # zero may come from any variable
     found = zeros.none
     for place in of.program.places:
         if isinstance(place.plain, Reduce):

@@ -21,6 +21,12 @@ def rows(n: size, x: f32[n] @ DRAM, y: f32[n] @ DRAM):
 
 
 @proc
+def nested(n: size, x: f32[n] @ DRAM, y: f32[n] @ DRAM, z: f32[n] @ DRAM):
+    for i in seq(0, n):
+        y[i] = 3 - max(z[i], (x[i] + z[i]) * x[n - i - 1]) + z[0] / 2
+
+
+@proc
 def blocked(x: f32[8] @ DRAM, y: f32[8] @ DRAM):
     t: f32[8] @ DRAM
     for i in seq(0, 2):
@@ -79,6 +85,12 @@ ACCEPTED: dict[str, tuple[Procedure, Callable[[Procedure], Procedure]]] = {
     "divide_dim of blocks": (blocked, lambda p: s.divide_dim(p, "t", 0, 4)),
     "mult_dim": (tiled, lambda p: s.mult_dim(p, "t", 0)),
     "mult_dim back": (s.divide_dim(rows, "t", 0, 4), lambda p: s.mult_dim(p, "t", 0)),
+    "commute_expr": (gemm, lambda p: s.commute_expr(p, "C[_] += _", "A[i, k] * B[k, j]")),
+    "commute_expr inside": (
+        nested,
+        lambda p: s.commute_expr(p, "y[_] = _", "(x[i] + z[i]) * x[n - i - 1]"),
+    ),
+    "commute_expr first": (nested, lambda p: s.commute_expr(p, "y[_] = _", "_")),
     "bind_window": (squares, lambda p: s.bind_window(p, "i", "x[0:n]", "w")),
     "bind_window of a row": (
         gemm,
@@ -107,6 +119,11 @@ REFUSED: dict[str, tuple[Callable[[], Procedure], str]] = {
     "divide_dim": (lambda: s.divide_dim(rows, "t", 1, 4), "X991.*has no dimension 1"),
     "divide_dim by nothing": (lambda: s.divide_dim(rows, "t", 0, 0), "X991.*positive number"),
     "mult_dim": (lambda: s.mult_dim(rows, "t", 0), "X991.*has no two dimensions"),
+    "commute_expr": (
+        lambda: s.commute_expr(gemm, "C[_] += _", "A[i, k] - B[k, j]"),
+        "X991.*has no sum or product",
+    ),
+    "commute_expr of a loop": (lambda: s.commute_expr(gemm, "k", "_"), "X991.*no assignment"),
     "bind_window": (lambda: s.bind_window(squares, "i", "x[0:n, 0]", "w"), "X991.*1 dimensions"),
     "bind_window too small": (
         lambda: s.bind_window(squares, "i", "x[1:n]", "w"),

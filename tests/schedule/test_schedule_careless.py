@@ -28,9 +28,11 @@ from steps import (
     wide,
 )
 
-from exogpu import ExoGpuError
+from exogpu import ExoGpuError, proc
 from exogpu import schedule as s
 from exogpu.api import Procedure
+from exogpu.hw.memories import DRAM
+from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
     Access,
     Add,
@@ -54,6 +56,13 @@ from exogpu.schedule.checker import objection
 from exogpu.schedule.cursors import find
 from exogpu.schedule.primitive import refused
 from exogpu.schedule.rewrite import Copy, Image, Rewrite, begun, splice
+
+
+@proc
+def difference(n: size, x: f32[n] @ DRAM, y: f32[n] @ DRAM):
+    for i in seq(0, n):
+        y[i] = x[i] + x[n - i - 1]
+
 
 Change = Callable[[Stmt], Block]
 
@@ -349,6 +358,49 @@ def in_two_places() -> Rewrite:
     return edit
 
 
+def image_of_what_is_kept() -> Rewrite:
+    """A statement stays, and another on a variable of its own is said to be it, too."""
+    edit = begun(square.ir)
+    (over,) = square.ir.body
+    (inner,) = over.body
+    (stmt,) = inner.body
+    other = Alloc(Sym("other"), DataType.F32, square.ir.params[2].shape, DRAM)
+    again = replace(stmt, target=replace(stmt.target, name=other.name))
+    edit.origins[again] = (Image(stmt),)
+    body = (replace(over, body=(replace(inner, body=(stmt, again)),)),)
+    edit.new = replace(square.ir, body=(other, *body))
+    return edit
+
+
+def exchanged_sides_of_a_difference() -> Rewrite:
+    """The map says that a difference is one with its sides exchanged."""
+    (edit,) = s.commute_expr.__wrapped__(difference.ir, find(difference, "y[_] = _").path, "_")
+
+    def made(stmt: Stmt) -> Block:
+        if isinstance(stmt, Assign):
+            return (replace(stmt, value=replace(stmt.value, op="-")),)
+        return (stmt,)
+
+    edit.old = changed(Rewrite(edit.old, edit.old), made).new
+    (before,) = edit.old.body[0].body
+    edit = changed(edit, made)
+    for stmt in walk(edit.new.body):
+        if isinstance(stmt, Assign):
+            edit.origins[stmt] = (Image(before, reads=(1, 0)),)
+    return edit
+
+
+def sides_not_exchanged() -> Rewrite:
+    """The map says that the sides of a product are exchanged, and they are not."""
+    edit = begun(difference.ir)
+    (over,) = difference.ir.body
+    (stmt,) = over.body
+    new = replace(stmt)
+    edit.origins[new] = (Image(stmt, reads=(1, 0)),)
+    splice(edit, (("body", 0),), 1, (replace(over, body=(new,)),))
+    return edit
+
+
 CARELESS = [
     without_guard, tail_too_short, tail_from_the_start, blocks_overlap, overlap_in_a_sum,
     shifted_by_one_too_many, shifted_without_its_index, backwards, fission_of_a_running_sum,
@@ -356,6 +408,7 @@ CARELESS = [
     lies_about_a_copy, lies_about_an_iterator, another_constant, sum_becomes_assignment,
     narrower_type, colliding_slots, alloc_in_the_loop_of_a_running_sum, guard_of_a_read_dropped,
     window_too_small, one_element_for_another, later_statement_first, in_two_places,
+    image_of_what_is_kept, exchanged_sides_of_a_difference, sides_not_exchanged,
 ]  # fmt: skip
 
 

@@ -226,6 +226,10 @@ REFUSED: dict[str, tuple[Callable[[], Procedure], str]] = {
         lambda: s.delete_sync(loaded, "full"),
         "X991.*delete_sync: full is used by `Sm90_tma_load",
     ),
+    "delete_sync of a group's last Arrive": (
+        lambda: s.delete_sync(gemm_sm80, "Arrive(_)_"),
+        r"X991.*delete_sync: what kind of group cg is its Arrives tell, and `Await\(cg\[t\]",
+    ),
     "delete_sync of a statement": (
         lambda: s.delete_sync(loaded, "y[_] = _"),
         "X991.*delete_sync: the cursor is at no synchronisation",

@@ -64,6 +64,7 @@ def test_what_a_small_kernel_lacks(name: str) -> None:
     assert made_by == [step.primitive for step in reversed(proposal.steps)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SMALL)
 def test_nothing_that_was_added_is_superfluous(name: str) -> None:
     kernel, _ = SMALL[name]
@@ -77,6 +78,7 @@ def test_nothing_that_was_added_is_superfluous(name: str) -> None:
             assert less.check().word != "proved", str(cursor)
 
 
+@pytest.mark.slow
 def test_several_proposals_come_the_smallest_first() -> None:
     found = s.synchronise(s.without_synchronisation(loaded), count=2, seconds=100)
     sizes = [len(proposal.steps) for proposal in found.proposals]
@@ -177,10 +179,36 @@ def test_the_shipped_gemm_gets_its_synchronisation_back(kernel: Procedure) -> No
     made = found.proposals[0].procedure
     assert made.check().word == "proved"
     assert same_but_for_silence(kernel.ir, made.ir)
+    assert made.emit("sm_90a")  # and there is a lowering
     # No more synchronisation than the author wrote.
     assert statements(made) <= statements(kernel)
     if kernel is not gemm_sm80:  # the ring has the depth of the tiles
         assert ", cuda_temporal, ~4)" in s.text(made) and "barrier(full)" in s.text(made)
+
+
+RINGED = KERNELS["gemm_sm90_2x1_128x256"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "Fence(wgmma_fence_1, _)",
+        "Fence(cuda_in_order, _)",
+        "Await(empty[_)",
+        "Await(full[_)",
+        "Await(cg[_)",
+        "Arrive(_) >> full[_",
+        "Arrive(_) >> empty[_",
+    ],
+)
+def test_one_statement_that_is_lost_is_found_again(pattern: str) -> None:
+    less = s.delete_sync(RINGED, pattern)
+    assert less.check().word == "refuted"
+    found = s.synchronise(less, seconds=240)
+    assert found, str(found)
+    (step,) = found.proposals[0].steps
+    assert step.primitive == f"insert_{pattern.partition('(')[0].lower()}"
 
 
 def statements(procedure: Procedure) -> int:

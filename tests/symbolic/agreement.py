@@ -129,13 +129,15 @@ def sources_wrong(seed: int, sizes: Iterable[Sizes]) -> list[Sizes]:
 
 
 def touched(program: amir.Program, sizes: Sizes) -> list[Key]:
-    """What runs, and on which coordinates."""
+    """What runs, and on which coordinates; what inlining asks for besides is not compared."""
     values = {p.name: sizes[p.name.name] for p in program.params}
     return list(_touched(program.body, values))
 
 
 def _touched(block: amir.Block, values: Mapping[Sym, int]) -> Iterator[Key]:
     for op in block:
+        if isinstance(op, amir.Require):
+            continue
         yield type(op), tuple((a.name.name, _coordinates(a, values)) for a in accesses(op))
         if isinstance(op, amir.Loop):
             for value in range(evaluate(op.lo, values), evaluate(op.hi, values)):

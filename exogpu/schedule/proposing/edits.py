@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from exogpu.amir.nodes import Op
 from exogpu.ir.nodes import Arrive, Await, Fence, Stmt
-from exogpu.machine.violation import Violation
-from exogpu.schedule.proposing.drafts import Draft, after, number
+from exogpu.schedule.proposing.drafts import Draft, number
 from exogpu.schedule.proposing.moves import Move
 from exogpu.schedule.proposing.repairs import moved
 from exogpu.schedule.rewrite import Path, paths
@@ -77,17 +75,3 @@ def _elsewhere(draft: Draft, path: Path, stmt: Stmt) -> Iterator[Draft]:
         holder = number(draft.at(path[:-1]))
         yield from moved(draft, which, holder, False)
         yield from moved(draft, which, holder, True)
-
-
-def line_of(op: Op) -> int:
-    """The number of the statement that an operation comes from."""
-    return op.origin.span.line
-
-
-def concerned(violation: Violation) -> tuple[int, ...]:
-    """The statements of a violation."""
-    ops = (violation.record, violation.check)
-    return tuple(line_of(op) for op in ops if op is not None)
-
-
-__all__ = ["after", "concerned", "edits", "removals"]

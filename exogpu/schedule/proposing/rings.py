@@ -116,7 +116,7 @@ def _made(draft: Draft, ring: _Ring, *, released: bool, fenced: bool) -> Draft |
     for path in ring.loads:
         call = draft.at(path)
         assert isinstance(call, CallInstr)
-        coords = _target(call).coords[: len(ring.dims)]
+        coords = target_of(call).coords[: len(ring.dims)]
         if sum(isinstance(c, Interval) for c in coords) != len(call.instr.trailing_units):
             return None
         trailing[path] = replace(call, trailing=Access(full, coords))
@@ -132,7 +132,7 @@ def _made(draft: Draft, ring: _Ring, *, released: bool, fenced: bool) -> Draft |
     seen = "cuda_in_order" if ring.plain else "cuda_generic_and_async"
     new.append((ring.consumer.start, Await(Access(full, ring.index), SYNC_TIMELINES[seen], ~0)))
     if released:
-        targets = _given_back(empty, ring, trailing.values())
+        targets = given_back(empty, ring.index, trailing.values())
         new += [(ring.consumer.end, fence(PROXY))] if fenced else []
         new.append((ring.consumer.end, Arrive(SYNC_TIMELINES["cuda_in_order"], targets)))
     for path, call in trailing.items():
@@ -179,9 +179,9 @@ def _ring(draft: Draft, load: int, violations: Sequence[Violation]) -> _Ring | N
         return None
     call = draft.at(loads[0])
     assert isinstance(call, CallInstr)
-    shape = _shape(draft, _target(call).name)
+    shape = _shape(draft, target_of(call).name)
     users = (a for p in places for a in accesses(draft.at(p)))
-    access = next((a for a in users if a.name == _target(call).name), None)
+    access = next((a for a in users if a.name == target_of(call).name), None)
     if access is None or shape is None:
         return None
     iterators = {loop.iterator for loop in consumer.ctas}
@@ -194,12 +194,12 @@ def _ring(draft: Draft, load: int, violations: Sequence[Violation]) -> _Ring | N
             break
         many += 1
     plain = all(v.check.timelines <= _PLAIN for v in uses if isinstance(v.check, Check))
-    depth = _depth(_target(call))
+    depth = depth_of(target_of(call))
     dims, index = shape[:many], access.coords[:many]
     return _Ring(loads, loop, producer, consumer, dims, index, depth, plain)
 
 
-def _target(call: CallInstr) -> Access:
+def target_of(call: CallInstr) -> Access:
     """The window that a load writes."""
     return next(p.access for p in passed(call) if p.written)
 
@@ -211,7 +211,7 @@ def _shape(draft: Draft, name: Sym) -> tuple[int, ...] | None:
     return None
 
 
-def _depth(access: Access) -> int:
+def depth_of(access: Access) -> int:
     """How many slots the ring has that an access goes round."""
     rounds = (c.at.divisor for c in access.coords if isinstance(c, Point) and isinstance(c.at, Mod))
     return next(rounds, 1)
@@ -294,18 +294,20 @@ def _within(loops: tuple[For, ...], stmt: Stmt) -> Stmt:
     return stmt
 
 
-def _given_back(empty: Sym, ring: _Ring, loads: Iterable[CallInstr]) -> tuple[Access, ...]:
+def given_back(
+    empty: Sym, index: tuple[Coord, ...], loads: Iterable[CallInstr]
+) -> tuple[Access, ...]:
     """The barriers of all producers that fill a consumer's slot: those on which its loads land,
-    seen from the consumer."""
+    seen from the consumer, whose own element has that index."""
     targets: dict[Access, None] = {}
     for call in loads:
         assert call.trailing is not None
         coords = tuple(
             mine if isinstance(coord, Point) else coord
-            for coord, mine in zip(call.trailing.coords, ring.index, strict=True)
+            for coord, mine in zip(call.trailing.coords, index, strict=True)
         )
         targets[Access(empty, coords)] = None
-    for d in range(len(ring.dims)):
+    for d in range(len(index)):
         if not any(isinstance(target.coords[d], Point) for target in targets):
-            targets[Access(empty, ring.index)] = None  # the home
+            targets[Access(empty, index)] = None  # the home
     return tuple(targets)

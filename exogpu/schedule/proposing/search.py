@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
-from itertools import count
+from itertools import chain, count
 
 from exogpu.amir.nodes import Check, Record
 from exogpu.ir.nodes import Arrive, Await, BarrierAlloc, Fence
@@ -14,13 +14,14 @@ from exogpu.ir.types import QualTL
 from exogpu.machine.violation import Violation
 from exogpu.schedule.proposing.drafts import Draft, is_sequential
 from exogpu.schedule.proposing.edits import edits, removals
-from exogpu.schedule.proposing.fences import fences
+from exogpu.schedule.proposing.fences import ORDINARY, fence, fences
 from exogpu.schedule.proposing.groups import COMPLETED_BY, groups
 from exogpu.schedule.proposing.later import later
 from exogpu.schedule.proposing.moves import Move
 from exogpu.schedule.proposing.repairs import repairs
 from exogpu.schedule.proposing.rings import rings
-from exogpu.schedule.proposing.trial import Bench, Judged, trouble_of
+from exogpu.schedule.proposing.sides import sides
+from exogpu.schedule.proposing.trial import Bench, Judged, Sizes, trouble_of
 
 
 class OutOfTimeError(Exception):
@@ -105,8 +106,12 @@ class Search:
 
     def _after(self, judged: Judged) -> list[tuple[Judged, float]]:
         """The drafts that mend something of this one: what the first trouble is that any do."""
-        for moves in self._moves(judged):
-            better = list(self._better(judged, moves))
+        for stages in self._moves(judged):
+            better: list[tuple[Judged, float]] = []
+            for moves in stages:
+                better += self._better(judged, moves)
+                if self.one and any(after.score == 0 for after, _ in better):
+                    break
             if better:
                 return better
         return []
@@ -132,30 +137,34 @@ class Search:
         added = (draft.places[n] for n in self._added(draft))
         return sum(is_sequential(s) for path in added for s in draft.around(path))
 
-    def _moves(self, judged: Judged) -> Iterator[Iterator[Move]]:
+    def _moves(self, judged: Judged) -> Iterator[Iterable[Iterator[Move]]]:
+        """What may mend each trouble, in stages: a later one where no earlier one is enough."""
         draft = judged.draft
         everywhere = [v for found in judged.found for v in found]
         for kind, _, _, at in sorted(judged.standing, key=lambda t: t[3]):
             if kind == "TRAILING":
-                yield rings(draft, at, everywhere)
+                yield (rings(draft, at, everywhere),)
             else:
-                yield removals(draft, at)
+                yield (removals(draft, at),)
         if judged.program is None:
             return
+        yield (sides(draft),)
         sample, violations = judged.first()
         told = {trouble_of(v): v for v in violations}
         for violation in sorted(told.values(), key=_rank):
             sizes = self.bench.samples[sample]
             yield self._for(judged, violation, sizes)
-        yield edits(draft)
+        yield (edits(draft),)
 
     def _for(
-        self, judged: Judged, violation: Violation, sizes: tuple[tuple[str, int], ...]
-    ) -> Iterator[Move]:
+        self, judged: Judged, violation: Violation, sizes: Sizes
+    ) -> tuple[Iterator[Move], ...]:
         assert judged.program is not None
-        yield from repairs(judged.draft, judged.program, sizes, violation)
-        yield from groups(judged.draft, violation)
-        yield from fences(judged.draft, violation)
+        draft = judged.draft
+        return (
+            repairs(draft, judged.program, sizes, violation),
+            chain(groups(draft, violation), fences(draft, violation)),
+        )
 
     # --- less of it -----------------------------------------------------------------------
 
@@ -164,7 +173,8 @@ class Search:
         self._tell("leaving out what is not needed")
         least = judged
         order = sorted(self._added(judged.draft), key=lambda n: self._burden(judged.draft, n))
-        for draft_of in (self._removed_statements, self._removed_barriers):
+        steps = (self._removed_statements, self._removed_barriers, self._plainer)
+        for draft_of in steps:
             for number in order:
                 if number not in least.draft.places or self.bench.left < 1:
                     continue
@@ -224,6 +234,13 @@ class Search:
         for n in (*users, number):
             made = made.without(made.places[n])
         return made
+
+    def _plainer(self, draft: Draft, number: int) -> Draft | None:
+        """With an ordinary Fence in the place of another one."""
+        stmt = draft.statements[number]
+        if not isinstance(stmt, Fence) or (stmt.pre.name, stmt.post.name) == ORDINARY:
+            return None
+        return draft.replaced(draft.places[number], fence(ORDINARY), same=True)
 
     # --- budget ---------------------------------------------------------------------------
 

@@ -142,18 +142,38 @@ class Bench:
         return Judged(draft, program, standing, tuple(found))
 
     def gathers(self, program: Program, smallest: Sizes) -> None:
-        """Take samples at which a program shows its hazards: the smallest sizes, and the largest
-        at which there are more of them."""
+        """Take samples at which a program shows its hazards: the smallest sizes, and larger ones
+        of those parameters of which more show more; else of all of them."""
         self.samples = [smallest]
         known = _pairs(run(program, smallest, PATIENCE) or ())
-        for sizes in _larger(program, smallest):
-            found = run(program, sizes, SHARE)
-            if found is None:
-                break
-            new = _pairs(found)
-            if new - known:
-                self.samples[1:] = [sizes]
-                known |= new
+        telling = {
+            name: n
+            for name, _ in smallest
+            if (n := self._telling(program, smallest, {name}, known)) is not None
+        }
+        if telling:
+            sizes = tuple((name, telling.get(name, n)) for name, n in smallest)
+            if _admits(program, sizes) and run(program, sizes, SHARE) is not None:
+                self.samples.append(sizes)
+            else:
+                self.samples += [
+                    tuple((name, most if name == one else n) for name, n in smallest)
+                    for one, most in telling.items()
+                ]
+        else:
+            self.samples += _times(program, smallest, {name for name, _ in smallest}, 3, 400)
+
+    def _telling(
+        self, program: Program, smallest: Sizes, which: set[str], known: frozenset[Trouble]
+    ) -> int | None:
+        """A larger value of a parameter at which there are more troubles."""
+        for most, limit in ((100, 400), (40, 160), (12, 96)):
+            for sizes in _times(program, smallest, which, most, limit):
+                found = run(program, sizes, SHARE)
+                if found is not None:
+                    (n,) = (n for name, n in sizes if name in which)
+                    return n if _pairs(found) - known else None
+        return None
 
     def answer(self, program: Program) -> Answer:
         """Whether something is found for any sizes."""
@@ -212,14 +232,18 @@ def _unsignalled(draft: Draft) -> frozenset[Trouble]:
     )
 
 
-def _larger(program: Program, sizes: Sizes) -> Iterator[Sizes]:
-    """Larger sizes that the preconditions admit, all of them together."""
-    for most, limit in ((3, 400), (12, 288), (40, 160)):
-        yield from _times(program, sizes, most, limit)
-
-
-def _times(program: Program, sizes: Sizes, most: int, limit: int) -> Iterator[Sizes]:
-    larger = tuple((name, max(n, 1) * max(1, min(most, limit // max(n, 1)))) for name, n in sizes)
-    sigma = {p.name: dict(larger)[p.name.name] for p in program.params}
-    if larger != sizes and all(holds(c, sigma) for c in program.preconditions):
+def _times(
+    program: Program, sizes: Sizes, which: set[str], most: int, limit: int
+) -> Iterator[Sizes]:
+    """Larger sizes, if the preconditions admit them."""
+    larger = tuple(
+        (name, max(n, 1) * max(1, min(most, limit // max(n, 1))) if name in which else n)
+        for name, n in sizes
+    )
+    if larger != sizes and _admits(program, larger):
         yield larger
+
+
+def _admits(program: Program, sizes: Sizes) -> bool:
+    sigma = {p.name: dict(sizes)[p.name.name] for p in program.params}
+    return all(holds(condition, sigma) for condition in program.preconditions)
