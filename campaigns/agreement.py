@@ -47,7 +47,8 @@ SHARES = {
     "straight_line": 6,
     "tasked": 6,
     "nested": 6,
-    "nests": 8,
+    "nests": 5,
+    "casts": 3,
     "windows": 6,
 }
 """Of a hundred programs, how many have a shape."""
@@ -55,6 +56,7 @@ SHARES = {
 MEANING = {
     "ring": "a ring of mbarriers between a producer and consumers, 0 to 3 mutations",
     "multicast": "a ring of tiles sent along the rows or columns of a cluster, 0 to 3 mutations",
+    "casts": "such a ring of tiles in two symbolic loops, 0 to 3 mutations",
     "waits": "mbarriers awaited by one role, in turn or now and then, 0 to 3 mutations",
     "groups": "commit groups in flight, 0 to 3 mutations",
     "threads": "scalar threads that add up their neighbours' sums in tasks, 0 to 3 mutations",

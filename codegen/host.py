@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import TypeAlias, assert_never
 
 from exogpu.analysis.facts import Facts
-from exogpu.codegen.host_cpp import HostFiles, host_files
+from exogpu.codegen.host_cpp import HostFiles, host_files, host_text
 from exogpu.codegen.instructions import helper_text
 from exogpu.codegen.kernels import Kernel, Source, kernel
 from exogpu.codegen.limits import check_arch, check_features, check_shared
 from exogpu.codegen.mbarriers import rings
-from exogpu.codegen.render import UnitText, render
+from exogpu.codegen.render import HostText, UnitText, render
 from exogpu.codegen.reserved import function_name
 from exogpu.codegen.storage import Storage, storages
 from exogpu.codegen.stream import argument_of, run_of
@@ -81,6 +81,27 @@ def emit(
     slower and what race checkers follow.  Raises ExoGpuError (G8...) for what has no lowering or
     does not fit the architecture, X963 for one that is not known.
     """
+    made = lowered(facts, arch, task_order, depths, arrive_all)
+    return Emitted(facts.proc.name, render(made.unit), made.manifest, host_files(made.host))
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """A procedure as what the texts of its files are made from."""
+
+    unit: UnitText
+    manifest: dict[str, Json]
+    host: HostText
+
+
+def lowered(
+    facts: Facts,
+    arch: str = "sm_90a",
+    task_order: TaskOrder | None = None,
+    depths: Mapping[str, int] | None = None,
+    arrive_all: bool = False,
+) -> Lowered:
+    """All that `emit` finds, without the texts; it raises what `emit` does."""
     proc = facts.proc
     check_arch(arch)
     check_features(proc, arch)
@@ -94,15 +115,13 @@ def emit(
         made = kernel(source, launch, outer, function_name(f"{proc.name}{suffix}"), helpers)
         check_shared(made, launch, source, arch)
         kernels[launch] = made
-    text = render(
-        UnitText(
-            title=proc.name,
-            doc=tuple(proc.doc.splitlines()),
-            source=_file_name(proc),
-            arch=arch,
-            helpers=tuple(helper_text(name) for name in helpers),
-            kernels=tuple(k.text for k in kernels.values()),
-        )
+    unit = UnitText(
+        title=proc.name,
+        doc=tuple(proc.doc.splitlines()),
+        source=_file_name(proc),
+        arch=arch,
+        helpers=tuple(helper_text(name) for name in helpers),
+        kernels=tuple(k.text for k in kernels.values()),
     )
     manifest: dict[str, Json] = {
         "name": proc.name,
@@ -113,7 +132,7 @@ def emit(
     }
     if arrive_all:
         manifest["arrive_all"] = True
-    return Emitted(proc.name, text, manifest, host_files(proc, source.storage, kernels))
+    return Lowered(unit, manifest, host_text(proc, source.storage, kernels))
 
 
 def _launches(

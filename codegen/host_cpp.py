@@ -100,10 +100,15 @@ class Host:
     """Data that the caller owns."""
 
 
-def host_files(
+def host_files(text: HostText) -> HostFiles:
+    """The C header and the host function."""
+    return HostFiles(render_header(text.header), render_host(text))
+
+
+def host_text(
     proc: Proc, storage: Mapping[Sym, Storage], kernels: Mapping[Stmt, Kernel]
-) -> HostFiles:
-    """The C header and the host function.  Raises ExoGpuError (G806) for what has no lowering."""
+) -> HostText:
+    """What they say.  Raises ExoGpuError (G806) for what has no lowering."""
     names = Names()
     for word in (*TEMPLATE.split(), *(made.text.name for made in kernels.values())):
         names.declare(Sym(word))
@@ -139,8 +144,7 @@ def host_files(
     header = HeaderText(proc.name, tuple(parameters), sizes, tuple(checks), described)
     texts = tuple(helper_text(name) for name in helpers if name not in _IN_TEMPLATE)
     maps = any(k.maps for k in kernels.values())
-    text = HostText(header, texts, tuple(aligned), tuple(body), maps)
-    return HostFiles(render_header(header), render_host(text))
+    return HostText(header, texts, tuple(aligned), tuple(body), maps)
 
 
 def _block(host: Host, block: Block) -> Lines:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from exogpu.analysis.facts import Facts
-from exogpu.codegen.host import emit
+from exogpu.codegen.host import lowered
 from exogpu.codegen.limits import SM90
 from exogpu.result.errors import Diagnostic, ExoGpuError
 
@@ -19,7 +19,7 @@ def limitations(facts: Facts, depths: Mapping[str, int]) -> tuple[Diagnostic, ..
     doubt the proof: it is a warning too.
     """
     try:
-        emit(facts, SM90, depths=depths)
+        lowered(facts, SM90, depths=depths)
     except ExoGpuError as error:
         return error.diagnostics
     except Exception as error:  # whatever it is, what was proved stays proved

@@ -22,11 +22,13 @@ from exogpu.result.verdict import Hazard, HazardKind, Verdict
 if TYPE_CHECKING:
     from exogpu.api import Procedure, proc
     from exogpu.frontend.instructions import instr
+    from exogpu.frontend.macros import macro
 
 _SOLVING = {
     "Procedure": "exogpu.api",
     "proc": "exogpu.api",
     "instr": "exogpu.frontend.instructions",
+    "macro": "exogpu.frontend.macros",
 }
 """Names that need the solvers, imported on first use: `exogpu doctor` runs where one is missing."""
 
@@ -51,6 +53,7 @@ __all__ = [
     "Span",
     "Verdict",
     "instr",
+    "macro",
     "proc",
     *_LANGUAGE,
 ]

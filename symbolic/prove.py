@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from itertools import islice
 from time import perf_counter
+from typing import Final
 
 from exogpu.result.proof import Answered, Obligation, Proof
 from exogpu.solvers import smt
@@ -41,7 +43,7 @@ def prove(
         made = _within(findings.evidence, seeker, budget)
         while several := tuple(islice(made, smt.TOGETHER if ask is None else 1)):
             obligations = [telling.obligation(draft) for draft in several]
-            questions = [_without_comments(one.smt) for one in obligations]
+            questions = [_question(one.smt) for one in obligations]
             new = tuple(dict.fromkeys(q for q in questions if q and q not in replies))
             answers = smt.ask_together(new) if ask is None else map(ask, new)
             replies |= zip(new, answers, strict=True)
@@ -68,8 +70,20 @@ def _depths(evidence: Evidence) -> tuple[tuple[str, int], ...]:
     )
 
 
-def _without_comments(script: str) -> str:
-    return "\n".join(line for line in script.splitlines() if not line.startswith(";"))
+_DEFINED: Final = re.compile(r"\((?:declare-const|define-fun) (\S+)")
+_COMMENT_OR_NAME: Final = re.compile(r";[^\n]*\n|[A-Za-z_][A-Za-z0-9_.]*")
+
+
+def _question(script: str) -> str:
+    """The script without comments, with its names numbered: many differ in nothing else, and are
+    asked once."""
+    names = {name: f"v{at}" for at, name in enumerate(_DEFINED.findall(script))}
+
+    def plain(found: re.Match[str]) -> str:
+        text = found[0]
+        return "" if text[0] == ";" else names.get(text, text)
+
+    return _COMMENT_OR_NAME.sub(plain, script)
 
 
 def drafts_within(evidence: Evidence, budget: int = BUDGET) -> Iterator[Draft]:

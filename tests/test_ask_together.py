@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -47,13 +49,13 @@ def test_one_that_is_not_refuted_is_found_in_every_place(wrong: str, at: int) ->
 def test_groups_have_contexts_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """An answer depends on its own group alone, so on no earlier question."""
     asked: list[tuple[str, ...]] = []
-    plain = smt._none_holds
+    plain = smt._in_turn
 
-    def spy(scripts: list[str], *attempt: float) -> float | None:
+    def spy(scripts: list[str], *attempt: float) -> Iterator[float | None]:
         asked.append(tuple(scripts))
         return plain(scripts, *attempt)
 
-    monkeypatch.setattr(smt, "_none_holds", spy)
+    monkeypatch.setattr(smt, "_in_turn", spy)
     contexts: list[object] = []
     fresh = smt._fresh
 
@@ -70,12 +72,28 @@ def test_groups_have_contexts_of_their_own(monkeypatch: pytest.MonkeyPatch) -> N
     assert asked == [tuple(scripts[: smt.TOGETHER])] * 2
 
 
-def test_what_is_too_much_at_once_is_asked_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(smt, "_none_holds", lambda scripts, *attempt: None)
-    assert [r.word for r in smt.ask_together([SCRIPTS["holds"], SCRIPTS["fails"]])] == [
-        "unsat",
-        "sat",
-    ]
+def test_what_is_not_refuted_in_turn_is_asked_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(smt, "_in_turn", lambda scripts, *attempt: [None] * len(scripts))
+    asked: list[str] = []
+    alone = smt.ask_z3
+
+    def spy(script: str, **options: object) -> smt.Reply:
+        asked.append(script)
+        return alone(script, **options)
+
+    monkeypatch.setattr(smt, "ask_z3", spy)
+    scripts = [SCRIPTS["holds"], SCRIPTS["fails"]]
+    assert [r.word for r in smt.ask_together(scripts)] == ["unsat", "sat"]
+    assert asked == scripts
+
+
+def test_all_are_refuted_or_not() -> None:
+    """Without asking again, whatever the number and the place of what is not refuted."""
+    holding = [SCRIPTS["holds"], SCRIPTS["defined"]] * smt.TOGETHER
+    assert smt.all_refuted([]) and smt.all_refuted(holding)
+    for wrong in ("fails", "wrong", "nothing"):
+        for at in (0, smt.TOGETHER, len(holding)):
+            assert not smt.all_refuted([*holding[:at], SCRIPTS[wrong], *holding[at:]])
 
 
 N = Sym("n")

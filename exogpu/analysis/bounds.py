@@ -1,8 +1,8 @@
 """Bounds of every access, for all sizes that the preconditions admit (decisions 6 and 13).
 
 What must hold is collected as obligations: a domain of instances and the conditions that no
-instance may satisfy.  ISL answers the obligations of one domain together; only where some
-instance fails is each obligation asked alone, for its smallest instance.
+instance may satisfy.  Z3 is asked about all together; what it does not refute, ISL answers domain
+by domain; only where some instance fails is each obligation asked alone, for its smallest instance.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import assert_never
+from typing import Final, assert_never
 
 from exogpu.analysis import bounds_report as report
 from exogpu.analysis.bounds_views import (
@@ -37,6 +37,7 @@ from exogpu.analysis.instances import (
     least,
     never,
     never_each,
+    none_holds,
     question,
     rank,
     size_constraints,
@@ -73,7 +74,7 @@ from exogpu.ir.nodes import (
     Warps,
     WindowStmt,
 )
-from exogpu.ir.walk import accesses, walk
+from exogpu.ir.walk import accesses, holds, walk
 from exogpu.result.errors import Diagnostic
 from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
@@ -134,12 +135,38 @@ def violations(proc: Proc | Instr) -> tuple[Violation, ...]:
     Accesses of a called procedure are judged at its calls, so at the caller's sizes; all else,
     and an instruction, where it is defined.
     """
-    called = (v for callee in _callees(proc) for v in _own(callee) if not _at_calls(callee, v))
+    callees = _callees(proc)
+    if _nothing_wrong(proc, callees):
+        return ()
+    called = (v for callee in callees for v in _own(callee) if not _at_calls(callee, v))
     return (*_own(proc), *called)
 
 
-def _at_calls(callee: Proc | Instr, violation: Violation) -> bool:
-    return isinstance(callee, Proc) and isinstance(violation.finding, report.Outside)
+def _at_calls(callee: Proc | Instr, what: Violation | Obligation) -> bool:
+    return isinstance(callee, Proc) and isinstance(what.finding, report.Outside)
+
+
+SAMPLES: Final = (1, 4, 64, 4096)
+"""Sizes that satisfy most preconditions."""
+
+
+def _nothing_wrong(proc: Proc | Instr, callees: Iterable[Proc | Instr]) -> bool:
+    """Whether Z3 refutes all that could be wrong in a definition and in those that it calls; False
+    also where that is not so simple."""
+    asked: dict[Domain, list[str]] = {}
+    for definition in (proc, *callees):
+        if not any(_satisfied(definition, value) for value in SAMPLES):
+            return False
+        for obligation in _obligations(definition):
+            if definition is proc or not _at_calls(definition, obligation):
+                asked.setdefault(obligation.domain, []).append(obligation.wrong)
+    return none_holds(asked.items())
+
+
+def _satisfied(proc: Proc | Instr, value: int) -> bool:
+    """Whether the preconditions hold where all sizes and indices have this positive value."""
+    sizes = {p.name: value for p in controls(proc)}
+    return all(holds(precondition, sizes) for precondition in proc.preconditions)
 
 
 def _callees(proc: Proc | Instr) -> tuple[Proc | Instr, ...]:

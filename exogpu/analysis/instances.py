@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from functools import lru_cache
+from typing import Final, TypeAlias
 
 from exogpu.ir.constraints import UnreadError, smt_of
 from exogpu.ir.isltext import bexpr, cexpr, conjunction, identifier, in_range
@@ -48,6 +49,7 @@ def conjuncts(condition: BExpr) -> Iterator[BExpr]:
         yield condition
 
 
+@lru_cache(maxsize=4096)
 def admits_zero(proc: Proc | Instr, size: Sym) -> bool:
     """Whether a precondition admits 0 for a size, as `assert n >= 0` does (decision 6).
 
@@ -113,12 +115,30 @@ def bind_range(domain: Domain, name: Sym, lo: CExpr, hi: CExpr) -> Domain:
     return where(replace(domain, bound=(*domain.bound, name)), in_range(name, lo, hi))
 
 
+Question: TypeAlias = tuple[Domain, Iterable[str]]
+"""Whether one of the conditions holds somewhere in the domain."""
+
+
+def none_holds(questions: Iterable[Question]) -> bool:
+    """Whether Z3, asked together, refutes all questions: then none has to be asked alone.
+
+    False also where it did not decide that.
+    """
+    scripts = []
+    for domain, conditions in questions:
+        script = _script(domain, " or ".join(f"({c})" for c in conditions) or "0 = 1")
+        if script is None:
+            return False
+        scripts.append(script)
+    return smt.all_refuted(tuple(scripts))
+
+
 def never(domain: Domain, conditions: Iterable[str]) -> bool:
     """Whether none of the conditions holds at any instance: ISL finds none, and Z3 neither."""
     return never_each([(domain, conditions)])[0]
 
 
-def never_each(questions: Iterable[tuple[Domain, Iterable[str]]]) -> tuple[bool, ...]:
+def never_each(questions: Iterable[Question]) -> tuple[bool, ...]:
     """For each domain, whether none of its conditions holds at any instance; Z3 is asked together
     about all of which ISL finds none."""
     found: list[bool] = []
@@ -134,14 +154,18 @@ def never_each(questions: Iterable[tuple[Domain, Iterable[str]]]) -> tuple[bool,
             wholes[domain] = isl.set_of((), names, conjunction(domain.constraints))
         part = isl.set_of((), names, alternatives)
         found[at] = isl.is_empty(isl.intersect(wholes[domain], part))
-        constraints = (*domain.constraints, f"({alternatives})")
-        script = question(names, constraints) if found[at] else None
+        script = _script(domain, alternatives) if found[at] else None
         if script is not None:
             scripts[at] = script
     replies = smt.ask_together(tuple(scripts.values()), attempts=smt.SOON)
     for at, reply in zip(scripts, replies, strict=True):
         found[at] = reply.word != "sat"
     return tuple(found)
+
+
+def _script(domain: Domain, condition: str) -> str | None:
+    names = map(identifier, domain.variables)
+    return question(names, (*domain.constraints, f"({condition})"))
 
 
 def question(names: Iterable[str], constraints: Iterable[str]) -> str | None:

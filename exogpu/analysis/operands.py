@@ -12,6 +12,7 @@ from exogpu.analysis.instances import (
     controls,
     never,
     never_each,
+    none_holds,
     rank,
     smallest,
     where,
@@ -62,7 +63,10 @@ def violations(
     found: dict[object, tuple[Demand, Instance]] = {}
     demands = list(_demands(proc, variables))
     insides = [where(domain, *fixed) for domain, _, _ in demands]
-    fine = never_each((inside, [d[1]]) for inside, d in zip(insides, demands, strict=True))
+    asked = [(inside, [d[1]]) for inside, d in zip(insides, demands, strict=True)]
+    if none_holds(asked):
+        return ()
+    fine = never_each(asked)
     for demand, inside, holds in zip(demands, insides, fine, strict=True):
         domain, wrong, finding = demand
         if holds:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
+from functools import lru_cache
 from math import gcd
 from typing import assert_never
 
@@ -196,6 +197,7 @@ def _strides(
             yield (*case, *here), (inner[0] * remainder % modulus, *inner)
 
 
+@lru_cache(maxsize=256)
 def _remainders(domain: Domain, extent: CExpr, modulus: int) -> tuple[int, ...]:
     """The remainders that an extent has somewhere in the domain."""
     value = constant(extent)

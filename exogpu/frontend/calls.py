@@ -25,10 +25,9 @@ from exogpu.result.errors import ExoGpuError, Note
 
 
 def call(
-    node: ast.Call, trailing: list[ast.expr], stmt: ast.stmt, ctx: Context
+    target: object, node: ast.Call, trailing: list[ast.expr], stmt: ast.stmt, ctx: Context
 ) -> CallInstr | CallProc:
-    """`p(...)` or `g(...) >> z[...]`."""
-    target = ctx.evaluate(node.func) if ctx.is_python(node.func) else None
+    """`p(...)` or `g(...) >> z[...]`, of the Python value that is called."""
     span = ctx.source.span(stmt)
     if isinstance(target, InstrTemplate):
         instr, keywords = _instantiate(target, node, ctx)

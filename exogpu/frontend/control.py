@@ -6,7 +6,7 @@ import ast
 from functools import reduce
 from typing import Final, Literal
 
-from exogpu.frontend.scope import Broken, Context, Control, Reject
+from exogpu.frontend.scope import Broken, Context, Control, Formula, Reject
 from exogpu.ir.nodes import (
     Add,
     And,
@@ -68,6 +68,8 @@ def control(node: ast.expr, ctx: Context) -> CExpr:
             match ctx.lookup(node.id):
                 case Control(name):
                     return CVar(name, span)
+                case Formula(value):
+                    return value
                 case Broken():
                     raise Reject(None)
                 case _:

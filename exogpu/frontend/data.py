@@ -6,7 +6,7 @@ import ast
 from typing import Final, Literal
 
 from exogpu.frontend.control import control
-from exogpu.frontend.scope import Barrier, Broken, Context, Control, Data, Reject
+from exogpu.frontend.scope import Barrier, Broken, Context, Control, Data, Formula, Part, Reject
 from exogpu.ir.nodes import (
     Access,
     Apply,
@@ -52,7 +52,14 @@ def variable(node: ast.expr, ctx: Context) -> Data | Barrier:
             return meaning
         case Broken():
             raise Reject(None)
-        case Control():
+        case Part(of=whole):
+            raise ctx.reject(
+                "T205",
+                f"{node.id} is a part of {whole.name} that was passed to a macro: it has no parts",
+                node,
+                f"pass {whole.name}, and index it in the macro",
+            )
+        case Control() | Formula():
             raise ctx.reject(
                 "T201",
                 f"{node.id} is a control variable, not a data or barrier variable",
@@ -72,6 +79,8 @@ def access(node: ast.expr, ctx: Context) -> tuple[Access, Data | Barrier]:
         inner = node.slice
         parts = list(inner.elts) if isinstance(inner, ast.Tuple) else [inner]
     else:
+        if isinstance(node, ast.Name) and isinstance(part := ctx.lookup(node.id), Part):
+            return part.access, part.of
         meaning = variable(node, ctx)
         parts = [ast.Slice() for _ in meaning.shape]
     if len(parts) != len(meaning.shape):

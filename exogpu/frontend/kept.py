@@ -25,6 +25,8 @@ class Reading:
     """How often each was read: once for each time that its loop is unrolled."""
     dissolved: Counter[ast.stmt] = field(default_factory=Counter)
     """How often a compile-time value decided it, so that nothing is left but what is inside."""
+    expanded: list[tuple[Source, list[ast.stmt]]] = field(default_factory=list)
+    """The statements of macros that were called."""
     left_out: set[ast.stmt] = field(default_factory=set)
     """Branches that are not taken, and bodies of loops over nothing."""
 

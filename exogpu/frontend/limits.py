@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from typing import Final
 
 from exogpu.frontend.source import Source
-from exogpu.ir.nodes import Block, CallProc, Proc
+from exogpu.ir.nodes import Block, CallProc, CExpr, Proc
 from exogpu.ir.walk import walk
 from exogpu.result.errors import Diagnostic, Span
 
@@ -32,6 +32,9 @@ INLINED: Final = 2 * DEPTH
 
 PARTS: Final = 10_000
 """How many parts a statement's own expressions may have there."""
+
+NAMED: Final = 1_000
+"""How many parts an expression may have that is passed to a macro."""
 
 OPTIONS: Final = frozenset({"self", "policy", "progress", "timeout", "memory", "stream"})
 """What methods that take the parameters by name take besides."""
@@ -95,16 +98,24 @@ def _bound(function: ast.FunctionDef) -> Iterator[tuple[ast.AST, str]]:
 
 def _too_deep(function: ast.FunctionDef) -> ast.stmt | ast.arg | None:
     """The innermost statement or parameter that has a node below the limit."""
+    return next((place for _, depth, place in _nested(function) if depth > DEPTH), None)
+
+
+def levels(function: ast.FunctionDef, node: ast.AST | None = None) -> int:
+    """How deep a node of a function is nested, by default the deepest."""
+    return max(depth for one, depth, _ in _nested(function) if node in (one, None))
+
+
+def _nested(function: ast.FunctionDef) -> Iterator[tuple[ast.AST, int, ast.stmt | ast.arg]]:
+    """Every node with its depth, and the innermost statement or parameter around it."""
     waiting: list[tuple[ast.AST, int, ast.stmt | ast.arg]] = [(function, -1, function)]
     while waiting:
         node, depth, place = waiting.pop()
-        if depth > DEPTH:
-            return place
+        yield node, depth, place
         inside = depth + _levels(node)
         for child in ast.iter_child_nodes(node):
             at = child if isinstance(child, ast.stmt | ast.arg) else place
             waiting.append((child, inside, at))
-    return None
 
 
 def _levels(node: ast.AST) -> int:
@@ -160,8 +171,17 @@ def is_too_large_inlined(body: Block) -> bool:
     """Whether later passes do not follow an expression of the statements: it is nested too deep,
     or has too many parts, as inlining shares what it writes out twice.
     """
+    return _exceeds([*walk(body)], INLINED, PARTS)
+
+
+def is_too_large_named(expression: CExpr) -> bool:
+    """Whether an expression is too large to be passed to a macro, which may use it often."""
+    return _exceeds([expression], DEPTH, NAMED)
+
+
+def _exceeds(waiting: list[object], deepest: int, most: int) -> bool:
+    """Whether one of these has more levels or more parts."""
     known: dict[int, tuple[int, int]] = {}
-    waiting: list[object] = list(walk(body))
     while waiting:
         node = waiting[-1]
         inside = _parts(node)
@@ -173,7 +193,7 @@ def is_too_large_inlined(body: Block) -> bool:
         measures = [known[id(part)] for part in inside]
         depth = 1 + max((one[0] for one in measures), default=0)
         size = 1 + sum(one[1] for one in measures)
-        if depth > INLINED or size > PARTS:
+        if depth > deepest or size > most:
             return True
         known[id(node)] = depth, size
     return False

@@ -54,9 +54,12 @@ def read_body(nodes: list[ast.stmt], ctx: Context) -> Block:
     Raises InternalError where one is lost and no diagnostic says so.
     """
     inside = statements(nodes, ctx)
-    if not ctx.diagnostics and (missing := lost(nodes, inside, ctx.reading, ctx.source)):
-        place = ctx.source.span(missing)
-        raise InternalError(f"{place.file}:{place.line}: a statement was lost while it was read")
+    if ctx.diagnostics:
+        return inside
+    for source, read in ((ctx.source, nodes), *ctx.reading.expanded):
+        if missing := lost(read, inside, ctx.reading, source):
+            place = f"{source.file}:{source.span(missing).line}"
+            raise InternalError(f"{place}: a statement was lost while it was read")
     return inside
 
 

@@ -12,7 +12,7 @@ from typing import TypeAlias, cast
 from exogpu.frontend.kept import Reading
 from exogpu.frontend.source import Source, python_value
 from exogpu.ir.names import Sym
-from exogpu.ir.nodes import CExpr
+from exogpu.ir.nodes import Access, CExpr
 from exogpu.ir.types import BarrierMechanism, DataMemory, DataType, SpecialWindow
 from exogpu.result.errors import Diagnostic, InternalError, Note, Span
 
@@ -22,6 +22,13 @@ class Control:
     """A size, an index argument or an iterator."""
 
     name: Sym
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """A control expression that has a name."""
+
+    value: CExpr
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +52,14 @@ class Barrier:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """Elements of a barrier, or a box of a tensor map, that have a name: used as a whole."""
+
+    access: Access
+    of: Data | Barrier
+
+
+@dataclass(frozen=True, slots=True)
 class Constant:
     """A Python value that an unrolled loop or a compile-time parameter binds."""
 
@@ -56,7 +71,7 @@ class Broken:
     """A name whose declaration was refused: its uses are not reported again."""
 
 
-Meaning: TypeAlias = Control | Data | Barrier | Constant | Broken
+Meaning: TypeAlias = Control | Formula | Data | Barrier | Part | Constant | Broken
 
 
 class Reject(Exception):
@@ -85,6 +100,8 @@ class Context:
     group: str | None = None
     """The group that the enclosing CudaWarps selected."""
     reading: Reading = field(default_factory=Reading)
+    depth: int = 0
+    """Levels around a macro that is being read, of the procedure and of other macros."""
     scopes: list[dict[str, Meaning]] = field(default_factory=lambda: [{}])
 
     def lookup(self, name: str) -> Meaning | None:

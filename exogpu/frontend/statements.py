@@ -12,11 +12,23 @@ from exogpu.frontend import scope_rules
 from exogpu.frontend.annotations import BarrierAnnotation, annotation
 from exogpu.frontend.calls import call
 from exogpu.frontend.constants import check_value
-from exogpu.frontend.control import condition
+from exogpu.frontend.control import condition, control
 from exogpu.frontend.data import access, data, element
 from exogpu.frontend.limits import STATEMENTS
 from exogpu.frontend.loops import device_function, loop, warps
-from exogpu.frontend.scope import Barrier, Broken, Constant, Context, Data, Reject
+from exogpu.frontend.macros import Macro, expanded
+from exogpu.frontend.scope import (
+    Barrier,
+    Broken,
+    Constant,
+    Context,
+    Control,
+    Data,
+    Formula,
+    Meaning,
+    Part,
+    Reject,
+)
 from exogpu.frontend.synchronisation import arrive, await_, fence
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
@@ -82,6 +94,10 @@ def statement(node: ast.stmt, ctx: Context) -> Block:
             return (_declare(node, ctx),)
         case ast.Assign(targets=[target]):
             if isinstance(target, ast.Name) and ctx.lookup(target.id) is None:
+                if _is_control(node.value, ctx):
+                    ctx.declare(target.id, Formula(control(node.value, ctx)))
+                    ctx.reading.dissolved[node] += 1
+                    return ()
                 return (_window(target.id, node, ctx),)
             written, meaning = element(target, ctx)
             value, dtype = data(node.value, ctx)
@@ -105,7 +121,7 @@ def statement(node: ast.stmt, ctx: Context) -> Block:
         case ast.With():
             return _with(node, ctx)
         case ast.Expr():
-            return (_expression(node, ctx),)
+            return _expression(node, ctx)
         case ast.Delete():
             raise _no_free(node, ctx)
         case ast.Assert():
@@ -147,10 +163,25 @@ def _declare(node: ast.AnnAssign, ctx: Context) -> Alloc | BarrierAlloc:
     return Alloc(name, found.dtype, found.shape, memory, span=span)
 
 
+def _is_control(node: ast.expr, ctx: Context) -> bool:
+    """Whether an expression is made of control variables: it may have a name."""
+    names = [ctx.lookup(n.id) for n in ast.walk(node) if isinstance(n, ast.Name)]
+    mine = [meaning for meaning in names if not isinstance(meaning, Constant | None)]
+    return bool(mine) and all(isinstance(meaning, Control | Formula) for meaning in mine)
+
+
 def _window(name: str, node: ast.Assign, ctx: Context) -> WindowStmt:
     """`w = x[w*] @ special`, or a plain alias `w = x[w*]`."""
+    made, meaning = _window_of(name, node.value, node, ctx)
+    ctx.declare(name, meaning)
+    return made
+
+
+def _window_of(
+    name: str, source: ast.expr, node: ast.stmt | ast.expr, ctx: Context
+) -> tuple[WindowStmt, Data]:
+    """A window, and what its name means."""
     special: SpecialWindow | None = None
-    source = node.value
     if isinstance(source, ast.BinOp) and isinstance(source.op, ast.MatMult):
         found = ctx.evaluate(source.right)
         if not isinstance(found, SpecialWindow):
@@ -181,11 +212,10 @@ def _window(name: str, node: ast.Assign, ctx: Context) -> WindowStmt:
         if isinstance(c, Interval)
     )
     alias = Sym(name)
-    ctx.declare(
-        name, replace(meaning, name=alias, shape=shape, window=special, span=ctx.source.span(node))
-    )
+    span = ctx.source.span(node)
     assert all(isinstance(c, Point | Interval) for c in window.coords)
-    return WindowStmt(alias, window, special, span=ctx.source.span(node))
+    named = replace(meaning, name=alias, shape=shape, window=special, span=span)
+    return WindowStmt(alias, window, special, span=span), named
 
 
 def _same_kind(target: Data, dtype: object, node: ast.stmt, ctx: Context) -> None:
@@ -286,7 +316,7 @@ def _with(node: ast.With, ctx: Context) -> Block:
     )
 
 
-def _expression(node: ast.Expr, ctx: Context) -> Stmt:
+def _expression(node: ast.Expr, ctx: Context) -> Block:
     value = node.value
     targets: list[ast.expr] = []
     while isinstance(value, ast.BinOp) and isinstance(value.op, ast.RShift):
@@ -297,12 +327,31 @@ def _expression(node: ast.Expr, ctx: Context) -> Stmt:
     name = value.func.id if isinstance(value.func, ast.Name) else ""
     match name:
         case "Fence":
-            return fence(value, targets, node, ctx)
+            return (fence(value, targets, node, ctx),)
         case "Arrive":
-            return arrive(value, targets, node, ctx)
+            return (arrive(value, targets, node, ctx),)
         case "Await":
-            return await_(value, targets, node, ctx)
+            return (await_(value, targets, node, ctx),)
         case "free":
             raise _no_free(node, ctx)
         case _:
-            return call(value, targets, node, ctx)
+            return _call(value, targets, node, ctx)
+
+
+def _call(value: ast.Call, targets: list[ast.expr], node: ast.Expr, ctx: Context) -> Block:
+    called = ctx.evaluate(value.func) if ctx.is_python(value.func) else None
+    if not isinstance(called, Macro):
+        return (call(called, value, targets, node, ctx),)
+    if targets:
+        raise ctx.reject("T220", "a macro signals no barrier", targets[0], "remove the >>")
+    ctx.reading.dissolved[node] += 1
+
+    return expanded(called, value, ctx, statements, _passed)
+
+
+def _passed(name: str, node: ast.expr, ctx: Context) -> tuple[WindowStmt | None, Meaning]:
+    """A window that is passed to a macro."""
+    found, meaning = access(node, ctx)
+    if isinstance(meaning, Barrier) or meaning.window is not None:
+        return None, Part(found, meaning)
+    return _window_of(name, node, node, ctx)

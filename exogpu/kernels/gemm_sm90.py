@@ -8,6 +8,7 @@ One procedure a configuration: `gemm_sm90_<cluster m>x<cluster n>_<tile m>x<tile
 from __future__ import annotations
 
 from exogpu.api import Procedure, proc
+from exogpu.frontend.macros import Macro, macro
 from exogpu.ir.nodes import WarpConfig as CudaWarpConfig
 from exogpu.isa.sm90 import Sm90_store_D, Sm90_tma_multicast, Sm90_wgmma_tf32, Sm90_zero_scale_d
 
@@ -18,9 +19,113 @@ WARPS = [
 ]
 
 
+def make_product(CM: int, CN: int, TM: int, TN: int, RING: int, *, split: bool) -> Macro:
+    """The product of the tiles that a cluster of CM x CN CTAs makes in one task.
+
+    A CTA's tile of TM x TN is left in D, half of it in each consumer warpgroup; the ring may still
+    be read.  With `split` the tensor maps have slices, and slice `s` is multiplied.
+    """
+    MM = TM // 2  # rows of a warpgroup
+
+    @macro
+    def load(tile, tensor, batch, row, s, k, full, n, stride, rows):
+        if split:
+            (
+                Sm90_tma_multicast(
+                    tile,
+                    tensor[batch, row : row + rows, s, 32 * k : 32 * k + 32],
+                    n=n,
+                    stride=stride,
+                    rows=rows,
+                    cols=32,
+                    box=(1, rows // n, 1, 32),
+                )
+                >> full
+            )
+        else:
+            (
+                Sm90_tma_multicast(
+                    tile,
+                    tensor[batch, row : row + rows, 32 * k : 32 * k + 32],
+                    n=n,
+                    stride=stride,
+                    rows=rows,
+                    cols=32,
+                    box=(1, rows // n, 32),
+                )
+                >> full
+            )
+
+    @macro
+    def product(D, A_map, B_map, K, batch, tm, tn, s):
+        A_smem: f32[CM, CN, RING, TM, 32] @ Sm90_SmemSwizzled(128)
+        B_smem: f32[CM, CN, RING, TN, 32] @ Sm90_SmemSwizzled(128)
+        full: barrier[CM, CN] @ CudaMbarrier
+        empty: barrier(full)[CM, CN] @ CudaMbarrier
+        cg: barrier[CM, CN, 2] @ CudaCommitGroup
+        with CudaWarps(name="consumer"):
+            for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
+                for n in cuda_threads(0, CN, unit=cuda_cta_in_cluster):
+                    for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
+                        Sm90_zero_scale_d(D[m, n, wg, :, :], M=MM, N=TN)
+                        Fence(wgmma_fence_1, wgmma_fence_2)
+        for k in seq(0, (K + 31) / 32):
+            with CudaWarps(0, 1, name="producer"):
+                for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
+                    for n in cuda_threads(0, CN, unit=cuda_warp_in_cluster):
+                        Await(empty[m, n], cuda_temporal, ~RING)
+                for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
+                    row = (CM * tm + m) * TM
+                    load(
+                        A_smem[m, :, k % RING, :, :], A_map, batch, row, s, k, full[m, :], CN, 1, TM
+                    )
+                for n in cuda_threads(0, CN, unit=CM * cuda_warp_in_cluster_strided(CN)):
+                    row = (CN * tn + n) * TN
+                    load(
+                        B_smem[:, n, k % RING, :, :],
+                        B_map,
+                        batch,
+                        row,
+                        s,
+                        k,
+                        full[:, n],
+                        CM,
+                        CN,
+                        TN,
+                    )
+                for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
+                    for n in cuda_threads(0, CN, unit=cuda_warp_in_cluster):
+                        Arrive(cuda_temporal) >> full[m, n]
+            with CudaWarps(name="consumer"):
+                for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
+                    for n in cuda_threads(0, CN, unit=cuda_cta_in_cluster):
+                        Await(full[m, n], cuda_generic_and_async, ~0)
+                        for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
+                            for kk in seq(0, 4):
+                                Sm90_wgmma_tf32(
+                                    D[m, n, wg, :, :],
+                                    A_smem[
+                                        m,
+                                        n,
+                                        k % RING,
+                                        MM * wg : MM * wg + MM,
+                                        8 * kk : 8 * kk + 8,
+                                    ],
+                                    B_smem[m, n, k % RING, :, 8 * kk : 8 * kk + 8],
+                                    M=MM,
+                                    N=TN,
+                                )
+                            Arrive(wgmma_async) >> cg[m, n, wg]
+                            Await(cg[m, n, wg], cuda_in_order, 0)
+                        Arrive(cuda_in_order) >> empty[m, :] >> empty[:, n]
+
+    return product
+
+
 def make_gemm(CM: int, CN: int, TM: int, TN: int, RING: int = 4) -> Procedure:
     """The kernel for a cluster of CM x CN CTAs with a tile of TM x TN a CTA."""
     MM = TM // 2  # rows of a warpgroup
+    product = make_product(CM, CN, TM, TN, RING, split=False)
 
     @proc(name=f"gemm_sm90_{CM}x{CN}_{TM}x{TN}")
     def gemm_sm90(
@@ -39,99 +144,20 @@ def make_gemm(CM: int, CN: int, TM: int, TN: int, RING: int = 4) -> Procedure:
             for batch in cuda_tasks(0, L):
                 for tm in cuda_tasks(0, (M + CM * TM - 1) / (CM * TM)):
                     for tn in cuda_tasks(0, (N + CN * TN - 1) / (CN * TN)):
-                        A_smem: f32[CM, CN, RING, TM, 32] @ Sm90_SmemSwizzled(128)
-                        B_smem: f32[CM, CN, RING, TN, 32] @ Sm90_SmemSwizzled(128)
                         D: f32[CM, CN, 2, MM, TN] @ Sm90_RmemMatrixD(MM, TN)
-                        full: barrier[CM, CN] @ CudaMbarrier
-                        empty: barrier(full)[CM, CN] @ CudaMbarrier
-                        cg: barrier[CM, CN, 2] @ CudaCommitGroup
-                        with CudaWarps(name="consumer"):
-                            for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
-                                for n in cuda_threads(0, CN, unit=cuda_cta_in_cluster):
-                                    for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
-                                        Sm90_zero_scale_d(D[m, n, wg, :, :], M=MM, N=TN)
-                                        Fence(wgmma_fence_1, wgmma_fence_2)
-                        for k in seq(0, (cluster_K + 31) / 32):
-                            with CudaWarps(0, 1, name="producer"):
-                                for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
-                                    for n in cuda_threads(0, CN, unit=cuda_warp_in_cluster):
-                                        Await(empty[m, n], cuda_temporal, ~RING)
-                                for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
-                                    (
-                                        Sm90_tma_multicast(
-                                            A_smem[m, :, k % RING, :, :],
-                                            A_map[
-                                                batch,
-                                                (CM * tm + m) * TM : (CM * tm + m) * TM + TM,
-                                                32 * k : 32 * k + 32,
-                                            ],
-                                            n=CN,
-                                            rows=TM,
-                                            cols=32,
-                                            box=(1, TM // CN, 32),
-                                        )
-                                        >> full[m, :]
-                                    )
-                                for n in cuda_threads(
-                                    0, CN, unit=CM * cuda_warp_in_cluster_strided(CN)
-                                ):
-                                    (
-                                        Sm90_tma_multicast(
-                                            B_smem[:, n, k % RING, :, :],
-                                            B_map[
-                                                batch,
-                                                (CN * tn + n) * TN : (CN * tn + n) * TN + TN,
-                                                32 * k : 32 * k + 32,
-                                            ],
-                                            n=CM,
-                                            stride=CN,
-                                            rows=TN,
-                                            cols=32,
-                                            box=(1, TN // CM, 32),
-                                        )
-                                        >> full[:, n]
-                                    )
-                                for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
-                                    for n in cuda_threads(0, CN, unit=cuda_warp_in_cluster):
-                                        Arrive(cuda_temporal) >> full[m, n]
-                            with CudaWarps(name="consumer"):
-                                for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
-                                    for n in cuda_threads(0, CN, unit=cuda_cta_in_cluster):
-                                        Await(full[m, n], cuda_generic_and_async, ~0)
-                                        for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
-                                            for kk in seq(0, 4):
-                                                Sm90_wgmma_tf32(
-                                                    D[m, n, wg, :, :],
-                                                    A_smem[
-                                                        m,
-                                                        n,
-                                                        k % RING,
-                                                        MM * wg : MM * wg + MM,
-                                                        8 * kk : 8 * kk + 8,
-                                                    ],
-                                                    B_smem[m, n, k % RING, :, 8 * kk : 8 * kk + 8],
-                                                    M=MM,
-                                                    N=TN,
-                                                )
-                                            Arrive(wgmma_async) >> cg[m, n, wg]
-                                            Await(cg[m, n, wg], cuda_in_order, 0)
-                                        Arrive(cuda_in_order) >> empty[m, :] >> empty[:, n]
+                        product(D, A_map, B_map, cluster_K, batch, tm, tn, None)
                         # The ring is done with: the next task's loads overlap the stores.
                         Fence(cuda_in_order, cuda_in_order)
                         with CudaWarps(name="consumer"):
                             for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
                                 for n in cuda_threads(0, CN, unit=cuda_cta_in_cluster):
                                     for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
+                                        row = (CM * tm + m) * TM + MM * wg
+                                        column = (CN * tn + n) * TN
                                         Sm90_store_D(
-                                            M - (CM * tm + m) * TM - MM * wg,
-                                            N - (CN * tn + n) * TN,
-                                            C[
-                                                batch,
-                                                (CM * tm + m) * TM + MM * wg : (CM * tm + m) * TM
-                                                + MM * wg
-                                                + MM,
-                                                (CN * tn + n) * TN : (CN * tn + n) * TN + TN,
-                                            ],
+                                            M - row,
+                                            N - column,
+                                            C[batch, row : row + MM, column : column + TN],
                                             D[m, n, wg, :, :],
                                             M=MM,
                                             N=TN,

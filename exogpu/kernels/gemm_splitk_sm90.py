@@ -1,34 +1,22 @@
 """C[l, m, n] = sum over s, k of A[l, m, s, k] * B[l, n, s, k], tf32, for Hopper, split along K.
 
-Warp-specialised: one producer warp a CTA fills a ring of shared-memory tiles with TMA,
-multicast along the rows and columns of the cluster; two consumer warpgroups multiply with wgmma.
-The K_split slices of a tile are tasks of their own; each adds its part into C with TMA.
+The K_split slices of a tile are tasks of their own, multiplied as in `gemm_sm90`; each adds its
+part into C with TMA.
 One procedure a configuration: `gemm_splitk_sm90_<cluster m>x<cluster n>_<tile m>x<tile n>`.
 """
 
 from __future__ import annotations
 
 from exogpu.api import Procedure, proc
-from exogpu.ir.nodes import WarpConfig as CudaWarpConfig
 from exogpu.isa.cuda import cuda_memset0_3d
-from exogpu.isa.sm90 import (
-    Sm90_stage_D,
-    Sm90_tma_multicast,
-    Sm90_tma_reduce,
-    Sm90_wgmma_tf32,
-    Sm90_zero_scale_d,
-)
-
-WARPS = [
-    CudaWarpConfig("producer", 1, 40, 0),
-    CudaWarpConfig("unused", 3, 40, 0),
-    CudaWarpConfig("consumer", 8, 0, 232),
-]
+from exogpu.isa.sm90 import Sm90_stage_D, Sm90_tma_reduce
+from exogpu.kernels.gemm_sm90 import WARPS, make_product
 
 
 def make_gemm_splitk(CM: int, CN: int, TM: int, TN: int, RING: int = 4) -> Procedure:
     """The kernel for a cluster of CM x CN CTAs with a tile of TM x TN a CTA."""
     MM = TM // 2  # rows of a warpgroup
+    product = make_product(CM, CN, TM, TN, RING, split=True)
 
     @proc(name=f"gemm_splitk_sm90_{CM}x{CN}_{TM}x{TN}")
     def gemm_splitk_sm90(
@@ -52,87 +40,8 @@ def make_gemm_splitk(CM: int, CN: int, TM: int, TN: int, RING: int = 4) -> Proce
                 for tm in cuda_tasks(0, (M + CM * TM - 1) / (CM * TM)):
                     for tn in cuda_tasks(0, (N + CN * TN - 1) / (CN * TN)):
                         for s in cuda_tasks(0, K_split):
-                            A_smem: f32[CM, CN, RING, TM, 32] @ Sm90_SmemSwizzled(128)
-                            B_smem: f32[CM, CN, RING, TN, 32] @ Sm90_SmemSwizzled(128)
                             D: f32[CM, CN, 2, MM, TN] @ Sm90_RmemMatrixD(MM, TN)
-                            full: barrier[CM, CN] @ CudaMbarrier
-                            empty: barrier(full)[CM, CN] @ CudaMbarrier
-                            cg: barrier[CM, CN, 2] @ CudaCommitGroup
-                            with CudaWarps(name="consumer"):
-                                for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
-                                    for n in cuda_threads(0, CN, unit=cuda_cta_in_cluster):
-                                        for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
-                                            Sm90_zero_scale_d(D[m, n, wg, :, :], M=MM, N=TN)
-                                            Fence(wgmma_fence_1, wgmma_fence_2)
-                            for k in seq(0, (cluster_K + 31) / 32):
-                                with CudaWarps(0, 1, name="producer"):
-                                    for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
-                                        for n in cuda_threads(0, CN, unit=cuda_warp_in_cluster):
-                                            Await(empty[m, n], cuda_temporal, ~RING)
-                                    for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
-                                        (
-                                            Sm90_tma_multicast(
-                                                A_smem[m, :, k % RING, :, :],
-                                                A_map[
-                                                    batch,
-                                                    (CM * tm + m) * TM : (CM * tm + m) * TM + TM,
-                                                    s,
-                                                    32 * k : 32 * k + 32,
-                                                ],
-                                                n=CN,
-                                                rows=TM,
-                                                cols=32,
-                                                box=(1, TM // CN, 1, 32),
-                                            )
-                                            >> full[m, :]
-                                        )
-                                    for n in cuda_threads(
-                                        0, CN, unit=CM * cuda_warp_in_cluster_strided(CN)
-                                    ):
-                                        (
-                                            Sm90_tma_multicast(
-                                                B_smem[:, n, k % RING, :, :],
-                                                B_map[
-                                                    batch,
-                                                    (CN * tn + n) * TN : (CN * tn + n) * TN + TN,
-                                                    s,
-                                                    32 * k : 32 * k + 32,
-                                                ],
-                                                n=CM,
-                                                stride=CN,
-                                                rows=TN,
-                                                cols=32,
-                                                box=(1, TN // CM, 1, 32),
-                                            )
-                                            >> full[:, n]
-                                        )
-                                    for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
-                                        for n in cuda_threads(0, CN, unit=cuda_warp_in_cluster):
-                                            Arrive(cuda_temporal) >> full[m, n]
-                                with CudaWarps(name="consumer"):
-                                    for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
-                                        for n in cuda_threads(0, CN, unit=cuda_cta_in_cluster):
-                                            Await(full[m, n], cuda_generic_and_async, ~0)
-                                            for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
-                                                for kk in seq(0, 4):
-                                                    Sm90_wgmma_tf32(
-                                                        D[m, n, wg, :, :],
-                                                        A_smem[
-                                                            m,
-                                                            n,
-                                                            k % RING,
-                                                            MM * wg : MM * wg + MM,
-                                                            8 * kk : 8 * kk + 8,
-                                                        ],
-                                                        B_smem[
-                                                            m, n, k % RING, :, 8 * kk : 8 * kk + 8
-                                                        ],
-                                                        M=MM,
-                                                        N=TN,
-                                                    )
-                                                Arrive(wgmma_async) >> cg[m, n, wg]
-                                                Await(cg[m, n, wg], cuda_in_order, 0)
-                                            Arrive(cuda_in_order) >> empty[m, :] >> empty[:, n]
+                            product(D, A_map, B_map, cluster_K, batch, tm, tn, s)
                             # The ring is done with: its shared memory may hold the output tile.
                             Fence(cuda_in_order, cuda_generic_and_async)
                             C_smem: f32[CM, CN, 2, MM, TN] @ CudaSmemLinear
@@ -148,16 +57,14 @@ def make_gemm_splitk(CM: int, CN: int, TM: int, TN: int, RING: int = 4) -> Proce
                                                 N=TN,
                                             )
                                             Fence(cuda_in_order, cuda_generic_and_async)
+                                            row = (CM * tm + m) * TM + MM * wg
+                                            column = (CN * tn + n) * TN
                                             for _ in cuda_threads(0, 1, unit=cuda_warp):
                                                 Sm90_tma_reduce(
                                                     C_map[
                                                         batch,
-                                                        (CM * tm + m) * TM + MM * wg : (CM * tm + m)
-                                                        * TM
-                                                        + MM * wg
-                                                        + MM,
-                                                        (CN * tn + n) * TN : (CN * tn + n) * TN
-                                                        + TN,
+                                                        row : row + MM,
+                                                        column : column + TN,
                                                     ],
                                                     C_smem[m, n, wg, :, :],
                                                     rows=MM,

@@ -79,6 +79,11 @@ def smallest(relation: Map) -> Function:
     return extreme(relation)
 
 
+def largest(relation: Map) -> Function:
+    """The same with its largest output."""
+    return extreme(relation, largest=True)
+
+
 def graph(function: Function) -> Map:
     """The function as a relation."""
     return function.as_map()
@@ -86,14 +91,14 @@ def graph(function: Function) -> Map:
 
 def choices(function: Function) -> tuple[tuple[Affine, ...], ...]:
     """The distinct expressions that give a function's output, one of them at each input."""
+    listed: list[tuple[islpy.Set, islpy.MultiAff]] = []
+    # An exception of ISL must not cross it: it would be printed.
+    function.foreach_piece(lambda points, value: listed.append((points, value)))
     found: dict[tuple[Affine, ...], None] = {}
-
-    def note(points: islpy.Set, value: islpy.MultiAff) -> None:
+    for points, value in listed:
         rank = value.dim(islpy.dim_type.out)
         each = (_simplest(points, value.get_aff(at)) for at in range(rank))
         found[tuple(_affine(aff) for aff in each)] = None
-
-    function.foreach_piece(note)
     return tuple(found)
 
 

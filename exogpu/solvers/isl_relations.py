@@ -57,8 +57,8 @@ def restrict_range(relation: Map, outputs: Set) -> Map:
 
 
 def under(relation: Map, condition: Set) -> Map:
-    """The pairs for parameters in `condition`."""
-    return relation.intersect_params(condition)
+    """The pairs for parameters in `condition`, in the order in which it has them."""
+    return relation.align_params(condition.get_space()).intersect_params(condition)
 
 
 def set_under(points: Set, condition: Set) -> Set:
@@ -137,6 +137,11 @@ def lexicographic(ins: int, outs: int, common: int, *, or_equal: bool) -> Map:
 def between(relation: Map, first: str, second: str) -> Map:
     """The relation between named tuples."""
     return relation.set_tuple_name(_IN, first).set_tuple_name(_OUT, second)
+
+
+def from_tuple(relation: Map, name: str) -> Map:
+    """The relation whose inputs have this tuple's name."""
+    return relation.set_tuple_name(_IN, name)
 
 
 # --- uncleared accesses -----------------------------------------------------------------------
@@ -441,12 +446,20 @@ def has_pair(relation: Map, inputs: Sequence[int], outputs: Sequence[int]) -> bo
     return not relation.is_empty()
 
 
+def is_constant(relation: Map) -> bool:
+    """Whether all inputs have one output and the same, for each choice of the parameters."""
+    return bool(Map.from_range(relation.range()).is_single_valued())
+
+
 def params_to_both(relation: Map, names: Sequence[str], tuples: tuple[str, str]) -> Map:
     """The relation with parameters as first dimensions, equal, of input and output, which are
     named anew."""
     for position, name in enumerate(names):
         at = relation.find_dim_by_name(_PARAM, name)
-        relation = relation.move_dims(_IN, position, _PARAM, at, 1)
+        if at < 0:
+            relation = relation.insert_dims(_IN, position, 1)
+        else:
+            relation = relation.move_dims(_IN, position, _PARAM, at, 1)
         relation = relation.insert_dims(_OUT, position, 1).equate(_IN, position, _OUT, position)
     return relation.set_tuple_name(_IN, tuples[0]).set_tuple_name(_OUT, tuples[1])
 

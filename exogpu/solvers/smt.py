@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Final, Literal
@@ -56,43 +56,57 @@ def ask_z3(
     return Reply(f"z3 {z3_version()}", word, perf_counter() - start)  # type: ignore[arg-type]
 
 
-TOGETHER: Final = 16
-"""Scripts that are asked as one question: to make a context takes longer than most answers."""
+TOGETHER: Final = 32
+"""Scripts that share a context: to make one takes longer than most answers."""
 
 
 def ask_together(
     scripts: Sequence[str], attempts: Sequence[tuple[int, float]] = ATTEMPTS
 ) -> tuple[Reply, ...]:
-    """Z3's answers, in order: first to whether any one of several can be satisfied at all, which
-    is one question; where that is not refuted, to each alone.
+    """Z3's answers, in order: what is not refuted in its turn is asked alone.
 
-    Scripts of one group may share names of constants, since no two of them have to hold at once.
-    The groups follow from the scripts and their order: an answer depends on no earlier question.
+    Scripts of one group may share names of constants, since each is withdrawn before the next.
+    The groups follow from the scripts and their order: an answer depends on no earlier call.
     """
     found: list[Reply] = []
-    for start in range(0, len(scripts), TOGETHER):
-        group = scripts[start : start + TOGETHER]
-        seconds = _none_holds(group, *attempts[0]) if len(group) > 1 else None
-        if seconds is None:
-            found += (ask_z3(script, attempts=attempts) for script in group)
-        else:
-            reply = Reply(f"z3 {z3_version()}", "unsat", seconds / len(group))
-            found += [reply] * len(group)
+    for group in _groups(scripts):
+        turns = _in_turn(group, *attempts[0]) if len(group) > 1 else (None,)
+        for script, seconds in zip(group, turns, strict=True):
+            if seconds is None:
+                found.append(ask_z3(script, attempts=attempts))
+            else:
+                found.append(Reply(f"z3 {z3_version()}", "unsat", seconds))
     return tuple(found)
 
 
-def _none_holds(scripts: Sequence[str], arithmetic: int, times: float) -> float | None:
-    """The seconds it took to refute that one of the scripts holds; None where it was not."""
-    start = perf_counter()
+def all_refuted(scripts: Sequence[str]) -> bool:
+    """Whether Z3 refutes every script within the limit of the first attempt; of one that it does
+    not refute, nothing is asked again."""
+    groups = (_in_turn(group, *ATTEMPTS[0]) for group in _groups(scripts))
+    return all(seconds is not None for group in groups for seconds in group)
+
+
+def _groups(scripts: Sequence[str]) -> Iterator[Sequence[str]]:
+    for start in range(0, len(scripts), TOGETHER):
+        yield scripts[start : start + TOGETHER]
+
+
+def _in_turn(scripts: Sequence[str], arithmetic: int, times: float) -> Iterator[float | None]:
+    """The seconds that one solver takes to refute each script, one after the other; None where it
+    does not."""
     solver = _fresh()
     solver.set("rlimit", round(RLIMIT * times))
     solver.set("arith.solver", arithmetic)
-    try:
-        solver.add(z3.Or(*(_conjunction(script, solver.ctx) for script in scripts)))
-        word = solver.check()
-    except z3.Z3Exception:
-        return None
-    return perf_counter() - start if word == z3.unsat else None
+    for script in scripts:
+        start = perf_counter()
+        solver.push()
+        try:
+            solver.add(_conjunction(script, solver.ctx))
+            refuted = solver.check() == z3.unsat
+        except z3.Z3Exception:
+            refuted = False
+        solver.pop()
+        yield perf_counter() - start if refuted else None
 
 
 def _conjunction(script: str, context: z3.Context) -> z3.BoolRef:

@@ -87,9 +87,24 @@ _Item: TypeAlias = "str | _Term | list[_Item]"
 
 def heading(claim: str) -> str:
     """What a script begins with: the claim in a comment, the answer expected, the logic."""
-    lines = textwrap.wrap(ascii_text(claim), WIDTH - 2, break_on_hyphens=False)
-    comment = "".join(f"; {line}\n" for line in lines)
+    comment = "".join(f"; {line}\n" for line in wrapped(claim))
     return f"{comment}; Expected: unsat.\n(set-logic {LOGIC})\n"
+
+
+def wrapped(text: str) -> list[str]:
+    """The text as lines of a comment."""
+    text, width = ascii_text(text), WIDTH - 2
+    words = text.split(" ")
+    if any(not word or len(word) > width or word.split() != [word] for word in words):
+        return textwrap.wrap(text, width, break_on_hyphens=False)
+    # The same in a tenth of the time.
+    lines = [words[0]]
+    for word in words[1:]:
+        if len(lines[-1]) + 1 + len(word) <= width:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(word)
+    return lines
 
 
 def ascii_text(text: str) -> str:

@@ -303,6 +303,7 @@ def _serve(
     status = 1
     try:
         gc.freeze()  # what the caller made stays shared
+        gc.set_threshold(YOUNG)
         _keep_memory()
         _alone(caller)
         try:
@@ -324,6 +325,9 @@ def _serve(
                 stream.flush()
         os._exit(status)
 
+
+YOUNG: Final = 50_000
+"""New objects after which cycles among them are looked for: there are few."""
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 """Of glibc's malloc.h."""

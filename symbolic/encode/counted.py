@@ -101,7 +101,8 @@ class _Lemmas:
     # --- nests ----------------------------------------------------------------------------
 
     def total(self) -> Draft:
-        """Each iteration of the outer loops has as many Arrives as Awaits on an element."""
+        """Each iteration of the outer loops has as many Arrives on an element as the expression
+        says, and as many Awaits where these wait for numbered arrivals."""
         uses, table = self.uses, self.table
         script = self.encoder.script()
         outer: dict[Sym, CExpr] = {}
@@ -114,7 +115,9 @@ class _Lemmas:
         script.assume(in_shape(table.placed, uses.name, element))
         total = script.define("total", table.total(outer, element))
         failures = [script.node("negative", [less(total, Int(0))])]
-        for counted, arrivals in ((uses.arrives, True), (uses.awaits, False)):
+        newest = any(isinstance(site.op, Await) and site.op.n >= 0 for site in uses.awaits)
+        sides = ((uses.arrives, True), (uses.awaits, False))
+        for counted, arrivals in sides[:1] if newest else sides:
             for site in counted:
                 label = script.label(site)
                 there = script.free(site, f"{label}.")
@@ -131,7 +134,10 @@ class _Lemmas:
             failures.append(script.node(f"no_last_{what}", [*parts, *_none_of(last)]))
         script.expose(failures)
         claim = (
-            f"Each iteration of the outer loops has as many Arrives as Awaits on an element of "
+            f"Each iteration of the outer loops has as many Arrives on an element of "
+            f"{table.called} as the expression says."
+            if newest
+            else "Each iteration of the outer loops has as many Arrives as Awaits on an element of "
             f"{table.called}, as many as the expression says."
         )
         return Draft(Lemma.TOTAL, uses.name, None, uses.arrives[0], claim, script.text(claim))

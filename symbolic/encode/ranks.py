@@ -1,24 +1,27 @@
 """Arrive and await counts as expressions of an instance's iterators.
 
 Under nested symbolic loops a count is no such expression.  There the common outer loops of a
-barrier's sites are set apart: each of their iterations has as many Arrives as Awaits on every
-element, `total`, and a count is `before + inner`: what the iterations before have counted, an
-unknown, and an expression.  Of the unknowns only this is used: in the first few iterations they
-are the sum of the totals before; they are equal in one iteration, and grow by at least its total
-from one to a later one, by exactly the totals between to the next few.
+barrier's sites are set apart: each of their iterations has `total` Arrives on an element, and as
+many Awaits where these wait for numbered arrivals; and a count is `before + inner`: what the
+iterations before have counted, an unknown, and an expression.  Of the unknowns only this is used:
+in the first few iterations they are the sum of the totals before; they are equal in one iteration,
+and grow by at least its total from one to a later one, by exactly the totals between to the next
+few.  Where the total is the same in all iterations and 0, they are 0; where it is the same on all
+elements, so are they.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 from weakref import WeakKeyDictionary
 
 from exogpu.amir.nodes import Arrive, Await, Loop
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import BExpr, CExpr, Int
-from exogpu.ir.walk import substitute
+from exogpu.ir.walk import control_variables, substitute
 from exogpu.symbolic.encode.drafts import Encoder
 from exogpu.symbolic.encode.expressions import Pieces, linear
 from exogpu.symbolic.encode.formulas import (
@@ -36,8 +39,8 @@ from exogpu.symbolic.encode.formulas import (
     same_allocation,
 )
 from exogpu.symbolic.encode.script import Script
-from exogpu.symbolic.encode.witness import WitnessError
-from exogpu.symbolic.sites import UndecidedError, counted_on
+from exogpu.symbolic.encode.witness import WitnessError, element_names, named
+from exogpu.symbolic.sites import Site, UndecidedError, counted_on
 
 ITERATIONS: Final = 4
 """Of a nest's first so many iterations it is said what those before have counted."""
@@ -92,14 +95,12 @@ class RankTable:
         return self.placed.scope(self.name, self.uses.counted[0].op.origin.span)
 
     def _apart(self, depth: int) -> tuple[Loop, ...]:
-        """A nest has Arrives, and Awaits for numbered arrivals, in loops within one allocation."""
+        """A nest has Arrives and Awaits, in loops within one allocation."""
         if depth == 0:
             return ()
         uses = self.uses
         if not uses.arrives or not uses.awaits:
             raise WitnessError(f"{self.called} has no Arrives or no Awaits to be set apart")
-        if any(isinstance(site.op, Await) and site.op.n >= 0 for site in uses.awaits):
-            raise WitnessError(f"Awaits of {self.called} wait for all but the newest")
         loops = uses.arrives[0].loops[:depth]
         if not len(self._scope()) < depth == len(loops):
             raise WitnessError(f"no loops of {self.called} can be set apart")
@@ -141,6 +142,25 @@ class RankTable:
         meaning = self.encoder.meaning({}, element=tuple(element), outer=outer)
         return meaning.pieces(found)
 
+    @cached_property
+    def _total_reads(self) -> frozenset[Sym]:
+        found = self.encoder.sought.total(self.called)
+        reads = (control_variables(one) for piece in found for one in piece)
+        return frozenset().union(*reads)
+
+    @property
+    def _steady(self) -> bool:
+        """Whether the total is the same in all iterations within one allocation."""
+        called = self.placed.called
+        names = {named(f"outer.{called[loop.iterator]}").name for loop in self.outer}
+        return not names & self._total_reads
+
+    @property
+    def _uniform(self) -> bool:
+        """Whether the total is the same on all elements."""
+        names = element_names(len(self.placed.variables[self.name].shape))
+        return not {one.name for one in names} & self._total_reads
+
     # --- what is known of the iterations before -------------------------------------------
 
     def _with_before(self, script: Script, instance: Instance, label: str, value: CExpr) -> CExpr:
@@ -181,9 +201,10 @@ class RankTable:
             sums = [script.define(f"{label}.total", one) for one in sum_of]
             script.imply([there], premise, equal(before, linear(0, [(1, one) for one in sums])))
             assert len(sums) == number
-        counted = isinstance(instance.site.op, Arrive | Await)
-        fits = less(value, totals[0]) if counted else at_most(value, totals[0])
+        fits = less(value, totals[0]) if _counts(instance.site) else at_most(value, totals[0])
         script.imply([there], TRUE, fits)
+        if self._steady:
+            script.imply([there], equal(totals[0], Int(0)), equal(before, Int(0)))
         return _Based(instance, there, before, tuple(totals))
 
     def _first_iterations(
@@ -203,9 +224,8 @@ class RankTable:
 
     def _related(self, first: _Based, second: _Based) -> Iterator[tuple[BExpr, BExpr]]:
         one, other = first.instance, second.instance
-        same = every(
-            [same_allocation(self.placed, one, other, self.name), same_element(one, other)]
-        )
+        one_element = TRUE if self._uniform else same_element(one, other)
+        same = every([same_allocation(self.placed, one, other, self.name), one_element])
         after = linear(0, [(1, first.before), (1, first.totals[0])])
         names = [loop.iterator for loop in self.outer]
         yield every([same, agree(one, other, names)]), equal(first.before, second.before)
@@ -218,3 +238,9 @@ class RankTable:
         for steps, total in enumerate(first.totals, 1):
             exact = equal(linear(0, [(1, first.before), (1, total)]), second.before)
             yield every([around, equal(plus(left, steps), right)]), exact
+
+
+def _counts(site: Site) -> bool:
+    """Whether a site is among what is counted before it: an Await that waits for all but the newest
+    counts Arrives."""
+    return isinstance(site.op, Arrive) or (isinstance(site.op, Await) and site.op.n < 0)

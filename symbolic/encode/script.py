@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import BExpr, CExpr, CVar, Int
 from exogpu.ir.smttext import bexpr, cexpr
-from exogpu.solvers.smtlib import NAME, RESERVED, WIDTH, ascii_text, heading
+from exogpu.solvers.smtlib import NAME, RESERVED, heading, wrapped
 from exogpu.symbolic.encode.expressions import Pieces
 from exogpu.symbolic.encode.formulas import TRUE, Instance, on_axes, thread_at
 from exogpu.symbolic.placed import conjuncts
@@ -112,8 +111,7 @@ class Script:
         self._labels += 1
         label = f"{type(site.op).__name__.lower()}{self._labels}"
         text = f"{label}: line {site.op.origin.span.line}: {site.op.origin.text}"
-        lines = textwrap.wrap(ascii_text(text), WIDTH - 2, break_on_hyphens=False)
-        self._lines += [f"; {line}" for line in lines]
+        self._lines += [f"; {line}" for line in wrapped(text)]
         return label
 
     def assume(self, formula: BExpr) -> None:

@@ -92,6 +92,8 @@ def barrier_failures(syncs: Syncs, name: Sym) -> Iterator[Finding]:
 def _finding(
     uses: BarrierUses, kind: HazardKind, check: Site, record: Site | None, failing: isl.Map
 ) -> Iterator[Finding]:
+    if isl.is_empty(failing):
+        return
     failing = rel.under(failing, uses.frame.context())
     if not isl.is_empty(failing):
         yield Finding(kind, uses.frame, uses.name, check, record, rel.coalesce(failing))
@@ -111,8 +113,13 @@ def _unbalanced(uses: BarrierUses, free: Site) -> Iterator[Finding]:
         arrived = uses.ranks.count(query, uses.ranks.arrives(uses.name))
         waited = _waited(uses, query)
     except UndecidedError as reason:
-        # Each iteration of the nest is balanced.
-        uses.ranks.nest(uses.name, reason)
+        # Each iteration of the nest is balanced, if its Awaits wait for numbered arrivals.
+        nest = uses.ranks.nest(uses.name, reason)
+        for arrive in uses.arrives if nest.newest else ():
+            home = uses.frame.cells(arrive, home_of(arrive))
+            left = isl.restrict_domain(home, nest.unwaited(arrive))
+            failing = isl.compose(isl.inverse(earlier(uses, arrive, free)), left)
+            yield from _finding(uses, HazardKind.BARRIER, free, None, failing)
         return
     failing = rel.unwrap(rel.where_different(arrived, waited))
     yield from _finding(uses, HazardKind.BARRIER, free, None, failing)

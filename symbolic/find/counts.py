@@ -122,7 +122,7 @@ class Counts:
         elements = self.elements([*arrives, *awaits])
         arrived, waited = (self.whole(sites, elements) for sites in (arrives, awaits))
         different = rel.where_different(arrived, waited)
-        return isl.is_empty(rel.set_under(different, self.frame.model.context))
+        return isl.is_empty(rel.set_under(different, self.frame.known))
 
     def elements(self, sites: Sequence[tuple[Site, Access]]) -> isl.Set:
         """The elements that some instance of the sites touches."""

@@ -6,6 +6,8 @@ Size-only divisions such as `(K + 31) / 32` become parameters of their own (`Def
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from exogpu.amir.nodes import Loop, Program
 from exogpu.amir.walk import accesses_of
 from exogpu.ir.isltext import bexpr, cexpr, conjunction, identifier, in_range
@@ -17,11 +19,7 @@ from exogpu.solvers import isl_relations as rel
 from exogpu.symbolic.find.definitions import Definitions
 from exogpu.symbolic.find.frames import Frame
 from exogpu.symbolic.placed import Placed
-from exogpu.symbolic.sites import (
-    expressions_of,
-    read_by,
-    variables_of,
-)
+from exogpu.symbolic.sites import Site, expressions_of, variables_of
 
 
 class Model(Placed):
@@ -32,6 +30,7 @@ class Model(Placed):
         self.sizes = tuple(p.name for p in program.params)
         self.definitions = Definitions(frozenset(self.sizes))
         self._frames: dict[tuple[Loop, ...], Frame] = {}
+        self._known: dict[tuple[str, ...], isl.Set] = {}
         self._name_everything()
         self.names = (
             *map(identifier, self.sizes),
@@ -39,8 +38,6 @@ class Model(Placed):
         )
         self.exact_context = rel.context(self.names, self._exact())
         """Sizes that satisfy the preconditions, with the named divisions they define."""
-        self.context = self._relaxed()
-        """What it says of the parameters that relations mention."""
 
     def _name_everything(self) -> None:
         for site in self.sites:
@@ -69,27 +66,44 @@ class Model(Placed):
         ]
         return conjunction([*least, *map(bexpr, self.program.preconditions), *named])
 
-    def _relaxed(self) -> isl.Set:
-        used: set[Sym] = set()
-        for site in self.sites:
-            for loop in site.loops:
-                used |= control_variables(self.definitions.expr(loop.lo))
-                used |= control_variables(self.definitions.expr(loop.hi))
-            for _, condition in site.guards:
-                used |= control_variables(self.definitions.condition(condition))
-        for variable in self.variables.values():
-            for extent in variable.shape:
-                used |= control_variables(self.definitions.expr(extent))
-        for site in self.sites:
-            for access in accesses_of(site.op):
-                used |= read_by(access)
-        unused = [identifier(size) for size in self.sizes if size not in used]
-        return rel.project_params(self.exact_context, unused)
+    def mentioned(self, sites: Iterable[Site], depth: int) -> frozenset[Sym]:
+        """Sizes, divisions and iterators that the instances of these sites, their threads and the
+        barriers that they use are made of, within the outer `depth` loops."""
+        used = set[Sym]()
+        for site in sites:
+            for loop in site.loops[depth:]:
+                used |= self.read_by(loop.lo, loop.hi)
+            for at, condition in site.guards:
+                if at >= depth:
+                    used |= control_variables(self.definitions.condition(condition))
+            for axis in site.op.origin.threads.axes if site.op.origin.threads else ():
+                used |= self.read_by(axis.offset)
+            for name in variables_of(site.op):
+                if self.variables[name].mechanism is not None:
+                    used |= self.read_by(*self.variables[name].shape)
+        return frozenset(used)
+
+    def read_by(self, *exprs: CExpr) -> frozenset[Sym]:
+        """Sizes, divisions and iterators that expressions read."""
+        return frozenset[Sym]().union(
+            *(control_variables(self.definitions.expr(expr)) for expr in exprs)
+        )
+
+    def known(self, read: frozenset[Sym]) -> isl.Set:
+        """What the preconditions say of the sizes and divisions among these names."""
+        named = {identifier(name) for name in read}
+        others = tuple(name for name in self.names if name not in named)
+        if others not in self._known:
+            self._known[others] = rel.project_params(self.exact_context, others)
+        return self._known[others]
 
     # --- frames ---------------------------------------------------------------------------
 
     def frame(self, loops: tuple[Loop, ...]) -> Frame:
         """The frame of these loops, shortened until every barrier used in it is allocated in it."""
+        asked = loops
+        if asked in self._frames:
+            return self._frames[asked]
         while True:
             inside = tuple(s for s in self.sites if s.loops[: len(loops)] == loops)
             outer = [
@@ -104,7 +118,8 @@ class Model(Placed):
             loops = loops[:shortest]
         if loops not in self._frames:
             self._frames[loops] = Frame(self, loops, inside)
-        return self._frames[loops]
+        self._frames[asked] = self._frames[loops]
+        return self._frames[asked]
 
     def expr(self, expr: CExpr) -> str:
         """ISL text of an expression."""

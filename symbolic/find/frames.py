@@ -8,6 +8,7 @@ sequential order of the machine.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, assert_never
 
 from exogpu.amir.nodes import Loop
@@ -17,7 +18,7 @@ from exogpu.ir.nodes import Access, Interval, Point
 from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
 from exogpu.symbolic.find.sharing import Sharing
-from exogpu.symbolic.sites import Site, UndecidedError
+from exogpu.symbolic.sites import Site, UndecidedError, expressions_of
 
 if TYPE_CHECKING:
     from exogpu.symbolic.find.domains import Model
@@ -33,65 +34,152 @@ class Frame:
         self.sites = sites
         self.depth = len(loops)
         self.params = (*model.names, *(identifier(loop.iterator) for loop in loops))
-        self._head = f"[{', '.join(self.params)}] -> "
-        self.sharing = Sharing(self.depth, self._head)
+        """All that a finding may depend on."""
+        self._read = model.mentioned(sites, self.depth)
+        """What all relations read: those of an access that reads more have further parameters,
+        since each costs every operation time."""
+        self._head = self._head_of(self._read)
+        self.sharing = Sharing(self.depth, self._head, model.definitions.expr)
+        self._context: isl.Set | None = None
+        self._numbers: dict[object, int] = {}
+        self._places: dict[int, int] = {}
+        self._kinds: dict[int, int] = {}
+        # By what sites have in common; those of a site differ in the tuple's name alone.
         self._domains: dict[int, isl.Set] = {}
-        self._threads: dict[int, isl.Map] = {}
-        self._before: dict[tuple[int, int], isl.Map] = {}
-        self._shared: dict[tuple[int, int], isl.Map] = {}
-        self._covered: dict[tuple[int, int], isl.Map] = {}
         self._cells: dict[tuple[int, Access], isl.Map] = {}
+        self._orders: dict[tuple[int, int, int, bool], isl.Map] = {}
+        self._alike: dict[tuple[object, ...], isl.Map] = {}
+        # By sites.
+        self._domain: dict[int, isl.Set] = {}
+        self._cell: dict[tuple[int, Access], isl.Map] = {}
+        self._single: dict[tuple[str, int], isl.Map] = {}
+        self._pairs: dict[tuple[str, int, int], isl.Map] = {}
+
+    def _head_of(self, read: frozenset[Sym]) -> str:
+        names = {identifier(name) for name in read}
+        return f"[{', '.join(name for name in self.params if name in names)}] -> "
+
+    @property
+    def known(self) -> isl.Set:
+        """What the preconditions say of the parameters of all relations."""
+        return self.model.known(self._read)
 
     def context(self) -> isl.Set:
         """The parameters that occur: the exact context and the bounds of the frame's loops."""
-        first = self.sites[0]
-        bounds = [self.model.in_range(loop) for loop in self.loops]
-        bounds += [self.model.condition(b) for at, b in first.guards if at < self.depth]
-        own = rel.context(self.params, conjunction(bounds))
-        return own.intersect(self.model.exact_context)
+        if self._context is None:
+            first = self.sites[0]
+            bounds = [self.model.in_range(loop) for loop in self.loops]
+            bounds += [self.model.condition(b) for at, b in first.guards if at < self.depth]
+            own = rel.context(self.params, conjunction(bounds))
+            self._context = own.intersect(self.model.exact_context)
+        return self._context
+
+    # --- what sites have in common ----------------------------------------------------------
+
+    def _place(self, site: Site) -> int:
+        """Sites with the same number have the same instances, but for their tuple's name."""
+        if site.number not in self._places:
+            guards = tuple(guard for guard in site.guards if guard[0] >= self.depth)
+            self._places[site.number] = self._number((site.loops, guards))
+        return self._places[site.number]
+
+    def _kind(self, site: Site) -> int:
+        """Sites with the same number have the same instances with the same threads."""
+        if site.number not in self._kinds:
+            threads = site.op.origin.threads
+            # Outside of tasks it matters whether one has begun.
+            outside = site.number if threads is not None and site.task is None else None
+            self._kinds[site.number] = self._number(
+                (self._place(site), threads, site.task, outside)
+            )
+        return self._kinds[site.number]
+
+    def _number(self, key: object) -> int:
+        return self._numbers.setdefault(key, len(self._numbers))
+
+    def _order(self, first: Site, second: Site) -> tuple[int, bool]:
+        """The number of common loops, and whether the first stands above the second in them."""
+        common = 0
+        for one, other in zip(first.loops, second.loops, strict=False):
+            if one is not other:
+                break
+            common += 1
+        return common, first.path[common] < second.path[common]
+
+    def _of_pair(
+        self, what: str, first: Site, second: Site, make: Callable[[], isl.Map], end: str = ""
+    ) -> isl.Map:
+        """A relation of two sites, which depends on their kinds and their order; `end` follows
+        the name of the second's tuple."""
+        key = (what, first.number, second.number)
+        if key not in self._pairs:
+            alike = (what, self._kind(first), self._kind(second), *self._order(first, second))
+            if alike not in self._alike:
+                self._alike[alike] = make()
+            self._pairs[key] = rel.between(
+                self._alike[alike], first.tuple_name, f"{second.tuple_name}{end}"
+            )
+        return self._pairs[key]
+
+    # --- sites ------------------------------------------------------------------------------
 
     def inner(self, site: Site) -> tuple[str, ...]:
         """The dimensions of a site's tuple."""
         return tuple(identifier(name) for name in site.iterators[self.depth :])
 
-    def tuple_text(self, site: Site) -> str:
-        """`S7[k_3, m_5]`"""
-        return f"{site.tuple_name}[{', '.join(self.inner(site))}]"
+    def _tuple(self, site: Site) -> str:
+        """`[k_3, m_5]`"""
+        return f"[{', '.join(self.inner(site))}]"
 
     def domain(self, site: Site) -> isl.Set:
         """The instances of a site."""
-        if site.number not in self._domains:
+        if site.number not in self._domain:
+            found = self._instances(site)
+            self._domain[site.number] = found.set_tuple_name(site.tuple_name)
+        return self._domain[site.number]
+
+    def _instances(self, site: Site) -> isl.Set:
+        """The same without the tuple's name."""
+        place = self._place(site)
+        if place not in self._domains:
             bounds = [self.model.in_range(loop) for loop in site.loops[self.depth :]]
             bounds += [self.model.condition(b) for at, b in site.guards if at >= self.depth]
-            text = f"{self._head}{{ {self.tuple_text(site)} : {conjunction(bounds)} }}"
-            whole = isl.parse_set(text)
-            self._domains[site.number] = rel.set_under(whole, self.model.context).coalesce()
-        return self._domains[site.number]
+            text = f"{self._head}{{ {self._tuple(site)} : {conjunction(bounds)} }}"
+            self._domains[place] = rel.set_under(isl.parse_set(text), self.known).coalesce()
+        return self._domains[place]
 
     def cells(self, site: Site, access: Access) -> isl.Map:
         """The elements of an access that lie inside its variable: `S7[k] -> V2[i, j]`."""
-        if (site.number, access) not in self._cells:
-            variable = self.model.variables[access.name]
-            dims = [f"e{at}" for at in range(len(access.coords))]
-            inside: list[str] = []
-            for dim, coord, extent in zip(dims, access.coords, variable.shape, strict=True):
-                inside.append(f"0 <= {dim} < {self.model.expr(extent)}")
-                match coord:
-                    case Point():
-                        inside.append(f"{dim} = {self.model.expr(coord.at)}")
-                    case Interval():
-                        lo, hi = self.model.expr(coord.lo), self.model.expr(coord.hi)
-                        inside.append(f"{lo} <= {dim} < {hi}")
-                    case _:
-                        assert_never(coord)
-            text = (
-                f"{self._head}{{ {self.tuple_text(site)} -> V{access.name.number}"
-                f"[{', '.join(dims)}] : {conjunction(inside)} }}"
-            )
-            self._cells[site.number, access] = isl.restrict_domain(
-                isl.parse_map(text), self.domain(site)
-            ).coalesce()
-        return self._cells[site.number, access]
+        if (site.number, access) not in self._cell:
+            key = (self._place(site), access)
+            if key not in self._cells:
+                self._cells[key] = self._touched(site, access)
+            self._cell[site.number, access] = rel.from_tuple(self._cells[key], site.tuple_name)
+        return self._cell[site.number, access]
+
+    def _touched(self, site: Site, access: Access) -> isl.Map:
+        variable = self.model.variables[access.name]
+        read = self._read | self.model.read_by(*variable.shape, *expressions_of(access))
+        dims = [f"e{at}" for at in range(len(access.coords))]
+        inside: list[str] = []
+        for dim, coord, extent in zip(dims, access.coords, variable.shape, strict=True):
+            inside.append(f"0 <= {dim} < {self.model.expr(extent)}")
+            match coord:
+                case Point():
+                    inside.append(f"{dim} = {self.model.expr(coord.at)}")
+                case Interval():
+                    lo, hi = self.model.expr(coord.lo), self.model.expr(coord.hi)
+                    inside.append(f"{lo} <= {dim} < {hi}")
+                case _:
+                    assert_never(coord)
+        text = (
+            f"{self._head_of(read)}{{ {self._tuple(site)} -> V{access.name.number}"
+            f"[{', '.join(dims)}] : {conjunction(inside)} }}"
+        )
+        found = isl.restrict_domain(isl.parse_map(text), self._instances(site))
+        if read != self._read:
+            found = rel.under(found, self.model.known(read))
+        return found.coalesce()
 
     def elements(self, name: Sym) -> isl.Set:
         """All elements of a variable, whatever the iteration and its guards: `V2[i, j]`."""
@@ -99,7 +187,7 @@ class Frame:
         inside = [f"0 <= e{at} < {self.model.expr(extent)}" for at, extent in enumerate(shape)]
         dims = ", ".join(f"e{at}" for at in range(len(shape)))
         text = f"{self._head}{{ V{name.number}[{dims}] : {conjunction(inside)} }}"
-        return rel.set_under(isl.parse_set(text), self.model.context)
+        return rel.set_under(isl.parse_set(text), self.known)
 
     def everyone(self, site: Site) -> bool:
         """Whether the site stands at CPU scope: every thread of every task."""
@@ -111,105 +199,126 @@ class Frame:
         Raises UndecidedError at CPU scope, which has no such set, and outside of tasks, where
         the machine's task is the last one that ran.
         """
-        if site.number not in self._threads:
-            mapping = site.op.origin.threads
-            assert mapping is not None
-            if site.task is None and self.model.follows_a_task(site):
-                raise UndecidedError("threads outside of tasks, after one", site.op.origin.span)
-            offsets, inside = [], []
-            for at, axis in enumerate(mapping.axes):
-                offsets.append(f"{axis.pitch} * ({self.model.expr(axis.offset)} + j{at})")
-                inside.append(f"0 <= j{at} < {axis.extent}")
-            inside.append(f"t = {' + '.join(offsets) or '0'}")
-            exists = ", ".join(f"j{at}" for at in range(len(mapping.axes)))
-            condition = conjunction(inside)
-            if exists:
-                condition = f"exists {exists} : {condition}"
-            text = f"{self._head}{{ {self.tuple_text(site)} -> T[t] : {condition} }}"
-            self._threads[site.number] = isl.restrict_domain(
-                isl.parse_map(text), self.domain(site)
-            ).coalesce()
-        return self._threads[site.number]
+        return self._of_site("threads", site, lambda: self._executing(site))
+
+    def _executing(self, site: Site) -> isl.Map:
+        mapping = site.op.origin.threads
+        assert mapping is not None
+        if site.task is None and self.model.follows_a_task(site):
+            raise UndecidedError("threads outside of tasks, after one", site.op.origin.span)
+        offsets, inside = [], []
+        for at, axis in enumerate(mapping.axes):
+            offsets.append(f"{axis.pitch} * ({self.model.expr(axis.offset)} + j{at})")
+            inside.append(f"0 <= j{at} < {axis.extent}")
+        inside.append(f"t = {' + '.join(offsets) or '0'}")
+        exists = ", ".join(f"j{at}" for at in range(len(mapping.axes)))
+        condition = conjunction(inside)
+        if exists:
+            condition = f"exists {exists} : {condition}"
+        text = f"{self._head}{{ {self._tuple(site)} -> T[t] : {condition} }}"
+        return isl.restrict_domain(isl.parse_map(text), self._instances(site)).coalesce()
+
+    def _of_site(self, what: str, site: Site, make: Callable[[], isl.Map]) -> isl.Map:
+        """A relation from the instances of a site, which depends on its kind."""
+        if (what, site.number) not in self._single:
+            alike = (what, self._kind(site))
+            if alike not in self._alike:
+                self._alike[alike] = make()
+            self._single[what, site.number] = rel.from_tuple(self._alike[alike], site.tuple_name)
+        return self._single[what, site.number]
 
     # --- pairs of sites -------------------------------------------------------------------
 
     def before(self, first: Site, second: Site) -> isl.Map:
         """The pairs of instances of which the first comes earlier."""
-        key = (first.number, second.number)
-        if key not in self._before:
-            self._before[key] = self._earlier(first, second)
-        return self._before[key]
+        key = ("before", first.number, second.number)
+        if key not in self._pairs:
+            self._pairs[key] = rel.between(
+                self._earlier(first, second), first.tuple_name, second.tuple_name
+            )
+        return self._pairs[key]
 
     def _earlier(self, first: Site, second: Site) -> isl.Map:
         """Some common loop is in an earlier iteration, the ones around it in the same; or all are
         in the same, and the first stands above the second."""
-        common = 0
-        for one, other in zip(first.loops, second.loops, strict=False):
-            if one is not other:
-                break
-            common += 1
-        here, there = self.domain(first), self.domain(second)
-        above = first.path[common] < second.path[common]
-        order = rel.lexicographic(
-            len(first.loops) - self.depth,
-            len(second.loops) - self.depth,
-            common - self.depth,
-            or_equal=above,
-        )
-        order = rel.between(order, first.tuple_name, second.tuple_name)
-        order = isl.restrict_domain(order, here)
-        return rel.coalesce(rel.restrict_range(order, there))
+        common, above = self._order(first, second)
+        key = (self._place(first), self._place(second), common, above)
+        if key not in self._orders:
+            order = rel.lexicographic(
+                len(first.loops) - self.depth,
+                len(second.loops) - self.depth,
+                common - self.depth,
+                or_equal=above,
+            )
+            order = isl.restrict_domain(order, self._instances(first))
+            self._orders[key] = rel.coalesce(rel.restrict_range(order, self._instances(second)))
+        return self._orders[key]
 
     def shared(self, first: Site, second: Site) -> isl.Map:
         """The pairs, the first earlier, that some thread executes both of."""
-        key = (first.number, second.number)
-        if key not in self._shared:
+
+        def make() -> isl.Map:
             found = self.same_task(self.before(first, second), first, second)
-            if not self.everyone(first) and not self.everyone(second) and not found.is_empty():
-                found = found.intersect(self.sharing.common(first, second)).coalesce()
-            self._shared[key] = found
-        return self._shared[key]
+            if self.everyone(first) or self.everyone(second) or found.is_empty():
+                return found
+            return found.intersect(self.sharing.common(first, second)).coalesce()
+
+        return self._of_pair("shared", first, second, make)
 
     def covered(self, first: Site, second: Site) -> isl.Map:
         """The pairs, the first earlier, such that all threads of the second execute the first."""
-        key = (first.number, second.number)
-        if key not in self._covered:
+
+        def make() -> isl.Map:
             found = self.same_task(self.before(first, second), first, second)
-            if not self.everyone(first):
-                if self.everyone(second):
-                    found = rel.empty_like(found)
-                elif not found.is_empty():
-                    found = found.intersect(self.contained(second, first).reverse()).coalesce()
-            self._covered[key] = found
-        return self._covered[key]
+            if self.everyone(first):
+                return found
+            if self.everyone(second):
+                return rel.empty_like(found)
+            if found.is_empty():
+                return found
+            return found.intersect(self.contained(second, first).reverse()).coalesce()
+
+        return self._of_pair("covered", first, second, make)
 
     def with_thread(self, site: Site) -> isl.Map:
         """`S7[k] -> S7t[k, t]`: an instance with each of its threads."""
-        return rel.extend_input(self.threads(site), f"{site.tuple_name}t")
+        name = f"{site.tuple_name}t"
+        made = self._of_site("with", site, lambda: rel.extend_input(self.threads(site), name))
+        return rel.between(made, site.tuple_name, name)
 
     def thread_of(self, site: Site) -> isl.Map:
         """`S7t[k, t] -> T[t]`"""
-        return rel.output_of_extended(self.threads(site), f"{site.tuple_name}t")
+        name = f"{site.tuple_name}t"
+        made = self._of_site("of", site, lambda: rel.output_of_extended(self.threads(site), name))
+        return rel.from_tuple(made, name)
 
     def thread_after(self, first: Site, second: Site) -> isl.Map:
         """The pairs, the first earlier, with each thread of the second that executes the first:
         `S7[k] -> S9t[j, t]`."""
-        later = self.same_task(self.before(first, second), first, second)
-        later = later.apply_range(self.with_thread(second))
-        if self.everyone(first):
-            return later
-        return later.intersect(rel.pairs(self.threads(first), self.thread_of(second)))
+
+        def make() -> isl.Map:
+            later = self.same_task(self.before(first, second), first, second)
+            later = later.apply_range(self.with_thread(second))
+            if self.everyone(first):
+                return later
+            return later.intersect(rel.pairs(self.threads(first), self.thread_of(second)))
+
+        return self._of_pair("after", first, second, make, "t")
 
     def covers(self, first: Site, second: Site) -> isl.Map:
         """The pairs, the first earlier, such that all threads of the first execute the second."""
-        found = self.same_task(self.before(first, second), first, second)
-        if self.everyone(second):
-            return found
-        if self.everyone(first):
-            return rel.empty_like(found)
-        if found.is_empty():
-            return found
-        return found.intersect(self.contained(first, second)).coalesce()
+
+        def make() -> isl.Map:
+            found = self.same_task(self.before(first, second), first, second)
+            if self.everyone(second):
+                return found
+            if self.everyone(first):
+                return rel.empty_like(found)
+            if found.is_empty():
+                return found
+            return found.intersect(self.contained(first, second)).coalesce()
+
+        return self._of_pair("covers", first, second, make)
 
     def contained(self, inner: Site, outer: Site) -> isl.Map:
         """The pairs, in any order, such that all threads of the first execute the second."""

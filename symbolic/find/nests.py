@@ -5,6 +5,9 @@ has as many Arrives as Awaits on every element, the counts before an iteration a
 the Await that follows w others meets the Arrive of rank w in its own iteration, found by counts
 within the iteration, and ranks are compared by order: `rank(y) + m <= rank(z)` iff at least m
 Arrives on the element lie after y, up to z.
+
+An Await that waits for all but the newest n meets no Arrive: it releases what has at least n
+Arrives between itself and the Await.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from exogpu.amir.nodes import Arrive, Await, Loop
+from exogpu.ir.isltext import identifier
 from exogpu.ir.names import Sym
 from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
@@ -41,16 +45,18 @@ class Nest:
         ]
         if not self.arrives or not self.awaits:
             raise reason
-        for site in self.awaits:
-            assert isinstance(site.op, Await)
-            if site.op.n >= 0:
-                raise reason
+        signs = {site.op.n >= 0 for site in self.awaits if isinstance(site.op, Await)}
+        if len(signs) > 1:
+            raise reason
+        self.newest = signs == {True}
+        """Whether Awaits wait for all but the newest."""
         self.loops: tuple[Loop, ...] = ()
-        """The common outer loops, each of whose iterations is balanced."""
+        """The common outer loops that are set apart."""
         self.inner: Counts | None = None
         """The counts within one of these iterations."""
-        self._meets = self._meetings()
+        self._meets: dict[Site, dict[Site, isl.Map]] = self._set_apart()
         self._chains: dict[tuple[Site, int], dict[Site, isl.Map]] = {}
+        self._twinned: dict[Site, dict[Site, isl.Map]] = {}
 
     def skip(self, await_: Site) -> int:
         """m of `Await(..., ~m)`."""
@@ -59,8 +65,9 @@ class Nest:
 
     # --- the Arrive that an Await meets -----------------------------------------------------
 
-    def _meetings(self) -> dict[Site, dict[Site, isl.Map]]:
-        """By Await and Arrive, the pairs of which the Arrive's rank is the Await's count w."""
+    def _set_apart(self) -> dict[Site, dict[Site, isl.Map]]:
+        """Sets as few loops apart as will do; by Await and Arrive, the pairs of which the Arrive's
+        rank is the Await's count w, where Awaits wait for numbered arrivals."""
         both = [*self.arrives, *self.awaits]
         outermost = self.frame.depth + 1
         shared = min((len(site.loops) for site in both), default=0)
@@ -69,15 +76,28 @@ class Nest:
             if any(site.loops[:depth] != loops for site in both):
                 break
             try:
-                return self._within(loops)
+                return self._all_counted(loops) if self.newest else self._within(loops)
             except UndecidedError:
                 continue
         raise self.reason
 
-    def _within(self, loops: tuple[Loop, ...]) -> dict[Site, dict[Site, isl.Map]]:
+    def _iteration(self, loops: tuple[Loop, ...]) -> Frame:
         depth = len(loops)
         inside = tuple(s for s in self.frame.sites if s.loops[:depth] == loops)
-        inner = Frame(self.frame.model, inside[0].loops[:depth], inside)
+        return Frame(self.frame.model, inside[0].loops[:depth], inside)
+
+    def _all_counted(self, loops: tuple[Loop, ...]) -> dict[Site, dict[Site, isl.Map]]:
+        """Within an iteration each count is an expression: no Await meets an Arrive."""
+        counts = Counts(self._iteration(loops))
+        for arrive in self.arrives:
+            counts.arrivals(arrive, home_of(arrive))
+        for await_ in self.awaits:
+            counts.bound(await_)
+        self.loops, self.inner = loops, counts
+        return {}
+
+    def _within(self, loops: tuple[Loop, ...]) -> dict[Site, dict[Site, isl.Map]]:
+        inner = self._iteration(loops)
         counts = Counts(inner)
         arrives, awaits = counts.arrives(self.name), counts.awaits(self.name)
         if not counts.balanced(arrives, awaits):
@@ -89,12 +109,14 @@ class Nest:
                 same = rel.pairs(inner.cells(await_, element), inner.cells(arrive, home))
                 equal = rel.pairs(waited, rel.graph(counts.arrivals(arrive, home)))
                 met = isl.intersect_map(same, equal)
-                outer = self.frame.depth
-                names = [inner.params[len(self.frame.params) + at] for at in range(depth - outer)]
-                met = rel.params_to_both(met, names, (await_.tuple_name, arrive.tuple_name))
-                found.setdefault(await_, {})[arrive] = met
+                found.setdefault(await_, {})[arrive] = self._outside(inner, met, await_, arrive)
         self.loops, self.inner = loops, counts
         return found
+
+    def _outside(self, inner: Frame, pairs: isl.Map, first: Site, second: Site) -> isl.Map:
+        """Pairs within one iteration, with the iteration."""
+        names = [identifier(loop.iterator) for loop in inner.loops[self.frame.depth :]]
+        return rel.params_to_both(pairs, names, (first.tuple_name, second.tuple_name))
 
     def meets(self, await_: Site, arrive: Site) -> isl.Map:
         """The pairs of which the Arrive's rank is the number of earlier Awaits."""
@@ -169,7 +191,17 @@ class Nest:
 
     def released(self, site: Site, await_: Site, plus: int) -> isl.Map:
         """The pairs with `rank(site) <= bound(await_) + plus`."""
-        self._single(site)
+        if not self._is_multicast(site):
+            return self._released(site, await_, plus)
+        found = rel.empty_like(self.frame.before(site, await_))
+        for twin, pairs in self.twins(site).items():
+            found = isl.union_map(found, isl.compose(pairs, self._released(twin, await_, plus)))
+        return found
+
+    def _released(self, site: Site, await_: Site, plus: int) -> isl.Map:
+        """The same of the element that is the site's home."""
+        if self.newest:
+            return self._all_but_newest(site, await_, plus)
         found = rel.empty_like(self.frame.before(site, await_))
         for arrive, pairs in self.beyond(site, self.skip(await_) - plus).items():
             found = isl.union_map(
@@ -177,9 +209,38 @@ class Nest:
             )
         return found
 
+    def _all_but_newest(self, site: Site, await_: Site, plus: int) -> isl.Map:
+        """The pairs with at least `n - plus` Arrives between them, and for a trailing barrier,
+        whose Arrive is yet to come, one more."""
+        assert isinstance(await_.op, Await)
+        between = await_.op.n - plus + (not isinstance(site.op, Arrive))
+        if between < 0:
+            raise self.reason
+        if between == 0:
+            return self._before_await(site, await_)
+        found = rel.empty_like(self.frame.before(site, await_))
+        for last, pairs in self.after(site, between).items():
+            found = isl.union_map(found, isl.compose(pairs, self._before_await(last, await_)))
+        return found
+
+    def _before_await(self, site: Site, await_: Site) -> isl.Map:
+        """The pairs on one element of one allocation of which the Await comes later."""
+        assert isinstance(await_.op, Await)
+        before = self.frame.before(site, await_)
+        before = self.frame.same_allocation(before, site, await_, self.name)
+        element = self.frame.cells(await_, await_.op.barrier)
+        same = rel.pairs(self.frame.cells(site, home_of(site)), element)
+        return rel.coalesce(isl.intersect_map(before, same))
+
+    def unwaited(self, arrive: Site) -> isl.Set:
+        """The Arrives that no Await waits for, where Awaits wait for all but the newest."""
+        left = self.frame.domain(arrive)
+        for await_ in self.awaits:
+            left = isl.subtract(left, isl.domain(self._all_but_newest(arrive, await_, 0)))
+        return left
+
     def deep(self, site: Site, depth: int) -> isl.Set:
         """The instances of an Arrive, or trailing Record, whose rank is at least `depth`."""
-        self._single(site)
         found = rel.nowhere(self.frame.domain(site))
         if depth <= 0:
             return self.frame.domain(site)
@@ -193,6 +254,10 @@ class Nest:
     def waiting(self, await_: Site, least: int) -> isl.Set:
         """The Awaits whose bound is at least so large."""
         found = rel.nowhere(self.frame.domain(await_))
+        if self.newest:
+            for arrive in self.arrives:
+                found = isl.union(found, isl.image(self._all_but_newest(arrive, await_, -least)))
+            return found
         for arrive, met in self._meets[await_].items():
             deep = self.deep(arrive, self.skip(await_) + least)
             found = isl.union(found, isl.domain(rel.restrict_range(met, deep)))
@@ -208,10 +273,38 @@ class Nest:
                 found = isl.union_map(found, isl.compose(isl.compose(met, pairs), ends))
         return found
 
-    def _single(self, site: Site) -> None:
-        """A multicast has several homes, whose counts order does not compare."""
-        if targets_of(site) != (home_of(site),):
-            raise self.reason
+    # --- multicast --------------------------------------------------------------------------
+
+    def _is_multicast(self, site: Site) -> bool:
+        """Whether a site targets elements beside its home."""
+        home = self.frame.cells(site, home_of(site))
+        targets = (self.frame.cells(site, target) for target in targets_of(site))
+        return not all(isl.is_equal_map(target, home) for target in targets)
+
+    def twins(self, site: Site) -> Ends:
+        """The Arrives of the same rank, on any element: order does not compare the counts of two
+        elements, but in an iteration each has its own Arrive of a rank.
+
+        Raises the reason where an iteration has not as many Arrives on all elements.
+        """
+        if site not in self._twinned:
+            assert self.inner is not None
+            counts, inner = self.inner, self.inner.frame
+            totals = counts.whole(counts.arrives(self.name), inner.elements(self.name))
+            if not rel.is_constant(rel.graph(totals)):
+                raise self.reason
+            rank = rel.graph(counts.arrivals(site, home_of(site)))
+            self._twinned[site] = {
+                arrive: self._outside(
+                    inner,
+                    rel.pairs(rank, rel.graph(counts.arrivals(arrive, home_of(arrive)))),
+                    site,
+                    arrive,
+                )
+                for arrive in self.arrives
+                if arrive.loops[: len(self.loops)] == site.loops[: len(self.loops)]
+            }
+        return self._twinned[site]
 
 
 def _join(found: dict[Site, isl.Map], site: Site, pairs: isl.Map) -> None:

@@ -110,8 +110,14 @@ class Partners:
             theirs = names_of(other, "other", self.called)
             finder = self.seeker.finder(uses.frame, own)
             inputs = (*finder.inner(site, own), *finder.inner(other, theirs))
-            for values in finder.values(functions.smallest(relation), inputs):
+            # Of what an Await for all but the newest finds, the newest is next to it.
+            chosen = functions.largest if self._newest() else functions.smallest
+            for values in finder.values(chosen(relation), inputs):
                 yield finder.instance(arrive, values)
+
+    def _newest(self) -> bool:
+        nest = self.counting.nest
+        return nest is not None and nest.newest
 
     def _met(self, site: Site, arrive: Site) -> isl.Map:
         """`site -> arrive`, the Arrives on an Await's element before it."""

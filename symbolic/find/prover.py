@@ -194,14 +194,12 @@ class _Analysis:
             self.obligations += 1
             by_record.setdefault(dependence.record, []).append(dependence)
         syncs = self.syncs(frame)
-        context = frame.context() if by_record else None
         for record, several in by_record.items():
             for done in discharge(syncs, record, several, self.policy):
                 self.discharged.append(done)
                 if done.left is None:
                     continue
-                assert context is not None
-                pairs = rel.under(done.left.pairs, context)
+                pairs = rel.under(done.left.pairs, frame.context())
                 if isl.is_empty(pairs):
                     continue
                 if syncs.missing:

@@ -18,6 +18,8 @@ class Ranks(Counts):
     def __init__(self, frame: Frame) -> None:
         super().__init__(frame)
         self._nests: dict[Sym, Nest | None] = {}
+        self._released: dict[tuple[int, int, int], isl.Map] = {}
+        self._least: dict[tuple[int, int], isl.Set] = {}
 
     def edge(self, site: Site, await_: Site) -> isl.Map:
         """The instances of an Arrive, or of a Record with a trailing barrier, and the Awaits that
@@ -59,6 +61,12 @@ class Ranks(Counts):
 
     def released(self, site: Site, await_: Site, plus: int) -> isl.Map:
         """The pairs with `rank(site) <= bound(await_) + plus`, of one element at least."""
+        key = (site.number, await_.number, plus)
+        if key not in self._released:
+            self._released[key] = self._at_most(site, await_, plus)
+        return self._released[key]
+
+    def _at_most(self, site: Site, await_: Site, plus: int) -> isl.Map:
         home = home_of(site)
         try:
             rank, bound = self.arrivals(site, home), self.bound(await_)
@@ -70,16 +78,23 @@ class Ranks(Counts):
         """The instances whose rank is at least `depth`."""
         home = home_of(site)
         try:
-            return rel.where_at_least(self.arrivals(site, home), depth)
+            return self._at_least(site, self.arrivals(site, home), depth)
         except UndecidedError as reason:
             return self.nest(home.name, reason).deep(site, depth)
 
     def waiting(self, await_: Site, least: int = 0) -> isl.Set:
         """The Awaits whose bound is not negative, or at least so large."""
         try:
-            return rel.where_at_least(self.bound(await_), least)
+            return self._at_least(await_, self.bound(await_), least)
         except UndecidedError as reason:
             return self.nest(_awaited(await_), reason).waiting(await_, least)
+
+    def _at_least(self, site: Site, count: rel.Count, constant: int) -> isl.Set:
+        """The instances of a site at which its rank, or of an Await its bound, is so large."""
+        key = (site.number, constant)
+        if key not in self._least:
+            self._least[key] = rel.where_at_least(count, constant)
+        return self._least[key]
 
     def later_bound(self, await_: Site, other: Site, plus: int) -> isl.Map:
         """The pairs of Awaits with `bound(await_) + plus <= bound(other)`."""

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from exogpu.ir.isltext import cexpr, conjunction, identifier
 from exogpu.ir.names import Sym
-from exogpu.ir.nodes import Int
+from exogpu.ir.nodes import CExpr, Int
 from exogpu.ir.walk import control_variables
 from exogpu.solvers import isl
 from exogpu.solvers import isl_functions as functions
@@ -20,6 +20,9 @@ from exogpu.solvers import isl_relations as rel
 from exogpu.symbolic.sites import Site
 
 Joint: TypeAlias = tuple[tuple[functions.Affine, ...], ...]
+
+Named: TypeAlias = Callable[[CExpr], CExpr]
+"""An expression with its size-only divisions named, as the parameters of relations have it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +39,7 @@ class Mapping:
         return isl.parse_map(f"{self.head}{{ [{dims}] -> T[t] : {self.condition} }}")
 
 
-def mapping_of(site: Site, depth: int, head: str) -> tuple[Mapping, tuple[Sym, ...]]:
+def mapping_of(site: Site, depth: int, head: str, named: Named) -> tuple[Mapping, tuple[Sym, ...]]:
     """A site's mapping, and the iterators that it reads of those inside the outer `depth` loops;
     their constant bounds are part of it."""
     threads = site.op.origin.threads
@@ -49,16 +52,16 @@ def mapping_of(site: Site, depth: int, head: str) -> tuple[Mapping, tuple[Sym, .
     for loop in loops:
         if isinstance(loop.lo, Int) and isinstance(loop.hi, Int):
             inside.append(f"{loop.lo.value} <= {names[loop.iterator]} < {loop.hi.value}")
-    inside.append(_threads(site, names | outer))
+    inside.append(_threads(site, names | outer, named))
     return Mapping(len(loops), head, conjunction(inside)), tuple(names)
 
 
-def _threads(site: Site, names: dict[Sym, str]) -> str:
+def _threads(site: Site, names: dict[Sym, str], named: Named) -> str:
     threads = site.op.origin.threads
     assert threads is not None
     terms, inside = [], []
     for at, axis in enumerate(threads.axes):
-        terms.append(f"{axis.pitch} * ({cexpr(axis.offset, names)} + j{at})")
+        terms.append(f"{axis.pitch} * ({cexpr(named(axis.offset), names)} + j{at})")
         inside.append(f"0 <= j{at} < {axis.extent}")
     inside.append(f"t = {' + '.join(terms) or '0'}")
     condition = conjunction(inside)
@@ -69,9 +72,10 @@ def _threads(site: Site, names: dict[Sym, str]) -> str:
 class Sharing:
     """The comparisons of the thread mappings of one frame."""
 
-    def __init__(self, depth: int, head: str) -> None:
+    def __init__(self, depth: int, head: str, named: Named) -> None:
         self.depth = depth
         self.head = head
+        self.named = named
         self._mappings: dict[int, tuple[Mapping, isl.Map]] = {}
         self._threads: dict[Mapping, isl.Map] = {}
         self._read: dict[int, tuple[Sym, ...]] = {}
@@ -118,7 +122,7 @@ class Sharing:
     def _mapping(self, site: Site) -> tuple[Mapping, isl.Map]:
         """The mapping, and `S7[k, m] -> [m]`."""
         if site.number not in self._mappings:
-            mapping, read = mapping_of(site, self.depth, self.head)
+            mapping, read = mapping_of(site, self.depth, self.head, self.named)
             inner = ", ".join(identifier(name) for name in site.iterators[self.depth :])
             used = ", ".join(identifier(name) for name in read)
             text = f"{self.head}{{ {site.tuple_name}[{inner}] -> [{used}] }}"

@@ -74,7 +74,7 @@ def test_a_failure_of_code_generation_leaves_a_proof_alone(monkeypatch):
     def broken(*_):
         raise KeyError("x")
 
-    monkeypatch.setattr(warned, "emit", broken)
+    monkeypatch.setattr(warned, "lowered", broken)
 
     @proc
     def again(x: f32[32] @ CudaGmemLinear):

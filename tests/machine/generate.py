@@ -18,7 +18,7 @@ from tests.machine.shapes import sources
 from tests.machine.shapes.mutate import mutate
 from tests.machine.shapes.nests import nests
 from tests.machine.shapes.random_code import nested, straight_line, tasked
-from tests.machine.shapes.rings import multicast, ring
+from tests.machine.shapes.rings import casts, multicast, ring
 from tests.machine.shapes.tasks import threads, tiles
 from tests.machine.shapes.waiting import groups, waits
 from tests.machine.shapes.windows import windows
@@ -44,9 +44,10 @@ BUILT: dict[str, Callable[[Random, Builder], None]] = {
     "threads": threads,
     "tiles": tiles,
     "nests": nests,
+    "casts": casts,
 }
 SHAPES = (*BUILT, "windows")
-IDIOMS = ("ring", "multicast", "waits", "groups", "threads", "tiles", "nests")
+IDIOMS = ("ring", "multicast", "waits", "groups", "threads", "tiles", "nests", "casts")
 
 
 def program(random: Random, shape: str, sizes: int = 2) -> Generated:
@@ -67,6 +68,10 @@ def program(random: Random, shape: str, sizes: int = 2) -> Generated:
     if shape == "tiles":
         # Kernels: each has all the tasks.
         return Generated(made, ({"K": 1}, {"K": random.choice((0, 2, 3))})[:sizes], shape)
+    if shape == "casts":
+        return Generated(
+            made, ({"I": 2, "K": 3}, {"I": 3, "K": random.choice((1, 4))})[:sizes], shape
+        )
     if shape == "nests":
         pairs = ((random.randrange(5), random.randrange(6)), random.choice(((4, 5), (3, 9))))
         return Generated(made, tuple({"I": i, "K": k} for i, k in pairs[-sizes:]), shape)

@@ -79,6 +79,8 @@ def small_sizes(shape: str, program: amir.Program) -> list[Sizes]:
         return [{"K": k} for k in (0, 1, 2, 3, 5)]
     if shape == "windows":
         return [{"K": k} for k in range(6)]
+    if shape == "casts":
+        return [{"I": i, "K": k} for i in range(4) for k in range(4)]
     if shape == "nests":
         return [{"I": i, "K": k} for i in range(6) for k in range(6)]
     # Without tasks, generated code after them uses variables that no task has allocated; and of

@@ -9,15 +9,16 @@ from exogpu.amir.nodes import Await, CheckBarrier
 from exogpu.ir.nodes import Int
 from exogpu.result.proof import Lemma
 from exogpu.solvers import isl_relations as rel
-from exogpu.symbolic.encode import barriers, counted, formulas, obligations, phases
+from exogpu.symbolic.encode import barriers, counted, formulas, obligations, phases, ranks
 from exogpu.symbolic.encode.drafts import Draft
 from exogpu.symbolic.encode.formulas import FALSE, TRUE
 from exogpu.symbolic.encode.ranks import same_element
-from exogpu.symbolic.find import counts
+from exogpu.symbolic.find import counts, nests
 from tests.machine.build import (
     Q1,
     Q2,
     TMA,
+    UNORDERED,
     at_least,
     mod,
     t,
@@ -249,6 +250,70 @@ def _(b, count):
         with b.loop("k", 0, count):
             b.await_(z[()], t(0), Q1)
         b.await_(z[()], t(0), Q1)
+
+
+def _order_is_enough(patch: Patch) -> None:
+    patch.setattr(
+        nests.Nest,
+        "_all_but_newest",
+        lambda self, site, await_, _: self._before_await(site, await_),
+    )
+
+
+def _totals_are_the_same(patch: Patch) -> None:
+    patch.setattr(rel, "is_constant", lambda _: True)
+
+
+COUNTS["order is enough"] = _order_is_enough
+COUNTS["totals are the same"] = _totals_are_the_same
+
+
+@killed(
+    "an await for all but the newest is among what it counts",
+    lambda patch: patch.setattr(ranks, "_counts", lambda _: True),
+    "order is enough",
+)
+def _(b, count):
+    x, z = b.data("x"), barrier(b)
+    with b.loop("i", 0, count):
+        with b.loop("k", 0, count):
+            write(b, x, q=TMA, level=UNORDERED)
+            b.arrive(t(0), TMA, z[()])
+        b.await_(z[()], t(0), Q1, n=1)
+        reads(b, x, by=t(0))
+
+
+@killed(
+    "every element has as many arrives",
+    lambda patch: patch.setattr(ranks.RankTable, "_uniform", True),
+    "totals are the same",
+)
+def _(b, count):
+    z = barrier(b, 2)
+    with b.loop("i", 0, count):
+        with b.loop("k", 0, count):
+            b.arrive(t(0), Q1, z[0], z[1])
+            b.await_(z[0], t(0), Q1)
+            b.arrive(t(1), Q1, z[1])
+            b.await_(z[1], t(1), Q1, n=-2)
+        b.arrive(t(1), Q1, z[1])
+        b.await_(z[1], t(1), Q1, n=-2)
+
+
+@killed(
+    "every iteration has as many arrives",
+    lambda patch: patch.setattr(ranks.RankTable, "_steady", True),
+    "totals are the same",
+)
+def _(b, count):
+    z = barrier(b, 2)
+    with b.loop("i", 0, count) as i:
+        with is_value(b, mod(i, 2), 0):
+            b.arrive(t(0), Q1, z[0], z[1])
+            with b.loop("k", 0, count):
+                b.arrive(t(0), Q1, z[1])
+        with is_value(b, mod(i, 2), 1):
+            b.await_(z[1], t(0), Q1, n=0)
 
 
 # --- programs: PHASE ----------------------------------------------------------------------------

@@ -39,6 +39,7 @@ SEEDS = {
     "tasked": 20,
     "tiles": 6,
     "nests": 10,
+    "casts": 6,
     "windows": 10,
 }
 """By shape, how many programs: a few tenths of a second each for rings, less for others; nests and

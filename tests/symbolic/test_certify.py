@@ -87,6 +87,7 @@ SEEDS = {
     "tasked": 8,
     "tiles": 10,
     "nests": 4,
+    "casts": 2,
     "windows": 4,
 }
 """By shape, how many programs, each under both policies."""

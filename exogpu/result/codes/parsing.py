@@ -74,7 +74,7 @@ PARSING: Final[dict[str, tuple[str, str, str, str]]] = {
     ),
     "P111": (
         "a call of something that is no instruction or procedure",
-        "A procedure calls functions decorated with @instr or @proc, not ordinary Python "
+        "A procedure calls functions decorated with @instr, @macro or @proc, not ordinary Python "
         "functions: its body is parsed, never executed.",
         "def helper(x): ...\n# in a procedure\nhelper(x[:])",
         "@proc\ndef helper(n: size, x: f32[n] @ DRAM): ...",
@@ -218,6 +218,13 @@ PARSING: Final[dict[str, tuple[str, str, str, str]]] = {
         "unrolls and the procedures that it calls written out.",
         "for i in range(10**6): x[i] = 0.0  # a Python loop is unrolled",
         "for i in seq(0, 10**6): x[i] = 0.0",
+    ),
+    "P133": (
+        "a macro is called by Python",
+        "The statements of a macro are read where a procedure calls it; as a procedure's, they are "
+        "never executed.",
+        "clear(x)  # at the top of the file",
+        "@proc\ndef f(n: size, x: f32[n] @ DRAM):\n    clear(x)",
     ),
 }
 """By code."""

@@ -274,52 +274,52 @@ gemm_sm90_2x2_256x192(const int L, const int M, const int N, const int cluster_K
             unsigned full_arrived = 0;
             unsigned full_bytes = 0;
             unsigned empty_awaited = 0;
-            // 39: for batch in cuda_tasks(0, L):
+            // 144: for batch in cuda_tasks(0, L):
             for (int task_number = blockIdx.x / 4; task_number < tasks_batch * tasks_tm * tasks_tn; task_number += gridDim.x / 4) {
                 [[maybe_unused]] const int batch = task_number / (tasks_tm * tasks_tn);
                 const int2 tile = grouped_tile(task_number % (tasks_tm * tasks_tn), tasks_tm, tasks_tn, 8);
                 [[maybe_unused]] const int tm = tile.x;
                 [[maybe_unused]] const int tn = tile.y;
-                // 42: A_smem: f32[CM, CN, RING, TM, 32] @ Sm90_SmemSwizzled(128)
+                // 61: A_smem: f32[CM, CN, RING, TM, 32] @ Sm90_SmemSwizzled(128)
                 float* const A_smem = reinterpret_cast<float*>(smem + 1024);
-                // 43: B_smem: f32[CM, CN, RING, TN, 32] @ Sm90_SmemSwizzled(128)
+                // 62: B_smem: f32[CM, CN, RING, TN, 32] @ Sm90_SmemSwizzled(128)
                 float* const B_smem = reinterpret_cast<float*>(smem + 132096);
-                // 45: full: barrier[CM, CN] @ CudaMbarrier
+                // 63: full: barrier[CM, CN] @ CudaMbarrier
                 const unsigned full = smem_address(smem + 0);
-                // 46: empty: barrier(full)[CM, CN] @ CudaMbarrier
+                // 64: empty: barrier(full)[CM, CN] @ CudaMbarrier
                 const unsigned empty = smem_address(smem + 40);
                 const unsigned empty_begin = empty_awaited;
-                // 54: for k in seq(0, (cluster_K + 31) / 32):
+                // 72: for k in seq(0, (K + 31) / 32):
                 for (int k = 0; k < (cluster_K + 31) / 32; ++k) {
-                    // 55: with CudaWarps(0, 1, name="producer"):
+                    // 73: with CudaWarps(0, 1, name="producer"):
                     {
-                        // 56: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
+                        // 74: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
                         if (const int m = cta / 2; true) {
-                            // 57: for n in cuda_threads(0, CN, unit=cuda_warp_in_cluster):
+                            // 75: for n in cuda_threads(0, CN, unit=cuda_warp_in_cluster):
                             if (const int n = cta % 2; true) {
-                                // 58: Await(empty[m, n], cuda_temporal, ~RING)
+                                // 76: Await(empty[m, n], cuda_temporal, ~RING)
                                 if (empty_awaited - empty_begin >= 4)
                                     mbarrier_wait_cluster<5>(empty, empty_awaited - 4);
                                 ++empty_awaited;
                             }
                         }
-                        // 59: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
+                        // 77: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
                         if (const int m = cta / 2; true) {
-                            // 60: (
+                            // 46: (
                             Sm90_tma_load<2>(&A_smem[8192 * (k % 4)] + 4096 * (cta - (2 * m)), A_map, mbarrier_at<5>(full, full_arrived), 0x3 << (2 * m), {32 * k, 256 * (2 * tm + m) + 128 * (cta - (2 * m)), batch});
                             full_bytes += 32768;
                         }
-                        // 75: for n in cuda_threads(
+                        // 82: for n in cuda_threads(0, CN, unit=CM * cuda_warp_in_cluster_strided(CN)):
                         if (const int n = cta % 2; true) {
-                            // 78: (
+                            // 46: (
                             Sm90_tma_load<2>(&B_smem[6144 * (k % 4)] + 3072 * ((cta - n) / 2), B_map, mbarrier_at<5>(full, full_arrived), 0x5 << n, {32 * k, 192 * (2 * tn + n) + 96 * ((cta - n) / 2), batch});
                             full_bytes += 24576;
                         }
-                        // 94: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
+                        // 96: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
                         if (const int m = cta / 2; true) {
-                            // 95: for n in cuda_threads(0, CN, unit=cuda_warp_in_cluster):
+                            // 97: for n in cuda_threads(0, CN, unit=cuda_warp_in_cluster):
                             if (const int n = cta % 2; true) {
-                                // 96: Arrive(cuda_temporal) >> full[m, n]
+                                // 98: Arrive(cuda_temporal) >> full[m, n]
                                 __syncwarp();
                                 if (lane == 0)
                                     mbarrier_arrive_expect_tx<5>(full, full_arrived, full_bytes);
@@ -329,7 +329,7 @@ gemm_sm90_2x2_256x192(const int L, const int M, const int N, const int cluster_K
                         }
                     }
                 }
-                // 120: Fence(cuda_in_order, cuda_in_order)
+                // 150: Fence(cuda_in_order, cuda_in_order)
                 asm volatile("barrier.cluster.arrive.release.aligned;\n\t"
                              "barrier.cluster.wait.acquire.aligned;" ::: "memory");
             }
@@ -338,13 +338,13 @@ gemm_sm90_2x2_256x192(const int L, const int M, const int N, const int cluster_K
             const int tasks_batch = L;
             const int tasks_tm = (M + 511) / 512;
             const int tasks_tn = (N + 383) / 384;
-            // 39: for batch in cuda_tasks(0, L):
+            // 144: for batch in cuda_tasks(0, L):
             for (int task_number = blockIdx.x / 4; task_number < tasks_batch * tasks_tm * tasks_tn; task_number += gridDim.x / 4) {
                 [[maybe_unused]] const int batch = task_number / (tasks_tm * tasks_tn);
                 const int2 tile = grouped_tile(task_number % (tasks_tm * tasks_tn), tasks_tm, tasks_tn, 8);
                 [[maybe_unused]] const int tm = tile.x;
                 [[maybe_unused]] const int tn = tile.y;
-                // 120: Fence(cuda_in_order, cuda_in_order)
+                // 150: Fence(cuda_in_order, cuda_in_order)
                 asm volatile("barrier.cluster.arrive.release.aligned;\n\t"
                              "barrier.cluster.wait.acquire.aligned;" ::: "memory");
             }
@@ -359,65 +359,65 @@ gemm_sm90_2x2_256x192(const int L, const int M, const int N, const int cluster_K
             unsigned full_awaited = 0;
             unsigned empty_arrived = 0;
             unsigned empty_awaited = 0;
-            // 39: for batch in cuda_tasks(0, L):
+            // 144: for batch in cuda_tasks(0, L):
             for (int task_number = blockIdx.x / 4; task_number < tasks_batch * tasks_tm * tasks_tn; task_number += gridDim.x / 4) {
                 [[maybe_unused]] const int batch = task_number / (tasks_tm * tasks_tn);
                 const int2 tile = grouped_tile(task_number % (tasks_tm * tasks_tn), tasks_tm, tasks_tn, 8);
                 [[maybe_unused]] const int tm = tile.x;
                 [[maybe_unused]] const int tn = tile.y;
-                // 42: A_smem: f32[CM, CN, RING, TM, 32] @ Sm90_SmemSwizzled(128)
-                float* const A_smem = reinterpret_cast<float*>(smem + 1024);
-                // 43: B_smem: f32[CM, CN, RING, TN, 32] @ Sm90_SmemSwizzled(128)
-                float* const B_smem = reinterpret_cast<float*>(smem + 132096);
-                // 44: D: f32[CM, CN, 2, MM, TN] @ Sm90_RmemMatrixD(MM, TN)
+                // 147: D: f32[CM, CN, 2, MM, TN] @ Sm90_RmemMatrixD(MM, TN)
                 float D[192];
                 int D_scale = 1;
-                // 45: full: barrier[CM, CN] @ CudaMbarrier
+                // 61: A_smem: f32[CM, CN, RING, TM, 32] @ Sm90_SmemSwizzled(128)
+                float* const A_smem = reinterpret_cast<float*>(smem + 1024);
+                // 62: B_smem: f32[CM, CN, RING, TN, 32] @ Sm90_SmemSwizzled(128)
+                float* const B_smem = reinterpret_cast<float*>(smem + 132096);
+                // 63: full: barrier[CM, CN] @ CudaMbarrier
                 const unsigned full = smem_address(smem + 0);
-                // 46: empty: barrier(full)[CM, CN] @ CudaMbarrier
+                // 64: empty: barrier(full)[CM, CN] @ CudaMbarrier
                 const unsigned empty = smem_address(smem + 40);
                 const unsigned empty_begin = empty_awaited;
-                // 48: with CudaWarps(name="consumer"):
+                // 66: with CudaWarps(name="consumer"):
                 {
-                    // 49: for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
+                    // 67: for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
                     if (const int m = cta / 2; true) {
-                        // 50: for n in cuda_threads(0, CN, unit=cuda_cta_in_cluster):
+                        // 68: for n in cuda_threads(0, CN, unit=cuda_cta_in_cluster):
                         if (const int n = cta % 2; true) {
-                            // 51: for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
+                            // 69: for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
                             if (const int wg = warp / 4 - 1; true) {
-                                // 52: Sm90_zero_scale_d(D[m, n, wg, :, :], M=MM, N=TN)
+                                // 70: Sm90_zero_scale_d(D[m, n, wg, :, :], M=MM, N=TN)
                                 D_scale = 0;
-                                // 53: Fence(wgmma_fence_1, wgmma_fence_2)
+                                // 71: Fence(wgmma_fence_1, wgmma_fence_2)
                                 asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
                             }
                         }
                     }
                 }
-                // 54: for k in seq(0, (cluster_K + 31) / 32):
+                // 72: for k in seq(0, (K + 31) / 32):
                 for (int k = 0; k < (cluster_K + 31) / 32; ++k) {
-                    // 97: with CudaWarps(name="consumer"):
+                    // 99: with CudaWarps(name="consumer"):
                     {
-                        // 98: for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
+                        // 100: for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
                         if (const int m = cta / 2; true) {
-                            // 99: for n in cuda_threads(0, CN, unit=cuda_cta_in_cluster):
+                            // 101: for n in cuda_threads(0, CN, unit=cuda_cta_in_cluster):
                             if (const int n = cta % 2; true) {
-                                // 100: Await(full[m, n], cuda_generic_and_async, ~0)
+                                // 102: Await(full[m, n], cuda_generic_and_async, ~0)
                                 mbarrier_wait<5>(full, full_awaited);
                                 ++full_awaited;
-                                // 101: for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
+                                // 103: for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
                                 if (const int wg = warp / 4 - 1; true) {
-                                    // 102: for kk in seq(0, 4):
+                                    // 104: for kk in seq(0, 4):
                                     #pragma unroll
                                     for (int kk = 0; kk < 4; ++kk) {
-                                        // 103: Sm90_wgmma_tf32(
+                                        // 105: Sm90_wgmma_tf32(
                                         Sm90_wgmma_tf32_n192<128, 128>(D, D_scale, &A_smem[8192 * (k % 4) + (4096 * wg + 8 * kk)], &B_smem[6144 * (k % 4) + 8 * kk]);
                                     }
-                                    // 116: Arrive(wgmma_async) >> cg[m, n, wg]
+                                    // 118: Arrive(wgmma_async) >> cg[m, n, wg]
                                     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-                                    // 117: Await(cg[m, n, wg], cuda_in_order, 0)
+                                    // 119: Await(cg[m, n, wg], cuda_in_order, 0)
                                     asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
                                 }
-                                // 118: Arrive(cuda_in_order) >> empty[m, :] >> empty[:, n]
+                                // 120: Arrive(cuda_in_order) >> empty[m, :] >> empty[:, n]
                                 __syncwarp();
                                 if (lane < 4 && (0xedb7ull >> 4 * cta >> lane & 1))
                                     mbarrier_arrive_reads<5>(empty, empty_arrived, lane);
@@ -426,19 +426,19 @@ gemm_sm90_2x2_256x192(const int L, const int M, const int N, const int cluster_K
                         }
                     }
                 }
-                // 120: Fence(cuda_in_order, cuda_in_order)
+                // 150: Fence(cuda_in_order, cuda_in_order)
                 asm volatile("barrier.cluster.arrive.release.aligned;\n\t"
                              "barrier.cluster.wait.acquire.aligned;" ::: "memory");
-                // 121: with CudaWarps(name="consumer"):
+                // 151: with CudaWarps(name="consumer"):
                 {
-                    // 122: for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
+                    // 152: for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
                     if (const int m = cta / 2; true) {
-                        // 123: for n in cuda_threads(0, CN, unit=cuda_cta_in_cluster):
+                        // 153: for n in cuda_threads(0, CN, unit=cuda_cta_in_cluster):
                         if (const int n = cta % 2; true) {
-                            // 124: for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
+                            // 154: for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
                             if (const int wg = warp / 4 - 1; true) {
-                                // 125: Sm90_store_D(
-                                Sm90_store_D<128, 192>(M - 256 * (2 * tm + m) - 128 * wg, N - 192 * (2 * tn + n), &C[((long long)(batch) * M + (256 * (2 * tm + m) + 128 * wg)) * N + (192 * (2 * tn + n))], N, D);
+                                // 157: Sm90_store_D(
+                                Sm90_store_D<128, 192>(M - (256 * (2 * tm + m) + 128 * wg), N - 192 * (2 * tn + n), &C[((long long)(batch) * M + (256 * (2 * tm + m) + 128 * wg)) * N + (192 * (2 * tn + n))], N, D);
                             }
                         }
                     }

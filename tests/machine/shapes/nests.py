@@ -101,7 +101,7 @@ def nests(random: Random, b: Builder) -> None:
     """Two loops around a ring, a hand-over, or commit groups; one allocation, or one a trip."""
     r = random
     made = nest(r, b)
-    allocate, body, free = r.choice((ring, ring, ring, apart, handover, groups))(made)
+    allocate, body, free = r.choice((ring, ring, ring, apart, handover, groups, groups))(made)
     within = r.random() < 0.15  # an allocation for each outer iteration
     outermost = b.loop("j", 0, 2) if r.random() < 0.1 else nullcontext()
 
@@ -236,22 +236,39 @@ def handover(made: Nest) -> Parts:
 
 
 def groups(made: Nest) -> Parts:
-    """Copies in commit groups, awaited in the inner loop or after it."""
+    """Copies in commit groups, awaited in the inner loop, before the next copy or after it, or
+    after the loop; some iterations end with an Await for all, or begin with a group of their own.
+    """
     r, b, slots = made.random, made.b, made.slots
     data, done = b.data("x", slots, shared=True), b.barrier("cg", mechanism=COMMIT)
     allocate, free = barriers(made, done)
-    in_flight, late = r.choice((0, 0, 1, 2)), r.random() < 0.4
+    in_flight, late = r.choice((0, 0, 1, 1, 2)), r.random() < 0.3
+    ahead, ends, begins = r.random() < 0.3, r.random() < 0.6, r.random() < 0.2
+    back = r.choice((0, 0, in_flight)) if slots > 1 else 0
+    everybody = {Q0, Q1, Q2}
+
+    def use(i: CVar, k: CVar) -> None:
+        b.await_(done[()], t(0), everybody, TIMELINES, in_flight)
+        if not late:
+            older = made.shift(i, k)
+            b.read(data[mod(add(older, slots - back), slots) if slots > 1 else 0], t(0), Q1)
+
+    def copy(slot: Control) -> None:
+        b.write(data[slot], t(0), Q2, level=UNORDERED)
+        b.arrive(t(0), Q2, done[()])
 
     def body(i: CVar) -> None:
+        if begins:
+            copy(0)
         with made.around(i) as k:
-            slot = made.slot(i, k)
-            b.write(data[slot], t(0), Q2, level=UNORDERED)
-            b.arrive(t(0), Q2, done[()])
-            b.await_(done[()], t(0), {Q0, Q1, Q2}, TIMELINES, in_flight)
-            if not late:
-                b.read(data[slot], t(0), Q1)
+            if ahead:
+                use(i, k)
+            copy(made.slot(i, k))
+            if not ahead:
+                use(i, k)
+        if late or ends:
+            b.await_(done[()], t(0), everybody, TIMELINES, 0)
         if late:
-            b.await_(done[()], t(0), {Q0, Q1, Q2}, TIMELINES, 0)
             b.fence(t(0, 2), {Q0, Q1}, {Q0, Q1}, TIMELINES, transitive=True)
             b.read(data[mod(i, slots)], t(1), Q1)
             b.fence(t(0, 2), {Q0, Q1}, {Q0, Q1}, TIMELINES, transitive=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from random import Random
 
 from exogpu.amir import nodes as amir
@@ -97,14 +98,20 @@ def ring(random: Random, b: Builder) -> None:
         body()
 
 
-def multicast(random: Random, b: Builder) -> None:
+def casts(random: Random, b: Builder) -> None:
+    """Such a ring under two symbolic loops."""
+    multicast(random, b, nested=True)
+
+
+def multicast(random: Random, b: Builder, nested: bool = False) -> None:
     """A ring of tiles in a cluster of 2 or 4 CTAs: each is sent along a line, the rows or the
     columns of CTAs; each CTA, or one for all, waits for the copies, which the CTA itself or a
-    neighbour reads."""
+    neighbour reads.  Where it is `nested`, one symbolic loop after the other fills it."""
     r = random
     rows, columns = r.choice(((1, 2), (1, 2), (2, 1), (1, 4), (2, 2), (2, 2)))
     ctas = rows * columns
-    slots = r.choice((1, 1, 2))
+    slots = r.choice((1, 1, 2)) if not nested else r.choice((1, 1, 1, 2))
+    iterations = b.size("I") if nested else None
     k = b.size("K")
     depth = r.choice((None, slots, slots + 1))
     tiles = b.data("tiles", rows, columns, slots, 1, shared=True)
@@ -177,7 +184,12 @@ def multicast(random: Random, b: Builder) -> None:
     b.alloc(tiles)
     b.alloc(full)
     b.alloc(empty)
-    with b.loop("k", 0, k) as i:
+    with ExitStack() as loops:
+        first: Control = 0
+        if iterations is not None:
+            outer = loops.enter_context(b.loop("i", 0, iterations))
+            first = r.choice((0, 0, 0, outer, mod(outer, 2)))
+        i = loops.enter_context(b.loop("k", first, k))
         each(lambda cta: b.await_(empty[cta], thread(cta, 0), TIMELINES, TIMELINES, -slots - 1))
         with b.loop("line", 0, lines) as line:
             send(line, i)
