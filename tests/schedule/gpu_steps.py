@@ -111,3 +111,11 @@ def racing(M: size, x: f32[M, 32] @ CudaGmemLinear, y: f32[1, 32] @ CudaGmemLine
         for m in cuda_tasks(0, M):
             for t in cuda_threads(0, 32, unit=cuda_thread):
                 y[0, t] = x[m, t]
+
+
+@proc
+def beyond(M: size, x: f32[M, 128] @ CudaGmemLinear, y: f32[M, 128] @ CudaGmemLinear):
+    with CudaDeviceFunction(blockDim=128):
+        for m in cuda_tasks(0, M):
+            for t in cuda_threads(0, 128, unit=cuda_thread):
+                y[m, t] = x[m, t + 1]

@@ -6,7 +6,7 @@ from dataclasses import FrozenInstanceError, replace
 from pathlib import Path
 
 import pytest
-from gpu_steps import copied, fenced, loaded, plain, racing, reversal, staged
+from gpu_steps import beyond, copied, fenced, loaded, plain, racing, reversal, staged
 
 from exogpu import ExoGpuError, Policy
 from exogpu import schedule as s
@@ -103,6 +103,12 @@ def test_what_no_synchronisation_mends_is_told() -> None:
     assert found.tried > 1 and found.sizes and found.before >= 1
     assert "no other change mends anything" in found.reason
     assert str(found).startswith("nothing is proposed: ")
+
+
+def test_what_is_refuted_for_another_reason_is_told() -> None:
+    found = s.synchronise(beyond, seconds=30)
+    assert not found and "what was found is refuted: " in found.reason
+    assert "out of bounds" in str(found)
 
 
 def test_the_budget_ends_with_an_answer() -> None:
