@@ -41,7 +41,7 @@ from exogpu.schedule.loops import (
 )
 from exogpu.schedule.primitive import followed
 from exogpu.schedule.procedures import Derivation, chain, derivation, history, text
-from exogpu.schedule.staging import stage_mem
+from exogpu.schedule.staging import stage_mem, stage_sum
 from exogpu.schedule.statements import (
     add_if,
     delete_pass,
@@ -142,6 +142,7 @@ __all__ = [
     "sink_alloc",
     "specialize",
     "stage_mem",
+    "stage_sum",
     "synchronise",
     "text",
     "try_else",

@@ -77,7 +77,11 @@ def equivalent(first: Schedulable, second: Schedulable) -> Equivalence:
     >>> equivalent(gemv, gemv).word
     'equivalent'
     """
-    one, other = ir_of(first), ir_of(second)
+    return same_results(ir_of(first), ir_of(second))
+
+
+def same_results(one: Proc, other: Proc) -> Equivalence:
+    """The same of two procedures that are well-formed."""
     try:
         called = _called(one, other)
         both = replace(one, preconditions=called.preconditions)

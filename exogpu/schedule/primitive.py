@@ -19,6 +19,7 @@ from exogpu.ir.types import BarrierMechanism, CollUnit, DataMemory, SpecialWindo
 from exogpu.result.errors import NOWHERE, Diagnostic, ExoGpuError, Note
 from exogpu.schedule.checker import Objection, objection
 from exogpu.schedule.cursors import Cursor, Gap, find, header
+from exogpu.schedule.equivalence import same_results
 from exogpu.schedule.procedures import (
     Derivation,
     P,
@@ -121,7 +122,7 @@ def refused(name: str, edit: Rewrite) -> Diagnostic | None:
         variable, stmt = lost
         message = f"{name}: {variable.name} would not be declared where `{header(stmt)}` stands"
         return Diagnostic("X991", message, stmt.span, "move its declaration outwards first")
-    found = None if same_but_for_silence(edit.old, edit.new) else objection(edit)
+    found = _judged(edit)
     if found is not None:
         return _described(name, edit, found)
     for violation in bounds.violations(edit.new):
@@ -130,6 +131,17 @@ def refused(name: str, edit: Rewrite) -> Diagnostic | None:
         message = f"{name}: {before}{what.message}"
         return Diagnostic("X992", message, what.span, what.help, what.notes)
     return None
+
+
+def _judged(edit: Rewrite) -> Objection | None:
+    """What speaks against a rewriting."""
+    if same_but_for_silence(edit.old, edit.new):
+        return None
+    if not edit.by_results:
+        return objection(edit)
+    compared = same_results(edit.old, edit.new)
+    kind = {"equivalent": "", "different": "FLOW", "undecided": "UNDECIDED"}[compared.word]
+    return Objection(kind, compared.reason) if kind else None
 
 
 def _described(name: str, edit: Rewrite, found: Objection) -> Diagnostic:

@@ -110,6 +110,9 @@ class Rewrite:
     """The same of statements inside of new calls."""
     equal: dict[CallProc, tuple[Schedulable, Schedulable]] = field(default_factory=dict)
     """Of a new call, the procedure that it calls, and one to be read in its place."""
+    by_results: bool = False
+    """Whether both procedures are compared by what they leave, sums as sets of terms, and not
+    statement by statement."""
     followed: dict[Stmt, Stmt] = field(default_factory=dict)
     """By a new statement, blocks included, the old one that cursors follow to it."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
@@ -12,6 +12,7 @@ from exogpu.ir.nodes import (
     BExpr,
     Block,
     Compare,
+    Const,
     Coord,
     CVar,
     DataParam,
@@ -22,6 +23,7 @@ from exogpu.ir.nodes import (
     Point,
     Proc,
     Read,
+    Reduce,
     Seq,
     Stmt,
     WindowStmt,
@@ -91,6 +93,49 @@ def stage_mem(
             yield stage.edit
 
 
+@primitive
+def stage_sum(
+    proc: Proc,
+    block: object,
+    window: str,
+    name: str,
+    memory: DataMemory | None = None,
+    count: int = 1,
+) -> Iterator[Rewrite]:
+    """Let statements that add to a window add to a sum of their own, which begins at zero and is
+    added to the window after them.
+
+        for k in seq(0, n):          t: f32
+            y[i] += x[k]       ->    t = 0
+                                     for k in seq(0, n):
+                                         t += x[k]
+                                     y[i] += t
+
+    `count` statements, from the one given on.  What both procedures leave is compared, sums as sets
+    of terms.
+    """
+    path = path_of(proc, block)
+    at = path[-1][1]
+    stmts = block_at(proc, path)[at : at + count]
+    if count < 1 or len(stmts) < count:
+        raise Unfit(f"there are no {count} statements", stmt_at(proc, path))
+    known = data_scope(proc, path)
+    whole = read_window(window, control_scope(proc, path), {s.name: s for s in known})
+    declared = known[whole.name]
+    if len(declared.shape) != len(whole.coords):
+        raise Unfit(f"{whole.name.name} has {len(declared.shape)} dimensions", stmts[0])
+    accessed, writes_it = _uses(proc, stmts, whole.name)
+    if not (accessed and writes_it):
+        raise Unfit(f"the statements do not add to {whole.name.name}", stmts[0])
+    if memory is None:
+        memory = default_memory(proc, path)
+    for guarded in (False, True):
+        stage = _Stage(begun(proc), whole, declared, named(name), memory, guarded)
+        stage.edit.by_results = True
+        splice(stage.edit, path, count, stage.summed(stmts))
+        yield stage.edit
+
+
 class _Stage:
     def __init__(
         self,
@@ -115,6 +160,21 @@ class _Stage:
         after = self.copy(stmts[-1], False) if copies_out else ()
         return (tile, *before, *body, *after)
 
+    def summed(self, stmts: Block) -> Block:
+        """The statements with a sum of their own, from zero."""
+        span = stmts[0].span
+        tile = Alloc(self.name, self.declared.dtype, tuple(self.extents), self.memory, span=span)
+        body = copied(self.edit, stmts, {}, fresh=False, access=self.moved)
+
+        def cleared(cell: Access, _: Access) -> Stmt:
+            return Assign(cell, Const(0), span=span)
+
+        def added(cell: Access, element: Access) -> Stmt:
+            return Reduce(element, Read(cell, span), span=span)
+
+        zero = self.each(stmts[0], cleared, guarded=False)
+        return (tile, *zero, *body, *self.each(stmts[-1], added, guarded=self.guarded))
+
     def moved(self, access: Access) -> Access:
         """An access of the variable as one of the tile."""
         if access.name != self.window.name:
@@ -135,6 +195,17 @@ class _Stage:
 
     def copy(self, beside: Stmt, inwards: bool) -> Block:
         """The loops that copy the window to the tile, or back."""
+
+        def one(cell: Access, element: Access) -> Stmt:
+            to, of = (cell, element) if inwards else (element, cell)
+            stmt = Assign(to, Read(of, beside.span), span=beside.span)
+            self.edit.origins[stmt] = Copy(element)
+            return stmt
+
+        return self.each(beside, one, guarded=self.guarded)
+
+    def each(self, beside: Stmt, make: Callable[[Access, Access], Stmt], *, guarded: bool) -> Block:
+        """Loops over the window, with a statement of each of its elements and the tile's."""
         iterators = [Sym(f"i{n}") for n in range(len(self.extents))]
         left = iter(iterators)
         coords: list[Coord] = []
@@ -148,10 +219,8 @@ class _Stage:
                 coords.append(coord)
         element = Access(self.window.name, tuple(coords), beside.span)
         cell = Access(self.name, tuple(Point(CVar(s)) for s in iterators), beside.span)
-        to, of = (cell, element) if inwards else (element, cell)
-        stmt: Stmt = Assign(to, Read(of, beside.span), span=beside.span)
-        self.edit.origins[stmt] = Copy(element)
-        if self.guarded:
+        stmt = make(cell, element)
+        if guarded:
             for guard in reversed(guards):
                 stmt = If(guard, (stmt,), span=beside.span)
         for iterator, extent in zip(reversed(iterators), reversed(self.extents), strict=True):

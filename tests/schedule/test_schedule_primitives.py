@@ -94,6 +94,7 @@ ACCEPTED: dict[str, tuple[Procedure, Callable[[Procedure], Procedure]]] = {
         lambda p: s.stage_mem(p, "for ii in _: _", "x[4 * io : 4 * io + 4]", "t"),
     ),
     "stage_mem of sums": (gemm, lambda p: s.stage_mem(p, "for k in _: _", "C[i, j]", "t")),
+    "stage_sum": (gemm, lambda p: s.stage_sum(p, "for k in _: _", "C[i, j]", "t")),
     "stage_mem in a loop": (
         s.divide_loop(gemm, "k", 4, ["ko", "ki"]),
         lambda p: s.stage_mem(p, "for ki in _: _", "C[i, j]", "t"),
@@ -129,6 +130,14 @@ REFUSED: dict[str, tuple[Callable[[], Procedure], str]] = {
     "stage_mem count": (
         lambda: s.stage_mem(gemm, "k", "C[i, j]", "t", count=2),
         "X991.*no 2 statements",
+    ),
+    "stage_sum assigned": (
+        lambda: s.stage_sum(gemm, "C[_] = _", "C[i, j]", "t", count=2),
+        "X992: stage_sum: the second has a part of a parameter in a result.*M = 1, N = 1, K = 1",
+    ),
+    "stage_sum of reads": (
+        lambda: s.stage_sum(gemm, "k", "A[i, 0:K]", "t"),
+        "X991.*do not add to A",
     ),
     "divide_loop no loop": (
         lambda: s.divide_loop(gemm, "C[_] = _", 8, ["io", "ii"]),
