@@ -30,10 +30,12 @@ from exogpu.ir.nodes import (
     Point,
     Stmt,
     Warps,
+    WindowStmt,
 )
 from exogpu.ir.types import BarrierMechanism, CollUnit, QualTL
 from exogpu.ir.walk import accesses, control_variables, passed
 from exogpu.machine.violation import Violation
+from exogpu.schedule.control import plus
 from exogpu.schedule.proposing.drafts import (
     Draft,
     allocations,
@@ -116,7 +118,7 @@ def _made(draft: Draft, ring: _Ring, *, released: bool, fenced: bool) -> Draft |
     for path in ring.loads:
         call = draft.at(path)
         assert isinstance(call, CallInstr)
-        coords = target_of(call).coords[: len(ring.dims)]
+        coords = target_of(draft, call).coords[: len(ring.dims)]
         if sum(isinstance(c, Interval) for c in coords) != len(call.instr.trailing_units):
             return None
         trailing[path] = replace(call, trailing=Access(full, coords))
@@ -179,9 +181,9 @@ def _ring(draft: Draft, load: int, violations: Sequence[Violation]) -> _Ring | N
         return None
     call = draft.at(loads[0])
     assert isinstance(call, CallInstr)
-    shape = _shape(draft, target_of(call).name)
-    users = (a for p in places for a in accesses(draft.at(p)))
-    access = next((a for a in users if a.name == target_of(call).name), None)
+    shape = _shape(draft, target_of(draft, call).name)
+    users = (whole(draft, a) for p in places for a in accesses(draft.at(p)))
+    access = next((a for a in users if a.name == target_of(draft, call).name), None)
     if access is None or shape is None:
         return None
     iterators = {loop.iterator for loop in consumer.ctas}
@@ -194,14 +196,33 @@ def _ring(draft: Draft, load: int, violations: Sequence[Violation]) -> _Ring | N
             break
         many += 1
     plain = all(v.check.timelines <= _PLAIN for v in uses if isinstance(v.check, Check))
-    depth = depth_of(target_of(call))
+    depth = depth_of(target_of(draft, call))
     dims, index = shape[:many], access.coords[:many]
     return _Ring(loads, loop, producer, consumer, dims, index, depth, plain)
 
 
-def target_of(call: CallInstr) -> Access:
-    """The window that a load writes."""
-    return next(p.access for p in passed(call) if p.written)
+def target_of(draft: Draft, call: CallInstr) -> Access:
+    """The window of a variable that a load writes."""
+    return whole(draft, next(p.access for p in passed(call) if p.written))
+
+
+def whole(draft: Draft, access: Access) -> Access:
+    """The access of a window as one of the variable that it is of."""
+    windows = {s.name: s.source for s in draft.statements.values() if isinstance(s, WindowStmt)}
+    while access.name in windows:
+        source, inner = windows[access.name], iter(access.coords)
+        access = Access(source.name, tuple(_within_window(c, inner) for c in source.coords))
+    return access
+
+
+def _within_window(coord: Coord, inner: Iterator[Coord]) -> Coord:
+    if isinstance(coord, Point):
+        return coord
+    match next(inner):
+        case Point() as point:
+            return Point(plus(coord.lo, point.at))
+        case Interval() as part:
+            return Interval(plus(coord.lo, part.lo), plus(coord.lo, part.hi))
 
 
 def _shape(draft: Draft, name: Sym) -> tuple[int, ...] | None:

@@ -70,7 +70,7 @@ def _users(draft: Draft, name: Sym) -> tuple[list[Path], list[Path]]:
 
 
 def _awaiting(draft: Draft, name: Sym, signals: list[Path]) -> Iterator[Move]:
-    depths = {depth_of(target_of(s)) for s in _loads(draft)}
+    depths = {depth_of(target_of(draft, s)) for s in _loads(draft)}
     for path in signals:
         stmt = draft.at(path)
         home = home_of(stmt.targets) if isinstance(stmt, Arrive) else None
