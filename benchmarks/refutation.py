@@ -91,7 +91,7 @@ def row(mutant: Mutant, sizes: dict[str, int]) -> Iterator[str]:
 def concrete(program: amir.Program, sizes: dict[str, int]) -> tuple[float, int, float]:
     """Seconds of the machine at these sizes, how many hazards, and seconds for telling them."""
     start = process_time()
-    found = fast.run(program, sizes, report=fast.Report.PAIRS)
+    found = fast.run(program, sizes, keep=fast.Keep.PAIRS)
     ran = process_time() - start
     several = hazards_of(distinct(found.violations), sizes, program)
     return ran, len(several), process_time() - start - ran

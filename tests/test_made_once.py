@@ -116,7 +116,7 @@ def count_runs(monkeypatch: pytest.MonkeyPatch, machine: ModuleType, found: Coun
     def counted(program: Program, sizes: Mapping[str, int], **options: object) -> object:
         name = machine.__name__.rpartition(".")[2]
         if any(program is written for written in PROGRAMS):
-            report = options.get("report", fast.Report.FIRST)
+            report = options.get("keep", fast.Keep.FIRST)
             found[f"{name} {report} at {dict(sizes)}"] += 1
         else:
             found[EDITED] += 1
@@ -175,8 +175,8 @@ def test_a_check_at_sizes(counts: Counter[str]) -> None:
 def test_a_refutation_runs_up_to_its_hazard_and_once_for_all_pairs(counts: Counter[str]) -> None:
     assert race().check().word == "refuted"
     once(counts, {*LOWERED, "exogpu.symbolic.find.prover.analyse"})
-    assert counts["fast Report.FIRST at {'n': 1}"] == 1
-    assert counts["fast Report.PAIRS at {'n': 1}"] == 1
+    assert counts["fast Keep.FIRST at {'n': 1}"] == 1
+    assert counts["fast Keep.PAIRS at {'n': 1}"] == 1
     # The other is at larger sizes, at which repairs are tried too.
     assert sum(name.startswith("fast") for name in counts) == 3
 

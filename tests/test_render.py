@@ -20,7 +20,7 @@ from exogpu.ir.types import Policy
 from exogpu.report.roles import ROLES
 from exogpu.result.codes import CODES
 from exogpu.result.errors import Diagnostic, Note, Span
-from exogpu.result.verdict import Hazard, HazardKind, Redundancy, Site, Verdict
+from exogpu.result.verdict import Hazard, HazardKind, Occurrence, Redundancy, Verdict
 
 DECLARED = Span("k.py", 3, 5, 3, 16, "    A: f32[8] @ DRAM")
 ACCESS = Span("k.py", 5, 9, 5, 13, "    x = A[k] + 1")
@@ -37,8 +37,8 @@ HAZARD = Hazard(
     index=(0, 3),
     sizes={"M": 512},
     task=2,
-    first=Site(DECLARED, "A[...] = 0", "tmaS", "thread 0 of CTA 1", (("k", 4),)),
-    second=Site(ACCESS, "x = A[k] + 1", "cuda2", "threads 0-127", (("k", 5), ("wg", 1))),
+    first=Occurrence(DECLARED, "A[...] = 0", "tmaS", "thread 0 of CTA 1", (("k", 4),)),
+    second=Occurrence(ACCESS, "x = A[k] + 1", "cuda2", "threads 0-127", (("k", 5), ("wg", 1))),
     message="no Fence or Arrive follows",
     help="add Fence(a, b)",
     replayed=True,

@@ -80,7 +80,7 @@ from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
 
 __all__ = [
-    "Violation",
+    "Breach",
     "admits_zero",
     "check_bounds",
     "check_sizes",
@@ -91,7 +91,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True)
-class Obligation:
+class Bound:
     """No instance of `domain` may satisfy `wrong` (ISL text)."""
 
     domain: Domain
@@ -100,7 +100,7 @@ class Obligation:
 
 
 @dataclass(frozen=True, slots=True)
-class Violation:
+class Breach:
     """A broken obligation: a finding and the smallest instance at which it occurs."""
 
     finding: report.Finding
@@ -129,7 +129,7 @@ def check_bounds(proc: Proc | Instr) -> tuple[Diagnostic, ...]:
     return tuple(v.diagnostic for v in violations(proc))
 
 
-def violations(proc: Proc | Instr) -> tuple[Violation, ...]:
+def violations(proc: Proc | Instr) -> tuple[Breach, ...]:
     """The findings of `check_bounds`, with their instances as data.
 
     Accesses of a called procedure are judged at its calls, so at the caller's sizes; all else,
@@ -142,7 +142,7 @@ def violations(proc: Proc | Instr) -> tuple[Violation, ...]:
     return (*_own(proc), *called)
 
 
-def _at_calls(callee: Proc | Instr, what: Violation | Obligation) -> bool:
+def _at_calls(callee: Proc | Instr, what: Breach | Bound) -> bool:
     return isinstance(callee, Proc) and isinstance(what.finding, report.Outside)
 
 
@@ -183,7 +183,7 @@ def _callees(proc: Proc | Instr) -> tuple[Proc | Instr, ...]:
     return tuple(found)
 
 
-def violations_at(proc: Proc, sizes: Mapping[str, int]) -> tuple[Violation, ...]:
+def violations_at(proc: Proc, sizes: Mapping[str, int]) -> tuple[Breach, ...]:
     """Accesses out of bounds at concrete sizes, which satisfy the preconditions.
 
     Of a procedure as it is written: inlined, its windows would have lost their extents.
@@ -228,7 +228,7 @@ def failing_scripts(proc: Proc) -> Iterator[str]:
 
 
 @lru_cache(maxsize=1024)
-def _own(proc: Proc | Instr) -> tuple[Violation, ...]:
+def _own(proc: Proc | Instr) -> tuple[Breach, ...]:
     """The findings in the definition itself; kept, since many procedures share instructions."""
     contradiction = _contradiction(proc)
     if contradiction is not None:
@@ -236,23 +236,23 @@ def _own(proc: Proc | Instr) -> tuple[Violation, ...]:
     return _failing(_obligations(proc))
 
 
-def _contradiction(proc: Proc | Instr) -> Violation | None:
+def _contradiction(proc: Proc | Instr) -> Breach | None:
     """The first precondition that leaves no sizes, if one does."""
     domain = Domain(controls(proc), constraints=size_constraints(proc))
     for precondition in proc.preconditions:
         domain = where(domain, bexpr(precondition))
         if never(domain, ["0 = 0"]):
             finding = report.Contradiction(precondition)
-            return Violation(finding, {}, {}, report.describe(finding, domain, {}))
+            return Breach(finding, {}, {}, report.describe(finding, domain, {}))
     return None
 
 
-def _failing(obligations: Iterable[Obligation]) -> tuple[Violation, ...]:
+def _failing(obligations: Iterable[Bound]) -> tuple[Breach, ...]:
     """The broken obligations in program order; of several about one thing, the smallest."""
-    groups: dict[int, list[Obligation]] = {}
+    groups: dict[int, list[Bound]] = {}
     for obligation in obligations:
         groups.setdefault(id(obligation.domain), []).append(obligation)
-    found: dict[object, tuple[Obligation, Instance]] = {}
+    found: dict[object, tuple[Bound, Instance]] = {}
     asked = [(group[0].domain, [o.wrong for o in group]) for group in groups.values()]
     for group, fine in zip(groups.values(), never_each(asked), strict=True):
         domain = group[0].domain
@@ -267,17 +267,17 @@ def _failing(obligations: Iterable[Obligation]) -> tuple[Violation, ...]:
     return tuple(_violation(obligation, point) for obligation, point in found.values())
 
 
-def _violation(obligation: Obligation, point: Instance) -> Violation:
+def _violation(obligation: Bound, point: Instance) -> Breach:
     domain = obligation.domain
     sizes = {p.name.name: point[p.name] for p in domain.params}
     diagnostic = report.describe(obligation.finding, domain, point)
-    return Violation(obligation.finding, sizes, point, diagnostic)
+    return Breach(obligation.finding, sizes, point, diagnostic)
 
 
 # --- what must hold -------------------------------------------------------------------------
 
 
-def _obligations(proc: Proc | Instr) -> Iterator[Obligation]:
+def _obligations(proc: Proc | Instr) -> Iterator[Bound]:
     """What must hold in a procedure, in program order."""
     domain = entry(proc)
     for param in proc.params:
@@ -286,12 +286,12 @@ def _obligations(proc: Proc | Instr) -> Iterator[Obligation]:
     yield from _block(proc.body, _Scope(domain, views_of(proc)))
 
 
-def _block(block: Block, scope: _Scope) -> Iterator[Obligation]:
+def _block(block: Block, scope: _Scope) -> Iterator[Bound]:
     for stmt in block:
         yield from _statement(stmt, scope)
 
 
-def _statement(stmt: Stmt, scope: _Scope) -> Iterator[Obligation]:
+def _statement(stmt: Stmt, scope: _Scope) -> Iterator[Bound]:
     match stmt:
         case For():
             if scope.call is None:
@@ -334,15 +334,15 @@ def _extents(
     domain: Domain,
     declaration: DataParam | Alloc | BarrierAlloc | WindowStmt,
     shape: tuple[CExpr, ...],
-) -> Iterator[Obligation]:
+) -> Iterator[Bound]:
     """No extent is negative."""
     for at, size in enumerate(shape):
         if not (isinstance(size, Int) and size.value >= 0):
             finding = report.NegativeExtent(declaration.name, declaration.span, at, size)
-            yield Obligation(domain, f"{cexpr(size)} < 0", finding)
+            yield Bound(domain, f"{cexpr(size)} < 0", finding)
 
 
-def _access(stmt: Stmt, access: Access, scope: _Scope) -> Iterator[Obligation]:
+def _access(stmt: Stmt, access: Access, scope: _Scope) -> Iterator[Bound]:
     """Every element of an access lies in its variable, and in the windows between."""
     domain, index = any_element(scope.domain, access)
     for element in elements(scope.views, access.name, index):
@@ -351,13 +351,13 @@ def _access(stmt: Stmt, access: Access, scope: _Scope) -> Iterator[Obligation]:
 
 def _inside(
     domain: Domain, stmt: Stmt, access: Access, element: Element, call: CallInstr | None
-) -> Iterator[Obligation]:
+) -> Iterator[Bound]:
     wrong = outside(element)
     if wrong:
-        yield Obligation(domain, wrong, report.Outside(stmt, access, element, call))
+        yield Bound(domain, wrong, report.Outside(stmt, access, element, call))
 
 
-def _body(stmt: CallInstr, scope: _Scope) -> Iterator[Obligation]:
+def _body(stmt: CallInstr, scope: _Scope) -> Iterator[Bound]:
     """The elements that the instruction's body touches under its guards (decision 13).
 
     That they lie in the operand's own shape is checked where the instruction is defined.
@@ -367,7 +367,7 @@ def _body(stmt: CallInstr, scope: _Scope) -> Iterator[Obligation]:
     yield from _block(stmt.instr.body, _Scope(domain, views, stmt))
 
 
-def _called(stmt: CallProc, scope: _Scope) -> Iterator[Obligation]:
+def _called(stmt: CallProc, scope: _Scope) -> Iterator[Bound]:
     """The accesses of the procedure called, at the sizes of this call.
 
     They lie in its parameters' extents, as the windows passed do in their variables.  Where the
@@ -381,7 +381,7 @@ def _called(stmt: CallProc, scope: _Scope) -> Iterator[Obligation]:
             yield replace(obligation, finding=replace(obligation.finding, via=stmt))
 
 
-def _call(stmt: CallInstr | CallProc, callee: Proc | Instr, domain: Domain) -> Iterator[Obligation]:
+def _call(stmt: CallInstr | CallProc, callee: Proc | Instr, domain: Domain) -> Iterator[Bound]:
     """The callee's preconditions hold, and arguments have their parameters' extents."""
     values = control_values(callee.params, stmt.arguments)
     inner = bind(domain, values)
@@ -390,11 +390,11 @@ def _call(stmt: CallInstr | CallProc, callee: Proc | Instr, domain: Domain) -> I
             smallest_size = least(callee, param.name)
             wrong = f"{cexpr(values[param.name])} < {smallest_size}"
             finding = report.BadSize(stmt, param, values[param.name], smallest_size)
-            yield Obligation(inner, wrong, finding)
+            yield Bound(inner, wrong, finding)
     for precondition in callee.preconditions:
         for condition in conjuncts(precondition):
             finding_broken = report.Broken(stmt, condition)
-            yield Obligation(inner, bexpr(Not(condition)), finding_broken)
+            yield Bound(inner, bexpr(Not(condition)), finding_broken)
     for at, (operand, argument) in enumerate(zip(callee.params, stmt.arguments, strict=False)):
         if isinstance(operand, DataParam) and isinstance(argument, Access):
             window = tuple(extent(c) for c in intervals(argument))
@@ -402,4 +402,4 @@ def _call(stmt: CallInstr | CallProc, callee: Proc | Instr, domain: Domain) -> I
                 if given != asked:
                     disagreement = report.Disagreement(stmt, at, dimension, given, asked)
                     wrong = f"{cexpr(given)} != {cexpr(asked)}"
-                    yield Obligation(inner, wrong, disagreement)
+                    yield Bound(inner, wrong, disagreement)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
+from exogpu.analysis.called import calls
 from exogpu.analysis.extremes import every, folded, parts
 from exogpu.analysis.instances import (
     Domain,
@@ -23,7 +24,6 @@ from exogpu.analysis.layout import Layouts
 from exogpu.analysis.operands_report import describe, kind_of, site_of_operand, subject
 from exogpu.analysis.overlap import Overlap, disjoint, overlaps
 from exogpu.analysis.placement import Misplaced, Rule, placements
-from exogpu.analysis.sites import sites
 from exogpu.analysis.uses import Declared
 from exogpu.ir.isltext import bexpr, conjunction, identifier
 from exogpu.ir.nodes import Alloc, BExpr, CallInstr, DataParam, Not, Proc, Truth
@@ -60,7 +60,7 @@ class Demand:
 
 
 @dataclass(frozen=True, slots=True)
-class Violation:
+class Misuse:
     """Operands that are not as an instruction asks, and the smallest instance at which."""
 
     kind: HazardKind
@@ -72,7 +72,7 @@ class Violation:
 
 def violations(
     proc: Proc, variables: tuple[Declared, ...], sizes: Mapping[str, int] | None = None
-) -> tuple[Violation, ...]:
+) -> tuple[Misuse, ...]:
     """What is wrong with the operands of an inlined procedure's calls, in program order.
 
     `variables` are those of CUDA scope.  For all sizes, or for those given; of several things
@@ -133,7 +133,7 @@ def _demands(proc: Proc, variables: tuple[Declared, ...]) -> Iterator[Demand]:
         for name, declared in declarations(proc).items()
         if isinstance(declared, DataParam | Alloc)
     }
-    for site in sites(proc):
+    for site in calls(proc):
         for domain, wrong, overlap in overlaps(site, operands):
             yield Demand(site.call, domain, wrong, parts(disjoint(overlap)), overlap)
         for domain, judged, misplaced in placements(site, layouts):
@@ -146,10 +146,10 @@ def _place(demand: Demand, point: Instance) -> tuple[Domain, Instance]:
     return demand.domain, point
 
 
-def _violation(demand: Demand, point: Instance) -> Violation:
+def _violation(demand: Demand, point: Instance) -> Misuse:
     domain, finding = demand.domain, demand.finding
     operand = site_of_operand(finding)
-    return Violation(
+    return Misuse(
         kind_of(finding),
         operand.access.name.name,
         {p.name.name: point[p.name] for p in domain.params},

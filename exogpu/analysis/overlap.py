@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import TypeAlias
 
+from exogpu.analysis.called import Called
 from exogpu.analysis.extremes import compared, every, some
 from exogpu.analysis.instances import Domain, bind_range
-from exogpu.analysis.sites import Site
 from exogpu.ir.isltext import cexpr, conjunction, identifier, in_range
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
@@ -51,7 +51,9 @@ class Overlap:
     """Whether the two might be the same window."""
 
 
-def overlaps(site: Site, declared: Mapping[Sym, Variable]) -> Iterator[tuple[Domain, str, Overlap]]:
+def overlaps(
+    site: Called, declared: Mapping[Sym, Variable]
+) -> Iterator[tuple[Domain, str, Overlap]]:
     """What may not be, for all instances of a call: a domain, a condition, what it would be."""
     for pair in combinations(passed(site.call), 2):
         first, second = sorted(pair, key=lambda o: not o.written)

@@ -15,10 +15,10 @@ from math import gcd
 from typing import assert_never
 
 from exogpu.analysis.affine import constant
+from exogpu.analysis.called import Called
 from exogpu.analysis.extremes import compared, every, some
 from exogpu.analysis.instances import Domain, never_each
 from exogpu.analysis.layout import GLOBAL_ALIGNMENT, Layout, Layouts
-from exogpu.analysis.sites import Site
 from exogpu.ir.isltext import cexpr
 from exogpu.ir.nodes import (
     Access,
@@ -83,7 +83,7 @@ Demand = tuple[Domain, Judged, Misplaced]
 """A domain, a condition that none of its instances may satisfy, and what it would be."""
 
 
-def placements(site: Site, layouts: Layouts) -> Iterator[Demand]:
+def placements(site: Called, layouts: Layouts) -> Iterator[Demand]:
     """What the operands of a call ask of the addresses of their windows.
 
     A tensor map is made at the launch, whatever guards the call has.

@@ -19,7 +19,7 @@ from exogpu.cli.doctor import Finding
 from exogpu.report.roles import roles_of
 from exogpu.result.codes import Code
 from exogpu.result.errors import Diagnostic, Span
-from exogpu.result.verdict import Hazard, Redundancy, Site, Verdict
+from exogpu.result.verdict import Hazard, Occurrence, Redundancy, Verdict
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -217,7 +217,7 @@ def draw_hazard(hazard: Hazard) -> Text:
     return text
 
 
-def _draw_site(site: Site, role: str) -> Text:
+def _draw_site(site: Occurrence, role: str) -> Text:
     text = Text(f"  {place(site.span)}: " if site.span.line else "  ", "bold")
     text = Text.assemble(text, (role, "cyan"), "\n")
     drawn = draw_span(site.span)

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from exogpu.cli.outcome import Outcome
 from exogpu.result.errors import Diagnostic, Span
 from exogpu.result.proof import Lemma, Proof
-from exogpu.result.verdict import Hazard, Redundancy, Site, Verdict
+from exogpu.result.verdict import Hazard, Occurrence, Redundancy, Verdict
 
 Json: TypeAlias = bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"] | None
 
@@ -83,7 +83,7 @@ def _hazard(hazard: Hazard) -> Json:
     }
 
 
-def _site(site: Site) -> Json:
+def _site(site: Occurrence) -> Json:
     return {
         "file": site.span.file,
         "line": site.span.line,

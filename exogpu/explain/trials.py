@@ -125,7 +125,7 @@ def _pairs(program: Program, sizes: Mapping[str, int], limit: float) -> frozense
 
     try:
         found = fast.run(
-            program, sizes, report=fast.Report.PAIRS, progress=watch, locate=False
+            program, sizes, keep=fast.Keep.PAIRS, progress=watch, locate=False
         ).violations
     except _TooLongError:
         cut_short()

@@ -22,7 +22,7 @@ from exogpu.ir.types import Level, QualSet, QualTL
 from exogpu.ir.walk import control_variables
 from exogpu.machine.violation import Violation
 from exogpu.result.errors import Diagnostic
-from exogpu.result.verdict import Hazard, HazardKind, Site
+from exogpu.result.verdict import Hazard, HazardKind, Occurrence
 
 CODES: Final[Mapping[HazardKind, str]] = {
     HazardKind.RAW: "H701",
@@ -182,15 +182,15 @@ def hazard_of_divergence(diagnostic: Diagnostic, sizes: Mapping[str, int]) -> Ha
         index=(),
         sizes=dict(sizes),
         task=None,
-        first=Site(note.span, note.span.text.strip()) if note else None,
-        second=Site(diagnostic.span, diagnostic.span.text.strip()),
+        first=Occurrence(note.span, note.span.text.strip()) if note else None,
+        second=Occurrence(diagnostic.span, diagnostic.span.text.strip()),
         message=diagnostic.message.removeprefix(f"{HazardKind.DIVERGENCE.value}: "),
         help=diagnostic.help,
         replayed=False,
     )
 
 
-def hazard_of_bounds(violation: bounds.Violation) -> Hazard:
+def hazard_of_bounds(violation: bounds.Breach) -> Hazard:
     """An access out of bounds as a hazard, at the smallest instance that has it."""
     found = violation.diagnostic
     assert isinstance(violation.finding, Outside)
@@ -200,7 +200,7 @@ def hazard_of_bounds(violation: bounds.Violation) -> Hazard:
     if found.notes:
         span = found.notes[0].span
         role = "the call" if violation.finding.call is None else ""
-        first = Site(span, span.text.strip(), role=role)
+        first = Occurrence(span, span.text.strip(), role=role)
     return Hazard(
         code=found.code,
         kind=HazardKind.BOUNDS,
@@ -209,14 +209,14 @@ def hazard_of_bounds(violation: bounds.Violation) -> Hazard:
         sizes=sizes,
         task=None,
         first=first,
-        second=Site(found.span, found.span.text.strip(), iteration=iteration),
+        second=Occurrence(found.span, found.span.text.strip(), iteration=iteration),
         message=found.message,
         help=found.help,
         replayed=False,
     )
 
 
-def hazard_of_operands(violation: operands.Violation) -> Hazard:
+def hazard_of_operands(violation: operands.Misuse) -> Hazard:
     """Operands that overlap or are misplaced as a hazard, at the smallest instance."""
     found, note = violation.diagnostic, violation.diagnostic.notes[0]
     sizes = dict(violation.sizes)
@@ -228,8 +228,8 @@ def hazard_of_operands(violation: operands.Violation) -> Hazard:
         index=(),
         sizes=sizes,
         task=None,
-        first=Site(note.span, note.span.text.strip()),
-        second=Site(found.span, found.span.text.strip(), iteration=iteration),
+        first=Occurrence(note.span, note.span.text.strip()),
+        second=Occurrence(found.span, found.span.text.strip(), iteration=iteration),
         message=found.message,
         help=found.help,
         replayed=False,
@@ -238,9 +238,11 @@ def hazard_of_operands(violation: operands.Violation) -> Hazard:
 
 def _site(
     op: Op, iteration: tuple[tuple[str, int], ...] | None, sizes: Mapping[str, int], role: str
-) -> Site:
+) -> Occurrence:
     threads = "" if iteration is None else _threads(op, dict(sizes) | dict(iteration))
-    return Site(op.origin.span, op.origin.text, _timelines(op), threads, iteration or (), role)
+    return Occurrence(
+        op.origin.span, op.origin.text, _timelines(op), threads, iteration or (), role
+    )
 
 
 def _threads(op: Op, values: Mapping[str, int]) -> str:

@@ -188,7 +188,7 @@ def _at(
     if not hazards:
         program = stages.amir(policy)
         stage("running the abstract machine")
-        outcome = fast.run(program, sizes, report=fast.Report.PAIRS, progress=progress)
+        outcome = fast.run(program, sizes, keep=fast.Keep.PAIRS, progress=progress)
         stage("explaining what the abstract machine found")
         hazards = hazards_of(distinct(outcome.violations), sizes, program)
         operations = outcome.operations

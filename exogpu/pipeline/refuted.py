@@ -31,7 +31,7 @@ def hazards(
     def each_pair(program: Program, sizes: Mapping[str, int]) -> tuple[Violation, ...]:
         key = tuple(sizes.values())
         if key not in ran:
-            ran[key] = fast.run(program, sizes, report=fast.Report.PAIRS, locate=False).violations
+            ran[key] = fast.run(program, sizes, keep=fast.Keep.PAIRS, locate=False).violations
         return ran[key]
 
     def tried_at(sizes: Mapping[str, int]) -> Trials:

@@ -60,14 +60,14 @@ class Stages:
         return tuple(sorted(found, key=lambda d: (d.span.file, d.span.line, d.span.column)))
 
     @cached_property
-    def bounds_violations(self) -> tuple[bounds.Violation, ...]:
+    def bounds_violations(self) -> tuple[bounds.Breach, ...]:
         """Accesses out of bounds, and what else is wrong with extents, of a definition that could
         be read."""
         assert self.ir is not None
         return bounds.violations(self.ir)
 
     @cached_property
-    def operand_violations(self) -> tuple[operands.Violation, ...]:
+    def operand_violations(self) -> tuple[operands.Misuse, ...]:
         """Operands that are not as their instructions ask, of a well-formed procedure."""
         return operands.violations(self.facts.proc, self.facts.variables)
 

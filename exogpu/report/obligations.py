@@ -9,7 +9,7 @@ from typing import Final
 from exogpu.report.model import Answer, Mark, Place, Row, Step, Use
 from exogpu.report.source import Source
 from exogpu.result.proof import Answered, AnswerWord, Lemma, Link, Obligation, Proof, Role
-from exogpu.result.verdict import Hazard, HazardKind, Redundancy, Site
+from exogpu.result.verdict import Hazard, HazardKind, Occurrence, Redundancy
 
 ANSWERS: Final[Mapping[AnswerWord, Answer]] = {"unsat": "holds", "sat": "broken", "unknown": "open"}
 
@@ -108,7 +108,7 @@ def _use(
     return Use(mark.number, rows, True, "Needed by none: redundant.")
 
 
-def place_of(site: Site, variable: str, source: Source) -> Place:
+def place_of(site: Occurrence, variable: str, source: Source) -> Place:
     """A site of an obligation or hazard, with the mark it falls on."""
     mark = source.find(site.span, variable)
     details = [", ".join(f"{name} = {value}" for name, value in site.iteration)]

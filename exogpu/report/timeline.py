@@ -21,7 +21,7 @@ from exogpu.report.model import Arrow, Bond, Box, Lane, Timeline
 from exogpu.report.theorem import sizes_text
 from exogpu.report.trace import Event, trace
 from exogpu.result.errors import Span
-from exogpu.result.verdict import Hazard, Site
+from exogpu.result.verdict import Hazard, Occurrence
 
 ROW: Final = 24.0
 TALL: Final = 18.0
@@ -125,7 +125,7 @@ def _failing(events: Sequence[Event], hazard: Hazard | None) -> tuple[Event | No
     return _instance(until[::-1], first) or _instance(events, first), second
 
 
-def _instance(events: Iterable[Event], site: Site) -> Event | None:
+def _instance(events: Iterable[Event], site: Occurrence) -> Event | None:
     wanted = set(site.iteration)
     for event in events:
         if _covers(event.span, site.span) and (not wanted or set(event.iteration) <= wanted):

@@ -37,7 +37,7 @@ class HazardKind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class Occurrence:
     """One side of a hazard: an access or a synchronisation statement of the source."""
 
     span: Span
@@ -63,8 +63,8 @@ class Hazard:
     sizes: Mapping[str, int]
     task: int | None
     """Number of the task within the program, from 1; None at CPU scope."""
-    first: Site | None
-    second: Site
+    first: Occurrence | None
+    second: Occurrence
     message: str
     """What is missing between the two, in a sentence."""
     help: str

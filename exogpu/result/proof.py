@@ -11,7 +11,7 @@ from enum import Enum
 from typing import Literal
 
 from exogpu.result.errors import Span
-from exogpu.result.hazards import HazardKind, Site
+from exogpu.result.hazards import HazardKind, Occurrence
 
 Role = Literal["start", "trailing", "fence", "arrive", "await", "clear", "alloc", "access"]
 """What a statement does in a chain.  `start`: the threads that made the access see it at once.
@@ -55,9 +55,9 @@ class Obligation:
     kind: HazardKind | Lemma
     """The hazard that it excludes, or what lemma it is."""
     variable: str
-    first: Site | None
+    first: Occurrence | None
     """The earlier statement: None where only one is concerned."""
-    second: Site | None
+    second: Occurrence | None
     claim: str
     """In a sentence."""
     chains: tuple[tuple[Link, ...], ...]

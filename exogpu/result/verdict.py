@@ -11,7 +11,7 @@ from exogpu.report.card import card
 from exogpu.result.errors import NOWHERE, Diagnostic, ExoGpuError, Span
 from exogpu.result.hazards import Hazard as Hazard
 from exogpu.result.hazards import HazardKind as HazardKind
-from exogpu.result.hazards import Site as Site
+from exogpu.result.hazards import Occurrence as Occurrence
 from exogpu.result.proof import Proof
 
 

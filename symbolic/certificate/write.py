@@ -21,7 +21,7 @@ from exogpu.amir.nodes import Program
 from exogpu.ir.nodes import Proc
 from exogpu.ir.types import Policy
 from exogpu.result.errors import Span
-from exogpu.result.hazards import Site
+from exogpu.result.hazards import Occurrence
 from exogpu.result.proof import Answered, Obligation
 from exogpu.result.verdict import Verdict
 from exogpu.solvers.smt import z3_version
@@ -213,7 +213,7 @@ def _answer(one: Answered) -> dict[str, Json]:
     return {"solver": one.solver, "answer": one.answer}
 
 
-def _statement(site: Site | None) -> Json:
+def _statement(site: Occurrence | None) -> Json:
     if site is None:
         return None
     return {"file": _name(site.span), "line": site.span.line, "text": site.text}

@@ -13,7 +13,7 @@ from exogpu.ir.names import Sym
 from exogpu.ir.nodes import CExpr, CVar
 from exogpu.ir.show import show
 from exogpu.ir.walk import substitute
-from exogpu.result.hazards import Site as Statement
+from exogpu.result.hazards import Occurrence
 from exogpu.result.proof import Link, Obligation, Role
 from exogpu.symbolic.encode.drafts import Draft
 from exogpu.symbolic.encode.expressions import linear
@@ -42,7 +42,7 @@ class Telling:
     def __init__(self, placed: Placed) -> None:
         self._placed = placed
         self._names: set[str] = set()
-        self._statements: dict[Site, Statement] = {}
+        self._statements: dict[Site, Occurrence] = {}
 
     def obligation(self, draft: Draft) -> Obligation:
         """A draft as an obligation."""
@@ -70,7 +70,7 @@ class Telling:
         self._names.add(name)
         return name
 
-    def _statement(self, site: Site | None) -> Statement | None:
+    def _statement(self, site: Site | None) -> Occurrence | None:
         if site is None:
             return None
         if site not in self._statements:
@@ -78,7 +78,7 @@ class Telling:
             if isinstance(op, Record) and op.timeline is not None:
                 timeline = SHORT_NAME[op.timeline]
             span, text = op.origin.span, op.origin.text
-            self._statements[site] = Statement(span, text, timeline, _threads(site, {}))
+            self._statements[site] = Occurrence(span, text, timeline, _threads(site, {}))
         return self._statements[site]
 
 

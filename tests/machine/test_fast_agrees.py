@@ -76,7 +76,7 @@ def compare(generated: generate.Generated) -> None:
             facts(tuple(set(whole.violations) - set(every))),
             facts(tuple(set(every) - set(whole.violations))),
         )
-        pairs = fast.run(program, sizes, report=fast.Report.PAIRS)
+        pairs = fast.run(program, sizes, keep=fast.Keep.PAIRS)
         assert sorted(facts(pairs.violations), key=repr) == sorted(first_of_pairs(every), key=repr)
         # Skipping accounts for every operation, and finds the same.
         plain = fast.run(program, sizes, skip=False)

@@ -139,7 +139,7 @@ def test_what_each_observer_keeps(kind: str) -> None:
         pairs = {(v.kind, v.check, v.record): v for v in reversed(every)}
         kept = literal.run(program, sizes, Pairs())
         assert set(kept) == set(pairs.values()) and len(kept) == len(pairs)
-        assert kept == fast.run(program, sizes, report=fast.Report.PAIRS).violations
+        assert kept == fast.run(program, sizes, keep=fast.Keep.PAIRS).violations
 
 
 def test_a_long_ring_is_counted_in_its_length() -> None:

@@ -83,7 +83,7 @@ def test_a_repair_that_makes_something_else_wrong_is_not_said() -> None:
     b.arrive(t(0), Q1, z[()])
     b.free_barrier(z)
     program = b.program(Policy.PTX)
-    found = fast.run(program, {}, report=fast.Report.PAIRS).violations
+    found = fast.run(program, {}, keep=fast.Keep.PAIRS).violations
     hazard, *_ = hazards_of(found, {}, program)
     assert hazard.kind is HazardKind.DEADLOCK and hazard.help.startswith("move the Arrive at line")
 

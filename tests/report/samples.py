@@ -9,7 +9,7 @@ from exogpu.api import Procedure, proc
 from exogpu.ir.nodes import Assign, Fence, Stmt
 from exogpu.ir.types import Policy
 from exogpu.ir.walk import walk
-from exogpu.result.hazards import HazardKind, Site
+from exogpu.result.hazards import HazardKind, Occurrence
 from exogpu.result.proof import Answered, Link, Obligation, Proof
 from exogpu.result.verdict import Verdict
 
@@ -79,8 +79,8 @@ def _answered(
     return Answered(obligation, "z3 5.4.0", "unsat", 0.003)
 
 
-def _site(stmt: Stmt) -> Site:
-    return Site(stmt.span, statement_text(stmt), "cuda2", "thread t")
+def _site(stmt: Stmt) -> Occurrence:
+    return Occurrence(stmt.span, statement_text(stmt), "cuda2", "thread t")
 
 
 def verdict_of(procedure: Procedure, proof: Proof | None) -> Verdict:

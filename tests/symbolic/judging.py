@@ -108,7 +108,7 @@ def values(finding: Finding, sizes: Sizes) -> dict[str, int]:
 
 
 def observed(program: amir.Program, sizes: Sizes) -> set[Pair]:
-    found = fast.run(program, sizes, report=fast.Report.PAIRS).violations
+    found = fast.run(program, sizes, keep=fast.Keep.PAIRS).violations
     return {pair(v.kind, v.variable, v.check, v.record) for v in found}
 
 

@@ -54,7 +54,7 @@ def test_refutation_is_replayed() -> None:
 
 
 def every_pair(program, sizes):
-    return fast.run(program, sizes, report=fast.Report.PAIRS).violations
+    return fast.run(program, sizes, keep=fast.Keep.PAIRS).violations
 
 
 def test_each_pair_is_refuted_at_its_own_smallest_sizes() -> None:

@@ -20,7 +20,7 @@ from exogpu.ir.names import Sym
 from exogpu.machine import literal
 from exogpu.machine.fast.context import Context
 from exogpu.machine.fast.layout import Unsupported, survey
-from exogpu.machine.fast.machine import Found, Machine, Progress, Report
+from exogpu.machine.fast.machine import Found, Keep, Machine, Progress
 from exogpu.machine.fast.parts import Parts
 from exogpu.machine.fast.provenance import with_record
 from exogpu.machine.fast.records import Tables
@@ -29,16 +29,16 @@ from exogpu.machine.fast.tasks import count_tasks
 from exogpu.machine.observer import First, Observer, Pairs
 from exogpu.machine.violation import Violation
 
-__all__ = ["Outcome", "Progress", "Report", "located", "run"]
+__all__ = ["Keep", "Outcome", "Progress", "located", "run"]
 
 LOCATED: Final = 8
 """Violations of which the record's iteration is looked for."""
 
 
-KEEPING: Final[Mapping[Report, type[Observer]]] = {
-    Report.FIRST: First,
-    Report.PAIRS: Pairs,
-    Report.ALL: Observer,
+KEEPING: Final[Mapping[Keep, type[Observer]]] = {
+    Keep.FIRST: First,
+    Keep.PAIRS: Pairs,
+    Keep.ALL: Observer,
 }
 
 
@@ -56,30 +56,30 @@ def run(
     sizes: Mapping[str, int],
     *,
     collect: bool = False,
-    report: Report = Report.FIRST,
+    keep: Keep = Keep.FIRST,
     progress: Callable[[Progress], None] | None = None,
     skip: bool = True,
     locate: bool = True,
 ) -> Outcome:
     """Executes the program at the given sizes.
 
-    `report` says how much it finds; `collect` is short for `Report.ALL`.  `progress` is called
+    `keep` says how much it finds; `collect` is short for `Keep.ALL`.  `progress` is called
     now and then; an exception that it raises ends the run.  Without `skip` every operation is
     executed; with `locate` the instance of the record is looked for, of the first few violations.
     """
     sigma = {parameter.name: sizes[parameter.name.name] for parameter in program.params}
     if collect:
-        report = Report.ALL
+        keep = Keep.ALL
     try:
-        return _run(program, sigma, report, skip, locate, progress)
+        return _run(program, sigma, keep, skip, locate, progress)
     except Unsupported:
-        return Outcome(literal.run(program, sizes, KEEPING[report]()), 0)
+        return Outcome(literal.run(program, sizes, KEEPING[keep]()), 0)
 
 
 def _run(
     program: Program,
     sigma: Mapping[Sym, int],
-    report: Report,
+    keep: Keep,
     skip: bool,
     locate: bool,
     progress: Callable[[Progress], None] | None,
@@ -90,8 +90,8 @@ def _run(
     if not surely_holds(program, sigma):
         raise Unsupported("a window may lie outside its variable")
     tables = Tables()
-    fine = report is Report.ALL
-    observer = KEEPING[report]()
+    fine = keep is Keep.ALL
+    observer = KEEPING[keep]()
     layout = survey(program, sigma, tables, fine)
     tasks = count_tasks(program.body, sigma) if progress is not None else 0
     machine = Machine(layout, tables, observer, fine, skip, progress, tasks)
@@ -113,6 +113,6 @@ def located(program: Program, sizes: Mapping[str, int], violation: Violation) ->
     """The violation with the instance of its record, if it can be told."""
 
     def again(piece: Program) -> tuple[Violation, ...]:
-        return run(piece, sizes, report=Report.PAIRS, locate=False).violations
+        return run(piece, sizes, keep=Keep.PAIRS, locate=False).violations
 
     return with_record(program, sizes, violation, again)

@@ -36,7 +36,7 @@ class Progress:
     tasks: int
 
 
-class Report(Enum):
+class Keep(Enum):
     """How much of what is wrong a run finds."""
 
     FIRST = "stop at the first operation that fails: its first violation"

@@ -214,7 +214,7 @@ def run(program: Program, sizes: Sizes, limit: float) -> tuple[Violation, ...] |
 
     try:
         return fast.run(
-            program, dict(sizes), report=fast.Report.PAIRS, progress=watch, locate=False
+            program, dict(sizes), keep=fast.Keep.PAIRS, progress=watch, locate=False
         ).violations
     except _TooLongError:
         return None

@@ -11,7 +11,7 @@ from exogpu.ir.nodes import Block, CallInstr, DeviceFunction, For, If, Not, Proc
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class Called:
     """An instruction call with its instances."""
 
     call: CallInstr
@@ -26,16 +26,16 @@ class _Scope:
     launch: Domain | None = None
 
 
-def sites(proc: Proc) -> Iterator[Site]:
+def calls(proc: Proc) -> Iterator[Called]:
     """The instruction calls of an inlined procedure, in program order."""
     yield from _block(proc.body, _Scope(entry(proc)))
 
 
-def _block(block: Block, scope: _Scope) -> Iterator[Site]:
+def _block(block: Block, scope: _Scope) -> Iterator[Called]:
     for stmt in block:
         match stmt:
             case CallInstr():
-                yield Site(stmt, scope.domain, scope.launch or scope.domain)
+                yield Called(stmt, scope.domain, scope.launch or scope.domain)
             case For():
                 inner = within_loop(scope.domain, stmt.iterator, stmt.lo, stmt.hi)
                 yield from _block(stmt.body, replace(scope, domain=inner))
