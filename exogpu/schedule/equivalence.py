@@ -33,6 +33,7 @@ from exogpu.ir.nodes import (
 from exogpu.ir.walk import substitute, substitute_bool
 from exogpu.schedule.alike import same_term
 from exogpu.schedule.cursors import header
+from exogpu.schedule.differing import results_differ
 from exogpu.schedule.events import Event, Place
 from exogpu.schedule.procedures import Schedulable, ir_of
 from exogpu.schedule.terms import ROUNDS, Sums, Terms, Unclear
@@ -69,9 +70,10 @@ class _Differ(Exception):
 def equivalent(first: Schedulable, second: Schedulable) -> Equivalence:
     """Whether two procedures compute the same, for all sizes that the preconditions of both admit.
 
-    Their parameters correspond by position.  `different` names a term that only one of them has;
-    where values are no sets of terms that can be told apart, it is undecided.  Raises ExoGpuError
-    for procedures that are ill-formed.
+    Their parameters correspond by position, and are arrays apart.  `different` names a term that
+    only one of them has, and sizes at which both were run and left other results.  Where that was
+    not seen, or values are no sets of terms that can be told apart, it is undecided.  Raises
+    ExoGpuError for procedures that are ill-formed.
 
     >>> from exogpu.kernels.gemv import gemv
     >>> equivalent(gemv, gemv).word
@@ -88,7 +90,10 @@ def same_results(one: Proc, other: Proc) -> Equivalence:
         with limited(BUDGET):
             _Comparison(Terms(both, "P"), Terms(called, "Q")).compare()
     except _Differ as difference:
-        return difference.found
+        found = difference.found
+        if found.sizes is None or results_differ(one, other, found.sizes):
+            return found
+        return Equivalence("undecided", f"{found.reason}; there the results were the same")
     except Unclear as why:
         return Equivalence("undecided", str(why))
     except IslGaveUpError:
