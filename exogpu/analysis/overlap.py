@@ -29,6 +29,7 @@ from exogpu.ir.nodes import (
     Int,
     Interval,
     Point,
+    Sub,
     Truth,
 )
 from exogpu.ir.walk import Passed, passed
@@ -79,14 +80,30 @@ def disjoint(found: Overlap) -> BExpr:
     for one, other, size in zip(first, second, found.variable.shape, strict=True):
         three = [_ends(one), _ends(other), (Int(0), size)]
         apart += [compared("<=", hi, lo) for _, hi in three for lo, _ in three]
-    same: BExpr = Truth(False)
-    if found.in_place and list(map(type, first)) == list(map(type, second)):
-        same = every(
-            compared("==", _ends(one)[0], _ends(other)[0])
-            for one, other in zip(first, second, strict=True)
-            if isinstance(one, Interval)
-        )
-    return some([*apart, same])
+    return some([*apart, _in_place(first, second) if found.in_place else Truth(False)])
+
+
+def _in_place(first: tuple[Coord, ...], second: tuple[Coord, ...]) -> BExpr:
+    """A common element has the same indices in both windows: it is read before it is written.
+
+    Where one window's dimension is another's, both indices have to be known.
+    """
+    mine, its = _dimensions(first), _dimensions(second)
+    conditions: list[BExpr] = []
+    for one, other in zip(mine, its, strict=True):
+        start, begins = _ends(first[one])[0], _ends(second[other])[0]
+        if one == other:
+            conditions.append(compared("==", start, begins))
+            continue
+        at, there = second[one], first[other]
+        if not (isinstance(at, Point) and isinstance(there, Point)):
+            return Truth(False)
+        conditions.append(compared("==", Sub(at.at, start), Sub(there.at, begins)))
+    return every(conditions)
+
+
+def _dimensions(coords: tuple[Coord, ...]) -> list[int]:
+    return [at for at, coord in enumerate(coords) if isinstance(coord, Interval)]
 
 
 def _ends(coord: Coord) -> tuple[CExpr, CExpr]:

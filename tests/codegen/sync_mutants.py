@@ -24,6 +24,7 @@ from exogpu.ir.nodes import (
     Mod,
     Point,
     Stmt,
+    WindowStmt,
 )
 from exogpu.ir.walk import map_blocks, walk
 
@@ -88,6 +89,9 @@ def changes(stmt: Stmt, weaker: tuple[str, ...]) -> Iterator[tuple[str, Stmt | N
                 if isinstance(argument, Access) and (moved := _next_slot(argument)) != argument:
                     arguments = (*stmt.arguments[:at], moved, *stmt.arguments[at + 1 :])
                     yield f"next slot of {argument.name}", replace(stmt, arguments=arguments)
+        case WindowStmt():
+            if (moved := _next_slot(stmt.source)) != stmt.source:
+                yield f"next slot of {moved.name}", replace(stmt, source=moved)
         case _:
             pass
 

@@ -28,7 +28,8 @@ ENDED = "FREE:A_smem FREE:B_smem FREE:empty FREE:full"
 
 # Fence 1 lets wgmma touch the accumulator; Await 1 is the producer's for a free slot, Await 2 the
 # consumers' for a full one, Await 3 theirs for the products before the last; Arrive 3 frees a
-# slot; Fence 2 ends the task.  Calls 2 and 3 load A and B by TMA, call 4 multiplies.
+# slot; Fence 2 ends the task.  Calls 2 and 3 load A and B by TMA, into
+# windows 3 and 4; call 4 multiplies.
 ONE_CTA = f"""
     Fence 1: deleted                  4   RAW:D
     Fence 1: after empty_sync_tl      4   RAW:D
@@ -41,9 +42,9 @@ ONE_CTA = f"""
     Await 1: wgmma_fence_2            4   DIVERGENCE:
     Await 1: n -1                     68  {RING}
     CallInstr 2: no signal            4   FREE:A_smem RAW:A_smem
-    CallInstr 2: next slot of A_smem  36  WAR:A_smem
+    WindowStmt 3: next slot of A_smem  36  WAR:A_smem
     CallInstr 3: no signal            4   FREE:B_smem RAW:B_smem
-    CallInstr 3: next slot of B_smem  36  WAR:B_smem
+    WindowStmt 4: next slot of B_smem  36  WAR:B_smem
     Arrive 1: deleted                 4   BARRIER:full DEADLOCK:full
     Await 2: deleted                  4   BARRIER:full {UNSEEN}
     Await 2: empty_sync_tl            4   {UNSEEN}
@@ -72,8 +73,8 @@ ONE_CTA = f"""
 
 # Slots are freed for the CTAs that multicast into them: only one of two must not do.
 TWO_CTAS = f"""
-    CallInstr 2: next slot of A_smem    36  WAR:A_smem
-    CallInstr 3: next slot of B_smem    36  WAR:B_smem
+    WindowStmt 3: next slot of A_smem   36  WAR:A_smem
+    WindowStmt 4: next slot of B_smem   36  WAR:B_smem
     Await 2: deleted                    4   BARRIER:full {UNSEEN}
     Arrive 3: only the first target     68  WAR:B_smem WAW:B_smem
 """
