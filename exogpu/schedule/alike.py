@@ -46,8 +46,12 @@ def is_alike(
 def same_term(
     one: Place, of_one: Mapping[Sym, Variable], other: Place, of_other: Mapping[Sym, Variable]
 ) -> bool:
-    """Whether two statements assign or add the same of what they read, in the same types."""
-    return _same(_meaning(one, of_one, count()), _meaning(other, of_other, count()))
+    """Whether two statements assign or add the same of what they read, in the same types, to
+    variables of one type."""
+    types = of_one[one.plain.target.name].dtype, of_other[other.plain.target.name].dtype
+    return types[0] is types[1] and _same(
+        _meaning(one, of_one, count()), _meaning(other, of_other, count())
+    )
 
 
 def _meaning(place: Place, variables: Mapping[Sym, Variable], reads: Iterator[int]) -> _Value:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 from typing import Final
 
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import ControlParam, Proc
 from exogpu.ir.walk import evaluate
 from exogpu.result.errors import ExoGpuError
+
+LARGEST: Final = 1 << 24
+"""Elements of an array; at sizes beyond nothing is run."""
 
 SEEDS: Final = 3
 """Runs, on other data each."""
@@ -40,6 +44,8 @@ def _differ_on(one: Proc, other: Proc, sizes: Mapping[str, int], seed: int) -> b
             left[mine.name.name] = right[its.name.name] = env[mine.name]
             continue
         shape = tuple(evaluate(extent, env) for extent in mine.shape)
+        if prod(shape) > LARGEST:
+            return False
         lowest = 0 if np.dtype(NUMPY[mine.dtype]).kind == "u" else -4
         array = random.integers(lowest, 5, shape).astype(NUMPY[mine.dtype])
         arrays.append((array, array.copy()))

@@ -134,10 +134,12 @@ class _Term:
     """A statement that makes terms: what its reads find."""
 
     place: Place
-    resolved: tuple[tuple[Event, un.Relation], ...]
-    """Reads of its value, from its writes to the one element of a parameter as it was given."""
+    resolved: tuple[un.Relation, ...]
+    """Of reads of its value, from its writes to the one element of a parameter as it was given."""
     others: tuple[Event, ...]
     """Reads that find sums."""
+    pattern: tuple[bool, ...]
+    """Of each read in order, whether it is resolved."""
 
 
 class _Comparison:
@@ -179,7 +181,7 @@ class _Comparison:
         found = un.smallest_pair(un.same(un.outputs(lone)), self.params)
         whose = "the first" if terms is self.first else "the second"
         if found is None:
-            raise _Differ(f"{whose} has a term that the other has not")
+            raise Unclear(f"{whose} has a term that the other has not")
         name, _, sizes = found
         at = {self.names[size]: value for size, value in sizes.items()}
         if given:
@@ -214,20 +216,22 @@ class _Comparison:
         for name in un.names(writes):
             place = of.places[name]
             here = un.of_names(writes, [name])
-            resolved: list[tuple[Event, un.Relation]] = []
+            resolved: list[un.Relation] = []
             others: list[Event] = []
+            pattern: list[bool] = []
             for leaf in of.leaves(place):
                 reads = of.reads_of(here, place, leaf)
                 sums = of.sums(un.outputs(reads))
                 found = un.compose(reads, sums.given)
                 simple = un.is_empty(sums.made) and un.is_function(found)
-                if simple and un.is_equal(un.inputs(found), here):
-                    resolved.append((leaf, found))
+                pattern.append(simple and un.is_equal(un.inputs(found), here))
+                if pattern[-1]:
+                    resolved.append(found)
                 else:
                     others.append(leaf)
             if not others and _is_product(place.plain.value):
-                resolved.sort(key=lambda one: un.names(un.outputs(one[1])))
-            yield _Term(place, tuple(resolved), tuple(others))
+                resolved.sort(key=lambda one: un.names(un.outputs(one)))
+            yield _Term(place, tuple(resolved), tuple(others), tuple(pattern))
 
     def fitting(
         self, term: _Term, other: _Term, left: un.Relation, right: un.Relation
@@ -237,12 +241,12 @@ class _Comparison:
         variables = self.first.of.program.variables, self.second.of.program.variables
         if not same_term(term.place, variables[0], other.place, variables[1]):
             return none
-        if len(term.resolved) != len(other.resolved) or len(term.others) != len(other.others):
+        if term.pattern != other.pattern:
             return none
         mine = un.of_outputs(left, self.writes(self.first, term.place))
         its = un.of_outputs(right, self.writes(self.second, other.place))
         found = un.compose(un.inverse(mine), its)
-        for (_, one), (_, two) in zip(term.resolved, other.resolved, strict=True):
+        for one, two in zip(term.resolved, other.resolved, strict=True):
             found = un.intersect(found, un.compose(one, un.inverse(two)))
         return found
 
@@ -282,11 +286,9 @@ class _Comparison:
 
 
 def _is_product(value: DExpr) -> bool:
-    """Of elements alone: in any order it is the same."""
+    """Of two elements, the same in either order; three round in their order."""
     match value:
-        case Read():
+        case BinOp(op="*", left=Read(), right=Read()):
             return True
-        case BinOp(op="*"):
-            return _is_product(value.left) and _is_product(value.right)
         case _:
             return False

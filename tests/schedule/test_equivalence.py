@@ -201,6 +201,53 @@ def test_sums_within_expressions() -> None:
     assert s.equivalent(activation(1), by_columns).word == "different"
 
 
+def with_sum(form: str) -> Procedure:
+    """t is a sum, x and y are given."""
+    return made(
+        "@proc\ndef f(n: size, x: f32[n] @ DRAM, y: f32[n] @ DRAM, z: f32[n] @ DRAM):\n"
+        "    for i in seq(0, n):\n"
+        "        t: f32\n        t = 0\n"
+        "        for k in seq(0, n):\n            t += x[k]\n"
+        f"        z[i] = {form}\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("y[i] - t", "t - y[i]"),
+        ("y[i] / t", "t / y[i]"),
+        ("select(y[i], t, 0.0, 1.0)", "select(t, y[i], 0.0, 1.0)"),
+        ("select(x[i], y[i], t, x[i])", "select(t, x[i], y[i], x[i])"),
+        ("x[i] - y[i]", "y[i] - x[i]"),
+    ],
+)
+def test_the_places_of_what_is_read_count(one: str, other: str) -> None:
+    assert s.equivalent(with_sum(one), with_sum(one))
+    assert not s.equivalent(with_sum(one), with_sum(other))
+
+
+def test_products_of_three_round_in_their_order() -> None:
+    one, other = with_sum("x[i] * y[i] * x[0]"), with_sum("x[0] * y[i] * x[i]")
+    assert s.equivalent(one, one) and not s.equivalent(one, other)
+
+
+def stored(dtype: str) -> Procedure:
+    """Rounded on the way to a type that does not have all numbers."""
+    return made(
+        "@proc\ndef f(n: size, x: f32[n] @ DRAM, y: f32[n] @ DRAM):\n"
+        f"    for i in seq(0, n):\n        t: {dtype}\n        t = x[i] * x[i]\n"
+        "        y[i] = t * 2.0\n"
+    )
+
+
+def test_storage_in_another_type_is_another_value() -> None:
+    types = ("f16", "bf16", "f32", "f64")
+    for one in types:
+        for other in types:
+            assert bool(s.equivalent(stored(one), stored(other))) == (one == other), (one, other)
+
+
 @proc
 def running(n: size, x: f32[n] @ DRAM, y: f32[n] @ DRAM):
     y[0] = x[0]
