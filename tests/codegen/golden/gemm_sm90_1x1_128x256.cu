@@ -253,10 +253,10 @@ gemm_sm90_1x1_128x256(const int L, const int M, const int N, const int cluster_K
     const int warp = __shfl_sync(0xffffffffu, thread / 32, 0);
     const int lane = thread % 32;
     if (thread == 0) {
-        mbarrier_init(smem_address(smem + 0), 5, 1);  // full
-        mbarrier_init(smem_address(smem + 40), 5, 8);  // empty
+        mbarrier_init(smem_address(smem + 0), 8, 1);  // full
+        mbarrier_init(smem_address(smem + 64), 8, 8);  // empty
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-        asm volatile("fence.proxy.async;" ::: "memory");
+        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     }
     __syncthreads();
     if (warp < 4) {
@@ -281,7 +281,7 @@ gemm_sm90_1x1_128x256(const int L, const int M, const int N, const int cluster_K
                 // 63: full: barrier[CM, CN] @ CudaMbarrier
                 const unsigned full = smem_address(smem + 0);
                 // 64: empty: barrier(full)[CM, CN] @ CudaMbarrier
-                const unsigned empty = smem_address(smem + 40);
+                const unsigned empty = smem_address(smem + 64);
                 const unsigned empty_begin = empty_awaited;
                 // 72: for k in seq(0, (K + 31) / 32):
                 for (int k = 0; k < (cluster_K + 31) / 32; ++k) {
@@ -291,18 +291,18 @@ gemm_sm90_1x1_128x256(const int L, const int M, const int N, const int cluster_K
                             /* n = 0 */ {
                                 // 76: Await(empty[m, n], cuda_temporal, ~RING)
                                 if (empty_awaited - empty_begin >= 4)
-                                    mbarrier_wait<5>(empty, empty_awaited - 4);
+                                    mbarrier_wait<8>(empty, empty_awaited - 4);
                                 ++empty_awaited;
                             }
                         }
                         /* m = 0 */ {
                             // 46: (
-                            Sm90_tma_load<1>(&A_smem[4096 * (k % 4)], A_map, mbarrier_at<5>(full, full_arrived), 1, {32 * k, 128 * tm, batch});
+                            Sm90_tma_load<1>(&A_smem[4096 * (k % 4)], A_map, mbarrier_at<8>(full, full_arrived), 1, {32 * k, 128 * tm, batch});
                             full_bytes += 16384;
                         }
                         /* n = 0 */ {
                             // 46: (
-                            Sm90_tma_load<1>(&B_smem[8192 * (k % 4)], B_map, mbarrier_at<5>(full, full_arrived), 1, {32 * k, 256 * tn, batch});
+                            Sm90_tma_load<1>(&B_smem[8192 * (k % 4)], B_map, mbarrier_at<8>(full, full_arrived), 1, {32 * k, 256 * tn, batch});
                             full_bytes += 32768;
                         }
                         /* m = 0 */ {
@@ -310,7 +310,7 @@ gemm_sm90_1x1_128x256(const int L, const int M, const int N, const int cluster_K
                                 // 98: Arrive(cuda_temporal) >> full[m, n]
                                 __syncwarp();
                                 if (lane == 0)
-                                    mbarrier_arrive_expect_tx<5>(full, full_arrived, full_bytes);
+                                    mbarrier_arrive_expect_tx<8>(full, full_arrived, full_bytes);
                                 full_bytes = 0;
                                 ++full_arrived;
                             }
@@ -361,7 +361,7 @@ gemm_sm90_1x1_128x256(const int L, const int M, const int N, const int cluster_K
                 // 63: full: barrier[CM, CN] @ CudaMbarrier
                 const unsigned full = smem_address(smem + 0);
                 // 64: empty: barrier(full)[CM, CN] @ CudaMbarrier
-                const unsigned empty = smem_address(smem + 40);
+                const unsigned empty = smem_address(smem + 64);
                 const unsigned empty_begin = empty_awaited;
                 // 66: with CudaWarps(name="consumer"):
                 {
@@ -384,7 +384,7 @@ gemm_sm90_1x1_128x256(const int L, const int M, const int N, const int cluster_K
                         /* m = 0 */ {
                             /* n = 0 */ {
                                 // 102: Await(full[m, n], cuda_generic_and_async, ~0)
-                                mbarrier_wait<5>(full, full_awaited);
+                                mbarrier_wait<8>(full, full_awaited);
                                 ++full_awaited;
                                 // 103: for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
                                 if (const int wg = warp / 4 - 1; true) {
@@ -402,7 +402,7 @@ gemm_sm90_1x1_128x256(const int L, const int M, const int N, const int cluster_K
                                 // 120: Arrive(cuda_in_order) >> empty[m, :] >> empty[:, n]
                                 __syncwarp();
                                 if (lane == 0)
-                                    mbarrier_arrive<5>(empty, empty_arrived);
+                                    mbarrier_arrive<8>(empty, empty_arrived);
                                 ++empty_arrived;
                             }
                         }

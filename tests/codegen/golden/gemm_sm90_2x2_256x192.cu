@@ -258,10 +258,10 @@ gemm_sm90_2x2_256x192(const int L, const int M, const int N, const int cluster_K
     const int lane = thread % 32;
     const int cta = blockIdx.x % 4;
     if (thread == 0) {
-        mbarrier_init(smem_address(smem + 0), 5, 1);  // full
-        mbarrier_init(smem_address(smem + 40), 5, 24);  // empty
+        mbarrier_init(smem_address(smem + 0), 8, 1);  // full
+        mbarrier_init(smem_address(smem + 64), 8, 24);  // empty
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-        asm volatile("fence.proxy.async;" ::: "memory");
+        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     }
     asm volatile("barrier.cluster.arrive.release.aligned;\n\t"
                  "barrier.cluster.wait.acquire.aligned;" ::: "memory");
@@ -287,7 +287,7 @@ gemm_sm90_2x2_256x192(const int L, const int M, const int N, const int cluster_K
                 // 63: full: barrier[CM, CN] @ CudaMbarrier
                 const unsigned full = smem_address(smem + 0);
                 // 64: empty: barrier(full)[CM, CN] @ CudaMbarrier
-                const unsigned empty = smem_address(smem + 40);
+                const unsigned empty = smem_address(smem + 64);
                 const unsigned empty_begin = empty_awaited;
                 // 72: for k in seq(0, (K + 31) / 32):
                 for (int k = 0; k < (cluster_K + 31) / 32; ++k) {
@@ -299,20 +299,20 @@ gemm_sm90_2x2_256x192(const int L, const int M, const int N, const int cluster_K
                             if (const int n = cta % 2; true) {
                                 // 76: Await(empty[m, n], cuda_temporal, ~RING)
                                 if (empty_awaited - empty_begin >= 4)
-                                    mbarrier_wait_cluster<5>(empty, empty_awaited - 4);
+                                    mbarrier_wait_cluster<8>(empty, empty_awaited - 4);
                                 ++empty_awaited;
                             }
                         }
                         // 77: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
                         if (const int m = cta / 2; true) {
                             // 46: (
-                            Sm90_tma_load<2>(&A_smem[8192 * (k % 4)] + 4096 * (cta - (2 * m)), A_map, mbarrier_at<5>(full, full_arrived), 0x3 << (2 * m), {32 * k, 256 * (2 * tm + m) + 128 * (cta - (2 * m)), batch});
+                            Sm90_tma_load<2>(&A_smem[8192 * (k % 4)] + 4096 * (cta - (2 * m)), A_map, mbarrier_at<8>(full, full_arrived), 0x3 << (2 * m), {32 * k, 256 * (2 * tm + m) + 128 * (cta - (2 * m)), batch});
                             full_bytes += 32768;
                         }
                         // 82: for n in cuda_threads(0, CN, unit=CM * cuda_warp_in_cluster_strided(CN)):
                         if (const int n = cta % 2; true) {
                             // 46: (
-                            Sm90_tma_load<2>(&B_smem[6144 * (k % 4)] + 3072 * ((cta - n) / 2), B_map, mbarrier_at<5>(full, full_arrived), 0x5 << n, {32 * k, 192 * (2 * tn + n) + 96 * ((cta - n) / 2), batch});
+                            Sm90_tma_load<2>(&B_smem[6144 * (k % 4)] + 3072 * ((cta - n) / 2), B_map, mbarrier_at<8>(full, full_arrived), 0x5 << n, {32 * k, 192 * (2 * tn + n) + 96 * ((cta - n) / 2), batch});
                             full_bytes += 24576;
                         }
                         // 96: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
@@ -322,7 +322,7 @@ gemm_sm90_2x2_256x192(const int L, const int M, const int N, const int cluster_K
                                 // 98: Arrive(cuda_temporal) >> full[m, n]
                                 __syncwarp();
                                 if (lane == 0)
-                                    mbarrier_arrive_expect_tx<5>(full, full_arrived, full_bytes);
+                                    mbarrier_arrive_expect_tx<8>(full, full_arrived, full_bytes);
                                 full_bytes = 0;
                                 ++full_arrived;
                             }
@@ -375,7 +375,7 @@ gemm_sm90_2x2_256x192(const int L, const int M, const int N, const int cluster_K
                 // 63: full: barrier[CM, CN] @ CudaMbarrier
                 const unsigned full = smem_address(smem + 0);
                 // 64: empty: barrier(full)[CM, CN] @ CudaMbarrier
-                const unsigned empty = smem_address(smem + 40);
+                const unsigned empty = smem_address(smem + 64);
                 const unsigned empty_begin = empty_awaited;
                 // 66: with CudaWarps(name="consumer"):
                 {
@@ -402,7 +402,7 @@ gemm_sm90_2x2_256x192(const int L, const int M, const int N, const int cluster_K
                             // 101: for n in cuda_threads(0, CN, unit=cuda_cta_in_cluster):
                             if (const int n = cta % 2; true) {
                                 // 102: Await(full[m, n], cuda_generic_and_async, ~0)
-                                mbarrier_wait<5>(full, full_awaited);
+                                mbarrier_wait<8>(full, full_awaited);
                                 ++full_awaited;
                                 // 103: for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
                                 if (const int wg = warp / 4 - 1; true) {
@@ -420,7 +420,7 @@ gemm_sm90_2x2_256x192(const int L, const int M, const int N, const int cluster_K
                                 // 120: Arrive(cuda_in_order) >> empty[m, :] >> empty[:, n]
                                 __syncwarp();
                                 if (lane < 4 && (0xedb7ull >> 4 * cta >> lane & 1))
-                                    mbarrier_arrive_reads<5>(empty, empty_arrived, lane);
+                                    mbarrier_arrive_reads<8>(empty, empty_arrived, lane);
                                 ++empty_arrived;
                             }
                         }

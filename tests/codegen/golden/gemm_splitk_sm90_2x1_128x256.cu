@@ -274,10 +274,10 @@ gemm_splitk_sm90_2x1_128x256(const int L, const int M, const int N, const int K_
     const int lane = thread % 32;
     const int cta = blockIdx.x % 2;
     if (thread == 0) {
-        mbarrier_init(smem_address(smem + 0), 5, 1);  // full
-        mbarrier_init(smem_address(smem + 40), 5, 16);  // empty
+        mbarrier_init(smem_address(smem + 0), 8, 1);  // full
+        mbarrier_init(smem_address(smem + 64), 8, 16);  // empty
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-        asm volatile("fence.proxy.async;" ::: "memory");
+        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     }
     asm volatile("barrier.cluster.arrive.release.aligned;\n\t"
                  "barrier.cluster.wait.acquire.aligned;" ::: "memory");
@@ -305,7 +305,7 @@ gemm_splitk_sm90_2x1_128x256(const int L, const int M, const int N, const int K_
                 // 63: full: barrier[CM, CN] @ CudaMbarrier
                 const unsigned full = smem_address(smem + 0);
                 // 64: empty: barrier(full)[CM, CN] @ CudaMbarrier
-                const unsigned empty = smem_address(smem + 40);
+                const unsigned empty = smem_address(smem + 64);
                 const unsigned empty_begin = empty_awaited;
                 // 72: for k in seq(0, (K + 31) / 32):
                 for (int k = 0; k < (cluster_K + 31) / 32; ++k) {
@@ -316,19 +316,19 @@ gemm_splitk_sm90_2x1_128x256(const int L, const int M, const int N, const int K_
                             /* n = 0 */ {
                                 // 76: Await(empty[m, n], cuda_temporal, ~RING)
                                 if (empty_awaited - empty_begin >= 4)
-                                    mbarrier_wait_cluster<5>(empty, empty_awaited - 4);
+                                    mbarrier_wait_cluster<8>(empty, empty_awaited - 4);
                                 ++empty_awaited;
                             }
                         }
                         // 77: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
                         if (const int m = cta; true) {
                             // 33: (
-                            Sm90_tma_load<1>(&A_smem[4096 * (k % 4)], A_map, mbarrier_at<5>(full, full_arrived), 1, {32 * k, s, 128 * (2 * tm + m), batch});
+                            Sm90_tma_load<1>(&A_smem[4096 * (k % 4)], A_map, mbarrier_at<8>(full, full_arrived), 1, {32 * k, s, 128 * (2 * tm + m), batch});
                             full_bytes += 16384;
                         }
                         /* n = 0 */ {
                             // 33: (
-                            Sm90_tma_load<2>(&B_smem[8192 * (k % 4)] + 4096 * cta, B_map, mbarrier_at<5>(full, full_arrived), 0x3, {32 * k, s, 256 * tn + 128 * cta, batch});
+                            Sm90_tma_load<2>(&B_smem[8192 * (k % 4)] + 4096 * cta, B_map, mbarrier_at<8>(full, full_arrived), 0x3, {32 * k, s, 256 * tn + 128 * cta, batch});
                             full_bytes += 32768;
                         }
                         // 96: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
@@ -337,7 +337,7 @@ gemm_splitk_sm90_2x1_128x256(const int L, const int M, const int N, const int K_
                                 // 98: Arrive(cuda_temporal) >> full[m, n]
                                 __syncwarp();
                                 if (lane == 0)
-                                    mbarrier_arrive_expect_tx<5>(full, full_arrived, full_bytes);
+                                    mbarrier_arrive_expect_tx<8>(full, full_arrived, full_bytes);
                                 full_bytes = 0;
                                 ++full_arrived;
                             }
@@ -404,7 +404,7 @@ gemm_splitk_sm90_2x1_128x256(const int L, const int M, const int N, const int K_
                 // 63: full: barrier[CM, CN] @ CudaMbarrier
                 const unsigned full = smem_address(smem + 0);
                 // 64: empty: barrier(full)[CM, CN] @ CudaMbarrier
-                const unsigned empty = smem_address(smem + 40);
+                const unsigned empty = smem_address(smem + 64);
                 const unsigned empty_begin = empty_awaited;
                 // 66: with CudaWarps(name="consumer"):
                 {
@@ -429,7 +429,7 @@ gemm_splitk_sm90_2x1_128x256(const int L, const int M, const int N, const int K_
                         if (const int m = cta; true) {
                             /* n = 0 */ {
                                 // 102: Await(full[m, n], cuda_generic_and_async, ~0)
-                                mbarrier_wait<5>(full, full_awaited);
+                                mbarrier_wait<8>(full, full_awaited);
                                 ++full_awaited;
                                 // 103: for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
                                 if (const int wg = warp / 4 - 1; true) {
@@ -447,7 +447,7 @@ gemm_splitk_sm90_2x1_128x256(const int L, const int M, const int N, const int K_
                                 // 120: Arrive(cuda_in_order) >> empty[m, :] >> empty[:, n]
                                 __syncwarp();
                                 if (lane < 2 && (0x3 >> lane & 1))
-                                    mbarrier_arrive_reads<5>(empty, empty_arrived, lane);
+                                    mbarrier_arrive_reads<8>(empty, empty_arrived, lane);
                                 ++empty_arrived;
                             }
                         }
