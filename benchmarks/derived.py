@@ -1,6 +1,6 @@
 """The derived GEMMs, to be compiled beside those written by hand.
 
-    exogpu compile benchmarks/derived.py -o build/gpu/derived --cubin
+exogpu compile benchmarks/derived.py -o build/gpu/derived --cubin
 """
 
 from exogpu.kernels import derived_sm80, derived_sm90

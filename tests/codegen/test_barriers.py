@@ -42,7 +42,8 @@ def body(text: str) -> str:
 )
 def test_rings_of_the_gemm(cluster, count, masks):
     """The producer warp arrives on its own `full` once; 8 consumer warps of each targeting CTA
-    on `empty`.  The depth is 1 + the skips of both, 0 of `full`, 4 of `empty`, and then a power of two."""
+    on `empty`.  The depth is 1 + the skips of both: 0 of `full`, 4
+    of `empty`; and then a power of two."""
     gemm = GEMMS[f"gemm_sm90_{cluster}_128x256"]
     full, empty = ring(gemm, "full"), ring(gemm, "empty")
     assert (full.depth, full.skip, full.count, full.trailing, full.remote) == (8, 0, 1, True, False)

@@ -256,7 +256,7 @@ gemm_sm90_1x1_128x256(const int L, const int M, const int N, const int cluster_K
         mbarrier_init(smem_address(smem + 0), 8, 1);  // full
         mbarrier_init(smem_address(smem + 64), 8, 8);  // empty
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+        asm volatile("fence.proxy.async.shared::cluster;" ::: "memory");
     }
     __syncthreads();
     if (warp < 4) {

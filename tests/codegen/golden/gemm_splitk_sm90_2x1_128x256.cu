@@ -277,7 +277,7 @@ gemm_splitk_sm90_2x1_128x256(const int L, const int M, const int N, const int K_
         mbarrier_init(smem_address(smem + 0), 8, 1);  // full
         mbarrier_init(smem_address(smem + 64), 8, 16);  // empty
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+        asm volatile("fence.proxy.async.shared::cluster;" ::: "memory");
     }
     asm volatile("barrier.cluster.arrive.release.aligned;\n\t"
                  "barrier.cluster.wait.acquire.aligned;" ::: "memory");
