@@ -8,7 +8,7 @@ from exogpu import Procedure, proc
 from exogpu.kernels.gemm_sm80 import gemm_sm80
 from exogpu.kernels.gemm_sm90 import KERNELS as GEMM
 from exogpu.kernels.gemm_splitk_sm90 import KERNELS as SPLIT_K
-from exogpu.kernels.gemv import gemv
+from exogpu.kernels.gemv_f32 import gemv
 
 
 @proc
