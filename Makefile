@@ -4,7 +4,7 @@
 #   make test-all   all tests
 #   make lint    the linters           make bench   seconds and memory of the checker
 #   make proofs  prove the shipped kernels again
-#   make gpu-fuzz   random programs on a GPU
+#   make gpu-test, gpu-bench   right and fast on a GPU      make gpu-fuzz   random programs on one
 #   make clean   remove .venv and caches
 
 SHELL := /bin/bash

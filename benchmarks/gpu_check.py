@@ -250,8 +250,9 @@ def main() -> int:
     rows: list[Checked] = []
     failed = 0
     for path in (p for folder in options.folders for p in sorted(folder.glob("*.json"))):
-        if not re.search(options.only, path.stem):
-            continue
+        steps = json.loads(path.read_text())["steps"]
+        if not re.search(options.only, path.stem) or all(s["op"] != "launch" for s in steps):
+            continue  # loops on the CPU are run by their C functions
         try:
             rows.append(check_kernel(runtime, path, options.quick))
             failed += rows[-1].right < rows[-1].sizes
