@@ -5,21 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from exogpu.amir.export import unique_names
-from exogpu.amir.nodes import Alloc, Loop, Program, Variable
+from exogpu.amir.nodes import Alloc, Check, Loop, Program, Record, Variable
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import And, BExpr
 from exogpu.ir.walk import control_variables, holds
 from exogpu.result.errors import Span
 from exogpu.symbolic.least import bounded_below
-from exogpu.symbolic.sites import Site, UndecidedError, sites, variables_of
+from exogpu.symbolic.resident import ResidentError, positions
+from exogpu.symbolic.sites import Site, UndecidedError, one_cluster, sites, variables_of
 
 
 class Placed:
     """The program and where its operations stand."""
 
     def __init__(self, program: Program) -> None:
-        self.program = program
-        self.sites = sites(program)
+        try:
+            self.by_position = positions(program)
+        except ResidentError as reason:
+            raise UndecidedError(reason.reason, reason.span) from None
+        self.program = program = self.by_position.program
+        """By positions, where memory resides from task to task."""
+        self.sites = sites(self.by_position)
         self.variables: Mapping[Sym, Variable] = {v.name: v for v in program.variables}
         self.called: Mapping[Sym, str] = unique_names(program)
         """The one name of each parameter, variable and iterator, as in the program's JSON."""
@@ -41,6 +47,19 @@ class Placed:
             for precondition in self.program.preconditions
             for condition in conjuncts(precondition)
         )
+
+    def within_a_task(self, name: Sym, first: Site, second: Site) -> bool:
+        """Whether what one task does to a variable is nothing to the next one of its cluster, though
+        its memory resides: another variable's, a value.
+
+        Chains of syncs order then what one task does; two tasks may be of two clusters.
+        """
+        if not one_cluster(first, second) or first.task is None or second.task is None:
+            return False
+        if not self.variables[name].resident:
+            return True
+        made, asked = first.op, second.op
+        return isinstance(made, Record) and made.mutate and isinstance(asked, Check) and asked.reads
 
     def follows_a_task(self, site: Site) -> bool:
         """Whether a site outside tasks may run after a task has begun."""

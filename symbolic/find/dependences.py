@@ -80,6 +80,8 @@ def uncleared(dependence: Dependence, pairs: isl.Map) -> tuple[isl.Map, tuple[Cl
         if op.mutates != check.op.mutates or isl.is_empty(found):
             continue
         after = isl.restrict_domain(frame.before(record, clear), isl.domain(pairs))
+        if not frame.model.variables[dependence.variable].resident:
+            after = frame.within_task(after, record, clear)
         until = rel.restrict_range(frame.before(clear, check), isl.image(pairs))
         if isl.is_empty(after) or isl.is_empty(until):
             continue

@@ -13,7 +13,7 @@ from exogpu.result.hazards import HazardKind
 from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
 from exogpu.symbolic.find.frames import Frame
-from exogpu.symbolic.sites import Site
+from exogpu.symbolic.sites import Site, of_tasks
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,9 +87,32 @@ def holds_at(finding: Finding, sizes: Mapping[str, int], violation: Violation) -
         return False
     if finding.check.op is not violation.check or not (several or record is violation.record):
         return False
-    named = {identifier(name): sizes[name.name] for name in finding.frame.model.sizes}
+    model = finding.frame.model
+    named = {identifier(name): sizes[name.name] for name in model.sizes if name.name in sizes}
+    if finding.check.residence is not None:
+        return _holds_at_position(finding, named, violation)
     values = dict(zip(finding.check.iterators, violation.iteration, strict=True))
     point = {identifier(name): value for name, (_, value) in values.items()}
     inside = rel.fix_params(finding.failing, named | point)
     inner = [point[name] for name in finding.frame.inner(finding.check)]
+    return rel.has_pair(inside, inner, violation.index)
+
+
+def _holds_at_position(
+    finding: Finding, sizes: Mapping[str, int], violation: Violation
+) -> bool:
+    """The same where memory resides: at some position, for some number of them."""
+    values = [value for _, value in violation.iteration]
+    check, residence = finding.check, finding.check.residence
+    assert residence is not None
+    if check.task is not None:
+        at, count = residence.depth, len(residence.tasks)
+        tasks = values[at : at + count] if of_tasks(check) else []
+        known = [*values[:at], None, *values[at + count :], *tasks]
+    else:
+        known = [*values]
+    named = zip(check.iterators, known, strict=True)
+    point = {identifier(name): value for name, value in named if value is not None}
+    inside = rel.fix_params(finding.failing, sizes | point)
+    inner = [point.get(name) for name in finding.frame.inner(check)]
     return rel.has_pair(inside, inner, violation.index)

@@ -120,6 +120,8 @@ def survey(program: Program, sizes: Mapping[Sym, int], tables: Tables, fine: boo
 
 
 def _shape(variable: Variable, sizes: Mapping[Sym, int]) -> tuple[int, ...]:
+    if variable.resident:
+        raise Unsupported(f"{variable.name} resides from task to task")
     if any(control_variables(extent) - sizes.keys() for extent in variable.shape):
         raise Unsupported(f"the extents of {variable.name} depend on a loop")
     return tuple(max(evaluate(extent, sizes), 0) for extent in variable.shape)
