@@ -9,6 +9,7 @@ from exogpu.analysis.executors import CollectiveFacts
 from exogpu.codegen.rows import Scope
 from exogpu.codegen.storage import Storage
 from exogpu.codegen.sync import scope_of
+from exogpu.codegen.tasks import resident
 from exogpu.hw.timelines import ASYNC_PROXY
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
@@ -41,7 +42,8 @@ def unwritten(
     launch: DeviceFunction, facts: CollectiveFacts, storage: Mapping[Sym, Storage]
 ) -> frozenset[Arrive]:
     """The Arrives before which no thread of the cluster has accessed memory through the generic
-    proxy, or written it by a bulk store, in its task, since a Fence of the whole cluster.
+    proxy, or written it by a bulk store, in its task, since a Fence of the whole cluster; or in an
+    earlier one, where memory resides from task to task.
 
     Such an Arrive publishes nothing.  It orders reads of the async proxy that a thread has waited
     for, and they are over for all CTAs: a release at CTA scope will do.  An ordinary load that is
@@ -56,7 +58,7 @@ def unwritten(
 
     def one(stmt: Stmt, dirty: bool) -> bool:
         match stmt:
-            case For(mode=CudaTasks()):
+            case For(mode=CudaTasks()) if not resident(launch):
                 # Nothing orders two tasks: none has writes of another one to publish.
                 after(stmt.body, dirty=False)
                 return dirty
