@@ -26,7 +26,8 @@ def make_product(
 
     A CTA's tile of TM x TN is left in D, half of it in each consumer warpgroup; the ring may still
     be read.  With `split` the tensor maps have slices, and slice `s` is multiplied.  A `resident`
-    ring is the caller's, and is given last: A_smem, B_smem, full, empty.
+    ring is the caller's, and is given last: A_smem, B_smem, full, empty; K is then a number of steps
+    of 32.
     """
     MM = TM // 2  # rows of a warpgroup
 
@@ -60,7 +61,7 @@ def make_product(
             )
 
     @macro
-    def through(D, A_map, B_map, K, batch, tm, tn, s, A_smem, B_smem, full, empty):
+    def through(D, A_map, B_map, steps, batch, tm, tn, s, A_smem, B_smem, full, empty):
         cg: barrier[CM, CN, 2] @ CudaCommitGroup
         with CudaWarps(name="consumer"):
             for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
@@ -68,7 +69,7 @@ def make_product(
                     for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
                         Sm90_zero_scale_d(D[m, n, wg, :, :], M=MM, N=TN)
                         Fence(wgmma_fence_1, wgmma_fence_2)
-        for k in seq(0, (K + 31) / 32):
+        for k in seq(0, steps):
             with CudaWarps(0, 1, name="producer"):
                 for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
                     for n in cuda_threads(0, CN, unit=cuda_warp_in_cluster):
@@ -124,7 +125,8 @@ def make_product(
         B_smem: f32[CM, CN, RING, TN, 32] @ Sm90_SmemSwizzled(128)
         full: barrier[CM, CN] @ CudaMbarrier
         empty: barrier(full)[CM, CN] @ CudaMbarrier
-        through(D, A_map, B_map, K, batch, tm, tn, s, A_smem, B_smem, full, empty)
+        steps = (K + 31) / 32
+        through(D, A_map, B_map, steps, batch, tm, tn, s, A_smem, B_smem, full, empty)
 
     return through if resident else product
 
@@ -175,7 +177,10 @@ def make_gemm(CM: int, CN: int, TM: int, TN: int, RING: int = 4) -> Procedure:
 
 def make_resident(CM: int, CN: int, TM: int, TN: int, RING: int = 4) -> Procedure:
     """The same with a ring that runs on from tile to tile: while the consumers store one, the
-    producer fills the ring for the next."""
+    producer fills the ring for the next.
+
+    A tile ends where the ring does: in what is left of a last round the tensor maps give zeros.
+    """
     MM = TM // 2  # rows of a warpgroup
     product = make_product(CM, CN, TM, TN, RING, split=False, resident=True)
 
@@ -189,7 +194,7 @@ def make_resident(CM: int, CN: int, TM: int, TN: int, RING: int = 4) -> Procedur
         B: f32[L, N, cluster_K] @ CudaGmemLinear,
         C: f32[L, M, N] @ CudaGmemLinear,
     ):
-        assert cluster_K % (32 * RING) == 0  # a tile ends where the ring does
+        assert cluster_K % 4 == 0  # TMA strides are multiples of 16 bytes
         A_map = A[:, :, :] @ Sm90_tensorMap(128, 1, TM // CN, 32)
         B_map = B[:, :, :] @ Sm90_tensorMap(128, 1, TN // CM, 32)
         with CudaDeviceFunction(clusterDim=CM * CN, warp_config=WARPS):
@@ -201,11 +206,12 @@ def make_resident(CM: int, CN: int, TM: int, TN: int, RING: int = 4) -> Procedur
                 for tm in cuda_tasks(0, (M + CM * TM - 1) / (CM * TM)):
                     for tn in cuda_tasks(0, (N + CN * TN - 1) / (CN * TN)):
                         D: f32[CM, CN, 2, MM, TN] @ Sm90_RmemMatrixD(MM, TN)
+                        rounds = (cluster_K + 32 * RING - 1) / (32 * RING)
                         product(
                             D,
                             A_map,
                             B_map,
-                            cluster_K,
+                            RING * rounds,
                             batch,
                             tm,
                             tn,
