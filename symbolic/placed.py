@@ -36,23 +36,15 @@ class Placed:
         """The least value of a size, preconditions aside: 0 where one of them admits it, else 1
         (decision 6)."""
         if size not in self._least:
-            self._least[size] = 0 if self._admits_zero(size) else 1
+            self._least[size] = least_of(self.program, size)
         return self._least[size]
 
-    def _admits_zero(self, size: Sym) -> bool:
-        return any(
-            control_variables(condition) == {size}
-            and holds(condition, {size: 0})
-            and bounded_below(condition, size)
-            for precondition in self.program.preconditions
-            for condition in conjuncts(precondition)
-        )
-
     def within_a_task(self, name: Sym, first: Site, second: Site) -> bool:
-        """Whether what one task does to a variable is nothing to the next one of its cluster, though
-        its memory resides: another variable's, a value.
+        """Whether chains of syncs order a record and a check within one task alone, though memory
+        resides in their launch (decision 27).
 
-        Chains of syncs order then what one task does; two tasks may be of two clusters.
+        So they do of other variables: two tasks may be of two clusters.  And of reads that may find
+        a value: none passes from one task to the next.
         """
         if not one_cluster(first, second) or first.task is None or second.task is None:
             return False
@@ -108,6 +100,30 @@ class Placed:
                 f"{name} is allocated in several places, or used outside its allocation", span
             )
         return self.scopes[name]
+
+
+def depends_on_orders(program: Program) -> str:
+    """Why what a cluster does with memory that resides may depend on which tasks it executes and in
+    which order; empty where it does not, or nothing resides."""
+    if not any(variable.resident for variable in program.variables):
+        return ""
+    try:
+        Placed(program)
+    except UndecidedError as why:
+        return f"line {why.span.line}: {why.reason}"
+    return ""
+
+
+def least_of(program: Program, size: Sym) -> int:
+    """The least value of a program's size (`Placed.least`)."""
+    zero = any(
+        control_variables(condition) == {size}
+        and holds(condition, {size: 0})
+        and bounded_below(condition, size)
+        for precondition in program.preconditions
+        for condition in conjuncts(precondition)
+    )
+    return 0 if zero else 1
 
 
 def conjuncts(condition: BExpr) -> list[BExpr]:

@@ -116,11 +116,10 @@ class _Positions:
         allocs = [op for op in ops if isinstance(op, Alloc) and op.name in self.resident]
         if not allocs:
             return list(ops)
-        nests = [op for op in ops if isinstance(op, Loop | Guard) and begins_tasks((op,))]
-        if len(nests) != 1 or not isinstance(nests[0], Loop) or not nests[0].tasks:
+        nest, *others = [op for op in ops if begins_tasks((op,))]
+        if others or not isinstance(nest, Loop) or not nest.tasks:
             why = "what resides serves other than one nest of cuda_tasks loops"
             raise ResidentError(why, allocs[0].origin.span)
-        (nest,) = nests
         tasks = tuple(_nested(nest))
         number = len(self.found)
         count = ControlParam(Sym(f"{POSITIONS}{number or ''}"), "index")

@@ -150,7 +150,7 @@ def device_function(
             "S312",
             "the body of CudaDeviceFunction is not one nest of cuda_tasks loops",
             head,
-            "write for task in cuda_tasks(lo, hi): as its only statement, after what its tasks share",
+            "write for task in cuda_tasks(lo, hi): after what the tasks share, and nothing else",
         )
     ctx.cuda, ctx.resident, ctx.warp_groups = True, True, {g.name: g.count for g in groups}
     try:

@@ -26,8 +26,8 @@ def make_product(
 
     A CTA's tile of TM x TN is left in D, half of it in each consumer warpgroup; the ring may still
     be read.  With `split` the tensor maps have slices, and slice `s` is multiplied.  A `resident`
-    ring is the caller's, and is given last: A_smem, B_smem, full, empty; K is then a number of steps
-    of 32.
+    ring is the caller's, and is given last: A_smem, B_smem, full, empty; in place of K is then a
+    number of steps of 32.
     """
     MM = TM // 2  # rows of a warpgroup
 

@@ -34,6 +34,11 @@ def backwards(tasks: int) -> Sequence[Sequence[int]]:
     return [range(tasks)[::-1]]
 
 
+def alone(tasks: int) -> Sequence[Sequence[int]]:
+    """Each task is executed by a cluster of its own."""
+    return [[task] for task in range(tasks)]
+
+
 def round_robin(clusters: int) -> Choice:
     """Each of so many clusters takes every so manieth task."""
     return lambda tasks: [range(first, tasks, clusters) for first in range(clusters)]
@@ -52,7 +57,7 @@ def at_random(seed: int) -> Choice:
     return choice
 
 
-CHOICES: Final[tuple[Choice, ...]] = (in_order, backwards, round_robin(2), round_robin(3))
+CHOICES: Final[tuple[Choice, ...]] = (in_order, alone, backwards, round_robin(2), round_robin(3))
 
 
 def assigned(program: Program, sizes: Mapping[str, int], choice: Choice) -> Program:
@@ -62,7 +67,7 @@ def assigned(program: Program, sizes: Mapping[str, int], choice: Choice) -> Prog
     Operations are the same objects, each in as many places as tasks execute it.
     """
     resident = {v.name for v in program.variables if v.resident}
-    if not resident:
+    if not resident or choice is in_order:
         return program
     values = {parameter.name: sizes[parameter.name.name] for parameter in program.params}
     return replace(program, body=_block(program.body, _Dealing(resident, choice), values))

@@ -54,10 +54,10 @@ def _pair(encoder: Encoder, ranks: Callable[[Sym], RankTable], record: Site, che
     assert isinstance(made, Record) and isinstance(asked, Check)
     name, placed = made.access.name, encoder.placed
     kind, called = hazard(asked), placed.called[name]
-    if placed.within_a_task(name, record, check) and made.mutate and asked.reads:
-        if always_visible(made, asked) and placed.variables[name].resident:
-            reason = "atomic accesses to memory that resides from task to task"
-            raise UndecidedError(reason, asked.origin.span)
+    passes_values = placed.variables[name].resident and placed.within_a_task(name, record, check)
+    if passes_values and always_visible(made, asked):
+        reason = "atomic accesses to memory that resides from task to task"
+        raise UndecidedError(reason, asked.origin.span)
     if always_visible(made, asked):
         why = "atomics are visible to each other's threads"
         return Draft(kind, name, record, check, _claim(called, record, check, why), "")

@@ -98,9 +98,7 @@ def holds_at(finding: Finding, sizes: Mapping[str, int], violation: Violation) -
     return rel.has_pair(inside, inner, violation.index)
 
 
-def _holds_at_position(
-    finding: Finding, sizes: Mapping[str, int], violation: Violation
-) -> bool:
+def _holds_at_position(finding: Finding, sizes: Mapping[str, int], violation: Violation) -> bool:
     """The same where memory resides: at some position, for some number of them."""
     values = [value for _, value in violation.iteration]
     check, residence = finding.check, finding.check.residence
@@ -113,6 +111,6 @@ def _holds_at_position(
         known = [*values]
     named = zip(check.iterators, known, strict=True)
     point = {identifier(name): value for name, value in named if value is not None}
-    inside = rel.fix_params(finding.failing, sizes | point)
+    inside = rel.fix_params(finding.failing, {**sizes, **point})
     inner = [point.get(name) for name in finding.frame.inner(check)]
     return rel.has_pair(inside, inner, violation.index)

@@ -256,7 +256,9 @@ class Frame:
                 common - self.depth,
                 or_equal=above,
             )
-            order = isl.restrict_domain(self._one_task(order, first, second), self._instances(first))
+            order = isl.restrict_domain(
+                self._one_task(order, first, second), self._instances(first)
+            )
             self._orders[key] = rel.coalesce(rel.restrict_range(order, self._instances(second)))
         return self._orders[key]
 
@@ -276,9 +278,7 @@ class Frame:
         others = isl.subtract_map(isl.subtract_map(order, here), alike)
         return rel.coalesce(isl.union_map(isl.intersect_map(here, alike), others))
 
-    def within_task(
-        self, relation: isl.Map, first: Site, second: Site
-    ) -> isl.Map:
+    def within_task(self, relation: isl.Map, first: Site, second: Site) -> isl.Map:
         """The pairs that are not of two tasks of one launch in which memory resides."""
         residence = first.residence
         if residence is None or not one_cluster(first, second) or residence.depth < self.depth:
