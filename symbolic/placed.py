@@ -8,6 +8,7 @@ from exogpu.amir.export import unique_names
 from exogpu.amir.nodes import Alloc, Check, Loop, Program, Record, Variable
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import And, BExpr
+from exogpu.ir.types import Level
 from exogpu.ir.walk import control_variables, holds
 from exogpu.result.errors import Span
 from exogpu.symbolic.least import bounded_below
@@ -52,6 +53,17 @@ class Placed:
             return True
         made, asked = first.op, second.op
         return isinstance(made, Record) and made.mutate and isinstance(asked, Check) and asked.reads
+
+    def passes_values(self, name: Sym, first: Site, second: Site) -> bool:
+        """Whether a read may meet a write of another task in memory that resides: a LEAK, whoever
+        sees it.  Raises UndecidedError of atomic accesses, which leave each other's records."""
+        if not self.variables[name].resident or not self.within_a_task(name, first, second):
+            return False
+        assert isinstance(first.op, Record) and isinstance(second.op, Check)
+        if always_visible(first.op, second.op):
+            reason = "atomic accesses to memory that resides from task to task"
+            raise UndecidedError(reason, second.op.origin.span)
+        return True
 
     def follows_a_task(self, site: Site) -> bool:
         """Whether a site outside tasks may run after a task has begun."""
@@ -137,3 +149,10 @@ def conjuncts(condition: BExpr) -> list[BExpr]:
         else:
             found.append(one)
     return found
+
+
+def always_visible(records: Record, check: Check) -> bool:
+    """Whether every thread sees the record at the check's level: atomics among themselves."""
+    if check.level is Level.INVISIBLE:
+        return bool(check.timelines)
+    return check.level is Level.ATOMIC_ONLY and bool(records.atomic & check.timelines)

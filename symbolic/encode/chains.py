@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 from exogpu.amir.nodes import Arrive, Await, Check, Clear, Fence, Op, Record
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import BExpr, CExpr, Truth
-from exogpu.ir.types import Level, Policy
+from exogpu.ir.types import Policy
 from exogpu.machine.literal_records import (
     Threads,
     VisibilityRecord,
@@ -61,13 +61,6 @@ ONE: Final[Threads] = frozenset({(0, 0)})
 
 Parts: TypeAlias = list[BExpr | list[str]]
 """Of a conjunction: formulas, and lists of named ones of which one holds."""
-
-
-def always_visible(records: Record, check: Check) -> bool:
-    """Whether every thread sees the record at the check's level: atomics among themselves."""
-    if check.level is Level.INVISIBLE:
-        return bool(check.timelines)
-    return check.level is Level.ATOMIC_ONLY and bool(records.atomic & check.timelines)
 
 
 class Rules:

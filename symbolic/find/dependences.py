@@ -9,8 +9,8 @@ from exogpu.amir.nodes import Check, Clear, Record
 from exogpu.ir.names import Sym
 from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
-from exogpu.symbolic.encode.chains import always_visible
 from exogpu.symbolic.find.frames import Frame
+from exogpu.symbolic.placed import always_visible
 from exogpu.symbolic.sites import Site
 
 
@@ -36,7 +36,10 @@ def dependences(frame: Frame, variable: Sym) -> Iterator[Dependence]:
             op = check.op
             if not isinstance(op, Check) or op.access.name != variable:
                 continue
-            if op.mutates != record.op.mutate or always_visible(record.op, op):
+            if op.mutates != record.op.mutate:
+                continue
+            frame.model.passes_values(variable, record, check)
+            if always_visible(record.op, op):
                 continue
             before = frame.same_allocation(frame.before(record, check), record, check, variable)
             if isl.is_empty(before):

@@ -216,8 +216,7 @@ def _violations(left: Left, pairs: isl.Map) -> Iterator[Finding]:
     found = left.dependence
     assert isinstance(found.check.op, Check)
     kind, model = hazard(found.check.op), found.frame.model
-    resident = model.variables[found.variable].resident
-    if not (resident and model.within_a_task(found.variable, found.record, found.check)):
+    if not model.passes_values(found.variable, found.record, found.check):
         yield _violation(kind, left, pairs)
         return
     own = found.frame.within_task(pairs, found.record, found.check)

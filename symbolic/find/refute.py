@@ -107,8 +107,13 @@ def _with_tasks(finding: Finding) -> Iterator[isl.Set]:
         texts = [model.expr(extent) for extent in extents(residence)]
         enough = [f"({count} <= {text})" for text in texts]
         choices = [[*one, another] for one in choices for another in enough]
+    others = [name for name in model.names if name not in finding.size_names()]
     for one in choices:
-        yield sizes.intersect(rel.context(model.names, conjunction(one))) if one else sizes
+        if not one:
+            yield sizes
+            continue
+        enough = rel.context(model.names, conjunction(one)).intersect(model.exact_context)
+        yield sizes.intersect(rel.project_params(enough, others))
 
 
 @dataclass(frozen=True, slots=True)
