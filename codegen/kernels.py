@@ -27,7 +27,7 @@ from exogpu.codegen.storage import Storage
 from exogpu.codegen.sync import emit
 from exogpu.codegen.task_loop import task_loop
 from exogpu.codegen.task_order import TaskOrder
-from exogpu.codegen.tasks import TaskNest, task_nest
+from exogpu.codegen.tasks import TaskNest, resident, task_nest
 from exogpu.codegen.tensors import TensorMap, tensor_maps
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
@@ -112,7 +112,9 @@ def kernel(
     )
     named, met = NamedBarriers(), proxies(launch, source_.facts.collective, source_.storage, shared)
     body: Lines = _start(barriers, launch)
-    nests = [task_nest(stmt) for stmt in launch.body if not isinstance(stmt, Pass | Free)]
+    resides = resident(launch)
+    outside = (*resides, *(stmt for stmt in launch.body if isinstance(stmt, Pass | Free)))
+    nests = [task_nest(stmt) for stmt in launch.body if stmt not in outside]
     for branch in _branches(launch):
         lines: Lines = []
         for path in branch.paths:
@@ -131,10 +133,11 @@ def kernel(
             )
             inside = []
             for nest in nests:
-                inside += task_loop(device, nest, source_.order, launch.cluster_dim)
+                inside += task_loop(device, nest, resides, source_.order, launch.cluster_dim)
             lines += braces(branch.guards[path], inside) if path.by_role else inside
         lines = [*branch.registers, *lines]
         body += braces(branch.guard, lines) if branch.guard else lines
+    body += _end(launch)
     body = [*references, *_builtins(body, launch, shared), *body]
     note_helpers("\n".join(body), helpers)
     parameters = [f"const int {spelled[n]}" for n in sizes]
@@ -266,6 +269,13 @@ def _start(barriers: Barriers, launch: DeviceFunction) -> Lines:
         return []
     fence = "fence cluster" if launch.cluster_dim > 1 else "fence cta"
     return [*braces(f"if ({THREAD} == 0)", inside), *emit(fence)]
+
+
+def _end(launch: DeviceFunction) -> Lines:
+    """After the tasks, where memory resided: no CTA of a cluster leaves while another may still
+    arrive on its mbarriers or write its memory (decision 27).  A CTA alone has nobody to wait for:
+    its memory lives until all of its threads are over."""
+    return emit("fence cluster") if launch.cluster_dim > 1 and resident(launch) else []
 
 
 def _used(launch: DeviceFunction) -> frozenset[Sym]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import assert_never
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeAlias, assert_never
 
 from exogpu.analysis.executors import CollectiveFacts
 from exogpu.codegen.rows import Scope
 from exogpu.codegen.storage import Storage
 from exogpu.codegen.sync import scope_of
+from exogpu.codegen.tasks import resident
 from exogpu.hw.timelines import ASYNC_PROXY
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
@@ -36,12 +37,16 @@ from exogpu.ir.nodes import (
 from exogpu.ir.types import QualTL, Space
 from exogpu.ir.walk import accesses, passed
 
+_Spaces: TypeAlias = frozenset[Space]
+"""Of memory with accesses that are not published."""
+
 
 def unwritten(
     launch: DeviceFunction, facts: CollectiveFacts, storage: Mapping[Sym, Storage]
 ) -> frozenset[Arrive]:
     """The Arrives before which no thread of the cluster has accessed memory through the generic
-    proxy, or written it by a bulk store, in its task, since a Fence of the whole cluster.
+    proxy, or written it by a bulk store, in its task, since a Fence of the whole cluster; or shared
+    memory in an earlier task, where it resides from task to task.
 
     Such an Arrive publishes nothing.  It orders reads of the async proxy that a thread has waited
     for, and they are over for all CTAs: a release at CTA scope will do.  An ordinary load that is
@@ -49,25 +54,27 @@ def unwritten(
     """
     found: dict[Arrive, bool] = {}
 
-    def after(block: Block, dirty: bool) -> bool:
+    def after(block: Block, dirty: _Spaces) -> _Spaces:
         for stmt in block:
             dirty = one(stmt, dirty)
         return dirty
 
-    def one(stmt: Stmt, dirty: bool) -> bool:
+    def one(stmt: Stmt, dirty: _Spaces) -> _Spaces:
         match stmt:
             case For(mode=CudaTasks()):
-                # Nothing orders two tasks: none has writes of another one to publish.
-                after(stmt.body, dirty=False)
+                # Nothing orders the accesses of two tasks to global memory: none has any of
+                # another one to publish.
+                left = after(stmt.body, frozenset())
+                if resident(launch):
+                    after(stmt.body, left - {Space.GLOBAL})
                 return dirty
             case For():
                 # Once more from what the body leaves behind: the second pass is the fixed point.
-                return after(stmt.body, after(stmt.body, dirty) or dirty) or dirty
+                return after(stmt.body, after(stmt.body, dirty) | dirty) | dirty
             case If():
-                branches = [after(stmt.body, dirty), after(stmt.orelse, dirty)]
-                return any(branches)
+                return after(stmt.body, dirty) | after(stmt.orelse, dirty)
             case Warps():
-                return after(stmt.body, dirty) or dirty
+                return after(stmt.body, dirty) | dirty
             case Fence():
                 tiling = facts.scope[stmt]
                 whole = (
@@ -75,14 +82,14 @@ def unwritten(
                     and scope_of(tiling) is Scope.CLUSTER
                     and tiling.threads == launch.cluster_dim * launch.block_dim
                 )
-                return dirty and not whole
+                return frozenset() if whole else dirty
             case Arrive():
-                found[stmt] = found.get(stmt, False) or dirty
+                found[stmt] = found.get(stmt, False) or bool(dirty)
                 return dirty
             case Assign() | Reduce():
-                return dirty or any(_in_memory(a, storage) for a in accesses(stmt))
+                return dirty | _in_memory(accesses(stmt), storage)
             case CallInstr():
-                return dirty or _publishes(stmt, storage)
+                return dirty | _in_memory(_publishing(stmt), storage)
             case Await() | Alloc() | BarrierAlloc() | Free() | Pass():
                 return dirty
             case DeviceFunction() | CallProc() | WindowStmt():
@@ -90,20 +97,19 @@ def unwritten(
             case _:
                 assert_never(stmt)
 
-    after(launch.body, dirty=False)
+    after(launch.body, frozenset())
     return frozenset(stmt for stmt, dirty in found.items() if not dirty)
 
 
-def _in_memory(access: Access, storage: Mapping[Sym, Storage]) -> bool:
-    return storage[access.name].space is not Space.REGISTER
+def _in_memory(found: Iterable[Access], storage: Mapping[Sym, Storage]) -> _Spaces:
+    """The spaces of memory that are accessed."""
+    return frozenset(storage[access.name].space for access in found) - {Space.REGISTER}
 
 
-def _publishes(call: CallInstr, storage: Mapping[Sym, Storage]) -> bool:
-    """Whether the call accesses memory through the generic proxy, or writes it by a bulk copy
-    whose completion a thread waits for."""
-    return any(
-        operand.timeline not in ASYNC_PROXY
-        or (operand.timeline is QualTL.TMA_G and operand.written)
-        for operand in passed(call)
-        if _in_memory(operand.access, storage)
-    )
+def _publishing(call: CallInstr) -> Iterator[Access]:
+    """What the call accesses through the generic proxy, or writes by a bulk copy whose completion a
+    thread waits for."""
+    for operand in passed(call):
+        stored = operand.timeline is QualTL.TMA_G and operand.written
+        if operand.timeline not in ASYNC_PROXY or stored:
+            yield operand.access

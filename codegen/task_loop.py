@@ -6,19 +6,28 @@ the loops' iterators, digit by digit; two loops that are walked together are one
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from exogpu.codegen.barriers import declare_counters
-from exogpu.codegen.device import Device, block, source
+from exogpu.codegen.device import Device, block, source, statement
 from exogpu.codegen.expressions import c_control
 from exogpu.codegen.lines import Lines, braces
 from exogpu.codegen.task_order import Grouped, Hilbert, Lexicographic, TaskOrder, pair_of
 from exogpu.codegen.tasks import TaskNest
 from exogpu.ir.names import Sym
-from exogpu.ir.nodes import BarrierAlloc, For, Int
+from exogpu.ir.nodes import Alloc, BarrierAlloc, For, Int
 from exogpu.ir.walk import walk
 
 
-def task_loop(device: Device, nest: TaskNest, order: TaskOrder | None, cluster: int) -> Lines:
-    """The loop over the tasks of this cluster of `cluster` CTAs, with what precedes it."""
+def task_loop(
+    device: Device,
+    nest: TaskNest,
+    resident: Sequence[Alloc | BarrierAlloc],
+    order: TaskOrder | None,
+    cluster: int,
+) -> Lines:
+    """The loop over the tasks of this cluster of `cluster` CTAs, with what precedes it: what is
+    `resident` stays from task to task."""
     control, names = device.control, device.names
     with names.scope():
         counts: Lines = []
@@ -31,11 +40,16 @@ def task_loop(device: Device, nest: TaskNest, order: TaskOrder | None, cluster: 
         decode = _decode(device, nest, spelled, *pair_of(nest, order, device.storage))
         declared = {
             stmt.name: declare_counters(device.barriers, stmt.name)
-            for stmt in walk(nest.body)
+            for stmt in (*resident, *walk(nest.body))
             if isinstance(stmt, BarrierAlloc) and stmt.name in device.barriers.rings
         }
+        places = []
+        for stmt in resident:
+            with names.recording() as read:
+                places.append((stmt.name, statement(device, stmt), read))
         with names.recording() as used:
             body = block(device, nest.body)
+        used |= {one for name, _, read in places if name in used for one in read}
         names.use(used)
         counters = [
             line
@@ -43,6 +57,7 @@ def task_loop(device: Device, nest: TaskNest, order: TaskOrder | None, cluster: 
             for counter, line in lines.items()
             if counter in used
         ]
+        counters += [line for name, lines, _ in places if name in used for line in lines]
     first, step = "blockIdx.x", "gridDim.x"
     if cluster > 1:
         first, step = f"{first} / {cluster}", f"{step} / {cluster}"

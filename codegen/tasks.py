@@ -5,7 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from exogpu.codegen.errors import unsupported
-from exogpu.ir.nodes import Block, CExpr, CudaTasks, For, Int, Stmt, Sub
+from exogpu.ir.nodes import (
+    Alloc,
+    BarrierAlloc,
+    Block,
+    CExpr,
+    CudaTasks,
+    DeviceFunction,
+    For,
+    Int,
+    Stmt,
+    Sub,
+)
 from exogpu.ir.walk import control_variables
 
 
@@ -20,6 +31,11 @@ class TaskNest:
     def counts(self) -> tuple[CExpr, ...]:
         """Iterations of each loop."""
         return tuple(s.hi if s.lo == Int(0) else Sub(s.hi, s.lo) for s in self.loops)
+
+
+def resident(launch: DeviceFunction) -> tuple[Alloc | BarrierAlloc, ...]:
+    """What is allocated before the tasks, and serves one after another."""
+    return tuple(stmt for stmt in launch.body if isinstance(stmt, Alloc | BarrierAlloc))
 
 
 def task_nest(stmt: Stmt) -> TaskNest:

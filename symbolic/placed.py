@@ -5,21 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from exogpu.amir.export import unique_names
-from exogpu.amir.nodes import Alloc, Loop, Program, Variable
+from exogpu.amir.nodes import Alloc, Check, Loop, Program, Record, Variable
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import And, BExpr
+from exogpu.ir.types import Level
 from exogpu.ir.walk import control_variables, holds
 from exogpu.result.errors import Span
 from exogpu.symbolic.least import bounded_below
-from exogpu.symbolic.sites import Site, UndecidedError, sites, variables_of
+from exogpu.symbolic.resident import ResidentError, positions
+from exogpu.symbolic.sites import Site, UndecidedError, one_cluster, sites, variables_of
 
 
 class Placed:
     """The program and where its operations stand."""
 
     def __init__(self, program: Program) -> None:
-        self.program = program
-        self.sites = sites(program)
+        try:
+            self.by_position = positions(program)
+        except ResidentError as reason:
+            raise UndecidedError(reason.reason, reason.span) from None
+        self.program = program = self.by_position.program
+        """By positions, where memory resides from task to task."""
+        self.sites = sites(self.by_position)
         self.variables: Mapping[Sym, Variable] = {v.name: v for v in program.variables}
         self.called: Mapping[Sym, str] = unique_names(program)
         """The one name of each parameter, variable and iterator, as in the program's JSON."""
@@ -30,17 +37,33 @@ class Placed:
         """The least value of a size, preconditions aside: 0 where one of them admits it, else 1
         (decision 6)."""
         if size not in self._least:
-            self._least[size] = 0 if self._admits_zero(size) else 1
+            self._least[size] = least_of(self.program, size)
         return self._least[size]
 
-    def _admits_zero(self, size: Sym) -> bool:
-        return any(
-            control_variables(condition) == {size}
-            and holds(condition, {size: 0})
-            and bounded_below(condition, size)
-            for precondition in self.program.preconditions
-            for condition in conjuncts(precondition)
-        )
+    def within_a_task(self, name: Sym, first: Site, second: Site) -> bool:
+        """Whether chains of syncs order a record and a check within one task alone, though memory
+        resides in their launch (decision 27).
+
+        So they do of other variables: two tasks may be of two clusters.  And of reads that may find
+        a value: none passes from one task to the next.
+        """
+        if not one_cluster(first, second) or first.task is None or second.task is None:
+            return False
+        if not self.variables[name].resident:
+            return True
+        made, asked = first.op, second.op
+        return isinstance(made, Record) and made.mutate and isinstance(asked, Check) and asked.reads
+
+    def passes_values(self, name: Sym, first: Site, second: Site) -> bool:
+        """Whether a read may meet a write of another task in memory that resides: a LEAK, whoever
+        sees it.  Raises UndecidedError of atomic accesses, which leave each other's records."""
+        if not self.variables[name].resident or not self.within_a_task(name, first, second):
+            return False
+        assert isinstance(first.op, Record) and isinstance(second.op, Check)
+        if always_visible(first.op, second.op):
+            reason = "atomic accesses to memory that resides from task to task"
+            raise UndecidedError(reason, second.op.origin.span)
+        return True
 
     def follows_a_task(self, site: Site) -> bool:
         """Whether a site outside tasks may run after a task has begun."""
@@ -91,6 +114,30 @@ class Placed:
         return self.scopes[name]
 
 
+def depends_on_orders(program: Program) -> str:
+    """Why what a cluster does with memory that resides may depend on which tasks it executes and in
+    which order; empty where it does not, or nothing resides."""
+    if not any(variable.resident for variable in program.variables):
+        return ""
+    try:
+        Placed(program)
+    except UndecidedError as why:
+        return f"line {why.span.line}: {why.reason}"
+    return ""
+
+
+def least_of(program: Program, size: Sym) -> int:
+    """The least value of a program's size (`Placed.least`)."""
+    zero = any(
+        control_variables(condition) == {size}
+        and holds(condition, {size: 0})
+        and bounded_below(condition, size)
+        for precondition in program.preconditions
+        for condition in conjuncts(precondition)
+    )
+    return 0 if zero else 1
+
+
 def conjuncts(condition: BExpr) -> list[BExpr]:
     """The conditions that all have to hold for this one to hold."""
     found: list[BExpr] = []
@@ -102,3 +149,10 @@ def conjuncts(condition: BExpr) -> list[BExpr]:
         else:
             found.append(one)
     return found
+
+
+def always_visible(records: Record, check: Check) -> bool:
+    """Whether every thread sees the record at the check's level: atomics among themselves."""
+    if check.level is Level.INVISIBLE:
+        return bool(check.timelines)
+    return check.level is Level.ATOMIC_ONLY and bool(records.atomic & check.timelines)

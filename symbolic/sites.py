@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
 
 from exogpu.amir.nodes import (
     Alloc,
     Arrive,
     Await,
     Block,
+    Check,
     CheckBarrier,
+    Clear,
     Guard,
     IncTaskID,
     Loop,
     Op,
-    Program,
     Record,
     Release,
+    Require,
 )
 from exogpu.amir.walk import accesses_of
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Access, BExpr, CExpr, Point
 from exogpu.ir.walk import control_variables
 from exogpu.result.errors import Span
+from exogpu.symbolic.resident import Positions, Residence
 
 
 class UndecidedError(Exception):
@@ -49,6 +53,8 @@ class Site:
     """Position within the program, within each enclosing loop's body: one more than loops."""
     task: int | None
     """How many of the loops identify the task; None outside every task."""
+    residence: Residence | None = None
+    """Of the launch that it stands in, where memory resides there."""
 
     @property
     def tuple_name(self) -> str:
@@ -59,21 +65,21 @@ class Site:
         return tuple(loop.iterator for loop in self.loops)
 
 
-def sites(program: Program) -> tuple[Site, ...]:
+def sites(by_position: Positions) -> tuple[Site, ...]:
     """Every operation of the program but loops and guards, in program order.
 
     Raises UndecidedError where tasks begin elsewhere than at the start of a loop's body, or one
-    loop stands in two places.
+    loop stands in two places; or where what resides depends on the task.
     """
     found: list[Site] = []
-    _flatten(program.body, (), (), (), None, [0], found)
+    _flatten(by_position.program.body, (), (), (), None, [0], found)
     places: dict[Loop, tuple[int, ...]] = {}
     for site in found:
         for depth, loop in enumerate(site.loops):
             # Common loops are told by identity.
             if places.setdefault(loop, site.path[: depth + 1]) != site.path[: depth + 1]:
                 raise UndecidedError("one loop stands in two places", loop.origin.span)
-    return tuple(found)
+    return tuple(_by_position(found, by_position) if by_position.residences else found)
 
 
 def _flatten(
@@ -103,6 +109,95 @@ def _flatten(
             case _:
                 path = (*prefix, counter[0])
                 found.append(Site(len(found), op, loops, guards, path, task))
+
+
+# --- tasks by position --------------------------------------------------------------------------
+
+
+def _by_position(found: Sequence[Site], by_position: Positions) -> Iterator[Site]:
+    """The sites without the loops of tasks that stand at positions, but where they read them."""
+    inside = {residence.loop: residence for residence in by_position.residences}
+    variables = {variable.name: variable for variable in by_position.program.variables}
+    around = {
+        site: next((inside[loop] for loop in site.loops if loop in inside), None) for site in found
+    }
+    told = {
+        access.name
+        for site, residence in around.items()
+        if residence is not None and isinstance(site.op, Record | Check | Clear)
+        for access in (site.op.access,)
+        if read_by(access) & residence.iterators
+    }
+    for name in told:
+        if variables[name].resident or variables[name].mechanism is not None:
+            span = next(s.op.origin.span for s in found if name in variables_of(s.op))
+            raise UndecidedError(_DEPENDS.format(f"which element of {name} is accessed"), span)
+    for site, residence in around.items():
+        if residence is None:
+            yield replace(site, residence=(by_position.beside or {}).get(site.op))
+            continue
+        telling = isinstance(site.op, Require)
+        if not telling:
+            _independent(site, residence)
+            telling = isinstance(site.op, Record | Check | Clear) and site.op.access.name in told
+        yield _placed(site, residence, telling)
+
+
+_DEPENDS: Final = "where memory resides from task to task, {} depends on the task"
+
+
+def _independent(site: Site, residence: Residence) -> None:
+    """Raises UndecidedError where whether, or by whom, an operation is executed depends on the
+    task."""
+    first = residence.depth + 1 + len(residence.tasks)
+    read = {name for _, condition in site.guards for name in control_variables(condition)}
+    for loop in site.loops[first:]:
+        read |= control_variables(loop.lo) | control_variables(loop.hi)
+    threads = site.op.origin.threads
+    for axis in () if threads is None else threads.axes:
+        read |= control_variables(axis.offset)
+    accesses = [] if isinstance(site.op, Check | Clear) else list(accesses_of(site.op))
+    if isinstance(site.op, Record):
+        accesses = accesses[1:]  # its own, which may tell the task
+    for access in accesses:
+        read |= read_by(access)
+    if read & residence.iterators:
+        what = "what is executed, or on which barrier,"
+        raise UndecidedError(_DEPENDS.format(what), site.op.origin.span)
+
+
+def _placed(site: Site, residence: Residence, telling: bool) -> Site:
+    """A site in a task at a position; the loops of the tasks come last where it tells them, else
+    not at all."""
+    at, count = residence.depth + 1, len(residence.tasks)
+    path = (*site.path[:at], *site.path[at + count :])
+    tasks = residence.tasks if telling else ()
+    return replace(
+        site,
+        loops=(*site.loops[:at], *site.loops[at + count :], *tasks),
+        guards=tuple((n - count if n > at else n, b) for n, b in site.guards),
+        path=(*path, *path[-1:] * len(tasks)),
+        task=at,
+        residence=residence,
+    )
+
+
+def of_tasks(site: Site) -> tuple[Loop, ...]:
+    """The loops of tasks around a site of which one iteration stands at each position: they are
+    its last loops."""
+    found = site.residence
+    return () if found is None else tuple(loop for loop in site.loops if loop in found.tasks)
+
+
+def is_position(loop: Loop, site: Site) -> bool:
+    """Whether a loop is over the positions of the site's tasks."""
+    return site.residence is not None and loop is site.residence.loop
+
+
+def one_cluster(first: Site, second: Site) -> bool:
+    """Whether both stand in a launch in which memory resides, the same: one cluster executes both,
+    whatever the tasks, where the loops around the launch agree."""
+    return first.residence is not None and first.residence is second.residence
 
 
 def expressions_of(access: Access) -> Iterator[CExpr]:

@@ -94,7 +94,9 @@ def _variables(facts: Facts, declared: list[Declared]) -> Iterator[amir.Variable
         inner.name
         for stmt in walk(facts.proc.body)
         if isinstance(stmt, DeviceFunction)
-        for inner in walk(stmt.body)
+        for loop in stmt.body
+        if isinstance(loop, For)
+        for inner in walk(loop.body)
         if isinstance(inner, Alloc | BarrierAlloc)
     }
     for d in declared:
@@ -187,15 +189,29 @@ def t_if(low: Lowering, stmt: If, cluster: ThreadMap | None) -> Ops:
 
 def t_device_function(low: Lowering, stmt: DeviceFunction) -> Ops:
     """`Fence(true, Qcs + {cpu}, Qcs, Tcs); T_s(s); Fence(true, Qcs, Qcs, Tcs)`, with Qcs and Tcs
-    the full and temporal sets of cuda_stream_sync."""
+    the full and temporal sets of cuda_stream_sync.
+
+    Decision 27: before what resides is freed, all threads of the cluster meet.
+    """
     sets = SYNC_TIMELINES["cuda_stream_sync"].under(low.policy)
     origin = origin_of(low, stmt)
     cluster = low.facts.inner[stmt].thread_map()
     before = sets.full | {QualTL.CPU}
     yield from required_at_launch(low, stmt.body)
     yield amir.Fence(True, before, sets.full, sets.temporal, origin, launch=True)
-    yield from _block(low, stmt.body, cluster)
+    ends = next((at for at, one in enumerate(stmt.body) if isinstance(one, Free)), len(stmt.body))
+    yield from _block(low, stmt.body[:ends], cluster)
+    if ends < len(stmt.body):
+        yield _meeting(low, stmt, cluster)
+    yield from _block(low, stmt.body[ends:], cluster)
     yield amir.Fence(True, sets.full, sets.full, sets.temporal, origin, launch=True)
+
+
+def _meeting(low: Lowering, stmt: DeviceFunction, cluster: ThreadMap | None) -> amir.Fence:
+    """`Fence(cuda_in_order, cuda_in_order)` by all threads of the cluster."""
+    sets = SYNC_TIMELINES["cuda_in_order"].under(low.policy)
+    origin = replace(origin_of(low, stmt, "the end of the launch"), threads=cluster)
+    return amir.Fence(True, sets.full, sets.full, sets.temporal, origin)
 
 
 def t_assign(low: Lowering, stmt: Assign | Reduce) -> Ops:

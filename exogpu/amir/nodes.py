@@ -228,6 +228,12 @@ class Variable:
     owner: int | None = None
     """Of registers: an element belongs to one unit of so many adjacent threads."""
 
+    @property
+    def resident(self) -> bool:
+        """Whether it serves one task of a cluster after another: shared memory, or a barrier in it,
+        that is allocated between a launch and its tasks (decision 27)."""
+        return self.shared and not self.task_local
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Program:

@@ -96,7 +96,9 @@ class _Teller:
         self.program, self.policy = program, program.policy
         self.violation = violation
         self.check, self.record = violation.check, violation.record
-        self.apart = violation.record_task not in (None, violation.task) and violation.task
+        resides = any(v.resident and v.name.name == violation.variable for v in program.variables)
+        tasks = violation.record_task, violation.task
+        self.apart = not resides and None not in tasks and tasks[0] != tasks[1]
         self.journey = failure.journey
         # A check that asks every thread fails for each of these; the first speaks for all.
         self.blind = failure.blind if self.check.convergent else frozenset({min(failure.blind)})

@@ -15,6 +15,7 @@ from exogpu.hw.timelines import ASYNC_PROXY, ONLY_BEFORE, SHORT_NAME
 from exogpu.ir.nodes import Access
 from exogpu.ir.types import BarrierMechanism, Level, QualSet, QualTL
 from exogpu.machine.violation import Violation
+from exogpu.result.hazards import HazardKind
 
 _PRE: Final[Mapping[QualTL, str]] = {
     QualTL.CPU: "cpu_in_order",
@@ -193,8 +194,22 @@ def _are_tasks(violation: Violation) -> bool:
     return None not in tasks and tasks[0] != tasks[1]
 
 
-def advice(violation: Violation) -> str:
-    """What holds of the two accesses whatever the kernel is; empty where nothing does."""
+def resident_names(program: Program) -> frozenset[str]:
+    """What serves one task of a cluster after another."""
+    return frozenset(v.name.name for v in program.variables if v.resident)
+
+
+def advice(violation: Violation, resides: bool) -> str:
+    """What holds of the two accesses whatever the kernel is; empty where nothing does.  Of memory
+    that `resides` one cluster executes both tasks."""
+    if violation.kind is HazardKind.LEAK:
+        return (
+            f"write {violation.variable} in each task before it is read there: clusters choose "
+            "their tasks and the order of them; what one task leaves to another goes through "
+            "global memory, to a later launch"
+        )
+    if resides:
+        return ""
     if _are_tasks(violation) and isinstance(violation.check, Check):
         return "tasks of one kernel are never ordered: write different elements, or reduce"
     return ""

@@ -15,7 +15,7 @@ from exogpu.analysis.threadmap import threads_of
 from exogpu.explain.barrier_words import Words, barrier_words, element_of
 from exogpu.explain.edits import Repair
 from exogpu.explain.link import BrokenLink, broken_link
-from exogpu.explain.repair import advice, general_repairs
+from exogpu.explain.repair import advice, general_repairs, resident_names
 from exogpu.explain.trials import Trials
 from exogpu.hw.timelines import SHORT_NAME
 from exogpu.ir.types import Level, QualSet, QualTL
@@ -29,6 +29,7 @@ CODES: Final[Mapping[HazardKind, str]] = {
     HazardKind.WAR: "H702",
     HazardKind.WAW: "H703",
     HazardKind.FREE: "H704",
+    HazardKind.LEAK: "H708",
     HazardKind.BARRIER: "H705",
     HazardKind.DEADLOCK: "H706",
     HazardKind.PHASE: "H707",
@@ -109,11 +110,15 @@ def tell(
     """
     if violation.kind in UNMET:
         return Told(_unmet(violation, sizes), violation, None)
-    broken = None if program is None else broken_link(program, sizes, violation)
+    leaked = violation.kind is HazardKind.LEAK
+    broken = None if program is None or leaked else broken_link(program, sizes, violation)
     words = barrier_words(program, sizes, violation)
+    if leaked:
+        words = Words(_leaked(violation))
     if words is None:
         words = Words(_unordered(violation), _repairs(violation, broken, program))
-    help, repair = advice(violation), None
+    resides = program is not None and violation.variable in resident_names(program)
+    help, repair = advice(violation, resides), None
     if trials is not None and not help:
         candidates = (*_known(before), *words.repairs)
         repair = next(trials.helpful(violation, candidates), None)
@@ -137,6 +142,17 @@ def tell(
         link="" if broken is None else str(broken),
     )
     return Told(hazard, violation, repair)
+
+
+def _leaked(violation: Violation) -> str:
+    """What is missing where a value passes from task to task."""
+    read = f"the read of {element_of(violation)}"
+    if violation.record_task is None:
+        return f"{read} finds no write of its own task, but one of a task before"
+    return (
+        f"{read} in task {violation.task} finds no write of its own task, but one of task "
+        f"{violation.record_task}"
+    )
 
 
 UNMET: Final[Mapping[HazardKind, str]] = {

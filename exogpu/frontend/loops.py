@@ -45,12 +45,13 @@ def loop(node: ast.For, kind: str, body: Callable[[], Block], ctx: Context) -> F
     _may_stand(mode, node, ctx)
     iterator = Sym(node.target.id)
     was_task, ctx.in_task = ctx.in_task, ctx.in_task or _innermost(mode, node)
+    was_resident, ctx.resident = ctx.resident, False
     try:
         with ctx.scope():
             ctx.declare(node.target.id, Control(iterator))
             inside = body()
     finally:
-        ctx.in_task = was_task
+        ctx.in_task, ctx.resident = was_task, was_resident
     return For(iterator, lo, hi, mode, inside, span=ctx.source.span(node))
 
 
@@ -65,6 +66,12 @@ def is_task_nest(nodes: list[ast.stmt]) -> bool:
             return True
         case _:
             return False
+
+
+def _is_kernel(nodes: list[ast.stmt]) -> bool:
+    """Whether a block is a single cuda_tasks loop, after declarations."""
+    *before, last = nodes
+    return all(isinstance(node, ast.AnnAssign) for node in before) and is_task_nest([last])
 
 
 def _unit(node: ast.Call, ctx: Context) -> CollUnit:
@@ -138,18 +145,18 @@ def device_function(
         if "warp_config" in options
         else (WarpConfig("", _warps_of(options["blockDim"], ctx)),)
     )
-    if not is_task_nest(node.body):
+    if not _is_kernel(node.body):
         raise ctx.reject(
             "S312",
             "the body of CudaDeviceFunction is not one nest of cuda_tasks loops",
             head,
-            "write for task in cuda_tasks(lo, hi): as its only statement",
+            "write for task in cuda_tasks(lo, hi): after what the tasks share, and nothing else",
         )
-    ctx.cuda, ctx.warp_groups = True, {g.name: g.count for g in groups}
+    ctx.cuda, ctx.resident, ctx.warp_groups = True, True, {g.name: g.count for g in groups}
     try:
         inside = body()
     finally:
-        ctx.cuda, ctx.warp_groups = False, {}
+        ctx.cuda, ctx.resident, ctx.warp_groups = False, False, {}
     return DeviceFunction(cluster, groups, inside, span=ctx.source.span(node))
 
 

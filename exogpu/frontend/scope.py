@@ -93,6 +93,8 @@ class Context:
     """Whether the statement stands in a CudaDeviceFunction."""
     in_task: bool = False
     """Whether it stands inside the innermost cuda_tasks loop."""
+    resident: bool = False
+    """Whether the statement stands in a CudaDeviceFunction, outside of its cuda_tasks loops."""
     instruction: bool = False
     """Whether an instruction's body is being read: no scope rules hold there."""
     warp_groups: dict[str, int] = field(default_factory=dict)

@@ -9,7 +9,7 @@ from exogpu.frontend.scope import Context, Data
 from exogpu.frontend.tensor_maps import box_problem
 from exogpu.hw.memories import DRAM, CudaRmem
 from exogpu.ir.nodes import CExpr, Int, Interval, Sub
-from exogpu.ir.types import DataMemory, Space, SpecialWindow
+from exogpu.ir.types import BarrierMechanism, DataMemory, Space, SpecialWindow
 from exogpu.result.errors import Span
 
 
@@ -33,9 +33,12 @@ def alloc_memory(found: DataAnnotation, node: ast.AnnAssign, ctx: Context) -> Da
     if ctx.instruction:
         return memory
     if ctx.cuda:
-        if not ctx.in_task:
+        if ctx.resident and memory.space is Space.REGISTER:
             raise ctx.reject(
-                "S315", "an allocation stands outside a device task", node, "put it in cuda_tasks"
+                "S315",
+                "registers are allocated outside a device task",
+                node,
+                "put them in cuda_tasks; shared memory and mbarriers may serve all tasks",
             )
         if memory.space not in (Space.SHARED, Space.REGISTER):
             raise ctx.reject(
@@ -54,15 +57,16 @@ def alloc_memory(found: DataAnnotation, node: ast.AnnAssign, ctx: Context) -> Da
     return memory
 
 
-def barrier_alloc(node: ast.AnnAssign, ctx: Context) -> None:
-    """Barriers live inside a device task."""
-    if not ctx.in_task:
-        raise ctx.reject(
-            "S318",
-            "a barrier stands outside a device task",
-            node,
-            "declare it inside the innermost cuda_tasks loop",
-        )
+def barrier_alloc(mechanism: BarrierMechanism, node: ast.AnnAssign, ctx: Context) -> None:
+    """Barriers live inside a device task; mbarriers may serve all tasks of a cluster."""
+    if ctx.in_task or (ctx.resident and mechanism is BarrierMechanism.MBARRIER):
+        return
+    raise ctx.reject(
+        "S318",
+        "a barrier stands outside a device task",
+        node,
+        "declare it inside the innermost cuda_tasks loop, or an mbarrier before the loops",
+    )
 
 
 def window(source: Data, special: SpecialWindow | None, node: ast.AST, ctx: Context) -> None:

@@ -155,7 +155,7 @@ def _declare(node: ast.AnnAssign, ctx: Context) -> Alloc | BarrierAlloc:
     name, span = Sym(node.target.id), ctx.source.span(node)
     found = annotation(node.annotation, ctx)
     if isinstance(found, BarrierAnnotation):
-        scope_rules.barrier_alloc(node, ctx)
+        scope_rules.barrier_alloc(found.mechanism, node, ctx)
         ctx.declare(node.target.id, Barrier(name, found.shape, found.mechanism, span))
         return BarrierAlloc(name, found.shape, found.mechanism, found.guard, span=span)
     memory = scope_rules.alloc_memory(found, node, ctx)

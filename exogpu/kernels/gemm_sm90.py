@@ -26,12 +26,22 @@ WARPS = warps(2)
 
 
 def make_product(
-    CM: int, CN: int, TM: int, TN: int, RING: int, *, split: bool, groups: int = 2
+    CM: int,
+    CN: int,
+    TM: int,
+    TN: int,
+    RING: int,
+    *,
+    split: bool,
+    resident: bool = False,
+    groups: int = 2,
 ) -> Macro:
     """The product of the tiles that a cluster of CM x CN CTAs makes in one task.
 
     A CTA's tile of TM x TN is left in D, its rows divided among the consumer warpgroups; the ring
-    may still be read.  With `split` the tensor maps have slices, and slice `s` is multiplied.
+    may still be read.  With `split` the tensor maps have slices, and slice `s` is multiplied.  A
+    `resident` ring is the caller's, and is given last: A_smem, B_smem, full, empty; in place of K
+    is then a number of steps of 32.
     """
     MM = TM // groups  # rows of a warpgroup
 
@@ -65,11 +75,7 @@ def make_product(
             )
 
     @macro
-    def product(D, A_map, B_map, K, batch, tm, tn, s):
-        A_smem: f32[CM, CN, RING, TM, 32] @ Sm90_SmemSwizzled(128)
-        B_smem: f32[CM, CN, RING, TN, 32] @ Sm90_SmemSwizzled(128)
-        full: barrier[CM, CN] @ CudaMbarrier
-        empty: barrier(full)[CM, CN] @ CudaMbarrier
+    def through(D, A_map, B_map, steps, batch, tm, tn, s, A_smem, B_smem, full, empty):
         cg: barrier[CM, CN, groups] @ CudaCommitGroup
         with CudaWarps(name="consumer"):
             for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
@@ -77,7 +83,7 @@ def make_product(
                     for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
                         Sm90_zero_scale_d(D[m, n, wg, :, :], M=MM, N=TN)
                         Fence(wgmma_fence_1, wgmma_fence_2)
-        for k in seq(0, (K + 31) / 32):
+        for k in seq(0, steps):
             with CudaWarps(0, 1, name="producer"):
                 for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
                     for n in cuda_threads(0, CN, unit=cuda_warp_in_cluster):
@@ -127,7 +133,16 @@ def make_product(
                             Await(cg[m, n, wg], cuda_in_order, 0)
                         Arrive(cuda_in_order) >> empty[m, :] >> empty[:, n]
 
-    return product
+    @macro
+    def product(D, A_map, B_map, K, batch, tm, tn, s):
+        A_smem: f32[CM, CN, RING, TM, 32] @ Sm90_SmemSwizzled(128)
+        B_smem: f32[CM, CN, RING, TN, 32] @ Sm90_SmemSwizzled(128)
+        full: barrier[CM, CN] @ CudaMbarrier
+        empty: barrier(full)[CM, CN] @ CudaMbarrier
+        steps = (K + 31) / 32
+        through(D, A_map, B_map, steps, batch, tm, tn, s, A_smem, B_smem, full, empty)
+
+    return through if resident else product
 
 
 def make_gemm(CM: int, CN: int, TM: int, TN: int, RING: int = 4, groups: int = 2) -> Procedure:
@@ -173,6 +188,70 @@ def make_gemm(CM: int, CN: int, TM: int, TN: int, RING: int = 4, groups: int = 2
                                         )
 
     return gemm_sm90
+
+
+def make_resident(CM: int, CN: int, TM: int, TN: int, RING: int = 4, groups: int = 2) -> Procedure:
+    """The same with a ring that runs on from tile to tile: while the consumers store one, the
+    producer fills the ring for the next.
+
+    A tile ends where the ring does: in what is left of a last round the tensor maps give zeros.
+    """
+    MM = TM // groups  # rows of a warpgroup
+    product = make_product(CM, CN, TM, TN, RING, split=False, resident=True, groups=groups)
+
+    @proc(name=f"gemm_sm90_{CM}x{CN}_{TM}x{TN}_resident")
+    def gemm_sm90_resident(
+        L: size,
+        M: size,
+        N: size,
+        cluster_K: size,
+        A: f32[L, M, cluster_K] @ CudaGmemLinear,
+        B: f32[L, N, cluster_K] @ CudaGmemLinear,
+        C: f32[L, M, N] @ CudaGmemLinear,
+    ):
+        assert cluster_K % 4 == 0  # TMA strides are multiples of 16 bytes
+        A_map = A[:, :, :] @ Sm90_tensorMap(128, 1, TM // CN, 32)
+        B_map = B[:, :, :] @ Sm90_tensorMap(128, 1, TN // CM, 32)
+        with CudaDeviceFunction(clusterDim=CM * CN, warp_config=warps(groups)):
+            A_smem: f32[CM, CN, RING, TM, 32] @ Sm90_SmemSwizzled(128)
+            B_smem: f32[CM, CN, RING, TN, 32] @ Sm90_SmemSwizzled(128)
+            full: barrier[CM, CN] @ CudaMbarrier
+            empty: barrier(full)[CM, CN] @ CudaMbarrier
+            for batch in cuda_tasks(0, L):
+                for tm in cuda_tasks(0, (M + CM * TM - 1) / (CM * TM)):
+                    for tn in cuda_tasks(0, (N + CN * TN - 1) / (CN * TN)):
+                        D: f32[CM, CN, groups, MM, TN] @ Sm90_RmemMatrixD(MM, TN)
+                        rounds = (cluster_K + 32 * RING - 1) / (32 * RING)
+                        product(
+                            D,
+                            A_map,
+                            B_map,
+                            RING * rounds,
+                            batch,
+                            tm,
+                            tn,
+                            None,
+                            A_smem,
+                            B_smem,
+                            full,
+                            empty,
+                        )
+                        with CudaWarps(name="consumer"):
+                            for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
+                                for n in cuda_threads(0, CN, unit=cuda_cta_in_cluster):
+                                    for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
+                                        row = (CM * tm + m) * TM + MM * wg
+                                        column = (CN * tn + n) * TN
+                                        Sm90_store_D(
+                                            M - row,
+                                            N - column,
+                                            C[batch, row : row + MM, column : column + TN],
+                                            D[m, n, wg, :, :],
+                                            M=MM,
+                                            N=TN,
+                                        )
+
+    return gemm_sm90_resident
 
 
 CLUSTERS = ((1, 1), (2, 1), (1, 2), (2, 2))

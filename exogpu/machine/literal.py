@@ -21,6 +21,7 @@ each a test of that name in `tests/machine/decisions.py`:
 15. `multicast_tags_carry_the_home_count`, trailing barriers' too.  That a copy completes on the
     barrier of its own CTA alone is said by the targets (`lower_args.recorded`).
 17. `one_timeline_of_the_set_is_enough`.
+27. `what_resides_is_handed_over`, `no_value_leaks_from_task_to_task`.
 """
 
 from __future__ import annotations
@@ -81,6 +82,7 @@ from exogpu.machine.literal_records import (
     new_record,
     witness,
 )
+from exogpu.machine.literal_resident import hand_over, leaks
 from exogpu.machine.literal_state import (
     Failures,
     Machine,
@@ -206,9 +208,10 @@ def step_guard(machine: Machine, op: Guard) -> None:
 
 
 def step_inc_task_id(machine: Machine) -> None:
-    """InctaskID: `iota' = iota + 1`."""
+    """InctaskID: `iota' = iota + 1`; decision 27: what resides is handed over."""
     machine.task += 1
     machine.executing.clear()
+    hand_over(machine, machine.task - 1)
 
 
 def step_alloc(machine: Machine, op: Alloc, at: Moment) -> None:
@@ -305,7 +308,9 @@ def step_check(machine: Machine, op: Check, at: Moment) -> None:
                 way = (op.level, op.convergent, op.timelines, at.threads)
                 unseen[recorded] = [r for r in recorded.records if not check_visible(r, *way)]
                 machine.observer.checked(at, recorded.moment, unseen[recorded])
-            if unseen[recorded]:
+            if op.mutates and op.reads and leaks(machine, name, recorded, at):
+                failures.append((HazardKind.LEAK, name, index, recorded.moment))
+            elif unseen[recorded]:
                 failures.append((hazard(op), name, index, recorded.moment))
     report(machine, at, failures)
 

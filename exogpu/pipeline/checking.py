@@ -31,6 +31,7 @@ from exogpu.solvers import smt
 from exogpu.solvers.workers import Limits, Tell, stage
 from exogpu.symbolic.find.conditions import Calls, weakest_condition
 from exogpu.symbolic.find.prover import Findings
+from exogpu.symbolic.placed import depends_on_orders
 
 
 def check(
@@ -198,7 +199,11 @@ def _at(
         hazards=hazards,
         operations=operations,
     )
-    if not hazards and not sizes:  # of a procedure without sizes this is the whole claim
+    if not hazards and (why := depends_on_orders(stages.amir(policy))):
+        verdict = replace(
+            verdict, word="undecided", reason=f"some orders of tasks were tried: {why}"
+        )
+    elif not hazards and not sizes:  # of a procedure without sizes this is the whole claim
         verdict = _with_warnings(stages, verdict)
     return replace(verdict, seconds=perf_counter() - start)
 

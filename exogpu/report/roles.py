@@ -10,6 +10,7 @@ ROLES: Final[dict[HazardKind, tuple[str, str]]] = {
     HazardKind.RAW: ("the write", "the read that may not see it"),
     HazardKind.WAR: ("the read", "the write that may overtake it"),
     HazardKind.WAW: ("the write", "the write that may overtake it"),
+    HazardKind.LEAK: ("the write of another task", "the read that finds it"),
     HazardKind.FREE: ("the access", "where the memory is freed"),
     HazardKind.BARRIER: ("the barrier", "where arrives and awaits do not agree"),
     HazardKind.DEADLOCK: ("what waits", "what does not let it end"),

@@ -18,6 +18,8 @@ class HazardKind(Enum):
     """A write may overtake an earlier read."""
     WAW = "WAW"
     """A write may overtake an earlier write."""
+    LEAK = "LEAK"
+    """A read may see a value that another task wrote to memory that resides."""
     FREE = "FREE"
     """Shared memory may be reused while it is still accessed."""
     BARRIER = "BARRIER"

@@ -432,10 +432,12 @@ def extreme(relation: Map, *, largest: bool = False) -> islpy.PwMultiAff:
     return found
 
 
-def has_pair(relation: Map, inputs: Sequence[int], outputs: Sequence[int]) -> bool:
-    """Whether the pair is in the relation, for some values of its parameters."""
+def has_pair(relation: Map, inputs: Sequence[int | None], outputs: Sequence[int]) -> bool:
+    """Whether the pair is in the relation, for some values of its parameters, and of its inputs
+    that are None."""
     for at, value in enumerate(inputs):
-        relation = relation.fix_val(_IN, at, islpy.Val(value))
+        if value is not None:
+            relation = relation.fix_val(_IN, at, islpy.Val(value))
     for at, value in enumerate(outputs):
         relation = relation.fix_val(_OUT, at, islpy.Val(value))
     return not relation.is_empty()

@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 from exogpu.amir.nodes import Arrive, Await, Check, Clear, Fence, Op, Record
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import BExpr, CExpr, Truth
-from exogpu.ir.types import Level, Policy
+from exogpu.ir.types import Policy
 from exogpu.machine.literal_records import (
     Threads,
     VisibilityRecord,
@@ -39,6 +39,7 @@ from exogpu.symbolic.encode.formulas import (
     same_allocation,
     same_task,
     some,
+    within_task,
 )
 from exogpu.symbolic.encode.ranks import RankTable
 from exogpu.symbolic.encode.script import Script
@@ -53,20 +54,13 @@ from exogpu.symbolic.encode.witness import (
     WitnessError,
 )
 from exogpu.symbolic.placed import Placed
-from exogpu.symbolic.sites import Site, home_of, targets_of
+from exogpu.symbolic.sites import Site, home_of, one_cluster, targets_of
 
 ONE: Final[Threads] = frozenset({(0, 0)})
 """The thread whose visibility the literal rules are asked about."""
 
 Parts: TypeAlias = list[BExpr | list[str]]
 """Of a conjunction: formulas, and lists of named ones of which one holds."""
-
-
-def always_visible(records: Record, check: Check) -> bool:
-    """Whether every thread sees the record at the check's level: atomics among themselves."""
-    if check.level is Level.INVISIBLE:
-        return bool(check.timelines)
-    return check.level is Level.ATOMIC_ONLY and bool(records.atomic & check.timelines)
 
 
 class Rules:
@@ -151,6 +145,7 @@ class Chains:
         if op.access.name != variable or op.mutates != made.mutate:
             return None
         label, clear = self.script.named(found)
+        alone = self._alone(variable, clear)
         return self.script.node(
             f"{label}.clears",
             [
@@ -159,10 +154,28 @@ class Chains:
                 before(clear, ends.check),
                 same_allocation(self.placed, ends.record, clear, variable),
                 inside(clear, op.access, ends.element),
+                alone,
             ],
         )
 
+    def _alone(self, variable: Sym, clear: Instance) -> BExpr:
+        """Of another task nothing is known where the variable does not reside (decision 27)."""
+        record = self.ends.record
+        if self.placed.variables[variable].resident or not one_cluster(record.site, clear.site):
+            return TRUE
+        return within_task(record, clear)
+
     # --- chains ---------------------------------------------------------------------------
+
+    def _counts(self) -> BExpr:
+        """Whether chains order the record and the check at all: two tasks may be of two clusters,
+        and no value passes from one to the next (decision 27)."""
+        record, check = self.ends.record, self.ends.check
+        made = record.site.op
+        assert isinstance(made, Record)
+        if not self.placed.within_a_task(made.access.name, record.site, check.site):
+            return TRUE
+        return within_task(record, check)
 
     def seen(self, seen: Seen, rules: Rules) -> str | None:
         """The check sees the record; None where the rules do not let it."""
@@ -174,7 +187,8 @@ class Chains:
                 return None
             shared = self._made_by_the_check(seen.threads)
             return self.script.node(
-                "same_thread", [same_task(self.placed, self.ends.record, check), shared]
+                "same_thread",
+                [same_task(self.placed, self.ends.record, check), shared, self._counts()],
             )
         if not rules.shows(seen.granted, op):
             return None
@@ -186,6 +200,7 @@ class Chains:
             before(at, check),
             same_task(self.placed, at, check),
             self._reaches(at, seen.threads),
+            self._counts(),
         ]
         return self.script.node(f"{node}.check", [[node], *parts])
 

@@ -31,7 +31,7 @@ from exogpu.ir.nodes import (
 )
 from exogpu.ir.walk import control_variables, holds, substitute, substitute_bool
 from exogpu.symbolic.placed import Placed
-from exogpu.symbolic.sites import Site
+from exogpu.symbolic.sites import Site, is_position, of_tasks, one_cluster
 
 TRUE, FALSE = Truth(True), Truth(False)
 
@@ -163,16 +163,26 @@ def threads_read(instance: Instance) -> set[Sym]:
 def before(first: Instance, second: Instance) -> BExpr:
     """The first comes earlier in the sequential order: some common loop is in an earlier
     iteration, the ones around it in the same; or all are in the same, and the first stands
-    above."""
+    above.
+
+    Where memory resides (decision 27) one task stands at each position: the iterators of tasks
+    agree at one position, and do not at two.
+    """
     equals: list[BExpr] = []
     orders: list[BExpr] = []
     common = 0
+    tasks = [t.iterator for t in of_tasks(first.site) if t in of_tasks(second.site)]
+    one_task = agree(first, second, tasks) if tasks else TRUE
     for one, other in zip(first.site.loops, second.site.loops, strict=False):
         if one is not other:
             break
         left, right = first.values[one.iterator], second.values[one.iterator]
-        orders.append(every([*equals, less(left, right)]))
+        at_position = bool(tasks) and is_position(one, first.site)
+        if one.iterator not in tasks:
+            apart = [opposite(one_task)] if at_position else []
+            orders.append(every([*equals, less(left, right), *apart]))
         equals.append(equal(left, right))
+        equals += [one_task] if at_position else []
         common += 1
     if first.site.path[common] < second.site.path[common]:
         orders.append(every(equals))
@@ -190,6 +200,16 @@ def same_allocation(placed: Placed, first: Instance, second: Instance, name: Sym
     return agree(first, second, (loop.iterator for loop in scope))
 
 
+def within_task(first: Instance, second: Instance) -> BExpr:
+    """Two instances of a launch in which memory resides belong to one task, or to two executions
+    of the launch."""
+    assert first.site.residence is not None
+    depth = first.site.residence.depth
+    around, position = first.site.iterators[:depth], first.site.iterators[depth : depth + 1]
+    others = [opposite(agree(first, second, around))] if around else []
+    return some([*others, agree(first, second, position)])
+
+
 def everyone(site: Site) -> bool:
     """Whether the site stands at CPU scope: every thread of every task."""
     return site.op.origin.threads is None
@@ -197,6 +217,7 @@ def everyone(site: Site) -> bool:
 
 def same_task(placed: Placed, first: Instance, second: Instance) -> BExpr:
     """The instances belong to one task; a site at CPU scope shares every task (decision 2).
+    Where memory resides, to one cluster: its threads execute one task after another (27).
 
     Outside of tasks the machine's task is the last one that ran: two sites there agree surely
     only where none has begun.
@@ -204,6 +225,9 @@ def same_task(placed: Placed, first: Instance, second: Instance) -> BExpr:
     one, other = first.site, second.site
     if everyone(one) or everyone(other):
         return TRUE
+    if one_cluster(one, other):
+        assert one.residence is not None
+        return agree(first, second, one.iterators[: one.residence.depth])
     if one.task is None and other.task is None:
         return Truth(not placed.follows_a_task(one) and not placed.follows_a_task(other))
     depth = one.task

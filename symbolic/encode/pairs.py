@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from exogpu.amir.nodes import Check, Record
 from exogpu.ir.names import Sym
 from exogpu.machine.literal import hazard
-from exogpu.symbolic.encode.chains import Chains, Rules, always_visible, candidates
+from exogpu.symbolic.encode.chains import Chains, Rules, candidates
 from exogpu.symbolic.encode.drafts import Draft, Encoder, Ends
 from exogpu.symbolic.encode.formulas import (
     FALSE,
@@ -23,6 +23,7 @@ from exogpu.symbolic.encode.formulas import (
 )
 from exogpu.symbolic.encode.ranks import RankTable
 from exogpu.symbolic.encode.witness import Gone
+from exogpu.symbolic.placed import always_visible
 from exogpu.symbolic.sites import Site
 
 
@@ -54,6 +55,7 @@ def _pair(encoder: Encoder, ranks: Callable[[Sym], RankTable], record: Site, che
     assert isinstance(made, Record) and isinstance(asked, Check)
     name, placed = made.access.name, encoder.placed
     kind, called = hazard(asked), placed.called[name]
+    placed.passes_values(name, record, check)
     if always_visible(made, asked):
         why = "atomics are visible to each other's threads"
         return Draft(kind, name, record, check, _claim(called, record, check, why), "")

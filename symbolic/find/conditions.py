@@ -112,6 +112,8 @@ def weakest_condition(
     end with it.  Under the condition the program was analysed once more, and certified; it is
     `exact` where Z3 confirms that at other sizes something fails, too.
     """
+    if any(variable.resident for variable in program.variables):
+        return None  # How many tasks a cluster executes is no size.
     try:
         with limited(BUDGET):
             outside = _failing_sizes(proc, calls)

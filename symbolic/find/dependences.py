@@ -9,8 +9,8 @@ from exogpu.amir.nodes import Check, Clear, Record
 from exogpu.ir.names import Sym
 from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
-from exogpu.symbolic.encode.chains import always_visible
 from exogpu.symbolic.find.frames import Frame
+from exogpu.symbolic.placed import always_visible
 from exogpu.symbolic.sites import Site
 
 
@@ -36,7 +36,10 @@ def dependences(frame: Frame, variable: Sym) -> Iterator[Dependence]:
             op = check.op
             if not isinstance(op, Check) or op.access.name != variable:
                 continue
-            if op.mutates != record.op.mutate or always_visible(record.op, op):
+            if op.mutates != record.op.mutate:
+                continue
+            frame.model.passes_values(variable, record, check)
+            if always_visible(record.op, op):
                 continue
             before = frame.same_allocation(frame.before(record, check), record, check, variable)
             if isl.is_empty(before):
@@ -80,6 +83,8 @@ def uncleared(dependence: Dependence, pairs: isl.Map) -> tuple[isl.Map, tuple[Cl
         if op.mutates != check.op.mutates or isl.is_empty(found):
             continue
         after = isl.restrict_domain(frame.before(record, clear), isl.domain(pairs))
+        if not frame.model.variables[dependence.variable].resident:
+            after = frame.within_task(after, record, clear)
         until = rel.restrict_range(frame.before(clear, check), isl.image(pairs))
         if isl.is_empty(after) or isl.is_empty(until):
             continue

@@ -27,7 +27,7 @@ class Model(Placed):
 
     def __init__(self, program: Program) -> None:
         super().__init__(program)
-        self.sizes = tuple(p.name for p in program.params)
+        self.sizes = tuple(p.name for p in self.program.params)
         self.definitions = Definitions(frozenset(self.sizes))
         self._frames: dict[tuple[Loop, ...], Frame] = {}
         self._known: dict[tuple[str, ...], isl.Set] = {}

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from math import prod
 
 from exogpu.amir.nodes import Op
 from exogpu.ir.isltext import identifier
 from exogpu.ir.names import Sym
+from exogpu.ir.walk import evaluate
 from exogpu.machine.violation import Violation
 from exogpu.result.hazards import HazardKind
 from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
 from exogpu.symbolic.find.frames import Frame
-from exogpu.symbolic.sites import Site
+from exogpu.symbolic.resident import extents
+from exogpu.symbolic.sites import Site, of_tasks
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,9 +57,13 @@ class Instance:
 
 
 def instances(finding: Finding, sizes: Mapping[str, int]) -> Iterator[Instance]:
-    """The violations at concrete sizes, by name of the size."""
+    """The violations at concrete sizes, by name of the size; where memory resides (decision 27),
+    of one cluster that executes all tasks of their loop in order."""
     frame, check = finding.frame, finding.check
-    named = {identifier(name): sizes[name.name] for name in frame.model.sizes}
+    known = {name: sizes[name.name] for name in frame.model.sizes if name.name in sizes}
+    for residence in frame.model.by_position.residences:
+        known[residence.count.name] = prod(evaluate(n, known) for n in extents(residence))
+    named = {identifier(name): value for name, value in known.items()}
     names, points = rel.params_first(rel.fix_params(finding.failing, named))
     iterators = tuple(identifier(name) for name in check.iterators)
     for point in isl.points(points):
@@ -64,7 +71,9 @@ def instances(finding: Finding, sizes: Mapping[str, int]) -> Iterator[Instance]:
         inner = point[len(names) : len(names) + len(iterators) - frame.depth]
         values |= dict(zip(iterators[frame.depth :], inner, strict=True))
         index = point[len(names) + len(inner) :]
-        iteration = tuple((name.name, values[identifier(name)]) for name in check.iterators)
+        iteration = _executed(check, {n: values[identifier(n)] for n in check.iterators}, known)
+        if iteration is None:
+            continue
         yield Instance(
             finding.kind,
             finding.variable.name,
@@ -73,6 +82,23 @@ def instances(finding: Finding, sizes: Mapping[str, int]) -> Iterator[Instance]:
             iteration,
             None if finding.record is None else finding.record.op,
         )
+
+
+def _executed(
+    check: Site, values: dict[Sym, int], sizes: Mapping[Sym, int]
+) -> tuple[tuple[str, int], ...] | None:
+    """The iterators as the machine has them; None where another task stands at the position than
+    in their order, of one loop."""
+    residence = check.residence
+    if residence is None or check.task is None:
+        return tuple((name.name, value) for name, value in values.items())
+    (task,) = residence.tasks
+    position = values.pop(residence.loop.iterator) + evaluate(task.lo, {**sizes, **values})
+    if values.pop(task.iterator, position) != position:
+        return None
+    found = [(name.name, value) for name, value in values.items()]
+    found.insert(residence.depth, (task.iterator.name, position))
+    return tuple(found)
 
 
 def holds_at(finding: Finding, sizes: Mapping[str, int], violation: Violation) -> bool:
@@ -87,9 +113,30 @@ def holds_at(finding: Finding, sizes: Mapping[str, int], violation: Violation) -
         return False
     if finding.check.op is not violation.check or not (several or record is violation.record):
         return False
-    named = {identifier(name): sizes[name.name] for name in finding.frame.model.sizes}
+    model = finding.frame.model
+    named = {identifier(name): sizes[name.name] for name in model.sizes if name.name in sizes}
+    if finding.check.residence is not None:
+        return _holds_at_position(finding, named, violation)
     values = dict(zip(finding.check.iterators, violation.iteration, strict=True))
     point = {identifier(name): value for name, (_, value) in values.items()}
     inside = rel.fix_params(finding.failing, named | point)
     inner = [point[name] for name in finding.frame.inner(finding.check)]
+    return rel.has_pair(inside, inner, violation.index)
+
+
+def _holds_at_position(finding: Finding, sizes: Mapping[str, int], violation: Violation) -> bool:
+    """The same where memory resides: at some position, for some number of them."""
+    values = [value for _, value in violation.iteration]
+    check, residence = finding.check, finding.check.residence
+    assert residence is not None
+    if check.task is not None:
+        at, count = residence.depth, len(residence.tasks)
+        tasks = values[at : at + count] if of_tasks(check) else []
+        known = [*values[:at], None, *values[at + count :], *tasks]
+    else:
+        known = [*values]
+    named = zip(check.iterators, known, strict=True)
+    point = {identifier(name): value for name, value in named if value is not None}
+    inside = rel.fix_params(finding.failing, {**sizes, **point})
+    inner = [point.get(name) for name in finding.frame.inner(check)]
     return rel.has_pair(inside, inner, violation.index)

@@ -18,7 +18,13 @@ from exogpu.ir.nodes import Access, Interval, Point
 from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
 from exogpu.symbolic.find.sharing import Sharing
-from exogpu.symbolic.sites import Site, UndecidedError, expressions_of
+from exogpu.symbolic.sites import (
+    Site,
+    UndecidedError,
+    expressions_of,
+    of_tasks,
+    one_cluster,
+)
 
 if TYPE_CHECKING:
     from exogpu.symbolic.find.domains import Model
@@ -204,7 +210,7 @@ class Frame:
     def _executing(self, site: Site) -> isl.Map:
         mapping = site.op.origin.threads
         assert mapping is not None
-        if site.task is None and self.model.follows_a_task(site):
+        if site.task is None and site.residence is None and self.model.follows_a_task(site):
             raise UndecidedError("threads outside of tasks, after one", site.op.origin.span)
         offsets, inside = [], []
         for at, axis in enumerate(mapping.axes):
@@ -250,9 +256,39 @@ class Frame:
                 common - self.depth,
                 or_equal=above,
             )
-            order = isl.restrict_domain(order, self._instances(first))
+            order = isl.restrict_domain(
+                self._one_task(order, first, second), self._instances(first)
+            )
             self._orders[key] = rel.coalesce(rel.restrict_range(order, self._instances(second)))
         return self._orders[key]
+
+    def _one_task(self, order: isl.Map, first: Site, second: Site) -> isl.Map:
+        """Without pairs at one position that are of two tasks, or at two of one (decision 27)."""
+        tasks = of_tasks(first)
+        if not tasks or not of_tasks(second) or not one_cluster(first, second):
+            return order
+        assert first.residence is not None
+        ins, outs = len(first.loops) - self.depth, len(second.loops) - self.depth
+        last = range(1, len(tasks) + 1)
+        alike = rel.equal_dims(order, [(ins - d, outs - d) for d in last])
+        at = first.residence.depth + 1 - self.depth
+        if at <= 0:  # The position is a parameter.
+            return alike
+        here = rel.equal_dims(order, [(d, d) for d in range(at)])
+        others = isl.subtract_map(isl.subtract_map(order, here), alike)
+        return rel.coalesce(isl.union_map(isl.intersect_map(here, alike), others))
+
+    def within_task(self, relation: isl.Map, first: Site, second: Site) -> isl.Map:
+        """The pairs that are not of two tasks of one launch in which memory resides."""
+        residence = first.residence
+        if residence is None or not one_cluster(first, second) or residence.depth < self.depth:
+            return relation
+        depth = residence.depth - self.depth
+        launch = rel.equal_dims(relation, [(at, at) for at in range(depth)])
+        task = rel.equal_dims(launch, [(depth, depth)])
+        if depth == 0:
+            return task
+        return rel.coalesce(isl.union_map(isl.subtract_map(relation, launch), task))
 
     def shared(self, first: Site, second: Site) -> isl.Map:
         """The pairs, the first earlier, that some thread executes both of."""
@@ -330,9 +366,14 @@ class Frame:
         return rel.equal_dims(relation, [(at, at) for at in range(len(scope) - self.depth)])
 
     def same_task(self, relation: isl.Map, first: Site, second: Site) -> isl.Map:
-        """The pairs of one task; a site at CPU scope shares every task (decision 2)."""
+        """The pairs of one task, where memory resides of one cluster (decision 27); a site at CPU
+        scope shares every task (decision 2)."""
         if self.everyone(first) or self.everyone(second):
             return relation
+        if one_cluster(first, second):
+            assert first.residence is not None
+            around = first.residence.depth - self.depth
+            return rel.equal_dims(relation, [(at, at) for at in range(max(0, around))])
         depth = first.task
         if depth is None and second.task is None:
             for site in (first, second):

@@ -17,9 +17,9 @@ from exogpu.analysis import bounds
 from exogpu.ir.nodes import BExpr, Compare, CVar, Int, Not, Proc
 from exogpu.ir.smttext import bexpr
 from exogpu.solvers import smt
-from exogpu.symbolic.find.domains import Model
 from exogpu.symbolic.find.prover import Evidence, Findings
 from exogpu.symbolic.find.smallest import admitted, soon
+from exogpu.symbolic.placed import least_of
 from exogpu.symbolic.prove import drafts_within
 from exogpu.symbolic.sites import UndecidedError
 
@@ -47,9 +47,10 @@ def refuted_without(program: Program, condition: BExpr) -> bool:
 def _outside(program: Program, condition: BExpr) -> str:
     """The sizes that the preconditions admit and the condition does not."""
     names = {p.name: f"size{at}" for at, p in enumerate(program.params)}
-    least = Model(program).least
     known: list[BExpr] = [
-        Compare(">=", CVar(p.name), Int(least(p.name))) for p in program.params if p.kind == "size"
+        Compare(">=", CVar(p.name), Int(least_of(program, p.name)))
+        for p in program.params
+        if p.kind == "size"
     ]
     known += [*program.preconditions, Not(condition)]
     lines = [f"(declare-const {name} Int)" for name in names.values()]

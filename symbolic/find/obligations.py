@@ -173,9 +173,13 @@ def _open(goals: Sequence[Goal]) -> list[Goal]:
 def _take(goal: Goal, how: Ordered) -> None:
     if isl.is_empty(goal.left) or isl.is_empty(how.pairs):
         return
+    dependence = goal.dependence
     common = isl.intersect_map(goal.left, how.pairs)
+    record, check = dependence.record, dependence.check
+    if dependence.frame.model.within_a_task(dependence.variable, record, check):
+        common = dependence.frame.within_task(common, record, check)
     if not isl.is_empty(common):
-        goal.left = rel.coalesce(isl.subtract_map(goal.left, how.pairs))
+        goal.left = rel.coalesce(isl.subtract_map(goal.left, common))
         goal.ordered.append(replace(how, pairs=common))
 
 

@@ -6,7 +6,7 @@ the absence of violations has yet to be certified.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -15,6 +15,7 @@ from exogpu.ir.names import Sym
 from exogpu.ir.types import BarrierMechanism
 from exogpu.machine.literal import hazard
 from exogpu.result.errors import Span
+from exogpu.result.hazards import HazardKind
 from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
 from exogpu.solvers.isl_budget import IslGaveUpError, limited
@@ -206,14 +207,28 @@ class _Analysis:
                     for reason in syncs.missing.values():
                         self.give_up(reason)
                     continue
-                self.violations.append(_violation(done.left, pairs))
+                self.violations.extend(_violations(done.left, pairs))
 
 
-def _violation(left: Left, pairs: isl.Map) -> Finding:
+def _violations(left: Left, pairs: isl.Map) -> Iterator[Finding]:
+    """What is left of a dependence as violations: a value that another task of the cluster wrote
+    to what resides is a hazard of its own (decision 27)."""
+    found = left.dependence
+    assert isinstance(found.check.op, Check)
+    kind, model = hazard(found.check.op), found.frame.model
+    if not model.passes_values(found.variable, found.record, found.check):
+        yield _violation(kind, left, pairs)
+        return
+    own = found.frame.within_task(pairs, found.record, found.check)
+    for one, some in ((kind, own), (HazardKind.LEAK, isl.subtract_map(pairs, own))):
+        if not isl.is_empty(some):
+            yield _violation(one, left, some)
+
+
+def _violation(kind: HazardKind, left: Left, pairs: isl.Map) -> Finding:
     dependence = left.dependence
-    assert isinstance(dependence.check.op, Check)
     return Finding(
-        hazard(dependence.check.op),
+        kind,
         dependence.frame,
         dependence.variable,
         dependence.check,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from exogpu.amir.nodes import Op, Program
-from exogpu.ir.isltext import identifier
+from exogpu.ir.isltext import conjunction, identifier
 from exogpu.machine.violation import Violation
 from exogpu.result.errors import NOWHERE, Span
 from exogpu.result.hazards import HazardKind
@@ -22,6 +22,7 @@ from exogpu.solvers import isl_relations as rel
 from exogpu.solvers.isl_budget import IslGaveUpError, limited
 from exogpu.symbolic.find.findings import Finding, holds_at
 from exogpu.symbolic.find.prover import BUDGET, Findings, Undecided
+from exogpu.symbolic.resident import extents
 
 Pair: TypeAlias = tuple[HazardKind, str, Span | None, Span]
 """Kind, variable and the two statements."""
@@ -85,14 +86,34 @@ def smallest_sizes(program: Program, findings: Findings) -> dict[str, int] | Non
     indices = {identifier(program.params[at].name) for at in signed}
     best: tuple[tuple[int, ...], tuple[int, ...]] | None = None
     for finding in findings.violations:
-        found = rel.smallest_sum(finding.sizes(), indices)
-        if found is None:
+        for sizes in _with_tasks(finding):
+            found = rel.smallest_sum(sizes, indices)
+            if found is None:
+                continue
+            values = tuple(found[name] for name in finding.size_names())
+            key = (sum(map(abs, values)), *(abs(values[at]) for at in signed), *values)
+            if best is None or key < best[0]:
+                best = (key, values)
+    return None if best is None else dict(zip(names, best[1], strict=False))
+
+
+def _with_tasks(finding: Finding) -> Iterator[isl.Set]:
+    """The sizes with a violation; where memory resides, with as many tasks as one cluster executes:
+    in one of their loops, so that it is a linear condition (the last of sizes is their number)."""
+    model, sizes = finding.frame.model, finding.sizes()
+    choices: list[list[str]] = [[]]
+    for residence in model.by_position.residences:
+        count = identifier(residence.count.name)
+        texts = [model.expr(extent) for extent in extents(residence)]
+        enough = [f"({count} <= {text})" for text in texts]
+        choices = [[*one, another] for one in choices for another in enough]
+    others = [name for name in model.names if name not in finding.size_names()]
+    for one in choices:
+        if not one:
+            yield sizes
             continue
-        values = tuple(found[name] for name in finding.size_names())
-        key = (sum(map(abs, values)), *(abs(values[at]) for at in signed), *values)
-        if best is None or key < best[0]:
-            best = (key, values)
-    return None if best is None else dict(zip(names, best[1], strict=True))
+        enough = rel.context(model.names, conjunction(one)).intersect(model.exact_context)
+        yield sizes.intersect(rel.project_params(enough, others))
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +201,6 @@ def _pair(kind: HazardKind, variable: str, check: Op, record: Op | None) -> Pair
 
 def _failing_at(findings: Findings, sizes: Mapping[str, int]) -> Iterator[Finding]:
     for finding in findings.violations:
-        named = dict(zip(finding.size_names(), sizes.values(), strict=True))
+        named = dict(zip(finding.size_names(), sizes.values(), strict=False))
         if not isl.is_empty(rel.fix_params(finding.failing, named)):
             yield finding

@@ -20,9 +20,9 @@ from exogpu.machine.violation import Violation
 from exogpu.result.proof import Proof
 from exogpu.solvers import smt
 from exogpu.solvers.workers import cut_short
-from exogpu.symbolic.find.domains import Model
 from exogpu.symbolic.find.prover import Findings, Undecided
 from exogpu.symbolic.find.refute import Refutation
+from exogpu.symbolic.placed import least_of
 from exogpu.symbolic.prove import prove
 
 FEW: Final = 4
@@ -191,10 +191,11 @@ def admitted(
     """
     ranks = Ranks(program)
     names = {p.name: f"size{at}" for at, p in enumerate(program.params)}
-    least = Model(program).least
     lines = ["(set-logic QF_LIA)", *(f"(declare-const {name} Int)" for name in names.values())]
     known = [
-        Compare(">=", CVar(p.name), Int(least(p.name))) for p in program.params if p.kind == "size"
+        Compare(">=", CVar(p.name), Int(least_of(program, p.name)))
+        for p in program.params
+        if p.kind == "size"
     ]
     lines += [f"(assert {bexpr(one, names)})" for one in (*known, *program.preconditions)]
     conditions = [] if below is None else [smt.less(ranks.constants, ranks.of(below))]

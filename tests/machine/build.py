@@ -134,10 +134,20 @@ class Builder:
         self.params.append(ControlParam(sym, "size"))
         return CVar(sym)
 
-    def data(self, name: str, *shape: Control, shared: bool = False, local: bool = False) -> Name:
+    def data(
+        self,
+        name: str,
+        *shape: Control,
+        shared: bool = False,
+        local: bool = False,
+        resident: bool = False,
+    ) -> Name:
         sym = Sym(name)
         extents = tuple(c(n) for n in shape)
-        self.variables.append(amir.Variable(sym, extents, shared=shared, task_local=local))
+        local = local or (shared and not resident)
+        self.variables.append(
+            amir.Variable(sym, extents, shared=shared or resident, task_local=local)
+        )
         return Name(sym)
 
     def barrier(
@@ -147,6 +157,7 @@ class Builder:
         mechanism: BarrierMechanism = MBARRIER,
         depth: int | None = None,
         guard: Name | None = None,
+        resident: bool = False,
     ) -> Name:
         sym = Sym(name)
         self.variables.append(
@@ -157,6 +168,7 @@ class Builder:
                 guard.sym if guard else None,
                 depth,
                 shared=mechanism is MBARRIER,
+                task_local=not resident,
             )
         )
         return Name(sym)

@@ -18,6 +18,7 @@ from tests.machine.shapes import sources
 from tests.machine.shapes.mutate import mutate
 from tests.machine.shapes.nests import nests
 from tests.machine.shapes.random_code import nested, straight_line, tasked
+from tests.machine.shapes.resident import resident
 from tests.machine.shapes.rings import casts, multicast, ring
 from tests.machine.shapes.tasks import threads, tiles
 from tests.machine.shapes.waiting import groups, waits
@@ -45,9 +46,10 @@ BUILT: dict[str, Callable[[Random, Builder], None]] = {
     "tiles": tiles,
     "nests": nests,
     "casts": casts,
+    "resident": resident,
 }
 SHAPES = (*BUILT, "windows")
-IDIOMS = ("ring", "multicast", "waits", "groups", "threads", "tiles", "nests", "casts")
+IDIOMS = ("ring", "multicast", "waits", "groups", "threads", "tiles", "nests", "casts", "resident")
 
 
 def program(random: Random, shape: str, sizes: int = 2) -> Generated:
@@ -72,6 +74,10 @@ def program(random: Random, shape: str, sizes: int = 2) -> Generated:
     if shape == "casts":
         return Generated(
             made, ({"I": 2, "K": 3}, {"I": 3, "K": random.choice((1, 4))})[:sizes], shape
+        )
+    if shape == "resident":
+        return Generated(
+            made, ({"I": 3, "K": 2}, {"I": random.choice((2, 7)), "K": 4})[:sizes], shape
         )
     if shape == "nests":
         pairs = ((random.randrange(5), random.randrange(6)), random.choice(((4, 5), (3, 9))))

@@ -10,7 +10,8 @@ from exogpu.amir import nodes as amir
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Access, Compare, CVar, Int, Point
 from exogpu.ir.walk import evaluate, holds
-from exogpu.machine import literal
+from exogpu.machine import fast, literal
+from exogpu.machine.assigned import alone, assigned, at_random, backwards, round_robin
 from exogpu.machine.violation import Violation
 from exogpu.result.verdict import HazardKind
 from exogpu.symbolic.find.conditions import unsafe_sizes, without
@@ -81,6 +82,8 @@ def small_sizes(shape: str, program: amir.Program) -> list[Sizes]:
         return [{"K": k} for k in range(6)]
     if shape == "casts":
         return [{"I": i, "K": k} for i in range(4) for k in range(4)]
+    if shape == "resident":
+        return [{"I": i, "K": k} for i in range(4) for k in (0, 1, 2, 3, 5)]
     if shape == "nests":
         return [{"I": i, "K": k} for i in range(6) for k in range(6)]
     # Without tasks, generated code after them uses variables that no task has allocated; and of
@@ -110,6 +113,18 @@ def compared(program: amir.Program, findings: Findings, sizes: Sizes) -> Compari
         frozenset(machine_set(program, sizes)),
         bool(findings.undecided),
     )
+
+
+def choices_wrong(program: amir.Program, sizes: Sizes, seed: int, safe: bool) -> bool:
+    """Whether, of a program in which memory resides, some choice of clusters for its tasks violates
+    what is found to be safe, or the fast machine finds other violations there."""
+    for choice in (alone, backwards, round_robin(2), at_random(seed), at_random(seed + 1)):
+        chosen = assigned(program, sizes, choice)
+        found = machine_set(chosen, sizes)
+        quick = fast.run(chosen, sizes, collect=True).violations
+        if {key(v) for v in quick} != found or (safe and found):
+            return True
+    return False
 
 
 def source(seed: int) -> sources.Sources:

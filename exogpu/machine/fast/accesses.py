@@ -28,10 +28,12 @@ from exogpu.machine.fast.records import (
     Tables,
     Tags,
     Threads,
+    leaks,
     new_family,
     visible,
 )
 from exogpu.machine.literal import hazard
+from exogpu.result.hazards import HazardKind
 
 Access: TypeAlias = Record | Check | Clear
 
@@ -172,17 +174,23 @@ def _after(tables: Tables, rule: _Rule, state: StateId, threads: Threads, tags: 
             return tables.state((*reads, made), mutates)
 
 
-def _failing(tables: Tables, rule: _Asked, state: StateId, threads: Threads) -> list[int]:
-    """The Records, by number, of which the state has one that is not visible."""
+def _failing(
+    tables: Tables, rule: _Asked, state: StateId, threads: Threads
+) -> list[tuple[HazardKind, int]]:
+    """The Records, by number, of which the state has one that is not visible, or a value of another
+    task; and what that is."""
     if state == EMPTY:
         return []
     reads, mutates = tables.states[state]
-    families = [tables.families[f] for f in (mutates if rule.op.mutates else reads)]
-    return [
-        family[0]
-        for family in families
-        if not visible(rule.facts, threads, tables.facts[family[0]], family)
-    ]
+    found: list[tuple[HazardKind, int]] = []
+    kind = hazard(rule.op)
+    for family in (tables.families[f] for f in (mutates if rule.op.mutates else reads)):
+        facts = tables.facts[family[0]]
+        if rule.op.mutates and rule.op.reads and leaks(facts, family):
+            found.append((HazardKind.LEAK, family[0]))
+        elif not visible(rule.facts, threads, facts, family):
+            found.append((kind, family[0]))
+    return found
 
 
 # --- steps ----------------------------------------------------------------------------------
@@ -224,9 +232,9 @@ def _one_by_one(
     for rule in rules:
         if isinstance(rule, _Asked):
             failures = [
-                (hazard(rule.op), store.name, store.index(cell), tables.facts[number].op)
+                (kind, store.name, store.index(cell), tables.facts[number].op)
                 for cell in window
-                for number in _failing(tables, rule, classes.state_of[cells[cell]], threads)
+                for kind, number in _failing(tables, rule, classes.state_of[cells[cell]], threads)
             ]
             if failures:
                 machine.report(rule.op, nest, failures)
@@ -261,15 +269,15 @@ class _Transition:
         for rule in self.rules:
             if isinstance(rule, _Asked):
                 failing = _failing(tables, rule, state, threads)
-                if any(self._is_news(rule.op, number) for number in failing):
+                if any(self._is_news(kind, rule.op, number) for kind, number in failing):
                     return FAILS
             signals = isinstance(rule, _Made) and rule.signal is not None
             state = _after(tables, rule, state, threads, left.pop() if signals else ())
         return state
 
-    def _is_news(self, op: Check, number: int) -> bool:
+    def _is_news(self, kind: HazardKind, op: Check, number: int) -> bool:
         record = self.machine.tables.facts[number].op
-        return self.machine.observer.wants(hazard(op), op, record)
+        return self.machine.observer.wants(kind, op, record)
 
     def states(self, key: Hashable) -> dict[StateId, StateId]:
         """What is known of the transition for these threads and tags."""

@@ -74,8 +74,14 @@ class Layout:
     """Of Fences and Awaits within tasks: all that may execute them."""
     allocated: frozenset[Sym] = frozenset()
     """Variables with an Alloc; the others exist from the start."""
+    residents: frozenset[Sym] = frozenset()
+    """The variables that serve one task of a cluster after another."""
     recorded: frozenset[tuple[Sym, bool]] = frozenset()
     """(variable, mutate) of the Records that some check can meet."""
+
+    def resident(self, name: Sym) -> bool:
+        """Whether a variable serves one task of a cluster after another (decision 27)."""
+        return name in self.residents
 
     def matters(self, op: Record | Check | Clear) -> bool:
         """Whether the operation can have an effect on what is found."""
@@ -102,6 +108,7 @@ def survey(program: Program, sizes: Mapping[Sym, int], tables: Tables, fine: boo
     """
     ops = tuple(operations(program.body))
     layout = Layout(program, ops, Scope({name: Affine(value) for name, value in sizes.items()}))
+    layout.residents = frozenset(v.name for v in program.variables if v.resident)
     layout.allocated = frozenset(op.name for op in ops if isinstance(op, Alloc))
     checked = {(op.access.name, op.mutates) for op in ops if isinstance(op, Check)}
     layout.recorded = frozenset(
@@ -198,7 +205,8 @@ def _survey_syncs(layout: Layout, tables: Tables) -> None:
     for op in layout.ops:
         if isinstance(op, Record) and layout.matters(op):
             met = checks[op.access.name, op.mutate]
-            facts = record_facts(len(tables.facts), op, met, syncs, most)
+            number, resident = len(tables.facts), layout.resident(op.access.name)
+            facts = record_facts(number, op, met, syncs, most, resident)
             layout.records[op] = facts
             tables.facts.append(facts)
 
@@ -215,24 +223,29 @@ def _most(layout: Layout) -> Threads:
             mask |= layout.threads[op]
         elif isinstance(op, Await):
             return EVERYONE
-    if any(isinstance(op, IncTaskID) for op in layout.ops) and not _tags_end(layout.program.body):
+    if any(isinstance(op, IncTaskID) for op in layout.ops) and not _tags_end(
+        layout.program.body, {v.name for v in layout.program.variables if v.resident}
+    ):
         return EVERYONE
     return mask
 
 
-def _tags_end(block: Block) -> bool:
-    """Whether every Await is in a task that has allocated its barrier first."""
+def _tags_end(block: Block, resident: set[Sym]) -> bool:
+    """Whether every Await is in a task that has allocated its barrier first; those that reside
+    leave no tags to threads of another task."""
     fresh: set[Sym] | None = None
     for op in block:
         if isinstance(op, IncTaskID):
-            fresh = set()
+            fresh = set(resident)
         elif isinstance(op, Alloc) and fresh is not None:
             fresh.add(op.name)
         elif fresh is not None:
             inside = operations((op,))
             if any(isinstance(o, Await) and o.barrier.name not in fresh for o in inside):
                 return False
-        elif isinstance(op, Await) or (isinstance(op, Loop | Guard) and not _tags_end(op.body)):
+        elif isinstance(op, Await) or (
+            isinstance(op, Loop | Guard) and not _tags_end(op.body, resident)
+        ):
             return False
     return True
 
@@ -270,7 +283,7 @@ def _survey_barriers(layout: Layout, shapes: Mapping[Sym, tuple[int, ...]], tabl
             continue
         order = None
         if variable.mechanism is BarrierMechanism.MBARRIER:
-            order = order_facts(len(tables.facts), most)
+            order = order_facts(len(tables.facts), most, variable.resident)
             tables.facts.append(order)
         size = 1
         for extent in shapes[variable.name]:

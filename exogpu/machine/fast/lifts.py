@@ -24,6 +24,7 @@ from exogpu.machine.fast.records import (
     Tables,
     Tags,
     Threads,
+    aged,
     family_of,
     saturated,
 )
@@ -169,11 +170,20 @@ def forget(first: int, last: int) -> Rule:
     return rule
 
 
-def next_task(facts: RecordFacts, family: Family) -> tuple[Family, ...]:
-    """InctaskID: the threads so far are threads of another task from here on."""
-    _, owners, full, temporal, tags = family
-    after = tuple(_left(m) for m in full), tuple(_left(m) for m in temporal)
-    return (family_of(facts, _left(owners), *after, tags),)
+def next_task(resident: frozenset[int]) -> Rule:
+    """InctaskID: the threads so far are threads of another task from here on, but for what resides
+    (decision 27); no other record keeps tags of the barrier elements that reside."""
+
+    def rule(facts: RecordFacts, family: Family) -> tuple[Family, ...]:
+        _, owners, full, temporal, tags = family
+        if facts.resident:
+            return (family_of(facts, owners, aged(facts, full, 0), temporal, tags),)
+        if resident:
+            tags = tuple(tag for tag in tags if tag[0] not in resident)
+        after = tuple(_left(m) for m in full), tuple(_left(m) for m in temporal)
+        return (family_of(facts, _left(owners), *after, tags),)
+
+    return rule
 
 
 def _left(threads: Threads) -> Threads:

@@ -76,7 +76,11 @@ class Machine:
         self._progress = progress
         self._tasks = tasks
         self._last = perf_counter()
-        self._next_task = Lift(tables, next_task)
+        resident = [b for name, b in layout.barriers.items() if layout.resident(name)]
+        elements = frozenset(at for b in resident for at in range(b.first, b.first + b.size))
+        self._next_task = Lift(
+            tables, next_task(elements), elements=sum(1 << at for at in elements)
+        )
         self._forgets = {
             name: Lift(
                 tables,

@@ -69,6 +69,11 @@ class RecordFacts:
     """and which it can grant temporally at most."""
     most: Threads
     """The threads to which syncs within a task can grant; see `Tables.most`."""
+    resident: bool = False
+    """Whether the memory resides from task to task (decision 27): so do the threads."""
+    young: int | None = None
+    """Of writes that a read may meet there, a place beside the timelines: what is full on it was
+    made in the running task."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +124,11 @@ def record_facts(
     checks: Iterable[Check],
     syncs: Iterable[tuple[SyncFacts, bool]],
     most: Threads,
+    resident: bool = False,
 ) -> RecordFacts:
     """The facts of one Record: `checks` are those that its records can meet, `syncs` every sync
-    of the program, each with whether it is at CPU scope."""
+    of the program, each with whether it is at CPU scope; `resident` where its memory is."""
+    checks = tuple(checks)
     cpu = op.origin.threads is None
     own = op.level if op.timeline is not None and op.level >= Level.UNORDERED else Level.INVISIBLE
     relevant: set[QualTL] = set()
@@ -140,7 +147,10 @@ def record_facts(
         if not everyone:
             in_full |= sync.full
             temporally |= sync.full | temporal
-    timelines = tuple(q for q in QualTL if q in relevant)
+    timelines: tuple[QualTL | None, ...] = tuple(q for q in QualTL if q in relevant)
+    young = None
+    if resident and op.mutate and any(check.reads for check in checks):
+        young, timelines = len(timelines), (*timelines, None)
     return RecordFacts(
         number,
         op,
@@ -153,14 +163,16 @@ def record_facts(
         tuple(i for i, q in enumerate(timelines) if q in in_full),
         tuple(i for i, q in enumerate(timelines) if q in temporally - in_full),
         most,
+        resident,
+        young,
     )
 
 
-def order_facts(number: int, most: Threads) -> RecordFacts:
+def order_facts(number: int, most: Threads, resident: bool = False) -> RecordFacts:
     """Records of execution order: a timeline of their own, on which every sync is transitive."""
     nothing = frozenset[QualTL]()
     return RecordFacts(
-        number, None, True, Level.UNORDERED, None, nothing, (None,), (0,), (0,), (), most
+        number, None, True, Level.UNORDERED, None, nothing, (None,), (0,), (0,), (), most, resident
     )
 
 
@@ -333,7 +345,18 @@ def new_family(facts: RecordFacts, threads: Threads, tags: Tags) -> Family:
     """The records that a Record makes when `threads` execute it."""
     nobody = (0,) * len(facts.timelines)
     owners = threads if facts.own is not Level.INVISIBLE else 0
-    return family_of(facts, owners, nobody, nobody, tags)
+    return family_of(facts, owners, aged(facts, nobody, ANOTHER_TASK), nobody, tags)
+
+
+def aged(facts: RecordFacts, full: tuple[Threads, ...], young: Threads) -> tuple[Threads, ...]:
+    """With this at the place that tells whether a record was made in the running task."""
+    at = facts.young
+    return full if at is None else (*full[:at], young, *full[at + 1 :])
+
+
+def leaks(facts: RecordFacts, family: Family) -> bool:
+    """Whether a read that meets these records finds a value of another task."""
+    return facts.young is not None and not family[2][facts.young]
 
 
 # --- checks ---------------------------------------------------------------------------------

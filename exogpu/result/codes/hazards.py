@@ -82,5 +82,18 @@ HAZARDS: Final[dict[str, tuple[str, str, str]]] = {
         "empty: barrier(full) @ CudaMbarrier\n"
         "Await(empty, cuda_temporal, ~4)",
     ),
+    "H708": (
+        "a value passes from one task to the next (LEAK)",
+        "Memory that is allocated between a launch and its cuda_tasks loops serves one task of a "
+        "cluster after another.  Clusters choose their tasks while the kernel runs, in an order of "
+        "their own, so that what a read finds must have been written in its own task.",
+        "with CudaDeviceFunction(blockDim=32):\n"
+        "    total: f32[32] @ CudaSmemLinear\n"
+        "    for m in cuda_tasks(0, M):\n"
+        "        for t in cuda_threads(0, 32, unit=cuda_thread):\n"
+        "            total[t] += x[m, t]  # of which tasks?\n"
+        "# repair: write it first\n"
+        "            total[t] = 0.0",
+    ),
 }
 """Title, explanation and example by code."""

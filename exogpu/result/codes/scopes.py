@@ -76,7 +76,8 @@ SCOPES: Final[dict[str, tuple[str, str, str, str]]] = {
     ),
     "S312": (
         "a launch is not a nest of tasks",
-        "The only statement in a CudaDeviceFunction is a cuda_tasks loop.",
+        "The only statement in a CudaDeviceFunction is a cuda_tasks loop, after declarations of "
+        "what its tasks share.",
         "with CudaDeviceFunction(blockDim=128):\n    x[0] = 0.0",
         _TASK + "...",
     ),
@@ -94,10 +95,11 @@ SCOPES: Final[dict[str, tuple[str, str, str, str]]] = {
         'with CudaWarps(name="consumer"): ...',
     ),
     "S315": (
-        "an allocation stands outside a task",
-        "Inside a launch, variables belong to a task.",
-        "with CudaDeviceFunction(blockDim=128):\n    x: f32[8] @ CudaSmemLinear",
-        _TASK + "x: f32[8] @ CudaSmemLinear",
+        "registers are allocated outside a task",
+        "Registers belong to a task.  Shared memory and mbarriers may be declared before the tasks "
+        "and serve one after another.",
+        "with CudaDeviceFunction(blockDim=128):\n    x: f32 @ CudaRmem",
+        _TASK + "x: f32 @ CudaRmem",
     ),
     "S316": (
         "a kernel allocates memory that is not its own",
@@ -113,7 +115,8 @@ SCOPES: Final[dict[str, tuple[str, str, str, str]]] = {
     ),
     "S318": (
         "a barrier stands outside a task",
-        "A barrier variable belongs to one task of a kernel, and is fresh in each.",
+        "A barrier variable belongs to one task of a kernel, and is fresh in each; an mbarrier may "
+        "be declared between the launch and its tasks, and serves one after another.",
         "z: barrier @ CudaMbarrier  # at CPU scope",
         _TASK + "z: barrier @ CudaMbarrier",
     ),

@@ -1,0 +1,127 @@
+"""A program at given sizes with its tasks dealt out to clusters, where memory resides in them.
+
+A launch whose variables reside (decision 27) is read as one cluster that executes all tasks in
+their order.  Here each cluster of a choice allocates them anew and executes its own tasks:
+
+cluster 0: Alloc tile; task 2; task 0; Release tile
+cluster 1: Alloc tile; task 1; Release tile
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
+
+from exogpu.amir.nodes import Alloc, Block, Fence, Guard, Loop, Op, Program
+from exogpu.amir.walk import begins_tasks, is_task
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import Int
+from exogpu.ir.walk import evaluate
+
+Choice: TypeAlias = Callable[[int], Sequence[Sequence[int]]]
+"""Of so many tasks, those of each cluster in the order in which it executes them."""
+
+
+def in_order(tasks: int) -> Sequence[Sequence[int]]:
+    """One cluster executes all tasks in their order: the sequential meaning."""
+    return [range(tasks)]
+
+
+def backwards(tasks: int) -> Sequence[Sequence[int]]:
+    """One cluster executes all tasks, the last one first."""
+    return [range(tasks)[::-1]]
+
+
+def alone(tasks: int) -> Sequence[Sequence[int]]:
+    """Each task is executed by a cluster of its own."""
+    return [[task] for task in range(tasks)]
+
+
+def round_robin(clusters: int) -> Choice:
+    """Each of so many clusters takes every so manieth task."""
+    return lambda tasks: [range(first, tasks, clusters) for first in range(clusters)]
+
+
+def at_random(seed: int) -> Choice:
+    """Tasks in any order, each by one of a few clusters."""
+
+    def choice(tasks: int) -> Sequence[Sequence[int]]:
+        chance = random.Random(seed)
+        found: list[list[int]] = [[] for _ in range(chance.randint(1, 3))]
+        for task in chance.sample(range(tasks), tasks):
+            chance.choice(found).append(task)
+        return found
+
+    return choice
+
+
+CHOICES: Final[tuple[Choice, ...]] = (in_order, alone, backwards, round_robin(2), round_robin(3))
+
+
+def assigned(program: Program, sizes: Mapping[str, int], choice: Choice) -> Program:
+    """The program at these sizes, in which clusters execute the tasks of a choice; the program
+    itself where nothing resides.
+
+    Operations are the same objects, each in as many places as tasks execute it.
+    """
+    resident = {v.name for v in program.variables if v.resident}
+    if not resident or choice is in_order:
+        return program
+    values = {parameter.name: sizes[parameter.name.name] for parameter in program.params}
+    return replace(program, body=_block(program.body, _Dealing(resident, choice), values))
+
+
+@dataclass(frozen=True, slots=True)
+class _Dealing:
+    resident: set[Sym]
+    choice: Choice
+
+
+def _block(block: Block, dealing: _Dealing, values: dict[Sym, int]) -> Block:
+    """A block at CPU scope: its loops are unrolled, each launch is dealt out."""
+    made: list[Op] = []
+    launch: list[Op] = []
+    for op in block:
+        if isinstance(op, Fence) and op.origin.threads is None:
+            made += [*_launch(launch, dealing, values), op]
+            launch = []
+        elif isinstance(op, Loop) and not op.tasks and begins_tasks(op.body):
+            for value in range(evaluate(op.lo, values), evaluate(op.hi, values)):
+                body = _block(op.body, dealing, {**values, op.iterator: value})
+                launch.append(replace(op, lo=Int(value), hi=Int(value + 1), body=body))
+        elif isinstance(op, Guard) and begins_tasks(op.body):
+            launch.append(replace(op, body=_block(op.body, dealing, values)))
+        else:
+            launch.append(op)
+    return (*made, *_launch(launch, dealing, values))
+
+
+def _launch(ops: Sequence[Op], dealing: _Dealing, values: dict[Sym, int]) -> list[Op]:
+    """What stands between two Fences at CPU scope."""
+    if not any(isinstance(op, Alloc) and op.name in dealing.resident for op in ops):
+        return list(ops)
+    at = next(at for at, op in enumerate(ops) if isinstance(op, Loop) and op.tasks)
+    nest = ops[at]
+    assert isinstance(nest, Loop)
+    tasks = _tasks(nest, values)
+    made: list[Op] = []
+    for numbers in dealing.choice(len(tasks)):
+        made += [*ops[:at], *(tasks[number] for number in numbers), *ops[at + 1 :]]
+    return made
+
+
+def _tasks(nest: Loop, values: dict[Sym, int]) -> list[Loop]:
+    """Each task of a nest, as loops of one iteration."""
+    found: list[Loop] = []
+    for value in range(evaluate(nest.lo, values), evaluate(nest.hi, values)):
+        one = replace(nest, lo=Int(value), hi=Int(value + 1))
+        if is_task(nest):
+            found.append(one)
+            continue
+        (inner,) = nest.body
+        assert isinstance(inner, Loop)
+        within = _tasks(inner, {**values, nest.iterator: value})
+        found += (replace(one, body=(task,)) for task in within)
+    return found

@@ -1,0 +1,181 @@
+"""What resides in a cluster, as a nest (decision 27): its tasks by their positions.
+
+A cluster executes some of a launch's tasks in some order.  What it does is a loop over positions
+0, 1, 2, ...: of the task at a position nothing is known but that it is one of the launch's, and
+that no two positions have the same one.  So the loops of the tasks become one loop over
+`position`, and their iterators are unknown functions of it:
+
+for m in tasks(0, M):             for position in tasks(0, positions):
+    for n in tasks(0, N):   ->        m, n = those of this position's task
+        body                          body
+
+What synchronises, and all that touches what resides, must not read them: then it is the same in
+every task, and an ordinary nest.  Other accesses may, and keep the loops of the tasks around them:
+two instances at one position have the same values there, and at different ones never.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from exogpu.amir.nodes import Alloc, Block, Fence, Guard, IncTaskID, Loop, Op, Program
+from exogpu.amir.walk import begins_tasks
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import And, BExpr, CExpr, Compare, ControlParam, CVar, Int, Mul, Or, Sub
+from exogpu.ir.walk import control_variables
+from exogpu.result.errors import Span
+
+POSITIONS: Final = "positions"
+"""The parameter: how many tasks a cluster executes."""
+
+POSITION: Final = "position"
+
+
+class ResidentError(Exception):
+    """What resides is used in a way that positions do not express; it carries reason and place."""
+
+    def __init__(self, reason: str, span: Span) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.span = span
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Residence:
+    """A launch in which memory resides."""
+
+    loop: Loop
+    """Over the positions; the loops of its tasks stand in it, one in the other."""
+    tasks: tuple[Loop, ...]
+    depth: int
+    """How many loops are around the launch."""
+    count: ControlParam
+
+    @property
+    def iterators(self) -> frozenset[Sym]:
+        """Of the tasks: unknown functions of the position."""
+        return frozenset(loop.iterator for loop in self.tasks)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Positions:
+    """A program by positions, and its launches in which memory resides."""
+
+    program: Program
+    residences: tuple[Residence, ...] = ()
+    beside: Mapping[Op, Residence] | None = None
+    """Of operations of these launches outside of tasks."""
+
+
+def positions(program: Program) -> Positions:
+    """The program with a loop over positions in place of the tasks of each launch in which memory
+    resides; itself, where none does.  Raises ResidentError."""
+    resident = {variable.name for variable in program.variables if variable.resident}
+    if not resident:
+        return Positions(program)
+    made = _Positions(resident)
+    body = made.block(program.body, 0)
+    return Positions(
+        replace(
+            program,
+            params=(*program.params, *(one.count for one in made.found)),
+            preconditions=(*program.preconditions, *(_fit(one) for one in made.found)),
+            body=body,
+        ),
+        tuple(made.found),
+        made.beside,
+    )
+
+
+class _Positions:
+    def __init__(self, resident: set[Sym]) -> None:
+        self.resident = resident
+        self.found: list[Residence] = []
+        self.beside: dict[Op, Residence] = {}
+
+    def block(self, block: Block, depth: int) -> Block:
+        """A block at CPU scope: each launch stands between two Fences."""
+        made: list[Op] = []
+        launch: list[Op] = []
+        for op in block:
+            if isinstance(op, Fence) and op.origin.threads is None:
+                made += [*self.launch(launch, depth), op]
+                launch = []
+            elif isinstance(op, Loop) and not op.tasks and begins_tasks(op.body):
+                launch.append(replace(op, body=self.block(op.body, depth + 1)))
+            elif isinstance(op, Guard) and begins_tasks(op.body):
+                launch.append(replace(op, body=self.block(op.body, depth)))
+            else:
+                launch.append(op)
+        return (*made, *self.launch(launch, depth))
+
+    def launch(self, ops: Sequence[Op], depth: int) -> list[Op]:
+        """What stands between two Fences at CPU scope."""
+        allocs = [op for op in ops if isinstance(op, Alloc) and op.name in self.resident]
+        if not allocs:
+            return list(ops)
+        nest, *others = [op for op in ops if begins_tasks((op,))]
+        if others or not isinstance(nest, Loop) or not nest.tasks:
+            why = "what resides serves other than one nest of cuda_tasks loops"
+            raise ResidentError(why, allocs[0].origin.span)
+        tasks = tuple(_nested(nest))
+        number = len(self.found)
+        count = ControlParam(Sym(f"{POSITIONS}{number or ''}"), "index")
+        loop = Loop(Sym(POSITION), Int(0), CVar(count.name), (nest,), nest.origin, tasks=True)
+        residence = Residence(loop, tasks, depth, count)
+        self.found.append(residence)
+        self.beside |= {op: residence for op in ops if op is not nest}
+        return [loop if op is nest else op for op in ops]
+
+
+def _nested(nest: Loop) -> Iterator[Loop]:
+    """The loops of the tasks, which stand directly in each other."""
+    yield nest
+    match nest.body:
+        case (IncTaskID(), *_):
+            return
+        case (Loop(tasks=True) as inner,):
+            yield from _nested(inner)
+        case _:
+            raise ResidentError("cuda_tasks loops are not nested directly", nest.origin.span)
+
+
+def _fit(residence: Residence) -> BExpr:
+    """A cluster has at most as many positions as there are tasks, where that is a linear formula;
+    at least none."""
+    count = CVar(residence.count.name)
+    none = Compare("<=", count, Int(0))
+    some: BExpr = Compare("<=", Int(0), count)
+    factor, others = 1, list[CExpr]()
+    for extent in extents(residence):
+        if isinstance(extent, Int):
+            factor *= max(0, extent.value)
+        else:
+            others.append(extent)
+    if residence.depth or any(_reads(one, residence.iterators) for one in others):
+        return some
+    for extent in others:
+        some = And(some, Or(none, Compare("<=", Int(1), extent)))
+    if len(others) > 1:
+        return some
+    total = Mul(factor, others[0]) if others else Int(factor)
+    return And(some, Or(none, Compare("<=", count, total)))
+
+
+def extents(residence: Residence) -> tuple[CExpr, ...]:
+    """Iterations of each loop of the tasks."""
+    return tuple(
+        loop.hi if loop.lo == Int(0) else _difference(loop.hi, loop.lo) for loop in residence.tasks
+    )
+
+
+def _difference(hi: CExpr, lo: CExpr) -> CExpr:
+    if isinstance(hi, Int) and isinstance(lo, Int):
+        return Int(hi.value - lo.value)
+    return Sub(hi, lo)
+
+
+def _reads(expr: CExpr, names: frozenset[Sym]) -> bool:
+    return bool(control_variables(expr) & names)
