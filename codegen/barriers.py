@@ -12,6 +12,7 @@ from exogpu.codegen import where as place
 from exogpu.codegen.cluster_sync import Turns
 from exogpu.codegen.errors import unsupported
 from exogpu.codegen.expressions import Control, c_atom, c_control, plus, simplify
+from exogpu.codegen.lines import braces
 from exogpu.codegen.mbarriers import Ring
 from exogpu.codegen.names import CTA, Names
 from exogpu.codegen.where import Where
@@ -38,8 +39,8 @@ class Counters:
 
     arrived: Sym
     awaited: Sym
-    begin: Sym
-    """`awaited` at the variable's allocation."""
+    left: Sym
+    """Of the Awaits that skip, how many are still to come, since the variable's allocation."""
     bytes: Sym
     """That trail on the next arrival."""
 
@@ -68,7 +69,7 @@ def declare_counters(barriers: Barriers, name: Sym) -> Mapping[Sym, str]:
     ring = barriers.rings[name]
     base = name.name
     found = Counters(
-        Sym(f"{base}_arrived"), Sym(f"{base}_awaited"), Sym(f"{base}_begin"), Sym(f"{base}_bytes")
+        Sym(f"{base}_arrived"), Sym(f"{base}_awaited"), Sym(f"{base}_left"), Sym(f"{base}_bytes")
     )
     barriers.counters[name] = found
     lines = {}
@@ -89,13 +90,13 @@ def allocation(barriers: Barriers, stmt: BarrierAlloc) -> Lines:
     name = barriers.names.declare(stmt.name)
     lines = [f"const unsigned {name} = smem_address(smem + {barriers.offsets[stmt.name]});"]
     if ring.skip:
-        begin, awaited = barriers.names.declare(counters.begin), barriers.names(counters.awaited)
+        left, awaited = barriers.names.declare(counters.left), barriers.names(counters.awaited)
         if ring.elements == 1:
-            lines.append(f"const unsigned {begin} = {awaited};")
+            lines.append(f"unsigned {left} = {ring.skip};")
         else:
-            lines.append(f"unsigned {begin}[{ring.elements}];")
+            lines.append(f"unsigned {left}[{ring.elements}];")
             lines.append(f"for (int i = 0; i < {ring.elements}; ++i)")
-            lines.append(f"    {begin}[i] = {awaited}[i];")
+            lines.append(f"    {left}[i] = {ring.skip};")
         if ring.every:
             lines += _await_rest(ring, name, awaited)
     return lines
@@ -190,7 +191,14 @@ def arrive(barriers: Barriers, stmt: Arrive, where: Where) -> Lines:
     else:
         row = "arrive mbarrier of CTAs, each thread"
         lines += sync.emit(row, ctas=len(masks), mask=_mask(barriers, masks), **fields)
-    return [*lines, f"++{number};"]
+    return [*lines, advanced(ring, number)]
+
+
+def advanced(ring: Ring, number: str) -> str:
+    """Counts one.  Where a ring is of a power of two, 2**32 arrivals are as good as none."""
+    if ring.depth & (ring.depth - 1) == 0:
+        return f"++{number};"
+    return f"{number} = {number} + 1 == {2 * ring.depth} ? 0 : {number} + 1;"
 
 
 def wait(barriers: Barriers, stmt: Await, where: Where) -> Lines:
@@ -216,9 +224,9 @@ def wait(barriers: Barriers, stmt: Await, where: Where) -> Lines:
         number=number,
     )
     if ring.skip:
-        begin = _counter(barriers, ring, counters.begin, stmt.barrier)
-        lines = [f"if ({awaited} - {begin} >= {ring.skip})", *(f"    {line}" for line in lines)]
-    return [*lines, f"++{awaited};", *after]
+        left = _counter(barriers, ring, counters.left, stmt.barrier)
+        lines = [f"if ({left} > 0)", f"    --{left};", *braces("else", lines)]
+    return [*lines, advanced(ring, awaited), *after]
 
 
 def trailing(barriers: Barriers, stmt: CallInstr, count: int) -> tuple[str, Lines]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from exogpu.analysis.executors import CollectiveFacts
-from exogpu.codegen.barriers import Barriers
+from exogpu.codegen.barriers import Barriers, advanced
 from exogpu.codegen.errors import InternalError
 from exogpu.codegen.expressions import c_condition, c_control
 from exogpu.codegen.lines import Lines, braces
@@ -58,9 +58,13 @@ def _statement(counting: _Counting, stmt: Stmt) -> Lines:
     barriers = counting.barriers
     match stmt:
         case Arrive() if stmt.targets[0].name in counting.counted:
-            return [f"++{barriers.names(barriers.counters[stmt.targets[0].name].arrived)};"]
+            name = stmt.targets[0].name
+            arrived = barriers.counters[name].arrived
+            return [advanced(barriers.rings[name], barriers.names(arrived))]
         case Await() if stmt.barrier.name in counting.counted:
-            return [f"++{barriers.names(barriers.counters[stmt.barrier.name].awaited)};"]
+            name = stmt.barrier.name
+            awaited = barriers.counters[name].awaited
+            return [advanced(barriers.rings[name], barriers.names(awaited))]
         case For(mode=CudaThreads()):
             return _thread_loop(counting, stmt)
         case For():

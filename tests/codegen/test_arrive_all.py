@@ -49,5 +49,5 @@ def test_skipped_phases_are_awaited_before_the_next_arrivals_on_them():
     rest = r"for \(unsigned n = (\d+); n > 0; --n\)\n\s+if \((\w+)_awaited >= n\)"
     assert re.findall(rest, few) == []
     found = re.findall(rest, all_)
-    skips = set(re.findall(r"if \((\w+)_awaited - \w+_begin >= (\d+)\)", all_))
+    skips = set(re.findall(r"unsigned (\w+)_left = (\d+);", all_))
     assert skips and {(ring, skip) for skip, ring in found} == skips

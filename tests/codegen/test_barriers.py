@@ -63,9 +63,10 @@ def test_bytes_are_expected_once_a_phase():
 
 def test_skipped_awaits_count_from_the_tasks_beginning():
     text = body(emitted(GEMMS["gemm_sm90_1x1_128x256"]))
-    assert "if (empty_awaited - empty_begin >= 4)" in text
+    assert "if (empty_left > 0)" in text
     before_tasks = text[: text.index("for (int task_number")]
     assert "unsigned empty_awaited = 0;" in before_tasks
+    assert "unsigned empty_left = 4;" not in before_tasks
 
 
 def test_no_proxy_fence_between_tma_and_wgmma():
