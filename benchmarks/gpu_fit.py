@@ -21,7 +21,7 @@ from exogpu.kernels import gemm_sm90, gemm_splitk_sm90
 from exogpu.kernels.choice import TIMES, Product, Variant, fastest
 
 SHIPPED = {**gemm_sm90.KERNELS, **gemm_splitk_sm90.KERNELS}
-NAME = re.compile(r"gemm(_splitk)?_sm90_(\d+)x(\d+)_(\d+)x(\d+)$")
+NAME = re.compile(r"gemm(_splitk)?_sm90_(\d+)x(\d+)_(\d+)x(\d+)(?:_resident)?$")
 
 
 def read(folder: Path) -> Iterator[tuple[Product, Mapping[tuple[str, int], float]]]:

@@ -2,7 +2,8 @@
 
 Warp-specialised: one producer warp a CTA fills a ring of shared-memory tiles with TMA,
 multicast along the rows and columns of the cluster; consumer warpgroups multiply with wgmma.
-One procedure a configuration: `gemm_sm90_<cluster m>x<cluster n>_<tile m>x<tile n>`.
+One procedure a configuration: `gemm_sm90_<cluster m>x<cluster n>_<tile m>x<tile n>`, and
+`..._resident` where the ring runs on from tile to tile.
 """
 
 from __future__ import annotations
@@ -264,12 +265,21 @@ OTHERS = (
     (1, 1, 64, 32, 12, 1),
 )
 """For sizes that fill fewer CTAs: cluster, rows, columns, ring, consumer warpgroups."""
+RESIDENT = (
+    (1, 1, 128, 256),
+    (2, 1, 128, 256),
+    (1, 2, 256, 192),
+    (1, 1, 128, 192),
+    (2, 1, 128, 192),
+)
+"""For many tiles."""
 
 KERNELS: dict[str, Procedure] = {
     kernel.name: kernel
     for kernel in (
         *(make_gemm(cm, cn, tm, tn) for cm, cn in CLUSTERS for tm, tn in TILES),
         *(make_gemm(*other) for other in OTHERS),
+        *(make_resident(*one) for one in RESIDENT),
     )
 }
 """Every configuration, by name."""

@@ -47,7 +47,7 @@ def test_every_shipped_kernel_has_a_model():
     assert shipped().keys() == {**gemm_sm90.KERNELS, **gemm_splitk_sm90.KERNELS}.keys()
     for name, variant in shipped().items():
         (cm, cn), (tm, tn) = variant.cluster, variant.tile
-        assert name.endswith(f"_{cm}x{cn}_{tm}x{tn}") and ("split" in name) == variant.split
+        assert f"_{cm}x{cn}_{tm}x{tn}" in name and ("split" in name) == variant.split
         assert min(variant.seconds) >= 0 and max(variant.seconds) > 0
 
 
