@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from exogpu.codegen.runtime import Kernel
 
 ROOT: Final = Path(__file__).resolve().parent.parent
+MARK: Final = "<!-- What follows is written by benchmarks/gpu.py. -->"
 RUNS: Final = 60
 PROBES: Final = 4
 FAR: Final = 1.3
@@ -298,7 +299,32 @@ def write(folder: Path, target: Path) -> None:
         writer.writeheader()
         writer.writerows(rows)
     plot(rows, target.with_suffix(".svg"))
+    page = target.with_name("performance.md")
+    page.write_text(page.read_text().partition(MARK)[0] + MARK + "\n\n" + words(results, rows))
     print(*(f"{panel}: {mean}" for panel, mean in means(rows).items()), sep="\n")
+
+
+def words(results: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, Any]]) -> str:
+    """The tables of the page."""
+    one = results[0]
+    lines = [
+        f"{one['device']}, torch {one['torch']}, CUDA {one['cuda']}, {one['runs']} runs a size.",
+        "Best is the fastest of our kernels; the call is `gemm` or `gemv`.  Ratios are to cuBLAS.",
+    ]
+    for panel, mean in means(rows).items():
+        lines += [
+            "",
+            f"| {panel} | cuBLAS | best | its ratio | the call's | which |",
+            "| --- | --- | --- | --- | --- | --- |",
+        ]
+        lines += [
+            f"| {row['size']} | {row['cuBLAS']} {row['unit']} | {row['ours']} | {row['ratio']} "
+            f"| {row['call']} | {row['chosen']} |"
+            for row in rows
+            if row["panel"] == panel
+        ]
+        lines.append(f"| geometric mean | | | | {mean} | |")
+    return "\n".join(lines) + "\n"
 
 
 def plot(rows: Sequence[Mapping[str, Any]], file: Path) -> None:

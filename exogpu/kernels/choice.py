@@ -110,5 +110,5 @@ def shipped() -> Mapping[str, Variant]:
 
 def variant(name: str, read: Mapping[str, list[float] | list[int] | bool]) -> Variant:
     """A kernel as `times.json` has it."""
-    (cm, cn), (tm, tn) = read["cluster"], read["tile"]  # type: ignore[misc]
-    return Variant(name, (cm, cn), (tm, tn), bool(read["split"]), tuple(read["seconds"]))  # type: ignore[arg-type]
+    (cm, cn), (tm, tn) = read["cluster"], read["tile"]
+    return Variant(name, (cm, cn), (tm, tn), bool(read["split"]), tuple(read["seconds"]))
