@@ -241,6 +241,8 @@ def make_resident(CM: int, CN: int, TM: int, TN: int, RING: int = 4) -> Procedur
 
 CLUSTERS = ((1, 1), (2, 1), (1, 2), (2, 2))
 TILES = ((128, 256), (256, 192))
+RESIDENT = ((1, 1), (2, 1))
+"""Clusters of kernels whose ring runs on from tile to tile."""
 SMALL_TILES = ((128, 192, 5), (128, 64, 8))
 """For sizes that fill fewer CTAs, with deeper rings: rows, columns, ring."""
 
@@ -249,6 +251,7 @@ KERNELS: dict[str, Procedure] = {
     for kernel in (
         *(make_gemm(cm, cn, tm, tn) for cm, cn in CLUSTERS for tm, tn in TILES),
         *(make_gemm(1, 1, tm, tn, ring) for tm, tn, ring in SMALL_TILES),
+        *(make_resident(cm, cn, 128, 256) for cm, cn in RESIDENT),
     )
 }
 """Every configuration, by name."""
