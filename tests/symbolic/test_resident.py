@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from exogpu import *
+from exogpu import proc
 from exogpu.api import Procedure
 from exogpu.kernels.gemm_sm90 import make_resident
 from exogpu.machine import literal
@@ -55,11 +55,8 @@ def ring(
                                 y[task, k, t] = tile[k % 2, 31 - t]
                             if where == "first":
                                 y[0, k, t] = tile[k % 2, 31 - t]
-                            if where == "before":
-                                y[task, k, t] = tile[k % 2, 31 - t] + x[0, 0, t]
-                            if where == "some":
-                                if task < M - 1:
-                                    y[task, k, t] = tile[k % 2, 31 - t]
+                            if task < (M - 1 if where == "some" else 0):
+                                y[task, k, t] = tile[k % 2, 31 - t]
                         Arrive(cuda_in_order) >> empty
 
     return ring
@@ -114,9 +111,9 @@ def test_undecided_where_what_is_executed_depends_on_the_task() -> None:
 @pytest.mark.parametrize("name", RIGHT)
 def test_machines_agree_whatever_the_choice(name: str) -> None:
     program = RIGHT[name].amir()
-    for sizes in ({"M": 1, "K": 2}, {"M": 4, "K": 2}, {"M": 3, "K": 4}):
-        for choice in (*CHOICES, at_random(1), at_random(2)):
-            assert literal.run(assigned(program, sizes, choice), sizes) == ()
+    sizes = {"M": 3, "K": 2}
+    for choice in (*CHOICES, at_random(1)):
+        assert literal.run(assigned(program, sizes, choice), sizes) == ()
 
 
 def test_safe_at_sizes_is_said_of_every_order() -> None:
