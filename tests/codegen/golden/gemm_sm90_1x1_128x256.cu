@@ -268,22 +268,22 @@ gemm_sm90_1x1_128x256(const int L, const int M, const int N, const int cluster_K
             unsigned full_arrived = 0;
             unsigned full_bytes = 0;
             unsigned empty_awaited = 0;
-            // 144: for batch in cuda_tasks(0, L):
+            // 153: for batch in cuda_tasks(0, L):
             for (int task_number = blockIdx.x; task_number < tasks_batch * tasks_tm * tasks_tn; task_number += gridDim.x) {
                 [[maybe_unused]] const int batch = task_number / (tasks_tm * tasks_tn);
                 const int2 tile = grouped_tile(task_number % (tasks_tm * tasks_tn), tasks_tm, tasks_tn, 8);
                 [[maybe_unused]] const int tm = tile.x;
                 [[maybe_unused]] const int tn = tile.y;
-                // 61: A_smem: f32[CM, CN, RING, TM, 32] @ Sm90_SmemSwizzled(128)
+                // 124: A_smem: f32[CM, CN, RING, TM, 32] @ Sm90_SmemSwizzled(128)
                 float* const A_smem = reinterpret_cast<float*>(smem + 1024);
-                // 62: B_smem: f32[CM, CN, RING, TN, 32] @ Sm90_SmemSwizzled(128)
+                // 125: B_smem: f32[CM, CN, RING, TN, 32] @ Sm90_SmemSwizzled(128)
                 float* const B_smem = reinterpret_cast<float*>(smem + 66560);
-                // 63: full: barrier[CM, CN] @ CudaMbarrier
+                // 126: full: barrier[CM, CN] @ CudaMbarrier
                 const unsigned full = smem_address(smem + 0);
-                // 64: empty: barrier(full)[CM, CN] @ CudaMbarrier
+                // 127: empty: barrier(full)[CM, CN] @ CudaMbarrier
                 const unsigned empty = smem_address(smem + 40);
                 const unsigned empty_begin = empty_awaited;
-                // 72: for k in seq(0, (K + 31) / 32):
+                // 72: for k in seq(0, steps):
                 for (int k = 0; k < (cluster_K + 31) / 32; ++k) {
                     // 73: with CudaWarps(0, 1, name="producer"):
                     {
@@ -296,12 +296,12 @@ gemm_sm90_1x1_128x256(const int L, const int M, const int N, const int cluster_K
                             }
                         }
                         /* m = 0 */ {
-                            // 46: (
+                            // 50: (
                             Sm90_tma_load<1>(&A_smem[4096 * (k % 4)], A_map, mbarrier_at<5>(full, full_arrived), 1, {32 * k, 128 * tm, batch});
                             full_bytes += 16384;
                         }
                         /* n = 0 */ {
-                            // 46: (
+                            // 50: (
                             Sm90_tma_load<1>(&B_smem[8192 * (k % 4)], B_map, mbarrier_at<5>(full, full_arrived), 1, {32 * k, 256 * tn, batch});
                             full_bytes += 32768;
                         }
@@ -317,7 +317,7 @@ gemm_sm90_1x1_128x256(const int L, const int M, const int N, const int cluster_K
                         }
                     }
                 }
-                // 150: Fence(cuda_in_order, cuda_in_order)
+                // 159: Fence(cuda_in_order, cuda_in_order)
                 asm volatile("barrier.cta.sync 0;" ::: "memory");
             }
         }
@@ -325,13 +325,13 @@ gemm_sm90_1x1_128x256(const int L, const int M, const int N, const int cluster_K
             const int tasks_batch = L;
             const int tasks_tm = (M + 127) / 128;
             const int tasks_tn = (N + 255) / 256;
-            // 144: for batch in cuda_tasks(0, L):
+            // 153: for batch in cuda_tasks(0, L):
             for (int task_number = blockIdx.x; task_number < tasks_batch * tasks_tm * tasks_tn; task_number += gridDim.x) {
                 [[maybe_unused]] const int batch = task_number / (tasks_tm * tasks_tn);
                 const int2 tile = grouped_tile(task_number % (tasks_tm * tasks_tn), tasks_tm, tasks_tn, 8);
                 [[maybe_unused]] const int tm = tile.x;
                 [[maybe_unused]] const int tn = tile.y;
-                // 150: Fence(cuda_in_order, cuda_in_order)
+                // 159: Fence(cuda_in_order, cuda_in_order)
                 asm volatile("barrier.cta.sync 0;" ::: "memory");
             }
         }
@@ -345,22 +345,22 @@ gemm_sm90_1x1_128x256(const int L, const int M, const int N, const int cluster_K
             unsigned full_awaited = 0;
             unsigned empty_arrived = 0;
             unsigned empty_awaited = 0;
-            // 144: for batch in cuda_tasks(0, L):
+            // 153: for batch in cuda_tasks(0, L):
             for (int task_number = blockIdx.x; task_number < tasks_batch * tasks_tm * tasks_tn; task_number += gridDim.x) {
                 [[maybe_unused]] const int batch = task_number / (tasks_tm * tasks_tn);
                 const int2 tile = grouped_tile(task_number % (tasks_tm * tasks_tn), tasks_tm, tasks_tn, 8);
                 [[maybe_unused]] const int tm = tile.x;
                 [[maybe_unused]] const int tn = tile.y;
-                // 147: D: f32[CM, CN, 2, MM, TN] @ Sm90_RmemMatrixD(MM, TN)
+                // 156: D: f32[CM, CN, 2, MM, TN] @ Sm90_RmemMatrixD(MM, TN)
                 float D[128];
                 int D_scale = 1;
-                // 61: A_smem: f32[CM, CN, RING, TM, 32] @ Sm90_SmemSwizzled(128)
+                // 124: A_smem: f32[CM, CN, RING, TM, 32] @ Sm90_SmemSwizzled(128)
                 float* const A_smem = reinterpret_cast<float*>(smem + 1024);
-                // 62: B_smem: f32[CM, CN, RING, TN, 32] @ Sm90_SmemSwizzled(128)
+                // 125: B_smem: f32[CM, CN, RING, TN, 32] @ Sm90_SmemSwizzled(128)
                 float* const B_smem = reinterpret_cast<float*>(smem + 66560);
-                // 63: full: barrier[CM, CN] @ CudaMbarrier
+                // 126: full: barrier[CM, CN] @ CudaMbarrier
                 const unsigned full = smem_address(smem + 0);
-                // 64: empty: barrier(full)[CM, CN] @ CudaMbarrier
+                // 127: empty: barrier(full)[CM, CN] @ CudaMbarrier
                 const unsigned empty = smem_address(smem + 40);
                 const unsigned empty_begin = empty_awaited;
                 // 66: with CudaWarps(name="consumer"):
@@ -377,7 +377,7 @@ gemm_sm90_1x1_128x256(const int L, const int M, const int N, const int cluster_K
                         }
                     }
                 }
-                // 72: for k in seq(0, (K + 31) / 32):
+                // 72: for k in seq(0, steps):
                 for (int k = 0; k < (cluster_K + 31) / 32; ++k) {
                     // 99: with CudaWarps(name="consumer"):
                     {
@@ -408,15 +408,15 @@ gemm_sm90_1x1_128x256(const int L, const int M, const int N, const int cluster_K
                         }
                     }
                 }
-                // 150: Fence(cuda_in_order, cuda_in_order)
+                // 159: Fence(cuda_in_order, cuda_in_order)
                 asm volatile("barrier.cta.sync 0;" ::: "memory");
-                // 151: with CudaWarps(name="consumer"):
+                // 160: with CudaWarps(name="consumer"):
                 {
                     /* m = 0 */ {
                         /* n = 0 */ {
-                            // 154: for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
+                            // 163: for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
                             if (const int wg = warp / 4 - 1; true) {
-                                // 157: Sm90_store_D(
+                                // 166: Sm90_store_D(
                                 Sm90_store_D<64, 256>(M - (128 * tm + 64 * wg), N - 256 * tn, &C[((long long)(batch) * M + (128 * tm + 64 * wg)) * N + (256 * tn)], N, D);
                             }
                         }

@@ -274,22 +274,22 @@ gemm_sm90_2x2_256x192(const int L, const int M, const int N, const int cluster_K
             unsigned full_arrived = 0;
             unsigned full_bytes = 0;
             unsigned empty_awaited = 0;
-            // 144: for batch in cuda_tasks(0, L):
+            // 153: for batch in cuda_tasks(0, L):
             for (int task_number = blockIdx.x / 4; task_number < tasks_batch * tasks_tm * tasks_tn; task_number += gridDim.x / 4) {
                 [[maybe_unused]] const int batch = task_number / (tasks_tm * tasks_tn);
                 const int2 tile = grouped_tile(task_number % (tasks_tm * tasks_tn), tasks_tm, tasks_tn, 8);
                 [[maybe_unused]] const int tm = tile.x;
                 [[maybe_unused]] const int tn = tile.y;
-                // 61: A_smem: f32[CM, CN, RING, TM, 32] @ Sm90_SmemSwizzled(128)
+                // 124: A_smem: f32[CM, CN, RING, TM, 32] @ Sm90_SmemSwizzled(128)
                 float* const A_smem = reinterpret_cast<float*>(smem + 1024);
-                // 62: B_smem: f32[CM, CN, RING, TN, 32] @ Sm90_SmemSwizzled(128)
+                // 125: B_smem: f32[CM, CN, RING, TN, 32] @ Sm90_SmemSwizzled(128)
                 float* const B_smem = reinterpret_cast<float*>(smem + 132096);
-                // 63: full: barrier[CM, CN] @ CudaMbarrier
+                // 126: full: barrier[CM, CN] @ CudaMbarrier
                 const unsigned full = smem_address(smem + 0);
-                // 64: empty: barrier(full)[CM, CN] @ CudaMbarrier
+                // 127: empty: barrier(full)[CM, CN] @ CudaMbarrier
                 const unsigned empty = smem_address(smem + 40);
                 const unsigned empty_begin = empty_awaited;
-                // 72: for k in seq(0, (K + 31) / 32):
+                // 72: for k in seq(0, steps):
                 for (int k = 0; k < (cluster_K + 31) / 32; ++k) {
                     // 73: with CudaWarps(0, 1, name="producer"):
                     {
@@ -305,13 +305,13 @@ gemm_sm90_2x2_256x192(const int L, const int M, const int N, const int cluster_K
                         }
                         // 77: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
                         if (const int m = cta / 2; true) {
-                            // 46: (
+                            // 50: (
                             Sm90_tma_load<2>(&A_smem[8192 * (k % 4)] + 4096 * (cta - (2 * m)), A_map, mbarrier_at<5>(full, full_arrived), 0x3 << (2 * m), {32 * k, 256 * (2 * tm + m) + 128 * (cta - (2 * m)), batch});
                             full_bytes += 32768;
                         }
                         // 82: for n in cuda_threads(0, CN, unit=CM * cuda_warp_in_cluster_strided(CN)):
                         if (const int n = cta % 2; true) {
-                            // 46: (
+                            // 50: (
                             Sm90_tma_load<2>(&B_smem[6144 * (k % 4)] + 3072 * ((cta - n) / 2), B_map, mbarrier_at<5>(full, full_arrived), 0x5 << n, {32 * k, 192 * (2 * tn + n) + 96 * ((cta - n) / 2), batch});
                             full_bytes += 24576;
                         }
@@ -329,7 +329,7 @@ gemm_sm90_2x2_256x192(const int L, const int M, const int N, const int cluster_K
                         }
                     }
                 }
-                // 150: Fence(cuda_in_order, cuda_in_order)
+                // 159: Fence(cuda_in_order, cuda_in_order)
                 asm volatile("barrier.cluster.arrive.release.aligned;\n\t"
                              "barrier.cluster.wait.acquire.aligned;" ::: "memory");
             }
@@ -338,13 +338,13 @@ gemm_sm90_2x2_256x192(const int L, const int M, const int N, const int cluster_K
             const int tasks_batch = L;
             const int tasks_tm = (M + 511) / 512;
             const int tasks_tn = (N + 383) / 384;
-            // 144: for batch in cuda_tasks(0, L):
+            // 153: for batch in cuda_tasks(0, L):
             for (int task_number = blockIdx.x / 4; task_number < tasks_batch * tasks_tm * tasks_tn; task_number += gridDim.x / 4) {
                 [[maybe_unused]] const int batch = task_number / (tasks_tm * tasks_tn);
                 const int2 tile = grouped_tile(task_number % (tasks_tm * tasks_tn), tasks_tm, tasks_tn, 8);
                 [[maybe_unused]] const int tm = tile.x;
                 [[maybe_unused]] const int tn = tile.y;
-                // 150: Fence(cuda_in_order, cuda_in_order)
+                // 159: Fence(cuda_in_order, cuda_in_order)
                 asm volatile("barrier.cluster.arrive.release.aligned;\n\t"
                              "barrier.cluster.wait.acquire.aligned;" ::: "memory");
             }
@@ -359,22 +359,22 @@ gemm_sm90_2x2_256x192(const int L, const int M, const int N, const int cluster_K
             unsigned full_awaited = 0;
             unsigned empty_arrived = 0;
             unsigned empty_awaited = 0;
-            // 144: for batch in cuda_tasks(0, L):
+            // 153: for batch in cuda_tasks(0, L):
             for (int task_number = blockIdx.x / 4; task_number < tasks_batch * tasks_tm * tasks_tn; task_number += gridDim.x / 4) {
                 [[maybe_unused]] const int batch = task_number / (tasks_tm * tasks_tn);
                 const int2 tile = grouped_tile(task_number % (tasks_tm * tasks_tn), tasks_tm, tasks_tn, 8);
                 [[maybe_unused]] const int tm = tile.x;
                 [[maybe_unused]] const int tn = tile.y;
-                // 147: D: f32[CM, CN, 2, MM, TN] @ Sm90_RmemMatrixD(MM, TN)
+                // 156: D: f32[CM, CN, 2, MM, TN] @ Sm90_RmemMatrixD(MM, TN)
                 float D[192];
                 int D_scale = 1;
-                // 61: A_smem: f32[CM, CN, RING, TM, 32] @ Sm90_SmemSwizzled(128)
+                // 124: A_smem: f32[CM, CN, RING, TM, 32] @ Sm90_SmemSwizzled(128)
                 float* const A_smem = reinterpret_cast<float*>(smem + 1024);
-                // 62: B_smem: f32[CM, CN, RING, TN, 32] @ Sm90_SmemSwizzled(128)
+                // 125: B_smem: f32[CM, CN, RING, TN, 32] @ Sm90_SmemSwizzled(128)
                 float* const B_smem = reinterpret_cast<float*>(smem + 132096);
-                // 63: full: barrier[CM, CN] @ CudaMbarrier
+                // 126: full: barrier[CM, CN] @ CudaMbarrier
                 const unsigned full = smem_address(smem + 0);
-                // 64: empty: barrier(full)[CM, CN] @ CudaMbarrier
+                // 127: empty: barrier(full)[CM, CN] @ CudaMbarrier
                 const unsigned empty = smem_address(smem + 40);
                 const unsigned empty_begin = empty_awaited;
                 // 66: with CudaWarps(name="consumer"):
@@ -393,7 +393,7 @@ gemm_sm90_2x2_256x192(const int L, const int M, const int N, const int cluster_K
                         }
                     }
                 }
-                // 72: for k in seq(0, (K + 31) / 32):
+                // 72: for k in seq(0, steps):
                 for (int k = 0; k < (cluster_K + 31) / 32; ++k) {
                     // 99: with CudaWarps(name="consumer"):
                     {
@@ -426,18 +426,18 @@ gemm_sm90_2x2_256x192(const int L, const int M, const int N, const int cluster_K
                         }
                     }
                 }
-                // 150: Fence(cuda_in_order, cuda_in_order)
+                // 159: Fence(cuda_in_order, cuda_in_order)
                 asm volatile("barrier.cluster.arrive.release.aligned;\n\t"
                              "barrier.cluster.wait.acquire.aligned;" ::: "memory");
-                // 151: with CudaWarps(name="consumer"):
+                // 160: with CudaWarps(name="consumer"):
                 {
-                    // 152: for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
+                    // 161: for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
                     if (const int m = cta / 2; true) {
-                        // 153: for n in cuda_threads(0, CN, unit=cuda_cta_in_cluster):
+                        // 162: for n in cuda_threads(0, CN, unit=cuda_cta_in_cluster):
                         if (const int n = cta % 2; true) {
-                            // 154: for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
+                            // 163: for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
                             if (const int wg = warp / 4 - 1; true) {
-                                // 157: Sm90_store_D(
+                                // 166: Sm90_store_D(
                                 Sm90_store_D<128, 192>(M - (256 * (2 * tm + m) + 128 * wg), N - 192 * (2 * tn + n), &C[((long long)(batch) * M + (256 * (2 * tm + m) + 128 * wg)) * N + (192 * (2 * tn + n))], N, D);
                             }
                         }

@@ -298,16 +298,16 @@ gemm_splitk_sm90_2x1_128x256(const int L, const int M, const int N, const int K_
                 [[maybe_unused]] const int tm = tile.x;
                 [[maybe_unused]] const int tn = tile.y;
                 [[maybe_unused]] const int s = task_number % tasks_s;
-                // 61: A_smem: f32[CM, CN, RING, TM, 32] @ Sm90_SmemSwizzled(128)
+                // 124: A_smem: f32[CM, CN, RING, TM, 32] @ Sm90_SmemSwizzled(128)
                 float* const A_smem = reinterpret_cast<float*>(smem + 1024);
-                // 62: B_smem: f32[CM, CN, RING, TN, 32] @ Sm90_SmemSwizzled(128)
+                // 125: B_smem: f32[CM, CN, RING, TN, 32] @ Sm90_SmemSwizzled(128)
                 float* const B_smem = reinterpret_cast<float*>(smem + 66560);
-                // 63: full: barrier[CM, CN] @ CudaMbarrier
+                // 126: full: barrier[CM, CN] @ CudaMbarrier
                 const unsigned full = smem_address(smem + 0);
-                // 64: empty: barrier(full)[CM, CN] @ CudaMbarrier
+                // 127: empty: barrier(full)[CM, CN] @ CudaMbarrier
                 const unsigned empty = smem_address(smem + 40);
                 const unsigned empty_begin = empty_awaited;
-                // 72: for k in seq(0, (K + 31) / 32):
+                // 72: for k in seq(0, steps):
                 for (int k = 0; k < (cluster_K + 31) / 32; ++k) {
                     // 73: with CudaWarps(0, 1, name="producer"):
                     {
@@ -322,12 +322,12 @@ gemm_splitk_sm90_2x1_128x256(const int L, const int M, const int N, const int K_
                         }
                         // 77: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
                         if (const int m = cta; true) {
-                            // 33: (
+                            // 37: (
                             Sm90_tma_load<1>(&A_smem[4096 * (k % 4)], A_map, mbarrier_at<5>(full, full_arrived), 1, {32 * k, s, 128 * (2 * tm + m), batch});
                             full_bytes += 16384;
                         }
                         /* n = 0 */ {
-                            // 33: (
+                            // 37: (
                             Sm90_tma_load<2>(&B_smem[8192 * (k % 4)] + 4096 * cta, B_map, mbarrier_at<5>(full, full_arrived), 0x3, {32 * k, s, 256 * tn + 128 * cta, batch});
                             full_bytes += 32768;
                         }
@@ -397,13 +397,13 @@ gemm_splitk_sm90_2x1_128x256(const int L, const int M, const int N, const int K_
                 // 43: D: f32[CM, CN, 2, MM, TN] @ Sm90_RmemMatrixD(MM, TN)
                 float D[128];
                 int D_scale = 1;
-                // 61: A_smem: f32[CM, CN, RING, TM, 32] @ Sm90_SmemSwizzled(128)
+                // 124: A_smem: f32[CM, CN, RING, TM, 32] @ Sm90_SmemSwizzled(128)
                 float* const A_smem = reinterpret_cast<float*>(smem + 1024);
-                // 62: B_smem: f32[CM, CN, RING, TN, 32] @ Sm90_SmemSwizzled(128)
+                // 125: B_smem: f32[CM, CN, RING, TN, 32] @ Sm90_SmemSwizzled(128)
                 float* const B_smem = reinterpret_cast<float*>(smem + 66560);
-                // 63: full: barrier[CM, CN] @ CudaMbarrier
+                // 126: full: barrier[CM, CN] @ CudaMbarrier
                 const unsigned full = smem_address(smem + 0);
-                // 64: empty: barrier(full)[CM, CN] @ CudaMbarrier
+                // 127: empty: barrier(full)[CM, CN] @ CudaMbarrier
                 const unsigned empty = smem_address(smem + 40);
                 const unsigned empty_begin = empty_awaited;
                 // 66: with CudaWarps(name="consumer"):
@@ -421,7 +421,7 @@ gemm_splitk_sm90_2x1_128x256(const int L, const int M, const int N, const int K_
                         }
                     }
                 }
-                // 72: for k in seq(0, (K + 31) / 32):
+                // 72: for k in seq(0, steps):
                 for (int k = 0; k < (cluster_K + 31) / 32; ++k) {
                     // 99: with CudaWarps(name="consumer"):
                     {
