@@ -8,7 +8,8 @@ runs it at every size from 0 to 7 (0 to 3 where the size counts kernels, 0 to 5 
 windows).  Of programs in source form, bounds are compared with a run too.  At each size the sets of
 violations, as (kind, variable, element, check, iteration, record), must be the same, and the fast
 machine's.  Where memory resides from task to task, the machines run further choices of clusters
-too: they find the same, and nothing where the prover found nothing.  With --write, which wants all shapes, docs/campaign.md is made of it.
+too: they find the same, and nothing where the prover found nothing.  With --write, which wants all
+shapes, docs/campaign.md is made of it.
 """
 
 from __future__ import annotations
@@ -59,8 +60,8 @@ MEANING = {
     "ring": "a ring of mbarriers between a producer and consumers, 0 to 3 mutations",
     "multicast": "a ring of tiles sent along the rows or columns of a cluster, 0 to 3 mutations",
     "casts": "such a ring of tiles in two symbolic loops, 0 to 3 mutations",
-    "resident": "a ring of mbarriers that runs on from task to task, with tasks in several orders on "
-    "one cluster and more, 0 to 3 mutations",
+    "resident": "a ring of mbarriers that runs on from task to task, on one cluster and, in other "
+    "orders, on several, 0 to 3 mutations",
     "waits": "mbarriers awaited by one role, in turn or now and then, 0 to 3 mutations",
     "groups": "commit groups in flight, 0 to 3 mutations",
     "threads": "scalar threads that add up their neighbours' sums in tasks, 0 to 3 mutations",
@@ -150,8 +151,8 @@ def outcome(case: str) -> cases.Result:
     if shape == "windows":
         wrong += [dict(at) for at in agreement.sources_wrong(int(seed), sizes)]
     if shape == "resident":
-        safe = not findings.violations and not findings.undecided
-        wrong += [dict(at) for at in sizes if agreement.choices_wrong(program, at, int(seed), safe)]
+        safe, chance = not findings.violations and not findings.undecided, int(seed)
+        wrong += [dict(at) for at in sizes if agreement.choices_wrong(program, at, chance, safe)]
     tally.disagreeing = int(bool(wrong))
     tally.seconds = perf_counter() - start
     return {"policy": program.policy.value, "tally": tally.as_data(), "wrong": wrong}

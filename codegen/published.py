@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TypeAlias, assert_never
+from collections.abc import Mapping
+from typing import Final, TypeAlias, assert_never
 
 from exogpu.analysis.executors import CollectiveFacts
 from exogpu.codegen.rows import Scope
@@ -37,37 +37,37 @@ from exogpu.ir.nodes import (
 from exogpu.ir.types import QualTL, Space
 from exogpu.ir.walk import accesses, passed
 
-_Spaces: TypeAlias = frozenset[Space]
-"""Of memory with accesses that are not published."""
+_Dirty: TypeAlias = frozenset[Sym]
+"""The memory that was accessed thus."""
+
+_CLEAN: Final[_Dirty] = frozenset()
 
 
 def unwritten(
     launch: DeviceFunction, facts: CollectiveFacts, storage: Mapping[Sym, Storage]
 ) -> frozenset[Arrive]:
     """The Arrives before which no thread of the cluster has accessed memory through the generic
-    proxy, or written it by a bulk store, in its task, since a Fence of the whole cluster; or shared
-    memory in an earlier task, where it resides from task to task.
+    proxy, or written it by a bulk store, in its task, since a Fence of the whole cluster; or what
+    resides from task to task, in an earlier one.
 
     Such an Arrive publishes nothing.  It orders reads of the async proxy that a thread has waited
     for, and they are over for all CTAs: a release at CTA scope will do.  An ordinary load that is
     issued may still be on its way when a relaxed arrival reaches another CTA.
     """
     found: dict[Arrive, bool] = {}
+    resides = {stmt.name for stmt in resident(launch)}
 
-    def after(block: Block, dirty: _Spaces) -> _Spaces:
+    def after(block: Block, dirty: _Dirty) -> _Dirty:
         for stmt in block:
             dirty = one(stmt, dirty)
         return dirty
 
-    def one(stmt: Stmt, dirty: _Spaces) -> _Spaces:
+    def one(stmt: Stmt, dirty: _Dirty) -> _Dirty:
         match stmt:
             case For(mode=CudaTasks()):
-                # Nothing orders the accesses of two tasks to global memory: none has any of
-                # another one to publish.
-                left = after(stmt.body, frozenset())
-                if resident(launch):
-                    after(stmt.body, left - {Space.GLOBAL})
-                return dirty
+                # Nothing orders two tasks: none has writes of another one to publish, but to what
+                # resides.  Once more from what the body leaves behind there.
+                return after(stmt.body, after(stmt.body, dirty & resides) & resides) & resides
             case For():
                 # Once more from what the body leaves behind: the second pass is the fixed point.
                 return after(stmt.body, after(stmt.body, dirty) | dirty) | dirty
@@ -82,14 +82,14 @@ def unwritten(
                     and scope_of(tiling) is Scope.CLUSTER
                     and tiling.threads == launch.cluster_dim * launch.block_dim
                 )
-                return frozenset() if whole else dirty
+                return _CLEAN if whole else dirty
             case Arrive():
                 found[stmt] = found.get(stmt, False) or bool(dirty)
                 return dirty
             case Assign() | Reduce():
-                return dirty | _in_memory(accesses(stmt), storage)
+                return dirty | {a.name for a in accesses(stmt) if _in_memory(a, storage)}
             case CallInstr():
-                return dirty | _in_memory(_publishing(stmt), storage)
+                return dirty | _published(stmt, storage)
             case Await() | Alloc() | BarrierAlloc() | Free() | Pass():
                 return dirty
             case DeviceFunction() | CallProc() | WindowStmt():
@@ -97,19 +97,23 @@ def unwritten(
             case _:
                 assert_never(stmt)
 
-    after(launch.body, frozenset())
+    after(launch.body, _CLEAN)
     return frozenset(stmt for stmt, dirty in found.items() if not dirty)
 
 
-def _in_memory(found: Iterable[Access], storage: Mapping[Sym, Storage]) -> _Spaces:
-    """The spaces of memory that are accessed."""
-    return frozenset(storage[access.name].space for access in found) - {Space.REGISTER}
+def _in_memory(access: Access, storage: Mapping[Sym, Storage]) -> bool:
+    return storage[access.name].space is not Space.REGISTER
 
 
-def _publishing(call: CallInstr) -> Iterator[Access]:
-    """What the call accesses through the generic proxy, or writes by a bulk copy whose completion a
-    thread waits for."""
-    for operand in passed(call):
-        stored = operand.timeline is QualTL.TMA_G and operand.written
-        if operand.timeline not in ASYNC_PROXY or stored:
-            yield operand.access
+def _published(call: CallInstr, storage: Mapping[Sym, Storage]) -> _Dirty:
+    """The memory that the call accesses through the generic proxy, or writes by a bulk copy whose
+    completion a thread waits for."""
+    return frozenset(
+        operand.access.name
+        for operand in passed(call)
+        if _in_memory(operand.access, storage)
+        and (
+            operand.timeline not in ASYNC_PROXY
+            or (operand.timeline is QualTL.TMA_G and operand.written)
+        )
+    )

@@ -105,15 +105,14 @@ def _with_tasks(finding: Finding) -> Iterator[isl.Set]:
     for residence in model.by_position.residences:
         count = identifier(residence.count.name)
         texts = [model.expr(extent) for extent in extents(residence)]
-        enough = [f"({count} <= {text})" for text in texts]
-        choices = [[*one, another] for one in choices for another in enough]
+        choices = [[*one, f"({count} <= {text})"] for one in choices for text in texts]
     others = [name for name in model.names if name not in finding.size_names()]
-    for one in choices:
-        if not one:
+    for conditions in choices:
+        if not conditions:
             yield sizes
             continue
-        enough = rel.context(model.names, conjunction(one)).intersect(model.exact_context)
-        yield sizes.intersect(rel.project_params(enough, others))
+        known = rel.context(model.names, conjunction(conditions)).intersect(model.exact_context)
+        yield sizes.intersect(rel.project_params(known, others))
 
 
 @dataclass(frozen=True, slots=True)

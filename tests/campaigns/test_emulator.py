@@ -30,11 +30,13 @@ pytestmark = [
 SM80 = gemm_sm80.gemm_sm80
 SM90 = gemm_sm90.KERNELS["gemm_sm90_1x1_128x64"]
 PAIR = gemm_sm90.KERNELS["gemm_sm90_2x1_128x256"]
+RUNNING = gemm_sm90.make_resident(1, 1, 128, 64)
 
 CASES: list[tuple[Procedure, dict[str, int]]] = [
     (SM80, {"M": 70, "N": 100, "K": 100}),
     (SM90, {"L": 2, "M": 130, "N": 40, "cluster_K": 300}),
     (PAIR, {"L": 1, "M": 130, "N": 60, "cluster_K": 160}),
+    (RUNNING, {"L": 3, "M": 130, "N": 40, "cluster_K": 100}),
     (fragments("Fence(cuda_in_order, wgmma_async)"), {}),
     (by_role(2), {}),
     (pipelined(0, 0), {"R": 3, "K": 5}),

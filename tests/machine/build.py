@@ -379,6 +379,7 @@ class Builder:
 
 
 RAW, WAR, WAW, FREE = HazardKind.RAW, HazardKind.WAR, HazardKind.WAW, HazardKind.FREE
+LEAK = HazardKind.LEAK
 BARRIER, DEADLOCK, PHASE = HazardKind.BARRIER, HazardKind.DEADLOCK, HazardKind.PHASE
 
 

@@ -16,6 +16,7 @@ from tests.machine.build import (
     DEADLOCK,
     FREE,
     FULL,
+    LEAK,
     PHASE,
     Q0,
     Q1,
@@ -614,3 +615,57 @@ def test_guards(run, policy):
 
 def test_policies_are_both_exercised():
     assert set(BOTH) == set(Policy)
+
+
+# 27 -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("policy", BOTH)
+def test_what_resides_is_handed_over(run, policy):
+    b = Builder()
+    x, z = b.data("x", resident=True), b.barrier("z", depth=1, resident=True)
+    b.alloc(x)
+    b.alloc(z)
+    with b.tasks("task", 0, 3):
+        # The thread that wrote in the task before writes here; the Await counts on.
+        b.await_(z[()], t(1), (), Q1, -2)
+        b.write(x[()], t(1), Q1)
+        b.fence(t(0, 2), Q1, Q1)
+        b.arrive(t(0), Q1, z[()])
+    b.free_barrier(z)
+    assert all_of(run, b, policy) == []
+
+
+@pytest.mark.parametrize("policy", BOTH)
+def test_what_resides_is_not_fresh_in_a_task(run, policy):
+    b = Builder()
+    x = b.data("x", resident=True)
+    b.alloc(x)
+    with b.tasks("task", 0, 2) as task:
+        bad, _ = b.write(x[()], t(task), Q1)  # thread 0, then thread 1
+    assert all_of(run, b, policy) == [(WAW, "x", (), line(bad))]
+
+
+@pytest.mark.parametrize("policy", BOTH)
+def test_no_value_leaks_from_task_to_task(run, policy):
+    b = Builder()
+    x = b.data("x", 2, resident=True)
+    b.alloc(x)
+    with b.tasks("task", 0, 2):
+        bad = b.read(x[0], t(0), Q1)  # in the second task, what the first one wrote
+        b.write(x[0], t(0), Q1)
+        b.read(x[0], t(0), Q1)
+    assert all_of(run, b, policy) == [(LEAK, "x", (0,), line(bad))]
+
+
+@pytest.mark.parametrize("policy", BOTH)
+def test_what_resides_orders_nothing_else_from_task_to_task(run, policy):
+    b = Builder()
+    y, z = b.data("y"), b.barrier("z", depth=2, resident=True)
+    b.alloc(z)
+    with b.tasks("task", 0, 2):
+        b.await_(z[()], t(0), Q1, (), -2)
+        bad, _ = b.write(y[()], t(0), Q1)  # another cluster may execute the other task
+        b.arrive(t(0), Q1, z[()])
+    b.free_barrier(z)
+    assert all_of(run, b, policy) == [(WAW, "y", (), line(bad))]

@@ -564,3 +564,21 @@ def any_phase_of_the_ring_is_enough(patch):
 def rings_have_one_slot(patch):
     """The depth of a ring without guards is not looked for."""
     patch.setattr(phase, "DEPTHS", (1,))
+
+
+# --- what resides from task to task ---------------------------------------------------------------
+
+
+@careless()
+def chains_lead_from_task_to_task(patch: Patch) -> None:
+    patch.setattr(frames.Frame, "within_task", lambda self, relation, *_: relation)
+
+
+@careless()
+def what_resides_is_fresh_in_each_task(patch: Patch) -> None:
+    before = frames.Frame.before
+
+    def within(self, first, second):
+        return self.within_task(before(self, first, second), first, second)
+
+    patch.setattr(frames.Frame, "before", within)

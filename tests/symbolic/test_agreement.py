@@ -14,10 +14,12 @@ import pytest
 from exogpu.analysis import bounds, bounds_views, inline
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import CExpr, Int
+from exogpu.symbolic.find.prover import analyse
 from tests.symbolic.agreement import (
     SHAPES,
     admitting_zero,
     check,
+    choices_wrong,
     generated,
     small_sizes,
     sources_wrong,
@@ -40,6 +42,7 @@ SEEDS = {
     "tiles": 6,
     "nests": 10,
     "casts": 6,
+    "resident": 6,
     "windows": 10,
 }
 """By shape, how many programs: a few tenths of a second each for rings, less for others; nests and
@@ -57,6 +60,9 @@ def test_same_violations(shape: str, seed: int) -> None:
     program = admitting_zero(generated(shape, seed))
     sizes = small_sizes(shape, program)
     check(program, sizes)
+    if shape == "resident":
+        safe = not analyse(program).violations
+        assert not any(choices_wrong(program, at, seed, safe) for at in sizes[-6:])
     if shape == "windows":
         assert sources_wrong(seed, sizes) == []
 

@@ -1,0 +1,126 @@
+"""Rings that run on from task to task: proved for every choice of tasks, and wrong ones refuted."""
+
+from __future__ import annotations
+
+import pytest
+
+from exogpu import proc
+from exogpu.api import Procedure
+from exogpu.kernels.gemm_sm90 import make_resident
+from exogpu.machine import literal
+from exogpu.machine.assigned import CHOICES, assigned, at_random
+from exogpu.pipeline.allsizes import answer
+from exogpu.result.hazards import HazardKind
+
+
+def ring(
+    *,
+    whole: bool = True,
+    skip: int = 2,
+    table: str = "",
+    awaits: bool = True,
+    where: str = "task",
+) -> Procedure:
+    """A ring of two slots between two warps that serves M tasks of K steps: as it should be, or
+    with one mistake."""
+
+    @proc
+    def ring(
+        M: size, K: size, x: f32[M, K, 32] @ CudaGmemLinear, y: f32[M, K, 32] @ CudaGmemLinear
+    ):
+        assert K % (2 if whole else 1) == 0
+        with CudaDeviceFunction(blockDim=64):
+            tile: f32[2, 32] @ CudaSmemLinear
+            kept: f32[32] @ CudaSmemLinear
+            full: barrier @ CudaMbarrier
+            empty: barrier(full) @ CudaMbarrier
+            for task in cuda_tasks(0, M):
+                if table == "written":
+                    with CudaWarps(1, 2):
+                        for t in cuda_threads(0, 32, unit=cuda_thread):
+                            kept[t] = 0.0
+                for k in seq(0, K):
+                    with CudaWarps(0, 1):
+                        if awaits:
+                            Await(empty, cuda_in_order, ~skip)
+                        for t in cuda_threads(0, 32, unit=cuda_thread):
+                            tile[k % 2, t] = x[task, k, t]
+                        Arrive(cuda_in_order) >> full
+                    with CudaWarps(1, 2):
+                        Await(full, cuda_in_order, ~0)
+                        for t in cuda_threads(0, 32, unit=cuda_thread):
+                            if table:
+                                kept[t] += tile[k % 2, t]
+                            if where == "task":
+                                y[task, k, t] = tile[k % 2, 31 - t]
+                            if where == "first":
+                                y[0, k, t] = tile[k % 2, 31 - t]
+                            if task < (M - 1 if where == "some" else 0):
+                                y[task, k, t] = tile[k % 2, 31 - t]
+                        Arrive(cuda_in_order) >> empty
+
+    return ring
+
+
+RIGHT = {
+    "as it should be": ring(),
+    "a slot later": ring(skip=1),
+    "what is kept is written first": ring(table="written"),
+}
+
+WRONG = {
+    # What is at fault, in which task, against an access of which task.
+    "tasks end within the ring": (ring(whole=False), (HazardKind.WAR, "tile", 2, 1)),
+    "a slot too early": (ring(skip=3), (HazardKind.WAR, "tile", 2, 1)),
+    "a value leaks": (ring(table="read"), (HazardKind.LEAK, "kept", 2, 1)),
+    "tasks write one element": (ring(where="first"), (HazardKind.WAW, "y", 2, 1)),
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_proved_for_all_sizes_and_orders(name: str) -> None:
+    assert answer(RIGHT[name].amir()).proof is not None
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_refuted_with_its_tasks(name: str) -> None:
+    procedure, expected = WRONG[name]
+    found = answer(procedure.amir()).refutation
+    assert found is not None
+    violation = found.violation
+    assert (
+        violation.kind,
+        violation.variable,
+        violation.task,
+        violation.record_task,
+    ) == expected
+
+
+def test_without_an_await_nothing_keeps_the_ring() -> None:
+    found = answer(ring(awaits=False).amir()).refutation
+    assert found is not None
+    assert found.violation.kind in (HazardKind.PHASE, HazardKind.BARRIER)
+
+
+def test_undecided_where_what_is_executed_depends_on_the_task() -> None:
+    found = answer(ring(where="some").amir())
+    assert found.proof is None and found.refutation is None
+    assert "depends on the task" in found.reason
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_machines_agree_whatever_the_choice(name: str) -> None:
+    program = RIGHT[name].amir()
+    sizes = {"M": 3, "K": 2}
+    for choice in (*CHOICES, at_random(1)):
+        assert literal.run(assigned(program, sizes, choice), sizes) == ()
+
+
+def test_safe_at_sizes_is_said_of_every_order() -> None:
+    assert ring().check_at(M=3, K=4).word == "proved"
+    # Some orders are tried: of the others nothing is known.
+    assert ring(where="some").check_at(M=3, K=4).word == "undecided"
+
+
+def test_the_gemm_is_proved() -> None:
+    assert answer(make_resident(1, 1, 128, 256).amir()).proof is not None
