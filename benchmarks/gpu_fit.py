@@ -21,6 +21,8 @@ from exogpu.kernels import gemm_sm90, gemm_splitk_sm90
 from exogpu.kernels.choice import TIMES, Product, Variant, fastest
 
 SHIPPED = {**gemm_sm90.KERNELS, **gemm_splitk_sm90.KERNELS}
+NEAR = 1.3
+"""Times of the fastest, up to which a model has to be true; beyond it counts for less."""
 NAME = re.compile(r"gemm(_splitk)?_sm90_(\d+)x(\d+)_(\d+)x(\d+)(?:_resident)?$")
 
 
@@ -48,24 +50,28 @@ def named(name: str) -> Variant:
 
 def fitted(folder: Path) -> Mapping[str, Variant]:
     """Models with the least relative errors whose seconds are not negative."""
-    rows: dict[str, list[tuple[tuple[float, ...], float]]] = defaultdict(list)
+    rows: dict[str, list[tuple[tuple[float, ...], float, float]]] = defaultdict(list)
     for product, times in read(folder):
         for (name, slices), seconds in times.items():
-            rows[name].append((named(name).features(product, slices), seconds))
+            counts = 1.0 if seconds < NEAR * min(times.values()) else 0.2
+            rows[name].append((named(name).features(product, slices), seconds, counts))
     found = {}
     for name, each in rows.items():
-        features = np.array([f for f, _ in each]) / np.array([[s] for _, s in each])
-        found[name] = replace(named(name), seconds=tuple(map(float, nonnegative(features))))
+        counts = np.array([c for _, _, c in each])
+        features = np.array([f for f, _, _ in each]) / np.array([[s] for _, s, _ in each])
+        weights = nonnegative(features, counts)
+        found[name] = replace(named(name), seconds=tuple(map(float, weights)))
     return found
 
 
-def nonnegative(features: np.ndarray) -> np.ndarray:
+def nonnegative(features: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """The weights, none negative, with which each row of features sums to nearly one."""
     kept = list(range(features.shape[1]))
-    scale = features.max(axis=0)
+    scale = features.max(axis=0) + 1e-30
     weights = np.zeros(features.shape[1])
     while kept:
-        found = np.linalg.lstsq(features[:, kept] / scale[kept], np.ones(len(features)))[0]
+        scaled = features[:, kept] / scale[kept] * counts[:, None]
+        found = np.linalg.lstsq(scaled, counts)[0]
         if (found >= 0).all():
             weights[kept] = found / scale[kept]
             break

@@ -1,8 +1,9 @@
 """Which kernel is the fastest for a product, told from its sizes by a model that was fitted.
 
 The model of a kernel is a sum: what a launch takes, what a wave of tiles takes, and a wave's step
-of 32 columns; then operations, where power limits the clock, and elements of C.  Their seconds are
-in `times.json`, which `benchmarks/gpu_fit.py` writes; docs/performance.md has what they are worth.
+of 32 columns, and more of it where they lie across cache lines; then operations, where power limits
+the clock, and elements of C.  Their seconds are in `times.json`, which `benchmarks/gpu_fit.py`
+writes; docs/performance.md has what they are worth.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ SLICES: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64)
 """Of K, where they have at least 128 columns."""
 STEP: Final = 32
 """Columns of A and B that a CTA takes at a time."""
-MULTIPROCESSORS: Final = 132
+AT_ONCE: Final = {1: 132, 2: 66, 4: 32}
+"""Clusters that an H200 runs at a time, by their CTAs: those of four do not fill its GPCs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +63,17 @@ class Variant:
 
         >>> one = Variant("one", (2, 1), (128, 256), False)
         >>> one.features(Product(1, 4096, 4096, 4096), 1)
-        (1.0, 4.0, 512.0, 137438953472.0, 16777216.0)
+        (1.0, 4.0, 512.0, 0.0, 137438953472.0, 16777216.0)
         """
         (cm, cn), (tm, tn) = self.cluster, self.tile
         tiles = -(-product.M // (cm * tm)) * -(-product.N // (cn * tn)) * product.L * slices
-        waves = -(-tiles // (MULTIPROCESSORS // (cm * cn)))
-        steps = -(-(product.K // slices) // STEP)
+        waves = -(-tiles // AT_ONCE[cm * cn])
+        steps = waves * -(-(product.K // slices) // STEP)
+        across = steps if product.K // slices % STEP else 0  # rows begin within a cache line
         elements = product.L * product.M * product.N
         operations = 2.0 * elements * product.K
-        return 1.0, float(waves), float(waves * steps), operations, float(elements * slices)
+        found = 1, waves, steps, across, operations, elements * slices
+        return tuple(map(float, found))
 
     def expected(self, product: Product, slices: int) -> float:
         """Seconds."""
