@@ -90,11 +90,12 @@ def problems() -> Iterator[Problem]:
 
 
 def training(count: int, seed: int = 1) -> Iterator[Problem]:
-    """Random sizes of GEMMs, on which the choice of a kernel is fitted."""
+    """Random sizes of GEMMs, on which the choice of a kernel is fitted; every other one even."""
     chosen = random.Random(seed)
 
     def size(least: int, most: int) -> int:
-        return 4 * round(exp(chosen.uniform(log(least), log(most))) / 4)
+        of = (4, 64)[found % 2]
+        return of * max(1, round(exp(chosen.uniform(log(least), log(most))) / of))
 
     found = 0
     while found < count:
