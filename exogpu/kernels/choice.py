@@ -20,7 +20,7 @@ SLICES: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64)
 """Of K, where they have at least 128 columns."""
 STEP: Final = 32
 """Columns of A and B that a CTA takes at a time."""
-AT_ONCE: Final = {1: 132, 2: 66, 4: 32}
+AT_ONCE: Final = {1: 132, 2: 66, 4: 30}
 """Clusters that an H200 runs at a time, by their CTAs: those of four do not fill its GPCs."""
 
 
@@ -36,12 +36,16 @@ class Product:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A kernel: its cluster and tile, whether it splits K, and the seconds of its model."""
+    """A kernel: its cluster and tile, whether it splits K, and the seconds of its model.
+
+    A tile takes a multiple of `steps` steps.
+    """
 
     name: str
     cluster: tuple[int, int]
     tile: tuple[int, int]
     split: bool
+    steps: int = 1
     seconds: tuple[float, ...] = ()
 
     def slices(self, product: Product) -> Iterator[int]:
@@ -68,7 +72,7 @@ class Variant:
         (cm, cn), (tm, tn) = self.cluster, self.tile
         tiles = -(-product.M // (cm * tm)) * -(-product.N // (cn * tn)) * product.L * slices
         waves = -(-tiles // AT_ONCE[cm * cn])
-        steps = waves * -(-(product.K // slices) // STEP)
+        steps = waves * -(-(product.K // slices) // (STEP * self.steps)) * self.steps
         across = steps if product.K // slices % STEP else 0  # rows begin within a cache line
         elements = product.L * product.M * product.N
         operations = 2.0 * elements * product.K
@@ -115,4 +119,5 @@ def shipped() -> Mapping[str, Variant]:
 def variant(name: str, read: Mapping[str, list[float] | list[int] | bool]) -> Variant:
     """A kernel as `times.json` has it."""
     (cm, cn), (tm, tn) = read["cluster"], read["tile"]
-    return Variant(name, (cm, cn), (tm, tn), bool(read["split"]), tuple(read["seconds"]))
+    seconds = tuple(read["seconds"])
+    return Variant(name, (cm, cn), (tm, tn), bool(read["split"]), read["steps"], seconds)
