@@ -41,6 +41,13 @@ from exogpu.schedule.loops import (
 )
 from exogpu.schedule.primitive import followed
 from exogpu.schedule.procedures import Derivation, chain, derivation, history, text
+from exogpu.schedule.rings import (
+    guard_ring,
+    pipeline,
+    split_warps,
+    stage_epilogue,
+    stage_ring,
+)
 from exogpu.schedule.staging import stage_mem, stage_sum
 from exogpu.schedule.statements import (
     add_if,
@@ -73,6 +80,7 @@ from exogpu.schedule.synchronisation import (
     without_synchronisation,
 )
 from exogpu.schedule.synchronise import Proposal, Synchronised, synchronise
+from exogpu.schedule.tiling import accumulate, outwards, tile, tile_for_cluster
 
 __all__ = [
     "CudaDeviceFunction",
@@ -83,6 +91,7 @@ __all__ = [
     "Gap",
     "Proposal",
     "Synchronised",
+    "accumulate",
     "add_if",
     "bind_expr",
     "bind_window",
@@ -108,6 +117,7 @@ __all__ = [
     "fission",
     "followed",
     "fuse",
+    "guard_ring",
     "history",
     "inline",
     "inline_window",
@@ -121,7 +131,9 @@ __all__ = [
     "lift_scope",
     "mult_dim",
     "mult_loops",
+    "outwards",
     "parallelize_loop",
+    "pipeline",
     "rearrange_dim",
     "remove_if",
     "remove_loop",
@@ -141,10 +153,15 @@ __all__ = [
     "simplify",
     "sink_alloc",
     "specialize",
+    "split_warps",
+    "stage_epilogue",
     "stage_mem",
+    "stage_ring",
     "stage_sum",
     "synchronise",
     "text",
+    "tile",
+    "tile_for_cluster",
     "try_else",
     "unroll_loop",
     "update_loop_mode",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
-from functools import wraps
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial, wraps
 from keyword import iskeyword
 from time import perf_counter
 from typing import Concatenate, Final, ParamSpec, TypeGuard, TypeVar
@@ -25,6 +25,7 @@ from exogpu.schedule.procedures import (
     P,
     Schedulable,
     chain,
+    higher_steps,
     ir_of,
     record,
     with_ir,
@@ -77,9 +78,10 @@ def primitive(
         if well_formed and (broken := broken_rule(procedure, made)) is not None:
             message = f"{name}: {broken.message} ({broken.code})"
             raise ExoGpuError([Diagnostic("X991", message, broken.span, broken.help, broken.notes)])
-        said = (*map(_said, arguments), *(f"{key}={_said(a)}" for key, a in options.items()))
         taken = perf_counter() - start
-        record(made, Derivation(procedure, name, said, taken, lambda path: forward(edit, path)))
+        given_as = said(arguments, options)
+        follow = partial(forward, edit)
+        record(made, Derivation(procedure, name, given_as, taken, follow, higher_steps()))
         return made
 
     return step
@@ -254,6 +256,11 @@ class _Bare:
     def __init__(self, ir: Proc) -> None:
         self.name, self.made_in, self.ir = ir.name, "", ir
         self.refusals = self.diagnostics = ()
+
+
+def said(arguments: Iterable[object], options: Mapping[str, object]) -> tuple[str, ...]:
+    """Arguments in words, as a history has them."""
+    return (*map(_said, arguments), *(f"{key}={_said(a)}" for key, a in options.items()))
 
 
 def _said(argument: object) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 from weakref import WeakKeyDictionary
@@ -53,6 +55,26 @@ class Derivation:
     arguments: tuple[str, ...]
     seconds: float
     forward: Callable[[Path], Path | None]
+    within: tuple[str, ...] = ()
+    """The higher steps that it is part of, with their arguments, the outermost first."""
+
+
+_within: ContextVar[tuple[str, ...]] = ContextVar("higher steps", default=())
+
+
+@contextmanager
+def within(step: str) -> Iterator[None]:
+    """What is derived meanwhile is part of a higher step."""
+    token = _within.set((*_within.get(), step))
+    try:
+        yield
+    finally:
+        _within.reset(token)
+
+
+def higher_steps() -> tuple[str, ...]:
+    """The higher steps that are being taken, the outermost first."""
+    return _within.get()
 
 
 _derived: WeakKeyDictionary[Schedulable, Derivation] = WeakKeyDictionary()

@@ -20,6 +20,7 @@ from exogpu.ir.nodes import (
     Not,
     Pass,
     Proc,
+    Seq,
     Stmt,
 )
 from exogpu.ir.walk import blocks, control_variables, map_blocks
@@ -246,7 +247,7 @@ def rename(proc: Proc, name: str) -> Iterator[Rewrite]:
 
 @primitive
 def simplify(proc: Proc) -> Iterator[Rewrite]:
-    """Shorten expressions; resolve guards that always or never hold, and loops that run once.
+    """Shorten expressions; resolve guards that always or never hold, and `seq` loops that run once.
 
     for i in seq(0, 1):              x[k] = 0
         if k < n:  # it is     ->
@@ -284,7 +285,7 @@ class _Simple:
                 condition = tidy_condition(stmt.condition, self.ranges)
                 new: Stmt = replace(stmt, condition=condition, body=body, orelse=orelse)
             case For():
-                if minus(stmt.hi, stmt.lo) == Int(1):
+                if isinstance(stmt.mode, Seq) and minus(stmt.hi, stmt.lo) == Int(1):
                     values = {stmt.iterator: tidy(stmt.lo)}
                     once = copied(edit, stmt.body, values, fresh=False, access=self.access)
                     return self.block(once, domain)
