@@ -55,6 +55,7 @@ from exogpu.schedule.statements import (
     eliminate_dead_code,
     fill_zero,
     lift_scope,
+    merge_ifs,
     remove_if,
     rename,
     reorder_stmts,
@@ -70,6 +71,7 @@ from exogpu.schedule.storage import (
     reuse_buffer,
     sink_alloc,
 )
+from exogpu.schedule.sums import sum_by_exchange
 from exogpu.schedule.synchronisation import (
     delete_sync,
     insert_arrive,
@@ -129,6 +131,7 @@ __all__ = [
     "join_loops",
     "lift_alloc",
     "lift_scope",
+    "merge_ifs",
     "mult_dim",
     "mult_loops",
     "outwards",
@@ -158,6 +161,7 @@ __all__ = [
     "stage_mem",
     "stage_ring",
     "stage_sum",
+    "sum_by_exchange",
     "synchronise",
     "text",
     "tile",

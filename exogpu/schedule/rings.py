@@ -138,7 +138,8 @@ def guard_ring(
     `calls` names the instructions that load, each with the barriers that it signals, `[m, 0:2]`:
     the use of a slot tells all of them.  `over` are the loops over the CTAs of a cluster, whose
     producers wait and arrive.  The timelines are those of the Await of an empty slot, the Arrive
-    after the loads, the Await of a full slot, and the Arrive after its use.  The barriers are declared before the loop around, or `before` a statement.
+    after the loads, the Await of a full slot, and the Arrive after its use.  The
+    barriers are declared before the loop around, or `before` a statement.
     """
     user = at(p, use)
     empty, loaded, full, used = timelines

@@ -9,6 +9,7 @@ from exogpu.analysis.instances import Domain, entry, never, where, within_loop
 from exogpu.ir.isltext import bexpr
 from exogpu.ir.nodes import (
     Access,
+    And,
     Assign,
     Block,
     CallInstr,
@@ -149,6 +150,28 @@ def remove_if(proc: Proc, scope: object) -> Iterator[Rewrite]:
         raise Unfit("the `if` has an `else`", old)
     edit = begun(proc)
     splice(edit, path, 1, old.body)
+    yield edit
+
+
+@primitive
+def merge_ifs(proc: Proc, scope: object) -> Iterator[Rewrite]:
+    """Make one `if` of one and the only `if` in it, both without `else`.
+
+    if i < n:               if i < n and i < m:
+        if i < m:     ->        x[i] = 0
+            x[i] = 0
+    """
+    path = path_of(proc, scope)
+    outer = _if_at(proc, path)
+    match outer.body:
+        case (If() as inner,) if not outer.orelse and not inner.orelse:
+            pass
+        case _:
+            raise Unfit("the `if` holds more than an `if`, or one of them has an `else`", outer)
+    edit = begun(proc)
+    new = replace(inner, condition=And(outer.condition, inner.condition), span=outer.span)
+    edit.followed[new] = outer
+    splice(edit, path, 1, (new,))
     yield edit
 
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 from exogpu.ir import print_expressions
 from exogpu.ir.names import Sym
-from exogpu.ir.nodes import Access, Assign, CExpr, CVar, For, If, Reduce, Stmt
+from exogpu.ir.nodes import Access, Alloc, Assign, CExpr, CVar, For, If, Reduce, Stmt
 from exogpu.ir.walk import walk
 from exogpu.result.errors import Diagnostic, ExoGpuError
 from exogpu.schedule.control import minus
@@ -148,17 +148,19 @@ def accumulate(p: P, loop: str | Cursor[P], name: str, over: str | Cursor[P]) ->
                                          y[i] = t[i]
 
     `loop` sums, and `over` is the outermost of the loops around it that are meant.  Where no zero
-    is assigned before it the sum is added to the element afterwards.
+    is assigned before it the sum is added to the element afterwards.  A sum that has a variable of
+    its own, declared beside the loop, keeps that.
     """
     sums, outermost = at(p, loop), at(p, over)
     levels, depth = around(sums, outermost), len(outermost.path)
     target = next(s for s in walk((sums.stmt,)) if isinstance(s, Reduce)).target
     element = print_expressions.access(target, _plainly)
-    first = sums
-    if sums.path[-1][1] and _is_set(sums.prev().stmt, target):
+    own = [c for c in sums.parent().body() if _declares(c.stmt, target)]
+    first = own[0] if own else sums
+    if not own and sums.path[-1][1] and _is_set(sums.prev().stmt, target):
         first = sums.prev()
         p = stage_mem(p, first, element, name, count=2)
-    else:
+    elif not own:
         p = stage_sum(p, sums, element, name)
     variable = Cursor(p, first.path)
     p = for_each(p, variable, [level.stmt for level in levels])
@@ -184,6 +186,11 @@ def for_each(p: P, variable: Cursor[P], loops: Iterable[Stmt]) -> P:
 def in_words(expr: CExpr) -> str:
     """A control expression as text."""
     return print_expressions.control(expr, _plainly)
+
+
+def _declares(stmt: Stmt, target: Access) -> bool:
+    """Whether a statement declares the variable of an element."""
+    return isinstance(stmt, Alloc) and stmt.name == target.name
 
 
 def _is_set(stmt: Stmt, target: Access) -> bool:

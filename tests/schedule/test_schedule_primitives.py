@@ -9,6 +9,7 @@ from pathlib import Path
 import call_steps
 import more_steps
 import pytest
+import sum_steps
 from steps import (
     apart,
     both_at_once,
@@ -102,7 +103,7 @@ ACCEPTED: dict[str, tuple[Procedure, Callable[[Procedure], Procedure]]] = {
 }
 
 
-ACCEPTED |= call_steps.ACCEPTED | more_steps.ACCEPTED
+ACCEPTED |= call_steps.ACCEPTED | more_steps.ACCEPTED | sum_steps.ACCEPTED
 
 
 @pytest.mark.parametrize("name", ACCEPTED)
@@ -209,7 +210,7 @@ REFUSED: dict[str, tuple[Callable[[], Procedure], str]] = {
 }
 
 
-REFUSED |= call_steps.REFUSED | more_steps.REFUSED
+REFUSED |= call_steps.REFUSED | more_steps.REFUSED | sum_steps.REFUSED
 
 
 @pytest.mark.parametrize("name", REFUSED)
