@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -22,7 +23,11 @@ class Schedulable(Protocol):
     name: str
     made_in: str
     ir: Proc | None
-    refusals: tuple[Diagnostic, ...]
+
+    @property
+    def refusals(self) -> tuple[Diagnostic, ...]:
+        """What reading it found wrong."""
+        ...
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
@@ -41,9 +46,10 @@ def ir_of(procedure: Schedulable) -> Proc:
 
 
 def with_ir(procedure: P, ir: Proc) -> P:
-    """A procedure of the same class with other IR, and what reading that finds wrong."""
+    """A procedure of the same class with other IR, and what reading that finds wrong, once it is
+    asked for."""
     make: Callable[..., P] = type(procedure)
-    return make(ir.name, ir, refusals(ir), procedure.made_in)
+    return make(ir.name, ir, partial(refusals, ir), procedure.made_in)
 
 
 @dataclass(frozen=True, slots=True)
