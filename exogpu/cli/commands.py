@@ -430,15 +430,39 @@ def amir(target: Target, policy: PolicyOption = "ptx", as_json: AsJson = False) 
 def history(
     target: Target,
     diff: Annotated[bool, typer.Option("--diff", help="Show what each step changed.")] = False,
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", metavar="DIR", help="Also write a page of each derived procedure."),
+    ] = None,
+    no_cache: Annotated[
+        bool, typer.Option("--no-cache", help="Neither read nor write steps kept on disk.")
+    ] = False,
 ) -> None:
-    """Say how procedures were derived, a line a step."""
-    from exogpu.cli.history import draw_history
+    """Say how procedures were derived, a line a step; kernels derived on first use are made."""
+    from exogpu.cli.history import draw_history, write_pages
+    from exogpu.cli.progress import Steps
+    from exogpu.schedule.kept import kept_steps
+    from exogpu.schedule.procedures import watched
 
     try:
-        for procedure in _parsed(target):
+        with (
+            Steps(console(stderr=True).is_terminal) as steps,
+            watched(steps),
+            kept_steps(not no_cache),
+        ):
+            procedures = _parsed(target, derive=True)
+        for procedure in procedures:
             console().print(draw_history(procedure, diff=diff), end="")
+        if html is not None:
+            for page in write_pages(html, procedures):
+                console().print(page)
     except ExoGpuError as error:
         _stop(*error.diagnostics)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        message = f"{error.filename} cannot be written: {error.strerror}"
+        _stop(_wrong("X948", message, "choose another folder"))
 
 
 @app.command()
@@ -460,11 +484,11 @@ def doctor() -> None:
     raise typer.Exit(2 if any(f.repair and f.needed for f in findings) else 0)
 
 
-def _parsed(target: str) -> list[Procedure]:
+def _parsed(target: str, *, derive: bool = False) -> list[Procedure]:
     """The procedures of a target.  Raises ExoGpuError where one could not be read."""
     from exogpu.cli.loader import load
 
-    units = load(target)
+    units = load(target, derive=derive)
     wrong = [
         diagnostic
         for unit in units

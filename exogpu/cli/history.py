@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from difflib import unified_diff
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Final
 
 from rich.text import Text
 
 from exogpu.api import Procedure
-from exogpu.schedule.procedures import Derivation, Schedulable, chain, text
+from exogpu.cli.places import Places
+from exogpu.cli.render import shown_path
+from exogpu.report.html import history_html
+from exogpu.report.steps import changed, history
+from exogpu.schedule.procedures import chain
 
 STYLES: Final = {"+": "green", "-": "red"}
 
@@ -24,17 +28,29 @@ def draw_history(procedure: Procedure, *, diff: bool = False) -> Text:
     found = Text.assemble(
         (procedure.name, "bold"), f": {count} from {steps[0][1].parent.name}, {seconds:.1f} s\n"
     )
+    within: tuple[str, ...] = ()
     for number, (made, step) in enumerate(steps, 1):
+        for depth, part in enumerate(step.within):
+            if within[: depth + 1] != step.within[: depth + 1]:
+                found.append(f"     {'  ' * depth}{part}\n", "bold")
+        within = step.within
         found.append(f"{number:4} ", "dim")
-        found.append(f"{step.primitive}({', '.join(step.arguments)})")
+        found.append(f"{'  ' * len(within)}{step.primitive}({', '.join(step.arguments)})")
         found.append(f"  {step.seconds:.2f} s\n", "dim")
         if diff:
-            for line in _changed(made, step):
+            for line in changed(made, step):
                 found.append(f"       {line}\n", STYLES[line[0]])
     return found
 
 
-def _changed(made: Schedulable, step: Derivation) -> Iterator[str]:
-    before, after = text(step.parent).splitlines(), text(made).splitlines()
-    lines = [*unified_diff(before, after, lineterm="", n=0)][2:]
-    return (line for line in lines if line[0] in STYLES)
+def write_pages(folder: Path, procedures: Iterable[Procedure]) -> Iterator[str]:
+    """Writes the page of each derived procedure, and says where it is.  Raises OSError."""
+    places = Places()
+    folder.mkdir(parents=True, exist_ok=True)
+    for procedure in procedures:
+        if not [*chain(procedure)]:
+            continue
+        page = folder / f"{places.name(procedure.name)}.html"
+        found = history(procedure, procedure, procedure.check())
+        page.write_text(history_html(found), encoding="utf-8")
+        yield f"{procedure.name}: {found.report.badge}, {shown_path(str(page))}"

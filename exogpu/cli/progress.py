@@ -7,9 +7,12 @@ from types import TracebackType
 from typing import Final
 
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
+from rich.status import Status
+from rich.text import Text
 
 from exogpu.cli.render import console
 from exogpu.machine import fast
+from exogpu.schedule.procedures import Derivation, Schedulable
 
 PATIENCE: Final = 2.0
 """Seconds after which a check shows a bar."""
@@ -60,3 +63,36 @@ class Watch:
             self._shown = (shown, task)
         bar, task = self._shown
         bar.update(task, completed=progress.tasks_done, total=progress.tasks, rate=rate)
+
+
+class Steps:
+    """Told of each step of a schedule, it shows the last one on the terminal."""
+
+    def __init__(self, bar: bool) -> None:
+        self._bar = bar
+        self._status: Status | None = None
+        self._count = 0
+
+    def __enter__(self) -> Steps:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._status is not None:
+            self._status.stop()
+
+    def __call__(self, made: Schedulable, step: Derivation) -> None:
+        self._count += 1
+        if not self._bar:
+            return
+        part = f" of {step.within[0]}" if step.within else ""
+        said = f"{step.primitive}({', '.join(step.arguments)}){part}, {step.seconds:.2f} s"
+        text = Text(f"{made.name}: step {self._count}, {said}", overflow="ellipsis", no_wrap=True)
+        if self._status is None:
+            self._status = console(stderr=True).status(text)
+            self._status.start()
+        self._status.update(text)

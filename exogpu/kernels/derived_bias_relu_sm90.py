@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 from exogpu import schedule as s
 from exogpu.api import Procedure, proc
 from exogpu.hw.memories import CudaGmemLinear, CudaSmemLinear
@@ -43,7 +41,7 @@ def textbook() -> Procedure:
     return gemm_bias_relu_sm90
 
 
-@cache
+@s.derives(2, 1, 128, 256)
 def derived(CM: int, CN: int, TM: int, TN: int, RING: int = 4) -> Procedure:
     """The kernel for a cluster of CM x CN CTAs with a tile of TM x TN a CTA."""
     t = Tiles(CM, CN, TM, TN, RING)
@@ -52,7 +50,8 @@ def derived(CM: int, CN: int, TM: int, TN: int, RING: int = 4) -> Procedure:
     p = gemm.products(p, t)
     p = epilogue(p, t)
     p = gemm.launch(p, t)
-    return synchronisation(gemm.synchronisation(p, t), t)
+    p = synchronisation(gemm.synchronisation(p, t), t)
+    return s.rename(p, f"gemm_bias_relu_sm90_{CM}x{CN}_{TM}x{TN}")
 
 
 def epilogue(p: Procedure, t: Tiles) -> Procedure:

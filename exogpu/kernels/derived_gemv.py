@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 from exogpu import schedule as s
 from exogpu.api import Procedure, proc
 from exogpu.hw.memories import CudaGmemLinear, CudaRmem
@@ -25,7 +23,7 @@ def textbook() -> Procedure:
     return gemv
 
 
-@cache
+@s.derives()
 def derived(WARPS: int = 8, LOADS: int = 2) -> Procedure:
     """The kernel with WARPS warps a CTA, and LOADS vectors of a row in flight a thread."""
     p = rows(textbook(), WARPS, LOADS)

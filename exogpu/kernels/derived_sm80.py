@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 from exogpu import schedule as s
 from exogpu.api import Procedure, proc
 from exogpu.hw.memories import (
@@ -53,7 +51,7 @@ def textbook() -> Procedure:
     return gemm_sm80
 
 
-@cache
+@s.derives()
 def derived() -> Procedure:
     """The kernel, made on first use."""
     p = textbook()

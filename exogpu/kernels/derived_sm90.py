@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import NamedTuple
 
 from exogpu import schedule as s
@@ -66,7 +65,7 @@ class Tiles(NamedTuple):
         return self.TM // 2
 
 
-@cache
+@s.derives(2, 1, 128, 256)
 def derived(CM: int, CN: int, TM: int, TN: int, RING: int = 4) -> Procedure:
     """The kernel for a cluster of CM x CN CTAs with a tile of TM x TN a CTA."""
     t = Tiles(CM, CN, TM, TN, RING)
@@ -76,7 +75,8 @@ def derived(CM: int, CN: int, TM: int, TN: int, RING: int = 4) -> Procedure:
     p = s.replace(p, "i", Sm90_store_D, M=t.MM, N=t.TN)
     p = launch(p, t)
     p = synchronisation(p, t)
-    return s.insert_fence(p, s.find(p, "k").after(), cuda_in_order, cuda_in_order)
+    p = s.insert_fence(p, s.find(p, "k").after(), cuda_in_order, cuda_in_order)
+    return s.rename(p, f"gemm_sm90_{CM}x{CN}_{TM}x{TN}")
 
 
 def tiles(p: Procedure, t: Tiles) -> Procedure:

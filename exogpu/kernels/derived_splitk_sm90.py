@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 from exogpu import schedule as s
 from exogpu.api import Procedure, proc
 from exogpu.hw.memories import CudaCommitGroup, CudaGmemLinear, CudaSmemLinear, Sm90_tensorMap
@@ -44,7 +42,7 @@ def textbook() -> Procedure:
     return gemm_splitk_sm90
 
 
-@cache
+@s.derives(2, 1, 128, 256)
 def derived(CM: int, CN: int, TM: int, TN: int, RING: int = 4) -> Procedure:
     """The kernel for a cluster of CM x CN CTAs with a tile of TM x TN a CTA."""
     t = Tiles(CM, CN, TM, TN, RING)
@@ -59,7 +57,8 @@ def derived(CM: int, CN: int, TM: int, TN: int, RING: int = 4) -> Procedure:
     p = epilogue(p, t)
     p = gemm.launch(p, t)
     p = s.set_loop_mode(p, "part", "tasks")
-    return synchronisation(gemm.synchronisation(p, t), t)
+    p = synchronisation(gemm.synchronisation(p, t), t)
+    return s.rename(p, f"gemm_splitk_sm90_{CM}x{CN}_{TM}x{TN}")
 
 
 def epilogue(p: Procedure, t: Tiles) -> Procedure:

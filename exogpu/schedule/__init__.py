@@ -25,7 +25,10 @@ from exogpu.schedule.cursors import Cursor, Gap, find, find_all
 from exogpu.schedule.dimensions import divide_dim, expand_dim, mult_dim, rearrange_dim, resize_dim
 from exogpu.schedule.equivalence import Equivalence, equivalent
 from exogpu.schedule.expressions import commute_expr
+from exogpu.schedule.first_use import derives
+from exogpu.schedule.higher_steps import higher
 from exogpu.schedule.inlining import callee, extract_subproc, inline
+from exogpu.schedule.kept import kept_steps
 from exogpu.schedule.loops import (
     cut_loop,
     divide_loop,
@@ -106,6 +109,7 @@ __all__ = [
     "delete_pass",
     "delete_sync",
     "derivation",
+    "derives",
     "divide_dim",
     "divide_loop",
     "eliminate_dead_code",
@@ -120,6 +124,7 @@ __all__ = [
     "followed",
     "fuse",
     "guard_ring",
+    "higher",
     "history",
     "inline",
     "inline_window",
@@ -129,6 +134,7 @@ __all__ = [
     "insert_fence",
     "insert_noop_call",
     "join_loops",
+    "kept_steps",
     "lift_alloc",
     "lift_scope",
     "merge_ifs",

@@ -17,6 +17,7 @@ from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Proc, Stmt
 from exogpu.ir.types import BarrierMechanism, CollUnit, DataMemory, SpecialWindow, SyncTL
 from exogpu.result.errors import NOWHERE, Diagnostic, ExoGpuError, Note
+from exogpu.schedule import kept
 from exogpu.schedule.checker import Objection, objection
 from exogpu.schedule.cursors import Cursor, Gap, find, header
 from exogpu.schedule.equivalence import same_results
@@ -108,13 +109,22 @@ def broken_rule(old: Schedulable, new: Schedulable) -> Diagnostic | None:
 
 
 def _accepted(name: str, old: Proc, edits: Iterable[Rewrite]) -> Rewrite:
-    refusals: list[Diagnostic] = []
-    for edit in edits:
-        refusal = refused(name, edit)
-        if refusal is None:
-            return edit
-        refusals.append(refusal)
-    raise ExoGpuError(refusals[-1:])
+    last, refusal = None, None
+    for last in edits:
+        entry, refusal = kept.key(last), None
+        accepted = None if entry is None else kept.load(entry)
+        if accepted is None:
+            refusal = refused(name, last)
+            accepted = refusal is None
+            if entry is not None and (refusal is None or refusal.code != "X993"):
+                kept.store(entry, accepted)
+        if accepted:
+            return last
+    assert last is not None
+    refusal = refusal or refused(name, last)
+    if refusal is None:
+        return last
+    raise ExoGpuError([refusal])
 
 
 def refused(name: str, edit: Rewrite) -> Diagnostic | None:

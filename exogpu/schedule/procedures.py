@@ -86,9 +86,27 @@ def higher_steps() -> tuple[str, ...]:
 _derived: WeakKeyDictionary[Schedulable, Derivation] = WeakKeyDictionary()
 
 
+_watching: ContextVar[Callable[[Schedulable, Derivation], None] | None] = ContextVar(
+    "told of each step", default=None
+)
+
+
+@contextmanager
+def watched(tell: Callable[[Schedulable, Derivation], None]) -> Iterator[None]:
+    """Within it, each step is told of when it is taken: the procedure, and how it was made."""
+    token = _watching.set(tell)
+    try:
+        yield
+    finally:
+        _watching.reset(token)
+
+
 def record(procedure: Schedulable, derivation: Derivation) -> None:
     """Note how a procedure was made."""
     _derived[procedure] = derivation
+    tell = _watching.get()
+    if tell is not None:
+        tell(procedure, derivation)
 
 
 def derivation(procedure: Schedulable) -> Derivation | None:

@@ -13,7 +13,7 @@ from exogpu.result.errors import Diagnostic, ExoGpuError
 from exogpu.schedule.control import minus
 from exogpu.schedule.cursors import Cursor, find
 from exogpu.schedule.dimensions import expand_dim
-from exogpu.schedule.higher import higher
+from exogpu.schedule.higher_steps import higher
 from exogpu.schedule.loops import divide_loop, fission, reorder_loops
 from exogpu.schedule.primitive import followed
 from exogpu.schedule.procedures import P

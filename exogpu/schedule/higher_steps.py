@@ -16,7 +16,14 @@ P = TypeVar("P", bound=Schedulable)
 
 
 def higher(make: Callable[Concatenate[P, Args], P]) -> Callable[Concatenate[P, Args], P]:
-    """A step that is made of others: each of these notes that it is part of it."""
+    """A step that is made of others, each of which notes that it is part of it.
+
+    >>> from exogpu.schedule import divide_loop, higher, reorder_loops
+    >>> @higher
+    ... def strips(p, loop, width):
+    ...     p = divide_loop(p, loop, width, [f"{loop}o", loop], tail="perfect")
+    ...     return reorder_loops(p, f"{loop}o")
+    """
 
     @wraps(make)
     def step(procedure: P, *arguments: Args.args, **options: Args.kwargs) -> P:
