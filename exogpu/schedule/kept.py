@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from itertools import count
 from typing import Final
@@ -34,12 +34,15 @@ TOGETHER: Final = 256
 """Entries that are written before the oldest are looked for."""
 
 
-@contextmanager
-def kept_steps(on: bool = True) -> Iterator[None]:
-    """Within it, steps that were decided before are not decided again: they are kept on disk.
-
-    The command line keeps them by itself, without `--no-cache`.
+def kept_steps(on: bool = True) -> AbstractContextManager[None]:
+    """A context in which steps that were decided before are not decided again: they are kept on
+    disk.  `exogpu history` keeps them by itself, without `--no-cache`.
     """
+    return _keeping(on)
+
+
+@contextmanager
+def _keeping(on: bool) -> Iterator[None]:
     token = _kept.set(on)
     try:
         yield
