@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,8 @@ from exogpu.cli import progress
 from exogpu.cli.commands import app
 from exogpu.cli.loader import load, load_modules
 from exogpu.schedule.procedures import watched
+
+ROOT = Path(__file__).parent.parent.parent
 
 SOURCE = """from __future__ import annotations
 from exogpu import *
@@ -111,6 +115,17 @@ def test_an_error_of_the_user_s_has_its_line(tmp_path: Path) -> None:
     file.write_text(FIRST_USE.format(loop="i").replace("return 3", "return 1 / 0"))
     status, text = history(file)
     assert status == 2 and "ZeroDivisionError" in text and "derived.py:20" in text
+
+
+def test_importing_the_derivations_derives_nothing() -> None:
+    program = (
+        "import exogpu.kernels.derived_sm80, exogpu.kernels.derived_sm90\n"
+        "import exogpu.kernels.derived_splitk_sm90, exogpu.kernels.derived_bias_relu_sm90\n"
+        "from exogpu.kernels import derived_gemv\n"
+        "from exogpu.schedule import procedures\n"
+        "assert not len(procedures._derived) and derived_gemv.derived.cache_info().misses == 0\n"
+    )
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)
 
 
 def test_steps_are_kept_for_the_next_run(tmp_path: Path, verdicts: Path) -> None:
