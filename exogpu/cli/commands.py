@@ -439,23 +439,11 @@ def history(
     ] = False,
 ) -> None:
     """Say how procedures were derived, a line a step; kernels derived on first use are made."""
-    from exogpu.cli.history import draw_history, write_pages
-    from exogpu.cli.progress import Steps
-    from exogpu.schedule.kept import kept_steps
-    from exogpu.schedule.procedures import watched
+    from exogpu.cli.history import told
 
     try:
-        with (
-            Steps(console(stderr=True).is_terminal) as steps,
-            watched(steps),
-            kept_steps(not no_cache),
-        ):
-            procedures = _parsed(target, derive=True)
-        for procedure in procedures:
-            console().print(draw_history(procedure, diff=diff), end="")
-        if html is not None:
-            for page in write_pages(html, procedures):
-                console().print(page)
+        for line in told(partial(_parsed, target, derive=True), diff, html, not no_cache):
+            console().print(line, end="")
     except ExoGpuError as error:
         _stop(*error.diagnostics)
     except BrokenPipeError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -10,10 +10,12 @@ from rich.text import Text
 
 from exogpu.api import Procedure
 from exogpu.cli.places import Places
-from exogpu.cli.render import shown_path
+from exogpu.cli.progress import Steps
+from exogpu.cli.render import console, shown_path
 from exogpu.report.html import history_html
 from exogpu.report.steps import changed, history
-from exogpu.schedule.procedures import chain
+from exogpu.schedule.kept import kept_steps
+from exogpu.schedule.procedures import chain, watched
 
 STYLES: Final = {"+": "green", "-": "red"}
 
@@ -43,14 +45,24 @@ def draw_history(procedure: Procedure, *, diff: bool = False) -> Text:
     return found
 
 
-def write_pages(folder: Path, procedures: Iterable[Procedure]) -> Iterator[str]:
-    """Writes the page of each derived procedure, and says where it is.  Raises OSError."""
-    places = Places()
-    folder.mkdir(parents=True, exist_ok=True)
+def told(
+    parsed: Callable[[], list[Procedure]], diff: bool, html: Path | None, kept: bool
+) -> Iterator[Text]:
+    """What is said of the procedures of a target, and of the page of each derived one where a
+    folder is given for them.  Raises ExoGpuError, OSError."""
+    bar = console(stderr=True).is_terminal
+    with Steps(bar) as steps, watched(steps), kept_steps(kept):
+        procedures = parsed()
     for procedure in procedures:
-        if not [*chain(procedure)]:
-            continue
-        page = folder / f"{places.name(procedure.name)}.html"
-        found = history(procedure, procedure, procedure.check())
-        page.write_text(history_html(found), encoding="utf-8")
-        yield f"{procedure.name}: {found.report.badge}, {shown_path(str(page))}"
+        yield draw_history(procedure, diff=diff)
+    if html is None:
+        return
+    places = Places()
+    html.mkdir(parents=True, exist_ok=True)
+    for procedure in procedures:
+        if [*chain(procedure)]:
+            page = html / f"{places.name(procedure.name)}.html"
+            found = history(procedure, procedure, procedure.check())
+            page.write_text(history_html(found), encoding="utf-8")
+            where = shown_path(str(page))
+            yield Text.assemble((procedure.name, "bold"), f": {found.report.badge}, {where}\n")
