@@ -23,7 +23,7 @@ from exogpu.schedule.synchronisation import (
     insert_barrier_alloc,
     set_trailing_barrier_expr,
 )
-from exogpu.schedule.tiling import around, at, for_each, in_words
+from exogpu.schedule.tiling import around, at, for_each, in_words, unfit
 
 
 @higher
@@ -56,7 +56,8 @@ def stage_ring(
     if ctas:
         p = fission(p, followed(p, user).before(), len(ctas))
     if slots is not None:
-        p = resize_dim(p, followed(p, variable), len(ctas), slots, fold=True)
+        dimension = sum(isinstance(level.stmt, For) for level in ctas)
+        p = resize_dim(p, followed(p, variable), dimension, slots, fold=True)
     return p
 
 
@@ -75,8 +76,9 @@ def pipeline(p: P, use: str | Cursor[P], tiles: Sequence[str], slots: int = 2) -
     user = at(p, use)
     first = user.parent()
     loop = first.stmt
+    if not isinstance(loop, For):
+        raise unfit("pipeline", f"`{user}` is not of a loop's body", user)
     p = fission(p, user.before())
-    assert isinstance(loop, For)
     ahead = Int(slots - 1)
     start, later, end = (in_words(e) for e in (loop.lo, plus(loop.lo, ahead), plus(loop.hi, ahead)))
     p = shift_loop(p, followed(p, user).parent(), later)
@@ -143,6 +145,8 @@ def guard_ring(
     """
     user = at(p, use)
     empty, loaded, full, used = timelines
+    if not calls:
+        raise unfit("guard_ring", "no instruction that loads is named", user)
     loads = [_in_warps(find(p, call)) for call in calls]
     outside = loads[0].parent().parent() if before is None else before
     shape = [count for _, count, _ in over]

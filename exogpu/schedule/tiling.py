@@ -54,6 +54,12 @@ def around(cursor: Cursor[P], outermost: Cursor[P]) -> list[Cursor[P]]:
     return found
 
 
+def unfit(step: str, why: str, cursor: Cursor[P]) -> ExoGpuError:
+    """That a higher step does not apply to a statement."""
+    remedy = "choose another statement, or bring this one into that form first"
+    return ExoGpuError([Diagnostic("X991", f"{step}: {why}", cursor.stmt.span, remedy)])
+
+
 @higher
 def tile(
     p: P,
@@ -76,6 +82,8 @@ def tile(
     `outer` and `inner` are names for the loops over tiles and in a tile.
     """
     first = at(p, rows)
+    if len(first.body()) != 1:
+        raise unfit("tile", f"`{first}` is no loop that holds a loop alone", first)
     p = divide_loop(p, first.body()[0], factors[1], [outer[1], inner[1]], tail=tail)
     p = reorder_loops(p, first)
     p = divide_loop(p, followed(p, first), factors[0], [outer[0], inner[0]], tail=tail)
@@ -110,10 +118,8 @@ def tile_for_cluster(
     (m, n), (height, width) = cluster, factors
     first = at(p, rows)
     p = tile(p, first, (m * height, n * width), outer, inner)
-    over = followed(p, first)
-    while isinstance(over.stmt, For) and over.stmt.iterator.name != inner[0]:
-        over = over.body()[0]
-    return tile(p, over, factors, ctas, inner, tail="perfect")
+    inside_tile = followed(p, first).body()[0].body()[0]
+    return tile(p, inside_tile, factors, ctas, inner, tail="perfect")
 
 
 @higher
@@ -153,7 +159,10 @@ def accumulate(p: P, loop: str | Cursor[P], name: str, over: str | Cursor[P]) ->
     """
     sums, outermost = at(p, loop), at(p, over)
     levels, depth = around(sums, outermost), len(outermost.path)
-    target = next(s for s in walk((sums.stmt,)) if isinstance(s, Reduce)).target
+    targets = {stmt.target for stmt in walk((sums.stmt,)) if isinstance(stmt, Reduce)}
+    if len(targets) != 1:
+        raise unfit("accumulate", f"`{sums}` does not add to one element", sums)
+    (target,) = targets
     element = print_expressions.access(target, _plainly)
     own = [c for c in sums.parent().body() if _declares(c.stmt, target)]
     first = own[0] if own else sums

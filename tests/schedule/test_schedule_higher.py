@@ -55,6 +55,23 @@ def copies(n: size, x: f32[n], y: f32[n]):
 
 
 @proc
+def twice(x: f32[4, 4], y: f32[4], z: f32[4]):
+    for i in seq(0, 4):
+        for j in seq(0, 4):
+            y[i] += x[i, j]
+            z[i] += x[i, j]
+
+
+@proc
+def guarded_steps(n: size, m: size, x: f32[n, 4], y: f32[n, 2]):
+    for k in seq(0, n):
+        for d in seq(0, 2):
+            if k < m:
+                for i in seq(0, 4):
+                    y[k, d] += x[k, i]
+
+
+@proc
 def stores(d: f32[2, 4], y: f32[2, 4]):
     for w in seq(0, 2):
         for i in seq(0, 4):
@@ -127,6 +144,14 @@ ACCEPTED: dict[str, tuple[Procedure, Callable[[Procedure], Procedure]]] = {
     "accumulate": (product, lambda p: s.accumulate(p, "c", "t", over="i")),
     "accumulate in an element": (added, lambda p: s.accumulate(p, "c", "t", over="i")),
     "stage_ring": (steps, lambda p: s.stage_ring(p, "i", "x[k, 0:4]", "t", "k", slots=3)),
+    "stage_ring in a guard": (
+        guarded_steps,
+        lambda p: s.stage_ring(p, "i", "x[k, 0:4]", "t", "k", slots=3),
+    ),
+    "tile_for_cluster of the same names": (
+        product,
+        lambda p: s.tile_for_cluster(p, "i", (2, 1), (8, 4), ["i", "j"], ["i", "j"], ["i", "j"]),
+    ),
     "stage_ring of all": (steps, lambda p: s.stage_ring(p, "c", "x[k, 0:4]", "t", "k")),
     "pipeline": (copies, lambda p: s.pipeline(p, "y[_] = _", ["t"])),
     "pipeline of three": (copies, lambda p: s.pipeline(p, "y[_] = _", ["t"], slots=3)),
@@ -181,6 +206,30 @@ REFUSED: dict[str, tuple[Procedure, Callable[[Procedure], Procedure], str]] = {
         copies,
         lambda p: s.pipeline(p, "y[_] = _", ["t"], slots=1),
         "",
+    ),
+    "no loops": (copies, lambda p: s.tile(p, "y[_] = _", (2, 2), ["a", "b"], ["c", "d"]), "X991"),
+    "one loop": (copies, lambda p: s.tile(p, "k", (2, 2), ["a", "b"], ["c", "d"]), "X991"),
+    "no sum": (copies, lambda p: s.accumulate(p, "y[_] = _", "u", over="k"), "X991"),
+    "sums of two": (twice, lambda p: s.accumulate(p, "j", "u", over="i"), "X991"),
+    "a guard around": (added, lambda p: s.pipeline(p, "c", []), "X991"),
+    "no loads": (
+        loaded,
+        lambda p: s.guard_ring(
+            p, {}, "c", 3, [("w", 1, cuda_warp)], (SYNC_TIMELINES["cuda_in_order"],) * 4
+        ),
+        "X991",
+    ),
+    "loads of no warps": (
+        loaded,
+        lambda p: s.guard_ring(
+            p,
+            {"t[_] = _": "[w]"},
+            "c",
+            3,
+            [("w", 1, cuda_warp)],
+            (SYNC_TIMELINES["cuda_in_order"],) * 4,
+        ),
+        "X990",
     ),
     "no loop around": (copies, lambda p: s.pipeline(p, "k", []), "X990"),
     "another's element": (
