@@ -4,7 +4,7 @@
 #   make test-all   all tests
 #   make lint    the linters           make bench   seconds and memory of the checker
 #   make proofs  prove the shipped kernels again
-#   make gpu-fuzz   random programs on a GPU
+#   make gpu-test, gpu-bench   right and fast on a GPU      make gpu-fuzz   random programs on one
 #   make clean   remove .venv and caches
 
 SHELL := /bin/bash
@@ -24,7 +24,7 @@ PYTEST_FLAGS ?=
 # One that has torch.
 GPU_PYTHON ?= python3
 
-.PHONY: demo test test-all proofs lint check bench gpu-emit gpu-test gpu-fuzz-emit gpu-fuzz clean install
+.PHONY: demo test test-all proofs lint check bench gpu-emit gpu-test gpu-bench gpu-fuzz-emit gpu-fuzz clean install
 
 demo: $(INSTALLED)
 	$(BIN)/exogpu check $(KERNEL)
@@ -53,12 +53,18 @@ gpu-emit: $(INSTALLED)
 	$(BIN)/exogpu compile exogpu.kernels -o build/gpu --cubin
 	$(BIN)/exogpu compile benchmarks/extra_fences.py -o build/gpu/fences --cubin
 	$(BIN)/exogpu compile benchmarks/tiles.py -o build/gpu/tiles --cubin
+	$(BIN)/exogpu compile benchmarks/derived.py -o build/gpu/derived --cubin
 	$(BIN)/python benchmarks/host_functions.py build/gpu/host
 
 gpu-test: gpu-emit
 	$(GPU_PYTHON) benchmarks/host_functions.py build/gpu/host --run
 	$(GPU_PYTHON) benchmarks/gpu_check.py build/gpu build/gpu/fences build/gpu/tiles \
-		--memcheck --times --write docs/gpu-results.md
+		build/gpu/derived --memcheck --write docs/gpu-results.md
+
+# Beside cuBLAS, by the paper's method: docs/gpu-bench.json, .csv and .svg.
+gpu-bench: gpu-emit
+	$(GPU_PYTHON) benchmarks/gpu.py build/gpu -o build/gpu-bench
+	$(GPU_PYTHON) benchmarks/gpu.py --write build/gpu-bench
 
 # Random programs.  The first part needs no GPU and goes on where it stopped; the second needs the
 # driver and numpy alone, so that build/gpu-fuzz and build/gpu-fuzz-all can go to another machine.

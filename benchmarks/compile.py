@@ -15,11 +15,11 @@ from time import perf_counter
 
 from exogpu.codegen.host import emit
 from exogpu.codegen.toolchain import compile_cubin, find_toolchain, usage
-from exogpu.kernels import gemm_sm80, gemm_sm90, gemm_splitk_sm90, gemv
+from exogpu.kernels import gemm_sm80, gemm_sm90, gemm_splitk_sm90, gemv_f32
 
 SOURCE_BAR, CUBIN_BAR = 1.0, 4.0
 KERNELS = [
-    gemv.gemv,
+    gemv_f32.gemv,
     gemm_sm80.gemm_sm80,
     *gemm_sm90.KERNELS.values(),
     *gemm_splitk_sm90.KERNELS.values(),

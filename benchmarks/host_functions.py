@@ -20,7 +20,7 @@ def build(folder: Path) -> None:
     from exogpu.api import Procedure, proc
     from exogpu.isa.cuda import cuda_memcpy_to_device, cuda_memcpy_to_host, cuda_memset0_1d
     from exogpu.kernels import gemm_sm90, gemm_splitk_sm90
-    from exogpu.kernels.gemv import gemv
+    from exogpu.kernels.gemv_f32 import gemv
 
     @proc
     def rows(n: size, m: size, scale: size, x: f32[n, m], y: f32[n, m]):  # noqa: ANN202

@@ -46,7 +46,7 @@ def check(kernel: str, n: int) -> dict[str, object]:
     The seconds exclude imports and the analyses that a definition gets once, at no size.
     """
     sys.path.insert(0, str(ROOT))
-    from exogpu.kernels import gemm_sm90, gemm_splitk_sm90, gemv
+    from exogpu.kernels import gemm_sm90, gemm_splitk_sm90, gemv_f32
 
     match kernel:
         case "gemm":
@@ -56,7 +56,7 @@ def check(kernel: str, n: int) -> dict[str, object]:
             procedure = gemm_splitk_sm90.KERNELS["gemm_splitk_sm90_2x1_128x256"]
             sizes = {"L": 1, "M": n, "N": n, "K_split": 4, "cluster_K": n // 4 // 4 * 4}
         case "gemv":
-            procedure = gemv.gemv
+            procedure = gemv_f32.gemv
             sizes = {"M": n, "K": n}
         case _:
             from examples.matmul_cuda_cores import matmul_cuda_cores as procedure

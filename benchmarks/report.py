@@ -11,7 +11,7 @@ from time import perf_counter
 from exogpu.kernels.gemm_sm80 import gemm_sm80
 from exogpu.kernels.gemm_sm90 import KERNELS as GEMM
 from exogpu.kernels.gemm_splitk_sm90 import KERNELS as SPLIT
-from exogpu.kernels.gemv import gemv
+from exogpu.kernels.gemv_f32 import gemv
 from exogpu.report.build import build
 from exogpu.report.html import html
 from exogpu.report.markdown import markdown

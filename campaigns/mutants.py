@@ -29,7 +29,7 @@ from exogpu.ir.types import Policy
 from exogpu.kernels.gemm_sm80 import gemm_sm80
 from exogpu.kernels.gemm_sm90 import KERNELS as GEMM_SM90
 from exogpu.kernels.gemm_splitk_sm90 import KERNELS as GEMM_SPLITK
-from exogpu.kernels.gemv import gemv
+from exogpu.kernels.gemv_f32 import gemv
 from tests.symbolic.judging import GRIDS, judge
 from tests.symbolic.kernel_mutants import OPERATORS, Mutant, mutants
 

@@ -372,7 +372,9 @@ ROWS: Final[Mapping[str, Row]] = {
         "start of the kernel, CudaMbarrier",
         "one thread of each CTA",
         "",
-        _asm("fence.mbarrier_init.release.cluster;") + "\n" + _asm("fence.proxy.async;"),
+        _asm("fence.mbarrier_init.release.cluster;")
+        + "\n"
+        + _asm("fence.proxy.async.shared::cluster;"),
         "Memory Consistency Model; membar / fence: fence.mbarrier_init",
         "Other threads of the cluster, and TMA through the async proxy, signal the mbarriers after "
         "the barrier that follows.",

@@ -46,7 +46,7 @@ class Hilbert:
 TaskOrder: TypeAlias = Lexicographic | Grouped | Hilbert
 
 DEFAULT: Final = Grouped(8)
-"""Where two loops share data, and no order was asked for; docs/gpu-results.md has the times."""
+"""Where two loops share data, and no order was asked for; docs/performance.md has the times."""
 
 
 def parse_order(text: str) -> TaskOrder:

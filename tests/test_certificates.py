@@ -91,7 +91,7 @@ def test_the_bytes_do_not_depend_on_the_process(tmp_path: Path) -> None:
         "from tests.cases.certificates.ring import ring\n"
         "write_certificate(Path(sys.argv[1]), ring, ring.check())"
     )
-    for seed, first in (("1", "pass"), ("2", "from exogpu.kernels import gemv, gemm_sm80")):
+    for seed, first in (("1", "pass"), ("2", "from exogpu.kernels import gemv_f32, gemm_sm80")):
         subprocess.run(
             [sys.executable, "-c", script.format(first=first), str(tmp_path / seed)],
             env={**os.environ, "PYTHONHASHSEED": seed},

@@ -1,1 +1,5 @@
-"""The kernels that ship."""
+"""The kernels that ship, and products of arrays in one call."""
+
+from exogpu.kernels.calls import gemm, gemv
+
+__all__ = ["gemm", "gemv"]

@@ -1,7 +1,7 @@
 """C[l, m, n] = sum over k of A[l, m, k] * B[l, n, k], tf32, for Hopper.
 
 Warp-specialised: one producer warp a CTA fills a ring of shared-memory tiles with TMA,
-multicast along the rows and columns of the cluster; two consumer warpgroups multiply with wgmma.
+multicast along the rows and columns of the cluster; consumer warpgroups multiply with wgmma.
 One procedure a configuration: `gemm_sm90_<cluster m>x<cluster n>_<tile m>x<tile n>`.
 """
 
@@ -12,20 +12,28 @@ from exogpu.frontend.macros import Macro, macro
 from exogpu.ir.nodes import WarpConfig as CudaWarpConfig
 from exogpu.isa.sm90 import Sm90_store_D, Sm90_tma_multicast, Sm90_wgmma_tf32, Sm90_zero_scale_d
 
-WARPS = [
-    CudaWarpConfig("producer", 1, 40, 0),
-    CudaWarpConfig("unused", 3, 40, 0),
-    CudaWarpConfig("consumer", 8, 0, 232),
-]
+
+def warps(groups: int) -> list[CudaWarpConfig]:
+    """A producer warp, and consumers of so many warpgroups."""
+    return [
+        CudaWarpConfig("producer", 1, 40, 0),
+        CudaWarpConfig("unused", 3, 40, 0),
+        CudaWarpConfig("consumer", 4 * groups, 0, 232),
+    ]
 
 
-def make_product(CM: int, CN: int, TM: int, TN: int, RING: int, *, split: bool) -> Macro:
+WARPS = warps(2)
+
+
+def make_product(
+    CM: int, CN: int, TM: int, TN: int, RING: int, *, split: bool, groups: int = 2
+) -> Macro:
     """The product of the tiles that a cluster of CM x CN CTAs makes in one task.
 
-    A CTA's tile of TM x TN is left in D, half of it in each consumer warpgroup; the ring may still
-    be read.  With `split` the tensor maps have slices, and slice `s` is multiplied.
+    A CTA's tile of TM x TN is left in D, its rows divided among the consumer warpgroups; the ring
+    may still be read.  With `split` the tensor maps have slices, and slice `s` is multiplied.
     """
-    MM = TM // 2  # rows of a warpgroup
+    MM = TM // groups  # rows of a warpgroup
 
     @macro
     def load(tile, tensor, batch, row, s, k, full, n, stride, rows):
@@ -62,11 +70,11 @@ def make_product(CM: int, CN: int, TM: int, TN: int, RING: int, *, split: bool) 
         B_smem: f32[CM, CN, RING, TN, 32] @ Sm90_SmemSwizzled(128)
         full: barrier[CM, CN] @ CudaMbarrier
         empty: barrier(full)[CM, CN] @ CudaMbarrier
-        cg: barrier[CM, CN, 2] @ CudaCommitGroup
+        cg: barrier[CM, CN, groups] @ CudaCommitGroup
         with CudaWarps(name="consumer"):
             for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
                 for n in cuda_threads(0, CN, unit=cuda_cta_in_cluster):
-                    for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
+                    for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
                         Sm90_zero_scale_d(D[m, n, wg, :, :], M=MM, N=TN)
                         Fence(wgmma_fence_1, wgmma_fence_2)
         for k in seq(0, (K + 31) / 32):
@@ -100,7 +108,7 @@ def make_product(CM: int, CN: int, TM: int, TN: int, RING: int, *, split: bool) 
                 for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
                     for n in cuda_threads(0, CN, unit=cuda_cta_in_cluster):
                         Await(full[m, n], cuda_generic_and_async, ~0)
-                        for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
+                        for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
                             for kk in seq(0, 4):
                                 Sm90_wgmma_tf32(
                                     D[m, n, wg, :, :],
@@ -122,10 +130,11 @@ def make_product(CM: int, CN: int, TM: int, TN: int, RING: int, *, split: bool) 
     return product
 
 
-def make_gemm(CM: int, CN: int, TM: int, TN: int, RING: int = 4) -> Procedure:
-    """The kernel for a cluster of CM x CN CTAs with a tile of TM x TN a CTA."""
-    MM = TM // 2  # rows of a warpgroup
-    product = make_product(CM, CN, TM, TN, RING, split=False)
+def make_gemm(CM: int, CN: int, TM: int, TN: int, RING: int = 4, groups: int = 2) -> Procedure:
+    """The kernel for a cluster of CM x CN CTAs with a tile of TM x TN a CTA, whose rows so many
+    consumer warpgroups divide among them."""
+    MM = TM // groups  # rows of a warpgroup
+    product = make_product(CM, CN, TM, TN, RING, split=False, groups=groups)
 
     @proc(name=f"gemm_sm90_{CM}x{CN}_{TM}x{TN}")
     def gemm_sm90(
@@ -140,18 +149,18 @@ def make_gemm(CM: int, CN: int, TM: int, TN: int, RING: int = 4) -> Procedure:
         assert cluster_K % 4 == 0  # TMA strides are multiples of 16 bytes
         A_map = A[:, :, :] @ Sm90_tensorMap(128, 1, TM // CN, 32)
         B_map = B[:, :, :] @ Sm90_tensorMap(128, 1, TN // CM, 32)
-        with CudaDeviceFunction(clusterDim=CM * CN, warp_config=WARPS):
+        with CudaDeviceFunction(clusterDim=CM * CN, warp_config=warps(groups)):
             for batch in cuda_tasks(0, L):
                 for tm in cuda_tasks(0, (M + CM * TM - 1) / (CM * TM)):
                     for tn in cuda_tasks(0, (N + CN * TN - 1) / (CN * TN)):
-                        D: f32[CM, CN, 2, MM, TN] @ Sm90_RmemMatrixD(MM, TN)
+                        D: f32[CM, CN, groups, MM, TN] @ Sm90_RmemMatrixD(MM, TN)
                         product(D, A_map, B_map, cluster_K, batch, tm, tn, None)
                         # The ring is done with: the next task's loads overlap the stores.
                         Fence(cuda_in_order, cuda_in_order)
                         with CudaWarps(name="consumer"):
                             for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
                                 for n in cuda_threads(0, CN, unit=cuda_cta_in_cluster):
-                                    for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
+                                    for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
                                         row = (CM * tm + m) * TM + MM * wg
                                         column = (CN * tn + n) * TN
                                         Sm90_store_D(
@@ -168,14 +177,20 @@ def make_gemm(CM: int, CN: int, TM: int, TN: int, RING: int = 4) -> Procedure:
 
 CLUSTERS = ((1, 1), (2, 1), (1, 2), (2, 2))
 TILES = ((128, 256), (256, 192))
-SMALL_TILES = ((128, 192, 5), (128, 64, 8))
-"""For sizes that fill fewer CTAs, with deeper rings: rows, columns, ring."""
+OTHERS = (
+    (1, 1, 128, 192, 5, 2),
+    (2, 1, 128, 192, 5, 2),
+    (1, 1, 128, 64, 8, 2),
+    (1, 1, 64, 128, 6, 1),
+    (1, 1, 64, 32, 12, 1),
+)
+"""For sizes that fill fewer CTAs: cluster, rows, columns, ring, consumer warpgroups."""
 
 KERNELS: dict[str, Procedure] = {
     kernel.name: kernel
     for kernel in (
         *(make_gemm(cm, cn, tm, tn) for cm, cn in CLUSTERS for tm, tn in TILES),
-        *(make_gemm(1, 1, tm, tn, ring) for tm, tn, ring in SMALL_TILES),
+        *(make_gemm(*other) for other in OTHERS),
     )
 }
 """Every configuration, by name."""

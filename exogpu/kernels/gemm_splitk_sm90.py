@@ -10,13 +10,16 @@ from __future__ import annotations
 from exogpu.api import Procedure, proc
 from exogpu.isa.cuda import cuda_memset0_3d
 from exogpu.isa.sm90 import Sm90_stage_D, Sm90_tma_reduce
-from exogpu.kernels.gemm_sm90 import WARPS, make_product
+from exogpu.kernels.gemm_sm90 import make_product, warps
 
 
-def make_gemm_splitk(CM: int, CN: int, TM: int, TN: int, RING: int = 4) -> Procedure:
-    """The kernel for a cluster of CM x CN CTAs with a tile of TM x TN a CTA."""
-    MM = TM // 2  # rows of a warpgroup
-    product = make_product(CM, CN, TM, TN, RING, split=True)
+def make_gemm_splitk(
+    CM: int, CN: int, TM: int, TN: int, RING: int = 4, groups: int = 2
+) -> Procedure:
+    """The kernel for a cluster of CM x CN CTAs with a tile of TM x TN a CTA, whose rows so many
+    consumer warpgroups divide among them."""
+    MM = TM // groups  # rows of a warpgroup
+    product = make_product(CM, CN, TM, TN, RING, split=True, groups=groups)
 
     @proc(name=f"gemm_splitk_sm90_{CM}x{CN}_{TM}x{TN}")
     def gemm_splitk_sm90(
@@ -35,21 +38,21 @@ def make_gemm_splitk(CM: int, CN: int, TM: int, TN: int, RING: int = 4) -> Proce
         B_map = B[:, :, :, :] @ Sm90_tensorMap(128, 1, TN // CM, 1, 32)
         C_map = C[:, :, :] @ Sm90_tensorMap(0, 1, MM, TN)
         cuda_memset0_3d(L, M, N, C[:, :, :])
-        with CudaDeviceFunction(clusterDim=CM * CN, warp_config=WARPS):
+        with CudaDeviceFunction(clusterDim=CM * CN, warp_config=warps(groups)):
             for batch in cuda_tasks(0, L):
                 for tm in cuda_tasks(0, (M + CM * TM - 1) / (CM * TM)):
                     for tn in cuda_tasks(0, (N + CN * TN - 1) / (CN * TN)):
                         for s in cuda_tasks(0, K_split):
-                            D: f32[CM, CN, 2, MM, TN] @ Sm90_RmemMatrixD(MM, TN)
+                            D: f32[CM, CN, groups, MM, TN] @ Sm90_RmemMatrixD(MM, TN)
                             product(D, A_map, B_map, cluster_K, batch, tm, tn, s)
                             # The ring is done with: its shared memory may hold the output tile.
                             Fence(cuda_in_order, cuda_generic_and_async)
-                            C_smem: f32[CM, CN, 2, MM, TN] @ CudaSmemLinear
-                            done: barrier[CM, CN, 2] @ CudaCommitGroup
+                            C_smem: f32[CM, CN, groups, MM, TN] @ CudaSmemLinear
+                            done: barrier[CM, CN, groups] @ CudaCommitGroup
                             with CudaWarps(name="consumer"):
                                 for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
                                     for n in cuda_threads(0, CN, unit=cuda_cta_in_cluster):
-                                        for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
+                                        for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
                                             Sm90_stage_D(
                                                 C_smem[m, n, wg, :, :],
                                                 D[m, n, wg, :, :],
@@ -80,9 +83,14 @@ def make_gemm_splitk(CM: int, CN: int, TM: int, TN: int, RING: int = 4) -> Proce
 
 CLUSTERS = ((1, 1), (2, 1), (1, 2), (2, 2))
 TILES = ((128, 256), (256, 192))
+OTHERS = ((1, 1, 64, 128, 6, 1),)
+"""For few rows: cluster, rows, columns, ring, consumer warpgroups."""
 
 KERNELS: dict[str, Procedure] = {
     kernel.name: kernel
-    for kernel in (make_gemm_splitk(cm, cn, tm, tn) for cm, cn in CLUSTERS for tm, tn in TILES)
+    for kernel in (
+        *(make_gemm_splitk(cm, cn, tm, tn) for cm, cn in CLUSTERS for tm, tn in TILES),
+        *(make_gemm_splitk(*other) for other in OTHERS),
+    )
 }
 """Every configuration, by name."""

@@ -75,7 +75,7 @@ def equivalent(first: Schedulable, second: Schedulable) -> Equivalence:
     not seen, or values are no sets of terms that can be told apart, it is undecided.  Raises
     ExoGpuError for procedures that are ill-formed.
 
-    >>> from exogpu.kernels.gemv import gemv
+    >>> from exogpu.kernels.gemv_f32 import gemv
     >>> equivalent(gemv, gemv).word
     'equivalent'
     """

@@ -20,6 +20,7 @@ from exogpu.trial.data import at_sizes
 from exogpu.trial.differences import difference
 from exogpu.trial.packed import At
 from tests.codegen.kept_kernels import by_role, fragments
+from tests.codegen.nested_kernels import pipelined, relay
 
 pytestmark = [
     pytest.mark.slow,
@@ -36,6 +37,9 @@ CASES: list[tuple[Procedure, dict[str, int]]] = [
     (PAIR, {"L": 1, "M": 130, "N": 60, "cluster_K": 160}),
     (fragments("Fence(cuda_in_order, wgmma_async)"), {}),
     (by_role(2), {}),
+    (pipelined(0, 0), {"R": 3, "K": 5}),
+    (relay(1, 1), {"R": 3, "K": 4}),
+    (relay(2, 1), {"R": 2, "K": 3}),
 ]
 IDS = [procedure.name for procedure, _ in CASES]
 

@@ -42,11 +42,12 @@ def body(text: str) -> str:
 )
 def test_rings_of_the_gemm(cluster, count, masks):
     """The producer warp arrives on its own `full` once; 8 consumer warps of each targeting CTA
-    on `empty`.  The depth is 1 + the skips of both: 0 of `full`, 4 of `empty`."""
+    on `empty`.  The depth is 1 + the skips of both: 0 of `full`, 4
+    of `empty`; and then a power of two."""
     gemm = GEMMS[f"gemm_sm90_{cluster}_128x256"]
     full, empty = ring(gemm, "full"), ring(gemm, "empty")
-    assert (full.depth, full.skip, full.count, full.trailing, full.remote) == (5, 0, 1, True, False)
-    assert (empty.depth, empty.skip, empty.count) == (5, 4, count)
+    assert (full.depth, full.skip, full.count, full.trailing, full.remote) == (8, 0, 1, True, False)
+    assert (empty.depth, empty.skip, empty.count) == (8, 4, count)
     assert set(empty.targets.values()) == {masks}
     assert empty.remote is (cluster != "1x1")
 
@@ -57,7 +58,7 @@ def test_bytes_are_expected_once_a_phase():
     text = body(emitted(GEMMS["gemm_sm90_2x2_128x256"]))
     assert text.count("full_bytes += 16384;") == 1
     assert text.count("full_bytes += 32768;") == 1
-    assert text.count("mbarrier_arrive_expect_tx<5>(full, full_arrived, full_bytes);") == 1
+    assert text.count("mbarrier_arrive_expect_tx<8>(full, full_arrived, full_bytes);") == 1
 
 
 def test_skipped_awaits_count_from_the_tasks_beginning():

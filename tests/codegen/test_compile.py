@@ -14,7 +14,7 @@ from exogpu.codegen.runtime import Kernel
 from exogpu.codegen.toolchain import find, find_toolchain
 from exogpu.codegen.vetting import Checked, RefusedError, vet
 from exogpu.ir.types import Policy
-from exogpu.kernels import gemm_sm80, gemm_sm90, gemm_splitk_sm90, gemv
+from exogpu.kernels import gemm_sm80, gemm_sm90, gemm_splitk_sm90, gemv_f32
 from exogpu.result.errors import ExoGpuError
 from exogpu.result.verdict import Verdict
 from exogpu.symbolic.certificate.write import certificate_digest
@@ -25,7 +25,7 @@ needs_compiler = pytest.mark.skipif(find_toolchain() is None, reason="no NVRTC o
 NO_DISASSEMBLER = not (find.find_program("nvdisasm") or find.find_program("cuobjdump"))
 
 SHIPPED = {
-    **{p.name: p for p in (gemv.gemv, gemm_sm80.gemm_sm80)},
+    **{p.name: p for p in (gemv_f32.gemv, gemm_sm80.gemm_sm80)},
     **gemm_sm90.KERNELS,
     **gemm_splitk_sm90.KERNELS,
 }

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from exogpu.cli.commands import app
 from exogpu.codegen.toolchain import CompileError, compile_shared, find, shared
-from exogpu.kernels.gemv import gemv
+from exogpu.kernels.gemv_f32 import gemv
 
 GCC = shutil.which("gcc")
 needs_nvcc = pytest.mark.skipif(
@@ -123,7 +123,7 @@ def test_without_a_host_compiler_one_is_asked_for(monkeypatch, tmp_path):
 @pytest.mark.skipif(find.find_toolchain() is None, reason="no NVRTC or nvcc here")
 def test_the_command_says_so_and_writes_nothing(monkeypatch, tmp_path):
     monkeypatch.setattr(shared, "find_nvcc", lambda: None)
-    target = ["exogpu.kernels.gemv::gemv", "-o", str(tmp_path / "out")]
+    target = ["exogpu.kernels.gemv_f32::gemv", "-o", str(tmp_path / "out")]
     result = CliRunner().invoke(app, ["compile", *target, "--so", "--unchecked"])
     assert result.exit_code == 2
     assert "X961" in result.stderr and "needs nvcc" in result.stderr
@@ -132,7 +132,7 @@ def test_the_command_says_so_and_writes_nothing(monkeypatch, tmp_path):
 
 @needs_nvcc
 def test_the_command_writes_it(tmp_path):
-    target = ["exogpu.kernels.gemv::gemv", "-o", str(tmp_path)]
+    target = ["exogpu.kernels.gemv_f32::gemv", "-o", str(tmp_path)]
     result = CliRunner().invoke(app, ["compile", *target, "--so", "--unchecked"])
     assert result.exit_code == 0, result.output
     assert (tmp_path / "libgemv.so").read_bytes().startswith(b"\x7fELF")

@@ -13,7 +13,7 @@ from exogpu.codegen.toolchain.find import find_program
 from exogpu.codegen.toolchain.sass import disassemble
 from exogpu.kernels import gemm_sm90, gemm_splitk_sm90
 from exogpu.kernels.gemm_sm80 import gemm_sm80
-from exogpu.kernels.gemv import gemv
+from exogpu.kernels.gemv_f32 import gemv
 
 GOLDEN = Path(__file__).parent / "golden"
 TOOLCHAIN = find_toolchain()

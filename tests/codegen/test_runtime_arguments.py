@@ -9,7 +9,7 @@ from fake_cuda import CudaArray, Packed, aligned
 from exogpu.codegen.runtime import Kernel, LaunchError
 from exogpu.codegen.runtime.arrays import Array, check_writes
 from exogpu.codegen.runtime.expressions import shown
-from exogpu.kernels.gemv import gemv
+from exogpu.kernels.gemv_f32 import gemv
 
 M, K = 8, 12
 

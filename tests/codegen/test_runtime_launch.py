@@ -13,7 +13,7 @@ from exogpu import proc
 from exogpu.codegen.runtime import Kernel, LaunchError, driver, tensormaps
 from exogpu.isa.cuda import cuda_memset0_1d
 from exogpu.kernels import gemm_sm90, gemm_splitk_sm90
-from exogpu.kernels.gemv import gemv
+from exogpu.kernels.gemv_f32 import gemv
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from exogpu.codegen.host import emit
 from exogpu.codegen.instructions import helper_text
 from exogpu.codegen.task_order import Grouped, Hilbert, Lexicographic, parse_order
 from exogpu.kernels import gemm_sm90, gemm_splitk_sm90
-from exogpu.kernels.gemv import gemv
+from exogpu.kernels.gemv_f32 import gemv
 from exogpu.result.errors import ExoGpuError
 
 GEMM = gemm_sm90.KERNELS["gemm_sm90_1x1_128x256"]

@@ -38,7 +38,7 @@ from exogpu.ir.nodes import (
 )
 from exogpu.ir.printer import print_proc
 from exogpu.ir.types import DataType
-from exogpu.kernels import gemm_sm80, gemm_sm90, gemm_splitk_sm90, gemv
+from exogpu.kernels import gemm_sm80, gemm_sm90, gemm_splitk_sm90, gemv_f32
 from exogpu.result.errors import Span
 from tests.texts import made
 
@@ -64,7 +64,7 @@ def parse_back(text: str) -> Procedure:
 
 KERNELS = [
     gemm_sm80.gemm_sm80,
-    gemv.gemv,
+    gemv_f32.gemv,
     *gemm_sm90.KERNELS.values(),
     *gemm_splitk_sm90.KERNELS.values(),
 ]

@@ -9,7 +9,7 @@ from exogpu.ir.types import Policy
 from exogpu.kernels.gemm_sm80 import gemm_sm80
 from exogpu.kernels.gemm_sm90 import KERNELS as GEMM
 from exogpu.kernels.gemm_splitk_sm90 import KERNELS as SPLITK
-from exogpu.kernels.gemv import gemv
+from exogpu.kernels.gemv_f32 import gemv
 
 pytestmark = pytest.mark.slow
 

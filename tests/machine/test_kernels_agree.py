@@ -13,7 +13,7 @@ from exogpu.ir.types import Policy
 from exogpu.kernels.gemm_sm80 import gemm_sm80
 from exogpu.kernels.gemm_sm90 import CLUSTERS, make_gemm
 from exogpu.kernels.gemm_splitk_sm90 import make_gemm_splitk
-from exogpu.kernels.gemv import make_gemv
+from exogpu.kernels.gemv_f32 import make_gemv
 from exogpu.machine import fast, literal
 from tests.machine.mutants import without_each_sync
 

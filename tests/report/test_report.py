@@ -12,7 +12,7 @@ from samples import HOSTILE, hazardous, hostile, proof_of, reverse, verdict_of
 from exogpu.api import proc
 from exogpu.ir.walk import walk
 from exogpu.kernels.gemm_sm90 import KERNELS
-from exogpu.kernels.gemv import gemv
+from exogpu.kernels.gemv_f32 import gemv
 from exogpu.report.build import build
 from exogpu.report.formula import formula
 from exogpu.report.html import html, script_json

@@ -9,7 +9,7 @@ from exogpu import ExoGpuError
 from exogpu import schedule as s
 from exogpu.kernels.gemm_sm80 import gemm_sm80
 from exogpu.kernels.gemm_sm90 import make_gemm
-from exogpu.kernels.gemv import gemv
+from exogpu.kernels.gemv_f32 import gemv
 
 pytestmark = pytest.mark.slow
 

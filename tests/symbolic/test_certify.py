@@ -14,7 +14,7 @@ from exogpu.ir.types import Level, Policy
 from exogpu.kernels.gemm_sm80 import gemm_sm80
 from exogpu.kernels.gemm_sm90 import KERNELS as GEMM_SM90
 from exogpu.kernels.gemm_splitk_sm90 import KERNELS as GEMM_SPLITK
-from exogpu.kernels.gemv import gemv
+from exogpu.kernels.gemv_f32 import gemv
 from exogpu.machine import literal
 from exogpu.machine.literal_records import VisibilityRecord
 from exogpu.machine.observer import Moment, Observer

@@ -15,7 +15,7 @@ from exogpu.ir.types import Policy
 from exogpu.kernels.gemm_sm80 import gemm_sm80
 from exogpu.kernels.gemm_sm90 import KERNELS as GEMM_SM90
 from exogpu.kernels.gemm_splitk_sm90 import KERNELS as GEMM_SPLITK
-from exogpu.kernels.gemv import gemv
+from exogpu.kernels.gemv_f32 import gemv
 from exogpu.result.verdict import HazardKind
 from exogpu.symbolic.find.prover import analyse
 from tests.symbolic.agreement import safe_condition

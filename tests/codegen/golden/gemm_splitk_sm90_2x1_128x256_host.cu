@@ -211,9 +211,9 @@ extern "C" int gemm_splitk_sm90_2x1_128x256_launch(long long L, long long M, lon
         return EXOGPU_MISALIGNED;
     if (reinterpret_cast<uintptr_t>(C) % 16 != 0)
         return EXOGPU_MISALIGNED;
-    // 37: cuda_memset0_3d(L, M, N, C[:, :, :])
+    // 40: cuda_memset0_3d(L, M, N, C[:, :, :])
     TRY(cudaMemsetAsync(&C[((long long)(0) * M) * N], 0, (size_t)4 * N * M * L, stream));
-    // 38: with CudaDeviceFunction(clusterDim=CM * CN, warp_config=WARPS):
+    // 41: with CudaDeviceFunction(clusterDim=CM * CN, warp_config=warps(groups)):
     {
         if (!fits(wide(M) + 255))
             return EXOGPU_TOO_LARGE;

@@ -1,5 +1,5 @@
 // gemv
-// Made by exogpu from gemv.py; freestanding CUDA C++ for sm_90a, -fmad=false.
+// Made by exogpu from gemv_f32.py; freestanding CUDA C++ for sm_90a, -fmad=false.
 
 // N adjacent elements into registers, by one vector load.
 template <int N, typename T>
@@ -39,27 +39,27 @@ gemv(const int M, const int K, const float* __restrict__ A, const float* __restr
                 // 29: if WARPS * task + w < M:
                 if (8 * task + w < M) {
                     // 30: for k in seq(0, (K + STEP - 1) / STEP):
-                    for (int k = 0; k < (K + 255) / 256; ++k) {
+                    for (int k = 0; k < (K + 511) / 512; ++k) {
                         // 31: a: f32[LOADS, 4]
-                        float a[2][4];
+                        float a[4][4];
                         // 32: b: f32[LOADS, 4]
-                        float b[2][4];
+                        float b[4][4];
                         // 33: for i in seq(0, LOADS):
                         #pragma unroll
-                        for (int i = 0; i < 2; ++i) {
+                        for (int i = 0; i < 4; ++i) {
                             // 34: if STEP * k + 128 * i + 4 * t < K:
-                            if (256 * k + 128 * i + 4 * t < K) {
+                            if (512 * k + 128 * i + 4 * t < K) {
                                 // 35: cuda_load(
-                                cuda_load<4>(a[i], &A[(long long)(8 * task + w) * K + (256 * k + 128 * i + 4 * t)]);
+                                cuda_load<4>(a[i], &A[(long long)(8 * task + w) * K + (512 * k + 128 * i + 4 * t)]);
                                 // 45: cuda_load(
-                                cuda_load<4>(b[i], &x[256 * k + 128 * i + 4 * t]);
+                                cuda_load<4>(b[i], &x[512 * k + 128 * i + 4 * t]);
                             }
                         }
                         // 54: for i in seq(0, LOADS):
                         #pragma unroll
-                        for (int i = 0; i < 2; ++i) {
+                        for (int i = 0; i < 4; ++i) {
                             // 55: if STEP * k + 128 * i + 4 * t < K:
-                            if (256 * k + 128 * i + 4 * t < K) {
+                            if (512 * k + 128 * i + 4 * t < K) {
                                 // 56: for j in seq(0, 4):
                                 #pragma unroll
                                 for (int j = 0; j < 4; ++j) {

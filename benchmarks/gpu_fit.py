@@ -1,0 +1,120 @@
+"""Fits the models by which a kernel is chosen to times of random sizes, and tries them on others.
+
+python benchmarks/gpu.py build/gpu -o build/gpu-training --training 150 --runs 4    # on a GPU
+python benchmarks/gpu_fit.py build/gpu-training --test build/gpu-bench [--write]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from math import exp, log
+from pathlib import Path
+
+import numpy as np
+
+from exogpu.kernels import gemm_sm90, gemm_splitk_sm90
+from exogpu.kernels.choice import TIMES, Product, Variant, fastest
+
+SHIPPED = {**gemm_sm90.KERNELS, **gemm_splitk_sm90.KERNELS}
+NAME = re.compile(r"gemm(_splitk)?_sm90_(\d+)x(\d+)_(\d+)x(\d+)$")
+
+
+def read(folder: Path) -> Iterator[tuple[Product, Mapping[tuple[str, int], float]]]:
+    """Each size with the seconds of each kernel that was measured, by name and slices."""
+    for line in (folder / "results.jsonl").read_text().splitlines():
+        one = json.loads(line)
+        seconds = {name: each["seconds"] for name, each in one["times"].items()} | one["far"]
+        times = {}
+        for name, each in seconds.items():
+            kernel, _, slices = name.partition(" / ")
+            if kernel in SHIPPED:
+                times[kernel, int(slices or 1)] = each
+        if one["N"] and times:
+            yield Product(one["L"], one["M"], one["N"], one["K"]), times
+
+
+def named(name: str) -> Variant:
+    """A kernel by its name, without times."""
+    found = NAME.match(name)
+    assert found is not None
+    split, cm, cn, tm, tn = found.groups()
+    return Variant(name, (int(cm), int(cn)), (int(tm), int(tn)), bool(split))
+
+
+def fitted(folder: Path) -> Mapping[str, Variant]:
+    """Models with the least relative errors whose seconds are not negative."""
+    rows: dict[str, list[tuple[tuple[float, ...], float]]] = defaultdict(list)
+    for product, times in read(folder):
+        for (name, slices), seconds in times.items():
+            rows[name].append((named(name).features(product, slices), seconds))
+    found = {}
+    for name, each in rows.items():
+        features = np.array([f for f, _ in each]) / np.array([[s] for _, s in each])
+        found[name] = replace(named(name), seconds=tuple(map(float, nonnegative(features))))
+    return found
+
+
+def nonnegative(features: np.ndarray) -> np.ndarray:
+    """The weights, none negative, with which each row of features sums to nearly one."""
+    kept = list(range(features.shape[1]))
+    scale = features.max(axis=0)
+    weights = np.zeros(features.shape[1])
+    while kept:
+        found = np.linalg.lstsq(features[:, kept] / scale[kept], np.ones(len(features)))[0]
+        if (found >= 0).all():
+            weights[kept] = found / scale[kept]
+            break
+        kept.pop(int(found.argmin()))
+    return weights
+
+
+def tried(folder: Path, variants: Mapping[str, Variant]) -> None:
+    """How much slower the chosen kernel is than the fastest, for sizes that were measured."""
+    losses = []
+    for product, times in read(folder):
+        choice = fastest(product, variants)
+        seconds = times.get((choice.name, choice.slices or 1))
+        best = min(times, key=lambda way: times[way])
+        if seconds is None:
+            print(f"{product}: {choice} was not measured")
+            continue
+        losses.append(log(seconds / times[best]))
+        if seconds > 1.02 * times[best]:
+            print(f"{product}: {choice} takes {seconds / times[best]:.3f} of {best}")
+    mean, worst = exp(sum(losses) / len(losses)), exp(max(losses))
+    print(f"{len(losses)} sizes: mean {mean:.4f}, worst {worst:.3f}")
+
+
+def main() -> None:
+    """Fit, try, and write."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("training", type=Path)
+    parser.add_argument("--test", type=Path, help="results of other sizes")
+    parser.add_argument("--write", action="store_true", help=f"write {TIMES.name}")
+    options = parser.parse_args()
+    variants = fitted(options.training)
+    print("on the training sizes:")
+    tried(options.training, variants)
+    if options.test is not None:
+        print("on others:")
+        tried(options.test, variants)
+    if options.write:
+        kernels = {
+            v.name: {
+                "cluster": v.cluster,
+                "tile": v.tile,
+                "split": v.split,
+                "seconds": [float(f"{s:.4g}") for s in v.seconds],
+            }
+            for v in variants.values()
+        }
+        TIMES.write_text(json.dumps({"kernels": kernels}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+"""Products of arrays in one call: the kernel is chosen by their sizes, compiled on first use."""
+
+from __future__ import annotations
+
+import importlib
+from functools import cache
+from typing import Any
+
+from exogpu.codegen.runtime import Kernel
+from exogpu.codegen.runtime.errors import LaunchError
+from exogpu.kernels.choice import Product, fastest
+
+LONG_ROW = 8192
+"""Columns from which a CTA has a row of a GEMV for itself."""
+FEW_ROWS = 512
+"""Rows up to which it has where a row has a quarter of `LONG_ROW` columns."""
+
+
+def gemm(A: Any, B: Any, out: Any = None, *, stream: object = None) -> Any:
+    """C = A B^T in TF32: A is (M, K) or (L, M, K), and B (N, K) or (L, N, K), f32, by rows.
+
+    That is `torch.nn.functional.linear(A, B)`: B is kept as weights are, a row an output.  Arrays
+    are those of torch, cupy or numpy (which are copied), or of any library with `__dlpack__` if
+    `out` is given, too.  Without a stream, the current one of the first array's library.  Raises
+    LaunchError for arrays that do not fit, K that is no multiple of 4, or no GPU.
+    """
+    batched = _rank("A", A, (2, 3)) == 3
+    _rank("B", B, (3,) if batched else (2,))
+    a, b = (A, B) if batched else (A[None], B[None])
+    (L, M, K), (matrices, N, columns) = a.shape, b.shape
+    if (matrices, columns) != (L, K):
+        raise LaunchError(
+            f"A is {tuple(A.shape)} and B is {tuple(B.shape)}",
+            "both have K columns, and as many matrices: C = A B^T",
+        )
+    shape = (L, M, N) if batched else (M, N)
+    result = _empty(A, shape) if out is None else out
+    _rank("out", result, (len(shape),))
+    c = result if batched else result[None]
+    choice = fastest(Product(int(L), int(M), int(N), int(K)))
+    if choice.slices:
+        slices = (choice.slices, K // choice.slices)
+        a, b = a.reshape((L, M, *slices)), b.reshape((L, N, *slices))
+    kernel(choice.name)(stream=stream, A=a, B=b, C=c)
+    return result
+
+
+def gemv(A: Any, x: Any, out: Any = None, *, stream: object = None) -> Any:
+    """y = A x in f32: A is (M, K) by rows, and x has K elements, as for `gemm`."""
+    _rank("A", A, (2,))
+    _rank("x", x, (1,))
+    M, K = A.shape
+    result = _empty(A, (M,)) if out is None else out
+    kernel(of_vector(M, K))(stream=stream, A=A, x=x, y=result)
+    return result
+
+
+def of_vector(M: int, K: int) -> str:
+    """The kernel for a matrix of M x K and a vector: a CTA a row where rows are long or few."""
+    few = M <= FEW_ROWS and 4 * K >= LONG_ROW
+    return "gemv_rows" if few or K >= LONG_ROW else "gemv"
+
+
+@cache
+def kernel(name: str) -> Kernel:
+    """A kernel that ships, proved and compiled."""
+    from exogpu.kernels import gemm_sm90, gemm_splitk_sm90, gemv_f32
+
+    return {**gemm_sm90.KERNELS, **gemm_splitk_sm90.KERNELS, **gemv_f32.KERNELS}[name].compile()
+
+
+def _rank(name: str, array: Any, ranks: tuple[int, ...]) -> int:
+    """How many dimensions an array has.  Raises LaunchError unless it is one of those."""
+    rank = len(getattr(array, "shape", ()))
+    if rank not in ranks:
+        wanted = " or ".join(map(str, ranks))
+        raise LaunchError(f"{name} has {rank} dimensions", f"give an array of {wanted} dimensions")
+    return rank
+
+
+def _empty(like: Any, shape: tuple[int, ...]) -> Any:
+    """An array for the result, of the library and on the device of another."""
+    if hasattr(like, "new_empty"):  # torch
+        return like.new_empty(shape)
+    module = type(like).__module__.partition(".")[0]
+    if module in ("cupy", "numpy"):
+        return importlib.import_module(module).empty(shape, like.dtype)
+    raise LaunchError(
+        f"an array of {module} cannot be made here", "give `out=`, an array for the result"
+    )

@@ -1,0 +1,114 @@
+"""Which kernel is the fastest for a product, told from its sizes by a model that was fitted.
+
+The model of a kernel is a sum: what a launch takes, what a wave of tiles takes, and a wave's step
+of 32 columns; then operations, where power limits the clock, and elements of C.  Their seconds are
+in `times.json`, which `benchmarks/gpu_fit.py` writes; docs/performance.md has what they are worth.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+TIMES: Final = Path(__file__).with_name("times.json")
+SLICES: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64)
+"""Of K, where they have at least 128 columns."""
+STEP: Final = 32
+"""Columns of A and B that a CTA takes at a time."""
+MULTIPROCESSORS: Final = 132
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """L products of M x K by K x N."""
+
+    L: int
+    M: int
+    N: int
+    K: int
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A kernel: its cluster and tile, whether it splits K, and the seconds of its model."""
+
+    name: str
+    cluster: tuple[int, int]
+    tile: tuple[int, int]
+    split: bool
+    seconds: tuple[float, ...] = ()
+
+    def slices(self, product: Product) -> Iterator[int]:
+        """The ways to divide K.
+
+        >>> splitk = Variant("splitk", (1, 1), (128, 256), True)
+        >>> list(splitk.slices(Product(1, 64, 64, 512)))
+        [1, 2, 4]
+        """
+        if not self.split:
+            yield 1
+        elif product.N % 4 == 0:
+            for n in SLICES:
+                if n == 1 or (product.K % (4 * n) == 0 and product.K // n >= 128):
+                    yield n
+
+    def features(self, product: Product, slices: int) -> tuple[float, ...]:
+        """What each of the seconds is for.
+
+        >>> one = Variant("one", (2, 1), (128, 256), False)
+        >>> one.features(Product(1, 4096, 4096, 4096), 1)
+        (1.0, 4.0, 512.0, 137438953472.0, 16777216.0)
+        """
+        (cm, cn), (tm, tn) = self.cluster, self.tile
+        tiles = -(-product.M // (cm * tm)) * -(-product.N // (cn * tn)) * product.L * slices
+        waves = -(-tiles // (MULTIPROCESSORS // (cm * cn)))
+        steps = -(-(product.K // slices) // STEP)
+        elements = product.L * product.M * product.N
+        operations = 2.0 * elements * product.K
+        return 1.0, float(waves), float(waves * steps), operations, float(elements * slices)
+
+    def expected(self, product: Product, slices: int) -> float:
+        """Seconds."""
+        terms = zip(self.features(product, slices), self.seconds, strict=True)
+        return sum(count * seconds for count, seconds in terms)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A kernel, and in how many slices K goes to it; 0 where it takes K whole."""
+
+    name: str
+    slices: int
+
+
+def fastest(product: Product, variants: Mapping[str, Variant] | None = None) -> Choice:
+    """The kernel that should be the fastest.
+
+    >>> fastest(Product(1, 8192, 8192, 8192)).slices
+    0
+    """
+    known = shipped() if variants is None else variants
+    ways = (
+        (variant.expected(product, slices), variant, slices)
+        for variant in known.values()
+        for slices in variant.slices(product)
+    )
+    _, variant, slices = min(ways, key=lambda way: way[0])
+    return Choice(variant.name, slices if variant.split else 0)
+
+
+@cache
+def shipped() -> Mapping[str, Variant]:
+    """The kernels of `times.json`, by name."""
+    read = json.loads(TIMES.read_text())
+    return {name: variant(name, one) for name, one in read["kernels"].items()}
+
+
+def variant(name: str, read: Mapping[str, list[float] | list[int] | bool]) -> Variant:
+    """A kernel as `times.json` has it."""
+    (cm, cn), (tm, tn) = read["cluster"], read["tile"]
+    return Variant(name, (cm, cn), (tm, tn), bool(read["split"]), tuple(read["seconds"]))

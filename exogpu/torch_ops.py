@@ -1,0 +1,29 @@
+"""`torch.ops.exogpu.gemm` and `gemv`: custom operators, which `torch.compile` takes."""
+
+from __future__ import annotations
+
+import torch
+
+from exogpu.kernels import calls
+
+
+@torch.library.custom_op("exogpu::gemm", mutates_args=())
+def gemm(A: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
+    """C = A B^T, as `exogpu.kernels.gemm`."""
+    return calls.gemm(A.contiguous(), B.contiguous())
+
+
+@torch.library.custom_op("exogpu::gemv", mutates_args=())
+def gemv(A: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    """y = A x, as `exogpu.kernels.gemv`."""
+    return calls.gemv(A.contiguous(), x.contiguous())
+
+
+@gemm.register_fake
+def _(A: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
+    return A.new_empty((*A.shape[:-1], B.shape[-2]))
+
+
+@gemv.register_fake
+def _(A: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    return A.new_empty(A.shape[:-1])

@@ -1,0 +1,124 @@
+"""Products in one call: which kernel gets which arrays, and what is said of arrays that do not fit.
+
+The kernel itself is replaced by its meaning: what is tested here is what it is given.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exogpu.codegen.runtime.errors import LaunchError
+from exogpu.kernels import calls, gemm, gemm_sm90, gemm_splitk_sm90, gemv, gemv_f32
+from exogpu.kernels.choice import Choice, Product, Variant, fastest, shipped
+
+KERNELS = {**gemm_sm90.KERNELS, **gemm_splitk_sm90.KERNELS, **gemv_f32.KERNELS}
+
+
+@pytest.fixture
+def called(monkeypatch):
+    """The names of the kernels that were called; they compute what their loops say."""
+    names: list[str] = []
+
+    def meaning(name):
+        def run(stream=None, **arrays):
+            names.append(name)
+            if "x" in arrays:
+                arrays["y"][...] = arrays["A"] @ arrays["x"]
+            elif arrays["A"].ndim == 4:
+                arrays["C"][...] = np.einsum("lmsk,lnsk->lmn", arrays["A"], arrays["B"])
+            else:
+                arrays["C"][...] = np.einsum("lmk,lnk->lmn", arrays["A"], arrays["B"])
+
+        return run
+
+    monkeypatch.setattr(calls, "kernel", meaning)
+    return names
+
+
+def integers(*shape: int) -> np.ndarray:
+    """Of which every sum is exact."""
+    return np.random.default_rng(0).integers(-3, 4, shape).astype(np.float32)
+
+
+def test_every_shipped_kernel_has_a_model():
+    assert shipped().keys() == {**gemm_sm90.KERNELS, **gemm_splitk_sm90.KERNELS}.keys()
+    for name, variant in shipped().items():
+        (cm, cn), (tm, tn) = variant.cluster, variant.tile
+        assert name.endswith(f"_{cm}x{cn}_{tm}x{tn}") and ("split" in name) == variant.split
+        assert min(variant.seconds) >= 0 and max(variant.seconds) > 0
+
+
+@pytest.mark.parametrize(
+    "shape", [(1, 1, 4), (64, 4096, 1024), (128, 128, 8192), (300, 500, 36), (5, 7, 128)]
+)
+def test_gemm_is_a_product(called, shape):
+    m, n, k = shape
+    a, b = integers(m, k), integers(n, k)
+    assert np.array_equal(gemm(a, b), a @ b.T)
+    a, b = integers(3, m, k), integers(3, n, k)
+    out = np.empty((3, m, n), np.float32)
+    assert gemm(a, b, out) is out
+    assert np.array_equal(out, a @ b.transpose(0, 2, 1))
+    assert set(called) <= KERNELS.keys() and len(called) == 2
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "name"),
+    [(1000, 1024, "gemv"), (128, 65536, "gemv_rows"), (16, 4096, "gemv_rows"), (8, 64, "gemv")],
+)
+def test_gemv_is_a_product(called, rows, columns, name):
+    a, x = integers(rows, columns), integers(columns)
+    assert np.array_equal(gemv(a, x), a @ x)
+    assert called == [name]
+
+
+sizes = st.integers(1, 20000)
+
+
+@given(sizes, sizes, sizes, st.integers(1, 9))
+def test_a_choice_can_be_run(m, n, k, batches):
+    """Its kernel ships, its slices divide K, and its preconditions hold."""
+    product = Product(batches, m, n, 4 * k)
+    choice = fastest(product)
+    assert choice.name in KERNELS
+    assert bool(choice.slices) == shipped()[choice.name].split
+    if choice.slices:
+        assert product.K % (4 * choice.slices) == 0 and n % 4 == 0
+
+
+def test_the_fastest_is_the_least_sum():
+    """Twice the tile takes three times as long: it pays where its waves are a third."""
+    small = Variant("small", (1, 1), (64, 64), False, (0.0, 1.0, 0.0, 0.0, 0.0))
+    large = Variant("large", (1, 1), (128, 128), False, (0.0, 3.0, 0.0, 0.0, 0.0))
+    variants = {"small": small, "large": large}
+    assert fastest(Product(1, 512, 512, 64), variants) == Choice("small", 0)
+    assert fastest(Product(1, 8192, 8192, 64), variants) == Choice("large", 0)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "said"),
+    [
+        ((4,), (4, 4), "A has 1 dimensions"),
+        ((4, 4), (1, 4, 4), "B has 3 dimensions"),
+        ((4, 8), (4, 4), "A is (4, 8) and B is (4, 4)"),
+        ((2, 4, 4), (3, 4, 4), "A is (2, 4, 4) and B is (3, 4, 4)"),
+    ],
+)
+def test_arrays_that_do_not_fit(called, a, b, said):
+    with pytest.raises(LaunchError, match=said.replace("(", r"\(").replace(")", r"\)")):
+        gemm(integers(*a), integers(*b))
+    assert not called
+
+
+def test_other_libraries_give_the_result(called):
+    class Other:
+        shape = (4, 4)
+
+        def __getitem__(self, _):
+            raise AssertionError("not read")
+
+    with pytest.raises(LaunchError, match="give `out=`"):
+        gemv(Other(), integers(4))
