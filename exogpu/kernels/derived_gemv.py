@@ -24,7 +24,7 @@ def textbook() -> Procedure:
 
 
 @s.derives()
-def derived(WARPS: int = 8, LOADS: int = 2) -> Procedure:
+def derived(WARPS: int = 8, LOADS: int = 4) -> Procedure:
     """The kernel with WARPS warps a CTA, and LOADS vectors of a row in flight a thread."""
     p = rows(textbook(), WARPS, LOADS)
     p = vectors(p, WARPS, LOADS)

@@ -21,7 +21,7 @@ from exogpu.hw.units import (
     cuda_warpgroup,
 )
 from exogpu.isa.sm90 import Sm90_store_D, Sm90_tma_multicast, Sm90_wgmma_tf32, Sm90_zero_scale_d
-from exogpu.kernels.gemm_sm90 import WARPS
+from exogpu.kernels.gemm_sm90 import warps
 
 cuda_in_order = SYNC["cuda_in_order"]
 
@@ -51,24 +51,26 @@ def textbook() -> Procedure:
 
 
 class Tiles(NamedTuple):
-    """A configuration: the cluster, the tile of a CTA, the slots of the ring."""
+    """A configuration: the cluster, the tile of a CTA, the slots of the ring, the warpgroups that
+    multiply."""
 
     CM: int
     CN: int
     TM: int
     TN: int
     RING: int = 4
+    groups: int = 2
 
     @property
     def MM(self) -> int:
         """Rows of a warpgroup."""
-        return self.TM // 2
+        return self.TM // self.groups
 
 
 @s.derives(2, 1, 128, 256)
-def derived(CM: int, CN: int, TM: int, TN: int, RING: int = 4) -> Procedure:
+def derived(CM: int, CN: int, TM: int, TN: int, RING: int = 4, groups: int = 2) -> Procedure:
     """The kernel for a cluster of CM x CN CTAs with a tile of TM x TN a CTA."""
-    t = Tiles(CM, CN, TM, TN, RING)
+    t = Tiles(CM, CN, TM, TN, RING, groups)
     p = tiles(textbook(), t)
     p = s.accumulate(p, "k", "D", over="m")
     p = products(p, t)
@@ -80,7 +82,7 @@ def derived(CM: int, CN: int, TM: int, TN: int, RING: int = 4) -> Procedure:
 
 
 def tiles(p: Procedure, t: Tiles) -> Procedure:
-    """A tile a CTA, half of it a warpgroup."""
+    """A tile a CTA, its rows divided among warpgroups."""
     p = s.tile_for_cluster(p, "i", (t.CM, t.CN), (t.TM, t.TN), ["tm", "tn"], ["m", "n"], ["i", "j"])
     return s.divide_loop(p, "i", t.MM, ["wg", "i"], tail="perfect")
 
@@ -142,7 +144,7 @@ def launch(p: Procedure, t: Tiles) -> Procedure:
     for part in ("", " #1", " #2"):
         p = s.set_loop_mode(p, f"wg{part}", cuda_warpgroup)
     zero, load, product, store = (s.find(p, f"m #{n}") for n in range(4))
-    p = s.wrap_kernel(p, "batch", WARPS, cluster=t.CM * t.CN)
+    p = s.wrap_kernel(p, "batch", warps(t.groups), cluster=t.CM * t.CN)
     producer, consumer = s.CudaWarps(0, 1, "producer"), s.CudaWarps(name="consumer")
     return s.split_warps(p, load, [zero, product, store], producer, consumer, count=2)
 
@@ -156,7 +158,7 @@ def synchronisation(p: Procedure, t: Tiles) -> Procedure:
     timelines = (temporal, temporal, both, cuda_in_order)
     before = s.find(p, "with CudaWarps(_) _: _")
     p = s.guard_ring(p, calls, groups, t.RING, warps, timelines, before)
-    p = s.insert_barrier_alloc(p, before.before(), "cg", [t.CM, t.CN, 2], CudaCommitGroup)
+    p = s.insert_barrier_alloc(p, before.before(), "cg", [t.CM, t.CN, t.groups], CudaCommitGroup)
     start = s.find(p, "Sm90_zero_scale_d").after()
     p = s.insert_fence(p, start, SYNC["wgmma_fence_1"], SYNC["wgmma_fence_2"])
     p = s.insert_arrive(p, steps.after(), SYNC["wgmma_async"], "cg[m, n, wg]")

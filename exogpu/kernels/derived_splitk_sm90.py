@@ -43,9 +43,9 @@ def textbook() -> Procedure:
 
 
 @s.derives(2, 1, 128, 256)
-def derived(CM: int, CN: int, TM: int, TN: int, RING: int = 4) -> Procedure:
+def derived(CM: int, CN: int, TM: int, TN: int, RING: int = 4, groups: int = 2) -> Procedure:
     """The kernel for a cluster of CM x CN CTAs with a tile of TM x TN a CTA."""
-    t = Tiles(CM, CN, TM, TN, RING)
+    t = Tiles(CM, CN, TM, TN, RING, groups)
     p = textbook()
     p = s.fission(p, s.find(p, "C[_] = 0").after(), 3)
     p = s.set_memory(p, "C", CudaGmemLinear)
@@ -81,7 +81,7 @@ def synchronisation(p: Procedure, t: Tiles) -> Procedure:
     p = s.insert_fence(p, s.find(p, "k").after(), cuda_in_order, both)
     stored, added = s.find(p, "Sm90_stage_D"), s.find(p, "Sm90_tma_reduce")
     warps = s.find(p, "with CudaWarps(_) _: _ #3")
-    p = s.insert_barrier_alloc(p, warps.before(), "done", [t.CM, t.CN, 2], CudaCommitGroup)
+    p = s.insert_barrier_alloc(p, warps.before(), "done", [t.CM, t.CN, t.groups], CudaCommitGroup)
     p = s.insert_fence(p, stored.after(), cuda_in_order, both)
     p = s.insert_arrive(p, added.after(), SYNC["tma_to_gmem_async"], "done[m, n, wg]")
     sent = s.find(p, "Arrive(tma_to_gmem_async) >> _").after()
