@@ -83,7 +83,7 @@ def check(
         bool, typer.Option("--redundant", help="Also name synchronisation that is not needed.")
     ] = False,
     no_cache: Annotated[
-        bool, typer.Option("--no-cache", help="Neither read nor write verdicts kept on disk.")
+        bool, typer.Option("--no-cache", help="Neither read nor write what is kept on disk.")
     ] = False,
     as_json: AsJson = False,
     sarif: Annotated[
@@ -122,6 +122,7 @@ def _outcomes(
     from exogpu.cli.checker import check_all, parse_sizes
     from exogpu.cli.guarded import guarded
     from exogpu.cli.loader import Unit
+    from exogpu.cli.progress import deriving
 
     try:
         sizes = None if at is None else parse_sizes(at)
@@ -132,11 +133,13 @@ def _outcomes(
     bar = console(stderr=True).is_terminal
 
     def work(units: tuple[Unit, ...]) -> Iterator[Outcome]:
+        steps.stop()
         return check_all(
             units, sizes, policy, limits=limits, bar=bar, redundant=redundant, cached=cached
         )
 
-    yield from guarded(target, limits, work, lambda outcome: outcome, policy)
+    with deriving(bar, cached) as steps:
+        yield from guarded(target, limits, work, lambda outcome: outcome, policy)
 
 
 def _write(path: Path, text: str) -> None:

@@ -10,12 +10,11 @@ from rich.text import Text
 
 from exogpu.api import Procedure
 from exogpu.cli.places import Places
-from exogpu.cli.progress import Steps
+from exogpu.cli.progress import deriving
 from exogpu.cli.render import console, shown_path
 from exogpu.report.html import history_html
 from exogpu.report.steps import changed, history
-from exogpu.schedule.kept import kept_steps
-from exogpu.schedule.procedures import chain, watched
+from exogpu.schedule.procedures import chain
 
 STYLES: Final = {"+": "green", "-": "red"}
 
@@ -50,8 +49,7 @@ def told(
 ) -> Iterator[Text]:
     """What is said of the procedures of a target, and of the page of each derived one where a
     folder is given for them.  Raises ExoGpuError, OSError."""
-    bar = console(stderr=True).is_terminal
-    with Steps(bar) as steps, watched(steps), kept_steps(kept):
+    with deriving(console(stderr=True).is_terminal, kept):
         procedures = parsed()
     for procedure in procedures:
         yield draw_history(procedure, diff=diff)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from time import perf_counter
 from types import TracebackType
 from typing import Final
@@ -12,7 +14,8 @@ from rich.text import Text
 
 from exogpu.cli.render import console
 from exogpu.machine import fast
-from exogpu.schedule.procedures import Derivation, Schedulable
+from exogpu.schedule.kept import kept_steps
+from exogpu.schedule.procedures import Derivation, Schedulable, watched
 
 PATIENCE: Final = 2.0
 """Seconds after which a check shows a bar."""
@@ -82,8 +85,13 @@ class Steps:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Take the line from the terminal, until a further step."""
         if self._status is not None:
             self._status.stop()
+            self._status = None
 
     def __call__(self, made: Schedulable, step: Derivation) -> None:
         self._count += 1
@@ -96,3 +104,11 @@ class Steps:
             self._status = console(stderr=True).status(text)
             self._status.start()
         self._status.update(text)
+
+
+@contextmanager
+def deriving(bar: bool, kept: bool) -> Iterator[Steps]:
+    """Within it, steps of schedules are shown where `bar` is set, and kept on disk where `kept`
+    is."""
+    with Steps(bar) as steps, watched(steps), kept_steps(kept):
+        yield steps

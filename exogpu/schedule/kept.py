@@ -36,7 +36,7 @@ TOGETHER: Final = 256
 
 def kept_steps(on: bool = True) -> AbstractContextManager[None]:
     """A context in which steps that were decided before are not decided again: they are kept on
-    disk.  `exogpu history` keeps them by itself, without `--no-cache`.
+    disk.  `exogpu history` and `exogpu check` keep them by themselves, without `--no-cache`.
     """
     return _keeping(on)
 

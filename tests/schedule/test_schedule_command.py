@@ -141,6 +141,19 @@ def test_steps_are_kept_for_the_next_run(tmp_path: Path, verdicts: Path) -> None
     assert {path.name for path in verdicts.glob("*.step")} == kept
 
 
+@pytest.mark.parametrize("options", [[], ["--timeout", "100"]], ids=str)
+def test_a_check_keeps_the_steps_of_its_target(
+    options: list[str], tmp_path: Path, verdicts: Path
+) -> None:
+    """Also where the target is loaded in a process of its own."""
+    file = tmp_path / "derived.py"
+    file.write_text(SOURCE.format(loop="i"))
+    assert CliRunner().invoke(app, ["check", str(file), "--no-cache", *options]).exit_code == 0
+    assert not [*verdicts.iterdir()]
+    assert CliRunner().invoke(app, ["check", str(file), *options]).exit_code == 0
+    assert len([*verdicts.glob("*.step")]) == len([*verdicts.glob("*.verdict")]) == 2
+
+
 def test_pages_are_written(tmp_path: Path) -> None:
     file = tmp_path / "derived.py"
     file.write_text(SOURCE.format(loop="i"))
