@@ -22,7 +22,6 @@ from typing import Final, TextIO, cast
 from exogpu.api import Procedure, collecting
 from exogpu.cli.files import UNPARSED, bad, files, in_words, no_procedures_in, read_source
 from exogpu.result.errors import NOWHERE, Diagnostic, ExoGpuError, InternalError, Span
-from exogpu.schedule.first_use import shown
 from exogpu.solvers.workers import stage
 
 _ANNOTATIONS = __future__.annotations.compiler_flag
@@ -145,6 +144,8 @@ def _derived(
     module: ModuleType, path: Path, file: str
 ) -> tuple[list[Procedure], tuple[Diagnostic, ...]]:
     """The kernels that the functions of a module derive on first use, and what is wrong."""
+    from exogpu.schedule.first_use import shown
+
     made: list[Procedure] = []
     try:
         for value in tuple(vars(module).values()):

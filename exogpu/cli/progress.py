@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from time import perf_counter
 from types import TracebackType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.status import Status
@@ -14,8 +14,10 @@ from rich.text import Text
 
 from exogpu.cli.render import console
 from exogpu.machine import fast
-from exogpu.schedule.kept import kept_steps
-from exogpu.schedule.procedures import Derivation, Schedulable, watched
+from exogpu.result.deriving import keeping, watched
+
+if TYPE_CHECKING:
+    from exogpu.schedule.procedures import Derivation, Schedulable
 
 PATIENCE: Final = 2.0
 """Seconds after which a check shows a bar."""
@@ -110,5 +112,5 @@ class Steps:
 def deriving(bar: bool, kept: bool) -> Iterator[Steps]:
     """Within it, steps of schedules are shown where `bar` is set, and kept on disk where `kept`
     is."""
-    with Steps(bar) as steps, watched(steps), kept_steps(kept):
+    with Steps(bar) as steps, watched(steps), keeping(kept):
         yield steps

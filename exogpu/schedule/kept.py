@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
-from contextvars import ContextVar
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from itertools import count
 from typing import Final
 
@@ -19,7 +18,7 @@ from exogpu.ir.digest import digest_of
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import CExpr
 from exogpu.ir.walk import walk
-from exogpu.result import entries
+from exogpu.result import deriving, entries
 from exogpu.schedule.rewrite import Copy, Image, Rewrite
 
 SUFFIX: Final = ".step"
@@ -28,7 +27,6 @@ MOST: Final = 16384
 
 WORDS: Final = {"accepted": True, "refused": False}
 
-_kept: ContextVar[bool] = ContextVar("steps are kept", default=False)
 _written: Final = count(1)
 TOGETHER: Final = 256
 """Entries that are written before the oldest are looked for."""
@@ -38,22 +36,13 @@ def kept_steps(on: bool = True) -> AbstractContextManager[None]:
     """A context in which steps that were decided before are not decided again: they are kept on
     disk.  `exogpu history` and `exogpu check` keep them by themselves, without `--no-cache`.
     """
-    return _keeping(on)
-
-
-@contextmanager
-def _keeping(on: bool) -> Iterator[None]:
-    token = _kept.set(on)
-    try:
-        yield
-    finally:
-        _kept.reset(token)
+    return deriving.keeping(on)
 
 
 def key(edit: Rewrite) -> str | None:
     """What determines whether a rewriting is accepted, in one digest; None where that is not known,
     or where nothing is kept."""
-    if not _kept.get() or edit.equal:  # that procedures are equivalent only this process knows
+    if not deriving.kept() or edit.equal:  # that procedures are equivalent only this process knows
         return None
     rewriting, decider = digest_of(rewriting_data(edit)), entries.own_files()
     if rewriting is None or decider is None:

@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 
 from exogpu.ir.nodes import Proc
 from exogpu.ir.printer import print_proc
+from exogpu.result.deriving import told
 from exogpu.result.errors import Diagnostic, ExoGpuError
 from exogpu.schedule.reading import refusals
 from exogpu.schedule.rewrite import Path
@@ -86,26 +87,10 @@ def higher_steps() -> tuple[str, ...]:
 _derived: WeakKeyDictionary[Schedulable, Derivation] = WeakKeyDictionary()
 
 
-_watching: ContextVar[Callable[[Schedulable, Derivation], None] | None] = ContextVar(
-    "told of each step", default=None
-)
-
-
-@contextmanager
-def watched(tell: Callable[[Schedulable, Derivation], None]) -> Iterator[None]:
-    """Within it, each step is told of when it is taken: the procedure, and how it was made."""
-    token = _watching.set(tell)
-    try:
-        yield
-    finally:
-        _watching.reset(token)
-
-
 def record(procedure: Schedulable, derivation: Derivation) -> None:
     """Note how a procedure was made."""
     _derived[procedure] = derivation
-    tell = _watching.get()
-    if tell is not None:
+    if (tell := told()) is not None:
         tell(procedure, derivation)
 
 

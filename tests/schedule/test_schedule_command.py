@@ -17,7 +17,7 @@ from exogpu import schedule as s
 from exogpu.cli import progress
 from exogpu.cli.commands import app
 from exogpu.cli.loader import load, load_modules
-from exogpu.schedule.procedures import watched
+from exogpu.result.deriving import watched
 
 ROOT = Path(__file__).parent.parent.parent
 
