@@ -26,6 +26,7 @@ from exogpu.ir.types import Policy
 from exogpu.ir.walk import map_blocks, walk
 from exogpu.kernels.gemm_sm90 import KERNELS
 from exogpu.pipeline import cache, checking
+from exogpu.result import entries
 from exogpu.result.codec import UnreadableError, decode, encode
 from exogpu.result.verdict import Verdict
 from exogpu.solvers import workers
@@ -193,7 +194,7 @@ def test_each_policy_and_each_size_has_its_own(kernel: Path, made) -> None:
 def test_another_version_has_its_own(part: str, value: object, kernel: Path, monkeypatch) -> None:
     run("kernel.py")
     with monkeypatch.context() as changed:
-        changed.setattr(cache, part, lambda: value)
+        changed.setattr(entries, part, lambda: value)
         assert cached("kernel.py") == [False]
     assert cached("kernel.py") == [True]
 
@@ -202,47 +203,47 @@ def test_any_change_of_a_file_is_another_version(tmp_path: Path) -> None:
     (tmp_path / "inner").mkdir()
     (tmp_path / "inner" / "rule.py").write_text("a rule")
     (tmp_path / "table.py").write_text("a table")
-    found = {cache.digest_of_files(tmp_path)}
+    found = {entries.digest_of_files(tmp_path)}
     (tmp_path / "inner" / "rule.py").write_text("a Rule")
-    found.add(cache.digest_of_files(tmp_path))
+    found.add(entries.digest_of_files(tmp_path))
     (tmp_path / "table.py").rename(tmp_path / "tables.py")
-    found.add(cache.digest_of_files(tmp_path))
+    found.add(entries.digest_of_files(tmp_path))
     assert len(found) == 3
     (tmp_path / "__pycache__").mkdir()
     (tmp_path / "__pycache__" / "rule.pyc").write_text("made from it")
-    assert cache.digest_of_files(tmp_path) in found
+    assert entries.digest_of_files(tmp_path) in found
 
 
 def test_where_exogpu_is_no_files_nothing_is_kept(
     kernel: Path, verdicts: Path, monkeypatch
 ) -> None:
-    monkeypatch.setattr(cache, "own_files", lambda: None)
+    monkeypatch.setattr(entries, "own_files", lambda: None)
     assert "proved" in run("kernel.py") and not [*verdicts.iterdir()]
     with pytest.raises(OSError):
-        cache.digest_of_files(kernel)
+        entries.digest_of_files(kernel)
 
 
 def test_what_other_files_decided_is_not_kept(kernel: Path, verdicts: Path, monkeypatch) -> None:
     """Edited after this process read them, exogpu's files are not what decides in it."""
-    assert cache.unchanged()
+    assert entries.unchanged()
     (kernel.parent / "edited.py").write_text("a rule")
-    monkeypatch.setattr(cache, "_OWN", kernel.parent)
-    monkeypatch.setattr(cache, "own_files", cache.own_files.__wrapped__)
-    assert not cache.unchanged() and cache.own_files() is None
+    monkeypatch.setattr(entries, "_OWN", kernel.parent)
+    monkeypatch.setattr(entries, "own_files", entries.own_files.__wrapped__)
+    assert not entries.unchanged() and entries.own_files() is None
     assert "proved" in run("kernel.py") and not [*verdicts.iterdir()]
 
 
 def test_every_folder_of_exogpu_decides() -> None:
     """The prover and the code generator are linked into the package."""
-    root = Path(cache.__file__).parent.parent
-    before = cache.digest_of_files(root)
+    root = Path(entries.__file__).parent.parent
+    before = entries.digest_of_files(root)
     for folder in ("symbolic", "codegen", "machine"):
         assert (root / folder).is_dir()
-        assert cache.digest_of_files(root / folder) != before
+        assert entries.digest_of_files(root / folder) != before
 
 
 def test_the_versions_are_those_of_the_tools() -> None:
-    names = [found.split()[0] for found in cache.tools()]
+    names = [found.split()[0] for found in entries.tools()]
     assert {"python", "z3-solver", "islpy"} <= {*names}
 
 
@@ -399,7 +400,7 @@ def test_what_is_no_file_or_too_large_is_no_entry(
     run("kernel.py")
     (entry,) = verdicts.iterdir()
     with monkeypatch.context() as smaller:
-        smaller.setattr(cache, "LARGEST", 100)
+        smaller.setattr(entries, "LARGEST", 100)
         assert cache.load(entry.stem) is None
     assert cache.load(entry.stem) is not None
     entry.unlink()
@@ -427,7 +428,7 @@ def test_a_folder_that_cannot_be_written_is_left_alone(kernel: Path, monkeypatch
 def test_an_unlisted_scratch_file_is_no_entry(kernel: Path, verdicts: Path) -> None:
     (verdicts / "x.tmp").write_bytes(b"half")
     run("kernel.py")
-    assert cache.size()[0] == 1
+    assert entries.size(cache.SUFFIX)[0] == 1
 
 
 def write_often(folder: str, verdict: Verdict) -> None:
@@ -474,7 +475,7 @@ def test_the_oldest_are_forgotten(verdicts: Path, monkeypatch) -> None:
         cache.store(f"{at}", verdict)
         os.utime(verdicts / f"{at}.verdict", (at, at))
     cache.store("last", verdict)
-    assert cache.size()[0] <= 8
+    assert entries.size(cache.SUFFIX)[0] <= 8
     assert cache.load("last") is not None and cache.load("0") is None
 
 
@@ -484,7 +485,7 @@ def test_what_a_killed_writer_left_is_removed(verdicts: Path) -> None:
     left, present = verdicts / "left.tmp", verdicts / "present.tmp"
     for path in (left, present):
         path.write_bytes(b"half")
-    os.utime(left, ns=(0, time.time_ns() - cache.ABANDONED - 10**9))
+    os.utime(left, ns=(0, time.time_ns() - entries.ABANDONED - 10**9))
     cache.store("k", Verdict("p", "proved", None, Policy.PTX, 0.0))
     assert not left.exists() and present.exists()
 
@@ -497,4 +498,4 @@ def test_doctor_names_the_folder(verdicts: Path, kernel: Path) -> None:
 
 def test_the_folder_is_the_user_s(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("EXOGPU_CACHE")
-    assert cache.folder().name == "verdicts"
+    assert entries.folder().name == "verdicts"

@@ -83,7 +83,7 @@ def check(
         bool, typer.Option("--redundant", help="Also name synchronisation that is not needed.")
     ] = False,
     no_cache: Annotated[
-        bool, typer.Option("--no-cache", help="Neither read nor write verdicts kept on disk.")
+        bool, typer.Option("--no-cache", help="Neither read nor write what is kept on disk.")
     ] = False,
     as_json: AsJson = False,
     sarif: Annotated[
@@ -122,6 +122,7 @@ def _outcomes(
     from exogpu.cli.checker import check_all, parse_sizes
     from exogpu.cli.guarded import guarded
     from exogpu.cli.loader import Unit
+    from exogpu.cli.progress import deriving
 
     try:
         sizes = None if at is None else parse_sizes(at)
@@ -132,11 +133,13 @@ def _outcomes(
     bar = console(stderr=True).is_terminal
 
     def work(units: tuple[Unit, ...]) -> Iterator[Outcome]:
+        steps.stop()
         return check_all(
             units, sizes, policy, limits=limits, bar=bar, redundant=redundant, cached=cached
         )
 
-    yield from guarded(target, limits, work, lambda outcome: outcome, policy)
+    with deriving(bar, cached) as steps:
+        yield from guarded(target, limits, work, lambda outcome: outcome, policy)
 
 
 def _write(path: Path, text: str) -> None:
@@ -430,15 +433,27 @@ def amir(target: Target, policy: PolicyOption = "ptx", as_json: AsJson = False) 
 def history(
     target: Target,
     diff: Annotated[bool, typer.Option("--diff", help="Show what each step changed.")] = False,
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", metavar="DIR", help="Also write a page of each derived procedure."),
+    ] = None,
+    no_cache: Annotated[
+        bool, typer.Option("--no-cache", help="Neither read nor write steps kept on disk.")
+    ] = False,
 ) -> None:
-    """Say how procedures were derived, a line a step."""
-    from exogpu.cli.history import draw_history
+    """Say how procedures were derived, a line a step; kernels derived on first use are made."""
+    from exogpu.cli.history import told
 
     try:
-        for procedure in _parsed(target):
-            console().print(draw_history(procedure, diff=diff), end="")
+        for line in told(partial(_parsed, target, derive=True), diff, html, not no_cache):
+            console().print(line, end="")
     except ExoGpuError as error:
         _stop(*error.diagnostics)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        message = f"{error.filename} cannot be written: {error.strerror}"
+        _stop(_wrong("X948", message, "choose another folder"))
 
 
 @app.command()
@@ -460,11 +475,11 @@ def doctor() -> None:
     raise typer.Exit(2 if any(f.repair and f.needed for f in findings) else 0)
 
 
-def _parsed(target: str) -> list[Procedure]:
+def _parsed(target: str, *, derive: bool = False) -> list[Procedure]:
     """The procedures of a target.  Raises ExoGpuError where one could not be read."""
     from exogpu.cli.loader import load
 
-    units = load(target)
+    units = load(target, derive=derive)
     wrong = [
         diagnostic
         for unit in units

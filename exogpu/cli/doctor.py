@@ -118,9 +118,10 @@ def _verdicts() -> Iterator[Finding]:
     """Where verdicts are kept, and how much there is."""
     with suppress(ModuleNotFoundError):
         from exogpu.pipeline import cache
+        from exogpu.result import entries
 
-        count, size = cache.size()
-        state = f"{cache.folder()} ({count:,} verdicts, {size / 1e6:.1f} MB)"
+        count, size = entries.size(cache.SUFFIX)
+        state = f"{entries.folder()} ({count:,} verdicts, {size / 1e6:.1f} MB)"
         yield Finding("verdicts", state, needed=False)
 
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from difflib import unified_diff
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Final
 
 from rich.text import Text
 
 from exogpu.api import Procedure
-from exogpu.schedule.procedures import Derivation, Schedulable, chain, text
+from exogpu.cli.places import Places
+from exogpu.cli.progress import deriving
+from exogpu.cli.render import console, shown_path
+from exogpu.report.html import history_html
+from exogpu.report.steps import changed, history
+from exogpu.schedule.procedures import chain
 
 STYLES: Final = {"+": "green", "-": "red"}
 
@@ -24,17 +29,38 @@ def draw_history(procedure: Procedure, *, diff: bool = False) -> Text:
     found = Text.assemble(
         (procedure.name, "bold"), f": {count} from {steps[0][1].parent.name}, {seconds:.1f} s\n"
     )
+    within: tuple[str, ...] = ()
     for number, (made, step) in enumerate(steps, 1):
+        for depth, part in enumerate(step.within):
+            if within[: depth + 1] != step.within[: depth + 1]:
+                found.append(f"     {'  ' * depth}{part}\n", "bold")
+        within = step.within
         found.append(f"{number:4} ", "dim")
-        found.append(f"{step.primitive}({', '.join(step.arguments)})")
+        found.append(f"{'  ' * len(within)}{step.primitive}({', '.join(step.arguments)})")
         found.append(f"  {step.seconds:.2f} s\n", "dim")
         if diff:
-            for line in _changed(made, step):
+            for line in changed(made, step):
                 found.append(f"       {line}\n", STYLES[line[0]])
     return found
 
 
-def _changed(made: Schedulable, step: Derivation) -> Iterator[str]:
-    before, after = text(step.parent).splitlines(), text(made).splitlines()
-    lines = [*unified_diff(before, after, lineterm="", n=0)][2:]
-    return (line for line in lines if line[0] in STYLES)
+def told(
+    parsed: Callable[[], list[Procedure]], diff: bool, html: Path | None, kept: bool
+) -> Iterator[Text]:
+    """What is said of the procedures of a target, and of the page of each derived one where a
+    folder is given for them.  Raises ExoGpuError, OSError."""
+    with deriving(console(stderr=True).is_terminal, kept):
+        procedures = parsed()
+    for procedure in procedures:
+        yield draw_history(procedure, diff=diff)
+    if html is None:
+        return
+    places = Places()
+    html.mkdir(parents=True, exist_ok=True)
+    for procedure in procedures:
+        if [*chain(procedure)]:
+            page = html / f"{places.name(procedure.name)}.html"
+            found = history(procedure, procedure, procedure.check())
+            page.write_text(history_html(found), encoding="utf-8")
+            where = shown_path(str(page))
+            yield Text.assemble((procedure.name, "bold"), f": {found.report.badge}, {where}\n")

@@ -41,11 +41,12 @@ class Unit:
     diagnostics: tuple[Diagnostic, ...]
 
 
-def load(target: str, skip: Collection[str] = ()) -> tuple[Unit, ...]:
+def load(target: str, skip: Collection[str] = (), *, derive: bool = False) -> tuple[Unit, ...]:
     """The procedures of `TARGET[::PROC]` in the order of their files and lines.
 
     What a file prints while it is loaded goes to standard error.  Files in `skip` are left out;
-    then there may be no procedure.
+    then there may be no procedure.  With `derive`, the kernels that files derive on first use are
+    made, too.
     """
     path, _, wanted = target.partition("::")
     older = frozenset(sys.modules)
@@ -53,7 +54,9 @@ def load(target: str, skip: Collection[str] = ()) -> tuple[Unit, ...]:
         kept = cast(TextIO, _KeptOpen(sys.stderr))
         with redirect_stdout(kept), redirect_stderr(kept), collecting() as found:
             named = tuple(file for file in files(path) if str(file) not in skip)
-            units = tuple(unit for file in named for unit in _units(file, path, older, found))
+            units = tuple(
+                unit for file in named for unit in _units(file, path, older, found, derive)
+            )
         if skip and not any(unit.name == (wanted or unit.name) for unit in units):
             return ()
         units = units or (_no_procedure(path),)
@@ -93,19 +96,25 @@ def _failure(file: str, diagnostic: Diagnostic) -> Unit:
 
 
 def _units(
-    file: Path | Diagnostic, target: str, older: frozenset[str], found: list[Procedure]
+    file: Path | Diagnostic,
+    target: str,
+    older: frozenset[str],
+    found: list[Procedure],
+    derive: bool,
 ) -> Iterator[Unit]:
     """Of a file, or of what kept one from being found."""
     if isinstance(file, Diagnostic):
         yield _failure(target, file)
     else:
-        yield from _load_file(file, older, found)
+        yield from _load_file(file, older, found, derive)
 
 
 # --- from a file to procedures ------------------------------------------------------------
 
 
-def _load_file(path: Path, older: frozenset[str], found: list[Procedure]) -> Iterator[Unit]:
+def _load_file(
+    path: Path, older: frozenset[str], found: list[Procedure], derive: bool
+) -> Iterator[Unit]:
     """The units of one file.  `found` has the procedures of all files loaded so far, because one
     of those may have imported this one; modules in `older` are not reused."""
     stage(f"{LOADING}{path}")  # as `load` has it in `skip`
@@ -120,12 +129,36 @@ def _load_file(path: Path, older: frozenset[str], found: list[Procedure]) -> Ite
     if module is not None:
         bound = [p for p in vars(module).values() if issubclass(type(p), Procedure)]
         here += [p for p in bound if p not in here and not _imported(p, module)]
+        if derive:
+            made, failures = _derived(module, path, file)
+            here += made
     for procedure in sorted(here, key=lambda p: _place(p).line):
         yield Unit(procedure.name, _place(procedure), procedure, ())
     known = {d for procedure in here if procedure.ir is None for d in procedure.diagnostics}
     for diagnostic in failures:
         if diagnostic not in known:
             yield _failure(file, diagnostic)
+
+
+def _derived(
+    module: ModuleType, path: Path, file: str
+) -> tuple[list[Procedure], tuple[Diagnostic, ...]]:
+    """The kernels that the functions of a module derive on first use, and what is wrong."""
+    from exogpu.schedule.first_use import shown
+
+    made: list[Procedure] = []
+    try:
+        for value in tuple(vars(module).values()):
+            make = shown(value) if getattr(value, "__module__", "") == module.__name__ else None
+            if make is not None and isinstance(kernel := make(), Procedure):
+                made.append(kernel)
+    except ExoGpuError as error:
+        return made, error.diagnostics
+    except (InternalError, KeyboardInterrupt):
+        raise
+    except BaseException as error:  # it is the user's code
+        return made, _raised(error, path, file).diagnostics
+    return made, ()
 
 
 def _absolute(path: Path) -> Path:

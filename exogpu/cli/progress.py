@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from time import perf_counter
 from types import TracebackType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
+from rich.status import Status
+from rich.text import Text
 
 from exogpu.cli.render import console
 from exogpu.machine import fast
+from exogpu.result.deriving import keeping, watched
+
+if TYPE_CHECKING:
+    from exogpu.schedule.procedures import Derivation, Schedulable
 
 PATIENCE: Final = 2.0
 """Seconds after which a check shows a bar."""
@@ -60,3 +68,49 @@ class Watch:
             self._shown = (shown, task)
         bar, task = self._shown
         bar.update(task, completed=progress.tasks_done, total=progress.tasks, rate=rate)
+
+
+class Steps:
+    """Told of each step of a schedule, it shows the last one on the terminal."""
+
+    def __init__(self, bar: bool) -> None:
+        self._bar = bar
+        self._status: Status | None = None
+        self._count = 0
+
+    def __enter__(self) -> Steps:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Take the line from the terminal, until a further step."""
+        if self._status is not None:
+            self._status.stop()
+            self._status = None
+
+    def __call__(self, made: Schedulable, step: Derivation) -> None:
+        self._count += 1
+        if not self._bar:
+            return
+        part = f" of {step.within[0]}" if step.within else ""
+        said = f"{step.primitive}({', '.join(step.arguments)}){part}, {step.seconds:.2f} s"
+        text = Text(f"{made.name}: step {self._count}, {said}", overflow="ellipsis", no_wrap=True)
+        if self._status is None:
+            self._status = console(stderr=True).status(text)
+            self._status.start()
+        self._status.update(text)
+
+
+@contextmanager
+def deriving(bar: bool, kept: bool) -> Iterator[Steps]:
+    """Within it, steps of schedules are shown where `bar` is set, and kept on disk where `kept`
+    is."""
+    with Steps(bar) as steps, watched(steps), keeping(kept):
+        yield steps

@@ -21,9 +21,18 @@ def digest(proc: Proc, *, places: bool = True) -> str | None:
     """The SHA-256, in hexadecimal; None where a compile-time parameter is an object of which it is
     not known what determines it.  Without `places`, neither they nor docstrings count, nor whether
     equal parts are one object."""
-    writer = _Writer(places)
+    return _digest(_Writer(places, identity=places), proc)
+
+
+def digest_of(value: object) -> str | None:
+    """The same of anything made of tuples and exogpu's own records: which of its parts are one
+    object counts, places and docstrings do not."""
+    return _digest(_Writer(places=False, identity=True), value)
+
+
+def _digest(writer: _Writer, value: object) -> str | None:
     try:
-        writer.write(proc)
+        writer.write(value)
     except (_UnknownError, RecursionError):
         return None
     return hashlib.sha256("\n".join(writer.words).encode()).hexdigest()
@@ -53,9 +62,9 @@ def _ours(kind: type) -> bool:
 class _Writer:
     """Writes objects as words; what was written before is written as its number."""
 
-    def __init__(self, places: bool) -> None:
+    def __init__(self, places: bool, identity: bool) -> None:
         self.words: list[str] = []
-        self._places = places
+        self._places, self._identity = places, identity
         self._known: dict[int, int] = {}
         self._names: dict[int, int] = {}
 
@@ -81,7 +90,7 @@ class _Writer:
                 say(f"set {len(value)}")
                 self.words += sorted(map(self._alone, value))
             case _ if is_dataclass(kind) and _ours(kind):
-                if self._places and id(value) in self._known:
+                if self._identity and id(value) in self._known:
                     say(f"again {self._known[id(value)]}")
                     return
                 self._known[id(value)] = len(self._known)

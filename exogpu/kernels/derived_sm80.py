@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 from exogpu import schedule as s
 from exogpu.api import Procedure, proc
 from exogpu.hw.memories import (
@@ -53,72 +51,42 @@ def textbook() -> Procedure:
     return gemm_sm80
 
 
-@cache
+@s.derives()
 def derived() -> Procedure:
     """The kernel, made on first use."""
     p = textbook()
-    for part in (tiles, steps_along_k, padding, pipeline, fragments, loads, instructions, launch):
+    for part in (tiles, padding, fragments, loads, instructions, launch):
         p = part(p)
     return synchronisation(p)
 
 
 def tiles(p: Procedure) -> Procedure:
-    """64 x 64 elements a task, 32 x 32 a warp, 16 x 8 an instruction; sums in a variable."""
-    p = s.stage_mem(p, "C[_] = _", "C[i, j]", "D", count=2)
-    p = s.divide_loop(p, "j", 64, ["tn", "jj"])
-    p = s.reorder_loops(p, "i")
-    p = s.divide_loop(p, "i", 64, ["tm", "ii"])
-    p = s.reorder_loops(p, "tn")
-    p = s.lift_scope(p, "jj")
-    p = s.divide_loop(p, "ii", 32, ["wm", "i"], tail="perfect")
-    p = s.divide_loop(p, "i", 16, ["i", "m"], tail="perfect")
-    p = s.divide_loop(p, "jj", 32, ["wn", "j"], tail="perfect")
-    p = s.divide_loop(p, "j", 8, ["j", "n"], tail="perfect")
-    for loop in ("m", "i", "m"):
-        p = s.reorder_loops(p, loop)
-    for extent, index in ((8, "n"), (16, "m"), (4, "j"), (2, "i"), (2, "wn"), (2, "wm")):
-        p = s.expand_dim(p, "D", extent, index)
-    p = s.mult_dim(s.lift_alloc(p, "D", 8), "D", 0)
-    p = s.fission(p, s.find(p, "for k in _: _").before(), 8)
-    p = s.fission(p, s.find(p, "for k in _: _").after(), 8)
-    return s.remove_if(s.remove_if(p, "if _: _"), "if _: _")
-
-
-def steps_along_k(p: Procedure) -> Procedure:
-    """16 columns of A and B at a time, in tiles."""
+    """64 x 64 elements a task, 32 x 32 a warp, 16 x 8 an instruction; 16 columns of A and B at a
+    time."""
+    p = s.tile(p, "i", (64, 64), ["tm", "tn"], ["i", "j"])
+    p = s.tile(p, "i", (32, 32), ["wm", "wn"], ["i", "j"], tail="perfect")
+    p = s.tile(p, "i", (16, 8), ["i", "j"], ["m", "n"], tail="perfect")
+    p = s.accumulate(p, "k", "D", over="wm")
     p = s.divide_loop(p, "k", 16, ["ko", "kk"])
     p = s.divide_loop(p, "kk", 8, ["kk", "k"], tail="perfect")
-    p = s.lift_scope(s.lift_scope(p, "ko"), "ko")
-    for loop in ("n #1", "m #1", "j #1", "i #1", "wn #1", "wm #1"):
-        p = s.reorder_loops(p, loop)
-    p = s.stage_mem(p, "wm #1", "A[64 * tm : 64 * tm + 64, 16 * ko : 16 * ko + 16]", "A_smem")
-    return s.stage_mem(p, "wm #1", "B[64 * tn : 64 * tn + 64, 16 * ko : 16 * ko + 16]", "B_smem")
+    p = s.outwards(p, "ko", over="wm #1")
+    for x, rows in (("A", "64 * tm : 64 * tm + 64"), ("B", "64 * tn : 64 * tn + 64")):
+        p = s.stage_ring(p, "wm #1", f"{x}[{rows}, 16 * ko : 16 * ko + 16]", f"{x}_smem", "ko")
+    return p
 
 
 def padding(p: Procedure) -> Procedure:
-    """Zeros beyond column K, so that sums need no guard; nobody reads sums beyond M and N."""
+    """Zeros beyond column K, so that sums need no guard; nobody reads sums beyond M and N.
+
+    The tiles of the next step are loaded before those of this one are used: two of each.
+    """
     p = s.fill_zero(p, "if 16 * ko + i1 < K: _")
     p = s.fill_zero(p, "if 16 * ko + i1 < K: _ #1")
     p = s.remove_if(p, "if 16 * ko + (8 * kk + k) < K: _")
     p = s.remove_if(p, "if 64 * tm + (32 * wm + _) < M: _")
     p = s.remove_if(p, "if 64 * tn + (32 * wn + _) < N: _")
-    for loop in ("n #1", "m #1", "j #1", "i #1"):
-        p = s.reorder_loops(p, loop)
-    return p
-
-
-def pipeline(p: Procedure) -> Procedure:
-    """The tiles of the next step are loaded before those of this one are used: two of each."""
-    for tile in ("A_smem", "B_smem"):
-        p = s.lift_alloc(s.expand_dim(p, tile, "(K + 15) / 16", "ko"), tile)
-    p = s.fission(p, s.find(p, "wm #1").before())
-    p = s.shift_loop(p, "ko #1", 1)
-    p = s.extend_loop(p, "ko", 0, "(K + 15) / 16 + 1")
-    p = s.extend_loop(p, "ko #1", 0, "(K + 15) / 16 + 1")
-    p = s.fuse(p, "ko")
-    for tile in ("A_smem", "B_smem"):
-        p = s.resize_dim(p, tile, 0, 2, fold=True)
-    return p
+    p = s.outwards(p, "kk", over="i #1")
+    return s.pipeline(p, "wm #1", ["A_smem", "B_smem"])
 
 
 def fragments(p: Procedure) -> Procedure:
@@ -132,6 +100,7 @@ def fragments(p: Procedure) -> Procedure:
     for part in ("A_reg", "B_reg"):
         p = s.expand_dim(s.expand_dim(p, part, 2, "wn"), part, 2, "wm")
         p = s.mult_dim(p, part, 0)
+    p = s.mult_dim(p, "D", 0)
     for _ in range(3):
         p = s.mult_loops(p, "wm", "w")
     return p

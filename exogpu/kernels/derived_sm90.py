@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cache
+from typing import NamedTuple
 
 from exogpu import schedule as s
 from exogpu.api import Procedure, proc
 from exogpu.hw.memories import (
     CudaCommitGroup,
     CudaGmemLinear,
-    CudaMbarrier,
     Sm90_RmemMatrixD,
     Sm90_SmemSwizzled,
     Sm90_tensorMap,
@@ -22,7 +21,9 @@ from exogpu.hw.units import (
     cuda_warpgroup,
 )
 from exogpu.isa.sm90 import Sm90_store_D, Sm90_tma_multicast, Sm90_wgmma_tf32, Sm90_zero_scale_d
-from exogpu.kernels.gemm_sm90 import WARPS
+from exogpu.kernels.gemm_sm90 import warps
+
+cuda_in_order = SYNC["cuda_in_order"]
 
 
 def textbook() -> Procedure:
@@ -49,127 +50,117 @@ def textbook() -> Procedure:
     return gemm_sm90
 
 
-@cache
-def derived(CM: int, CN: int, TM: int, TN: int, RING: int = 4) -> Procedure:
+class Tiles(NamedTuple):
+    """A configuration: the cluster, the tile of a CTA, the slots of the ring, the warpgroups that
+    multiply."""
+
+    CM: int
+    CN: int
+    TM: int
+    TN: int
+    RING: int = 4
+    groups: int = 2
+
+    @property
+    def MM(self) -> int:
+        """Rows of a warpgroup."""
+        return self.TM // self.groups
+
+
+@s.derives(2, 1, 128, 256)
+def derived(CM: int, CN: int, TM: int, TN: int, RING: int = 4, groups: int = 2) -> Procedure:
     """The kernel for a cluster of CM x CN CTAs with a tile of TM x TN a CTA."""
-    p = tiles(textbook(), CM, CN, TM, TN)
-    p = ring(p, CM, CN, TM, TN, RING)
-    p = loads(p, CM, CN, TM, TN)
-    p = products(p, TM // 2, TN)
-    p = launch(p, CM, CN, TM, TN)
-    return synchronisation(p, CM, CN, RING)
+    t = Tiles(CM, CN, TM, TN, RING, groups)
+    p = tiles(textbook(), t)
+    p = s.accumulate(p, "k", "D", over="m")
+    p = products(p, t)
+    p = s.replace(p, "i", Sm90_store_D, M=t.MM, N=t.TN)
+    p = launch(p, t)
+    p = synchronisation(p, t)
+    p = s.insert_fence(p, s.find(p, "k").after(), cuda_in_order, cuda_in_order)
+    return s.rename(p, f"gemm_sm90_{CM}x{CN}_{TM}x{TN}")
 
 
-def tiles(p: Procedure, CM: int, CN: int, TM: int, TN: int) -> Procedure:
-    """A tile a CTA, half of it a warpgroup; sums in a variable, 32 columns at a time."""
-    MM = TM // 2
-    p = s.stage_mem(p, "C[_] = _", "C[batch, i, j]", "D", count=2)
-    p = s.divide_loop(p, "j", CN * TN, ["tn", "jj"])
-    p = s.reorder_loops(p, "i")
-    p = s.divide_loop(p, "i", CM * TM, ["tm", "ii"])
-    p = s.reorder_loops(p, "tn")
-    p = s.lift_scope(p, "jj")
-    p = s.divide_loop(p, "ii", TM, ["m", "i"], tail="perfect")
-    p = s.divide_loop(p, "i", MM, ["wg", "i"], tail="perfect")
-    p = s.divide_loop(p, "jj", TN, ["n", "j"], tail="perfect")
-    p = s.reorder_loops(s.reorder_loops(p, "i"), "wg")
-    for extent, index in ((TN, "j"), (MM, "i"), (2, "wg"), (CN, "n"), (CM, "m")):
-        p = s.expand_dim(p, "D", extent, index)
-    p = s.lift_alloc(p, "D", 7)
-    p = s.fission(p, s.find(p, "for k in _: _").before(), 7)
-    p = s.fission(p, s.find(p, "for k in _: _").after(), 7)
-    p = s.remove_if(s.remove_if(p, "if _: _"), "if _: _")
+def tiles(p: Procedure, t: Tiles) -> Procedure:
+    """A tile a CTA, its rows divided among warpgroups."""
+    p = s.tile_for_cluster(p, "i", (t.CM, t.CN), (t.TM, t.TN), ["tm", "tn"], ["m", "n"], ["i", "j"])
+    return s.divide_loop(p, "i", t.MM, ["wg", "i"], tail="perfect")
+
+
+def products(p: Procedure, t: Tiles, split: str = "") -> Procedure:
+    """Steps of 32 columns, of which tiles of A and B are in each CTA, in a ring.
+
+    A CTA's tile of A goes to its row of the cluster, that of B to its column.  Tiles end in zeros,
+    so that products need no guard.  With `split`, that slice of K is multiplied.
+    """
     p = s.divide_loop(p, "k", 32, ["k", "kk"])
     p = s.divide_loop(p, "kk", 8, ["kk", "c"], tail="perfect")
-    p = s.lift_scope(s.lift_scope(p, "k"), "k")
-    for loop in ("j", "i", "wg", "n", "m"):
-        p = s.reorder_loops(p, f"{loop} #1")
-    return p
-
-
-def ring(p: Procedure, CM: int, CN: int, TM: int, TN: int, RING: int) -> Procedure:
-    """Tiles of A and B in each CTA, in RING slots; they are loaded before they are used."""
-    for x, rows, tile in (("A", TM, f"{CM} * tm + m"), ("B", TN, f"{CN} * tn + n")):
+    p = s.outwards(p, "k", over="m #1")
+    of_slice = f"{split}, " if split else ""
+    for x, rows, tile in (("A", t.TM, f"{t.CM} * tm + m"), ("B", t.TN, f"{t.CN} * tn + n")):
         start = f"{rows} * ({tile})"
-        window = f"{x}[batch, {start} : {start} + {rows}, 32 * k : 32 * k + 32]"
-        p = s.stage_mem(p, "wg #1", window, f"{x}_smem")
-        p = s.expand_dim(p, f"{x}_smem", "(cluster_K + 31) / 32", "k")
-        p = s.expand_dim(s.expand_dim(p, f"{x}_smem", CN, "n"), f"{x}_smem", CM, "m")
-        p = s.lift_alloc(p, f"{x}_smem", 3)
-        p = s.fission(p, s.find(p, "wg #1").before(), 2)
-        p = s.resize_dim(p, f"{x}_smem", 2, RING, fold=True)
-    return p
-
-
-def loads(p: Procedure, CM: int, CN: int, TM: int, TN: int) -> Procedure:
-    """A CTA's tile of A goes to its row of the cluster, that of B to its column."""
-    for x, shape in (("A", "M"), ("B", "N")):
-        rows = TM // CN if x == "A" else TN // CM
-        box = Sm90_tensorMap(128, 1, rows, 32)
-        p = s.bind_window(p, "batch", f"{x}[0:L, 0:{shape}, 0:cluster_K]", f"{x}_map", box)
-    p = s.reorder_loops(s.reorder_loops(p, "n #1"), "n #1")
-    p = s.replace(
-        p, "i0", Sm90_tma_multicast, n=CN, stride=1, rows=TM, cols=32, box=(1, TM // CN, 32)
-    )
-    p = s.reorder_loops(p, "m #2")
-    p = s.reorder_loops(s.reorder_loops(p, "m #2"), "m #2")
-    return s.replace(
-        p, "i0", Sm90_tma_multicast, n=CM, stride=CN, rows=TN, cols=32, box=(1, TN // CM, 32)
-    )
-
-
-def products(p: Procedure, MM: int, TN: int) -> Procedure:
-    """Tiles end in zeros, so that products need no guard; a warpgroup's loops are instructions."""
+        window = f"{x}[batch, {start} : {start} + {rows}, {of_slice}32 * k : 32 * k + 32]"
+        p = s.stage_ring(p, "wg #1", window, f"{x}_smem", "k", slots=t.RING)
+    p = loads(p, t, split)
     for guard in (" #2", "", ""):
         p = s.remove_if(p, f"if _: _{guard}")
-    p = s.reorder_loops(s.reorder_loops(p, "j #1"), "i #1")
-    p = s.replace(p, "i", Sm90_zero_scale_d, M=MM, N=TN)
-    p = s.replace(p, "i", Sm90_wgmma_tf32, M=MM, N=TN)
-    p = s.replace(p, "i", Sm90_store_D, M=MM, N=TN)
-    return s.reorder_stmts(s.reorder_stmts(p, "m"), "m")
+    p = s.outwards(p, "kk", over="i #1")
+    p = s.replace(p, "i", Sm90_zero_scale_d, M=t.MM, N=t.TN)
+    return s.replace(p, "i", Sm90_wgmma_tf32, M=t.MM, N=t.TN)
 
 
-def launch(p: Procedure, CM: int, CN: int, TM: int, TN: int) -> Procedure:
+def loads(p: Procedure, t: Tiles, split: str) -> Procedure:
+    """The copies of a tile are one instruction, a slice of it a CTA."""
+    slices = "0:K_split, " if split else ""
+    whole = (1,) if split else ()
+    for x, shape, rows in (("A", "M", t.TM // t.CN), ("B", "N", t.TN // t.CM)):
+        box = Sm90_tensorMap(128, 1, rows, *whole, 32)
+        window = f"{x}[0:L, 0:{shape}, {slices}0:cluster_K]"
+        p = s.bind_window(p, s.find(p, "batch"), window, f"{x}_map", box)
+    p = s.reorder_loops(s.reorder_loops(p, "n #1"), "n #1")
+    box = (1, t.TM // t.CN, *whole, 32)
+    p = s.replace(p, "i0", Sm90_tma_multicast, n=t.CN, stride=1, rows=t.TM, cols=32, box=box)
+    p = s.reorder_loops(p, "m #2")
+    p = s.reorder_loops(s.reorder_loops(p, "m #2"), "m #2")
+    box = (1, t.TN // t.CM, *whole, 32)
+    return s.replace(p, "i0", Sm90_tma_multicast, n=t.CM, stride=t.CN, rows=t.TN, cols=32, box=box)
+
+
+def launch(p: Procedure, t: Tiles) -> Procedure:
     """Memories, tasks, CTAs of the cluster and warpgroups; one warp a CTA loads."""
+    p = s.reorder_stmts(s.reorder_stmts(p, "m"), "m")
     for name in "ABC":
         p = s.set_memory(p, name, CudaGmemLinear)
     for name in ("A_smem", "B_smem"):
         p = s.set_memory(p, name, Sm90_SmemSwizzled(128))
-    p = s.set_memory(p, "D", Sm90_RmemMatrixD(TM // 2, TN))
+    p = s.set_memory(p, "D", Sm90_RmemMatrixD(t.MM, t.TN))
     for loop in ("batch", "tm", "tn"):
         p = s.set_loop_mode(p, loop, "tasks")
     for part in ("", " #2", " #3"):
-        p = s.set_loop_mode(p, f"m{part}", CN * cuda_cta_in_cluster)
+        p = s.set_loop_mode(p, f"m{part}", t.CN * cuda_cta_in_cluster)
         p = s.set_loop_mode(p, f"n{part}", cuda_cta_in_cluster)
-    p = s.set_loop_mode(p, "m #1", CN * cuda_warp_in_cluster)
-    p = s.set_loop_mode(p, "n #1", CM * cuda_warp_in_cluster_strided(CN))
+    p = s.set_loop_mode(p, "m #1", t.CN * cuda_warp_in_cluster)
+    p = s.set_loop_mode(p, "n #1", t.CM * cuda_warp_in_cluster_strided(t.CN))
     for part in ("", " #1", " #2"):
         p = s.set_loop_mode(p, f"wg{part}", cuda_warpgroup)
     zero, load, product, store = (s.find(p, f"m #{n}") for n in range(4))
-    p = s.wrap_kernel(p, "batch", WARPS, cluster=CM * CN)
-    p = s.wrap_with_context(p, [zero, product, store], s.CudaWarps(name="consumer"))
-    return s.wrap_with_context(p, load, s.CudaWarps(0, 1, "producer"), count=2)
+    p = s.wrap_kernel(p, "batch", warps(t.groups), cluster=t.CM * t.CN)
+    producer, consumer = s.CudaWarps(0, 1, "producer"), s.CudaWarps(name="consumer")
+    return s.split_warps(p, load, [zero, product, store], producer, consumer, count=2)
 
 
-def synchronisation(p: Procedure, CM: int, CN: int, RING: int) -> Procedure:
+def synchronisation(p: Procedure, t: Tiles) -> Procedure:
     """A slot is full when its tiles have come, and empty when the products with it are made."""
-    load, other = s.find(p, "m #1"), s.find(p, "n #1")
-    row, column = f"[m, 0:{CN}]", f"[0:{CM}, n]"
-    warps = [("m", CM, CN * cuda_warp_in_cluster), ("n", CN, cuda_warp_in_cluster)]
-    before = s.find(p, "with CudaWarps(_) _: _").before()
-    p = s.insert_barrier_alloc(p, before, "full", [CM, CN], CudaMbarrier)
-    p = s.insert_barrier_alloc(p, before, "empty", [CM, CN], CudaMbarrier, guard="full")
-    p = s.insert_barrier_alloc(p, before, "cg", [CM, CN, 2], CudaCommitGroup)
+    warps = [("m", t.CM, t.CN * cuda_warp_in_cluster), ("n", t.CN, cuda_warp_in_cluster)]
+    calls = {"Sm90_tma_multicast": f"[m, 0:{t.CN}]", "Sm90_tma_multicast #1": f"[0:{t.CM}, n]"}
+    groups, steps = s.find(p, "wg #1"), s.find(p, "kk")
+    temporal, both = SYNC["cuda_temporal"], SYNC["cuda_generic_and_async"]
+    timelines = (temporal, temporal, both, cuda_in_order)
+    before = s.find(p, "with CudaWarps(_) _: _")
+    p = s.guard_ring(p, calls, groups, t.RING, warps, timelines, before)
+    p = s.insert_barrier_alloc(p, before.before(), "cg", [t.CM, t.CN, t.groups], CudaCommitGroup)
     start = s.find(p, "Sm90_zero_scale_d").after()
     p = s.insert_fence(p, start, SYNC["wgmma_fence_1"], SYNC["wgmma_fence_2"])
-    p = s.insert_await(p, load.before(), "empty[m, n]", SYNC["cuda_temporal"], ~RING, over=warps)
-    p = s.set_trailing_barrier_expr(p, "Sm90_tma_multicast", f"full{row}")
-    p = s.set_trailing_barrier_expr(p, "Sm90_tma_multicast #1", f"full{column}")
-    p = s.insert_arrive(p, other.after(), SYNC["cuda_temporal"], "full[m, n]", over=warps)
-    groups, steps = s.find(p, "wg #1"), s.find(p, "kk")
-    p = s.insert_await(p, groups.before(), "full[m, n]", SYNC["cuda_generic_and_async"])
     p = s.insert_arrive(p, steps.after(), SYNC["wgmma_async"], "cg[m, n, wg]")
     made = s.find(p, "Arrive(wgmma_async) >> _").after()
-    p = s.insert_await(p, made, "cg[m, n, wg]", SYNC["cuda_in_order"], 0)
-    p = s.insert_arrive(p, groups.after(), SYNC["cuda_in_order"], f"empty{row}", f"empty{column}")
-    return s.insert_fence(p, s.find(p, "k").after(), SYNC["cuda_in_order"], SYNC["cuda_in_order"])
+    return s.insert_await(p, made, "cg[m, n, wg]", cuda_in_order, 0)

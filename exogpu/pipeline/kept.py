@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from exogpu.pipeline import cache
 from exogpu.pipeline.stages import Stages
+from exogpu.result import entries
 from exogpu.result.verdict import Policy, Verdict
 from exogpu.solvers.workers import cuts
 
@@ -29,6 +30,6 @@ def kept(
         return found
     before = cuts()
     verdict = make()
-    if verdict.word != "error" and cuts() == before and cache.unchanged():
+    if verdict.word != "error" and cuts() == before and entries.unchanged():
         cache.store(key, verdict)
     return verdict

@@ -7,6 +7,7 @@ check, to report or to compile, makes its own.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 
 from exogpu.amir import nodes as amir
@@ -29,16 +30,21 @@ class Stages:
         self,
         name: str,
         ir: Proc | None,
-        refusals: tuple[Diagnostic, ...],
+        refusals: tuple[Diagnostic, ...] | Callable[[], tuple[Diagnostic, ...]],
         inlined: Proc | None = None,
     ) -> None:
         self.name = name
         self.ir = ir
-        self.refusals = refusals
-        """What reading the definition found."""
+        self._refusals = refusals
         self._inlined = inlined
         """The same without windows and calls of procedures, where it is made already."""
         self._programs: dict[Policy, amir.Program] = {}
+
+    @cached_property
+    def refusals(self) -> tuple[Diagnostic, ...]:
+        """What reading the definition found; of a derived one, when it is first asked for."""
+        given = self._refusals
+        return given if isinstance(given, tuple) else given()
 
     @property
     def size_names(self) -> tuple[str, ...]:

@@ -7,22 +7,19 @@ from functools import cache
 from importlib.resources import files
 from typing import Final
 
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
 from exogpu.report.model import Place, Report, Row
+from exogpu.report.steps import History
 
 _SAFE: Final = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028"}
 
 
 def html(report: Report) -> str:
     """The page.  Whatever the program says appears as text: everything is escaped."""
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    template = environment.from_string(_resource("report.html.j2"))
     formula = Markup(report.formula.html) if report.formula is not None else None
-    return template.render(
+    return _template("report.html.j2").render(
         r=report,
         formula=formula,
         uses={use.mark: use for use in report.uses},
@@ -33,6 +30,19 @@ def html(report: Report) -> str:
         script=Markup(_resource("report.js")),
         data=script_json(_data(report)),
     )
+
+
+def history_html(history: History) -> str:
+    """The page of a derivation; it has no script."""
+    style = Markup(_resource("report.css") + _resource("history.css"))
+    return _template("history.html.j2").render(h=history, style=style)
+
+
+def _template(name: str) -> Template:
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.from_string(_resource(name))
 
 
 def script_json(value: object) -> Markup:

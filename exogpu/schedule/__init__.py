@@ -25,7 +25,10 @@ from exogpu.schedule.cursors import Cursor, Gap, find, find_all
 from exogpu.schedule.dimensions import divide_dim, expand_dim, mult_dim, rearrange_dim, resize_dim
 from exogpu.schedule.equivalence import Equivalence, equivalent
 from exogpu.schedule.expressions import commute_expr
+from exogpu.schedule.first_use import derives
+from exogpu.schedule.higher_steps import higher
 from exogpu.schedule.inlining import callee, extract_subproc, inline
+from exogpu.schedule.kept import kept_steps
 from exogpu.schedule.loops import (
     cut_loop,
     divide_loop,
@@ -41,6 +44,13 @@ from exogpu.schedule.loops import (
 )
 from exogpu.schedule.primitive import followed
 from exogpu.schedule.procedures import Derivation, chain, derivation, history, text
+from exogpu.schedule.rings import (
+    guard_ring,
+    pipeline,
+    split_warps,
+    stage_epilogue,
+    stage_ring,
+)
 from exogpu.schedule.staging import stage_mem, stage_sum
 from exogpu.schedule.statements import (
     add_if,
@@ -48,6 +58,7 @@ from exogpu.schedule.statements import (
     eliminate_dead_code,
     fill_zero,
     lift_scope,
+    merge_ifs,
     remove_if,
     rename,
     reorder_stmts,
@@ -63,6 +74,7 @@ from exogpu.schedule.storage import (
     reuse_buffer,
     sink_alloc,
 )
+from exogpu.schedule.sums import sum_by_exchange
 from exogpu.schedule.synchronisation import (
     delete_sync,
     insert_arrive,
@@ -73,6 +85,7 @@ from exogpu.schedule.synchronisation import (
     without_synchronisation,
 )
 from exogpu.schedule.synchronise import Proposal, Synchronised, synchronise
+from exogpu.schedule.tiling import accumulate, outwards, tile, tile_for_cluster
 
 __all__ = [
     "CudaDeviceFunction",
@@ -83,6 +96,7 @@ __all__ = [
     "Gap",
     "Proposal",
     "Synchronised",
+    "accumulate",
     "add_if",
     "bind_expr",
     "bind_window",
@@ -95,6 +109,7 @@ __all__ = [
     "delete_pass",
     "delete_sync",
     "derivation",
+    "derives",
     "divide_dim",
     "divide_loop",
     "eliminate_dead_code",
@@ -108,6 +123,8 @@ __all__ = [
     "fission",
     "followed",
     "fuse",
+    "guard_ring",
+    "higher",
     "history",
     "inline",
     "inline_window",
@@ -117,11 +134,15 @@ __all__ = [
     "insert_fence",
     "insert_noop_call",
     "join_loops",
+    "kept_steps",
     "lift_alloc",
     "lift_scope",
+    "merge_ifs",
     "mult_dim",
     "mult_loops",
+    "outwards",
     "parallelize_loop",
+    "pipeline",
     "rearrange_dim",
     "remove_if",
     "remove_loop",
@@ -141,10 +162,16 @@ __all__ = [
     "simplify",
     "sink_alloc",
     "specialize",
+    "split_warps",
+    "stage_epilogue",
     "stage_mem",
+    "stage_ring",
     "stage_sum",
+    "sum_by_exchange",
     "synchronise",
     "text",
+    "tile",
+    "tile_for_cluster",
     "try_else",
     "unroll_loop",
     "update_loop_mode",

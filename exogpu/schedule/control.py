@@ -59,9 +59,10 @@ def ranges_of(proc: Proc) -> dict[Sym, tuple[int, int]]:
 def tidy(expr: CExpr, ranges: Ranges = MappingProxyType({})) -> CExpr:
     """The same value with like terms collected, and multiples of a divisor taken out of it.
 
-    With `ranges`, divisions that have one value there are resolved.
+    With `ranges`, divisions that have one value there are resolved, and in sums and products
+    iterators that have one.
     """
-    return written(linear(expr, ranges))
+    return expr if isinstance(expr, CVar) else written(linear(expr, ranges))
 
 
 def linear(expr: CExpr, ranges: Ranges = MappingProxyType({})) -> Linear:
@@ -83,8 +84,9 @@ def _collect(expr: CExpr, factor: int, found: Linear, ranges: Ranges) -> None:
         case Int():
             found[_ONE] = found.get(_ONE, 0) + factor * expr.value
         case CVar():
-            plain = CVar(expr.name)
-            found[plain] = found.get(plain, 0) + factor
+            low, high = ranges.get(expr.name, (0, 1))
+            plain: CExpr = _ONE if low == high else CVar(expr.name)
+            found[plain] = found.get(plain, 0) + (factor * low if low == high else factor)
         case Add():
             _collect(expr.left, factor, found, ranges)
             _collect(expr.right, factor, found, ranges)

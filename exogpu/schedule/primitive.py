@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
-from functools import wraps
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial, wraps
 from keyword import iskeyword
 from time import perf_counter
 from typing import Concatenate, Final, ParamSpec, TypeGuard, TypeVar
@@ -17,6 +17,7 @@ from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Proc, Stmt
 from exogpu.ir.types import BarrierMechanism, CollUnit, DataMemory, SpecialWindow, SyncTL
 from exogpu.result.errors import NOWHERE, Diagnostic, ExoGpuError, Note
+from exogpu.schedule import kept
 from exogpu.schedule.checker import Objection, objection
 from exogpu.schedule.cursors import Cursor, Gap, find, header
 from exogpu.schedule.equivalence import same_results
@@ -25,6 +26,7 @@ from exogpu.schedule.procedures import (
     P,
     Schedulable,
     chain,
+    higher_steps,
     ir_of,
     record,
     with_ir,
@@ -77,9 +79,10 @@ def primitive(
         if well_formed and (broken := broken_rule(procedure, made)) is not None:
             message = f"{name}: {broken.message} ({broken.code})"
             raise ExoGpuError([Diagnostic("X991", message, broken.span, broken.help, broken.notes)])
-        said = (*map(_said, arguments), *(f"{key}={_said(a)}" for key, a in options.items()))
         taken = perf_counter() - start
-        record(made, Derivation(procedure, name, said, taken, lambda path: forward(edit, path)))
+        given_as = said(arguments, options)
+        follow = partial(forward, edit)
+        record(made, Derivation(procedure, name, given_as, taken, follow, higher_steps()))
         return made
 
     return step
@@ -106,13 +109,22 @@ def broken_rule(old: Schedulable, new: Schedulable) -> Diagnostic | None:
 
 
 def _accepted(name: str, old: Proc, edits: Iterable[Rewrite]) -> Rewrite:
-    refusals: list[Diagnostic] = []
-    for edit in edits:
-        refusal = refused(name, edit)
-        if refusal is None:
-            return edit
-        refusals.append(refusal)
-    raise ExoGpuError(refusals[-1:])
+    last, refusal = None, None
+    for last in edits:
+        entry, refusal = kept.key(last), None
+        accepted = None if entry is None else kept.load(entry)
+        if accepted is None:
+            refusal = refused(name, last)
+            accepted = refusal is None
+            if entry is not None and (refusal is None or refusal.code != "X993"):
+                kept.store(entry, accepted)
+        if accepted:
+            return last
+    assert last is not None
+    refusal = refusal or refused(name, last)
+    if refusal is None:
+        return last
+    raise ExoGpuError([refusal])
 
 
 def refused(name: str, edit: Rewrite) -> Diagnostic | None:
@@ -254,6 +266,11 @@ class _Bare:
     def __init__(self, ir: Proc) -> None:
         self.name, self.made_in, self.ir = ir.name, "", ir
         self.refusals = self.diagnostics = ()
+
+
+def said(arguments: Iterable[object], options: Mapping[str, object]) -> tuple[str, ...]:
+    """Arguments in words, as a history has them."""
+    return (*map(_said, arguments), *(f"{key}={_said(a)}" for key, a in options.items()))
 
 
 def _said(argument: object) -> str:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 from exogpu.ir.nodes import Proc
 from exogpu.ir.printer import print_proc
+from exogpu.result.deriving import told
 from exogpu.result.errors import Diagnostic, ExoGpuError
 from exogpu.schedule.reading import refusals
 from exogpu.schedule.rewrite import Path
@@ -20,7 +24,11 @@ class Schedulable(Protocol):
     name: str
     made_in: str
     ir: Proc | None
-    refusals: tuple[Diagnostic, ...]
+
+    @property
+    def refusals(self) -> tuple[Diagnostic, ...]:
+        """What reading it found wrong."""
+        ...
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
@@ -39,9 +47,10 @@ def ir_of(procedure: Schedulable) -> Proc:
 
 
 def with_ir(procedure: P, ir: Proc) -> P:
-    """A procedure of the same class with other IR, and what reading that finds wrong."""
+    """A procedure of the same class with other IR, and what reading that finds wrong, once it is
+    asked for."""
     make: Callable[..., P] = type(procedure)
-    return make(ir.name, ir, refusals(ir), procedure.made_in)
+    return make(ir.name, ir, partial(refusals, ir), procedure.made_in)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +62,26 @@ class Derivation:
     arguments: tuple[str, ...]
     seconds: float
     forward: Callable[[Path], Path | None]
+    within: tuple[str, ...] = ()
+    """The higher steps that it is part of, with their arguments, the outermost first."""
+
+
+_within: ContextVar[tuple[str, ...]] = ContextVar("higher steps", default=())
+
+
+@contextmanager
+def within(step: str) -> Iterator[None]:
+    """What is derived meanwhile is part of a higher step."""
+    token = _within.set((*_within.get(), step))
+    try:
+        yield
+    finally:
+        _within.reset(token)
+
+
+def higher_steps() -> tuple[str, ...]:
+    """The higher steps that are being taken, the outermost first."""
+    return _within.get()
 
 
 _derived: WeakKeyDictionary[Schedulable, Derivation] = WeakKeyDictionary()
@@ -61,6 +90,8 @@ _derived: WeakKeyDictionary[Schedulable, Derivation] = WeakKeyDictionary()
 def record(procedure: Schedulable, derivation: Derivation) -> None:
     """Note how a procedure was made."""
     _derived[procedure] = derivation
+    if (tell := told()) is not None:
+        tell(procedure, derivation)
 
 
 def derivation(procedure: Schedulable) -> Derivation | None:

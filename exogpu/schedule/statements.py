@@ -9,6 +9,7 @@ from exogpu.analysis.instances import Domain, entry, never, where, within_loop
 from exogpu.ir.isltext import bexpr
 from exogpu.ir.nodes import (
     Access,
+    And,
     Assign,
     Block,
     CallInstr,
@@ -20,6 +21,7 @@ from exogpu.ir.nodes import (
     Not,
     Pass,
     Proc,
+    Seq,
     Stmt,
 )
 from exogpu.ir.walk import blocks, control_variables, map_blocks
@@ -152,6 +154,28 @@ def remove_if(proc: Proc, scope: object) -> Iterator[Rewrite]:
 
 
 @primitive
+def merge_ifs(proc: Proc, scope: object) -> Iterator[Rewrite]:
+    """Make one `if` of one and the only `if` in it, both without `else`.
+
+    if i < n:               if i < n and i < m:
+        if i < m:     ->        x[i] = 0
+            x[i] = 0
+    """
+    path = path_of(proc, scope)
+    outer = _if_at(proc, path)
+    match outer.body:
+        case (If() as inner,) if not outer.orelse and not inner.orelse:
+            pass
+        case _:
+            raise Unfit("the `if` holds more than an `if`, or one of them has an `else`", outer)
+    edit = begun(proc)
+    new = replace(inner, condition=And(outer.condition, inner.condition), span=outer.span)
+    edit.followed[new] = outer
+    splice(edit, path, 1, (new,))
+    yield edit
+
+
+@primitive
 def add_if(proc: Proc, stmt: object, left: str, op: str, right: str) -> Iterator[Rewrite]:
     """Put a guard around a statement: what it keeps from running must not matter.
 
@@ -246,7 +270,7 @@ def rename(proc: Proc, name: str) -> Iterator[Rewrite]:
 
 @primitive
 def simplify(proc: Proc) -> Iterator[Rewrite]:
-    """Shorten expressions; resolve guards that always or never hold, and loops that run once.
+    """Shorten expressions; resolve guards that always or never hold, and `seq` loops that run once.
 
     for i in seq(0, 1):              x[k] = 0
         if k < n:  # it is     ->
@@ -284,7 +308,7 @@ class _Simple:
                 condition = tidy_condition(stmt.condition, self.ranges)
                 new: Stmt = replace(stmt, condition=condition, body=body, orelse=orelse)
             case For():
-                if minus(stmt.hi, stmt.lo) == Int(1):
+                if isinstance(stmt.mode, Seq) and minus(stmt.hi, stmt.lo) == Int(1):
                     values = {stmt.iterator: tidy(stmt.lo)}
                     once = copied(edit, stmt.body, values, fresh=False, access=self.access)
                     return self.block(once, domain)

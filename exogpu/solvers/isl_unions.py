@@ -7,7 +7,8 @@ length, parameters by name.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, TypeAlias, TypeVar
+from functools import lru_cache
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 import islpy
 
@@ -16,6 +17,8 @@ from exogpu.solvers.isl import lexmin
 Relation: TypeAlias = islpy.UnionMap
 Points: TypeAlias = islpy.UnionSet
 Either = TypeVar("Either", islpy.UnionMap, islpy.UnionSet)
+_KEPT: Final = 1 << 12
+"""Texts whose meaning is kept: of two programs that differ in a statement, most are the same."""
 _PARAM, _IN, _OUT = islpy.dim_type.param, islpy.dim_type.in_, islpy.dim_type.out
 
 
@@ -31,7 +34,7 @@ def points(params: Iterable[str], pieces: Iterable[str]) -> Points:
 
 def repeated_points(params: Iterable[str], piece: str, names: Iterable[str]) -> Points:
     """The points of one piece, `A[i] : constraint`, under each of the names."""
-    one = islpy.Set(f"[{', '.join(params)}] -> {{ {piece} }}")
+    one = _set(f"[{', '.join(params)}] -> {{ {piece} }}")
     found = islpy.UnionSet.empty(one.get_space())
     for name in names:
         found = found.union(islpy.UnionSet.from_set(one.set_tuple_name(name)))
@@ -40,12 +43,29 @@ def repeated_points(params: Iterable[str], piece: str, names: Iterable[str]) -> 
 
 def repeated_pairs(params: Iterable[str], piece: str, names: Iterable[tuple[str, str]]) -> Relation:
     """The pairs of one piece, `A[i] -> B[j] : constraint`, under each of the pairs of names."""
-    one = islpy.Map(f"[{', '.join(params)}] -> {{ {piece} }}")
+    one = _map(f"[{', '.join(params)}] -> {{ {piece} }}")
     found = islpy.UnionMap.empty(one.get_space())
     for first, second in names:
         named = one.set_tuple_name(_IN, first).set_tuple_name(_OUT, second)
         found = found.union(islpy.UnionMap.from_map(named))
     return found
+
+
+@lru_cache(_KEPT)
+def _set(text: str) -> islpy.Set:
+    return islpy.Set(text)
+
+
+@lru_cache(_KEPT)
+def _map(text: str) -> islpy.Map:
+    return islpy.Map(text)
+
+
+@lru_cache(_KEPT)
+def _order(first: str, second: str, strictly: bool) -> islpy.Map:
+    """From a point of the first to those of the second that are before it: times as maps."""
+    x, y = islpy.Map(first), islpy.Map(second)
+    return x.lex_gt_map(y) if strictly else x.lex_ge_map(y)
 
 
 def compose(first: Relation, second: Relation) -> Relation:
@@ -170,10 +190,10 @@ class Schedule:
                 if fixed and one != other:  # what follows does not count
                     break
             x, y = (
-                islpy.Map(f"[{self._given}] -> {{ S[{', '.join(t.dims)}] -> [{', '.join(c)}] }}")
+                f"[{self._given}] -> {{ S[{', '.join(t.dims)}] -> [{', '.join(c)}] }}"
                 for t, c in ((a, [o for o, _ in counting]), (b, [o for _, o in counting]))
             )
-            self._orders[key] = x.lex_gt_map(y) if strictly else x.lex_ge_map(y)
+            self._orders[key] = _order(x, y, strictly)
         return self._orders[key]
 
 

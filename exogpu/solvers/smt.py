@@ -82,9 +82,25 @@ def ask_together(
 
 def all_refuted(scripts: Sequence[str]) -> bool:
     """Whether Z3 refutes every script within the limit of the first attempt; of one that it does
-    not refute, nothing is asked again."""
-    groups = (_in_turn(group, *ATTEMPTS[0]) for group in _groups(scripts))
-    return all(seconds is not None for group in groups for seconds in group)
+    not refute, nothing is asked again.
+
+    What it has refuted in this process it is not asked again: of two procedures that differ in a
+    statement most is the same.
+    """
+    asked = [script for script in dict.fromkeys(scripts) if script not in _refuted]
+    for group in _groups(asked):
+        for script, seconds in zip(group, _in_turn(group, *ATTEMPTS[0]), strict=True):
+            if seconds is None:
+                return False
+            _refuted[script] = None
+    while len(_refuted) > KEPT:
+        del _refuted[next(iter(_refuted))]
+    return True
+
+
+_refuted: Final[dict[str, None]] = {}
+KEPT: Final = 1 << 14
+"""Scripts that are known to be refuted; of more, the first are forgotten."""
 
 
 def _groups(scripts: Sequence[str]) -> Iterator[Sequence[str]]:

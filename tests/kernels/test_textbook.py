@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from exogpu import Procedure, proc
+from exogpu.kernels.derived_bias_relu_sm90 import textbook as bias_and_relu
+from exogpu.kernels.gemm_bias_relu_sm90 import make_gemm_bias_relu
 from exogpu.kernels.gemm_sm80 import gemm_sm80
 from exogpu.kernels.gemm_sm90 import KERNELS as GEMM
 from exogpu.kernels.gemm_splitk_sm90 import KERNELS as SPLIT_K
@@ -72,6 +74,8 @@ CASES = [
     (matrix_vector, gemv),
     (matrices, gemm_sm80),
     *((batched, kernel) for kernel in GEMM.values()),
+    (bias_and_relu(), make_gemm_bias_relu(2, 1, 128, 128)),
+    (bias_and_relu(), make_gemm_bias_relu(1, 2, 128, 64)),
     *((sliced, kernel) for kernel in SPLIT_K.values()),
 ]
 

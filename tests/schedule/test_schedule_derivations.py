@@ -9,9 +9,18 @@ import pytest
 
 from exogpu import schedule as s
 from exogpu.api import Procedure
-from exogpu.kernels import derived_sm80, derived_sm90
+from exogpu.kernels import (
+    derived_bias_relu_sm90,
+    derived_gemv,
+    derived_sm80,
+    derived_sm90,
+    derived_splitk_sm90,
+)
+from exogpu.kernels.gemm_bias_relu_sm90 import make_gemm_bias_relu
 from exogpu.kernels.gemm_sm80 import gemm_sm80
 from exogpu.kernels.gemm_sm90 import make_gemm
+from exogpu.kernels.gemm_splitk_sm90 import make_gemm_splitk
+from exogpu.kernels.gemv_f32 import make_gemv
 
 pytestmark = pytest.mark.slow
 
@@ -59,15 +68,44 @@ CLUSTER = (2, 1, 128, 128, 4)
 """CTAs of a cluster, the tile of one, slots of the ring."""
 
 
-@pytest.mark.parametrize("configuration", [CLUSTER, (1, 1, 128, 64, 8)], ids=str)
-def test_the_hopper_gemm(configuration: tuple[int, int, int, int, int]) -> None:
+def without_windows(p: Procedure) -> Procedure:
+    """With the windows that inlined calls leave written out."""
+    while any(line.strip().startswith("tile = ") for line in s.text(p).splitlines()):
+        p = s.inline_window(p, "tile")
+    return p
+
+
+HOPPER = {
+    "gemm": (derived_sm90.derived, make_gemm, CLUSTER),
+    "gemm of one CTA": (derived_sm90.derived, make_gemm, (1, 1, 128, 64, 8)),
+    "split-k": (derived_splitk_sm90.derived, make_gemm_splitk, CLUSTER),
+    "split-k of one CTA": (derived_splitk_sm90.derived, make_gemm_splitk, (1, 1, 128, 64, 4)),
+    "split-k of one warpgroup": (
+        derived_splitk_sm90.derived,
+        make_gemm_splitk,
+        (1, 1, 64, 128, 6, 1),
+    ),
+    "bias and relu": (derived_bias_relu_sm90.derived, make_gemm_bias_relu, CLUSTER),
+}
+
+
+@pytest.mark.parametrize("name", HOPPER)
+def test_a_hopper_kernel(name: str) -> None:
     """Windows and sums of indices are written otherwise there; `simplify` writes both alike."""
-    written = make_gemm(*configuration)
-    for _ in range(2):
-        written = s.inline_window(written, "tile")
-    derived = s.rename(derived_sm90.derived(*configuration), written.name)
+    derive, make, configuration = HOPPER[name]
+    written = without_windows(make(*configuration))
+    derived = s.rename(derive(*configuration), written.name)
     assert up_to_names(s.simplify(derived)) == up_to_names(s.simplify(written))
     assert derived.check().word == "proved"
+
+
+@pytest.mark.parametrize("configuration", [(8, 4), (4, 1)], ids=str)
+def test_the_gemv(configuration: tuple[int, int]) -> None:
+    p = derived_gemv.derived(*configuration)
+    assert up_to_names(s.simplify(p)) == up_to_names(s.simplify(make_gemv(*configuration)))
+    assert p.check().word == "proved"
+    # An exchange adds up in another order than the loop: equal as sets of terms.
+    assert derived_gemv.textbook().equivalent_to(p)
 
 
 @pytest.mark.parametrize("sizes", [(1, 1, 1, 4), (2, 260, 130, 36)])
@@ -79,3 +117,36 @@ def test_the_hopper_product_is_right_with_its_edges(sizes: tuple[int, int, int, 
     C = np.zeros((L, M, N), np.float32)
     derived_sm90.derived(*CLUSTER).run(A=A, B=B, C=C)
     np.testing.assert_array_equal(C, A @ B.transpose(0, 2, 1))
+
+
+@pytest.mark.parametrize("sizes", [(1, 4), (9, 260), (8, 36)])
+def test_the_sums_of_rows_are_right_with_their_edges(sizes: tuple[int, int]) -> None:
+    M, K = sizes
+    random = np.random.default_rng(M)
+    A, x = (random.integers(-3, 4, shape).astype(np.float32) for shape in ((M, K), (K,)))
+    y = np.full(M, 7, np.float32)
+    derived_gemv.derived().run(A=A, x=x, y=y)
+    np.testing.assert_array_equal(y, A @ x)
+
+
+@pytest.mark.parametrize("sizes", [(1, 1, 4, 1, 4), (2, 130, 260, 3, 36)])
+def test_the_slices_add_up_with_their_edges(sizes: tuple[int, int, int, int, int]) -> None:
+    L, M, N, S, K = sizes
+    random = np.random.default_rng(M)
+    A = random.integers(-3, 4, (L, M, S, K)).astype(np.float32)
+    B = random.integers(-3, 4, (L, N, S, K)).astype(np.float32)
+    C = np.full((L, M, N), 7, np.float32)
+    derived_splitk_sm90.derived(*CLUSTER).run(A=A, B=B, C=C)
+    np.testing.assert_array_equal(C, np.einsum("bisk,bjsk->bij", A, B))
+
+
+@pytest.mark.parametrize("sizes", [(1, 1, 1, 4), (2, 260, 130, 36)])
+def test_bias_and_relu_are_right_with_their_edges(sizes: tuple[int, int, int, int]) -> None:
+    L, M, N, K = sizes
+    random = np.random.default_rng(M)
+    A = random.integers(-3, 4, (L, M, K)).astype(np.float32)
+    B = random.integers(-3, 4, (L, N, K)).astype(np.float32)
+    bias = random.integers(-30, 31, N).astype(np.float32)
+    C = np.full((L, M, N), -7, np.float32)
+    derived_bias_relu_sm90.derived(*CLUSTER).run(A=A, B=B, bias=bias, C=C)
+    np.testing.assert_array_equal(C, np.maximum(A @ B.transpose(0, 2, 1) + bias, 0))

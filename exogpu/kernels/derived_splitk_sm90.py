@@ -1,0 +1,89 @@
+"""The Hopper GEMM split along K, derived from its textbook loops: slices are tasks of their own."""
+
+from __future__ import annotations
+
+from exogpu import schedule as s
+from exogpu.api import Procedure, proc
+from exogpu.hw.memories import CudaCommitGroup, CudaGmemLinear, CudaSmemLinear, Sm90_tensorMap
+from exogpu.hw.timelines import SYNC_TIMELINES as SYNC
+from exogpu.hw.units import cuda_warp
+from exogpu.isa.cuda import cuda_memset0_3d
+from exogpu.isa.sm90 import Sm90_stage_D, Sm90_tma_reduce
+from exogpu.kernels import derived_sm90 as gemm
+from exogpu.kernels.derived_sm90 import Tiles
+
+cuda_in_order, both = SYNC["cuda_in_order"], SYNC["cuda_generic_and_async"]
+
+
+def textbook() -> Procedure:
+    """C = A * B^T for each of L matrices, whose rows are in K_split parts."""
+
+    @proc
+    def gemm_splitk_sm90(
+        L: size,
+        M: size,
+        N: size,
+        K_split: size,
+        cluster_K: size,
+        A: f32[L, M, K_split, cluster_K] @ DRAM,
+        B: f32[L, N, K_split, cluster_K] @ DRAM,
+        C: f32[L, M, N] @ DRAM,
+    ):
+        assert cluster_K % 4 == 0
+        assert N % 4 == 0
+        for batch in seq(0, L):
+            for i in seq(0, M):
+                for j in seq(0, N):
+                    C[batch, i, j] = 0
+                    for part in seq(0, K_split):
+                        for k in seq(0, cluster_K):
+                            C[batch, i, j] += A[batch, i, part, k] * B[batch, j, part, k]
+
+    return gemm_splitk_sm90
+
+
+@s.derives(2, 1, 128, 256)
+def derived(CM: int, CN: int, TM: int, TN: int, RING: int = 4, groups: int = 2) -> Procedure:
+    """The kernel for a cluster of CM x CN CTAs with a tile of TM x TN a CTA."""
+    t = Tiles(CM, CN, TM, TN, RING, groups)
+    p = textbook()
+    p = s.fission(p, s.find(p, "C[_] = 0").after(), 3)
+    p = s.set_memory(p, "C", CudaGmemLinear)
+    p = s.replace(p, "batch", cuda_memset0_3d)
+    p = gemm.tiles(p, t)
+    p = s.outwards(p, "part", over="m")
+    p = s.accumulate(p, "k", "D", over="m")
+    p = gemm.products(p, t, split="part")
+    p = epilogue(p, t)
+    p = gemm.launch(p, t)
+    p = s.set_loop_mode(p, "part", "tasks")
+    p = synchronisation(gemm.synchronisation(p, t), t)
+    return s.rename(p, f"gemm_splitk_sm90_{CM}x{CN}_{TM}x{TN}")
+
+
+def epilogue(p: Procedure, t: Tiles) -> Procedure:
+    """A warpgroup's part goes to shared memory, and is added to C from there."""
+    window = f"D[m, n, wg, 0:{t.MM}, 0:{t.TN}]"
+    p = s.stage_epilogue(p, "i", window, "C_smem", over="m #3")
+    p = s.set_memory(p, "C_smem", CudaSmemLinear)
+    p = s.replace(p, "i0", Sm90_stage_D, M=t.MM, N=t.TN)
+    box = Sm90_tensorMap(0, 1, t.MM, t.TN)
+    p = s.bind_window(p, s.find(p, "batch"), "C[0:L, 0:M, 0:N]", "C_map", box)
+    for _ in "ABC":
+        p = s.reorder_stmts(p, "cuda_memset0_3d")
+    p = s.divide_loop(p, "i", t.MM, ["one", "i"], tail="perfect")
+    p = s.set_loop_mode(p, "one", cuda_warp)
+    return s.replace(p, "i", Sm90_tma_reduce, rows=t.MM, cols=t.TN, box=(1, t.MM, t.TN))
+
+
+def synchronisation(p: Procedure, t: Tiles) -> Procedure:
+    """The memory of the ring may hold the output tile; a task ends when it has been added."""
+    p = s.insert_fence(p, s.find(p, "k").after(), cuda_in_order, both)
+    stored, added = s.find(p, "Sm90_stage_D"), s.find(p, "Sm90_tma_reduce")
+    warps = s.find(p, "with CudaWarps(_) _: _ #3")
+    p = s.insert_barrier_alloc(p, warps.before(), "done", [t.CM, t.CN, t.groups], CudaCommitGroup)
+    p = s.insert_fence(p, stored.after(), cuda_in_order, both)
+    p = s.insert_arrive(p, added.after(), SYNC["tma_to_gmem_async"], "done[m, n, wg]")
+    sent = s.find(p, "Arrive(tma_to_gmem_async) >> _").after()
+    p = s.insert_await(p, sent, "done[m, n, wg]", cuda_in_order, 0)
+    return s.insert_fence(p, warps.after(), cuda_in_order, cuda_in_order)
