@@ -21,16 +21,28 @@ from exogpu.schedule.contexts import (
     wrap_kernel,
     wrap_with_context,
 )
-from exogpu.schedule.cursors import Cursor, Gap, find, find_all
-from exogpu.schedule.dimensions import divide_dim, expand_dim, mult_dim, rearrange_dim, resize_dim
+from exogpu.schedule.cursors import Cursor, Expression, Gap, Stretch, find, find_all
+from exogpu.schedule.dimensions import (
+    divide_dim,
+    expand_dim,
+    mult_dim,
+    rearrange_dim,
+    resize_dim,
+    unroll_buffer,
+)
 from exogpu.schedule.equivalence import Equivalence, equivalent
-from exogpu.schedule.expressions import commute_expr
+from exogpu.schedule.expressions import (
+    bind_expr,
+    commute_expr,
+    left_reassociate_expr,
+    rewrite_expr,
+)
+from exogpu.schedule.fissions import autofission, fission
 from exogpu.schedule.inlining import callee, extract_subproc, inline
 from exogpu.schedule.loops import (
     cut_loop,
     divide_loop,
     extend_loop,
-    fission,
     fuse,
     join_loops,
     mult_loops,
@@ -40,13 +52,15 @@ from exogpu.schedule.loops import (
     unroll_loop,
 )
 from exogpu.schedule.primitive import followed
-from exogpu.schedule.procedures import Derivation, chain, derivation, history, text
+from exogpu.schedule.procedures import Derivation, assumptions, chain, derivation, history, text
+from exogpu.schedule.repeating import add_loop, divide_with_recompute
 from exogpu.schedule.staging import stage_mem, stage_sum
 from exogpu.schedule.statements import (
     add_if,
     delete_pass,
     eliminate_dead_code,
     fill_zero,
+    insert_pass,
     lift_scope,
     remove_if,
     rename,
@@ -55,7 +69,7 @@ from exogpu.schedule.statements import (
     specialize,
 )
 from exogpu.schedule.storage import (
-    bind_expr,
+    autolift_alloc,
     bind_window,
     delete_buffer,
     inline_window,
@@ -73,6 +87,13 @@ from exogpu.schedule.synchronisation import (
     without_synchronisation,
 )
 from exogpu.schedule.synchronise import Proposal, Synchronised, synchronise
+from exogpu.schedule.writes import (
+    fold_into_reduce,
+    inline_assign,
+    lift_reduce_constant,
+    merge_writes,
+    split_write,
+)
 
 __all__ = [
     "CudaDeviceFunction",
@@ -80,10 +101,16 @@ __all__ = [
     "Cursor",
     "Derivation",
     "Equivalence",
+    "Expression",
     "Gap",
     "Proposal",
+    "Stretch",
     "Synchronised",
     "add_if",
+    "add_loop",
+    "assumptions",
+    "autofission",
+    "autolift_alloc",
     "bind_expr",
     "bind_window",
     "call_eqv",
@@ -97,6 +124,7 @@ __all__ = [
     "derivation",
     "divide_dim",
     "divide_loop",
+    "divide_with_recompute",
     "eliminate_dead_code",
     "equivalent",
     "expand_dim",
@@ -106,19 +134,25 @@ __all__ = [
     "find",
     "find_all",
     "fission",
+    "fold_into_reduce",
     "followed",
     "fuse",
     "history",
     "inline",
+    "inline_assign",
     "inline_window",
     "insert_arrive",
     "insert_await",
     "insert_barrier_alloc",
     "insert_fence",
     "insert_noop_call",
+    "insert_pass",
     "join_loops",
+    "left_reassociate_expr",
     "lift_alloc",
+    "lift_reduce_constant",
     "lift_scope",
+    "merge_writes",
     "mult_dim",
     "mult_loops",
     "parallelize_loop",
@@ -133,6 +167,7 @@ __all__ = [
     "replace_all",
     "resize_dim",
     "reuse_buffer",
+    "rewrite_expr",
     "seq",
     "set_loop_mode",
     "set_memory",
@@ -141,11 +176,13 @@ __all__ = [
     "simplify",
     "sink_alloc",
     "specialize",
+    "split_write",
     "stage_mem",
     "stage_sum",
     "synchronise",
     "text",
     "try_else",
+    "unroll_buffer",
     "unroll_loop",
     "update_loop_mode",
     "without_synchronisation",

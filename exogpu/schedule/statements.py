@@ -33,7 +33,7 @@ from exogpu.schedule.control import (
     tidy_access,
     tidy_condition,
 )
-from exogpu.schedule.primitive import Unfit, named, path_of, primitive
+from exogpu.schedule.primitive import Unfit, gap_of, named, path_of, primitive
 from exogpu.schedule.rewrite import (
     Path,
     Rewrite,
@@ -201,6 +201,20 @@ def eliminate_dead_code(proc: Proc, stmt: object) -> Iterator[Rewrite]:
     path = path_of(proc, stmt)
     edit = begun(proc)
     splice(edit, path, 1, ())
+    yield edit
+
+
+@primitive
+def insert_pass(proc: Proc, gap: object) -> Iterator[Rewrite]:
+    """Put a `pass` at a place.
+
+    x[0] = 0    ->    x[0] = 0
+                      pass
+    """
+    inside, offset = gap_of(gap)
+    path = (*inside[:-1], (inside[-1][0], inside[-1][1] + offset))
+    edit = begun(proc)
+    splice(edit, path, 0, (Pass(span=stmt_at(proc, inside).span),))
     yield edit
 
 

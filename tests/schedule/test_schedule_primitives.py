@@ -9,6 +9,7 @@ from pathlib import Path
 import call_steps
 import more_steps
 import pytest
+import write_steps
 from steps import (
     apart,
     both_at_once,
@@ -102,7 +103,7 @@ ACCEPTED: dict[str, tuple[Procedure, Callable[[Procedure], Procedure]]] = {
 }
 
 
-ACCEPTED |= call_steps.ACCEPTED | more_steps.ACCEPTED
+ACCEPTED |= call_steps.ACCEPTED | more_steps.ACCEPTED | write_steps.ACCEPTED
 
 
 @pytest.mark.parametrize("name", ACCEPTED)
@@ -113,6 +114,7 @@ def test_accepted(name: str, golden: Callable[[Path, str], None]) -> None:
     text = f"{print_proc(before.ir)}\n# {name}\n\n{print_proc(after.ir)}"
     golden(GOLDEN / f"{name.replace(' ', '_')}.txt", text)
     assert not after.diagnostics
+    assert bool(s.derivation(after).assumed) == (name in write_steps.ASSUMING)  # type: ignore[union-attr]
     assert same_results(before, after) > 0
 
 
@@ -209,7 +211,7 @@ REFUSED: dict[str, tuple[Callable[[], Procedure], str]] = {
 }
 
 
-REFUSED |= call_steps.REFUSED | more_steps.REFUSED
+REFUSED |= call_steps.REFUSED | more_steps.REFUSED | write_steps.REFUSED
 
 
 @pytest.mark.parametrize("name", REFUSED)
