@@ -214,6 +214,8 @@ def bind_expr(
     value = _with(old.value, bound, Read(Access(scalar, ())))
     new = replace(old, value=value)
     if isinstance(bound, Read):
+        if bound.access.name not in known:
+            raise Unfit(f"{bound.access.name.name} is a window: inline it first", old)
         edit.becomes(old, new)
         alloc = Alloc(scalar, known[bound.access.name].dtype, (), chosen, span=old.span)
         first = Assign(Access(scalar, ()), bound, span=old.span)

@@ -214,13 +214,13 @@ def _compared(one: _Value, other: _Value, dtype: DataType) -> str | None:
 
 
 def _same(one: _Value, other: _Value) -> bool:
-    """Whether two values are computed alike, but for the sides of sums and products."""
+    """Whether two values are computed alike, but for the order of two that may be exchanged."""
     match one, other:
         case Operation(), Operation():
             if (one.function, one.dtype) != (other.function, other.dtype):
                 return False
             orders = [other.arguments]
-            if one.function in ("+", "*"):
+            if one.function in ("+", "*", "min", "max"):
                 orders.append(other.arguments[::-1])
             return any(
                 len(one.arguments) == len(order) and all(map(_same, one.arguments, order))  # type: ignore[arg-type]

@@ -281,11 +281,11 @@ def lift_reduce_constant(proc: Proc, stmt: object) -> Iterator[Rewrite]:
             pass
         case _:
             raise Unfit("the loop holds more than one sum of products", loop)
-    inner = {stmt.iterator for stmt in walk((loop,)) if isinstance(stmt, For)}
+    iterators = {stmt.iterator for stmt in walk((loop,)) if isinstance(stmt, For)}
     sides = [
         (factor, term)
         for factor, term in ((left, right), (right, left))
-        if isinstance(factor, Read | Const) and not _names(factor) & inner
+        if isinstance(factor, Read | Const) and not _names(factor) & iterators
     ]
     if not sides:
         raise Unfit("no side of the product is one element or constant in all iterations", total)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from steps import carried, dead, gemm, order, running, scalar, squares, tiled, two
-
 from exogpu import proc
 from exogpu import schedule as s
 from exogpu.api import Procedure
+from tests.schedule.steps import carried, dead, gemm, order, running, scalar, squares, tiled, two
 
 
 @proc
