@@ -279,27 +279,31 @@ def sequence(seed: int, program: Callable[[Random], str], tries: int = 12) -> Se
         places = [path for path, stmt in paths(p.ir) if isinstance(stmt, kinds)]
         if not places or len(list(paths(p.ir))) > 16:
             continue
-        cursor = s.Cursor(p, random.choice(places))
-        cursors.append(cursor)
-        if random.random() < 0.2:  # one that has come a long way
+        for path in random.sample(places, min(len(places), 4)):
+            cursor = s.Cursor(p, path)
+            cursors.append(cursor)
             old = random.choice(cursors)
-            if isinstance(old.stmt, kinds):
-                cursor = old
-        try:
-            found.last = step(p, cursor, random)
-        except ExoGpuError as error:
-            note(found, name, error)
-            continue
-        found.taken[name] += 1
-        assert not found.last.refusals, found.last.refusals
+            if random.random() < 0.2 and isinstance(old.stmt, kinds):
+                cursor = old  # one that has come a long way
+            try:
+                found.last = step(p, cursor, random)
+            except ExoGpuError as error:
+                if note(found, name, error):
+                    continue
+                break
+            found.taken[name] += 1
+            assert not found.last.refusals, found.last.refusals
+            break
     return found
 
 
-def note(found: Sequence, name: str, error: ExoGpuError) -> None:
+def note(found: Sequence, name: str, error: ExoGpuError) -> bool:
+    """Counts a refusal; whether the step does not apply there, and may elsewhere."""
     codes = {d.code for d in error.diagnostics}
     assert codes <= {"X990", "X991", "X992", "X993"}, error
     (found.undecided if codes == {"X993"} else found.refused)[name] += 1
     found.speechless += [d.message for d in error.diagnostics if " " not in d.message]
+    return codes <= {"X990", "X991"}
 
 
 def differences(first: Proc, second: Procedure, sizes: range, seed: int) -> list[str]:

@@ -91,6 +91,39 @@ class _Maker:
 
     # --- statements -------------------------------------------------------------------------
 
+    def pattern(self, depth: int, known: list[tuple[str, str]]) -> None:
+        """Statements that some step is made for."""
+        element, other = f"y[{self.index(known)}]", f"x[{self.index(known)}, {self.index(known)}]"
+        match self.random.randrange(5):
+            case 0:  # a sum of products from zero
+                self.say(depth, f"{element} = 0")
+                self.say(depth, f"for s in seq({self.one_of('0', '1')}, n):")
+                factor = self.one_of(other, "3", "y[s]")
+                self.say(depth + 1, f"{element} += {factor} * x[s, {self.index(known)}]")
+            case 1:  # two loops, one after the other
+                at = self.one_of("2", "n", "n + 1")
+                body = f"y[s] {self.one_of('=', '+=')} {self.leaf(known)}"
+                for lo, hi in (("0", at), (self.one_of(at, "0"), self.one_of("n + 2", at))):
+                    self.say(depth, f"for s in seq({lo}, {hi}):")
+                    self.say(depth + 1, body)
+            case 2:  # a guard twice
+                guard = self.guard(known)
+                for _ in range(2):
+                    self.say(depth, f"if {guard}:")
+                    self.statement(depth + 1, known)
+            case 3:  # two rows of constant number
+                self.say(depth, f"p: {self.kind()}[2, 3] @ DRAM")
+                self.say(depth, f"p[0, {self.one_of('0', '1')}] = {self.leaf(known)}")
+                self.say(depth, f"p[{self.one_of('0', '1')}, 1] = {self.leaf(known)}")
+                self.say(depth, f"{element} {self.one_of('=', '+=')} p[0, 1] + 1")
+            case _:  # one after the other
+                self.say(depth, f"a: {self.kind()} @ DRAM")
+                self.say(depth, f"a = {self.leaf(known)}")
+                self.say(depth, f"{element} += a")
+                self.say(depth, f"b: {self.kind()} @ DRAM")
+                self.say(depth, f"b = {other}")
+                self.say(depth, f"{self.element(known)} += b")
+
     def guard(self, known: list[tuple[str, str]]) -> str:
         name = self.random.choice(known)[0] if known else "n"
         return self.one_of(
@@ -117,8 +150,11 @@ class _Maker:
             self.say(depth + 1, f"{scalar}: {self.kind()} @ DRAM")
             self.say(depth + 1, f"{scalar} = {self.value(inner, 1)}")
             self.scalars.append(scalar)
-        for _ in range(self.random.randrange(1, 3)):
-            if self.random.random() < 0.25:
+        alone = nest > 1 and self.random.random() < 0.3  # a perfect nest
+        for _ in range(0 if alone else self.random.randrange(1, 3)):
+            if self.random.random() < 0.15:
+                self.pattern(depth + 1, inner)
+            elif self.random.random() < 0.25:
                 self.say(depth + 1, f"if {self.guard(inner)}:")
                 self.statement(depth + 2, inner)
                 if self.random.random() < 0.3:
