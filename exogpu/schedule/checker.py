@@ -61,6 +61,8 @@ class Objection:
     first: Stmt | None = None
     second: Stmt | None = None
     sizes: Mapping[str, int] | None = None
+    element: str = ""
+    """Which one it is about at those sizes."""
 
 
 def objection(edit: Rewrite, *, everything: bool = False) -> Objection | None:
@@ -396,7 +398,25 @@ class _Checker:
         first, second, sizes = found
         names = {identifier(p.name): p.name.name for p in controls(self.new.proc)}
         at = {names[name]: value for name, value in sizes.items()}
-        return Objection(kind, message, self.stmt(first), self.stmt(second), at)
+        element = self.element(un.first_image(pairs, (first, second), sizes, self.elements))
+        return Objection(kind, message, self.stmt(first), self.stmt(second), at, element)
+
+    @cached_property
+    def elements(self) -> un.Relation:
+        """From every event, of either program, to its element."""
+        found = un.union(self.was.cells, self.now.cells)
+        return un.union(found, un.union(self.now.initials, self.now.finals))
+
+    def element(self, found: tuple[str, tuple[int, ...]] | None) -> str:
+        """`C[6]`"""
+        if found is None:
+            return ""
+        name, at = found
+        variables = {**self.old.variables, **self.new.variables}.values()
+        variable = next(v for v in variables if identifier(v.name) == name)
+        index = at[len(at) - len(variable.shape) :]
+        shown = f"[{', '.join(map(str, index))}]" if index else ""
+        return f"{variable.name.name}{shown}"
 
     def stmt(self, name: str) -> Stmt | None:
         found = self.events.get(name)

@@ -167,6 +167,7 @@ def _described(name: str, edit: Rewrite, found: Objection) -> Diagnostic:
         message += f": {quoted}"
     if found.sizes is not None:
         message += f"; first at {at}" if at else "; at every size"
+        message += f", in {found.element}" if found.element else ""
     spans = [s.span for s in between if s.span != NOWHERE]
     notes = tuple(Note("the other statement", span) for span in spans[1:])
     remedy = (

@@ -277,7 +277,7 @@ def sequence(seed: int, program: Callable[[Random], str], tries: int = 12) -> Se
         name = random.choice(names)
         kinds, step = STEPS[name]
         places = [path for path, stmt in paths(p.ir) if isinstance(stmt, kinds)]
-        if not places or len(list(paths(p.ir))) > 16:
+        if not places or len(list(paths(p.ir))) > 18:
             continue
         for path in random.sample(places, min(len(places), 4)):
             cursor = s.Cursor(p, path)

@@ -187,7 +187,7 @@ class _Maker:
             self.say(1, "for z in seq(0, n + 4):")
             self.say(2, f"r[z] = {self.one_of('0', '1', 'y[z]', 'x[z, 0]')}")
             self.rows.append("r")
-        for _ in range(self.random.randrange(1, 3)):
+        for _ in range(self.random.choice([1, 1, 2])):
             self.block(1, [], self.random.randrange(1, 3))
         return "\n".join(self.lines) + "\n"
 
