@@ -10,7 +10,7 @@ A cursor of a statement leads to its expressions, and to several statements from
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from typing import Generic, TypeVar
@@ -32,7 +32,7 @@ from exogpu.ir.nodes import (
 from exogpu.ir.printer import print_stmt
 from exogpu.ir.walk import blocks
 from exogpu.result.errors import NOWHERE, Diagnostic, ExoGpuError, Note
-from exogpu.schedule.parts import Where, children, part_at, part_text, parts
+from exogpu.schedule.parts import Where, children, part_at, part_text, parts, pattern_of
 from exogpu.schedule.procedures import Schedulable, ir_of
 from exogpu.schedule.rewrite import Path, block_at, paths, stmt_at
 
@@ -225,17 +225,6 @@ def _numbered(pattern: str) -> tuple[str, int]:
     """The pattern without `#n`, and n."""
     text, _, number = pattern.partition("#")
     return text.strip(), int(number) if number.strip().isdigit() else 0
-
-
-def pattern_of(pattern: str) -> Callable[[DExpr], bool]:
-    """Whether an expression looks like the pattern; blanks do not count."""
-    wanted = re.compile(".*".join(map(re.escape, "".join(_blanks(pattern)).split("_ANY_"))))
-    return lambda part: wanted.fullmatch("".join(part_text(part).split())) is not None
-
-
-def _blanks(pattern: str) -> Iterator[str]:
-    for token in re.findall(r"\w+|\S", pattern):
-        yield "_ANY_" if token == "_" else token
 
 
 def find_all(procedure: P, pattern: str) -> tuple[Cursor[P], ...]:

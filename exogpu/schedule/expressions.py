@@ -24,7 +24,7 @@ from exogpu.ir.scalars import assigned
 from exogpu.ir.types import DataMemory, DataType
 from exogpu.ir.walk import reads
 from exogpu.schedule.control import control_scope, read_control, read_data, tidy_access
-from exogpu.schedule.cursors import header, pattern_of
+from exogpu.schedule.cursors import header
 from exogpu.schedule.indices import map_control
 from exogpu.schedule.parts import (
     Inside,
@@ -33,6 +33,7 @@ from exogpu.schedule.parts import (
     part_at,
     part_text,
     parts,
+    pattern_of,
     reads_at,
 )
 from exogpu.schedule.primitive import Unfit, named, path_of, primitive

@@ -5,6 +5,7 @@ A part is found by the numbers of the children that lead to it: `(1, 0)` is `b` 
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TypeAlias
@@ -84,3 +85,41 @@ def reads_at(expr: DExpr, where: Where) -> range:
 def part_text(expr: DExpr) -> str:
     """An expression as it is written."""
     return data(expr, lambda name: name.name)
+
+
+# --- patterns -----------------------------------------------------------------------------------
+
+
+def pattern_of(pattern: str) -> Callable[[DExpr], bool]:
+    """Whether an expression looks like the pattern, in which `_` is anything: `A[_]`, `_ * _`.
+
+    Nothing looks like a text that is no expression.
+    """
+    try:
+        wanted = ast.parse(pattern.strip(), mode="eval").body
+    except SyntaxError:
+        return lambda part: False
+    return lambda part: _fits(wanted, ast.parse(part_text(part), mode="eval").body)
+
+
+def _fits(wanted: ast.AST, node: ast.AST) -> bool:
+    if isinstance(wanted, ast.Name) and wanted.id == "_":
+        return True
+    if type(wanted) is not type(node):
+        return False
+    return all(
+        _field_fits(getattr(wanted, name), getattr(node, name, None))
+        for name in wanted._fields
+        if name not in ("ctx", "kind")
+    )
+
+
+def _field_fits(wanted: object, value: object) -> bool:
+    if isinstance(wanted, list) and isinstance(value, list):
+        anything = len(wanted) == 1 and isinstance(wanted[0], ast.Name) and wanted[0].id == "_"
+        if anything:  # `max(_)`: any arguments
+            return True
+        return len(wanted) == len(value) and all(map(_field_fits, wanted, value))
+    if isinstance(wanted, ast.AST):
+        return isinstance(value, ast.AST) and _fits(wanted, value)
+    return wanted == value

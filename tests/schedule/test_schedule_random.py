@@ -38,7 +38,7 @@ def schedule_at_random(seed: int) -> None:
             assert not differences(found.first.ir, found.last, range(5), seed)
 
 
-@settings(derandomize=True, max_examples=40, deadline=None)
+@settings(derandomize=True, max_examples=20, deadline=None)
 @given(st.integers(0, 1 << 32))
 def any_schedule(seed: int) -> None:
     schedule_at_random(seed)
@@ -49,9 +49,9 @@ def test_random_schedules_keep_the_results() -> None:
     taken.clear()
     refused.clear()
     any_schedule()
-    assert len(taken) >= 35, taken
-    assert sum(taken.values()) > 150, taken
-    assert len(refused) >= 40, refused
+    assert len(taken) >= 25, taken
+    assert sum(taken.values()) > 80, taken
+    assert len(refused) >= 30, refused
 
 
 def both_ways(edit: Rewrite) -> Objection | None:
@@ -65,5 +65,5 @@ def test_variables_of_which_nothing_changed_may_be_left_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(primitive, "objection", both_ways)
-    for seed in range(60, 75):
+    for seed in range(60, 66):
         schedule_at_random(seed)
