@@ -27,6 +27,10 @@ def forward(
         return new_path, where
     if not isinstance(old, Assign | Reduce) or not isinstance(new, Assign | Reduce):
         return new_path, None
+    if old in edit.readings:
+        if edit.readings[old].made:
+            return new_path, _kept(old.value, new.value, where)
+        return new_path, _alike(new.value, part_at(old.value, where))
     if reading is None:
         return new_path, _by_reads(old.value, new.value, where, edit.origins.get(new))
     return new_path, _by_looks(old, new.value, where, edit, reading)
@@ -38,6 +42,8 @@ def _forward(edit: Rewrite, old: Stmt) -> tuple[Path, Stmt, Reading | None] | No
         if stmt is old or edit.followed.get(stmt) is old:
             return path, stmt, edit.readings.get(stmt)
     for path, stmt in paths(edit.new):  # one that has become a part of another
+        if stmt is edit.joined.get(old):
+            return path, stmt, None
         reading = edit.readings.get(stmt)
         if reading is not None and any(edit.followed.get(p) is old for p in reading.parts):
             return path, stmt, reading
@@ -48,7 +54,8 @@ def _by_reads(old: DExpr, new: DExpr, where: Where, origin: object) -> Where | N
     """The part of the new value that reads what a part of the old one did."""
     wanted = reads_at(old, where)
     if not wanted:
-        return where if _there(new, where) == part_at(old, where) else None
+        part = part_at(old, where)
+        return where if _there(new, where) == part else _alike(new, part)
     image = origin[0] if isinstance(origin, tuple) and len(origin) == 1 else None
     order = image.reads if isinstance(image, Image) else None
     every = range(len(list(reads(new))))
@@ -69,9 +76,22 @@ def _by_looks(
             inside = _there(new, (number,)) if len(reading.parts) > 1 else new
             if inside == part.value:
                 return (number, *where) if inside is not new else where
-            return next((w for w, one in parts(new) if one == wanted), None)
-    wanted = part_at(old.value, where)
-    return next((w for w, one in parts(new) if one == wanted), None)
+            return None if wanted is None else _alike(new, wanted)
+    return _alike(new, part_at(old.value, where))
+
+
+def _kept(old: DExpr, new: DExpr, where: Where) -> Where:
+    """The same place, or what is read where a part around it is in a variable of its own now."""
+    for length in range(len(where)):
+        mine, its = _there(old, where[:length]), _there(new, where[:length])
+        if type(mine) is not type(its):
+            return where[:length]
+    return where
+
+
+def _alike(expr: DExpr, wanted: DExpr) -> Where | None:
+    """The first part that is written like another."""
+    return next((where for where, part in parts(expr) if part == wanted), None)
 
 
 def _there(expr: DExpr, where: Where) -> DExpr | None:

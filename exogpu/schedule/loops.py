@@ -164,6 +164,7 @@ def mult_loops(proc: Proc, loop: object, name: str) -> Iterator[Rewrite]:
     total = tidy(Mul(count, minus(outer.hi, outer.lo)))
     new = replace(outer, iterator=both, lo=Int(0), hi=total, body=body)
     edit.followed[new] = outer
+    edit.joined[inner] = new
     splice(edit, path, 1, (new,))
     yield edit
 
@@ -280,6 +281,7 @@ def join_loops(proc: Proc, loop: object) -> Iterator[Rewrite]:
     _also(edit, second.body, body, values)
     new = replace(first, hi=second.hi, body=body)
     edit.followed[new] = first
+    edit.joined[second] = new
     splice(edit, path, 2, (new,))
     yield edit
 
@@ -289,6 +291,7 @@ def _also(edit: Rewrite, old: Block, new: Block, values: dict[Sym, CExpr]) -> No
     if len(old) != len(new):
         raise Unfit("the bodies of the loops differ", old[0] if old else None)
     for other, stmt in zip(old, new, strict=True):
+        edit.joined[other] = stmt
         if type(other) is not type(stmt):
             raise Unfit("the bodies of the loops differ", other)
         if isinstance(other, For) and isinstance(stmt, For):
@@ -319,6 +322,7 @@ def fuse(proc: Proc, stmt: object) -> Iterator[Rewrite]:
     rest = with_values(edit, second.body, {second.iterator: CVar(first.iterator)})
     new = replace(first, body=(*first.body, *rest))
     edit.followed[new] = first
+    edit.joined[second] = new
     splice(edit, path, 2, (new,))
     yield edit
 
@@ -333,6 +337,7 @@ def _fused_ifs(proc: Proc, path: Path) -> Rewrite:
     body, orelse = (*first.body, *second.body), (*first.orelse, *second.orelse)
     new = replace(first, body=body, orelse=orelse)
     edit.followed[new] = first
+    edit.joined[second] = new
     splice(edit, path, 2, (new,))
     return edit
 

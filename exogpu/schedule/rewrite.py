@@ -148,6 +148,8 @@ class Rewrite:
     statement by statement."""
     followed: dict[Stmt, Stmt] = field(default_factory=dict)
     """By a new statement, blocks included, the old one that cursors follow to it."""
+    joined: dict[Stmt, Stmt] = field(default_factory=dict)
+    """By an old statement that is now a part of another new one, that one."""
 
     def becomes(self, old: Stmt, new: Stmt, at: Mapping[Sym, CExpr] | None = None) -> None:
         """Note that `new` is `old` at those iterators."""

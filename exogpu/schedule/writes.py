@@ -198,7 +198,7 @@ class _Inlined:
 
     def repeated(self, edit: Rewrite, stmt: Assign | Reduce) -> Block:
         """The value in a variable of its own, and the statement that uses this one."""
-        name = Sym(self.old.target.name.name)
+        name = Sym(f"{self.old.target.name.name}_again")
         value = self.put(stmt.value, Read(Access(name, ())))
         if value == stmt.value:
             return (stmt,)

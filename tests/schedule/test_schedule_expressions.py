@@ -83,6 +83,8 @@ def test_a_step_takes_a_cursor_for_its_expression() -> None:
     second = s.find(mixed, "y[_] = _").expression("_ + _ #1")
     p = s.bind_expr(mixed, second, second, "t")
     assert str(s.find(p, "y[_] = _")) == "y[i] = 3 * max(x[i], t) + x[n - i - 1]"
+    assert str(s.followed(p, second)) == str(s.followed(p, second.children()[1])) == "t"
+    assert str(s.followed(p, second.parent())) == "max(x[i], t)"
     p = s.rewrite_expr(mixed, second, second, "2 * x[i] + y[i]")
     assert "max(x[i], 2 * x[i] + y[i])" in s.text(p)
     with pytest.raises(ExoGpuError, match=r"X991.*by a cursor"):

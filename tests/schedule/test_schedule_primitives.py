@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -49,8 +50,10 @@ from steps import (
 from exogpu import CudaRmem, CudaSmemLinear, ExoGpuError, cuda_thread
 from exogpu import schedule as s
 from exogpu.api import Procedure
+from exogpu.ir.nodes import Assign, For, If, Reduce
 from exogpu.ir.printer import print_proc
 from exogpu.schedule import contexts, synchronisation
+from exogpu.schedule.rewrite import paths
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -116,6 +119,34 @@ def test_accepted(name: str, golden: Callable[[Path, str], None]) -> None:
     assert not after.diagnostics
     assert bool(s.derivation(after).assumed) == (name in write_steps.ASSUMING)  # type: ignore[union-attr]
     assert same_results(before, after) > 0
+
+
+REMOVING = {
+    For: {"extract_subproc", "remove_loop", "replace", "simplify", "unroll_loop"},
+    Assign: {"eliminate_dead_code", "extract_subproc", "inline_assign", "merge_writes", "replace"},
+    If: {"extract_subproc", "remove_if", "replace", "simplify"},
+}
+"""After which steps loops, assignments and guards may be gone."""
+
+
+@pytest.mark.parametrize("name", ACCEPTED)
+def test_cursors_are_followed(name: str) -> None:
+    before, step = ACCEPTED[name]
+    after = step(before)
+    assert before.ir is not None
+    for path, stmt in paths(before.ir):
+        kind = Assign if isinstance(stmt, Reduce) else type(stmt)
+        cursor = s.Cursor(before, path)
+        try:
+            found = s.followed(after, cursor)
+        except ExoGpuError as error:
+            assert "is gone since" in str(error)
+            assert name.split()[0] in REMOVING.get(kind, {name.split()[0]}), cursor
+            continue
+        assert found.procedure is after and found.stmt is not None
+        for expression in cursor.expressions():
+            with contextlib.suppress(ExoGpuError):
+                assert s.followed(after, expression).statement == found
 
 
 REFUSED: dict[str, tuple[Callable[[], Procedure], str]] = {
