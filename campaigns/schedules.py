@@ -24,7 +24,7 @@ from rich.console import Console
 
 from campaigns import cases
 from exogpu.schedule import history, text
-from exogpu.schedule.checker import objection
+from exogpu.schedule.primitive import refused
 from exogpu.schedule.procedures import assumptions
 from tests.schedule.careless import CARELESS
 from tests.schedule.programs import program
@@ -109,16 +109,15 @@ def table(tally: Tally) -> str:
 
 def careless() -> tuple[str, list[str]]:
     """A line a careless primitive, and those that are not refused."""
-    lines = ["| careless primitive | what the checker says |", "| --- | --- |"]
+    lines = ["| careless primitive | why it is refused |", "| --- | --- |"]
     accepted = []
     for make in CARELESS:
-        found = objection(make())
         name = make.__name__.replace("_", " ")
+        found = refused("", make())
         if found is None:
             accepted.append(f"{name} is accepted")
             continue
-        at = ", ".join(f"{n} = {v}" for n, v in (found.sizes or {}).items())
-        lines.append(f"| {name} | {found.message}{f'; first at {at}' if at else ''} |")
+        lines.append(f"| {name} | {found.message.removeprefix(': ')} |")
     return "\n".join(lines), accepted
 
 

@@ -208,7 +208,7 @@ REFUSED: dict[str, tuple[Callable[[], Procedure], str]] = {
     "specialize": (lambda: s.specialize(squares, "i", "j", "<", "4"), "X991.*j"),
     "remove_if": (
         lambda: s.remove_if(tail_read, "if _: _"),
-        r"X992.*value would be read that is another's: `C\[i\] = 0",
+        r"X992.*value would be read that is another's: `C\[i\] = 0.*at every size, in C\[6\]",
     ),
     "add_if": (lambda: s.add_if(tail, "C[_] = _", "i", "<", "5"), "X992.*would not run"),
     "eliminate_dead_code": (
