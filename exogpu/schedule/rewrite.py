@@ -173,6 +173,20 @@ class Rewrite:
         return ()
 
 
+def is_plain(edit: Rewrite) -> bool:
+    """Whether images and copies are all that is said of its statements, and nothing is taken for
+    granted: no readings, nothing computed again, one step."""
+    said = [*edit.origins.values(), *edit.inner.values()]
+    images = [image for origin in said if isinstance(origin, tuple) for image in origin]
+    return not (
+        edit.readings
+        or edit.assumed
+        or edit.after is not None
+        or any(isinstance(origin, Again) for origin in said)
+        or any(image.only is not None for image in images)
+    )
+
+
 def begun(proc: Proc) -> Rewrite:
     """A rewriting that changes nothing so far."""
     return Rewrite(proc, proc)

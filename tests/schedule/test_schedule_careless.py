@@ -14,7 +14,7 @@ from exogpu.ir.walk import holds
 from exogpu.meaning import naive
 from exogpu.schedule.checker import objection
 from exogpu.schedule.primitive import refused
-from exogpu.schedule.rewrite import Rewrite
+from exogpu.schedule.rewrite import Rewrite, is_plain
 from tests.schedule.careless import CARELESS, VISIBLE, window_too_small
 from tests.schedule.steps import data, same_results, tail
 
@@ -68,3 +68,13 @@ def test_the_papers_guard_goes_without_an_unsafe_step() -> None:
     """Section "Limitations": what the first guard keeps from running is read by nobody."""
     p = s.remove_if(tail, "if _: _")
     assert same_results(tail, p) > 0
+
+
+def test_rewritings_that_say_more_than_images_and_copies_are_told_apart() -> None:
+    said_more = {
+        "first_counts_and_not_the_last", "nobody_counts", "sum_repeated",
+        "blocks_recompute_too_little", "read_as_what_it_is_not", "part_forgotten",
+        "part_of_another_element", "merged_with_what_reads_it", "scratch_that_is_not_its_own",
+        "inlined_after_a_change", "inlined_before", "factor_that_changes", "sum_scaled_from_one",
+    }  # fmt: skip
+    assert {make.__name__ for make in CARELESS if not is_plain(make())} == said_more
