@@ -367,8 +367,9 @@ def _scaled(
     ends = (c.at for a in (*reads(factor), target) for c in a.coords if isinstance(c, Point))
     if any(control_variables(end) & inner for end in ends):
         raise Unlawful("the factor or the sum is another one in each iteration")
-    if any(event.within for p in (zero, total, scale) for event in p.events):
-        raise Unlawful("an operand is clipped")
+    every = (zero, total, scale, first, second)
+    if any(p.constants or event.within for p in every for event in p.events):
+        raise Unlawful("an operand is clipped or a constant")
     return _scaled_type(second, of)
 
 

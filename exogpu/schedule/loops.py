@@ -31,7 +31,7 @@ from exogpu.schedule.control import (
     tidy,
     tidy_access,
 )
-from exogpu.schedule.primitive import Unfit, named, path_of, primitive
+from exogpu.schedule.primitive import Unfit, first_of, named, path_of, primitive
 from exogpu.schedule.rewrite import (
     Path,
     Rewrite,
@@ -233,7 +233,7 @@ def shift_loop(proc: Proc, loop: object, lo: str | int) -> Iterator[Rewrite]:
 
 
 def _two_loops(proc: Proc, loop: object) -> tuple[Path, For, For]:
-    path = path_of(proc, loop)
+    path = first_of(proc, loop)
     first = loop_at(proc, path)
     block, at = block_at(proc, path), path[-1][1]
     if at + 1 >= len(block) or not isinstance(second := block[at + 1], For):
@@ -313,7 +313,7 @@ def fuse(proc: Proc, stmt: object) -> Iterator[Rewrite]:
     for j in seq(0, n):              y[i] = x[i]
         y[j] = x[j]
     """
-    path = path_of(proc, stmt)
+    path = first_of(proc, stmt)
     if isinstance(stmt_at(proc, path), If):
         yield _fused_ifs(proc, path)
         return

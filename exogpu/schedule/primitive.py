@@ -278,6 +278,13 @@ def several_of(proc: Proc, target: object, count: int = 1) -> tuple[Path, Block]
     return path, stmts
 
 
+def first_of(proc: Proc, target: object) -> Path:
+    """The path of the first of two statements: given itself, or both.  Raises Unfit."""
+    if isinstance(target, Several) and target.count == 2:
+        return target.path
+    return path_of(proc, target)
+
+
 @dataclass(frozen=True, slots=True)
 class Several:
     """Statements of one block, as a primitive is given them."""

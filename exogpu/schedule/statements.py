@@ -33,7 +33,7 @@ from exogpu.schedule.control import (
     tidy_access,
     tidy_condition,
 )
-from exogpu.schedule.primitive import Unfit, gap_of, named, path_of, primitive
+from exogpu.schedule.primitive import Unfit, first_of, gap_of, named, path_of, primitive
 from exogpu.schedule.rewrite import (
     Path,
     Rewrite,
@@ -52,7 +52,7 @@ def reorder_stmts(proc: Proc, first: object) -> Iterator[Rewrite]:
     x[0] = 0          y[0] = 1
     y[0] = 1    ->    x[0] = 0
     """
-    path = path_of(proc, first)
+    path = first_of(proc, first)
     block, at = block_at(proc, path), path[-1][1]
     if at + 1 >= len(block):
         raise Unfit("no statement follows", block[at])

@@ -25,7 +25,7 @@ from exogpu.ir.nodes import (
 from exogpu.ir.walk import control_variables, map_blocks, reads, walk
 from exogpu.schedule.control import tidy_access
 from exogpu.schedule.loops import loop_at
-from exogpu.schedule.primitive import Unfit, path_of, primitive
+from exogpu.schedule.primitive import Unfit, first_of, path_of, primitive
 from exogpu.schedule.rewrite import (
     Again,
     Path,
@@ -58,7 +58,7 @@ def merge_writes(proc: Proc, stmt: object) -> Iterator[Rewrite]:
     Before an assignment the other is removed: what it writes must not be read.  Of two sums the
     terms are added first, which rounds otherwise.
     """
-    path = path_of(proc, stmt)
+    path = first_of(proc, stmt)
     first = write_at(proc, path)
     block, at = block_at(proc, path), path[-1][1]
     if at + 1 >= len(block) or not isinstance(second := block[at + 1], Assign | Reduce):
@@ -269,7 +269,7 @@ def lift_reduce_constant(proc: Proc, stmt: object) -> Iterator[Rewrite]:
     The statement is the assignment of zero; the loop follows it.  Floating point rounds otherwise
     then.
     """
-    path = path_of(proc, stmt)
+    path = first_of(proc, stmt)
     zero = write_at(proc, path)
     block, at = block_at(proc, path), path[-1][1]
     if at + 1 >= len(block) or not isinstance(block[at + 1], For):
