@@ -249,6 +249,12 @@ def _followed(
             what = cursor if after is None else Expression(cursor, where or ())
             raise _gone(f"`{what}` is gone since {step.primitive}", cursor.stmt)
         path, where = after
+    try:
+        stmt_at(ir_of(procedure), path)
+    except (AttributeError, IndexError):
+        message = f"the cursor is at no statement of {procedure.name}"
+        span = ir_of(procedure).span
+        raise ExoGpuError([Diagnostic("X990", message, span, "find it by a pattern")]) from None
     return Cursor(procedure, path), where
 
 

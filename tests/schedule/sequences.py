@@ -60,6 +60,7 @@ def other_of_the_call(p: Procedure, c: s.Cursor[Procedure], random: Random) -> P
 
 def some_call(p: Procedure, c: s.Cursor[Procedure], random: Random) -> Procedure:
     """Calls a procedure made of the statement, or of another: an outsider mostly does not fit."""
+    c = s.followed(p, c)
     q = s.extract_subproc(p, c, f"g{random.randrange(1 << 20)}")
     call = next(c for c in s.find_all(q, "_(_)") if isinstance(c.stmt, CallProc))
     made = s.callee(q, call.stmt.proc.name)  # type: ignore[union-attr]

@@ -151,6 +151,11 @@ def counted(n: size, y: f32[n] @ DRAM):
 
 
 @proc
+def idle(n: size, a: f16[n] @ DRAM):
+    pass
+
+
+@proc
 def pair(n: size, x: f32[n] @ DRAM, y: f32[n] @ DRAM):
     t: f32[2, n] @ DRAM
     for i in seq(0, n):
@@ -377,6 +382,10 @@ REFUSED: dict[str, tuple[Callable[[], Procedure], str]] = {
             s.stage_sum(blurred_sum, "i", "y[0:10]", "t"), "i", 2, 4, ["io", "ii"]
         ),
         r"X992: divide_with_recompute: a value would be read that is another's",
+    ),
+    "insert_noop_call of another type": (
+        lambda: s.insert_noop_call(two, s.find(two, "x[_] = _").after(), idle, "n", "x[0:n]"),
+        "X991: insert_noop_call: .*T225",
     ),
     "unroll_buffer": (lambda: s.unroll_buffer(pair, "t", 1), "X991.*not constant"),
     "unroll_buffer of a loop": (lambda: s.unroll_buffer(tiled, "t", 1), "X991.*index of t is not"),
