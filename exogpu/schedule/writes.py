@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from operator import is_
 
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
@@ -22,7 +23,8 @@ from exogpu.ir.nodes import (
     Reduce,
     Stmt,
 )
-from exogpu.ir.walk import control_variables, map_blocks, reads, walk
+from exogpu.ir.types import DataType
+from exogpu.ir.walk import blocks, control_variables, map_blocks, reads, walk
 from exogpu.schedule.control import tidy_access
 from exogpu.schedule.loops import loop_at
 from exogpu.schedule.primitive import Unfit, first_of, path_of, primitive
@@ -148,10 +150,10 @@ def inline_assign(proc: Proc, stmt: object) -> Iterator[Rewrite]:
     if not isinstance(old, Assign):
         raise Unfit("the statement is a sum", old)
     block, at = block_at(proc, path), path[-1][1]
-    dtype = data_scope(proc, path)
-    if old.target.name not in dtype:
+    known = data_scope(proc, path)
+    if old.target.name not in known:
         raise Unfit(f"{old.target.name.name} is a window: inline it first", old)
-    inlined = _Inlined(old, dtype[old.target.name], proc, path)
+    inlined = _Inlined(old, known[old.target.name].dtype, proc, path)
     for kept in (False, True):
         again, edit = inlined.made(block[at + 1 :], kept)
         if len(again.origins) == 0:
@@ -163,27 +165,29 @@ def inline_assign(proc: Proc, stmt: object) -> Iterator[Rewrite]:
 class _Inlined:
     """First the assignment is computed again before each use, then these are written as one."""
 
-    def __init__(self, old: Assign, declared: object, proc: Proc, path: Path) -> None:
-        self.old, self.proc, self.path = old, proc, path
-        self.dtype = declared.dtype  # type: ignore[attr-defined]
+    def __init__(self, old: Assign, dtype: DataType, proc: Proc, path: Path) -> None:
+        self.old, self.dtype, self.proc, self.path = old, dtype, proc, path
         self.target = tidy_access(old.target)
         self.memory = default_memory(proc, path)
-        self.known: dict[Stmt, tuple[Stmt, Stmt, Stmt]] = {}
+        self.known: dict[Stmt, tuple[Alloc, Assign, Assign | Reduce]] = {}
+        """By a statement that uses a variable of its own: that, its value, what it was."""
 
     def made(self, rest: Block, kept: bool) -> tuple[Rewrite, Rewrite]:
         again = begun(self.proc)
         block = self.each(again, rest, lambda stmt: self.repeated(again, stmt))
         splice(again, self.path, 1 + len(rest), (self.old, *block))
         edit = begun(again.new)
-        whole = self.each(edit, block, lambda stmt: (stmt,))
         before = (self.old,) if kept else ()
-        splice(edit, self.path, 1 + len(block), (*before, *self.joined(edit, whole)))
+        joined = self.each(edit, block, lambda stmt: self.joined(edit, stmt))
+        splice(edit, self.path, 1 + len(block), (*before, *joined))
         return again, edit
 
-    def each(self, edit: Rewrite, block: Block, change: object) -> Block:
+    def each(self, edit: Rewrite, block: Block, change: Callable[[Stmt], Block]) -> Block:
+        """The statements with those that are no blocks changed, those inside of them, too."""
+
         def one(stmt: Stmt) -> Block:
-            if isinstance(stmt, Assign | Reduce):
-                return change(stmt)  # type: ignore[operator,no-any-return]
+            if not blocks(stmt):
+                return change(stmt)
             new = map_blocks(stmt, many)
             if new is not stmt:
                 edit.followed[new] = edit.followed.get(stmt, stmt)
@@ -191,13 +195,15 @@ class _Inlined:
 
         def many(block: Block) -> Block:
             found = tuple(new for stmt in block for new in one(stmt))
-            same = len(found) == len(block) and all(map(_is, found, block))
+            same = len(found) == len(block) and all(map(is_, found, block))
             return block if same else found
 
         return many(block)
 
-    def repeated(self, edit: Rewrite, stmt: Assign | Reduce) -> Block:
+    def repeated(self, edit: Rewrite, stmt: Stmt) -> Block:
         """The value in a variable of its own, and the statement that uses this one."""
+        if not isinstance(stmt, Assign | Reduce):
+            return (stmt,)
         name = Sym(f"{self.old.target.name.name}_again")
         value = self.put(stmt.value, Read(Access(name, ())))
         if value == stmt.value:
@@ -215,46 +221,24 @@ class _Inlined:
             value, lambda read: new if tidy_access(read.access) == self.target else read
         )
 
-    def joined(self, edit: Rewrite, block: Block) -> Block:
-        """The statements without those that were put before them."""
-        made = {s for alloc, first, _ in self.known.values() for s in (alloc, first)}
-
-        def many(block: Block) -> Block:
-            found: list[Stmt] = []
-            for stmt in block:
-                if stmt in made:
-                    continue
-                found.append(self.join(edit, stmt) if stmt in self.known else one(stmt))
-            same = len(found) == len(block) and all(map(_is, found, block))
-            return block if same else tuple(found)
-
-        def one(stmt: Stmt) -> Stmt:
-            new = map_blocks(stmt, many)
-            if new is not stmt:
-                edit.followed[new] = stmt
-            return new
-
-        return many(block)
-
-    def join(self, edit: Rewrite, stmt: Stmt) -> Stmt:
+    def joined(self, edit: Rewrite, stmt: Stmt) -> Block:
+        """One statement of three; nothing of those that were put before it."""
+        if any(stmt is alloc or stmt is first for alloc, first, _ in self.known.values()):
+            return ()
+        if stmt not in self.known:
+            return (stmt,)
         alloc, first, was = self.known[stmt]
-        assert isinstance(alloc, Alloc) and isinstance(first, Assign)
-        assert isinstance(was, Assign | Reduce) and isinstance(stmt, Assign | Reduce)
         name = Sym(alloc.name.name)
         parts = (
             replace(first, target=Access(name, ())),
-            replace(stmt, value=self.put(was.value, Read(Access(name, ())))),
+            replace(was, value=self.put(was.value, Read(Access(name, ())))),
         )
         edit.becomes(first, parts[0])
         edit.becomes(stmt, parts[1])
         new = replace(was, value=self.put(was.value, self.old.value))
         edit.followed[new] = stmt
         edit.readings[new] = Reading((new,), parts, (replace(alloc, name=name),))
-        return new
-
-
-def _is(one: object, other: object) -> bool:
-    return one is other
+        return (new,)
 
 
 @primitive
