@@ -38,6 +38,8 @@ def draw_history(procedure: Procedure, *, diff: bool = False) -> Text:
         found.append(f"{number:4} ", "dim")
         found.append(f"{'  ' * len(within)}{step.primitive}({', '.join(step.arguments)})")
         found.append(f"  {step.seconds:.2f} s\n", "dim")
+        for said in step.assumed:
+            found.append(f"       assuming that {said}\n", "yellow")
         if diff:
             for line in changed(made, step):
                 found.append(f"       {line}\n", STYLES[line[0]])

@@ -21,11 +21,24 @@ from exogpu.schedule.contexts import (
     wrap_kernel,
     wrap_with_context,
 )
-from exogpu.schedule.cursors import Cursor, Gap, find, find_all
-from exogpu.schedule.dimensions import divide_dim, expand_dim, mult_dim, rearrange_dim, resize_dim
+from exogpu.schedule.cursors import Cursor, Expression, Gap, Stretch, find, find_all
+from exogpu.schedule.dimensions import (
+    divide_dim,
+    expand_dim,
+    mult_dim,
+    rearrange_dim,
+    resize_dim,
+    unroll_buffer,
+)
 from exogpu.schedule.equivalence import Equivalence, equivalent
-from exogpu.schedule.expressions import commute_expr
+from exogpu.schedule.expressions import (
+    bind_expr,
+    commute_expr,
+    left_reassociate_expr,
+    rewrite_expr,
+)
 from exogpu.schedule.first_use import derives
+from exogpu.schedule.fissions import autofission, fission
 from exogpu.schedule.higher_steps import higher
 from exogpu.schedule.inlining import callee, extract_subproc, inline
 from exogpu.schedule.kept import kept_steps
@@ -33,7 +46,6 @@ from exogpu.schedule.loops import (
     cut_loop,
     divide_loop,
     extend_loop,
-    fission,
     fuse,
     join_loops,
     mult_loops,
@@ -43,7 +55,8 @@ from exogpu.schedule.loops import (
     unroll_loop,
 )
 from exogpu.schedule.primitive import followed
-from exogpu.schedule.procedures import Derivation, chain, derivation, history, text
+from exogpu.schedule.procedures import Derivation, assumptions, chain, derivation, history, text
+from exogpu.schedule.repeating import add_loop, divide_with_recompute
 from exogpu.schedule.rings import (
     guard_ring,
     pipeline,
@@ -57,6 +70,7 @@ from exogpu.schedule.statements import (
     delete_pass,
     eliminate_dead_code,
     fill_zero,
+    insert_pass,
     lift_scope,
     merge_ifs,
     remove_if,
@@ -66,7 +80,7 @@ from exogpu.schedule.statements import (
     specialize,
 )
 from exogpu.schedule.storage import (
-    bind_expr,
+    autolift_alloc,
     bind_window,
     delete_buffer,
     inline_window,
@@ -86,6 +100,13 @@ from exogpu.schedule.synchronisation import (
 )
 from exogpu.schedule.synchronise import Proposal, Synchronised, synchronise
 from exogpu.schedule.tiling import accumulate, outwards, tile, tile_for_cluster
+from exogpu.schedule.writes import (
+    fold_into_reduce,
+    inline_assign,
+    lift_reduce_constant,
+    merge_writes,
+    split_write,
+)
 
 __all__ = [
     "CudaDeviceFunction",
@@ -93,11 +114,17 @@ __all__ = [
     "Cursor",
     "Derivation",
     "Equivalence",
+    "Expression",
     "Gap",
     "Proposal",
+    "Stretch",
     "Synchronised",
     "accumulate",
     "add_if",
+    "add_loop",
+    "assumptions",
+    "autofission",
+    "autolift_alloc",
     "bind_expr",
     "bind_window",
     "call_eqv",
@@ -112,6 +139,7 @@ __all__ = [
     "derives",
     "divide_dim",
     "divide_loop",
+    "divide_with_recompute",
     "eliminate_dead_code",
     "equivalent",
     "expand_dim",
@@ -121,23 +149,29 @@ __all__ = [
     "find",
     "find_all",
     "fission",
+    "fold_into_reduce",
     "followed",
     "fuse",
     "guard_ring",
     "higher",
     "history",
     "inline",
+    "inline_assign",
     "inline_window",
     "insert_arrive",
     "insert_await",
     "insert_barrier_alloc",
     "insert_fence",
     "insert_noop_call",
+    "insert_pass",
     "join_loops",
     "kept_steps",
+    "left_reassociate_expr",
     "lift_alloc",
+    "lift_reduce_constant",
     "lift_scope",
     "merge_ifs",
+    "merge_writes",
     "mult_dim",
     "mult_loops",
     "outwards",
@@ -154,6 +188,7 @@ __all__ = [
     "replace_all",
     "resize_dim",
     "reuse_buffer",
+    "rewrite_expr",
     "seq",
     "set_loop_mode",
     "set_memory",
@@ -163,6 +198,7 @@ __all__ = [
     "sink_alloc",
     "specialize",
     "split_warps",
+    "split_write",
     "stage_epilogue",
     "stage_mem",
     "stage_ring",
@@ -173,6 +209,7 @@ __all__ = [
     "tile",
     "tile_for_cluster",
     "try_else",
+    "unroll_buffer",
     "unroll_loop",
     "update_loop_mode",
     "without_synchronisation",

@@ -26,7 +26,7 @@ from exogpu.schedule.control import constant, control_scope, minus, read_control
 from exogpu.schedule.cursors import Cursor
 from exogpu.schedule.guards import real
 from exogpu.schedule.mismatch import Mismatch
-from exogpu.schedule.primitive import Unfit, gap_of, path_of, primitive
+from exogpu.schedule.primitive import Unfit, annotation, gap_of, path_of, primitive
 from exogpu.schedule.procedures import P, chain, ir_of
 from exogpu.schedule.rewrite import Image, Path, Rewrite, begun, block_at, paths, splice, stmt_at
 from exogpu.schedule.scopes import dtypes
@@ -200,7 +200,7 @@ def call_eqv(proc: Proc, call: object, other: object) -> Iterator[Rewrite]:
     yield edit
 
 
-@primitive
+@annotation
 def insert_noop_call(
     proc: Proc, /, gap: object, callee: object, *arguments: str | int, **constants: object
 ) -> Iterator[Rewrite]:

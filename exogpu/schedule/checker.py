@@ -14,7 +14,8 @@ The new procedure does what that program does if
 
 By induction over the new order every read then has the value it had.  Instances of statements
 that stand for nothing may write what they like, as long as nobody reads it (4 says so); what adds
-zero writes nothing.  A call is the statements of its body.
+zero writes nothing.  A call is the statements of its body.  Where a rewriting says that statements
+are to be read as others, `exogpu.schedule.laws` decides that these do the same in their place.
 """
 
 from __future__ import annotations
@@ -26,16 +27,17 @@ from functools import cached_property
 
 from exogpu.analysis.instances import controls
 from exogpu.hw.memories import DRAM
-from exogpu.ir.isltext import cexpr, conjunction, identifier
+from exogpu.ir.isltext import bexpr, cexpr, conjunction, identifier
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Assign, CallProc, CVar, DataParam, Proc, Read, Stmt
 from exogpu.ir.walk import walk
 from exogpu.schedule.accessed import Accessed
 from exogpu.schedule.alike import is_alike
 from exogpu.schedule.events import Event, Place, Program, cell, happens, tuple_of
+from exogpu.schedule.laws import Unlawful, assumption
 from exogpu.schedule.opening import program
-from exogpu.schedule.procedures import are_equivalent
-from exogpu.schedule.rewrite import Copy, Image, Rewrite
+from exogpu.schedule.procedures import are_equivalent, assumptions
+from exogpu.schedule.rewrite import Again, Copy, Image, Rewrite
 from exogpu.schedule.scopes import declared
 from exogpu.schedule.touched import touched
 from exogpu.schedule.zeros import adding_zero
@@ -59,6 +61,8 @@ class Objection:
     first: Stmt | None = None
     second: Stmt | None = None
     sizes: Mapping[str, int] | None = None
+    element: str = ""
+    """Which one it is about at those sizes."""
 
 
 def objection(edit: Rewrite, *, everything: bool = False) -> Objection | None:
@@ -72,10 +76,12 @@ def objection(edit: Rewrite, *, everything: bool = False) -> Objection | None:
             message = "the procedure called is not known to do what the other does"
             return Objection("SHAPE", message, call)
         called[call] = known.ir
-    old, new = program(edit.old, "P"), program(edit.new, "Q", called)
-    checker = _Checker(edit, old, new, everything)
+        edit.assumed.update(assumptions(made), assumptions(known))
+    old = program(edit.old, "P", readings=edit.readings)
+    new = program(edit.new, "Q", called, edit.readings)
     try:
         with limited(BUDGET):
+            checker = _Checker(edit, old, new, everything)
             return next(checker.objections(), None)
     except IslGaveUpError:
         return Objection("UNDECIDED", "ISL could not decide whether the results stay the same")
@@ -112,7 +118,8 @@ class _Pair:
         """The constraint that an instance of the new statement is that one of the old."""
         there, at = self.there, self.image.at
         equal = [f"{there[s]} = {cexpr(at.get(s, CVar(s)))}" for s in self.old.iterators]
-        return conjunction((self.new.where, _renamed(self.old.where, there), *equal))
+        only = () if self.image.only is None else (bexpr(self.image.only),)
+        return conjunction((self.new.where, _renamed(self.old.where, there), *equal, *only))
 
 
 class _Checker:
@@ -121,6 +128,8 @@ class _Checker:
         self.params = new.params
         self.pairs: list[_Pair] = []
         self.copies: list[tuple[Place, Copy]] = []
+        self.again: list[_Pair] = []
+        self.edit = edit
         sites = {place.site: place for place in old.places}
         kept = {place.stmt for place in old.places}
         for place in new.places:
@@ -128,12 +137,16 @@ class _Checker:
             if isinstance(origin, Copy):
                 self.copies.append((place, origin))
                 continue
+            if isinstance(origin, Again):
+                if (was := sites.get((origin.old,))) is not None:
+                    self.again.append(_Pair(place, was, Image(origin.old, origin.at)))
+                continue
             for image in origin:
                 was = sites.get((image.old, *image.inside))
                 if was is not None:
                     self.pairs.append(_Pair(place, was, image))
         every = frozenset((*old.variables, *new.variables))
-        pairs = [(pair.new, pair.old, pair.image) for pair in self.pairs]
+        pairs = [(pair.new, pair.old, pair.image) for pair in (*self.pairs, *self.again)]
         self.about = every if everything else touched(old, new, pairs, self.copies)
         self.was, self.now = Accessed(old, self.about), Accessed(new, self.about)
         self.events = {
@@ -145,6 +158,7 @@ class _Checker:
     def objections(self) -> Iterator[Objection]:
         """What is wrong, the simplest first."""
         yield from self.interface()
+        yield from self.laws()
         yield from self.shapes()
         if not self.about:
             return
@@ -158,14 +172,30 @@ class _Checker:
         says = [replace(p, memory=DRAM) if isinstance(p, DataParam) else p for p in new.params]
         if said != says or old.preconditions != new.preconditions:
             yield Objection("SHAPE", "the parameters or preconditions would change")
+        made = [v.name for reading in self.edit.readings.values() for v in reading.made]
+        known = {*declared(old.body), *declared(new.body), *(p.name for p in old.params)}
+        if len({*made}) < len(made) or known & {*made}:
+            yield Objection("SHAPE", "a variable would be in two places")
         names = [*declared(new.body)]
         if len(set(names)) < len(names) or len(set(walk(new.body))) < len([*walk(new.body)]):
             yield Objection("SHAPE", "a statement or variable would be in two places")
 
+    def laws(self) -> Iterator[Objection]:
+        """Statements that are read as others do what these do."""
+        for of in (self.old, self.new):
+            for said in of.readings:
+                try:
+                    assumed = assumption(said, of.variables)
+                except Unlawful as why:
+                    stmt = said.whole[0].stmt if said.whole else None
+                    yield Objection("SHAPE", str(why), stmt)
+                else:
+                    self.edit.assumed.update([assumed] if assumed is not None else [])
+
     # --- 1. images are the old statements -------------------------------------------------
 
     def shapes(self) -> Iterator[Objection]:
-        for pair in self.pairs:
+        for pair in (*self.pairs, *self.again):
             was, place = pair.old, pair.new
             known = {*pair.image.at, *place.iterators}
             alike = len(was.events) == len(place.events) and is_alike(
@@ -180,6 +210,9 @@ class _Checker:
                 if a.dtype is not b.dtype:
                     message = f"{a.name} is {a.dtype.value}, and {b.name} is {b.dtype.value}"
                     yield Objection("SHAPE", message, was.stmt, place.stmt)
+        for pair in self.again:
+            if any(e.within for events in pair.events for e in events):
+                yield Objection("SHAPE", "a clipped operand would be read again", pair.new.stmt)
         for place, copy in self.copies:
             names = {copy.element.name}
             plain = place.plain
@@ -296,6 +329,10 @@ class _Checker:
         image_writes = un.of_inputs(stands, now.written)
         for place, copy in self.copies:
             stands = un.union(stands, un.relation(self.params, self.copied(place, copy)))
+        if self.again:
+            repeated = un.compose(self.sources, self.was.cells)
+            stands = un.union(stands, repeated)
+            yield from self.out_of_date(repeated, image_writes)
         starts, ends = now.initials, now.finals
         stands = un.union(stands, un.union(starts, ends))
         live = un.inputs(stands)
@@ -329,6 +366,29 @@ class _Checker:
             stands = cell(variable, copy.element, at)
             yield f"{tuple_of(place, event)} -> {stands} : {happens(place, event)}"
 
+    @cached_property
+    def sources(self) -> un.Relation:
+        """From the events of statements that compute once more what an old one did to its own."""
+        pieces = []
+        for pair in self.again:
+            dims = ", ".join(pair.there.values())
+            for new, old in pair.events:
+                pieces.append(f"{tuple_of(pair.new, new)} -> {old.name}[{dims}] : {pair.premise}")
+        return un.relation(self.params, pieces)
+
+    def out_of_date(self, repeated: un.Relation, writes: un.Relation) -> Iterator[Objection]:
+        """Of what is computed once more, what has changed since the first time."""
+        first = self.now.earlier(un.compose(self.sources, un.inverse(self.images)))
+        alone = un.without(un.inputs(repeated), un.inputs(first))
+        if not un.is_empty(alone):
+            message = "what is computed once more was not computed before"
+            yield self.objected("FLOW", message, un.same(alone))
+        since = un.compose(un.inverse(first), self.now.before(repeated, writes))
+        changed = self.now.earlier(un.inverse(since))
+        if not un.is_empty(changed):
+            message = "what is computed once more has changed since"
+            yield self.objected("FLOW", message, changed)
+
     # --- words ----------------------------------------------------------------------------
 
     def objected(self, kind: str, message: str, pairs: un.Relation) -> Objection:
@@ -338,7 +398,25 @@ class _Checker:
         first, second, sizes = found
         names = {identifier(p.name): p.name.name for p in controls(self.new.proc)}
         at = {names[name]: value for name, value in sizes.items()}
-        return Objection(kind, message, self.stmt(first), self.stmt(second), at)
+        element = self.element(un.first_image(pairs, (first, second), sizes, self.elements))
+        return Objection(kind, message, self.stmt(first), self.stmt(second), at, element)
+
+    @cached_property
+    def elements(self) -> un.Relation:
+        """From every event, of either program, to its element."""
+        found = un.union(self.was.cells, self.now.cells)
+        return un.union(found, un.union(self.now.initials, self.now.finals))
+
+    def element(self, found: tuple[str, tuple[int, ...]] | None) -> str:
+        """`C[6]`"""
+        if found is None:
+            return ""
+        name, at = found
+        variables = {**self.old.variables, **self.new.variables}.values()
+        variable = next(v for v in variables if identifier(v.name) == name)
+        index = at[len(at) - len(variable.shape) :]
+        shown = f"[{', '.join(map(str, index))}]" if index else ""
+        return f"{variable.name.name}{shown}"
 
     def stmt(self, name: str) -> Stmt | None:
         found = self.events.get(name)

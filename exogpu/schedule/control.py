@@ -5,29 +5,35 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Final, TypeAlias, assert_never
+from typing import Final, Literal, TypeAlias, assert_never
 
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
     Access,
     Add,
     And,
+    Apply,
     BExpr,
+    BinOp,
     CExpr,
     Compare,
+    Const,
     ControlParam,
     Coord,
     CVar,
+    DExpr,
     FloorDiv,
     For,
     Int,
     Interval,
     Mod,
     Mul,
+    Negate,
     Not,
     Or,
     Point,
     Proc,
+    Read,
     Sub,
     Truth,
 )
@@ -253,6 +259,45 @@ def read_window(text: str, known: Mapping[str, Sym], data: Mapping[str, Sym]) ->
         else:
             coords.append(Point(tidy(_control(index, known))))
     return Access(data[node.value.id], tuple(coords))
+
+
+def read_data(text: str, known: Mapping[str, Sym], data: Mapping[str, Sym]) -> DExpr:
+    """The data expression that a text means.  Raises Unfit."""
+    return _data(_parsed(text), known, data)
+
+
+def _data(node: ast.expr, known: Mapping[str, Sym], data: Mapping[str, Sym]) -> DExpr:
+    match node:
+        case ast.Constant(value=int() | float() as value) if not isinstance(value, bool):
+            return Const(value)
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)):
+            return Const(-value)
+        case ast.UnaryOp(op=ast.USub()):
+            return Negate(_data(node.operand, known, data))
+        case ast.Name(id=name) if name in data:
+            return Read(Access(data[name], ()))
+        case ast.Subscript():
+            access = read_window(ast.unparse(node), known, data)
+            if all(isinstance(c, Point) for c in access.coords):
+                return Read(access)
+        case ast.BinOp() if type(node.op) in _OPERATORS:
+            left, right = _data(node.left, known, data), _data(node.right, known, data)
+            return BinOp(_OPERATORS[type(node.op)], left, right)
+        case ast.Call(func=ast.Name(id=name), args=given) if _ARITY.get(name) == len(given):
+            arguments = tuple(_data(a, known, data) for a in given)
+            return Apply(name, arguments)  # type: ignore[arg-type]
+        case _:
+            pass
+    raise Unfit(f"`{ast.unparse(node)}` is no data expression here")
+
+
+_OPERATORS: Final[dict[type[ast.operator], Literal["+", "-", "*", "/"]]] = {
+    ast.Add: "+",
+    ast.Sub: "-",
+    ast.Mult: "*",
+    ast.Div: "/",
+}
+_ARITY: Final = {"min": 2, "max": 2, "exp": 1, "sqrt": 1, "relu": 1, "select": 4}
 
 
 def read_condition(left: str, op: str, right: str, known: Mapping[str, Sym]) -> Compare:

@@ -3,6 +3,8 @@
 find(p, "for k in _: _")    the first loop over k
 find(p, "C[_] += _ #1")     the second statement that adds to C
 find(p, "A_tile")           an allocation, window, loop, instruction by its name
+
+A cursor of a statement leads to its expressions, and to several statements from it on.
 """
 
 from __future__ import annotations
@@ -15,18 +17,22 @@ from typing import Generic, TypeVar
 
 from exogpu.ir.nodes import (
     Alloc,
+    Assign,
     BarrierAlloc,
     CallInstr,
     CallProc,
+    DExpr,
     For,
     If,
     Proc,
+    Reduce,
     Stmt,
     WindowStmt,
 )
 from exogpu.ir.printer import print_stmt
 from exogpu.ir.walk import blocks
 from exogpu.result.errors import NOWHERE, Diagnostic, ExoGpuError, Note
+from exogpu.schedule.parts import Where, children, part_at, part_text, parts, pattern_of
 from exogpu.schedule.procedures import Schedulable, ir_of
 from exogpu.schedule.rewrite import Path, block_at, paths, stmt_at
 
@@ -75,6 +81,33 @@ class Cursor(Generic[P]):
         """The place right after it."""
         return Gap(self, 1)
 
+    def expand(self, before: int | None = None, after: int | None = None) -> Stretch[P]:
+        """It and as many statements before and after it; None for all of its block."""
+        return Stretch(self, self).expand(before, after)
+
+    def expressions(self, pattern: str = "_") -> tuple[Expression[P], ...]:
+        """The parts of its value that look like the pattern: `A[_]`, `_ * _`, `2 * x[i]`.
+
+        Outermost first, left to right.
+        """
+        stmt = self.stmt
+        if not isinstance(stmt, Assign | Reduce):
+            return ()
+        wanted = pattern_of(pattern)
+        found = (where for where, part in parts(stmt.value) if wanted(part))
+        return tuple(Expression(self, where) for where in found)
+
+    def expression(self, pattern: str) -> Expression[P]:
+        """The first of these, or the n-th where the pattern ends in `#n`.
+
+        Raises ExoGpuError (X990) with the nearest candidates.
+        """
+        text, wanted = _numbered(pattern)
+        found = self.expressions(text)
+        if wanted < len(found):
+            return found[wanted]
+        raise ExoGpuError([_no_expression(self.stmt, pattern, text, len(found))])
+
     def _inside(self, name: str) -> tuple[Cursor[P], ...]:
         block = getattr(self.stmt, name, ()) if blocks(self.stmt) else ()
         return tuple(replace(self, path=(*self.path, (name, at))) for at in range(len(block)))
@@ -88,6 +121,78 @@ class Cursor(Generic[P]):
 
     def __str__(self) -> str:
         return header(self.stmt)
+
+
+@dataclass(frozen=True, slots=True)
+class Expression(Generic[P]):
+    """A part of the value of an assignment."""
+
+    statement: Cursor[P]
+    where: Where
+
+    @property
+    def expr(self) -> DExpr:
+        """The expression itself."""
+        stmt = self.statement.stmt
+        assert isinstance(stmt, Assign | Reduce)
+        return part_at(stmt.value, self.where)
+
+    def parent(self) -> Expression[P] | Cursor[P]:
+        """The expression around it; of the whole value the statement."""
+        return replace(self, where=self.where[:-1]) if self.where else self.statement
+
+    def children(self) -> tuple[Expression[P], ...]:
+        """What it is made of."""
+        count = len(children(self.expr))
+        return tuple(replace(self, where=(*self.where, n)) for n in range(count))
+
+    def __str__(self) -> str:
+        return part_text(self.expr)
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch(Generic[P]):
+    """Statements of one block that follow each other."""
+
+    first: Cursor[P]
+    last: Cursor[P]
+
+    def __iter__(self) -> Iterator[Cursor[P]]:
+        """Each of them."""
+        head, (name, at) = self.first.path[:-1], self.first.path[-1]
+        for n in range(at, self.last.path[-1][1] + 1):
+            yield replace(self.first, path=(*head, (name, n)))
+
+    def __len__(self) -> int:
+        return self.last.path[-1][1] - self.first.path[-1][1] + 1
+
+    def before(self) -> Gap[P]:
+        """The place right before them."""
+        return self.first.before()
+
+    def after(self) -> Gap[P]:
+        """The place right after them."""
+        return self.last.after()
+
+    def parent(self) -> Cursor[P]:
+        """The statement around them.  Raises ExoGpuError at the outermost."""
+        return self.first.parent()
+
+    def expand(self, before: int | None = None, after: int | None = None) -> Stretch[P]:
+        """They and as many statements before and after them, no more than there are; None for
+        all of their block."""
+        (name, low), high = self.first.path[-1], self.last.path[-1][1]
+        end = len(block_at(ir_of(self.first.procedure), self.first.path)) - 1
+        low = 0 if before is None else max(low - before, 0)
+        high = end if after is None else min(high + after, end)
+        head = self.first.path[:-1]
+        return Stretch(
+            replace(self.first, path=(*head, (name, low))),
+            replace(self.first, path=(*head, (name, high))),
+        )
+
+    def __str__(self) -> str:
+        return " ... ".join(dict.fromkeys((str(self.first), str(self.last))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,12 +214,17 @@ def find(procedure: P, pattern: str) -> Cursor[P]:
     Raises ExoGpuError (X990) with the nearest candidates.
     """
     proc = ir_of(procedure)
-    text, _, number = pattern.partition("#")
-    wanted = int(number) if number.strip().isdigit() else 0
-    found = list(_found(proc, text.strip()))
+    text, wanted = _numbered(pattern)
+    found = list(_found(proc, text))
     if wanted < len(found):
         return Cursor(procedure, found[wanted])
-    raise ExoGpuError([_not_found(proc, pattern, text.strip(), len(found))])
+    raise ExoGpuError([_not_found(proc, pattern, text, len(found))])
+
+
+def _numbered(pattern: str) -> tuple[str, int]:
+    """The pattern without `#n`, and n."""
+    text, _, number = pattern.partition("#")
+    return text.strip(), int(number) if number.strip().isdigit() else 0
 
 
 def find_all(procedure: P, pattern: str) -> tuple[Cursor[P], ...]:
@@ -180,6 +290,19 @@ def _not_found(proc: Proc, pattern: str, text: str, count: int) -> Diagnostic:
         proc.span,
         f"the nearest are {near}" if near else "the procedure has no statements",
         tuple(Note("a candidate", s.span) for s in candidates if s.span != NOWHERE),
+    )
+
+
+def _no_expression(stmt: Stmt, pattern: str, text: str, count: int) -> Diagnostic:
+    value = stmt.value if isinstance(stmt, Assign | Reduce) else None
+    found = [] if value is None else [part_text(part) for _, part in parts(value)]
+    near = sorted(found, key=lambda one: -SequenceMatcher(None, text, one).ratio())[:3]
+    many = f"only {count} expressions match" if count else "no expression matches"
+    return Diagnostic(
+        "X990",
+        f"{many} `{pattern}` in `{header(stmt)}`",
+        stmt.span,
+        f"the nearest are {'; '.join(near)}" if near else "the statement is no assignment",
     )
 
 

@@ -27,7 +27,7 @@ from exogpu.schedule.control import (
     read_control,
     tidy,
 )
-from exogpu.schedule.primitive import Unfit, path_of, primitive
+from exogpu.schedule.primitive import Unfit, named, path_of, primitive
 from exogpu.schedule.rewrite import (
     Rewrite,
     begun,
@@ -215,4 +215,41 @@ def rearrange_dim(
         return replace(access, coords=tuple(access.coords[n] for n in order))
 
     rest_changed(edit, path, (new,), moved)
+    yield edit
+
+
+@primitive
+def unroll_buffer(proc: Proc, alloc: object, dimension: int) -> Iterator[Rewrite]:
+    """Make a variable of each index of a dimension of constant extent.
+
+    t: f32[2, n] @ DRAM          t_0: f32[n] @ DRAM
+    t[1, i] = x[i]         ->    t_1: f32[n] @ DRAM
+                                 t_1[i] = x[i]
+    """
+    path = path_of(proc, alloc)
+    old = alloc_at(proc, path)
+    if not 0 <= dimension < len(old.shape):
+        raise Unfit(f"{old.name.name} has no dimension {dimension}", old)
+    count = constant(old.shape[dimension])
+    if count is None or count < 1:
+        raise Unfit(f"the extent of dimension {dimension} is not constant", old)
+    edit = begun(proc)
+    shape = (*old.shape[:dimension], *old.shape[dimension + 1 :])
+    made = tuple(
+        replace(old, name=named(f"{old.name.name}_{n}"), shape=shape) for n in range(count)
+    )
+    edit.followed[made[0]] = old
+
+    def moved(access: Access) -> Access:
+        if access.name != old.name:
+            return access
+        coord = access.coords[dimension]
+        at = constant(coord.at) if isinstance(coord, Point) else None
+        if at is None or not 0 <= at < count:
+            remedy = "unroll the loops around its accesses first"
+            raise Unfit(f"an index of {old.name.name} is not constant", old, remedy)
+        coords = (*access.coords[:dimension], *access.coords[dimension + 1 :])
+        return replace(access, name=made[at].name, coords=coords)
+
+    rest_changed(edit, path, made, moved)
     yield edit

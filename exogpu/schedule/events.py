@@ -78,6 +78,16 @@ class Variable:
 
 
 @dataclass(frozen=True, slots=True)
+class Said:
+    """Statements, and those that are read in their place."""
+
+    whole: tuple[Place, ...]
+    parts: tuple[Place, ...]
+    made: frozenset[Sym]
+    """The variables of the parts alone."""
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """A procedure as the checker sees it."""
 
@@ -87,6 +97,7 @@ class Program:
     variables: Mapping[Sym, Variable]
     depth: int
     """Components of a time."""
+    readings: tuple[Said, ...] = ()
 
 
 # --- text -----------------------------------------------------------------------------------

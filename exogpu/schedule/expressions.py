@@ -1,68 +1,284 @@
-"""Primitives of data expressions."""
+"""Primitives of expressions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
-from exogpu.ir.nodes import Apply, Assign, BinOp, DExpr, Negate, Proc, Reduce
-from exogpu.ir.print_expressions import data
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import (
+    Access,
+    Alloc,
+    Assign,
+    BinOp,
+    CExpr,
+    DataParam,
+    DExpr,
+    Proc,
+    Read,
+    Reduce,
+    Stmt,
+)
+from exogpu.ir.print_expressions import control
+from exogpu.ir.scalars import assigned
+from exogpu.ir.types import DataMemory, DataType
 from exogpu.ir.walk import reads
-from exogpu.schedule.primitive import Unfit, path_of, primitive
-from exogpu.schedule.rewrite import Image, Rewrite, begun, splice, stmt_at
+from exogpu.schedule.control import control_scope, read_control, read_data, tidy_access
+from exogpu.schedule.cursors import header
+from exogpu.schedule.indices import map_control
+from exogpu.schedule.parts import (
+    Inside,
+    Where,
+    changed_at,
+    part_at,
+    part_text,
+    parts,
+    pattern_of,
+    reads_at,
+)
+from exogpu.schedule.primitive import Unfit, named, path_of, primitive
+from exogpu.schedule.rewrite import (
+    Copy,
+    Image,
+    Path,
+    Reading,
+    Rewrite,
+    begun,
+    map_reads,
+    splice,
+    stmt_at,
+)
+from exogpu.schedule.storage import data_scope, default_memory
+from exogpu.schedule.writes import write_at
+
+
+def expression_at(
+    stmt: Assign | Reduce, expression: object, fits: Callable[[DExpr], bool], what: str
+) -> Where:
+    """The first part of a value that a text or cursor means and that fits.  Raises Unfit."""
+    if isinstance(expression, Inside):
+        wheres = [expression.where]
+        shown = part_text(part_at(stmt.value, expression.where))
+    elif isinstance(expression, str):
+        wanted = pattern_of(expression)
+        wheres = [where for where, part in parts(stmt.value) if wanted(part)]
+        shown = expression
+    else:
+        raise Unfit("an expression is given as text or by a cursor", stmt)
+    for where in wheres:
+        if fits(part_at(stmt.value, where)):
+            return where
+    raise Unfit(f"the statement has no {what} {shown}", stmt)
+
+
+def _commutes(expr: DExpr) -> bool:
+    return isinstance(expr, BinOp) and expr.op in ("+", "*")
 
 
 @primitive
-def commute_expr(proc: Proc, stmt: object, expression: str) -> Iterator[Rewrite]:
+def commute_expr(proc: Proc, stmt: object, expression: object) -> Iterator[Rewrite]:
     """Exchange the sides of a sum or product.
 
     y[i] += a[i] * b[i]    ->    y[i] += b[i] * a[i]
 
-    `expression` is the sum or product as it is written; `_` is the first one of the statement.
-    There is no step that moves parentheses: sums of three round otherwise then.
+    `expression` is the sum or product as it is written, or a cursor; `_` is the first one of the
+    statement.
     """
     path = path_of(proc, stmt)
-    old = stmt_at(proc, path)
-    if not isinstance(old, Assign | Reduce):
-        raise Unfit("the statement is no assignment", old)
-    found = list(_exchanged(old.value, "".join(expression.split()), 0))
-    if not found:
-        raise Unfit(f"the statement has no sum or product {expression}", old)
-    value, order = found[0]
+    old = write_at(proc, path)
+    where = expression_at(old, expression, _commutes, "sum or product")
+    first, second = (list(reads_at(old.value, (*where, n))) for n in range(2))
     edit = begun(proc)
+    value = changed_at(
+        old.value,
+        where,
+        lambda e: replace(e, left=e.right, right=e.left) if isinstance(e, BinOp) else e,
+    )
     new = replace(old, value=value)
+    order = list(range(len(list(reads(old.value)))))
+    start = first[0] if first else second[0] if second else 0
+    order[start : start + len(first) + len(second)] = [*second, *first]
     edit.followed[new] = old
     edit.origins[new] = (Image(old, reads=tuple(order)),)
     splice(edit, path, 1, (new,))
     yield edit
 
 
-def _exchanged(expr: DExpr, wanted: str, before: int) -> Iterator[tuple[DExpr, list[int]]]:
-    """The expression with one sum or product exchanged, and which read each of its reads was."""
-    match expr:
-        case BinOp():
-            left, right = len(list(reads(expr.left))), len(list(reads(expr.right)))
-            first = list(range(before, before + left))
-            second = list(range(before + left, before + left + right))
-            written = "".join(data(expr, lambda name: name.name).split())
-            if expr.op in ("+", "*") and wanted in ("_", written):
-                yield replace(expr, left=expr.right, right=expr.left), [*second, *first]
-            for side, order in _exchanged(expr.left, wanted, before):
-                yield replace(expr, left=side), [*order, *second]
-            for side, order in _exchanged(expr.right, wanted, before + left):
-                yield replace(expr, right=side), [*first, *order]
-        case Negate():
-            for term, order in _exchanged(expr.term, wanted, before):
-                yield replace(expr, term=term), order
-        case Apply():
-            counts = [len(list(reads(a))) for a in expr.arguments]
-            for at, argument in enumerate(expr.arguments):
-                start = before + sum(counts[:at])
-                end = start + counts[at]
-                rest = list(range(end, before + sum(counts)))
-                for side, order in _exchanged(argument, wanted, start):
-                    given = (*expr.arguments[:at], side, *expr.arguments[at + 1 :])
-                    head = list(range(before, start))
-                    yield replace(expr, arguments=given), [*head, *order, *rest]
-        case _:
-            return
+@primitive
+def left_reassociate_expr(proc: Proc, stmt: object, expression: object) -> Iterator[Rewrite]:
+    """Move the parentheses of a sum or product of three to the left.
+
+    y[i] = a[i] + (b[i] + c[i])    ->    y[i] = a[i] + b[i] + c[i]
+
+    Exact for integers.  Floating point rounds otherwise then: the step notes that it takes it for
+    real numbers.
+    """
+    path = path_of(proc, stmt)
+    old = write_at(proc, path)
+
+    def nested(e: DExpr) -> bool:
+        return _commutes(e) and isinstance(e.right, BinOp) and e.op == e.right.op  # type: ignore[union-attr]
+
+    where = expression_at(old, expression, nested, "sum or product of three")
+
+    def moved(e: DExpr) -> DExpr:
+        assert isinstance(e, BinOp) and isinstance(e.right, BinOp)
+        return replace(e, left=replace(e, right=e.right.left), right=e.right.right)
+
+    yield _rewritten(proc, path, old, changed_at(old.value, where, moved))
+
+
+def _rewritten(proc: Proc, path: Path, old: Assign | Reduce, value: DExpr) -> Rewrite:
+    """The statement with another value, which the laws compare with the old one."""
+    edit = begun(proc)
+    new, part = replace(old, value=value), replace(old)
+    edit.becomes(old, part)
+    edit.followed[new] = old
+    edit.readings[new] = Reading((new,), (part,))
+    splice(edit, path, 1, (new,))
+    return edit
+
+
+@primitive
+def rewrite_expr(proc: Proc, stmt: object, expression: object, new: str | int) -> Iterator[Rewrite]:
+    """Write an expression in the place of one that has the same value there.
+
+    for i in seq(0, 8):               for i in seq(0, 8):
+        y[i % 8] = 2 * x[i]    ->         y[i] = 2 * x[i]
+
+    In bounds, guards and indices every place that is written like `expression`; else one part of
+    the value of an assignment.  What is the same for real numbers alone is noted with the step.
+    """
+    path = path_of(proc, stmt)
+    old = stmt_at(proc, path)
+    scope = control_scope(proc, path)
+    edit = begun(proc)
+    if (
+        isinstance(expression, str)
+        and (changed := _control(old, expression, new, scope)) is not None
+    ):
+        edit.becomes(old, changed)
+        splice(edit, path, 1, (changed,))
+        yield edit
+        return
+    if not isinstance(old, Assign | Reduce):
+        raise Unfit(f"`{header(old)}` has no {expression}", old)
+    where = expression_at(old, expression, lambda e: True, "expression")
+    text = str(new)
+    known = {s.name: s for s in data_scope(proc, path)}
+    value = changed_at(old.value, where, lambda e: read_data(text, scope, known))
+    yield _rewritten(proc, path, old, value)
+
+
+def _control(stmt: Stmt, expression: object, new: object, scope: dict[str, Sym]) -> Stmt | None:
+    """The statement itself with a control expression changed; None where it has no such one."""
+    if not isinstance(expression, str):
+        return None
+    wanted = "".join(expression.split())
+    found: list[CExpr] = []
+
+    def change(expr: CExpr) -> CExpr | None:
+        if "".join(control(expr, lambda name: name.name).split()) != wanted:
+            return None
+        found.append(expr)
+        return read_control(str(new), scope)
+
+    made = map_control(stmt, change)
+    return made if found else None
+
+
+@primitive
+def bind_expr(
+    proc: Proc,
+    stmt: object,
+    expression: object,
+    name: str,
+    memory: DataMemory | None = None,
+) -> Iterator[Rewrite]:
+    """Keep an expression of a statement in a scalar of its own.
+
+        y[i] = x[i] * x[i]          t: f32 @ DRAM
+                              ->    t = x[i]
+                                    y[i] = t * t
+
+    `expression` is as it is written, `x[i]` or `2 * x[i]`, or a cursor; every part that is written
+    like it uses the scalar, whose type is that in which the expression is computed.
+    """
+    path = path_of(proc, stmt)
+    old = write_at(proc, path)
+    scalar = named(name)
+    edit = begun(proc)
+    known = data_scope(proc, path)
+    where = _bound(proc, path, old, expression, known)
+    bound = part_at(old.value, where)
+    chosen = default_memory(proc, path) if memory is None else memory
+    value = _with(old.value, bound, Read(Access(scalar, ())))
+    new = replace(old, value=value)
+    if isinstance(bound, Read):
+        if bound.access.name not in known:
+            raise Unfit(f"{bound.access.name.name} is a window: inline it first", old)
+        edit.becomes(old, new)
+        alloc = Alloc(scalar, known[bound.access.name].dtype, (), chosen, span=old.span)
+        first = Assign(Access(scalar, ()), bound, span=old.span)
+        edit.origins[first] = Copy(bound.access)
+        splice(edit, path, 1, (alloc, first, new))
+        yield edit
+        return
+    alloc = Alloc(scalar, _type(old, bound, known), (), chosen, span=old.span)
+    first = Assign(Access(scalar, ()), bound, span=old.span)
+    virtual = Sym(name)
+    parts_ = (
+        replace(first, target=Access(virtual, ())),
+        replace(old, value=_with(old.value, bound, Read(Access(virtual, ())))),
+    )
+    edit.readings[old] = Reading((old,), parts_, (replace(alloc, name=virtual),))
+    edit.becomes(parts_[0], first)
+    edit.becomes(parts_[1], new)
+    edit.followed[new] = old
+    del edit.followed[first]
+    splice(edit, path, 1, (alloc, first, new))
+    yield edit
+
+
+def _bound(
+    proc: Proc,
+    path: Path,
+    old: Assign | Reduce,
+    expression: object,
+    known: Mapping[Sym, DataParam | Alloc],
+) -> Where:
+    """The part to keep.  Raises Unfit."""
+    if isinstance(expression, str):
+        wanted = read_data(expression, control_scope(proc, path), {s.name: s for s in known})
+        for where, part in parts(old.value):
+            if _tidied(part) == _tidied(wanted):
+                return where
+        raise Unfit(f"the statement does not read {expression}", old)
+    return expression_at(old, expression, lambda e: True, "expression")
+
+
+def _tidied(expr: DExpr) -> DExpr:
+    return map_reads(expr, lambda read: Read(tidy_access(read.access)))
+
+
+def _with(expr: DExpr, bound: DExpr, scalar: Read) -> DExpr:
+    """The expression with a part replaced wherever it is written."""
+    wanted = _tidied(bound)
+    for where, part in parts(expr):
+        if _tidied(part) == wanted:
+            rest = changed_at(expr, where, lambda _: scalar)
+            return _with(rest, bound, scalar)
+    return expr
+
+
+def _type(stmt: Assign | Reduce, bound: DExpr, known: Mapping[Sym, DataParam | Alloc]) -> DataType:
+    """The type in which an expression is computed.  Raises Unfit for constants alone."""
+    if not list(reads(bound)):
+        raise Unfit("the expression reads nothing: its type is that of what it meets", stmt)
+
+    def type_of(name: Sym) -> DataType:
+        if name not in known:
+            raise Unfit(f"{name.name} is a window: inline it first", stmt)
+        return known[name].dtype
+
+    return assigned(bound, DataType.F32, type_of).dtype

@@ -34,15 +34,13 @@ from exogpu.ir.walk import control_variables, substitute, substitute_bool, walk
 from exogpu.result.errors import Diagnostic, ExoGpuError
 from exogpu.schedule.control import tidy_access
 from exogpu.schedule.cursors import find
-from exogpu.schedule.primitive import Unfit, named, path_of, primitive
+from exogpu.schedule.primitive import Unfit, named, path_of, primitive, several_of
 from exogpu.schedule.procedures import P, with_ir
 from exogpu.schedule.rewrite import (
-    Copy,
     Path,
     Rewrite,
     around,
     begun,
-    block_at,
     copied,
     splice,
     stmt_at,
@@ -94,7 +92,7 @@ def _body(edit: Rewrite, call: CallInstr | CallProc) -> Block:
         edit.followed[stmt] = call
         origin = made.origins.get(stmt)
         if origin is not None:
-            assert not isinstance(origin, Copy)
+            assert isinstance(origin, tuple)
             images = tuple(replace(one, old=call, inside=(one.old, *one.inside)) for one in origin)
             edit.origins[stmt] = images
     return body
@@ -107,14 +105,10 @@ def extract_subproc(proc: Proc, block: object, name: str, count: int = 1) -> Ite
     for i in seq(0, n):    ->    cleared(n, x[0:n])
         x[i] = 0
 
-    `count` statements, from the one given on.  Its parameters are what they use; iterators are
-    of kind `index`, with preconditions that say their range.
+    `count` statements, from the one given on, or those of a cursor.  Its parameters are what they
+    use; iterators are of kind `index`, with preconditions that say their range.
     """
-    path = path_of(proc, block)
-    at = path[-1][1]
-    stmts = block_at(proc, path)[at : at + count]
-    if count < 1 or len(stmts) < count:
-        raise Unfit(f"there are no {count} statements", stmt_at(proc, path))
+    path, stmts = several_of(proc, block, count)
     if any(isinstance(stmt, DeviceFunction) for stmt in around(proc, path)):
         raise Unfit("a kernel calls no procedures", stmts[0])
     data, control = _used(proc, path, stmts)
@@ -147,7 +141,7 @@ def extract_subproc(proc: Proc, block: object, name: str, count: int = 1) -> Ite
         origin = made.origins.get(stmt)
         if isinstance(origin, tuple):
             edit.inner[call, stmt] = origin
-    splice(edit, path, count, (call,))
+    splice(edit, path, len(stmts), (call,))
     yield edit
 
 

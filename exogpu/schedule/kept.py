@@ -2,7 +2,7 @@
 
 The name of an entry is the digest of the rewriting, which is the old and the new procedure and what
 is said of their statements, and of the program that decides.  It says `accepted` or `refused`; why
-a step is refused is found out again.
+a step is refused is found out again.  One that takes something for granted is not kept.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from exogpu.ir.names import Sym
 from exogpu.ir.nodes import CExpr
 from exogpu.ir.walk import walk
 from exogpu.result import deriving, entries
-from exogpu.schedule.rewrite import Copy, Image, Rewrite
+from exogpu.schedule.rewrite import Again, Copy, Image, Rewrite
 
 SUFFIX: Final = ".step"
 MOST: Final = 16384
@@ -61,16 +61,21 @@ def rewriting_data(edit: Rewrite) -> tuple[object, ...]:
                 pass
             case Copy() as copy:
                 said.append((stmt, "copy", copy.element, _pairs(copy.at)))
+            case Again() as again:
+                said.append((stmt, "again", again.old, _pairs(again.at)))
             case images:
                 said.append((stmt, "images", *map(_image, images)))
     for site, within in edit.inner.items():
         if site[0] in inside:
             said.append((*site, "images", *map(_image, within)))
-    return (edit.old, edit.new, edit.by_results, tuple(said))
+    for first, reading in edit.readings.items():
+        said.append((first, "read as", reading.whole, reading.parts, reading.made))
+    before = None if edit.after is None else rewriting_data(edit.after)
+    return (edit.old, edit.new, edit.by_results, tuple(said), before)
 
 
 def _image(image: Image) -> tuple[object, ...]:
-    return (image.old, _pairs(image.at), image.inside, image.reads)
+    return (image.old, _pairs(image.at), image.inside, image.reads, image.only)
 
 
 def _pairs(at: Mapping[Sym, CExpr]) -> tuple[tuple[Sym, CExpr], ...]:

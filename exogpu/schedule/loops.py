@@ -7,7 +7,20 @@ from dataclasses import replace
 from typing import Literal
 
 from exogpu.ir.names import Sym
-from exogpu.ir.nodes import Block, CExpr, Compare, CVar, FloorDiv, For, If, Int, Mod, Mul, Proc
+from exogpu.ir.nodes import (
+    Block,
+    CExpr,
+    Compare,
+    CVar,
+    FloorDiv,
+    For,
+    If,
+    Int,
+    Mod,
+    Mul,
+    Proc,
+    Stmt,
+)
 from exogpu.ir.walk import control_variables
 from exogpu.schedule.control import (
     constant,
@@ -18,7 +31,7 @@ from exogpu.schedule.control import (
     tidy,
     tidy_access,
 )
-from exogpu.schedule.primitive import Unfit, gap_of, named, path_of, primitive
+from exogpu.schedule.primitive import Unfit, first_of, named, path_of, primitive
 from exogpu.schedule.rewrite import (
     Path,
     Rewrite,
@@ -58,7 +71,7 @@ def divide_loop(
     loop: object,
     factor: int,
     names: tuple[str, str] | list[str],
-    tail: Literal["perfect", "guard", "cut"] = "guard",
+    tail: Literal["perfect", "guard", "cut", "cut_and_guard"] = "guard",
 ) -> Iterator[Rewrite]:
     """Divide a loop into one over blocks of `factor` iterations and one inside a block.
 
@@ -67,8 +80,9 @@ def divide_loop(
                                              if 4 * io + ii < n:
                                                  x[4 * io + ii] = 0
 
-    `tail` is "guard", as above; "perfect", where the factor divides the count of iterations; or
-    "cut", which has a loop of its own for what is left over.
+    `tail` is "guard", as above; "perfect", where the factor divides the count of iterations; "cut",
+    which has a loop of its own for what is left over; or "cut_and_guard", which has that loop only
+    where something is left over.
     """
     path = path_of(proc, loop)
     old = loop_at(proc, path)
@@ -76,8 +90,8 @@ def divide_loop(
         raise Unfit(f"the factor {factor} is no positive number", old)
     if isinstance(names, str) or len(names) != 2:
         raise Unfit(f"{names!r} are not two names", old)
-    if tail not in ("perfect", "guard", "cut"):
-        raise Unfit(f"a tail is perfect, guard or cut, not {tail!r}", old)
+    if tail not in ("perfect", "guard", "cut", "cut_and_guard"):
+        raise Unfit(f"a tail is perfect, guard, cut or cut_and_guard, not {tail!r}", old)
     edit = begun(proc)
     outer, inner = named(names[0]), named(names[1])
     count = minus(old.hi, old.lo)
@@ -92,12 +106,15 @@ def divide_loop(
     over = replace(old, iterator=outer, lo=Int(0), hi=blocks, body=(within,))
     edit.followed[over] = old
     new: Block = (over,)
-    if tail == "cut":
+    if tail in ("cut", "cut_and_guard"):
         rest = named(names[1])
         start = plus(plus(Mul(factor, FloorDiv(count, factor)), CVar(rest)), old.lo)
         left = with_values(edit, old.body, {old.iterator: start}, fresh=True)
         last = tidy(Mod(count, factor))
-        new = (over, replace(old, iterator=rest, lo=Int(0), hi=last, body=left))
+        over_rest: Stmt = replace(old, iterator=rest, lo=Int(0), hi=last, body=left)
+        if tail == "cut_and_guard":
+            over_rest = If(Compare(">", last, Int(0)), (over_rest,), span=old.span)
+        new = (over, over_rest)
     splice(edit, path, 1, new)
     yield edit
 
@@ -147,6 +164,7 @@ def mult_loops(proc: Proc, loop: object, name: str) -> Iterator[Rewrite]:
     total = tidy(Mul(count, minus(outer.hi, outer.lo)))
     new = replace(outer, iterator=both, lo=Int(0), hi=total, body=body)
     edit.followed[new] = outer
+    edit.joined[inner] = new
     splice(edit, path, 1, (new,))
     yield edit
 
@@ -215,7 +233,7 @@ def shift_loop(proc: Proc, loop: object, lo: str | int) -> Iterator[Rewrite]:
 
 
 def _two_loops(proc: Proc, loop: object) -> tuple[Path, For, For]:
-    path = path_of(proc, loop)
+    path = first_of(proc, loop)
     first = loop_at(proc, path)
     block, at = block_at(proc, path), path[-1][1]
     if at + 1 >= len(block) or not isinstance(second := block[at + 1], For):
@@ -263,6 +281,7 @@ def join_loops(proc: Proc, loop: object) -> Iterator[Rewrite]:
     _also(edit, second.body, body, values)
     new = replace(first, hi=second.hi, body=body)
     edit.followed[new] = first
+    edit.joined[second] = new
     splice(edit, path, 2, (new,))
     yield edit
 
@@ -272,6 +291,7 @@ def _also(edit: Rewrite, old: Block, new: Block, values: dict[Sym, CExpr]) -> No
     if len(old) != len(new):
         raise Unfit("the bodies of the loops differ", old[0] if old else None)
     for other, stmt in zip(old, new, strict=True):
+        edit.joined[other] = stmt
         if type(other) is not type(stmt):
             raise Unfit("the bodies of the loops differ", other)
         if isinstance(other, For) and isinstance(stmt, For):
@@ -285,61 +305,41 @@ def _also(edit: Rewrite, old: Block, new: Block, values: dict[Sym, CExpr]) -> No
 
 
 @primitive
-def fission(proc: Proc, gap: object, levels: int = 1) -> Iterator[Rewrite]:
-    """Make two loops, or guards, of the one around a place: what stands before it, and after.
-
-    for i in seq(0, n):          for i in seq(0, n):
-        x[i] = 0           ->        x[i] = 0
-        y[i] = x[i]              for i in seq(0, n):
-                                     y[i] = x[i]
-
-    With `levels`, also of those around that one, outwards.
-    """
-    inside, offset = gap_of(gap)
-    if not 0 < levels < len(inside):
-        raise Unfit(f"{levels} statements are not around the place", stmt_at(proc, inside))
-    edit = begun(proc)
-    at = inside[-1][1] + offset
-    for level in range(1, levels + 1):
-        path = inside[:-level]
-        _split(edit, path, at)
-        at = path[-1][1] + 1
-    yield edit
-
-
-def _split(edit: Rewrite, path: Path, at: int) -> None:
-    """Make two statements of a loop or guard, the second from statement `at` of its body on."""
-    old = stmt_at(edit.new, path)
-    if not isinstance(old, For | If) or (isinstance(old, If) and old.orelse):
-        raise Unfit("the place is in no loop, and in no `if` without `else`", old)
-    if not 0 < at < len(old.body):
-        raise Unfit("nothing is on one side of the place", old)
-    first, second = replace(old, body=old.body[:at]), replace(old, body=old.body[at:])
-    if isinstance(second, For):
-        iterator = Sym(second.iterator.name)
-        rest = with_values(edit, second.body, {second.iterator: CVar(iterator)})
-        second = replace(second, iterator=iterator, body=rest)
-    known = edit.followed.get(old, old)
-    edit.followed |= {first: known, second: known}
-    splice(edit, path, 1, (first, second))
-
-
-@primitive
-def fuse(proc: Proc, loop: object) -> Iterator[Rewrite]:
-    """Make one loop of two of the same range that follow each other.
+def fuse(proc: Proc, stmt: object) -> Iterator[Rewrite]:
+    """Make one loop of two of the same range that follow each other, or one `if` of two.
 
     for i in seq(0, n):          for i in seq(0, n):
         x[i] = 0           ->        x[i] = 0
     for j in seq(0, n):              y[i] = x[i]
         y[j] = x[j]
     """
-    path, first, second = _two_loops(proc, loop)
+    path = first_of(proc, stmt)
+    if isinstance(stmt_at(proc, path), If):
+        yield _fused_ifs(proc, path)
+        return
+    path, first, second = _two_loops(proc, path)
     edit = begun(proc)
     rest = with_values(edit, second.body, {second.iterator: CVar(first.iterator)})
     new = replace(first, body=(*first.body, *rest))
     edit.followed[new] = first
+    edit.joined[second] = new
     splice(edit, path, 2, (new,))
     yield edit
+
+
+def _fused_ifs(proc: Proc, path: Path) -> Rewrite:
+    block, at = block_at(proc, path), path[-1][1]
+    first = block[at]
+    if at + 1 >= len(block) or not isinstance(second := block[at + 1], If):
+        raise Unfit("no `if` follows the `if`", first)
+    assert isinstance(first, If)
+    edit = begun(proc)
+    body, orelse = (*first.body, *second.body), (*first.orelse, *second.orelse)
+    new = replace(first, body=body, orelse=orelse)
+    edit.followed[new] = first
+    edit.joined[second] = new
+    splice(edit, path, 2, (new,))
+    return edit
 
 
 @primitive

@@ -50,17 +50,23 @@ from exogpu.ir.nodes import (
 )
 from exogpu.ir.scalars import Constant
 from exogpu.ir.walk import reads, substitute, substitute_access, substitute_bool
-from exogpu.schedule.events import Event, Place, Program, Time, Variable
-from exogpu.schedule.rewrite import Site, map_reads
+from exogpu.schedule.events import Event, Place, Program, Said, Time, Variable
+from exogpu.schedule.rewrite import Reading, Site, map_reads
 
 
-def program(proc: Proc, tag: str, called: Mapping[CallProc, Proc] | None = None) -> Program:
+def program(
+    proc: Proc,
+    tag: str,
+    called: Mapping[CallProc, Proc] | None = None,
+    readings: Mapping[Stmt, Reading] | None = None,
+) -> Program:
     """The events of a procedure; `tag` begins their names.
 
-    `called` are procedures to be read in the place of those that are called.
+    `called` are procedures to be read in the place of those that are called; `readings` are
+    statements to be read in the place of others.
     """
     domain = entry(proc)
-    reader = _Reader(tag, {} if called is None else called, [], {})
+    reader = _Reader(tag, called or {}, readings or {}, [], {}, [])
     for param in proc.params:
         if isinstance(param, DataParam):
             variable = Variable(param.name, param.dtype, param.shape, (), True)
@@ -68,7 +74,8 @@ def program(proc: Proc, tag: str, called: Mapping[CallProc, Proc] | None = None)
     reader.block(proc.body, _Scope((), domain, (), {}, {}, {}))
     params = tuple(identifier(p.name) for p in domain.params)
     depth = max((len(p.time) for p in reader.places), default=0) + 1
-    return Program(proc, params, tuple(reader.places), reader.variables, depth)
+    said = tuple(reader.said)
+    return Program(proc, params, tuple(reader.places), reader.variables, depth, said)
 
 
 def _in_order(block: Block) -> Iterator[Stmt]:
@@ -113,12 +120,23 @@ class _Scope:
 class _Reader:
     tag: str
     called: Mapping[CallProc, Proc]
+    readings: Mapping[Stmt, Reading]
     places: list[Place]
     variables: dict[Sym, Variable]
+    said: list[Said]
 
     def block(self, block: Block, scope: _Scope) -> None:
-        for at, stmt in enumerate(_in_order(block)):
+        stmts = tuple(_in_order(block))
+        end = 0
+        for at, stmt in enumerate(stmts):
+            if at < end:
+                continue
             here = replace(scope, time=(*scope.time, str(at)))
+            reading = self.readings.get(stmt)
+            if reading is not None and stmts[at : at + len(reading.whole)] == reading.whole:
+                end = at + len(reading.whole)
+                self.read_as(reading, here)
+                continue
             match stmt:
                 case For():
                     lo, hi = scope.form(stmt.lo), scope.form(stmt.hi)
@@ -149,6 +167,17 @@ class _Reader:
                     self.call(stmt, here)
                 case _:
                     raise AssertionError(stmt)
+
+    def read_as(self, reading: Reading, scope: _Scope) -> None:
+        """The parts in the place of the whole; of that, only what it is."""
+        whole = _Reader(f"{self.tag}w", self.called, {}, [], dict(self.variables), [])
+        whole.block(reading.whole, scope)
+        start = len(self.places)
+        for variable in reading.made:
+            self.declare(variable, scope)
+        self.block(reading.parts, scope)
+        made = frozenset(variable.name for variable in reading.made)
+        self.said.append(Said(tuple(whole.places), tuple(self.places[start:]), made))
 
     def declare(self, stmt: Alloc, scope: _Scope) -> None:
         """A variable; of a called procedure, a new one at every call."""

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import partial, wraps
 from keyword import iskeyword
 from time import perf_counter
-from typing import Concatenate, Final, ParamSpec, TypeGuard, TypeVar
+from typing import Any, Concatenate, Final, ParamSpec, TypeGuard, TypeVar
 
 from exogpu.analysis import bounds
 from exogpu.analysis.bounds_report import Outside
 from exogpu.frontend.callables import HasProc, InstrTemplate
 from exogpu.frontend.limits import is_name
 from exogpu.ir.names import Sym
-from exogpu.ir.nodes import Proc, Stmt
+from exogpu.ir.nodes import Block, Proc, Stmt
 from exogpu.ir.types import BarrierMechanism, CollUnit, DataMemory, SpecialWindow, SyncTL
 from exogpu.result.errors import NOWHERE, Diagnostic, ExoGpuError, Note
 from exogpu.schedule import kept
 from exogpu.schedule.checker import Objection, objection
-from exogpu.schedule.cursors import Cursor, Gap, find, header
+from exogpu.schedule.cursors import Cursor, Expression, Gap, Stretch, find, header
 from exogpu.schedule.equivalence import same_results
+from exogpu.schedule.following import forward
+from exogpu.schedule.parts import Inside, Where
 from exogpu.schedule.procedures import (
     Derivation,
     P,
@@ -31,7 +34,7 @@ from exogpu.schedule.procedures import (
     record,
     with_ir,
 )
-from exogpu.schedule.rewrite import Path, Rewrite, forward
+from exogpu.schedule.rewrite import Path, Rewrite, block_at, stmt_at
 from exogpu.schedule.scopes import out_of_scope
 from exogpu.schedule.silent import same_but_for_silence
 
@@ -82,7 +85,10 @@ def primitive(
         taken = perf_counter() - start
         given_as = said(arguments, options)
         follow = partial(forward, edit)
-        record(made, Derivation(procedure, name, given_as, taken, follow, higher_steps()))
+        record(
+            made,
+            Derivation(procedure, name, given_as, taken, follow, _assumed(edit), higher_steps()),
+        )
         return made
 
     return step
@@ -116,7 +122,8 @@ def _accepted(name: str, old: Proc, edits: Iterable[Rewrite]) -> Rewrite:
         if accepted is None:
             refusal = refused(name, last)
             accepted = refusal is None
-            if entry is not None and (refusal is None or refusal.code != "X993"):
+            decided = refusal is None or refusal.code != "X993"
+            if entry is not None and decided and not _assumed(last):
                 kept.store(entry, accepted)
         if accepted:
             return last
@@ -127,6 +134,11 @@ def _accepted(name: str, old: Proc, edits: Iterable[Rewrite]) -> Rewrite:
     raise ExoGpuError([refusal])
 
 
+def _assumed(edit: Rewrite) -> tuple[str, ...]:
+    """What was taken for granted to accept a rewriting."""
+    return tuple(sorted({a for one in _stages(edit) for a in one.assumed}))
+
+
 def refused(name: str, edit: Rewrite) -> Diagnostic | None:
     """Why a rewriting is refused; None if it is accepted."""
     lost = out_of_scope(edit.new)
@@ -134,15 +146,21 @@ def refused(name: str, edit: Rewrite) -> Diagnostic | None:
         variable, stmt = lost
         message = f"{name}: {variable.name} would not be declared where `{header(stmt)}` stands"
         return Diagnostic("X991", message, stmt.span, "move its declaration outwards first")
-    found = _judged(edit)
-    if found is not None:
-        return _described(name, edit, found)
+    for stage in _stages(edit):
+        found = _judged(stage)
+        if found is not None:
+            return _described(name, stage, found)
     for violation in bounds.violations(edit.new):
         what = violation.diagnostic
         before = "" if isinstance(violation.finding, Outside) else "the new procedure: "
         message = f"{name}: {before}{what.message}"
         return Diagnostic("X992", message, what.span, what.help, what.notes)
     return None
+
+
+def _stages(edit: Rewrite) -> tuple[Rewrite, ...]:
+    """The rewritings that a step is made of, the first one first."""
+    return (edit,) if edit.after is None else (*_stages(edit.after), edit)
 
 
 def _judged(edit: Rewrite) -> Objection | None:
@@ -166,6 +184,7 @@ def _described(name: str, edit: Rewrite, found: Objection) -> Diagnostic:
         message += f": {quoted}"
     if found.sizes is not None:
         message += f"; first at {at}" if at else "; at every size"
+        message += f", in {found.element}" if found.element else ""
     spans = [s.span for s in between if s.span != NOWHERE]
     notes = tuple(Note("the other statement", span) for span in spans[1:])
     remedy = (
@@ -190,17 +209,45 @@ def _resolved(procedure: Schedulable, argument: object) -> object:
             return followed(procedure, argument).path
         case Gap():
             return (followed(procedure, argument.beside).path, argument.offset)
+        case Expression():
+            found = followed(procedure, argument)
+            return Inside(found.statement.path, found.where)
+        case Stretch():
+            several = followed(procedure, argument)
+            return Several(several.first.path, len(several))
         case list() | tuple():
             return type(argument)(_resolved(procedure, a) for a in argument)
         case _:
             return argument
 
 
-def followed(procedure: P, cursor: Cursor[P]) -> Cursor[P]:
+AnyCursor = TypeVar("AnyCursor", Cursor[Any], Expression[Any], Stretch[Any])
+
+
+def followed(procedure: P, cursor: AnyCursor) -> AnyCursor:
     """The cursor in a procedure that was derived from its own.
 
-    Raises ExoGpuError (X990) where the statement is gone or the procedure another one.
+    An expression is followed by what it reads.  Raises ExoGpuError (X990) where the statement or
+    expression is gone or the procedure another one.
     """
+    if isinstance(cursor, Stretch):
+        first, last = (_followed(procedure, end, None)[0] for end in (cursor.first, cursor.last))
+        if first.path[:-1] != last.path[:-1] or first.path[-1][0] != last.path[-1][0]:
+            raise _gone(f"`{cursor}` are no longer in one block", cursor.first.stmt)
+        ordered = sorted((first, last), key=lambda end: end.path[-1][1])
+        return Stretch(*ordered)
+    if isinstance(cursor, Expression):
+        return Expression(*_followed(procedure, cursor.statement, cursor.where))  # type: ignore[arg-type]
+    return _followed(procedure, cursor, None)[0]
+
+
+def _gone(message: str, stmt: Stmt) -> ExoGpuError:
+    return ExoGpuError([Diagnostic("X990", message, stmt.span, "find what has become of it")])
+
+
+def _followed(
+    procedure: P, cursor: Cursor[P], where: Where | None
+) -> tuple[Cursor[P], Where | None]:
     steps = []
     for made, step in chain(procedure):
         if made is cursor.procedure:
@@ -214,22 +261,59 @@ def followed(procedure: P, cursor: Cursor[P]) -> Cursor[P]:
             raise ExoGpuError([Diagnostic("X990", message, cursor.stmt.span, help_)])
     path: Path = cursor.path
     for step in reversed(steps):
-        after = step.forward(path)
-        if after is None:
-            message = f"`{cursor}` is gone since {step.primitive}"
-            help_ = "find what has become of it"
-            raise ExoGpuError([Diagnostic("X990", message, cursor.stmt.span, help_)])
-        path = after
-    return Cursor(procedure, path)
+        after = step.forward(path, where)
+        if after is None or (where is not None and after[1] is None):
+            what = cursor if after is None else Expression(cursor, where or ())
+            raise _gone(f"`{what}` is gone since {step.primitive}", cursor.stmt)
+        path, where = after
+    try:
+        stmt_at(ir_of(procedure), path)
+    except (AttributeError, IndexError):
+        message = f"the cursor is at no statement of {procedure.name}"
+        span = ir_of(procedure).span
+        raise ExoGpuError([Diagnostic("X990", message, span, "find it by a pattern")]) from None
+    return Cursor(procedure, path), where
 
 
 def path_of(proc: Proc, target: object) -> Path:
     """The path of a statement that is given as a pattern or already as a path.  Raises Unfit."""
     if isinstance(target, str):
         return find(_Bare(proc), target).path
+    if isinstance(target, Several) and target.count == 1:
+        return target.path
+    if isinstance(target, Inside):
+        return target.path
     if _is_path(target):
         return target
     raise Unfit("a statement is given by a pattern or by one cursor")
+
+
+def several_of(proc: Proc, target: object, count: int = 1) -> tuple[Path, Block]:
+    """The path of the first of several statements, and the statements.  Raises Unfit."""
+    if isinstance(target, Several):
+        path, count = target.path, target.count
+    else:
+        path = path_of(proc, target)
+    at = path[-1][1]
+    stmts = block_at(proc, path)[at : at + count]
+    if not isinstance(count, int) or count < 1 or len(stmts) < count:
+        raise Unfit(f"there are no {count} statements", stmt_at(proc, path))
+    return path, stmts
+
+
+def first_of(proc: Proc, target: object) -> Path:
+    """The path of the first of two statements: given itself, or both.  Raises Unfit."""
+    if isinstance(target, Several) and target.count == 2:
+        return target.path
+    return path_of(proc, target)
+
+
+@dataclass(frozen=True, slots=True)
+class Several:
+    """Statements of one block, as a primitive is given them."""
+
+    path: Path
+    count: int
 
 
 def gap_of(target: object) -> tuple[Path, int]:
@@ -275,7 +359,7 @@ def said(arguments: Iterable[object], options: Mapping[str, object]) -> tuple[st
 
 def _said(argument: object) -> str:
     match argument:
-        case Cursor():
+        case Cursor() | Expression() | Stretch():
             return f"`{argument}`"
         case Gap():
             return f"{'after' if argument.offset else 'before'} `{argument.beside}`"

@@ -14,6 +14,7 @@ from exogpu.ir.nodes import Proc
 from exogpu.ir.printer import print_proc
 from exogpu.result.deriving import told
 from exogpu.result.errors import Diagnostic, ExoGpuError
+from exogpu.schedule.parts import Where
 from exogpu.schedule.reading import refusals
 from exogpu.schedule.rewrite import Path
 
@@ -61,7 +62,10 @@ class Derivation:
     primitive: str
     arguments: tuple[str, ...]
     seconds: float
-    forward: Callable[[Path], Path | None]
+    forward: Callable[[Path, Where | None], tuple[Path, Where | None] | None]
+    """Where a statement of the parent is now, and a part of its value; None for what is gone."""
+    assumed: tuple[str, ...] = ()
+    """What was taken for granted to accept it: none of most steps."""
     within: tuple[str, ...] = ()
     """The higher steps that it is part of, with their arguments, the outermost first."""
 
@@ -106,6 +110,12 @@ def chain(procedure: Schedulable) -> Iterator[tuple[Schedulable, Derivation]]:
         procedure = step.parent
 
 
+def assumptions(procedure: Schedulable) -> tuple[str, ...]:
+    """What the steps took for granted by which a procedure was derived."""
+    found = (said for _, step in chain(procedure) for said in reversed(step.assumed))
+    return tuple(reversed(dict.fromkeys(found)))
+
+
 def are_equivalent(first: Schedulable, second: Schedulable) -> bool:
     """Whether both were derived from one procedure, or one from the other."""
     made = [{id(p): p for p in (one, *_parents(one))} for one in (first, second)]
@@ -117,12 +127,13 @@ def _parents(procedure: Schedulable) -> Iterator[Schedulable]:
 
 
 def history(procedure: Schedulable) -> str:
-    """The chain as text, a line a step: primitive, arguments, seconds."""
+    """The chain as text, a line a step: primitive, arguments, seconds; then what it assumes."""
     steps = list(chain(procedure))
     start = steps[-1][1].parent if steps else procedure
     lines = [f"{start.name}"]
     for _, step in reversed(steps):
         lines.append(f"  {step.primitive}({', '.join(step.arguments)})  {step.seconds:.2f} s")
+        lines.extend(f"    assuming that {said}" for said in step.assumed)
     return "\n".join(lines)
 
 

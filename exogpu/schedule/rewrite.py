@@ -21,6 +21,7 @@ from exogpu.ir.nodes import (
     Assign,
     Await,
     BarrierAlloc,
+    BExpr,
     BinOp,
     Block,
     CallInstr,
@@ -76,6 +77,32 @@ class Image:
     """Where the old statement is a call: the statement of the body."""
     reads: tuple[int, ...] | None = None
     """Which read of the old statement each new one is, where sides of + or * are exchanged."""
+    only: BExpr | None = None
+    """Where the new statement is that one; elsewhere it stands for nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """The new statement computes once more what the old one did, and keeps it elsewhere.
+
+    `at` as of an Image.  Nothing that it reads or wrote has changed in between.
+    """
+
+    old: Stmt
+    at: Mapping[Sym, CExpr] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Statements that are to be read as others, which do the same in their place.
+
+    `whole` stand in a procedure one after the other; `parts` are read for them.  `made` are
+    variables that only the parts use.  That they do the same `exogpu.schedule.laws` decides.
+    """
+
+    whole: Block
+    parts: Block
+    made: tuple[Alloc, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +117,7 @@ class Copy:
     at: Mapping[Sym, CExpr] = field(default_factory=dict)
 
 
-Origin: TypeAlias = tuple[Image, ...] | Copy
+Origin: TypeAlias = tuple[Image, ...] | Copy | Again
 """Of a statement that is no block; each of its instances is that of one Image at most."""
 
 
@@ -110,11 +137,19 @@ class Rewrite:
     """The same of statements inside of new calls."""
     equal: dict[CallProc, tuple[Schedulable, Schedulable]] = field(default_factory=dict)
     """Of a new call, the procedure that it calls, and one to be read in its place."""
+    readings: dict[Stmt, Reading] = field(default_factory=dict)
+    """Of either procedure, by the first statement of the whole."""
+    assumed: set[str] = field(default_factory=set)
+    """What the checker took for granted to accept it; filled in by the checker alone."""
+    after: Rewrite | None = None
+    """The rewriting that made `old`, where a step is made of several: all are checked."""
     by_results: bool = False
     """Whether both procedures are compared by what they leave, sums as sets of terms, and not
     statement by statement."""
     followed: dict[Stmt, Stmt] = field(default_factory=dict)
     """By a new statement, blocks included, the old one that cursors follow to it."""
+    joined: dict[Stmt, Stmt] = field(default_factory=dict)
+    """By an old statement that is now a part of another new one, that one."""
 
     def becomes(self, old: Stmt, new: Stmt, at: Mapping[Sym, CExpr] | None = None) -> None:
         """Note that `new` is `old` at those iterators."""
@@ -131,11 +166,25 @@ class Rewrite:
             said: Origin | None = self.inner.get(head)
             if length == 1:
                 said = self.origins.get(head[0], (Image(head[0]),) if head[0] in kept else None)
-            if isinstance(said, Copy):
+            if isinstance(said, Copy | Again):
                 return () if rest else said
             if said is not None:
                 return tuple(replace(image, inside=(*image.inside, *rest)) for image in said)
         return ()
+
+
+def is_plain(edit: Rewrite) -> bool:
+    """Whether images and copies are all that is said of its statements, and nothing is taken for
+    granted: no readings, nothing computed again, one step."""
+    said = [*edit.origins.values(), *edit.inner.values()]
+    images = [image for origin in said if isinstance(origin, tuple) for image in origin]
+    return not (
+        edit.readings
+        or edit.assumed
+        or edit.after is not None
+        or any(isinstance(origin, Again) for origin in said)
+        or any(image.only is not None for image in images)
+    )
 
 
 def begun(proc: Proc) -> Rewrite:
@@ -191,15 +240,6 @@ def _spliced(edit: Rewrite, block: Block, path: Path, count: int, new: Block) ->
     changed: Stmt = replace(stmt, **{field_name: inner})  # type: ignore[arg-type]
     edit.followed[changed] = edit.followed.get(stmt, stmt)
     return (*block[:at], changed, *block[at + 1 :])
-
-
-def forward(edit: Rewrite, path: Path) -> Path | None:
-    """Where the statement of an old path is now; the first, of several; None if it is gone."""
-    old = stmt_at(edit.old, path)
-    for new_path, stmt in paths(edit.new):
-        if stmt is old or edit.followed.get(stmt) is old:
-            return new_path
-    return None
 
 
 # --- copies of statements -------------------------------------------------------------------
@@ -347,7 +387,14 @@ def composed(origin: Origin, values: Mapping[Sym, CExpr]) -> Origin:
     if isinstance(origin, Copy):
         at = {s: substitute(e, values) for s, e in origin.at.items()}
         return Copy(substitute_access(origin.element, values), {**values, **at})
+    if isinstance(origin, Again):
+        at = {s: substitute(e, values) for s, e in origin.at.items()}
+        return Again(origin.old, {**values, **at})
     return tuple(
-        replace(one, at={**values, **{s: substitute(e, values) for s, e in one.at.items()}})
+        replace(
+            one,
+            at={**values, **{s: substitute(e, values) for s, e in one.at.items()}},
+            only=None if one.only is None else substitute_bool(one.only, values),
+        )
         for one in origin
     )

@@ -10,8 +10,9 @@ from exogpu.schedule.contexts import CudaWarps, wrap_with_context
 from exogpu.schedule.control import plus
 from exogpu.schedule.cursors import Cursor, find
 from exogpu.schedule.dimensions import resize_dim
+from exogpu.schedule.fissions import fission
 from exogpu.schedule.higher_steps import higher
-from exogpu.schedule.loops import extend_loop, fission, fuse, shift_loop
+from exogpu.schedule.loops import extend_loop, fuse, shift_loop
 from exogpu.schedule.primitive import followed
 from exogpu.schedule.procedures import P
 from exogpu.schedule.staging import stage_mem

@@ -37,15 +37,13 @@ from exogpu.schedule.control import (
     read_window,
 )
 from exogpu.schedule.opening import program
-from exogpu.schedule.primitive import Unfit, named, path_of, primitive
+from exogpu.schedule.primitive import Unfit, named, primitive, several_of
 from exogpu.schedule.rewrite import (
     Copy,
     Rewrite,
     begun,
-    block_at,
     copied,
     splice,
-    stmt_at,
 )
 from exogpu.schedule.storage import data_scope, default_memory
 
@@ -67,14 +65,10 @@ def stage_mem(
                               ->        t[i0] = x[4 * io + i0]
                                     y[i] = t[i - 4 * io] * t[i - 4 * io]
 
-    `count` statements, from the one given on.  The copies have guards where the window could
-    leave its variable.
+    `count` statements, from the one given on, or those of a cursor.  The copies have guards where
+    the window could leave its variable.
     """
-    path = path_of(proc, block)
-    at = path[-1][1]
-    stmts = block_at(proc, path)[at : at + count]
-    if count < 1 or len(stmts) < count:
-        raise Unfit(f"there are no {count} statements", stmt_at(proc, path))
+    path, stmts = several_of(proc, block, count)
     known = data_scope(proc, path)
     whole = read_window(window, control_scope(proc, path), {s.name: s for s in known})
     declared = known[whole.name]
@@ -89,7 +83,7 @@ def stage_mem(
         for guarded in (False, True):
             stage = _Stage(begun(proc), whole, declared, named(name), memory, guarded)
             new = stage.made(stmts, copies_in, writes_it)
-            splice(stage.edit, path, count, new)
+            splice(stage.edit, path, len(stmts), new)
             yield stage.edit
 
 
@@ -111,14 +105,10 @@ def stage_sum(
                                          t += x[k]
                                      y[i] += t
 
-    `count` statements, from the one given on.  What both procedures leave is compared, sums as sets
-    of terms.
+    `count` statements, from the one given on, or those of a cursor.  What both procedures leave is
+    compared, sums as sets of terms.
     """
-    path = path_of(proc, block)
-    at = path[-1][1]
-    stmts = block_at(proc, path)[at : at + count]
-    if count < 1 or len(stmts) < count:
-        raise Unfit(f"there are no {count} statements", stmt_at(proc, path))
+    path, stmts = several_of(proc, block, count)
     known = data_scope(proc, path)
     whole = read_window(window, control_scope(proc, path), {s.name: s for s in known})
     declared = known[whole.name]
@@ -132,7 +122,7 @@ def stage_sum(
     for guarded in (False, True):
         stage = _Stage(begun(proc), whole, declared, named(name), memory, guarded)
         stage.edit.by_results = True
-        splice(stage.edit, path, count, stage.summed(stmts))
+        splice(stage.edit, path, len(stmts), stage.summed(stmts))
         yield stage.edit
 
 

@@ -35,7 +35,7 @@ from exogpu.schedule.control import (
     tidy_access,
     tidy_condition,
 )
-from exogpu.schedule.primitive import Unfit, named, path_of, primitive
+from exogpu.schedule.primitive import Unfit, first_of, gap_of, named, path_of, primitive
 from exogpu.schedule.rewrite import (
     Path,
     Rewrite,
@@ -54,7 +54,7 @@ def reorder_stmts(proc: Proc, first: object) -> Iterator[Rewrite]:
     x[0] = 0          y[0] = 1
     y[0] = 1    ->    x[0] = 0
     """
-    path = path_of(proc, first)
+    path = first_of(proc, first)
     block, at = block_at(proc, path), path[-1][1]
     if at + 1 >= len(block):
         raise Unfit("no statement follows", block[at])
@@ -225,6 +225,20 @@ def eliminate_dead_code(proc: Proc, stmt: object) -> Iterator[Rewrite]:
     path = path_of(proc, stmt)
     edit = begun(proc)
     splice(edit, path, 1, ())
+    yield edit
+
+
+@primitive
+def insert_pass(proc: Proc, gap: object) -> Iterator[Rewrite]:
+    """Put a `pass` at a place.
+
+    x[0] = 0    ->    x[0] = 0
+                      pass
+    """
+    inside, offset = gap_of(gap)
+    path = (*inside[:-1], (inside[-1][0], inside[-1][1] + offset))
+    edit = begun(proc)
+    splice(edit, path, 0, (Pass(span=stmt_at(proc, inside).span),))
     yield edit
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Literal
 
 from exogpu.analysis.inline import compose
 from exogpu.hw.memories import DRAM, CudaRmem
@@ -11,20 +12,17 @@ from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
     Access,
     Alloc,
-    Assign,
     Block,
     Coord,
+    CVar,
     DataParam,
     DeviceFunction,
-    DExpr,
     For,
     If,
     Int,
     Interval,
     Point,
     Proc,
-    Read,
-    Reduce,
     WindowStmt,
 )
 from exogpu.ir.types import DataMemory, SpecialWindow
@@ -36,7 +34,6 @@ from exogpu.schedule.control import (
 )
 from exogpu.schedule.primitive import Unfit, named, path_of, primitive
 from exogpu.schedule.rewrite import (
-    Copy,
     Path,
     Rename,
     Rewrite,
@@ -44,7 +41,6 @@ from exogpu.schedule.rewrite import (
     begun,
     block_at,
     copied,
-    map_reads,
     splice,
     stmt_at,
 )
@@ -67,46 +63,6 @@ def default_memory(proc: Proc, path: Path) -> DataMemory:
     """Registers inside a kernel, DRAM outside."""
     inside = any(isinstance(stmt, DeviceFunction) for stmt in around(proc, path))
     return CudaRmem if inside else DRAM
-
-
-@primitive
-def bind_expr(
-    proc: Proc, stmt: object, expression: str, name: str, memory: DataMemory | None = None
-) -> Iterator[Rewrite]:
-    """Keep an element that a statement reads in a scalar of its own.
-
-        y[i] = x[i] * x[i]          t: f32 @ DRAM
-                              ->    t = x[i]
-                                    y[i] = t * t
-
-    `expression` is the element, as it is written: `x[i]`.
-    """
-    path = path_of(proc, stmt)
-    old = stmt_at(proc, path)
-    if not isinstance(old, Assign | Reduce):
-        raise Unfit("the statement is no assignment", old)
-    known = data_scope(proc, path)
-    wanted = tidy_access(
-        read_window(expression, control_scope(proc, path), {s.name: s for s in known})
-    )
-    scalar = named(name)
-    edit = begun(proc)
-
-    def change(read: Read) -> DExpr:
-        if tidy_access(read.access) != wanted:
-            return read
-        return Read(Access(scalar, (), read.span), read.span)
-
-    new = replace(old, value=map_reads(old.value, change))
-    if new.value == old.value:
-        raise Unfit(f"the statement does not read {expression}", old)
-    edit.becomes(old, new)
-    chosen = default_memory(proc, path) if memory is None else memory
-    alloc = Alloc(scalar, known[wanted.name].dtype, (), chosen, span=old.span)
-    bound = Assign(Access(scalar, ()), Read(wanted), span=old.span)
-    edit.origins[bound] = Copy(wanted)
-    splice(edit, path, 1, (alloc, bound, new))
-    yield edit
 
 
 def alloc_at(proc: Proc, path: Path) -> Alloc:
@@ -132,6 +88,47 @@ def lift_alloc(proc: Proc, alloc: object, levels: int = 1) -> Iterator[Rewrite]:
     edit = begun(proc)
     splice(edit, path, 1, ())
     splice(edit, path[:-levels], 0, (old,))
+    yield edit
+
+
+@primitive
+def autolift_alloc(
+    proc: Proc,
+    alloc: object,
+    levels: int = 1,
+    mode: Literal["row", "col"] = "row",
+    keep_dims: bool = True,
+) -> Iterator[Rewrite]:
+    """Move an allocation before the statements around it, with an element of its own for each
+    iteration of the loops.
+
+        for i in seq(0, n):          t: f32[n] @ DRAM
+            t: f32 @ DRAM      ->    for i in seq(0, n):
+            t = x[i]                     t[i] = x[i]
+
+    The outermost loop is the first dimension in mode "row", the last of the new ones in mode
+    "col".  Without `keep_dims` it is the same as `lift_alloc`.
+    """
+    path = path_of(proc, alloc)
+    old = alloc_at(proc, path)
+    if not 0 < levels < len(path):
+        raise Unfit(f"{levels} statements are not around the allocation", old)
+    if mode not in ("row", "col"):
+        raise Unfit(f'a mode is "row" or "col", not {mode!r}', old)
+    loops = [s for s in around(proc, path)[-levels:] if isinstance(s, For) and keep_dims]
+    if mode == "col":
+        loops.reverse()
+    edit = begun(proc)
+    shape = (*(minus(loop.hi, loop.lo) for loop in loops), *old.shape)
+    at = tuple(Point(minus(CVar(loop.iterator), loop.lo)) for loop in loops)
+    new = replace(old, shape=shape)
+    edit.followed[new] = old
+
+    def moved(access: Access) -> Access:
+        return replace(access, coords=(*at, *access.coords)) if access.name == old.name else access
+
+    rest_changed(edit, path, (), moved)
+    splice(edit, path[:-levels], 0, (new,))
     yield edit
 
 

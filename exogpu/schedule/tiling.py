@@ -13,8 +13,9 @@ from exogpu.result.errors import Diagnostic, ExoGpuError
 from exogpu.schedule.control import minus
 from exogpu.schedule.cursors import Cursor, find
 from exogpu.schedule.dimensions import expand_dim
+from exogpu.schedule.fissions import fission
 from exogpu.schedule.higher_steps import higher
-from exogpu.schedule.loops import divide_loop, fission, reorder_loops
+from exogpu.schedule.loops import divide_loop, reorder_loops
 from exogpu.schedule.primitive import followed
 from exogpu.schedule.procedures import P
 from exogpu.schedule.rewrite import paths
@@ -119,7 +120,8 @@ def tile_for_cluster(
     first = at(p, rows)
     p = tile(p, first, (m * height, n * width), outer, inner)
     inside_tile = followed(p, first).body()[0].body()[0]
-    return tile(p, inside_tile, factors, ctas, inner, tail="perfect")
+    made: P = tile(p, inside_tile, factors, ctas, inner, tail="perfect")
+    return made
 
 
 @higher

@@ -23,7 +23,7 @@ def touched(
     found: set[Sym] = set()
     itself: set[str] = set()
     for place, was, image in pairs:
-        if place.site == was.site and not image.at and image.reads is None:
+        if place.site == was.site and image == Image(image.old, inside=image.inside):
             itself.add(place.name)
         else:
             found |= {e.access.name for e in (*place.events, *was.events)}

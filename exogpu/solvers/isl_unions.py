@@ -250,6 +250,26 @@ def smallest_pair(pairs: Relation, params: Sequence[str]) -> tuple[str, str, dic
     return best[2], best[3], dict(zip(params, best[1], strict=True))
 
 
+def first_image(
+    pairs: Relation, names: tuple[str, str], params: Mapping[str, int], images: Relation
+) -> tuple[str, tuple[int, ...]] | None:
+    """What the first input of a related pair of those names is mapped to, at those parameters."""
+    for piece in _pieces(pairs):
+        if (piece.get_tuple_name(_IN), piece.get_tuple_name(_OUT)) != names:
+            continue
+        first = _fixed(islpy.UnionSet.from_set(piece.domain()), params).lexmin()
+        for image in _sets(_fixed(first.apply(images), params)):
+            values = lexmin(image.project_out(_PARAM, 0, image.dim(_PARAM)))
+            if values is not None:
+                return image.get_tuple_name(), values
+    return None
+
+
+def _fixed(given: Points, params: Mapping[str, int]) -> Points:
+    equal = " and ".join(f"{name} = {value}" for name, value in params.items()) or "true"
+    return given.intersect_params(islpy.Set(f"[{', '.join(params)}] -> {{ : {equal} }}"))
+
+
 def leaving_out(pairs: Relation, names: Iterable[str]) -> Relation:
     """The pairs of which not both are of the named tuples."""
     among = set(names)

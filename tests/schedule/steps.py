@@ -7,7 +7,9 @@ import numpy as np
 from exogpu import ExoGpuError, proc
 from exogpu.api import Procedure
 from exogpu.ir.nodes import ControlParam, DataParam, Proc
+from exogpu.ir.scalars import INTEGERS
 from exogpu.ir.walk import evaluate
+from exogpu.meaning.values import NUMPY
 
 
 @proc
@@ -263,7 +265,7 @@ def calling(n: size, x: f32[n] @ DRAM, y: f32[n] @ DRAM):
 
 
 def data(proc: Proc, seed: int, sizes: dict[str, int]) -> dict[str, object]:
-    """Arguments of small whole numbers, so that sums are exact in any order."""
+    """Arguments of small whole numbers, so that sums are exact in any order; integers wrap."""
     random = np.random.default_rng(seed)
     given: dict[str, object] = {}
     env = {}
@@ -273,7 +275,9 @@ def data(proc: Proc, seed: int, sizes: dict[str, int]) -> dict[str, object]:
     for param in proc.params:
         if isinstance(param, DataParam):
             shape = tuple(evaluate(e, env) for e in param.shape)
-            given[param.name.name] = random.integers(-3, 4, shape).astype(np.float32)
+            kind = NUMPY[param.dtype]
+            most = 1 << 40 if param.dtype in INTEGERS else 3
+            given[param.name.name] = random.integers(-most, most + 1, shape).astype(kind)
     return given
 
 
@@ -295,7 +299,9 @@ def same_results(first: Procedure, second: Procedure, limit: int = 9) -> int:
         second.run(**actual)
         runs += 1
         for name, array in expected.items():
-            exact = np.abs(array).max(initial=0) < 1 << 24  # beyond, the order of sums is seen
+            whole = np.issubdtype(np.asarray(array).dtype, np.integer)
+            # Beyond, the order of sums is seen.
+            exact = whole or float(np.abs(array).max(initial=0)) < 1 << 24
             tolerance = 0 if exact else 1e-5
             np.testing.assert_allclose(
                 actual[name], array, rtol=tolerance, atol=0, err_msg=f"{name} at {sizes}"

@@ -102,6 +102,16 @@ def test_a_cursor_of_what_is_gone_or_of_another_procedure_is_refused() -> None:
         s.followed(p, s.find(dead_at_once, "x[0] = 1"))
 
 
+def test_a_cursor_made_by_hand_may_be_at_nothing() -> None:
+    for path in (
+        (("body", 7),),
+        (("body", 0), ("orelse", 0)),
+        (("body", 0), ("body", 0), ("body", 9)),
+    ):
+        with pytest.raises(ExoGpuError, match=r"X990: the cursor is at no statement of gemm"):
+            s.unroll_loop(gemm, s.Cursor(gemm, path))
+
+
 @proc
 def dead_at_once(n: size, x: f32[n] @ DRAM):
     x[0] = 1

@@ -51,6 +51,7 @@ def test_the_history_leads_back_to_three_loops() -> None:
     primitives = [step.primitive for _, step in steps]
     assert len(primitives) > 100 and primitives.count("replace") == 7
     assert s.text(steps[-1][1].parent) == s.text(derived_sm80.textbook())
+    assert s.assumptions(p) == ()
 
 
 @pytest.mark.parametrize("sizes", [(1, 1, 4), (65, 70, 36), (3, 129, 20)])
