@@ -26,7 +26,7 @@ from functools import cached_property
 
 from exogpu.analysis.instances import controls
 from exogpu.hw.memories import DRAM
-from exogpu.ir.isltext import cexpr, conjunction, identifier
+from exogpu.ir.isltext import bexpr, cexpr, conjunction, identifier
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Assign, CallProc, CVar, DataParam, Proc, Read, Stmt
 from exogpu.ir.walk import walk
@@ -198,8 +198,8 @@ class _Checker:
             for new, old in pair.events:
                 if new.writes or not (new.within or old.within) or not self.counts(new, old):
                     continue
-                now = conjunction(new.within)
-                then = _renamed(conjunction(old.within), there)
+                now = conjunction(map(bexpr, new.within))
+                then = _renamed(conjunction(map(bexpr, old.within)), there)
                 odd = f"(({now}) and not ({then})) or (({then}) and not ({now}))"
                 dims = ", ".join(there.values())
                 piece = f"{tuple_of(pair.new, new)} -> {old.name}[{dims}] : {premise} and ({odd})"
