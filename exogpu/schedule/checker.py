@@ -20,7 +20,7 @@ zero writes nothing.  A call is the statements of its body.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -73,7 +73,7 @@ def objection(edit: Rewrite, *, everything: bool = False) -> Objection | None:
             return Objection("SHAPE", message, call)
         called[call] = known.ir
     old, new = program(edit.old, "P"), program(edit.new, "Q", called)
-    checker = _Checker(edit, old, new, everything)
+    checker = Checker(edit, old, new, everything)
     try:
         with limited(BUDGET):
             return next(checker.objections(), None)
@@ -82,7 +82,7 @@ def objection(edit: Rewrite, *, everything: bool = False) -> Objection | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Pair:
+class Pair:
     """A new statement and the old one that it is."""
 
     new: Place
@@ -115,11 +115,38 @@ class _Pair:
         return conjunction((self.new.where, _renamed(self.old.where, there), *equal))
 
 
-class _Checker:
-    def __init__(self, edit: Rewrite, old: Program, new: Program, everything: bool) -> None:
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """What the reads of the new procedure find."""
+
+    stands: un.Relation
+    """From accesses to the old elements that they stand for."""
+    image_writes: un.Relation
+    """The same of writes that are images."""
+    idle: un.Points | None
+    """Sums that add zero, and stand for nothing; None if there are none."""
+    reads: un.Relation
+    """From reads that stand for something to their elements."""
+    seen: un.Relation
+    """From each to the writes of its element before it."""
+    last: un.Relation
+    """To the last of these."""
+
+
+class Checker:
+    """What a rewriting has to show, as relations; of the variables that it is about."""
+
+    def __init__(
+        self,
+        edit: Rewrite,
+        old: Program,
+        new: Program,
+        everything: bool = False,
+        about: Collection[Sym] | None = None,
+    ) -> None:
         self.old, self.new = old, new
         self.params = new.params
-        self.pairs: list[_Pair] = []
+        self.pairs: list[Pair] = []
         self.copies: list[tuple[Place, Copy]] = []
         sites = {place.site: place for place in old.places}
         kept = {place.stmt for place in old.places}
@@ -131,10 +158,12 @@ class _Checker:
             for image in origin:
                 was = sites.get((image.old, *image.inside))
                 if was is not None:
-                    self.pairs.append(_Pair(place, was, image))
+                    self.pairs.append(Pair(place, was, image))
         every = frozenset((*old.variables, *new.variables))
         pairs = [(pair.new, pair.old, pair.image) for pair in self.pairs]
-        self.about = every if everything else touched(old, new, pairs, self.copies)
+        if about is None:
+            about = every if everything else touched(old, new, pairs, self.copies)
+        self.about = about
         self.was, self.now = Accessed(old, self.about), Accessed(new, self.about)
         self.events = {
             event.name: (place, event)
@@ -290,7 +319,9 @@ class _Checker:
 
     # --- 4. every access finds what it stands for -----------------------------------------
 
-    def flow(self) -> Iterator[Objection]:
+    @cached_property
+    def found(self) -> Flow:
+        """What is read, and what was written last."""
         now = self.now
         stands = un.compose(self.images, self.was.cells)
         image_writes = un.of_inputs(stands, now.written)
@@ -307,7 +338,11 @@ class _Checker:
         writes = un.union(un.of_inputs(cells, now.written), starts)
         seen = now.before(reads, writes)
         hidden = un.compose(seen, now.before(writes, writes))
-        last = un.subtract(seen, hidden)
+        return Flow(stands, image_writes, idle, reads, seen, un.subtract(seen, hidden))
+
+    def flow(self) -> Iterator[Objection]:
+        now, found = self.now, self.found
+        stands, image_writes, last = found.stands, found.image_writes, found.last
         alike = un.compose(stands, un.inverse(stands))
         wrong = un.subtract(last, alike)
         if not un.is_empty(wrong):
@@ -316,8 +351,8 @@ class _Checker:
         stale = un.intersect(last, since)
         if not un.is_empty(stale):
             yield self.objected("FLOW", "a copy would be read that is out of date", stale)
-        originals = un.union(image_writes, starts)
-        unwritten = un.without(un.inputs(reads), un.inputs(seen))
+        originals = un.union(image_writes, now.initials)
+        unwritten = un.without(un.inputs(found.reads), un.inputs(found.seen))
         missing = un.of_inputs(now.before(stands, originals), unwritten)
         if not un.is_empty(missing):
             yield self.objected("FLOW", "a variable would be read before it is written", missing)

@@ -46,7 +46,7 @@ class Zeros:
         writes = un.union(un.of_inputs(of.cells, of.written), of.initials)
         reads = un.of_inputs(of.cells, of.read)
         seen = of.before(reads, writes)
-        last = un.subtract(seen, un.compose(seen, of.before(writes, writes)))
+        last = self.last = un.subtract(seen, un.compose(seen, of.before(writes, writes)))
         self.reads = self.none
         for _ in range(ROUNDS):
             written = self.none
