@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from functools import wraps
+from functools import partial, wraps
 from keyword import iskeyword
 from time import perf_counter
 from typing import Concatenate, Final, ParamSpec, TypeGuard, TypeVar
@@ -79,7 +79,8 @@ def primitive(
             raise ExoGpuError([Diagnostic("X991", message, broken.span, broken.help, broken.notes)])
         said = (*map(_said, arguments), *(f"{key}={_said(a)}" for key, a in options.items()))
         taken = perf_counter() - start
-        record(made, Derivation(procedure, name, said, taken, lambda path: forward(edit, path)))
+        after = partial(forward, edit)
+        record(made, Derivation(procedure, name, said, taken, after, edit))
         return made
 
     return step

@@ -11,7 +11,7 @@ from exogpu.ir.nodes import Proc
 from exogpu.ir.printer import print_proc
 from exogpu.result.errors import Diagnostic, ExoGpuError
 from exogpu.schedule.reading import refusals
-from exogpu.schedule.rewrite import Path
+from exogpu.schedule.rewrite import Path, Rewrite
 
 
 class Schedulable(Protocol):
@@ -53,6 +53,8 @@ class Derivation:
     arguments: tuple[str, ...]
     seconds: float
     forward: Callable[[Path], Path | None]
+    edit: Rewrite
+    """What was accepted: a certificate is made of it on demand."""
 
 
 _derived: WeakKeyDictionary[Schedulable, Derivation] = WeakKeyDictionary()

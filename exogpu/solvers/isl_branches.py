@@ -12,7 +12,6 @@ from typing import TypeAlias
 import islpy
 
 from exogpu.solvers.isl_functions import Affine, Constraint, affine, conjunctions
-from exogpu.solvers.isl_relations import extreme
 from exogpu.solvers.isl_unions import Points, Relation
 
 Cases: TypeAlias = tuple[tuple[Constraint, ...], ...]
@@ -27,11 +26,15 @@ class Branch:
     values: tuple[Affine, ...]
 
 
+class SeveralError(Exception):
+    """A relation is no function."""
+
+
 def functions(pairs: Relation, given: Points) -> Iterator[tuple[str, str, tuple[Branch, ...]]]:
     """By the names of input and output, the one output of each input, under conditions that tell
     it among the given inputs.
 
-    Of an input with several outputs, the smallest.
+    Raises SeveralError where an input has more.
     """
     listed = pairs.get_map_list()
     for at in range(listed.n_map()):
@@ -40,6 +43,8 @@ def functions(pairs: Relation, given: Points) -> Iterator[tuple[str, str, tuple[
             continue
         first = piece.get_tuple_name(islpy.dim_type.in_)
         second = piece.get_tuple_name(islpy.dim_type.out)
+        if not piece.is_single_valued():
+            raise SeveralError(first)
         among = _named(given, first, piece.domain())
         yield first, second, tuple(_branches(piece, among))
 
@@ -72,7 +77,8 @@ def _told(points: islpy.Set, among: islpy.Set) -> Cases:
 def _branches(relation: islpy.Map, among: islpy.Set) -> Iterator[Branch]:
     found: list[tuple[islpy.Set, islpy.MultiAff]] = []
     # An exception of ISL must not cross it: it would be printed.
-    extreme(relation).foreach_piece(lambda points, value: found.append((points, value)))
+    function = islpy.PwMultiAff.from_map(relation)
+    function.foreach_piece(lambda points, value: found.append((points, value)))
     domain = relation.domain()
     for _, value in found if len(found) > 1 else ():
         # One expression often gives the value everywhere.

@@ -121,7 +121,6 @@ class Parameter:
 class Program:
     """A procedure as its statements."""
 
-    name: str
     params: tuple[Parameter, ...]
     preconditions: tuple[BExpr, ...]
     variables: tuple[Variable, ...]

@@ -23,7 +23,8 @@ def touched(record: Record) -> frozenset[str]:
         was, now = old.statements[image.old], new.statements[image.new]
         plain = image.at == tuple(map(CVar, was.iterators)) and was.iterators == now.iterators
         in_order = image.reads == tuple(range(len(image.reads)))
-        if plain and in_order and image.new not in itself:
+        used = [[a.cell.variable for a in one.accesses] for one in (was, now)]
+        if plain and in_order and used[0] == used[1] and image.new not in itself:
             itself[image.new] = image.old
         else:
             found |= {a.cell.variable for one in (was, now) for a in one.accesses}

@@ -150,7 +150,7 @@ class _Finder:
         rest = {self._events[name].statement for name in un.names(idle)}
         while rest:
             place = self._checker.new.places[rest.pop()]
-            for name in (event.name for event in place.events if not event.writes):
+            for name in (e.name for e in place.events if not (e.writes or e.reduces)):
                 event = self._events[name]
                 key = event.statement, event.access
                 if name in told and key not in found:

@@ -89,7 +89,6 @@ class Recorder:
         names = self.names
         params = [p for p in of.proc.params if isinstance(p, ControlParam)]
         return made.Program(
-            of.proc.name,
             tuple(made.Parameter(names.of(p.name), p.kind) for p in params),
             tuple(map(self._condition, of.proc.preconditions)),
             tuple(map(self._variable, of.variables.values())),
