@@ -430,15 +430,38 @@ def amir(target: Target, policy: PolicyOption = "ptx", as_json: AsJson = False) 
 def history(
     target: Target,
     diff: Annotated[bool, typer.Option("--diff", help="Show what each step changed.")] = False,
+    certify: Annotated[
+        bool, typer.Option("--certify", help="Make a certificate of each step, for recheck.")
+    ] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="DIR", help="Where certificates go."),
+    ] = None,
 ) -> None:
-    """Say how procedures were derived, a line a step."""
-    from exogpu.cli.history import draw_history
+    """Say how procedures were derived, a line a step.
 
+    With --certify the exit status is 3 where a step has no certificate.
+    """
+    from exogpu.cli.history import certified, draw_history
+    from exogpu.cli.places import Places
+    from exogpu.schedule.procedures import derivation
+
+    if certify != (output is not None):
+        _stop(_wrong("X949", "--certify and -o go together", "give both, or none"))
+    complete, places = True, Places()
     try:
         for procedure in _parsed(target):
             console().print(draw_history(procedure, diff=diff), end="")
+            if output is not None and derivation(procedure) is not None:
+                folder = output / places.name(procedure.name)
+                complete &= certified(procedure, folder)
+    except OSError as error:
+        message = f"{error.filename} cannot be written: {error.strerror}"
+        _stop(_wrong("X948", message, "choose another folder"))
     except ExoGpuError as error:
         _stop(*error.diagnostics)
+    if not complete:
+        raise typer.Exit(3)
 
 
 @app.command()

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from difflib import unified_diff
+from pathlib import Path
 from typing import Final
 
 from rich.text import Text
 
 from exogpu.api import Procedure
+from exogpu.cli.render import console, shown_path
+from exogpu.schedule.certifying.chain import Certificate, certificate
 from exogpu.schedule.procedures import Derivation, Schedulable, chain, text
 
 STYLES: Final = {"+": "green", "-": "red"}
@@ -38,3 +42,35 @@ def _changed(made: Schedulable, step: Derivation) -> Iterator[str]:
     before, after = text(step.parent).splitlines(), text(made).splitlines()
     lines = [*unified_diff(before, after, lineterm="", n=0)][2:]
     return (line for line in lines if line[0] in STYLES)
+
+
+def certified(procedure: Procedure, folder: Path) -> bool:
+    """Makes and writes the certificates of a derivation, and says what came of it; whether no step
+    lacks one.  Raises OSError."""
+    shown = console(stderr=True)
+    with shown.status("") as status:
+        made = certificate(
+            procedure,
+            lambda step: status.update(f"{step.made.number:4} {step.made.primitive}"),
+        )
+    made.write(folder)
+    console().print(draw_certificate(made, folder), end="")
+    return made.complete
+
+
+def draw_certificate(made: Certificate, folder: Path) -> Text:
+    """How the steps of a derivation were decided, and where their certificates are."""
+    counts = Counter(step.decided for step in made.steps)
+    obligations = sum(step.obligations for step in made.steps)
+    seconds = sum(step.seconds for step in made.steps)
+    found = Text.assemble(
+        (made.procedure, "bold"),
+        f": {counts['certificate']} steps certified by {obligations} obligations, "
+        f"{counts['same']} without a change of statements, {counts['isl']} decided by ISL alone; "
+        f"{seconds:.1f} s; {shown_path(str(folder))}\n",
+    )
+    for step in made.steps:
+        if step.decided == "isl":
+            found.append(f"{step.made.number:4} {step.made.primitive}", "yellow")
+            found.append(f": no certificate: {step.why}\n")
+    return found

@@ -18,12 +18,12 @@ from exogpu.cli.places import Places
 from exogpu.cli.remaking import Sources
 from exogpu.cli.render import console, draw_diagnostics, shown_path
 from exogpu.result.errors import NOWHERE, Diagnostic, ExoGpuError, one_line
-from exogpu.result.proof import Obligation
 from exogpu.solvers.apart import Apart
 from exogpu.solvers.workers import Limits, Stopped, streamed
 from exogpu.symbolic.certificate.recheck import (
     CHECKED,
     NOT_CHECKED,
+    Asked,
     Flaw,
     Prepared,
     Rechecked,
@@ -31,12 +31,12 @@ from exogpu.symbolic.certificate.recheck import (
     Word,
     answered,
     certificates_in,
-    prepare,
     solver_names,
 )
 from exogpu.symbolic.certificate.sealing import CERTIFICATE
 from exogpu.symbolic.certificate.strict_json import printable
 from exogpu.symbolic.certificate.write import write_scripts
+from exogpu.symbolic.steps.recheck import derivation, prepare
 
 STATUSES: Final[dict[Word, int]] = {"confirmed": 0, "rejected": 1, "unknown": 3}
 STYLES: Final[dict[Word, str]] = {
@@ -90,7 +90,7 @@ def recheck_all(
     deadline = None if seconds is None else monotonic() + min(seconds, LONGEST)
     names, places = solver_names(which), Places()
 
-    def write(procedure: str, obligations: Sequence[Obligation]) -> None:
+    def write(procedure: str, obligations: Sequence[Asked]) -> None:
         if scripts is not None:
             asked = ((one.name, one.smt) for one in obligations if one.smt)
             try:
@@ -100,9 +100,12 @@ def recheck_all(
                 remedy = "choose another folder"
                 raise ExoGpuError([Diagnostic("X948", message, NOWHERE, remedy)]) from None
 
+    if (listed := _derivation(folder)) is not None:
+        yield listed
     with ExitStack() as stack:
         ask = [stack.enter_context(Apart(name, deadline)) for name in names]
-        for one, found in _prepared(certificates_in(folder), Sources(sources), deadline):
+        folders = certificates_in(folder, needed=listed is None)
+        for one, found in _prepared(folders, Sources(sources), deadline):
             match found:
                 case Prepared():
                     if found.obligations:
@@ -113,6 +116,15 @@ def recheck_all(
                     yield Line(one, _not_read(one, found))
                 case _:
                     yield Line(one, found)
+
+
+def _derivation(folder: Path) -> Line | None:
+    """What the list of a derivation says, if the folder has one."""
+    try:
+        found = derivation(folder)
+    except ExoGpuError as error:
+        return Line(folder, error.diagnostics)
+    return None if found is None else Line(folder, found)
 
 
 LONGEST: Final = 1e9
@@ -221,6 +233,8 @@ def _path(found: Rechecked) -> str:
 def _counts(found: Rechecked) -> str:
     asked = found.obligations - found.by_rules
     under = f" under policy {found.policy}" if found.policy else ""
+    if found.steps:
+        return f"{found.obligations} steps in a chain, {asked} of which change statements"
     if not found.solvers:
         return f"{found.obligations} obligations{under}, of which no solver was asked"
     rules = f", {found.by_rules} by the rules alone" if found.by_rules else ""

@@ -14,6 +14,7 @@ from exogpu.schedule.annotations import (
     update_loop_mode,
 )
 from exogpu.schedule.calls import call_eqv, insert_noop_call, replace, replace_all
+from exogpu.schedule.certifying.chain import Certificate, certificate
 from exogpu.schedule.combinators import repeat, seq, try_else
 from exogpu.schedule.contexts import (
     CudaDeviceFunction,
@@ -75,6 +76,7 @@ from exogpu.schedule.synchronisation import (
 from exogpu.schedule.synchronise import Proposal, Synchronised, synchronise
 
 __all__ = [
+    "Certificate",
     "CudaDeviceFunction",
     "CudaWarps",
     "Cursor",
@@ -88,6 +90,7 @@ __all__ = [
     "bind_window",
     "call_eqv",
     "callee",
+    "certificate",
     "chain",
     "commute_expr",
     "cut_loop",

@@ -210,9 +210,7 @@ class _Reader:
         constants = {s: scope.constants[s] for s in known}
         events = tuple(self.events(plain, name, views))
         site = (*scope.calls, stmt)
-        place = Place(
-            site, plain, name, scope.domain, scope.holds, scope.time, events, constants
-        )
+        place = Place(site, plain, name, scope.domain, scope.holds, scope.time, events, constants)
         self.places.append(place)
 
     def events(self, plain: Assign | Reduce, name: str, views: list[_View]) -> Iterator[Event]:

@@ -130,9 +130,7 @@ def pieces(count: Count) -> tuple[Piece, ...]:
         whole = islpy.PwAff.from_aff(value).intersect_domain(domain)
         if count.eq_set(whole).is_equal(domain):
             return (Piece(((),), affine(value)),)
-    return tuple(
-        Piece(conjunctions(points.gist(domain)), affine(value)) for points, value in found
-    )
+    return tuple(Piece(conjunctions(points.gist(domain)), affine(value)) for points, value in found)
 
 
 def conjunctions(points: islpy.Set) -> tuple[tuple[Constraint, ...], ...]:

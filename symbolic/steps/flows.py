@@ -125,7 +125,7 @@ def _right(step: Step, read: _Read, source: Source) -> Iterator[BExpr]:
             is_param = step.new.by_name[read.variable].is_param
             for one in read.stands:
                 same = is_param and one.variable == read.variable
-                alike = same_element(one.index, read.index) if same else FALSE
+                alike = same_element(one.cell, read.index) if same else FALSE
                 yield every([one.where, opposite(alike)])
         case At():
             by = named_instance(step.new, source, read.values)
@@ -146,7 +146,7 @@ def _right(step: Step, read: _Read, source: Source) -> Iterator[BExpr]:
 def _alike(one: Stands, other: Stands) -> BExpr:
     if one.variable != other.variable:
         return FALSE
-    return every([other.where, same_element(one.index, other.index)])
+    return every([other.where, same_element(one.cell, other.cell)])
 
 
 def _between(step: Step, read: _Read, source: Source) -> Iterator[BExpr]:
@@ -186,7 +186,7 @@ def _stale(step: Step, read: _Read, source: Source) -> Iterator[BExpr]:
                 _since(step, read, source, time),
                 read.after(time),
                 is_same_access(step.old, image, other, write),
-                same_element(element(was, cell), one.index),
+                same_element(element(was, cell), one.cell),
             ]
             yield every(parts)
 
@@ -261,5 +261,3 @@ def _not_zero(
                     read.after(time),
                 ]
             )
-
-

@@ -90,7 +90,7 @@ def program_json(program: Program) -> dict[str, Json]:
                 "time": [t.value if isinstance(t, Int) else text(t) for t in s.time],
                 "target": _cell(s.target),
                 "reads": [_cell(cell) for cell in s.reads],
-                "value": _value(s.value),
+                "computes": _value(s.value),
             }
             for s in program.statements
         ],
@@ -178,7 +178,7 @@ _PROGRAM: Final = an_object(
             time=a_list(_is_time),
             target=_CELL,
             reads=a_list(_CELL),
-            value=_is_value,
+            computes=_is_value,
         )
     ),
 )
@@ -269,8 +269,8 @@ def _program(where: str, found: Mapping[str, Any]) -> Program:
     for variable in variables:
         if variable.is_param and variable.loops:
             malformed(where, f"{variable.name} is a parameter in a loop")
-    for number, statement in enumerate(statements):
-        place = f"{where}.statements[{number}]"
+    for at, statement in enumerate(statements):
+        place = f"{where}.statements[{at}]"
         _distinct(place, [*sizes, *_iterators(statement)])
         for access in statement.accesses:
             _fits(place, program, access.cell)
@@ -305,7 +305,7 @@ def _statement(sizes: Sequence[str], one: Mapping[str, Any]) -> Statement:
         tuple(Int(t) if isinstance(t, int) else named(t) for t in one["time"]),
         tuple(map(texts.cell, one["reads"])),
         texts.cell(one["target"]),
-        _value_of(one["value"]),
+        _value_of(one["computes"]),
         one["line"],
         one["text"],
     )
@@ -317,5 +317,3 @@ def _value_of(value: Mapping[str, Any]) -> Value:
     if "number" in value:
         return Number(value["number"], None if value["type"] is None else _TYPES[value["type"]])
     return Formula(value["function"], tuple(map(_value_of, value["terms"])))
-
-

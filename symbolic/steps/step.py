@@ -56,7 +56,7 @@ class Stands(NamedTuple):
 
     where: BExpr
     variable: str
-    index: tuple[CExpr, ...]
+    cell: tuple[CExpr, ...]
 
 
 @dataclass(frozen=True)

@@ -79,9 +79,7 @@ def _reader(reader: Reader) -> dict[str, Json]:
 
 
 def _found(found: Sequence[Found]) -> list[Json]:
-    return [
-        {"where": condition_text(one.where), "source": _source(one.source)} for one in found
-    ]
+    return [{"where": condition_text(one.where), "source": _source(one.source)} for one in found]
 
 
 def _source(source: Source) -> Json:
@@ -187,10 +185,10 @@ class _Reader:
             for one in found
         )
 
-    def _source(self, source: Any, texts: Texts) -> Source:
-        if source is None:
-            return None
-        return Given() if source == "given" else self._at(source, texts, self._record.new)
+    def _source(self, source: Mapping[str, Any] | str | None, texts: Texts) -> Source:
+        if source is None or isinstance(source, str):
+            return None if source is None else Given()
+        return self._at(source, texts, self._record.new)
 
     def _at(self, one: Mapping[str, Any], texts: Texts, program: Program) -> At:
         number = one["statement"]

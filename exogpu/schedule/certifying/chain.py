@@ -1,0 +1,175 @@
+"""Certificates of the steps by which a procedure was derived, made on demand."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import Proc
+from exogpu.schedule import opening
+from exogpu.schedule.certifying.finding import witness
+from exogpu.schedule.certifying.recording import Recorder
+from exogpu.schedule.checker import BUDGET, Checker
+from exogpu.schedule.events import Program
+from exogpu.schedule.procedures import Derivation, Schedulable, chain
+from exogpu.solvers import smt, smtlib
+from exogpu.solvers.isl_branches import SeveralError
+from exogpu.solvers.isl_budget import IslGaveUpError, limited
+from exogpu.symbolic.certificate.sealing import CERTIFICATE, sha256
+from exogpu.symbolic.certificate.strict_json import LARGEST
+from exogpu.symbolic.steps.certificate import (
+    DERIVATION,
+    Decided,
+    Listed,
+    Made,
+    derivation_text,
+    files,
+    folder_name,
+    program_digest,
+    write,
+)
+from exogpu.symbolic.steps.obliged import UnlikeError, obliged
+from exogpu.symbolic.steps.record import Record
+from exogpu.symbolic.steps.untouched import touched
+
+
+@dataclass(frozen=True, slots=True)
+class Certified:
+    """A step, and its certificate if it has one."""
+
+    made: Made
+    decided: Decided
+    why: str
+    """Of a step that ISL alone has decided, why it has no certificate; else empty."""
+    old: str
+    new: str
+    files: dict[str, str] = field(repr=False)
+    """Of the certificate, by name; none where there is none."""
+    obligations: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """The steps of a derivation, each with what certifies it."""
+
+    procedure: str
+    steps: tuple[Certified, ...]
+
+    @property
+    def complete(self) -> bool:
+        """Whether no step is decided by ISL alone."""
+        return all(step.decided != "isl" for step in self.steps)
+
+    def write(self, folder: Path) -> None:
+        """Writes a folder a step and `derivation.json`, for `exogpu recheck`.  Older ones of
+        another derivation go.  Raises OSError."""
+        folder.mkdir(parents=True, exist_ok=True)
+        for old in folder.glob("[0-9][0-9][0-9]-*"):
+            shutil.rmtree(old)
+        listed = []
+        for step in self.steps:
+            made, digest = step.made, ""
+            if step.files:
+                write(folder / folder_name(made.number, made.primitive), step.files)
+                digest = sha256(step.files[CERTIFICATE])
+            listed.append(
+                Listed(
+                    made.number,
+                    made.primitive,
+                    made.arguments,
+                    step.decided,
+                    step.why,
+                    step.old,
+                    step.new,
+                    digest,
+                )
+            )
+        write(folder, {DERIVATION: derivation_text(self.procedure, listed)})
+
+
+def certificate(
+    procedure: Schedulable, progress: Callable[[Certified], None] = lambda step: None
+) -> Certificate:
+    """The certificate of how a procedure was derived; without steps if it was written.
+
+    What ISL finds about each step is a witness, and Z3 is asked for every obligation.  A step
+    without a witness, or of which Z3 does not confirm all, was decided by ISL alone, and says so.
+    """
+    steps = [step for _, step in chain(procedure)][::-1]
+    maker, found = _Maker(procedure.name), list[Certified]()
+    for number, step in enumerate(steps, 1):
+        found.append(maker.step(number, step))
+        progress(found[-1])
+    return Certificate(procedure.name, tuple(found))
+
+
+class NoCertificate(Exception):
+    """Why a step has no certificate."""
+
+
+class _Maker:
+    """Opens each procedure of a chain once, so that neighbouring steps agree on it."""
+
+    def __init__(self, procedure: str) -> None:
+        self._procedure = procedure
+        self._recorder = Recorder()
+        self._opened: dict[int, tuple[Proc, Program]] = {}
+
+    def step(self, number: int, step: Derivation) -> Certified:
+        """A step with what certifies it."""
+        start, edit = perf_counter(), step.edit
+        made = Made(self._procedure, number, step.primitive, step.arguments)
+        old, new = self._program(edit.old), self._program(edit.new)
+        ends = [program_digest(self._recorder.program(one)) for one in (old, new)]
+        decided: Decided = "same" if ends[0] == ends[1] else "certificate"
+        why, texts, count = "", dict[str, str](), 0
+        if decided != "same":
+            try:
+                with limited(BUDGET):
+                    texts, count = self._certified(made, step, old, new)
+            except IslGaveUpError:
+                decided, why = "isl", "ISL did not find a witness within its budget"
+            except SeveralError:
+                decided, why = "isl", "what ISL found is no function"
+            except (NoCertificate, UnlikeError) as reason:
+                decided, why = "isl", str(reason)
+        seconds = perf_counter() - start
+        return Certified(made, decided, why, ends[0], ends[1], texts, count, seconds)
+
+    def _program(self, proc: Proc) -> Program:
+        known = self._opened.get(id(proc))
+        if known is None:
+            opened = opening.program(proc, f"S{len(self._opened)}_")
+            known = self._opened[id(proc)] = proc, opened
+        return known[1]
+
+    def _certified(
+        self, made: Made, step: Derivation, old: Program, new: Program
+    ) -> tuple[dict[str, str], int]:
+        edit, recorder = step.edit, self._recorder
+        if edit.by_results:
+            raise NoCertificate("its two sides are compared by what they leave")
+        if edit.equal:
+            raise NoCertificate("it rests on how the procedure that it calls was derived")
+        record = recorder.record(Checker(edit, old, new))
+        checker = Checker(edit, old, new, about=self._about(record, old, new))
+        found = witness(checker, recorder.names)
+        obligations = tuple(obliged(record, found))
+        replies = smt.ask_together([smtlib.plain(one.smt) for one in obligations])
+        for one, reply in zip(obligations, replies, strict=True):
+            if reply.word != "unsat":
+                raise NoCertificate(f"Z3 answers {reply.word} to: {one.claim}")
+        texts = files(made, record, found, zip(obligations, replies, strict=True))
+        if any(len(text.encode()) > LARGEST for text in texts.values()):
+            raise NoCertificate("it would be too large")
+        return texts, len(obligations)
+
+    def _about(self, record: Record, old: Program, new: Program) -> frozenset[Sym]:
+        names = touched(record)
+        every = {**old.variables, **new.variables}
+        return frozenset(s for s in every if self._recorder.names.of(s).name in names)
