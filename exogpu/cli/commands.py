@@ -292,7 +292,7 @@ def recheck_command(
     if as_json:
         typer.echo(json_lines(lines))
     elif any(line.read for line in lines):
-        console().print(draw_scope(), end="")
+        console().print(draw_scope(lines), end="")
     raise typer.Exit(worst({line.status for line in lines}))
 
 

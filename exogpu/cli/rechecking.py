@@ -23,8 +23,11 @@ from exogpu.solvers.workers import Limits, Stopped, streamed
 from exogpu.symbolic.certificate.recheck import (
     CHECKED,
     NOT_CHECKED,
+    STEPS_CHECKED,
+    STEPS_NOT_CHECKED,
     Asked,
     Flaw,
+    Of,
     Prepared,
     Rechecked,
     Which,
@@ -233,7 +236,7 @@ def _path(found: Rechecked) -> str:
 def _counts(found: Rechecked) -> str:
     asked = found.obligations - found.by_rules
     under = f" under policy {found.policy}" if found.policy else ""
-    if found.steps:
+    if found.of == "derivation":
         return f"{found.obligations} steps in a chain, {asked} of which change statements"
     if not found.solvers:
         return f"{found.obligations} obligations{under}, of which no solver was asked"
@@ -242,14 +245,24 @@ def _counts(found: Rechecked) -> str:
     return f"{found.obligations} obligations{under}: {asked} asked of {by}{rules}"
 
 
-def draw_scope() -> Text:
-    """What an answer stands for, and what it does not."""
+def draw_scope(lines: Iterable[Line]) -> Text:
+    """What the answers stand for, and what they do not."""
     text = Text()
-    for head, lines in (("checked", CHECKED), ("not checked here", NOT_CHECKED)):
+    said = {_scope(line.found.of) for line in lines if isinstance(line.found, Rechecked)}
+    for checked, not_checked in sorted(said):
+        _draw_scope(text, checked, not_checked)
+    return text
+
+
+def _scope(of: Of) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    return (CHECKED, NOT_CHECKED) if of == "proof" else (STEPS_CHECKED, STEPS_NOT_CHECKED)
+
+
+def _draw_scope(text: Text, checked: Iterable[str], not_checked: Iterable[str]) -> None:
+    for head, lines in (("checked", checked), ("not checked here", not_checked)):
         text.append(f"{head}:\n", "bold")
         for line in lines:
             text.append(f"  {line}\n")
-    return text
 
 
 def json_lines(lines: Iterable[Line]) -> str:
@@ -278,8 +291,8 @@ def _line(line: Line) -> dict[str, object]:
         "flaws": [_flaw(flaw) for flaw in found.flaws],
         "others": list(found.others),
         "compared": found.compared,
-        "checked": list(CHECKED),
-        "not_checked": list(NOT_CHECKED),
+        "checked": list(_scope(found.of)[0]),
+        "not_checked": list(_scope(found.of)[1]),
     }
 
 

@@ -41,12 +41,30 @@ from exogpu.symbolic.sites import UndecidedError
 Ask = Callable[[str], smt.Reply]
 Which = Literal["z3", "cvc5", "all"]
 Word = Literal["confirmed", "rejected", "unknown"]
+Of = Literal["proof", "step", "derivation"]
+"""What a certificate is of: synchronisation, a step of a schedule, or the list of its steps."""
 
 CHECKED: Final = (
     f"the digests of {CERTIFICATE}, {PROGRAM} and {WITNESS}",
     f"that {PROGRAM} is a program of the abstract machine, and the obligations are all it has",
     "that solvers find no case in which a claim fails, in scripts made here from the program and "
     "the witness",
+)
+
+STEPS_CHECKED: Final = (
+    f"the digests of {CERTIFICATE}, {PROGRAM} and {WITNESS}",
+    f"that {PROGRAM} is of two procedures and a map between their statements, and the obligations "
+    "are all that the map has",
+    "that solvers find no case in which a claim fails, in scripts made here from the program and "
+    "the witness",
+    "of a derivation, that each step is made of what the one before it made",
+)
+"""Of steps of schedules."""
+
+STEPS_NOT_CHECKED: Final = (
+    f"that the statements in {PROGRAM} are those of the kernel's source",
+    "the versions named",
+    "what the certificate lists as assumed and trusted",
 )
 
 NOT_CHECKED: Final = (
@@ -90,8 +108,7 @@ class Rechecked:
     """Files of the folder that are no part of the certificate."""
     compared: bool = False
     """Whether the program was made again from the kernel's source."""
-    steps: bool = False
-    """Whether it lists the steps of a derivation, and not obligations."""
+    of: Of = "proof"
 
     @property
     def word(self) -> Word:
@@ -187,6 +204,8 @@ class Stated(Protocol):
     def digest(self) -> str: ...
     @property
     def entries(self) -> Sequence[Mapping[str, Any]]: ...
+    @property
+    def of(self) -> Of: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,6 +273,7 @@ def answered(
         found.digest,
         _others(prepared.folder),
         prepared.compared,
+        found.of,
     )
 
 

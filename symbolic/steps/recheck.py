@@ -9,10 +9,10 @@ the one before it made, and each is certified.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from exogpu.result.errors import NOWHERE, Diagnostic, ExoGpuError
 from exogpu.symbolic.certificate.recheck import Compare, Flaw, Prepared, Rechecked
@@ -74,6 +74,7 @@ class StepCertificate:
     entries: tuple[dict[str, Any], ...]
     content: dict[str, Any]
     policy: str = ""
+    of: Literal["step"] = "step"
 
 
 # --- steps --------------------------------------------------------------------------------------
@@ -253,9 +254,9 @@ def derivation(folder: Path) -> Rechecked | None:
     steps = content["steps"]
     name = f"{content['procedure']}, as derived"
     same = sum(step["decided"] == "same" for step in steps)
-    seconds, digest = perf_counter() - start, content["digest"]
-    count = len(steps)
-    return Rechecked(folder, name, "", count, same, (), tuple(flaws), seconds, digest, steps=True)
+    seconds = perf_counter() - start
+    found = Rechecked(folder, name, "", len(steps), same, (), tuple(flaws), seconds)
+    return replace(found, digest=content["digest"], of="derivation")
 
 
 def _chained(folder: Path, content: dict[str, Any]) -> Iterator[Flaw]:

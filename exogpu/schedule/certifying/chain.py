@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
 
-from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Proc
 from exogpu.schedule import opening
 from exogpu.schedule.certifying.finding import witness
@@ -16,6 +15,7 @@ from exogpu.schedule.certifying.recording import Recorder
 from exogpu.schedule.checker import BUDGET, Checker
 from exogpu.schedule.events import Program
 from exogpu.schedule.procedures import Derivation, Schedulable, chain
+from exogpu.schedule.rewrite import Rewrite
 from exogpu.solvers import smt, smtlib
 from exogpu.solvers.isl_branches import SeveralError
 from exogpu.solvers.isl_budget import IslGaveUpError, limited
@@ -35,6 +35,7 @@ from exogpu.symbolic.steps.certificate import (
 from exogpu.symbolic.steps.obliged import UnlikeError, obliged
 from exogpu.symbolic.steps.record import Record
 from exogpu.symbolic.steps.untouched import touched
+from exogpu.symbolic.steps.witness import Witness
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,14 +152,11 @@ class _Maker:
     def _certified(
         self, made: Made, step: Derivation, old: Program, new: Program
     ) -> tuple[dict[str, str], int]:
-        edit, recorder = step.edit, self._recorder
-        if edit.by_results:
+        if step.edit.by_results:
             raise NoCertificate("its two sides are compared by what they leave")
-        if edit.equal:
+        if step.edit.equal:
             raise NoCertificate("it rests on how the procedure that it calls was derived")
-        record = recorder.record(Checker(edit, old, new))
-        checker = Checker(edit, old, new, about=self._about(record, old, new))
-        found = witness(checker, recorder.names)
+        record, found = recorded(step.edit, old, new, self._recorder)
         obligations = tuple(obliged(record, found))
         replies = smt.ask_together([smtlib.plain(one.smt) for one in obligations])
         for one, reply in zip(obligations, replies, strict=True):
@@ -169,7 +167,33 @@ class _Maker:
             raise NoCertificate("it would be too large")
         return texts, len(obligations)
 
-    def _about(self, record: Record, old: Program, new: Program) -> frozenset[Sym]:
-        names = touched(record)
-        every = {**old.variables, **new.variables}
-        return frozenset(s for s in every if self._recorder.names.of(s).name in names)
+
+def uncertified(edit: Rewrite) -> str:
+    """Why a rewriting has no certificate, whatever the checker says of it; empty if it has one.
+
+    Raises IslGaveUpError.
+    """
+    old, new = opening.program(edit.old, "P"), opening.program(edit.new, "Q")
+    try:
+        obligations = obliged(*recorded(edit, old, new, Recorder()))
+        for one in obligations:
+            reply = smt.ask_z3(smtlib.plain(one.smt))
+            if reply.word != "unsat":
+                return f"{reply.word}: {one.claim}"
+    except (SeveralError, UnlikeError) as reason:
+        return f"no witness: {reason}"
+    return ""
+
+
+def recorded(
+    edit: Rewrite, old: Program, new: Program, recorder: Recorder
+) -> tuple[Record, Witness]:
+    """A rewriting as data, and what ISL finds about it, right or wrong.
+
+    Raises IslGaveUpError, and SeveralError where what it finds is no function.
+    """
+    record = recorder.record(Checker(edit, old, new))
+    names = touched(record)
+    every = {**old.variables, **new.variables}
+    about = frozenset(s for s in every if recorder.names.of(s).name in names)
+    return record, witness(Checker(edit, old, new, about=about), recorder.names)
