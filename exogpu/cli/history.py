@@ -24,7 +24,7 @@ def draw_history(procedure: Procedure, *, diff: bool = False) -> Text:
     if not steps:
         return Text.assemble((procedure.name, "bold"), ": written, not derived\n")
     seconds = sum(step.seconds for _, step in steps)
-    count = f"{len(steps)} step{'s' if len(steps) > 1 else ''}"
+    count = _count(len(steps), "step")
     found = Text.assemble(
         (procedure.name, "bold"), f": {count} from {steps[0][1].parent.name}, {seconds:.1f} s\n"
     )
@@ -58,6 +58,10 @@ def certified(procedure: Procedure, folder: Path) -> bool:
     return made.complete
 
 
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def draw_certificate(made: Certificate, folder: Path) -> Text:
     """How the steps of a derivation were decided, and where their certificates are."""
     counts = Counter(step.decided for step in made.steps)
@@ -65,7 +69,8 @@ def draw_certificate(made: Certificate, folder: Path) -> Text:
     seconds = sum(step.seconds for step in made.steps)
     found = Text.assemble(
         (made.procedure, "bold"),
-        f": {counts['certificate']} steps certified by {obligations} obligations, "
+        f": {_count(counts['certificate'], 'step')} certified by "
+        f"{_count(obligations, 'obligation')}, "
         f"{counts['same']} without a change of statements, {counts['isl']} decided by ISL alone; "
         f"{seconds:.1f} s; {shown_path(str(folder))}\n",
     )

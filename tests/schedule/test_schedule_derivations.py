@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -14,6 +15,9 @@ from exogpu.kernels.gemm_sm80 import gemm_sm80
 from exogpu.kernels.gemm_sm90 import make_gemm
 
 pytestmark = pytest.mark.slow
+
+CLUSTER = (2, 1, 128, 128, 4)
+"""CTAs of a cluster, the tile of one, slots of the ring."""
 
 
 def up_to_names(p: Procedure) -> str:
@@ -36,6 +40,17 @@ def test_the_sm80_gemm() -> None:
     assert p.check().word == "proved"
 
 
+@pytest.mark.parametrize(
+    ("derived", "steps"),
+    [(derived_sm80.derived, 122), (lambda: derived_sm90.derived(*CLUSTER), 99)],
+    ids=["sm80", "sm90"],
+)
+def test_every_step_is_certified(derived: Callable[[], Procedure], steps: int) -> None:
+    found = s.certificate(derived())
+    assert len(found.steps) == steps and found.complete
+    assert sum(step.decided == "certificate" for step in found.steps) > steps / 2
+
+
 def test_the_history_leads_back_to_three_loops() -> None:
     p = derived_sm80.derived()
     steps = list(s.chain(p))
@@ -53,10 +68,6 @@ def test_the_product_is_right_with_its_edges(sizes: tuple[int, int, int]) -> Non
     C = np.zeros((M, N), np.float32)
     derived_sm80.derived().run(A=A, B=B, C=C)
     np.testing.assert_array_equal(C, A @ B.T)
-
-
-CLUSTER = (2, 1, 128, 128, 4)
-"""CTAs of a cluster, the tile of one, slots of the ring."""
 
 
 @pytest.mark.parametrize("configuration", [CLUSTER, (1, 1, 128, 64, 8)], ids=str)

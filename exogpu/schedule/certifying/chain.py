@@ -32,6 +32,7 @@ from exogpu.symbolic.steps.certificate import (
     program_digest,
     write,
 )
+from exogpu.symbolic.steps.obligations import unlike
 from exogpu.symbolic.steps.obliged import UnlikeError, obliged
 from exogpu.symbolic.steps.record import Record
 from exogpu.symbolic.steps.untouched import touched
@@ -190,9 +191,12 @@ def recorded(
 ) -> tuple[Record, Witness]:
     """A rewriting as data, and what ISL finds about it, right or wrong.
 
-    Raises IslGaveUpError, and SeveralError where what it finds is no function.
+    Raises UnlikeError where the map is wrong whatever the sizes, SeveralError where what ISL finds
+    is no function, and IslGaveUpError.
     """
     record = recorder.record(Checker(edit, old, new))
+    if (why := unlike(record)) is not None:
+        raise UnlikeError(why)
     names = touched(record)
     every = {**old.variables, **new.variables}
     about = frozenset(s for s in every if recorder.names.of(s).name in names)
