@@ -442,26 +442,18 @@ def history(
 
     With --certify the exit status is 3 where a step has no certificate.
     """
-    from exogpu.cli.history import certified, draw_history
-    from exogpu.cli.places import Places
-    from exogpu.schedule.procedures import derivation
+    from exogpu.cli.history import tell
 
     if certify != (output is not None):
         _stop(_wrong("X949", "--certify and -o go together", "give both, or none"))
-    complete, places = True, Places()
     try:
-        for procedure in _parsed(target):
-            console().print(draw_history(procedure, diff=diff), end="")
-            if output is not None and derivation(procedure) is not None:
-                folder = output / places.name(procedure.name)
-                complete &= certified(procedure, folder)
+        complete = tell(_parsed(target), output, diff=diff)
     except OSError as error:
         message = f"{error.filename} cannot be written: {error.strerror}"
         _stop(_wrong("X948", message, "choose another folder"))
     except ExoGpuError as error:
         _stop(*error.diagnostics)
-    if not complete:
-        raise typer.Exit(3)
+    raise typer.Exit(0 if complete else 3)
 
 
 @app.command()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from difflib import unified_diff
 from pathlib import Path
 from typing import Final
@@ -11,11 +11,23 @@ from typing import Final
 from rich.text import Text
 
 from exogpu.api import Procedure
+from exogpu.cli.places import Places
 from exogpu.cli.render import console, shown_path
 from exogpu.schedule.certifying.chain import Certificate, certificate
-from exogpu.schedule.procedures import Derivation, Schedulable, chain, text
+from exogpu.schedule.procedures import Derivation, Schedulable, chain, derivation, text
 
 STYLES: Final = {"+": "green", "-": "red"}
+
+
+def tell(procedures: Iterable[Procedure], output: Path | None, *, diff: bool) -> bool:
+    """Prints how procedures were derived, and writes certificates, a folder each, where a folder
+    is given; whether no step lacks one.  Raises OSError."""
+    complete, places = True, Places()
+    for procedure in procedures:
+        console().print(draw_history(procedure, diff=diff), end="")
+        if output is not None and derivation(procedure) is not None:
+            complete &= certified(procedure, output / places.name(procedure.name))
+    return complete
 
 
 def draw_history(procedure: Procedure, *, diff: bool = False) -> Text:

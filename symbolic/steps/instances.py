@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import BExpr, CExpr, CVar, Int
 from exogpu.ir.walk import substitute, substitute_bool
-from exogpu.symbolic.encode.formulas import TRUE, at_most, equal, every, less, some
+from exogpu.symbolic.encode.formulas import at_most, equal, every, less, some
 from exogpu.symbolic.encode.script import Script
 from exogpu.symbolic.steps.record import Access, Cell, Image, Program, Statement, Variable
 
@@ -171,8 +171,3 @@ class Question:
         named = [self._script.node("failure", [one]) for one in failures]
         self._script.expose(list(dict.fromkeys(named)))
         return self._script.text(claim)
-
-
-def distinct(formulas: Iterable[BExpr]) -> Iterator[BExpr]:
-    """The formulas that are not trivially true, each once."""
-    return (one for one in dict.fromkeys(formulas) if one != TRUE)

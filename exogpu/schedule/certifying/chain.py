@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,8 +18,9 @@ from exogpu.schedule.rewrite import Rewrite
 from exogpu.solvers import smt, smtlib
 from exogpu.solvers.isl_branches import SeveralError
 from exogpu.solvers.isl_budget import IslGaveUpError, limited
-from exogpu.symbolic.certificate.sealing import CERTIFICATE, sha256
-from exogpu.symbolic.certificate.strict_json import LARGEST
+from exogpu.symbolic.certificate.sealing import CERTIFICATE, PROGRAM, WITNESS, sha256
+from exogpu.symbolic.certificate.strict_json import LARGEST, MalformedError, json_value
+from exogpu.symbolic.certificate.write import remove_certificate
 from exogpu.symbolic.steps.certificate import (
     DERIVATION,
     Decided,
@@ -35,8 +35,10 @@ from exogpu.symbolic.steps.certificate import (
 from exogpu.symbolic.steps.obligations import unlike
 from exogpu.symbolic.steps.obliged import UnlikeError, obliged
 from exogpu.symbolic.steps.record import Record
+from exogpu.symbolic.steps.record_json import record_of
 from exogpu.symbolic.steps.untouched import touched
 from exogpu.symbolic.steps.witness import Witness
+from exogpu.symbolic.steps.witness_json import witness_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +73,8 @@ class Certificate:
         """Writes a folder a step and `derivation.json`, for `exogpu recheck`.  Older ones of
         another derivation go.  Raises OSError."""
         folder.mkdir(parents=True, exist_ok=True)
-        for old in folder.glob("[0-9][0-9][0-9]-*"):
-            shutil.rmtree(old)
+        for old in folder.glob("[0-9]*-*"):
+            remove_certificate(old)
         listed = []
         for step in self.steps:
             made, digest = step.made, ""
@@ -138,7 +140,7 @@ class _Maker:
                 decided, why = "isl", "ISL did not find a witness within its budget"
             except SeveralError:
                 decided, why = "isl", "what ISL found is no function"
-            except (NoCertificate, UnlikeError) as reason:
+            except (NoCertificate, UnlikeError, MalformedError, smtlib.ScriptError) as reason:
                 decided, why = "isl", str(reason)
         seconds = perf_counter() - start
         return Certified(made, decided, why, ends[0], ends[1], texts, count, seconds)
@@ -164,8 +166,11 @@ class _Maker:
             if reply.word != "unsat":
                 raise NoCertificate(f"Z3 answers {reply.word} to: {one.claim}")
         texts = files(made, record, found, zip(obligations, replies, strict=True))
+        # Nothing is certified that could not be read again.
         if any(len(text.encode()) > LARGEST for text in texts.values()):
             raise NoCertificate("it would be too large")
+        again = record_of(json_value(texts[PROGRAM].encode()))
+        witness_of(json_value(texts[WITNESS].encode()), again)
         return texts, len(obligations)
 
 
