@@ -103,12 +103,13 @@ def recheck_all(
                 remedy = "choose another folder"
                 raise ExoGpuError([Diagnostic("X948", message, NOWHERE, remedy)]) from None
 
-    if (listed := _derivation(folder)) is not None:
+    remade = Sources(sources)
+    if (listed := _derivation(folder, remade)) is not None:
         yield listed
     with ExitStack() as stack:
         ask = [stack.enter_context(Apart(name, deadline)) for name in names]
         folders = certificates_in(folder, needed=listed is None)
-        for one, found in _prepared(folders, Sources(sources), deadline):
+        for one, found in _prepared(folders, remade, deadline):
             match found:
                 case Prepared():
                     if found.obligations:
@@ -121,10 +122,10 @@ def recheck_all(
                     yield Line(one, found)
 
 
-def _derivation(folder: Path) -> Line | None:
+def _derivation(folder: Path, sources: Sources) -> Line | None:
     """What the list of a derivation says, if the folder has one."""
     try:
-        found = derivation(folder)
+        found = derivation(folder, sources.derived)
     except ExoGpuError as error:
         return Line(folder, error.diagnostics)
     return None if found is None else Line(folder, found)
@@ -218,7 +219,9 @@ def draw(line: Line) -> Text:
     if (more := len(found.flaws) - MOST) > 0:
         text.append(f"  and {more} more\n")
     if found.compared and not found.flaws:
-        text.append("  its program was made again from the source, and is the same\n", "dim")
+        what = "steps were" if found.of == "derivation" else "program was"
+        same = "are" if found.of == "derivation" else "is"
+        text.append(f"  its {what} made again from the source, and {same} the same\n", "dim")
     if found.others:
         text.append(f"  no part of it, not read: {_some(found.others)}\n", "dim")
     return text

@@ -8,14 +8,20 @@ the one before it made, and each is certified.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeAlias
 
 from exogpu.result.errors import NOWHERE, Diagnostic, ExoGpuError
-from exogpu.symbolic.certificate.recheck import Compare, Flaw, Prepared, Rechecked
+from exogpu.symbolic.certificate.recheck import (
+    Compare,
+    Compared,
+    Flaw,
+    Prepared,
+    Rechecked,
+)
 from exogpu.symbolic.certificate.recheck import prepare as prepare_proof
 from exogpu.symbolic.certificate.sealing import (
     CERTIFICATE,
@@ -214,7 +220,11 @@ def _listed(found: StepCertificate, obligations: Sequence[Obliged]) -> Iterator[
 # --- derivations --------------------------------------------------------------------------------
 
 
-def derivation(folder: Path) -> Rechecked | None:
+Remake: TypeAlias = Callable[[str, Sequence[tuple[str, str, str]]], Compared]
+"""Compares steps, each a primitive and two digests, with those of a procedure of the source."""
+
+
+def derivation(folder: Path, remake: Remake = lambda procedure, steps: None) -> Rechecked | None:
     """What the list of a derivation says of its steps; None where the folder has none.
 
     That each step is what it says is for the certificates in the folder to show.  Raises
@@ -249,6 +259,10 @@ def derivation(folder: Path) -> Rechecked | None:
         message = f"{printable(path)} cannot be read: {error}"
         raise ExoGpuError([Diagnostic("X971", message, NOWHERE, REMAKE)]) from None
     flaws = [*_chained(folder, content)]
+    listed = [(step["primitive"], step["old"], step["new"]) for step in content["steps"]]
+    why = remake(content["procedure"], listed)
+    if why:
+        flaws.append(Flaw(DERIVATION, why))
     if data != json_text(sealed(content)).encode(errors="surrogatepass"):
         flaws.append(Flaw(DERIVATION, "its digest differs: it is not the text that was written"))
     steps = content["steps"]
@@ -256,7 +270,8 @@ def derivation(folder: Path) -> Rechecked | None:
     same = sum(step["decided"] == "same" for step in steps)
     seconds = perf_counter() - start
     found = Rechecked(folder, name, "", len(steps), same, (), tuple(flaws), seconds)
-    return replace(found, digest=content["digest"], of="derivation")
+    compared = why is not None
+    return replace(found, digest=content["digest"], of="derivation", compared=compared)
 
 
 def _chained(folder: Path, content: dict[str, Any]) -> Iterator[Flaw]:

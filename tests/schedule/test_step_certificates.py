@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from mutated_edits import differ, mutations
 from steps import carried, even, gemm, guarded_by_i, last, pieces, scalar, tail, two
 from typer.testing import CliRunner
 
+from exogpu import ExoGpuError
 from exogpu import schedule as s
 from exogpu.api import Procedure
 from exogpu.cli.commands import app
@@ -107,7 +109,7 @@ def altered(folder: Path, to: Path, file: str, change: Change, *, seal: bool) ->
         part = file.removesuffix(".json")
         content[part]["sha256"] = sha256((to / file).read_text())
         program = json.loads((to / "program.json").read_text())
-        for which in ("old", "new"):
+        for which in {"old", "new"} & program.keys():
             content[which] = sha256(json_text(program[which]))
         (to / "certificate.json").write_text(json_text(sealed(content)))
     return to
@@ -202,6 +204,33 @@ def test_an_obligation_left_out_is_told(made: Path, tmp_path: Path) -> None:
     assert found.word == "rejected" and "missing" in found.flaws[0].problem
 
 
+ODD = [0, -1, 9, None, True, [], {}, "", "x", "(0 = 1)", "io", "nan", {"read": 5}, "(0 = 0)"]
+
+
+@pytest.mark.parametrize("file", ["program.json", "witness.json", "certificate.json"])
+def test_whatever_stands_in_a_file_is_told(made: Path, tmp_path: Path, file: str) -> None:
+    random = Random(file)
+    for _ in range(60):
+
+        def change(value: dict[str, Any]) -> None:
+            places = [*places_in(value)]
+            where, key = places[random.randrange(len(places))]
+            where[key] = random.choice(ODD)
+
+        try:
+            prepare(altered(folders(made)[4], tmp_path, file, change, seal=True))
+        except ExoGpuError as error:
+            assert error.diagnostics[0].code == "X971"
+
+
+def places_in(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Every place in a JSON value."""
+    for key in [*value] if isinstance(value, dict) else range(len(value)):
+        yield value, key
+        if isinstance(value[key], dict | list):
+            yield from places_in(value[key])
+
+
 def test_a_derivation_with_a_gap_is_refused(made: Path, tmp_path: Path) -> None:
     whole = json.loads((made / "derivation.json").read_text())
     assert (found := derivation(made)) is not None and found.word == "confirmed"
@@ -254,6 +283,12 @@ def test_commands(tmp_path: Path) -> None:
     assert ran.exit_code == 0, ran.output
     assert "tiled, as derived: confirmed (2 steps in a chain" in ran.stdout
     assert "tiled, step 1 (divide_loop): confirmed" in ran.stdout
+    again = ["recheck", str(out / "tiled"), "--solver", "z3", "--source", str(file)]
+    ran = CliRunner().invoke(app, again)
+    assert ran.exit_code == 0 and "its steps were made again from the source" in ran.stdout
+    file.write_text(SOURCE.replace('"perfect"', '"cut"'))
+    ran = CliRunner().invoke(app, again)
+    assert ran.exit_code == 1 and "derives tiled by other steps" in ran.stdout
     assert CliRunner().invoke(app, ["history", str(file), "--certify"]).exit_code == 2
 
 

@@ -112,6 +112,13 @@ def certificate(
     return Certificate(procedure.name, tuple(found))
 
 
+def digests(procedure: Schedulable) -> tuple[tuple[str, str, str], ...]:
+    """The primitive of each step, and the digests of what it was given and of what it made."""
+    maker = _Maker(procedure.name)
+    steps = [step for _, step in chain(procedure)][::-1]
+    return tuple((step.primitive, *maker.ends(step)[2:]) for step in steps)
+
+
 class NoCertificate(Exception):
     """Why a step has no certificate."""
 
@@ -126,11 +133,10 @@ class _Maker:
 
     def step(self, number: int, step: Derivation) -> Certified:
         """A step with what certifies it."""
-        start, edit = perf_counter(), step.edit
+        start = perf_counter()
         made = Made(self._procedure, number, step.primitive, step.arguments)
-        old, new = self._program(edit.old), self._program(edit.new)
-        ends = [program_digest(self._recorder.program(one)) for one in (old, new)]
-        decided: Decided = "same" if ends[0] == ends[1] else "certificate"
+        old, new, before, after = self.ends(step)
+        decided: Decided = "same" if before == after else "certificate"
         why, texts, count = "", dict[str, str](), 0
         if decided != "same":
             try:
@@ -143,7 +149,13 @@ class _Maker:
             except (NoCertificate, UnlikeError, MalformedError, smtlib.ScriptError) as reason:
                 decided, why = "isl", str(reason)
         seconds = perf_counter() - start
-        return Certified(made, decided, why, ends[0], ends[1], texts, count, seconds)
+        return Certified(made, decided, why, before, after, texts, count, seconds)
+
+    def ends(self, step: Derivation) -> tuple[Program, Program, str, str]:
+        """What a step was given and what it made, and the digests of both."""
+        old, new = self._program(step.edit.old), self._program(step.edit.new)
+        before, after = (program_digest(self._recorder.program(one)) for one in (old, new))
+        return old, new, before, after
 
     def _program(self, proc: Proc) -> Program:
         known = self._opened.get(id(proc))
