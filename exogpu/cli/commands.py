@@ -295,7 +295,7 @@ def recheck_command(
     if as_json:
         typer.echo(json_lines(lines))
     elif any(line.read for line in lines):
-        console().print(draw_scope(), end="")
+        console().print(draw_scope(lines), end="")
     raise typer.Exit(worst({line.status for line in lines}))
 
 
@@ -440,13 +440,27 @@ def history(
     no_cache: Annotated[
         bool, typer.Option("--no-cache", help="Neither read nor write steps kept on disk.")
     ] = False,
+    certify: Annotated[
+        bool, typer.Option("--certify", help="Make a certificate of each step, for recheck.")
+    ] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="DIR", help="Where certificates go."),
+    ] = None,
 ) -> None:
-    """Say how procedures were derived, a line a step; kernels derived on first use are made."""
-    from exogpu.cli.history import told
+    """Say how procedures were derived, a line a step; kernels derived on first use are made.
 
+    With --certify the exit status is 3 where a step has no certificate.
+    """
+    from exogpu.cli.history import tell
+    from exogpu.cli.progress import deriving
+
+    if certify != (output is not None):
+        _stop(_wrong("X949", "--certify and -o go together", "give both, or none"))
     try:
-        for line in told(partial(_parsed, target, derive=True), diff, html, not no_cache):
-            console().print(line, end="")
+        with deriving(console(stderr=True).is_terminal, not no_cache):
+            procedures = _parsed(target, derive=True)
+        complete = tell(procedures, html, output, diff=diff)
     except ExoGpuError as error:
         _stop(*error.diagnostics)
     except BrokenPipeError:
@@ -454,6 +468,7 @@ def history(
     except OSError as error:
         message = f"{error.filename} cannot be written: {error.strerror}"
         _stop(_wrong("X948", message, "choose another folder"))
+    raise typer.Exit(0 if complete else 3)
 
 
 @app.command()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -10,13 +11,30 @@ from rich.text import Text
 
 from exogpu.api import Procedure
 from exogpu.cli.places import Places
-from exogpu.cli.progress import deriving
 from exogpu.cli.render import console, shown_path
 from exogpu.report.html import history_html
 from exogpu.report.steps import changed, history
-from exogpu.schedule.procedures import chain
+from exogpu.schedule.certifying.chain import Certificate, certificate
+from exogpu.schedule.procedures import chain, derivation
 
 STYLES: Final = {"+": "green", "-": "red"}
+
+
+def tell(
+    procedures: Iterable[Procedure], html: Path | None, output: Path | None, *, diff: bool
+) -> bool:
+    """Prints how procedures were derived; writes pages, and certificates in a folder each, where a
+    folder is given for them; whether no step lacks a certificate.  Raises ExoGpuError, OSError."""
+    complete, pages, places = True, Places(), Places()
+    for procedure in procedures:
+        console().print(draw_history(procedure, diff=diff), end="")
+        if derivation(procedure) is None:
+            continue
+        if html is not None:
+            page(procedure, html, pages)
+        if output is not None:
+            complete &= certified(procedure, output / places.name(procedure.name))
+    return complete
 
 
 def draw_history(procedure: Procedure, *, diff: bool = False) -> Text:
@@ -25,7 +43,7 @@ def draw_history(procedure: Procedure, *, diff: bool = False) -> Text:
     if not steps:
         return Text.assemble((procedure.name, "bold"), ": written, not derived\n")
     seconds = sum(step.seconds for _, step in steps)
-    count = f"{len(steps)} step{'s' if len(steps) > 1 else ''}"
+    count = _count(len(steps), "step")
     found = Text.assemble(
         (procedure.name, "bold"), f": {count} from {steps[0][1].parent.name}, {seconds:.1f} s\n"
     )
@@ -46,23 +64,49 @@ def draw_history(procedure: Procedure, *, diff: bool = False) -> Text:
     return found
 
 
-def told(
-    parsed: Callable[[], list[Procedure]], diff: bool, html: Path | None, kept: bool
-) -> Iterator[Text]:
-    """What is said of the procedures of a target, and of the page of each derived one where a
-    folder is given for them.  Raises ExoGpuError, OSError."""
-    with deriving(console(stderr=True).is_terminal, kept):
-        procedures = parsed()
-    for procedure in procedures:
-        yield draw_history(procedure, diff=diff)
-    if html is None:
-        return
-    places = Places()
-    html.mkdir(parents=True, exist_ok=True)
-    for procedure in procedures:
-        if [*chain(procedure)]:
-            page = html / f"{places.name(procedure.name)}.html"
-            found = history(procedure, procedure, procedure.check())
-            page.write_text(history_html(found), encoding="utf-8")
-            where = shown_path(str(page))
-            yield Text.assemble((procedure.name, "bold"), f": {found.report.badge}, {where}\n")
+def page(procedure: Procedure, folder: Path, places: Places) -> None:
+    """Writes the page of a derivation, and says where it is.  Raises OSError."""
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / f"{places.name(procedure.name)}.html"
+    found = history(procedure, procedure, procedure.check())
+    file.write_text(history_html(found), encoding="utf-8")
+    where = shown_path(str(file))
+    said = Text.assemble((procedure.name, "bold"), f": {found.report.badge}, {where}\n")
+    console().print(said, end="")
+
+
+def certified(procedure: Procedure, folder: Path) -> bool:
+    """Makes and writes the certificates of a derivation, and says what came of it; whether no step
+    lacks one.  Raises OSError."""
+    shown = console(stderr=True)
+    with shown.status("") as status:
+        made = certificate(
+            procedure,
+            lambda step: status.update(f"{step.made.number:4} {step.made.primitive}"),
+        )
+    made.write(folder)
+    console().print(draw_certificate(made, folder), end="")
+    return made.complete
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def draw_certificate(made: Certificate, folder: Path) -> Text:
+    """How the steps of a derivation were decided, and where their certificates are."""
+    counts = Counter(step.decided for step in made.steps)
+    obligations = sum(step.obligations for step in made.steps)
+    seconds = sum(step.seconds for step in made.steps)
+    found = Text.assemble(
+        (made.procedure, "bold"),
+        f": {_count(counts['certificate'], 'step')} certified by "
+        f"{_count(obligations, 'obligation')}, "
+        f"{counts['same']} without a change of statements, {counts['isl']} decided by ISL alone; "
+        f"{seconds:.1f} s; {shown_path(str(folder))}\n",
+    )
+    for step in made.steps:
+        if step.decided == "isl":
+            found.append(f"{step.made.number:4} {step.made.primitive}", "yellow")
+            found.append(f": no certificate: {step.why}\n")
+    return found

@@ -18,25 +18,28 @@ from exogpu.cli.places import Places
 from exogpu.cli.remaking import Sources
 from exogpu.cli.render import console, draw_diagnostics, shown_path
 from exogpu.result.errors import NOWHERE, Diagnostic, ExoGpuError, one_line
-from exogpu.result.proof import Obligation
 from exogpu.solvers.apart import Apart
 from exogpu.solvers.workers import Limits, Stopped, streamed
 from exogpu.symbolic.certificate.recheck import (
     CHECKED,
     NOT_CHECKED,
+    STEPS_CHECKED,
+    STEPS_NOT_CHECKED,
+    Asked,
     Flaw,
+    Of,
     Prepared,
     Rechecked,
     Which,
     Word,
     answered,
     certificates_in,
-    prepare,
     solver_names,
 )
 from exogpu.symbolic.certificate.sealing import CERTIFICATE
 from exogpu.symbolic.certificate.strict_json import printable
 from exogpu.symbolic.certificate.write import write_scripts
+from exogpu.symbolic.steps.recheck import derivation, prepare
 
 STATUSES: Final[dict[Word, int]] = {"confirmed": 0, "rejected": 1, "unknown": 3}
 STYLES: Final[dict[Word, str]] = {
@@ -90,7 +93,7 @@ def recheck_all(
     deadline = None if seconds is None else monotonic() + min(seconds, LONGEST)
     names, places = solver_names(which), Places()
 
-    def write(procedure: str, obligations: Sequence[Obligation]) -> None:
+    def write(procedure: str, obligations: Sequence[Asked]) -> None:
         if scripts is not None:
             asked = ((one.name, one.smt) for one in obligations if one.smt)
             try:
@@ -100,9 +103,13 @@ def recheck_all(
                 remedy = "choose another folder"
                 raise ExoGpuError([Diagnostic("X948", message, NOWHERE, remedy)]) from None
 
+    remade = Sources(sources)
+    if (listed := _derivation(folder, remade)) is not None:
+        yield listed
     with ExitStack() as stack:
         ask = [stack.enter_context(Apart(name, deadline)) for name in names]
-        for one, found in _prepared(certificates_in(folder), Sources(sources), deadline):
+        folders = certificates_in(folder, needed=listed is None)
+        for one, found in _prepared(folders, remade, deadline):
             match found:
                 case Prepared():
                     if found.obligations:
@@ -113,6 +120,15 @@ def recheck_all(
                     yield Line(one, _not_read(one, found))
                 case _:
                     yield Line(one, found)
+
+
+def _derivation(folder: Path, sources: Sources) -> Line | None:
+    """What the list of a derivation says, if the folder has one."""
+    try:
+        found = derivation(folder, sources.derived)
+    except ExoGpuError as error:
+        return Line(folder, error.diagnostics)
+    return None if found is None else Line(folder, found)
 
 
 LONGEST: Final = 1e9
@@ -203,7 +219,9 @@ def draw(line: Line) -> Text:
     if (more := len(found.flaws) - MOST) > 0:
         text.append(f"  and {more} more\n")
     if found.compared and not found.flaws:
-        text.append("  its program was made again from the source, and is the same\n", "dim")
+        what = "steps were" if found.of == "derivation" else "program was"
+        same = "are" if found.of == "derivation" else "is"
+        text.append(f"  its {what} made again from the source, and {same} the same\n", "dim")
     if found.others:
         text.append(f"  no part of it, not read: {_some(found.others)}\n", "dim")
     return text
@@ -221,6 +239,8 @@ def _path(found: Rechecked) -> str:
 def _counts(found: Rechecked) -> str:
     asked = found.obligations - found.by_rules
     under = f" under policy {found.policy}" if found.policy else ""
+    if found.of == "derivation":
+        return f"{found.obligations} steps in a chain, {asked} of which change statements"
     if not found.solvers:
         return f"{found.obligations} obligations{under}, of which no solver was asked"
     rules = f", {found.by_rules} by the rules alone" if found.by_rules else ""
@@ -228,14 +248,24 @@ def _counts(found: Rechecked) -> str:
     return f"{found.obligations} obligations{under}: {asked} asked of {by}{rules}"
 
 
-def draw_scope() -> Text:
-    """What an answer stands for, and what it does not."""
+def draw_scope(lines: Iterable[Line]) -> Text:
+    """What the answers stand for, and what they do not."""
     text = Text()
-    for head, lines in (("checked", CHECKED), ("not checked here", NOT_CHECKED)):
+    said = {_scope(line.found.of) for line in lines if isinstance(line.found, Rechecked)}
+    for checked, not_checked in sorted(said):
+        _draw_scope(text, checked, not_checked)
+    return text
+
+
+def _scope(of: Of) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    return (CHECKED, NOT_CHECKED) if of == "proof" else (STEPS_CHECKED, STEPS_NOT_CHECKED)
+
+
+def _draw_scope(text: Text, checked: Iterable[str], not_checked: Iterable[str]) -> None:
+    for head, lines in (("checked", checked), ("not checked here", not_checked)):
         text.append(f"{head}:\n", "bold")
         for line in lines:
             text.append(f"  {line}\n")
-    return text
 
 
 def json_lines(lines: Iterable[Line]) -> str:
@@ -264,8 +294,8 @@ def _line(line: Line) -> dict[str, object]:
         "flaws": [_flaw(flaw) for flaw in found.flaws],
         "others": list(found.others),
         "compared": found.compared,
-        "checked": list(CHECKED),
-        "not_checked": list(NOT_CHECKED),
+        "checked": list(_scope(found.of)[0]),
+        "not_checked": list(_scope(found.of)[1]),
     }
 
 

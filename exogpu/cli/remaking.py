@@ -47,6 +47,21 @@ class Sources:
         problems = [_difference(one, certificate, program) for one in named]
         return min(problems, key=bool)
 
+    def derived(self, procedure: str, steps: Sequence[tuple[str, str, str]]) -> Compared:
+        """Why steps are not those by which the source derives a procedure; None where the source
+        is not named."""
+        if not self._targets:
+            return None
+        from exogpu.schedule.certifying.chain import digests
+
+        found = [one for target in self._targets for one in self._loaded(target)]
+        made = [digests(one) for one in found if one.name == procedure]
+        if tuple(steps) in made:
+            return ""
+        if not any(made):
+            return f"the source derives no procedure {procedure}"
+        return f"the source derives {procedure} by other steps"
+
     def _shipped(self, certificate: Certificate) -> tuple[str, ...]:
         path = SHIPPED / certificate.source_file
         return (str(path),) if _digest(path) == certificate.source is not None else ()

@@ -14,6 +14,7 @@ from exogpu.schedule.annotations import (
     update_loop_mode,
 )
 from exogpu.schedule.calls import call_eqv, insert_noop_call, replace, replace_all
+from exogpu.schedule.certifying.chain import Certificate, certificate
 from exogpu.schedule.combinators import repeat, seq, try_else
 from exogpu.schedule.contexts import (
     CudaDeviceFunction,
@@ -109,6 +110,7 @@ from exogpu.schedule.writes import (
 )
 
 __all__ = [
+    "Certificate",
     "CudaDeviceFunction",
     "CudaWarps",
     "Cursor",
@@ -129,6 +131,7 @@ __all__ = [
     "bind_window",
     "call_eqv",
     "callee",
+    "certificate",
     "chain",
     "commute_expr",
     "cut_loop",

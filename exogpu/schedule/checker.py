@@ -21,7 +21,7 @@ are to be read as others, `exogpu.schedule.laws` decides that these do the same 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -81,14 +81,14 @@ def objection(edit: Rewrite, *, everything: bool = False) -> Objection | None:
     new = program(edit.new, "Q", called, edit.readings)
     try:
         with limited(BUDGET):
-            checker = _Checker(edit, old, new, everything)
+            checker = Checker(edit, old, new, everything)
             return next(checker.objections(), None)
     except IslGaveUpError:
         return Objection("UNDECIDED", "ISL could not decide whether the results stay the same")
 
 
 @dataclass(frozen=True, slots=True)
-class _Pair:
+class Pair:
     """A new statement and the old one that it is."""
 
     new: Place
@@ -122,13 +122,40 @@ class _Pair:
         return conjunction((self.new.where, _renamed(self.old.where, there), *equal, *only))
 
 
-class _Checker:
-    def __init__(self, edit: Rewrite, old: Program, new: Program, everything: bool) -> None:
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """What the reads of the new procedure find."""
+
+    stands: un.Relation
+    """From accesses to the old elements that they stand for."""
+    image_writes: un.Relation
+    """The same of writes that are images."""
+    idle: un.Points | None
+    """Sums that add zero, and stand for nothing; None if there are none."""
+    reads: un.Relation
+    """From reads that stand for something to their elements."""
+    seen: un.Relation
+    """From each to the writes of its element before it."""
+    last: un.Relation
+    """To the last of these."""
+
+
+class Checker:
+    """What a rewriting has to show, as relations; of the variables that it is about."""
+
+    def __init__(
+        self,
+        edit: Rewrite,
+        old: Program,
+        new: Program,
+        everything: bool = False,
+        about: Collection[Sym] | None = None,
+    ) -> None:
         self.old, self.new = old, new
         self.params = new.params
-        self.pairs: list[_Pair] = []
+        self.pairs: list[Pair] = []
         self.copies: list[tuple[Place, Copy]] = []
-        self.again: list[_Pair] = []
+        self.again: list[Pair] = []
         self.edit = edit
         sites = {place.site: place for place in old.places}
         kept = {place.stmt for place in old.places}
@@ -139,15 +166,17 @@ class _Checker:
                 continue
             if isinstance(origin, Again):
                 if (was := sites.get((origin.old,))) is not None:
-                    self.again.append(_Pair(place, was, Image(origin.old, origin.at)))
+                    self.again.append(Pair(place, was, Image(origin.old, origin.at)))
                 continue
             for image in origin:
                 was = sites.get((image.old, *image.inside))
                 if was is not None:
-                    self.pairs.append(_Pair(place, was, image))
+                    self.pairs.append(Pair(place, was, image))
         every = frozenset((*old.variables, *new.variables))
         pairs = [(pair.new, pair.old, pair.image) for pair in (*self.pairs, *self.again)]
-        self.about = every if everything else touched(old, new, pairs, self.copies)
+        if about is None:
+            about = every if everything else touched(old, new, pairs, self.copies)
+        self.about = about
         self.was, self.now = Accessed(old, self.about), Accessed(new, self.about)
         self.events = {
             event.name: (place, event)
@@ -231,8 +260,8 @@ class _Checker:
             for new, old in pair.events:
                 if new.writes or not (new.within or old.within) or not self.counts(new, old):
                     continue
-                now = conjunction(new.within)
-                then = _renamed(conjunction(old.within), there)
+                now = conjunction(map(bexpr, new.within))
+                then = _renamed(conjunction(map(bexpr, old.within)), there)
                 odd = f"(({now}) and not ({then})) or (({then}) and not ({now}))"
                 dims = ", ".join(there.values())
                 piece = f"{tuple_of(pair.new, new)} -> {old.name}[{dims}] : {premise} and ({odd})"
@@ -323,16 +352,16 @@ class _Checker:
 
     # --- 4. every access finds what it stands for -----------------------------------------
 
-    def flow(self) -> Iterator[Objection]:
+    @cached_property
+    def found(self) -> Flow:
+        """What is read, and what was written last."""
         now = self.now
         stands = un.compose(self.images, self.was.cells)
         image_writes = un.of_inputs(stands, now.written)
         for place, copy in self.copies:
             stands = un.union(stands, un.relation(self.params, self.copied(place, copy)))
         if self.again:
-            repeated = un.compose(self.sources, self.was.cells)
-            stands = un.union(stands, repeated)
-            yield from self.out_of_date(repeated, image_writes)
+            stands = un.union(stands, self.repeated)
         starts, ends = now.initials, now.finals
         stands = un.union(stands, un.union(starts, ends))
         live = un.inputs(stands)
@@ -344,7 +373,13 @@ class _Checker:
         writes = un.union(un.of_inputs(cells, now.written), starts)
         seen = now.before(reads, writes)
         hidden = un.compose(seen, now.before(writes, writes))
-        last = un.subtract(seen, hidden)
+        return Flow(stands, image_writes, idle, reads, seen, un.subtract(seen, hidden))
+
+    def flow(self) -> Iterator[Objection]:
+        now, found = self.now, self.found
+        stands, image_writes, last = found.stands, found.image_writes, found.last
+        if self.again:
+            yield from self.out_of_date(image_writes)
         alike = un.compose(stands, un.inverse(stands))
         wrong = un.subtract(last, alike)
         if not un.is_empty(wrong):
@@ -353,8 +388,8 @@ class _Checker:
         stale = un.intersect(last, since)
         if not un.is_empty(stale):
             yield self.objected("FLOW", "a copy would be read that is out of date", stale)
-        originals = un.union(image_writes, starts)
-        unwritten = un.without(un.inputs(reads), un.inputs(seen))
+        originals = un.union(image_writes, now.initials)
+        unwritten = un.without(un.inputs(found.reads), un.inputs(found.seen))
         missing = un.of_inputs(now.before(stands, originals), unwritten)
         if not un.is_empty(missing):
             yield self.objected("FLOW", "a variable would be read before it is written", missing)
@@ -376,8 +411,14 @@ class _Checker:
                 pieces.append(f"{tuple_of(pair.new, new)} -> {old.name}[{dims}] : {pair.premise}")
         return un.relation(self.params, pieces)
 
-    def out_of_date(self, repeated: un.Relation, writes: un.Relation) -> Iterator[Objection]:
+    @cached_property
+    def repeated(self) -> un.Relation:
+        """From those events to the old elements that they stand for."""
+        return un.compose(self.sources, self.was.cells)
+
+    def out_of_date(self, writes: un.Relation) -> Iterator[Objection]:
         """Of what is computed once more, what has changed since the first time."""
+        repeated = self.repeated
         first = self.now.earlier(un.compose(self.sources, un.inverse(self.images)))
         alone = un.without(un.inputs(repeated), un.inputs(first))
         if not un.is_empty(alone):

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from exogpu.analysis.instances import Domain
-from exogpu.ir.isltext import cexpr, conjunction, identifier
+from exogpu.ir.isltext import bexpr, cexpr, conjunction, identifier
 from exogpu.ir.names import Sym
-from exogpu.ir.nodes import Access, Assign, CExpr, Point, Proc, Reduce, Stmt
+from exogpu.ir.nodes import Access, Assign, BExpr, CExpr, Point, Proc, Reduce, Stmt
 from exogpu.ir.scalars import Constant
 from exogpu.ir.types import DataType
 from exogpu.schedule.rewrite import Site
@@ -32,6 +32,8 @@ class Place:
     """The same on the variables of the procedure: windows and arguments are put in."""
     name: str
     domain: Domain
+    holds: tuple[BExpr, ...]
+    """The bounds and guards around it: what `domain` says beside the preconditions."""
     time: Time
     events: tuple[Event, ...]
     constants: Mapping[Sym, Constant]
@@ -62,7 +64,7 @@ class Event:
     writes: bool
     reduces: bool
     """The target of a `+=`: these commute with each other."""
-    within: tuple[str, ...] = ()
+    within: tuple[BExpr, ...] = ()
     """Of a clipped operand, where it has the element: elsewhere it is zero, and not written."""
 
 
@@ -115,7 +117,7 @@ def instances(place: Place, event: Event) -> str:
 
 def happens(place: Place, event: Event) -> str:
     """The constraint that an event happens at an instance."""
-    return conjunction((place.where, *event.within))
+    return conjunction((place.where, *map(bexpr, event.within)))
 
 
 def cell(variable: Variable, access: Access, at: Mapping[Sym, str]) -> str:

@@ -16,7 +16,7 @@ from itertools import count
 
 from exogpu.analysis.inline import compose
 from exogpu.analysis.instances import Domain, entry, where, within_loop
-from exogpu.ir.isltext import bexpr, cexpr, identifier
+from exogpu.ir.isltext import bexpr, identifier
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
     Access,
@@ -25,10 +25,12 @@ from exogpu.ir.nodes import (
     Assign,
     Await,
     BarrierAlloc,
+    BExpr,
     Block,
     CallInstr,
     CallProc,
     CExpr,
+    Compare,
     Const,
     CVar,
     DataParam,
@@ -71,7 +73,7 @@ def program(
         if isinstance(param, DataParam):
             variable = Variable(param.name, param.dtype, param.shape, (), True)
             reader.variables[param.name] = variable
-    reader.block(proc.body, _Scope((), domain, (), {}, {}, {}))
+    reader.block(proc.body, _Scope((), domain, (), (), {}, {}, {}))
     params = tuple(identifier(p.name) for p in domain.params)
     depth = max((len(p.time) for p in reader.places), default=0) + 1
     said = tuple(reader.said)
@@ -107,6 +109,7 @@ class _Scope:
 
     calls: Site
     domain: Domain
+    holds: tuple[BExpr, ...]
     time: Time
     control: dict[Sym, CExpr]
     views: dict[Sym, _View]
@@ -146,15 +149,14 @@ class _Reader:
                         scope.control[stmt.iterator] = CVar(iterator)
                     inner = within_loop(scope.domain, iterator, lo, hi)
                     time = (*here.time, identifier(iterator))
-                    self.block(stmt.body, replace(scope, domain=inner, time=time))
+                    holds = (*scope.holds, *_within(CVar(iterator), lo, hi))
+                    self.block(stmt.body, replace(scope, domain=inner, holds=holds, time=time))
                 case If():
-                    holds = substitute_bool(stmt.condition, scope.control)
-                    for way, test, part in (
-                        ("0", holds, stmt.body),
-                        ("1", Not(holds), stmt.orelse),
-                    ):
+                    met = substitute_bool(stmt.condition, scope.control)
+                    for way, test, part in (("0", met, stmt.body), ("1", Not(met), stmt.orelse)):
                         inner = where(scope.domain, bexpr(test))
-                        self.block(part, replace(scope, domain=inner, time=(*here.time, way)))
+                        holds, time = (*scope.holds, test), (*here.time, way)
+                        self.block(part, replace(scope, domain=inner, holds=holds, time=time))
                 case Alloc():
                     self.declare(stmt, scope)
                 case WindowStmt():
@@ -237,7 +239,8 @@ class _Reader:
         constants = {s: scope.constants[s] for s in known}
         events = tuple(self.events(plain, name, views))
         site = (*scope.calls, stmt)
-        self.places.append(Place(site, plain, name, scope.domain, scope.time, events, constants))
+        place = Place(site, plain, name, scope.domain, scope.holds, scope.time, events, constants)
+        self.places.append(place)
 
     def events(self, plain: Assign | Reduce, name: str, views: list[_View]) -> Iterator[Event]:
         """The accesses of a statement, reads before writes."""
@@ -251,15 +254,20 @@ class _Reader:
             yield Event(f"{name}_{next(number)}", plain.target, False, True, within)
         yield Event(f"{name}_{next(number)}", plain.target, True, summed, within)
 
-    def within(self, view: _View) -> tuple[str, ...]:
+    def within(self, view: _View) -> tuple[BExpr, ...]:
         """Where a clipped operand has the element: in the variable, and in its windows."""
         if not view.clipped:
             return ()
-        index = [cexpr(c.at) for c in view.access.coords if isinstance(c, Point)]
+        index = [c.at for c in view.access.coords if isinstance(c, Point)]
         shape = self.variables[view.access.name].shape
-        found = [f"0 <= {at} < {cexpr(n)}" for at, n in zip(index, shape, strict=True)]
+        found = [b for at, n in zip(index, shape, strict=True) for b in _within(at, Int(0), n)]
         for limit in view.limits:
             for at, coord in zip(index, limit.coords, strict=True):
                 if isinstance(coord, Interval):
-                    found.append(f"{cexpr(coord.lo)} <= {at} < {cexpr(coord.hi)}")
+                    found += _within(at, coord.lo, coord.hi)
         return tuple(found)
+
+
+def _within(at: CExpr, lo: CExpr, hi: CExpr) -> tuple[BExpr, BExpr]:
+    """`lo <= at < hi`"""
+    return Compare("<=", lo, at), Compare("<", at, hi)

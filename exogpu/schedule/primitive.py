@@ -84,11 +84,17 @@ def primitive(
             raise ExoGpuError([Diagnostic("X991", message, broken.span, broken.help, broken.notes)])
         taken = perf_counter() - start
         given_as = said(arguments, options)
-        follow = partial(forward, edit)
-        record(
-            made,
-            Derivation(procedure, name, given_as, taken, follow, _assumed(edit), higher_steps()),
+        how = Derivation(
+            parent=procedure,
+            primitive=name,
+            arguments=given_as,
+            seconds=taken,
+            forward=partial(forward, edit),
+            edit=edit,
+            assumed=_assumed(edit),
+            within=higher_steps(),
         )
+        record(made, how)
         return made
 
     return step

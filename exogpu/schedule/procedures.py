@@ -16,7 +16,7 @@ from exogpu.result.deriving import told
 from exogpu.result.errors import Diagnostic, ExoGpuError
 from exogpu.schedule.parts import Where
 from exogpu.schedule.reading import refusals
-from exogpu.schedule.rewrite import Path
+from exogpu.schedule.rewrite import Path, Rewrite
 
 
 class Schedulable(Protocol):
@@ -64,6 +64,8 @@ class Derivation:
     seconds: float
     forward: Callable[[Path, Where | None], tuple[Path, Where | None] | None]
     """Where a statement of the parent is now, and a part of its value; None for what is gone."""
+    edit: Rewrite
+    """What was accepted: a certificate is made of it on demand."""
     assumed: tuple[str, ...] = ()
     """What was taken for granted to accept it: none of most steps."""
     within: tuple[str, ...] = ()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from exogpu.ir.isltext import conjunction, identifier
+from exogpu.ir.isltext import identifier
 from exogpu.ir.nodes import Assign, BinOp, Const, DExpr, Negate, Read, Reduce
 from exogpu.ir.walk import reads as reads_of
 from exogpu.schedule.accessed import Accessed
@@ -46,7 +46,7 @@ class Zeros:
         writes = un.union(un.of_inputs(of.cells, of.written), of.initials)
         reads = un.of_inputs(of.cells, of.read)
         seen = of.before(reads, writes)
-        last = un.subtract(seen, un.compose(seen, of.before(writes, writes)))
+        last = self.last = un.subtract(seen, un.compose(seen, of.before(writes, writes)))
         self.reads = self.none
         for _ in range(ROUNDS):
             written = self.none
@@ -93,7 +93,7 @@ class Zeros:
         pieces = [f"{text} -> {_instance(place)}"]
         found = un.image(self.reads, un.relation(self.of.params, pieces))
         if event.within:
-            inside = f"{_instance(place)} : {conjunction((place.where, *event.within))}"
+            inside = f"{_instance(place)} : {happens(place, event)}"
             outside = un.without(everywhere, un.points(self.of.params, [inside]))
             found = un.union(found, outside)
         return found

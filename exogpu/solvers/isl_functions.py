@@ -98,7 +98,7 @@ def choices(function: Function) -> tuple[tuple[Affine, ...], ...]:
     for points, value in listed:
         rank = value.dim(islpy.dim_type.out)
         each = (_simplest(points, value.get_aff(at)) for at in range(rank))
-        found[tuple(_affine(aff) for aff in each)] = None
+        found[tuple(affine(aff) for aff in each)] = None
     return tuple(found)
 
 
@@ -129,17 +129,16 @@ def pieces(count: Count) -> tuple[Piece, ...]:
         # One expression often gives the value everywhere.
         whole = islpy.PwAff.from_aff(value).intersect_domain(domain)
         if count.eq_set(whole).is_equal(domain):
-            return (Piece(((),), _affine(value)),)
-    return tuple(
-        Piece(_conjunctions(points.gist(domain)), _affine(value)) for points, value in found
-    )
+            return (Piece(((),), affine(value)),)
+    return tuple(Piece(conjunctions(points.gist(domain)), affine(value)) for points, value in found)
 
 
-def _conjunctions(points: islpy.Set) -> tuple[tuple[Constraint, ...], ...]:
+def conjunctions(points: islpy.Set) -> tuple[tuple[Constraint, ...], ...]:
+    """Conditions on the dimensions of a set, one conjunction of which holds at its points."""
     found = []
     for basic in points.coalesce().compute_divs().get_basic_sets():
         constraints = (
-            Constraint(_affine(one.get_aff()), bool(one.is_equality()))
+            Constraint(affine(one.get_aff()), bool(one.is_equality()))
             for one in basic.get_constraints()
             if not one.is_div_constraint()
         )
@@ -147,7 +146,8 @@ def _conjunctions(points: islpy.Set) -> tuple[tuple[Constraint, ...], ...]:
     return tuple(found)
 
 
-def _affine(aff: islpy.Aff) -> Affine:
+def affine(aff: islpy.Aff) -> Affine:
+    """A quasi-affine expression as data."""
     denominator = aff.get_denominator_val()
 
     def scaled(value: islpy.Val) -> int:
@@ -160,7 +160,7 @@ def _affine(aff: islpy.Aff) -> Affine:
         if (coefficient := scaled(aff.get_coefficient_val(_PARAM, at)))
     )
     floors = tuple(
-        (coefficient, _affine(aff.get_div(at)))
+        (coefficient, affine(aff.get_div(at)))
         for at in range(aff.dim(_DIV))
         if (coefficient := scaled(aff.get_coefficient_val(_DIV, at)))
     )

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic, perf_counter
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, Protocol, TypeAlias
 
 from exogpu.amir.nodes import Program
 from exogpu.result.errors import NOWHERE, Diagnostic, ExoGpuError
@@ -41,12 +41,30 @@ from exogpu.symbolic.sites import UndecidedError
 Ask = Callable[[str], smt.Reply]
 Which = Literal["z3", "cvc5", "all"]
 Word = Literal["confirmed", "rejected", "unknown"]
+Of = Literal["proof", "step", "derivation"]
+"""What a certificate is of: synchronisation, a step of a schedule, or the list of its steps."""
 
 CHECKED: Final = (
     f"the digests of {CERTIFICATE}, {PROGRAM} and {WITNESS}",
     f"that {PROGRAM} is a program of the abstract machine, and the obligations are all it has",
     "that solvers find no case in which a claim fails, in scripts made here from the program and "
     "the witness",
+)
+
+STEPS_CHECKED: Final = (
+    f"the digests of {CERTIFICATE}, {PROGRAM} and {WITNESS}",
+    f"that {PROGRAM} is of two procedures and a map between their statements, and the obligations "
+    "are all that the map has",
+    "that solvers find no case in which a claim fails, in scripts made here from the program and "
+    "the witness",
+    "of a derivation, that each step is made of what the one before it made",
+)
+"""Of steps of schedules."""
+
+STEPS_NOT_CHECKED: Final = (
+    f"that the statements in {PROGRAM} are those of the kernel's source",
+    "the versions named",
+    "what the certificate lists as assumed and trusted",
 )
 
 NOT_CHECKED: Final = (
@@ -90,6 +108,7 @@ class Rechecked:
     """Files of the folder that are no part of the certificate."""
     compared: bool = False
     """Whether the program was made again from the kernel's source."""
+    of: Of = "proof"
 
     @property
     def word(self) -> Word:
@@ -121,10 +140,10 @@ def solvers(which: Which) -> tuple[Ask, ...]:
     return tuple(apart.ASKS[name] for name in solver_names(which))
 
 
-def certificates_in(folder: Path) -> tuple[Path, ...]:
+def certificates_in(folder: Path, *, needed: bool = True) -> tuple[Path, ...]:
     """The folder, if it is a certificate, else those in it that are, or should be.
 
-    Raises ExoGpuError where there is none.
+    Raises ExoGpuError where there is none, but is needed.
     """
     try:
         if folder.is_symlink():
@@ -134,7 +153,7 @@ def certificates_in(folder: Path) -> tuple[Path, ...]:
         found = tuple(sorted(filter(_is_one, folder.iterdir()))) if folder.is_dir() else ()
     except OSError as error:
         raise _none_in(folder, f"cannot be read: {error.strerror}") from None
-    if not found:
+    if not found and needed:
         raise _none_in(folder, "has no certificate" if folder.is_dir() else "is no folder")
     return found
 
@@ -163,13 +182,39 @@ Compare: TypeAlias = Callable[[Certificate, object], Compared]
 """Compares a program's JSON with what the source gives."""
 
 
+class Asked(Protocol):
+    """An obligation, as far as it is asked: of a proof or of a step."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def claim(self) -> str: ...
+    @property
+    def smt(self) -> str: ...
+
+
+class Stated(Protocol):
+    """A certificate, as far as an answer names it."""
+
+    @property
+    def procedure(self) -> str: ...
+    @property
+    def policy(self) -> str: ...
+    @property
+    def digest(self) -> str: ...
+    @property
+    def entries(self) -> Sequence[Mapping[str, Any]]: ...
+    @property
+    def of(self) -> Of: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Prepared:
     """A certificate as it was read, with what solvers are to be asked."""
 
     folder: Path
-    found: Certificate
-    obligations: tuple[Obligation, ...]
+    found: Stated
+    obligations: tuple[Asked, ...]
     """Those that the program has; none where there are flaws already."""
     flaws: tuple[Flaw, ...]
     compared: bool
@@ -228,6 +273,7 @@ def answered(
         found.digest,
         _others(prepared.folder),
         prepared.compared,
+        found.of,
     )
 
 
@@ -375,8 +421,8 @@ def _others(folder: Path) -> tuple[str, ...]:
 
 
 def _answers(
-    found: Certificate,
-    obligations: Sequence[Obligation],
+    found: Stated,
+    obligations: Sequence[Asked],
     ask: Sequence[Ask],
     names: dict[str, None],
     progress: Callable[[str, int, int], None],
@@ -409,7 +455,7 @@ def _late(deadline: float | None) -> bool:
     return deadline is not None and monotonic() >= deadline
 
 
-def _flaws_of(one: Obligation, reply: smt.Reply) -> Iterator[Flaw]:
+def _flaws_of(one: Asked, reply: smt.Reply) -> Iterator[Flaw]:
     if reply.word == "sat":
         why = f"{reply.solver} answers sat: there is a case in which the claim fails"
         yield Flaw(one.name, why, one.claim)

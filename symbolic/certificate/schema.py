@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from exogpu.result.errors import NOWHERE, Diagnostic, ExoGpuError
 from exogpu.result.hazards import HazardKind
@@ -70,6 +70,7 @@ class Certificate:
     """Whether this is the digest of what is written."""
     entries: tuple[Mapping[str, Any], ...]
     """The obligations, as `write.obligation_json` makes them."""
+    of: Literal["proof"] = "proof"
 
 
 def read(folder: Path) -> Certificate:

@@ -147,7 +147,7 @@ def shown(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def fields(where: str, value: object, **shapes: Shape) -> dict[str, Any]:
+def fields(where: str, value: object, /, **shapes: Shape) -> dict[str, Any]:
     """The value as an object of exactly these fields, in this order."""
     if not isinstance(value, dict):
         malformed(where, f"{shown(value)} is no object")

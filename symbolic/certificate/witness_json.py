@@ -101,15 +101,16 @@ class _Own(Mapping[Sym, str]):
         return 0
 
 
-_OWN: Final = _Own()
+OWN: Final = _Own()
+"""By variable, its own name."""
 
 
 def _text(value: CExpr) -> str:
-    return cexpr(value, _OWN)
+    return cexpr(value, OWN)
 
 
 def _pieces(pieces: Pieces) -> Json:
-    return [{"holds": bexpr(where, _OWN), "count": _text(value)} for where, value in pieces]
+    return [{"holds": bexpr(where, OWN), "count": _text(value)} for where, value in pieces]
 
 
 def _values(values: Values) -> list[Json]:

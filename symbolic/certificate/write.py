@@ -150,9 +150,9 @@ def _content(procedure: Certified, verdict: Verdict) -> _Files:
         "assumptions": [*ASSUMED, *verdict.assumptions],
         "trusted": [*TRUSTED],
         "versions": {
-            "exogpu": _version("exogpu"),
+            "exogpu": version("exogpu"),
             "z3": z3_version(),
-            "islpy": _version("islpy"),
+            "islpy": version("islpy"),
         },
         "obligations": [
             {**obligation_json(one.obligation), **_answer(one)} for one in proof.answered
@@ -161,7 +161,8 @@ def _content(procedure: Certified, verdict: Verdict) -> _Files:
     return sealed(content), program, proof.witness
 
 
-def _version(package: str) -> str:
+def version(package: str) -> str:
+    """The version of an installed package."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:

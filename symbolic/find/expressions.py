@@ -30,7 +30,7 @@ def pieces_of(
     found = []
     for piece in pieces:
         where = some(
-            every(_constraint(one, inputs, params) for one in conjunction)
+            every(constraint(one, inputs, params) for one in conjunction)
             for conjunction in piece.where
         )
         found.append((where, expression(piece.value, inputs, params)))
@@ -39,8 +39,9 @@ def pieces_of(
     return tuple(found)
 
 
-def _constraint(
-    constraint: Constraint, inputs: Sequence[CExpr], params: Mapping[str, CExpr]
+def constraint(
+    condition: Constraint, inputs: Sequence[CExpr], params: Mapping[str, CExpr]
 ) -> BExpr:
-    value = expression(constraint.value, inputs, params)
-    return Compare("==" if constraint.equality else ">=", value, Int(0))
+    """The condition of the IR."""
+    value = expression(condition.value, inputs, params)
+    return Compare("==" if condition.equality else ">=", value, Int(0))

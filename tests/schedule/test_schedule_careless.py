@@ -12,6 +12,7 @@ from exogpu import ExoGpuError
 from exogpu import schedule as s
 from exogpu.ir.walk import holds
 from exogpu.meaning import naive
+from exogpu.schedule.certifying.chain import uncertified
 from exogpu.schedule.checker import objection
 from exogpu.schedule.primitive import refused
 from exogpu.schedule.rewrite import Rewrite, is_plain
@@ -24,6 +25,13 @@ def test_careless_primitives_are_refused(careless: Callable[[], Rewrite]) -> Non
     found = refused(careless.__name__, careless())
     assert found is not None
     assert found.code in ("X992", "X991")
+
+
+@pytest.mark.parametrize("careless", CARELESS, ids=lambda f: f.__name__)
+def test_the_solver_alone_refuses_them(careless: Callable[[], Rewrite]) -> None:
+    """The checker is not asked; the witness is what ISL finds about the wrong step."""
+    why = uncertified(careless())
+    assert why.startswith(("sat: ", "no witness: "))
 
 
 def test_the_checker_alone_finds_what_bounds_would_find_too() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -24,6 +25,9 @@ from exogpu.kernels.gemv_f32 import make_gemv
 
 pytestmark = pytest.mark.slow
 
+CLUSTER = (2, 1, 128, 128, 4)
+"""CTAs of a cluster, the tile of one, slots of the ring."""
+
 
 def up_to_names(p: Procedure) -> str:
     """The text with loops and variables named by the order of their first uses."""
@@ -43,6 +47,17 @@ def test_the_sm80_gemm() -> None:
     assert up_to_names(p) == up_to_names(gemm_sm80)
     assert p is derived_sm80.derived()
     assert p.check().word == "proved"
+
+
+@pytest.mark.parametrize(
+    ("derived", "steps"),
+    [(derived_sm80.derived, 122), (lambda: derived_sm90.derived(*CLUSTER), 99)],
+    ids=["sm80", "sm90"],
+)
+def test_every_step_is_certified(derived: Callable[[], Procedure], steps: int) -> None:
+    found = s.certificate(derived())
+    assert len(found.steps) == steps and found.complete
+    assert sum(step.decided == "certificate" for step in found.steps) > steps / 2
 
 
 def test_the_history_leads_back_to_three_loops() -> None:

@@ -151,6 +151,25 @@ def test_cursors_are_followed(name: str) -> None:
                 assert s.followed(after, expression).statement == found
 
 
+BY_ISL_ALONE = {
+    "stage_sum": "compared by what they leave",
+    "call_eqv": "rests on how the procedure",
+    "call_eqv back": "rests on how the procedure",
+    "call_eqv beside": "rests on how the procedure",
+}
+"""Why a step has no certificate."""
+
+
+@pytest.mark.parametrize("name", ACCEPTED)
+def test_certified(name: str) -> None:
+    before, step = ACCEPTED[name]
+    last = s.certificate(step(before)).steps[-1]
+    if name in BY_ISL_ALONE:
+        assert last.decided == "isl" and BY_ISL_ALONE[name] in last.why
+    else:
+        assert last.decided in ("certificate", "same"), last.why
+
+
 REFUSED: dict[str, tuple[Callable[[], Procedure], str]] = {
     "divide_loop perfect": (
         lambda: s.divide_loop(gemm, "i", 8, ["io", "ii"], "perfect"),

@@ -1,0 +1,177 @@
+"""A rewriting as a record: opened statements, under names that are unique."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from exogpu.ir.isltext import identifier, is_free
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import (
+    Access,
+    Apply,
+    Assign,
+    BExpr,
+    BinOp,
+    CExpr,
+    Const,
+    ControlParam,
+    CVar,
+    DExpr,
+    Int,
+    Negate,
+    Point,
+    Read,
+)
+from exogpu.ir.walk import substitute, substitute_bool
+from exogpu.schedule import events
+from exogpu.schedule.checker import Checker
+from exogpu.schedule.cursors import header
+from exogpu.symbolic.encode.witness import named
+from exogpu.symbolic.steps import record as made
+
+
+class Names(dict[Sym, CExpr]):
+    """The one name of each variable, given at its first use; of a whole chain."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._taken: set[str] = set()
+
+    def of(self, name: Sym) -> Sym:
+        """The variable of the name."""
+        if name not in self:
+            text, count = name.name, 1
+            while text in self._taken or not is_free(text):
+                count += 1
+                text = f"{name.name}_{count}"
+            self._taken.add(text)
+            self[name] = named(text)
+        known = self[name]
+        assert isinstance(known, CVar)
+        return known.name
+
+
+class Recorder:
+    """Makes records of the steps of a chain, each procedure the same in both of its steps."""
+
+    def __init__(self) -> None:
+        self.names = Names()
+        self._programs: dict[int, tuple[events.Program, made.Program]] = {}
+
+    def record(self, checker: Checker) -> made.Record:
+        """The record of a rewriting."""
+        old, new = self.program(checker.old), self.program(checker.new)
+        olds = {place.name: n for n, place in enumerate(checker.old.places)}
+        news = {place.name: n for n, place in enumerate(checker.new.places)}
+        images = []
+        for pair in checker.pairs:
+            at = [pair.image.at.get(s, CVar(s)) for s in pair.old.iterators]
+            image = made.Image(
+                news[pair.new.name], olds[pair.old.name], tuple(map(self._form, at)), pair.reads
+            )
+            images.append(image)
+        copies = []
+        for place, copy in checker.copies:
+            variable = checker.old.variables[copy.element.name]
+            outer = [copy.at.get(s, CVar(s)) for s in variable.iterators]
+            cell = self._cell(variable, copy.element, outer, ())
+            copies.append(made.Copy(news[place.name], cell))
+        return made.Record(old, new, tuple(images), tuple(copies))
+
+    def program(self, of: events.Program) -> made.Program:
+        """A procedure as its statements."""
+        known = self._programs.get(id(of))
+        if known is None:
+            known = self._programs[id(of)] = of, self._program(of)
+        return known[1]
+
+    def _program(self, of: events.Program) -> made.Program:
+        names = self.names
+        params = [p for p in of.proc.params if isinstance(p, ControlParam)]
+        return made.Program(
+            tuple(made.Parameter(names.of(p.name), p.kind) for p in params),
+            tuple(map(self._condition, of.proc.preconditions)),
+            tuple(map(self._variable, of.variables.values())),
+            tuple(self._statement(place, of.variables) for place in of.places),
+        )
+
+    def _form(self, expr: CExpr) -> CExpr:
+        return substitute(expr, self.names)
+
+    def _condition(self, condition: BExpr) -> BExpr:
+        return substitute_bool(condition, self.names)
+
+    def _variable(self, variable: events.Variable) -> made.Variable:
+        loops = tuple(map(self.names.of, variable.iterators))
+        return made.Variable(
+            self.names.of(variable.name).name,
+            variable.dtype,
+            tuple(map(self._form, variable.shape)),
+            loops,
+            variable.is_param,
+        )
+
+    def _statement(
+        self, place: events.Place, variables: Mapping[Sym, events.Variable]
+    ) -> made.Statement:
+        names = self.names
+        iterators = tuple(map(names.of, place.iterators))
+        loops = dict(zip(map(identifier, place.iterators), iterators, strict=True))
+        count = len(place.events) - (1 if isinstance(place.plain, Assign) else 2)
+        cells = [
+            self._cell(
+                variables[e.access.name],
+                e.access,
+                [CVar(s) for s in variables[e.access.name].iterators],
+                e.within,
+            )
+            for e in place.events
+        ]
+        return made.Statement(
+            "=" if isinstance(place.plain, Assign) else "+=",
+            iterators,
+            tuple(map(self._condition, place.holds)),
+            tuple(Int(int(t)) if t.isdigit() else CVar(loops[t]) for t in place.time),
+            tuple(cells[:count]),
+            cells[-1],
+            _Values(place).value(place.plain.value),
+            place.stmt.span.line,
+            header(place.plain),
+        )
+
+    def _cell(
+        self,
+        variable: events.Variable,
+        access: Access,
+        outer: Sequence[CExpr],
+        within: Sequence[BExpr],
+    ) -> made.Cell:
+        inner = [coord.at for coord in access.coords if isinstance(coord, Point)]
+        index = tuple(map(self._form, (*outer, *inner)))
+        return made.Cell(
+            self.names.of(variable.name).name, index, tuple(map(self._condition, within))
+        )
+
+
+class _Values:
+    """The value of a statement, its reads numbered from the left."""
+
+    def __init__(self, place: events.Place) -> None:
+        self._constants = place.constants
+        self._reads = 0
+
+    def value(self, expr: DExpr) -> made.Value:
+        match expr:
+            case Const():
+                return made.Number(repr(expr.value))
+            case Read() if (known := self._constants.get(expr.access.name)) is not None:
+                return made.Number(repr(known.value), known.dtype)
+            case Read():
+                self._reads += 1
+                return made.Nth(self._reads - 1)
+            case BinOp():
+                return made.Formula(expr.op, (self.value(expr.left), self.value(expr.right)))
+            case Negate():
+                return made.Formula("negate", (self.value(expr.term),))
+            case Apply():
+                return made.Formula(expr.function, tuple(map(self.value, expr.arguments)))
