@@ -136,12 +136,12 @@ def page(tally: Tally, first: int) -> str:
     python -m campaigns.schedules --sequences {total} --seed {first} --write
 
 Last run: {date.today()}.  {count} sequences of {steps} accepted steps, {tally.longest} at most
-in one, on random small programs (on {tally.still} more no step was accepted, and {tally.unfit}
-had an error).  Each program is run one element at a time (`exogpu/meaning/naive.py`); what became of it is run so
-and as `p.run` does, at every size from {sizes} that the program admits, on whole numbers.  All
-results are compared bit by bit, but for floating point beyond 2^24, where the order of sums is
-seen.  {tally.assuming:,} sequences have steps that take floating point for real numbers, and say
-so; on whole numbers these are exact.
+in one, on random small programs; on {tally.still} more no step was accepted, and {tally.unfit}
+had an error.  Each program is run one element at a time (`exogpu/meaning/naive.py`); what became of
+it is run so and as `p.run` does, at every size from {sizes} that the program admits, on whole
+numbers.  All results are compared bit by bit, but for floating point beyond 2^24, where the order
+of sums is seen.  {tally.assuming:,} sequences have steps that take floating point for real numbers,
+and say so; on whole numbers these are exact.
 
 {"Wrong:" if wrong else "No sequence changed a result, and each refusal has words."}
 {chr(10) + wrong + chr(10) if wrong else ""}
