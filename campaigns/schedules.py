@@ -66,6 +66,8 @@ class Tally:
     """What became of all sequences."""
 
     sequences: int = 0
+    """With a step at least."""
+    still: int = 0
     unfit: int = 0
     steps: int = 0
     longest: int = 0
@@ -85,8 +87,9 @@ class Tally:
         if found.get("unfit"):
             self.unfit += 1
             return
-        self.sequences += 1
         count = sum(found["taken"].values())
+        self.sequences += count > 0
+        self.still += count == 0
         self.steps += count
         self.longest = max(self.longest, count)
         self.assuming += found["assuming"]
@@ -125,7 +128,7 @@ def page(tally: Tally, first: int) -> str:
     """docs/schedules.md."""
     refusals, accepted = careless()
     wrong = "\n".join(f"- {one}" for one in (*tally.wrong, *accepted))
-    total = tally.sequences + tally.unfit
+    total = tally.sequences + tally.still + tally.unfit
     count, steps = f"{tally.sequences:,}", f"{tally.steps:,}"
     sizes = f"{SIZES.start} to {SIZES.stop - 1}"
     return f"""# Random schedules
@@ -133,12 +136,12 @@ def page(tally: Tally, first: int) -> str:
     python -m campaigns.schedules --sequences {total} --seed {first} --write
 
 Last run: {date.today()}.  {count} sequences of {steps} accepted steps, {tally.longest} at most
-in one, on random small programs ({tally.unfit} more programs had an error and were left out).
-Each program is run one element at a time (`exogpu/meaning/naive.py`); what became of it is run so
-and as `p.run` does, at every size from {sizes} that the program admits, on whole numbers.  All
-results are compared bit by bit, but for floating point beyond 2^24, where the order of sums is
-seen.  {tally.assuming:,} sequences have steps that take floating point for real numbers, and say
-so; on whole numbers these are exact.
+in one, on random small programs; on {tally.still} more no step was accepted, and {tally.unfit}
+had an error.  Each program is run one element at a time (`exogpu/meaning/naive.py`); what became of
+it is run so and as `p.run` does, at every size from {sizes} that the program admits, on whole
+numbers.  All results are compared bit by bit, but for floating point beyond 2^24, where the order
+of sums is seen.  {tally.assuming:,} sequences have steps that take floating point for real numbers,
+and say so; on whole numbers these are exact.
 
 {"Wrong:" if wrong else "No sequence changed a result, and each refusal has words."}
 {chr(10) + wrong + chr(10) if wrong else ""}
