@@ -123,3 +123,24 @@ def test_none_holds_of_what_z3_refutes_alone(monkeypatch: pytest.MonkeyPatch) ->
     assert none_holds([(DOMAIN, [f"{name} < 4"]), (DOMAIN, []), (DOMAIN, [f"{name} = 3"])])
     assert not none_holds([(DOMAIN, [f"{name} < 4"]), (DOMAIN, [f"{name} < 3", f"{name} = 5"])])
     assert not none_holds([(DOMAIN, [f"exists a : a < {name} and a > {name}"])])
+
+
+def test_what_is_refuted_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of what is not refuted nothing is remembered, and of the rest no more than so much."""
+    monkeypatch.setattr(smt, "_refuted", {})
+    monkeypatch.setattr(smt, "KEPT", 2)
+    asked: list[str] = []
+    plain = smt._in_turn
+
+    def counted(scripts: list[str], *limits: float) -> Iterator[float | None]:
+        asked.extend(scripts)
+        return plain(scripts, *limits)
+
+    monkeypatch.setattr(smt, "_in_turn", counted)
+    holds, odd, false = SCRIPTS["holds"], SCRIPTS["boolean"], SCRIPTS["false"]
+    assert smt.all_refuted([holds, holds, odd]) and asked == [holds, odd]
+    assert smt.all_refuted([odd, holds]) and asked == [holds, odd]
+    for _ in range(2):
+        assert not smt.all_refuted([SCRIPTS["fails"]])
+    assert asked[2:] == [SCRIPTS["fails"]] * 2
+    assert smt.all_refuted([false]) and list(smt._refuted) == [odd, false]

@@ -15,8 +15,10 @@ from exogpu.api import Procedure
 from exogpu.hw.memories import CudaGmemLinear, Sm90_SmemSwizzled, Sm90_tensorMap
 from exogpu.hw.timelines import SYNC_TIMELINES
 from exogpu.hw.units import cuda_warp
-from exogpu.ir.nodes import WarpConfig
+from exogpu.ir.nodes import Proc, WarpConfig
 from exogpu.isa.sm90 import Sm90_tma_load
+from exogpu.result.errors import Diagnostic
+from exogpu.schedule import procedures
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -249,3 +251,17 @@ def test_it_is_refused(name: str) -> None:
     with pytest.raises(ExoGpuError) as refusal:
         step(before)
     assert {d.code for d in refusal.value.diagnostics} == {code}
+
+
+def test_a_derived_procedure_is_read_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    plain = procedures.refusals
+
+    def counted(ir: Proc) -> tuple[Diagnostic, ...]:
+        read.append(ir.name)
+        return plain(ir)
+
+    monkeypatch.setattr(procedures, "refusals", counted)
+    p = s.rename(s.tile(product, "i", (8, 4), ["io", "jo"], ["ii", "ji"]), "tiled")
+    assert read == []
+    assert p.diagnostics == () and p.check().word == "proved" and read == ["tiled"]
