@@ -10,7 +10,8 @@ here; or, where several collectives use it in turn, all threads count what each 
 `exogpu.codegen.turn_taking`).  So all running totals agree on the number of the next task's first
 arrival.  Arrival number r, counted over all tasks, is phase r / depth of mbarrier r % depth; its
 parity is r / depth % 2.  An Await with skip m waits for its own number - m, and not at all for the
-first m of a task.  When it waits, phase r / depth - 1 of the mbarrier is over, in an earlier task
+first m of a task, or, where the variable resides from task to task (decision 27), of the kernel:
+then the model counts on as the hardware does.  When it waits, phase r / depth - 1 of the mbarrier is over, in an earlier task
 or, as PHASE (iii) says, because it was awaited depth Awaits ago, here by the same thread or by one
 that it follows; PHASE (ii) says that phase r / depth + 1 is not.
 """
