@@ -4,15 +4,16 @@ The model counts the Arrives and Awaits of each element anew in every task; a ha
 counts phases for as long as the kernel runs.  Each thread keeps, for each variable, how often it
 has arrived and how often it has awaited since the kernel began.  The invariant that makes this
 enough: at every Free as many Arrives as Awaits have been executed on each element (BARRIER
-balance), all of them are ordered before what any thread of the cluster does next (the check of
-the Free), and all Arrives, as all Awaits, of an element are executed by the same threads (checked
-here; or, where several collectives use it in turn, all threads count what each of them does, see
+balance), all of them are ordered before what any thread of the cluster does next (the check of the
+Free), and all Arrives, as all Awaits, of an element are executed by the same threads (checked here;
+or, where several collectives use it in turn, all threads count what each of them does, see
 `exogpu.codegen.turn_taking`).  So all running totals agree on the number of the next task's first
 arrival.  Arrival number r, counted over all tasks, is phase r / depth of mbarrier r % depth; its
 parity is r / depth % 2.  An Await with skip m waits for its own number - m, and not at all for the
-first m of a task.  When it waits, phase r / depth - 1 of the mbarrier is over, in an earlier task
-or, as PHASE (iii) says, because it was awaited depth Awaits ago, here by the same thread or by one
-that it follows; PHASE (ii) says that phase r / depth + 1 is not.
+first m of a task, or, where the variable resides from task to task (decision 27), of the kernel:
+then the model counts on as the hardware does.  When it waits, phase r / depth - 1 of the mbarrier
+is over, in an earlier task or, as PHASE (iii) says, because it was awaited depth Awaits ago, here
+by the same thread or by one that it follows; PHASE (ii) says that phase r / depth + 1 is not.
 """
 
 from __future__ import annotations

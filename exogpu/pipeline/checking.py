@@ -20,6 +20,7 @@ from exogpu.explain.words import (
 )
 from exogpu.ir.types import Policy
 from exogpu.machine import fast
+from exogpu.machine.assigned import CHOICES, assigned
 from exogpu.pipeline import refuted
 from exogpu.pipeline.allsizes import answer
 from exogpu.pipeline.limited import PROVING, Judged, judged, tried
@@ -189,10 +190,14 @@ def _at(
     if not hazards:
         program = stages.amir(policy)
         stage("running the abstract machine")
-        outcome = fast.run(program, sizes, keep=fast.Keep.PAIRS, progress=progress)
+        for choice in CHOICES if any(v.resident for v in program.variables) else CHOICES[:1]:
+            program = assigned(stages.amir(policy), sizes, choice)
+            outcome = fast.run(program, sizes, keep=fast.Keep.PAIRS, progress=progress)
+            operations += outcome.operations
+            if outcome.violations:
+                break
         stage("explaining what the abstract machine found")
         hazards = hazards_of(distinct(outcome.violations), sizes, program)
-        operations = outcome.operations
     verdict = replace(
         blank(stages, sizes, policy),
         word="refuted" if hazards else "proved",

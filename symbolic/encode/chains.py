@@ -167,6 +167,21 @@ class Chains:
 
     # --- chains ---------------------------------------------------------------------------
 
+    def _one_task(self, first: Instance, second: Instance) -> BExpr:
+        """Threads of one execute the other; where memory resides, threads of one cluster, but
+        records of what does not reside belong to their task."""
+        found = same_task(self.placed, first, second)
+        return every([found, self._one_position(first, second)])
+
+    def _one_position(self, first: Instance, second: Instance) -> BExpr:
+        made = self.ends.record.site.op
+        if not isinstance(made, Record) or self.placed.variables[made.access.name].resident:
+            return TRUE
+        in_tasks = first.site.task is not None and second.site.task is not None
+        if not in_tasks or not one_cluster(first.site, second.site):
+            return TRUE
+        return within_task(first, second)
+
     def _counts(self) -> BExpr:
         """Whether chains order the record and the check at all: two tasks may be of two clusters,
         and no value passes from one to the next (decision 27)."""
@@ -188,7 +203,7 @@ class Chains:
             shared = self._made_by_the_check(seen.threads)
             return self.script.node(
                 "same_thread",
-                [same_task(self.placed, self.ends.record, check), shared, self._counts()],
+                [self._one_task(self.ends.record, check), shared, self._counts()],
             )
         if not rules.shows(seen.granted, op):
             return None
@@ -198,7 +213,7 @@ class Chains:
         node, at = found
         parts = [
             before(at, check),
-            same_task(self.placed, at, check),
+            self._one_task(at, check),
             self._reaches(at, seen.threads),
             self._counts(),
         ]
@@ -240,7 +255,7 @@ class Chains:
             seen = self._by_one_thread(passed, passed.crossing, via, rules)
         elif passed.before is None:
             shared = self._by_the_record(via, passed.threads)
-            seen = [before(record, via), same_task(self.placed, record, via), shared]
+            seen = [before(record, via), self._one_task(record, via), shared]
         else:
             seen = self._by_another(passed.before, via, passed.threads, rules)
         return None if seen is None else self.script.node(f"{name}.fires", [*parts, *seen])
@@ -254,7 +269,7 @@ class Chains:
             return None
         node, previous = found
         shared = self.common(previous, via, threads)
-        return [[node], before(previous, via), same_task(self.placed, previous, via), shared]
+        return [[node], before(previous, via), self._one_task(previous, via), shared]
 
     def _by_one_thread(
         self, passed: Passed, crossing: Granted, via: Instance, rules: Rules | ExecutionOrder
@@ -272,13 +287,13 @@ class Chains:
         for granted in (passed.before, crossing):
             if granted is None:
                 made = _executes(thread, record) if own is None else equal(own, thread)
-                parts += [before(record, via), same_task(self.placed, record, via), made]
+                parts += [before(record, via), self._one_task(record, via), made]
                 continue
             found = self.granted(granted, rules)
             if found is None:
                 return None
             node, previous = found
-            parts += [[node], before(previous, via), same_task(self.placed, previous, via)]
+            parts += [[node], before(previous, via), self._one_task(previous, via)]
             parts.append(_executes(thread, previous))
         return parts
 
@@ -304,6 +319,7 @@ class Chains:
             in_shape(self.placed, name, element),
             some(inside(via, target, element) for target in targets_of(via.site)),
             at_most(rank, bound),
+            self._one_position(via, at),
         ]
 
     # --- threads --------------------------------------------------------------------------

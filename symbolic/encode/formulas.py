@@ -228,6 +228,8 @@ def same_task(placed: Placed, first: Instance, second: Instance) -> BExpr:
     if one_cluster(one, other):
         assert one.residence is not None
         return agree(first, second, one.iterators[: one.residence.depth])
+    if one.residence is not None or other.residence is not None:
+        return FALSE  # Of two launches.
     if one.task is None and other.task is None:
         return Truth(not placed.follows_a_task(one) and not placed.follows_a_task(other))
     depth = one.task

@@ -271,12 +271,16 @@ class Frame:
         ins, outs = len(first.loops) - self.depth, len(second.loops) - self.depth
         last = range(1, len(tasks) + 1)
         alike = rel.equal_dims(order, [(ins - d, outs - d) for d in last])
-        at = first.residence.depth + 1 - self.depth
-        if at <= 0:  # The position is a parameter.
+        around = first.residence.depth - self.depth
+        if around < 0:  # The position is a parameter.
             return alike
-        here = rel.equal_dims(order, [(d, d) for d in range(at)])
-        others = isl.subtract_map(isl.subtract_map(order, here), alike)
-        return rel.coalesce(isl.union_map(isl.intersect_map(here, alike), others))
+        launch = rel.equal_dims(order, [(d, d) for d in range(around)])
+        here = rel.equal_dims(launch, [(around, around)])
+        wrong = isl.union_map(
+            isl.subtract_map(here, alike),
+            isl.intersect_map(isl.subtract_map(launch, here), alike),
+        )
+        return rel.coalesce(isl.subtract_map(order, wrong))
 
     def within_task(self, relation: isl.Map, first: Site, second: Site) -> isl.Map:
         """The pairs that are not of two tasks of one launch in which memory resides."""
@@ -374,6 +378,8 @@ class Frame:
             assert first.residence is not None
             around = first.residence.depth - self.depth
             return rel.equal_dims(relation, [(at, at) for at in range(max(0, around))])
+        if first.residence is not None or second.residence is not None:
+            return rel.empty_like(relation)  # Of two launches.
         depth = first.task
         if depth is None and second.task is None:
             for site in (first, second):

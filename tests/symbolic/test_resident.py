@@ -55,8 +55,11 @@ def ring(
                                 y[task, k, t] = tile[k % 2, 31 - t]
                             if where == "first":
                                 y[0, k, t] = tile[k % 2, 31 - t]
-                            if task < (M - 1 if where == "some" else 0):
-                                y[task, k, t] = tile[k % 2, 31 - t]
+                            if where == "some":
+                                if task < M - 1:
+                                    y[task, k, t] = tile[k % 2, 31 - t]
+                                else:
+                                    y[task, k, t] = x[task, k, t]
                         Arrive(cuda_in_order) >> empty
 
     return ring
@@ -108,6 +111,7 @@ def test_undecided_where_what_is_executed_depends_on_the_task() -> None:
     assert "depends on the task" in found.reason
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RIGHT)
 def test_machines_agree_whatever_the_choice(name: str) -> None:
     program = RIGHT[name].amir()
@@ -124,3 +128,120 @@ def test_safe_at_sizes_is_said_of_every_order() -> None:
 
 def test_the_gemm_is_proved() -> None:
     assert answer(make_resident(1, 1, 128, 256).amir()).proof is not None
+
+
+# --- fences, launches, and what tasks have in common ----------------------------------------------
+
+
+@proc
+def fenced(M: size, x: f32[M, 32] @ CudaGmemLinear, y: f32[M, 32] @ CudaGmemLinear):
+    with CudaDeviceFunction(blockDim=32):
+        tile: f32[32] @ CudaSmemLinear
+        for m in cuda_tasks(0, M):
+            for t in cuda_threads(0, 32, unit=cuda_thread):
+                tile[t] = x[m, t]
+            Fence(cuda_in_order, cuda_in_order)
+            for t in cuda_threads(0, 32, unit=cuda_thread):
+                y[m, t] = tile[31 - t]
+            Fence(cuda_in_order, cuda_in_order)
+
+
+@proc
+def unfenced(M: size, x: f32[M, 32] @ CudaGmemLinear, y: f32[M, 32] @ CudaGmemLinear):
+    with CudaDeviceFunction(blockDim=32):
+        tile: f32[32] @ CudaSmemLinear
+        for m in cuda_tasks(0, M):
+            for t in cuda_threads(0, 32, unit=cuda_thread):
+                tile[t] = x[m, t]
+            Fence(cuda_in_order, cuda_in_order)
+            for t in cuda_threads(0, 32, unit=cuda_thread):
+                y[m, t] = tile[31 - t]
+
+
+@proc
+def launched_again(
+    N: size, M: size, K: size, x: f32[M, K, 32] @ CudaGmemLinear, y: f32[M, K, 32] @ CudaGmemLinear
+):
+    assert K % 2 == 0
+    for i in seq(0, N):
+        with CudaDeviceFunction(blockDim=64):
+            tile: f32[2, 32] @ CudaSmemLinear
+            full: barrier @ CudaMbarrier
+            empty: barrier(full) @ CudaMbarrier
+            for task in cuda_tasks(0, M):
+                for k in seq(0, K):
+                    with CudaWarps(0, 1):
+                        Await(empty, cuda_in_order, ~2)
+                        for t in cuda_threads(0, 32, unit=cuda_thread):
+                            tile[k % 2, t] = x[task, k, t]
+                        Arrive(cuda_in_order) >> full
+                    with CudaWarps(1, 2):
+                        Await(full, cuda_in_order, ~0)
+                        for t in cuda_threads(0, 32, unit=cuda_thread):
+                            y[task, k, t] = tile[k % 2, 31 - t]
+                        Arrive(cuda_in_order) >> empty
+
+
+@proc
+def two_launches(M: size, x: f32[M, 32] @ CudaGmemLinear, y: f32[M, 32] @ CudaGmemLinear):
+    with CudaDeviceFunction(blockDim=32):
+        tile: f32[32] @ CudaSmemLinear
+        for m in cuda_tasks(0, M):
+            for t in cuda_threads(0, 32, unit=cuda_thread):
+                tile[t] = x[m, t]
+            Fence(cuda_in_order, cuda_in_order)
+            for t in cuda_threads(0, 32, unit=cuda_thread):
+                y[m, t] = tile[31 - t]
+            Fence(cuda_in_order, cuda_in_order)
+    with CudaDeviceFunction(blockDim=32):
+        tile2: f32[32] @ CudaSmemLinear
+        for m in cuda_tasks(0, M):
+            for t in cuda_threads(0, 32, unit=cuda_thread):
+                tile2[t] = y[M - 1 - m, t]
+            Fence(cuda_in_order, cuda_in_order)
+            for t in cuda_threads(0, 32, unit=cuda_thread):
+                x[m, t] = tile2[31 - t]
+            Fence(cuda_in_order, cuda_in_order)
+
+
+@proc
+def neighbour(M: size, x: f32[M, 32] @ CudaGmemLinear, y: f32[M + 1, 32] @ CudaGmemLinear):
+    with CudaDeviceFunction(blockDim=32):
+        tile: f32[32] @ CudaSmemLinear
+        for m in cuda_tasks(0, M):
+            for t in cuda_threads(0, 32, unit=cuda_thread):
+                tile[t] = x[m, t]
+            Fence(cuda_in_order, cuda_in_order)
+            for t in cuda_threads(0, 32, unit=cuda_thread):
+                y[m + 1, t] = tile[31 - t] + y[m, t]
+            Fence(cuda_in_order, cuda_in_order)
+
+
+OTHERS = [
+    (fenced, None),
+    (unfenced, (HazardKind.WAR, "tile", 2, 1)),
+    (launched_again, None),
+    (two_launches, None),
+    # In order on one cluster a task would find what the one before wrote.
+    (neighbour, (HazardKind.RAW, "y", 2, 1)),
+]
+
+
+@pytest.mark.parametrize(
+    ("procedure", "expected"), OTHERS, ids=lambda one: getattr(one, "name", "")
+)
+def test_fences_launches_and_neighbours(
+    procedure: Procedure, expected: tuple[HazardKind, str, int, int] | None
+) -> None:
+    found = answer(procedure.amir())
+    if expected is None:
+        assert found.proof is not None
+        return
+    assert found.refutation is not None
+    violation = found.refutation.violation
+    assert (
+        violation.kind,
+        violation.variable,
+        violation.task,
+        violation.record_task,
+    ) == expected

@@ -18,7 +18,6 @@ from typing import Final
 from exogpu.amir.nodes import Program
 from exogpu.ir.names import Sym
 from exogpu.machine import literal
-from exogpu.machine.assigned import CHOICES, assigned, in_order
 from exogpu.machine.fast.context import Context
 from exogpu.machine.fast.layout import Unsupported, survey
 from exogpu.machine.fast.machine import Found, Keep, Machine, Progress
@@ -67,23 +66,14 @@ def run(
     `keep` says how much it finds; `collect` is short for `Keep.ALL`.  `progress` is called
     now and then; an exception that it raises ends the run.  Without `skip` every operation is
     executed; with `locate` the instance of the record is looked for, of the first few violations.
-    Where memory resides from task to task, it executes them in order on one cluster, and unless all
-    violations are wanted, tries other choices too if nothing fails.
     """
     sigma = {parameter.name: sizes[parameter.name.name] for parameter in program.params}
     if collect:
         keep = Keep.ALL
-    outcome = Outcome((), 0)
-    # Where memory resides (decision 27), of some choices of clusters the first that fails.
-    for choice in CHOICES if any(v.resident for v in program.variables) else (in_order,):
-        chosen = assigned(program, sizes, choice)
-        try:
-            outcome = _run(chosen, sigma, keep, skip, locate, progress)
-        except Unsupported:
-            outcome = Outcome(literal.run(chosen, sizes, KEEPING[keep]()), 0)
-        if outcome.violations or keep is Keep.ALL:
-            break
-    return outcome
+    try:
+        return _run(program, sigma, keep, skip, locate, progress)
+    except Unsupported:
+        return Outcome(literal.run(program, sizes, KEEPING[keep]()), 0)
 
 
 def _run(
