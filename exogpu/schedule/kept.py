@@ -2,7 +2,8 @@
 
 The name of an entry is the digest of the rewriting, which is the old and the new procedure and what
 is said of their statements, and of the program that decides.  It says `accepted` or `refused`; why
-a step is refused is found out again.  One that takes something for granted is not kept.
+a step is refused is found out again.  Of rewritings only those are kept of which
+no more is said than images and copies.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from exogpu.ir.names import Sym
 from exogpu.ir.nodes import CExpr
 from exogpu.ir.walk import walk
 from exogpu.result import deriving, entries
-from exogpu.schedule.rewrite import Again, Copy, Image, Rewrite
+from exogpu.schedule.rewrite import Again, Copy, Image, Rewrite, is_plain
 
 SUFFIX: Final = ".step"
 MOST: Final = 16384
@@ -44,6 +45,8 @@ def key(edit: Rewrite) -> str | None:
     or where nothing is kept."""
     if not deriving.kept() or edit.equal:  # that procedures are equivalent only this process knows
         return None
+    if not is_plain(edit):
+        return None
     rewriting, decider = digest_of(rewriting_data(edit)), entries.own_files()
     if rewriting is None or decider is None:
         return None
@@ -61,21 +64,18 @@ def rewriting_data(edit: Rewrite) -> tuple[object, ...]:
                 pass
             case Copy() as copy:
                 said.append((stmt, "copy", copy.element, _pairs(copy.at)))
-            case Again() as again:
-                said.append((stmt, "again", again.old, _pairs(again.at)))
+            case Again():
+                raise AssertionError("a rewriting that is not plain")
             case images:
                 said.append((stmt, "images", *map(_image, images)))
     for site, within in edit.inner.items():
         if site[0] in inside:
             said.append((*site, "images", *map(_image, within)))
-    for first, reading in edit.readings.items():
-        said.append((first, "read as", reading.whole, reading.parts, reading.made))
-    before = None if edit.after is None else rewriting_data(edit.after)
-    return (edit.old, edit.new, edit.by_results, tuple(said), before)
+    return (edit.old, edit.new, edit.by_results, tuple(said))
 
 
 def _image(image: Image) -> tuple[object, ...]:
-    return (image.old, _pairs(image.at), image.inside, image.reads, image.only)
+    return (image.old, _pairs(image.at), image.inside, image.reads)
 
 
 def _pairs(at: Mapping[Sym, CExpr]) -> tuple[tuple[Sym, CExpr], ...]:

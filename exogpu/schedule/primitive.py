@@ -128,8 +128,7 @@ def _accepted(name: str, old: Proc, edits: Iterable[Rewrite]) -> Rewrite:
         if accepted is None:
             refusal = refused(name, last)
             accepted = refusal is None
-            decided = refusal is None or refusal.code != "X993"
-            if entry is not None and decided and not _assumed(last):
+            if entry is not None and (refusal is None or refusal.code != "X993"):
                 kept.store(entry, accepted)
         if accepted:
             return last

@@ -14,7 +14,7 @@ from exogpu.schedule.certifying.recording import Recorder
 from exogpu.schedule.checker import BUDGET, Checker
 from exogpu.schedule.events import Program
 from exogpu.schedule.procedures import Derivation, Schedulable, chain
-from exogpu.schedule.rewrite import Again, Rewrite
+from exogpu.schedule.rewrite import Rewrite, is_plain
 from exogpu.solvers import smt, smtlib
 from exogpu.solvers.isl_branches import SeveralError
 from exogpu.solvers.isl_budget import IslGaveUpError, limited
@@ -214,16 +214,8 @@ def _inexpressible(edit: Rewrite) -> str:
         return "its two sides are compared by what they leave"
     if edit.equal:
         return "it rests on how the procedure that it calls was derived"
-    if edit.assumed or edit.readings:
-        return "statements are read as others"
-    if edit.after is not None:
-        return "it is made of several rewritings"
-    origins = edit.origins.values()
-    images = [one for o in (*origins, *edit.inner.values()) if isinstance(o, tuple) for one in o]
-    if any(isinstance(origin, Again) for origin in origins):
-        return "something is computed once more"
-    if any(image.only is not None for image in images):
-        return "a statement stands for another one at some iterations only"
+    if not is_plain(edit):
+        return "more is said of its statements than that they are old ones, or copies"
     return ""
 
 
