@@ -258,10 +258,10 @@ gemm_sm90_2x2_256x192(const int L, const int M, const int N, const int cluster_K
     const int lane = thread % 32;
     const int cta = blockIdx.x % 4;
     if (thread == 0) {
-        mbarrier_init(smem_address(smem + 0), 5, 1);  // full
-        mbarrier_init(smem_address(smem + 40), 5, 24);  // empty
+        mbarrier_init(smem_address(smem + 0), 8, 1);  // full
+        mbarrier_init(smem_address(smem + 64), 8, 24);  // empty
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-        asm volatile("fence.proxy.async;" ::: "memory");
+        asm volatile("fence.proxy.async.shared::cluster;" ::: "memory");
     }
     asm volatile("barrier.cluster.arrive.release.aligned;\n\t"
                  "barrier.cluster.wait.acquire.aligned;" ::: "memory");
@@ -274,62 +274,65 @@ gemm_sm90_2x2_256x192(const int L, const int M, const int N, const int cluster_K
             unsigned full_arrived = 0;
             unsigned full_bytes = 0;
             unsigned empty_awaited = 0;
-            // 153: for batch in cuda_tasks(0, L):
+            // 169: for batch in cuda_tasks(0, L):
             for (int task_number = blockIdx.x / 4; task_number < tasks_batch * tasks_tm * tasks_tn; task_number += gridDim.x / 4) {
                 [[maybe_unused]] const int batch = task_number / (tasks_tm * tasks_tn);
                 const int2 tile = grouped_tile(task_number % (tasks_tm * tasks_tn), tasks_tm, tasks_tn, 8);
                 [[maybe_unused]] const int tm = tile.x;
                 [[maybe_unused]] const int tn = tile.y;
-                // 124: A_smem: f32[CM, CN, RING, TM, 32] @ Sm90_SmemSwizzled(128)
+                // 139: A_smem: f32[CM, CN, RING, TM, 32] @ Sm90_SmemSwizzled(128)
                 float* const A_smem = reinterpret_cast<float*>(smem + 1024);
-                // 125: B_smem: f32[CM, CN, RING, TN, 32] @ Sm90_SmemSwizzled(128)
+                // 140: B_smem: f32[CM, CN, RING, TN, 32] @ Sm90_SmemSwizzled(128)
                 float* const B_smem = reinterpret_cast<float*>(smem + 132096);
-                // 126: full: barrier[CM, CN] @ CudaMbarrier
+                // 141: full: barrier[CM, CN] @ CudaMbarrier
                 const unsigned full = smem_address(smem + 0);
-                // 127: empty: barrier(full)[CM, CN] @ CudaMbarrier
-                const unsigned empty = smem_address(smem + 40);
-                const unsigned empty_begin = empty_awaited;
-                // 72: for k in seq(0, steps):
+                // 142: empty: barrier(full)[CM, CN] @ CudaMbarrier
+                const unsigned empty = smem_address(smem + 64);
+                unsigned empty_left = 4;
+                // 87: for k in seq(0, steps):
                 for (int k = 0; k < (cluster_K + 31) / 32; ++k) {
-                    // 73: with CudaWarps(0, 1, name="producer"):
+                    // 88: with CudaWarps(0, 1, name="producer"):
                     {
-                        // 74: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
+                        // 89: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
                         if (const int m = cta / 2; true) {
-                            // 75: for n in cuda_threads(0, CN, unit=cuda_warp_in_cluster):
+                            // 90: for n in cuda_threads(0, CN, unit=cuda_warp_in_cluster):
                             if (const int n = cta % 2; true) {
-                                // 76: Await(empty[m, n], cuda_temporal, ~RING)
-                                if (empty_awaited - empty_begin >= 4)
-                                    mbarrier_wait_cluster<5>(empty, empty_awaited - 4);
+                                // 91: Await(empty[m, n], cuda_temporal, ~RING)
+                                if (empty_left > 0)
+                                    --empty_left;
+                                else {
+                                    mbarrier_wait_cluster<8>(empty, empty_awaited - 4);
+                                }
                                 ++empty_awaited;
                             }
                         }
-                        // 77: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
+                        // 92: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
                         if (const int m = cta / 2; true) {
-                            // 50: (
-                            Sm90_tma_load<2>(&A_smem[8192 * (k % 4)] + 4096 * (cta - (2 * m)), A_map, mbarrier_at<5>(full, full_arrived), 0x3 << (2 * m), {32 * k, 256 * (2 * tm + m) + 128 * (cta - (2 * m)), batch});
+                            // 65: (
+                            Sm90_tma_load<2>(&A_smem[8192 * (k % 4)] + 4096 * (cta - (2 * m)), A_map, mbarrier_at<8>(full, full_arrived), 0x3 << (2 * m), {32 * k, 256 * (2 * tm + m) + 128 * (cta - (2 * m)), batch});
                             full_bytes += 32768;
                         }
-                        // 82: for n in cuda_threads(0, CN, unit=CM * cuda_warp_in_cluster_strided(CN)):
+                        // 97: for n in cuda_threads(0, CN, unit=CM * cuda_warp_in_cluster_strided(CN)):
                         if (const int n = cta % 2; true) {
-                            // 50: (
-                            Sm90_tma_load<2>(&B_smem[6144 * (k % 4)] + 3072 * ((cta - n) / 2), B_map, mbarrier_at<5>(full, full_arrived), 0x5 << n, {32 * k, 192 * (2 * tn + n) + 96 * ((cta - n) / 2), batch});
+                            // 65: (
+                            Sm90_tma_load<2>(&B_smem[6144 * (k % 4)] + 3072 * ((cta - n) / 2), B_map, mbarrier_at<8>(full, full_arrived), 0x5 << n, {32 * k, 192 * (2 * tn + n) + 96 * ((cta - n) / 2), batch});
                             full_bytes += 24576;
                         }
-                        // 96: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
+                        // 111: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
                         if (const int m = cta / 2; true) {
-                            // 97: for n in cuda_threads(0, CN, unit=cuda_warp_in_cluster):
+                            // 112: for n in cuda_threads(0, CN, unit=cuda_warp_in_cluster):
                             if (const int n = cta % 2; true) {
-                                // 98: Arrive(cuda_temporal) >> full[m, n]
+                                // 113: Arrive(cuda_temporal) >> full[m, n]
                                 __syncwarp();
                                 if (lane == 0)
-                                    mbarrier_arrive_expect_tx<5>(full, full_arrived, full_bytes);
+                                    mbarrier_arrive_expect_tx<8>(full, full_arrived, full_bytes);
                                 full_bytes = 0;
                                 ++full_arrived;
                             }
                         }
                     }
                 }
-                // 159: Fence(cuda_in_order, cuda_in_order)
+                // 175: Fence(cuda_in_order, cuda_in_order)
                 asm volatile("barrier.cluster.arrive.release.aligned;\n\t"
                              "barrier.cluster.wait.acquire.aligned;" ::: "memory");
             }
@@ -338,13 +341,13 @@ gemm_sm90_2x2_256x192(const int L, const int M, const int N, const int cluster_K
             const int tasks_batch = L;
             const int tasks_tm = (M + 511) / 512;
             const int tasks_tn = (N + 383) / 384;
-            // 153: for batch in cuda_tasks(0, L):
+            // 169: for batch in cuda_tasks(0, L):
             for (int task_number = blockIdx.x / 4; task_number < tasks_batch * tasks_tm * tasks_tn; task_number += gridDim.x / 4) {
                 [[maybe_unused]] const int batch = task_number / (tasks_tm * tasks_tn);
                 const int2 tile = grouped_tile(task_number % (tasks_tm * tasks_tn), tasks_tm, tasks_tn, 8);
                 [[maybe_unused]] const int tm = tile.x;
                 [[maybe_unused]] const int tn = tile.y;
-                // 159: Fence(cuda_in_order, cuda_in_order)
+                // 175: Fence(cuda_in_order, cuda_in_order)
                 asm volatile("barrier.cluster.arrive.release.aligned;\n\t"
                              "barrier.cluster.wait.acquire.aligned;" ::: "memory");
             }
@@ -359,85 +362,85 @@ gemm_sm90_2x2_256x192(const int L, const int M, const int N, const int cluster_K
             unsigned full_awaited = 0;
             unsigned empty_arrived = 0;
             unsigned empty_awaited = 0;
-            // 153: for batch in cuda_tasks(0, L):
+            // 169: for batch in cuda_tasks(0, L):
             for (int task_number = blockIdx.x / 4; task_number < tasks_batch * tasks_tm * tasks_tn; task_number += gridDim.x / 4) {
                 [[maybe_unused]] const int batch = task_number / (tasks_tm * tasks_tn);
                 const int2 tile = grouped_tile(task_number % (tasks_tm * tasks_tn), tasks_tm, tasks_tn, 8);
                 [[maybe_unused]] const int tm = tile.x;
                 [[maybe_unused]] const int tn = tile.y;
-                // 156: D: f32[CM, CN, 2, MM, TN] @ Sm90_RmemMatrixD(MM, TN)
+                // 172: D: f32[CM, CN, groups, MM, TN] @ Sm90_RmemMatrixD(MM, TN)
                 float D[192];
                 int D_scale = 1;
-                // 124: A_smem: f32[CM, CN, RING, TM, 32] @ Sm90_SmemSwizzled(128)
+                // 139: A_smem: f32[CM, CN, RING, TM, 32] @ Sm90_SmemSwizzled(128)
                 float* const A_smem = reinterpret_cast<float*>(smem + 1024);
-                // 125: B_smem: f32[CM, CN, RING, TN, 32] @ Sm90_SmemSwizzled(128)
+                // 140: B_smem: f32[CM, CN, RING, TN, 32] @ Sm90_SmemSwizzled(128)
                 float* const B_smem = reinterpret_cast<float*>(smem + 132096);
-                // 126: full: barrier[CM, CN] @ CudaMbarrier
+                // 141: full: barrier[CM, CN] @ CudaMbarrier
                 const unsigned full = smem_address(smem + 0);
-                // 127: empty: barrier(full)[CM, CN] @ CudaMbarrier
-                const unsigned empty = smem_address(smem + 40);
-                const unsigned empty_begin = empty_awaited;
-                // 66: with CudaWarps(name="consumer"):
+                // 142: empty: barrier(full)[CM, CN] @ CudaMbarrier
+                const unsigned empty = smem_address(smem + 64);
+                unsigned empty_left = 4;
+                // 81: with CudaWarps(name="consumer"):
                 {
-                    // 67: for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
+                    // 82: for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
                     if (const int m = cta / 2; true) {
-                        // 68: for n in cuda_threads(0, CN, unit=cuda_cta_in_cluster):
+                        // 83: for n in cuda_threads(0, CN, unit=cuda_cta_in_cluster):
                         if (const int n = cta % 2; true) {
-                            // 69: for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
+                            // 84: for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
                             if (const int wg = warp / 4 - 1; true) {
-                                // 70: Sm90_zero_scale_d(D[m, n, wg, :, :], M=MM, N=TN)
+                                // 85: Sm90_zero_scale_d(D[m, n, wg, :, :], M=MM, N=TN)
                                 D_scale = 0;
-                                // 71: Fence(wgmma_fence_1, wgmma_fence_2)
+                                // 86: Fence(wgmma_fence_1, wgmma_fence_2)
                                 asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
                             }
                         }
                     }
                 }
-                // 72: for k in seq(0, steps):
+                // 87: for k in seq(0, steps):
                 for (int k = 0; k < (cluster_K + 31) / 32; ++k) {
-                    // 99: with CudaWarps(name="consumer"):
+                    // 114: with CudaWarps(name="consumer"):
                     {
-                        // 100: for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
+                        // 115: for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
                         if (const int m = cta / 2; true) {
-                            // 101: for n in cuda_threads(0, CN, unit=cuda_cta_in_cluster):
+                            // 116: for n in cuda_threads(0, CN, unit=cuda_cta_in_cluster):
                             if (const int n = cta % 2; true) {
-                                // 102: Await(full[m, n], cuda_generic_and_async, ~0)
-                                mbarrier_wait<5>(full, full_awaited);
+                                // 117: Await(full[m, n], cuda_generic_and_async, ~0)
+                                mbarrier_wait<8>(full, full_awaited);
                                 ++full_awaited;
-                                // 103: for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
+                                // 118: for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
                                 if (const int wg = warp / 4 - 1; true) {
-                                    // 104: for kk in seq(0, 4):
+                                    // 119: for kk in seq(0, 4):
                                     #pragma unroll
                                     for (int kk = 0; kk < 4; ++kk) {
-                                        // 105: Sm90_wgmma_tf32(
+                                        // 120: Sm90_wgmma_tf32(
                                         Sm90_wgmma_tf32_n192<128, 128>(D, D_scale, &A_smem[8192 * (k % 4) + (4096 * wg + 8 * kk)], &B_smem[6144 * (k % 4) + 8 * kk]);
                                     }
-                                    // 118: Arrive(wgmma_async) >> cg[m, n, wg]
+                                    // 133: Arrive(wgmma_async) >> cg[m, n, wg]
                                     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-                                    // 119: Await(cg[m, n, wg], cuda_in_order, 0)
+                                    // 134: Await(cg[m, n, wg], cuda_in_order, 0)
                                     asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
                                 }
-                                // 120: Arrive(cuda_in_order) >> empty[m, :] >> empty[:, n]
+                                // 135: Arrive(cuda_in_order) >> empty[m, :] >> empty[:, n]
                                 __syncwarp();
                                 if (lane < 4 && (0xedb7ull >> 4 * cta >> lane & 1))
-                                    mbarrier_arrive_reads<5>(empty, empty_arrived, lane);
+                                    mbarrier_arrive_reads<8>(empty, empty_arrived, lane);
                                 ++empty_arrived;
                             }
                         }
                     }
                 }
-                // 159: Fence(cuda_in_order, cuda_in_order)
+                // 175: Fence(cuda_in_order, cuda_in_order)
                 asm volatile("barrier.cluster.arrive.release.aligned;\n\t"
                              "barrier.cluster.wait.acquire.aligned;" ::: "memory");
-                // 160: with CudaWarps(name="consumer"):
+                // 176: with CudaWarps(name="consumer"):
                 {
-                    // 161: for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
+                    // 177: for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
                     if (const int m = cta / 2; true) {
-                        // 162: for n in cuda_threads(0, CN, unit=cuda_cta_in_cluster):
+                        // 178: for n in cuda_threads(0, CN, unit=cuda_cta_in_cluster):
                         if (const int n = cta % 2; true) {
-                            // 163: for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
+                            // 179: for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
                             if (const int wg = warp / 4 - 1; true) {
-                                // 166: Sm90_store_D(
+                                // 182: Sm90_store_D(
                                 Sm90_store_D<128, 192>(M - (256 * (2 * tm + m) + 128 * wg), N - 192 * (2 * tn + n), &C[((long long)(batch) * M + (256 * (2 * tm + m) + 128 * wg)) * N + (192 * (2 * tn + n))], N, D);
                             }
                         }

@@ -274,10 +274,10 @@ gemm_splitk_sm90_2x1_128x256(const int L, const int M, const int N, const int K_
     const int lane = thread % 32;
     const int cta = blockIdx.x % 2;
     if (thread == 0) {
-        mbarrier_init(smem_address(smem + 0), 5, 1);  // full
-        mbarrier_init(smem_address(smem + 40), 5, 16);  // empty
+        mbarrier_init(smem_address(smem + 0), 8, 1);  // full
+        mbarrier_init(smem_address(smem + 64), 8, 16);  // empty
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-        asm volatile("fence.proxy.async;" ::: "memory");
+        asm volatile("fence.proxy.async.shared::cluster;" ::: "memory");
     }
     asm volatile("barrier.cluster.arrive.release.aligned;\n\t"
                  "barrier.cluster.wait.acquire.aligned;" ::: "memory");
@@ -291,64 +291,67 @@ gemm_splitk_sm90_2x1_128x256(const int L, const int M, const int N, const int K_
             unsigned full_arrived = 0;
             unsigned full_bytes = 0;
             unsigned empty_awaited = 0;
-            // 39: for batch in cuda_tasks(0, L):
+            // 42: for batch in cuda_tasks(0, L):
             for (int task_number = blockIdx.x / 2; task_number < tasks_batch * tasks_tm * tasks_tn * tasks_s; task_number += gridDim.x / 2) {
                 [[maybe_unused]] const int batch = task_number / tasks_s / (tasks_tm * tasks_tn);
                 const int2 tile = grouped_tile(task_number / tasks_s % (tasks_tm * tasks_tn), tasks_tm, tasks_tn, 8);
                 [[maybe_unused]] const int tm = tile.x;
                 [[maybe_unused]] const int tn = tile.y;
                 [[maybe_unused]] const int s = task_number % tasks_s;
-                // 124: A_smem: f32[CM, CN, RING, TM, 32] @ Sm90_SmemSwizzled(128)
+                // 139: A_smem: f32[CM, CN, RING, TM, 32] @ Sm90_SmemSwizzled(128)
                 float* const A_smem = reinterpret_cast<float*>(smem + 1024);
-                // 125: B_smem: f32[CM, CN, RING, TN, 32] @ Sm90_SmemSwizzled(128)
+                // 140: B_smem: f32[CM, CN, RING, TN, 32] @ Sm90_SmemSwizzled(128)
                 float* const B_smem = reinterpret_cast<float*>(smem + 66560);
-                // 126: full: barrier[CM, CN] @ CudaMbarrier
+                // 141: full: barrier[CM, CN] @ CudaMbarrier
                 const unsigned full = smem_address(smem + 0);
-                // 127: empty: barrier(full)[CM, CN] @ CudaMbarrier
-                const unsigned empty = smem_address(smem + 40);
-                const unsigned empty_begin = empty_awaited;
-                // 72: for k in seq(0, steps):
+                // 142: empty: barrier(full)[CM, CN] @ CudaMbarrier
+                const unsigned empty = smem_address(smem + 64);
+                unsigned empty_left = 4;
+                // 87: for k in seq(0, steps):
                 for (int k = 0; k < (cluster_K + 31) / 32; ++k) {
-                    // 73: with CudaWarps(0, 1, name="producer"):
+                    // 88: with CudaWarps(0, 1, name="producer"):
                     {
-                        // 74: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
+                        // 89: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
                         if (const int m = cta; true) {
                             /* n = 0 */ {
-                                // 76: Await(empty[m, n], cuda_temporal, ~RING)
-                                if (empty_awaited - empty_begin >= 4)
-                                    mbarrier_wait_cluster<5>(empty, empty_awaited - 4);
+                                // 91: Await(empty[m, n], cuda_temporal, ~RING)
+                                if (empty_left > 0)
+                                    --empty_left;
+                                else {
+                                    mbarrier_wait_cluster<8>(empty, empty_awaited - 4);
+                                }
                                 ++empty_awaited;
                             }
                         }
-                        // 77: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
+                        // 92: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
                         if (const int m = cta; true) {
-                            // 37: (
-                            Sm90_tma_load<1>(&A_smem[4096 * (k % 4)], A_map, mbarrier_at<5>(full, full_arrived), 1, {32 * k, s, 128 * (2 * tm + m), batch});
+                            // 52: (
+                            Sm90_tma_load<1>(&A_smem[4096 * (k % 4)], A_map, mbarrier_at<8>(full, full_arrived), 1, {32 * k, s, 128 * (2 * tm + m), batch});
                             full_bytes += 16384;
                         }
                         /* n = 0 */ {
-                            // 37: (
-                            Sm90_tma_load<2>(&B_smem[8192 * (k % 4)] + 4096 * cta, B_map, mbarrier_at<5>(full, full_arrived), 0x3, {32 * k, s, 256 * tn + 128 * cta, batch});
+                            // 52: (
+                            Sm90_tma_load<2>(&B_smem[8192 * (k % 4)] + 4096 * cta, B_map, mbarrier_at<8>(full, full_arrived), 0x3, {32 * k, s, 256 * tn + 128 * cta, batch});
                             full_bytes += 32768;
                         }
-                        // 96: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
+                        // 111: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
                         if (const int m = cta; true) {
                             /* n = 0 */ {
-                                // 98: Arrive(cuda_temporal) >> full[m, n]
+                                // 113: Arrive(cuda_temporal) >> full[m, n]
                                 __syncwarp();
                                 if (lane == 0)
-                                    mbarrier_arrive_expect_tx<5>(full, full_arrived, full_bytes);
+                                    mbarrier_arrive_expect_tx<8>(full, full_arrived, full_bytes);
                                 full_bytes = 0;
                                 ++full_arrived;
                             }
                         }
                     }
                 }
-                // 46: Fence(cuda_in_order, cuda_generic_and_async)
+                // 49: Fence(cuda_in_order, cuda_generic_and_async)
                 asm volatile("fence.proxy.async.shared::cluster;" ::: "memory");
                 asm volatile("barrier.cluster.arrive.release.aligned;\n\t"
                              "barrier.cluster.wait.acquire.aligned;" ::: "memory");
-                // 76: Fence(cuda_in_order, cuda_in_order)
+                // 79: Fence(cuda_in_order, cuda_in_order)
                 asm volatile("barrier.cluster.arrive.release.aligned;\n\t"
                              "barrier.cluster.wait.acquire.aligned;" ::: "memory");
                 asm volatile("fence.proxy.async.shared::cluster;" ::: "memory");
@@ -359,18 +362,18 @@ gemm_splitk_sm90_2x1_128x256(const int L, const int M, const int N, const int K_
             const int tasks_tm = (M + 255) / 256;
             const int tasks_tn = (N + 255) / 256;
             const int tasks_s = K_split;
-            // 39: for batch in cuda_tasks(0, L):
+            // 42: for batch in cuda_tasks(0, L):
             for (int task_number = blockIdx.x / 2; task_number < tasks_batch * tasks_tm * tasks_tn * tasks_s; task_number += gridDim.x / 2) {
                 [[maybe_unused]] const int batch = task_number / tasks_s / (tasks_tm * tasks_tn);
                 const int2 tile = grouped_tile(task_number / tasks_s % (tasks_tm * tasks_tn), tasks_tm, tasks_tn, 8);
                 [[maybe_unused]] const int tm = tile.x;
                 [[maybe_unused]] const int tn = tile.y;
                 [[maybe_unused]] const int s = task_number % tasks_s;
-                // 46: Fence(cuda_in_order, cuda_generic_and_async)
+                // 49: Fence(cuda_in_order, cuda_generic_and_async)
                 asm volatile("fence.proxy.async.shared::cluster;" ::: "memory");
                 asm volatile("barrier.cluster.arrive.release.aligned;\n\t"
                              "barrier.cluster.wait.acquire.aligned;" ::: "memory");
-                // 76: Fence(cuda_in_order, cuda_in_order)
+                // 79: Fence(cuda_in_order, cuda_in_order)
                 asm volatile("barrier.cluster.arrive.release.aligned;\n\t"
                              "barrier.cluster.wait.acquire.aligned;" ::: "memory");
                 asm volatile("fence.proxy.async.shared::cluster;" ::: "memory");
@@ -387,103 +390,103 @@ gemm_splitk_sm90_2x1_128x256(const int L, const int M, const int N, const int K_
             unsigned full_awaited = 0;
             unsigned empty_arrived = 0;
             unsigned empty_awaited = 0;
-            // 39: for batch in cuda_tasks(0, L):
+            // 42: for batch in cuda_tasks(0, L):
             for (int task_number = blockIdx.x / 2; task_number < tasks_batch * tasks_tm * tasks_tn * tasks_s; task_number += gridDim.x / 2) {
                 [[maybe_unused]] const int batch = task_number / tasks_s / (tasks_tm * tasks_tn);
                 const int2 tile = grouped_tile(task_number / tasks_s % (tasks_tm * tasks_tn), tasks_tm, tasks_tn, 8);
                 [[maybe_unused]] const int tm = tile.x;
                 [[maybe_unused]] const int tn = tile.y;
                 [[maybe_unused]] const int s = task_number % tasks_s;
-                // 43: D: f32[CM, CN, 2, MM, TN] @ Sm90_RmemMatrixD(MM, TN)
+                // 46: D: f32[CM, CN, groups, MM, TN] @ Sm90_RmemMatrixD(MM, TN)
                 float D[128];
                 int D_scale = 1;
-                // 124: A_smem: f32[CM, CN, RING, TM, 32] @ Sm90_SmemSwizzled(128)
+                // 139: A_smem: f32[CM, CN, RING, TM, 32] @ Sm90_SmemSwizzled(128)
                 float* const A_smem = reinterpret_cast<float*>(smem + 1024);
-                // 125: B_smem: f32[CM, CN, RING, TN, 32] @ Sm90_SmemSwizzled(128)
+                // 140: B_smem: f32[CM, CN, RING, TN, 32] @ Sm90_SmemSwizzled(128)
                 float* const B_smem = reinterpret_cast<float*>(smem + 66560);
-                // 126: full: barrier[CM, CN] @ CudaMbarrier
+                // 141: full: barrier[CM, CN] @ CudaMbarrier
                 const unsigned full = smem_address(smem + 0);
-                // 127: empty: barrier(full)[CM, CN] @ CudaMbarrier
-                const unsigned empty = smem_address(smem + 40);
-                const unsigned empty_begin = empty_awaited;
-                // 66: with CudaWarps(name="consumer"):
+                // 142: empty: barrier(full)[CM, CN] @ CudaMbarrier
+                const unsigned empty = smem_address(smem + 64);
+                unsigned empty_left = 4;
+                // 81: with CudaWarps(name="consumer"):
                 {
-                    // 67: for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
+                    // 82: for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
                     if (const int m = cta; true) {
                         /* n = 0 */ {
-                            // 69: for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
+                            // 84: for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
                             if (const int wg = warp / 4 - 1; true) {
-                                // 70: Sm90_zero_scale_d(D[m, n, wg, :, :], M=MM, N=TN)
+                                // 85: Sm90_zero_scale_d(D[m, n, wg, :, :], M=MM, N=TN)
                                 D_scale = 0;
-                                // 71: Fence(wgmma_fence_1, wgmma_fence_2)
+                                // 86: Fence(wgmma_fence_1, wgmma_fence_2)
                                 asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
                             }
                         }
                     }
                 }
-                // 72: for k in seq(0, steps):
+                // 87: for k in seq(0, steps):
                 for (int k = 0; k < (cluster_K + 31) / 32; ++k) {
-                    // 99: with CudaWarps(name="consumer"):
+                    // 114: with CudaWarps(name="consumer"):
                     {
-                        // 100: for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
+                        // 115: for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
                         if (const int m = cta; true) {
                             /* n = 0 */ {
-                                // 102: Await(full[m, n], cuda_generic_and_async, ~0)
-                                mbarrier_wait<5>(full, full_awaited);
+                                // 117: Await(full[m, n], cuda_generic_and_async, ~0)
+                                mbarrier_wait<8>(full, full_awaited);
                                 ++full_awaited;
-                                // 103: for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
+                                // 118: for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
                                 if (const int wg = warp / 4 - 1; true) {
-                                    // 104: for kk in seq(0, 4):
+                                    // 119: for kk in seq(0, 4):
                                     #pragma unroll
                                     for (int kk = 0; kk < 4; ++kk) {
-                                        // 105: Sm90_wgmma_tf32(
+                                        // 120: Sm90_wgmma_tf32(
                                         Sm90_wgmma_tf32_n256<64, 128>(D, D_scale, &A_smem[4096 * (k % 4) + (2048 * wg + 8 * kk)], &B_smem[8192 * (k % 4) + 8 * kk]);
                                     }
-                                    // 118: Arrive(wgmma_async) >> cg[m, n, wg]
+                                    // 133: Arrive(wgmma_async) >> cg[m, n, wg]
                                     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-                                    // 119: Await(cg[m, n, wg], cuda_in_order, 0)
+                                    // 134: Await(cg[m, n, wg], cuda_in_order, 0)
                                     asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
                                 }
-                                // 120: Arrive(cuda_in_order) >> empty[m, :] >> empty[:, n]
+                                // 135: Arrive(cuda_in_order) >> empty[m, :] >> empty[:, n]
                                 __syncwarp();
                                 if (lane < 2 && (0x3 >> lane & 1))
-                                    mbarrier_arrive_reads<5>(empty, empty_arrived, lane);
+                                    mbarrier_arrive_reads<8>(empty, empty_arrived, lane);
                                 ++empty_arrived;
                             }
                         }
                     }
                 }
-                // 46: Fence(cuda_in_order, cuda_generic_and_async)
+                // 49: Fence(cuda_in_order, cuda_generic_and_async)
                 asm volatile("fence.proxy.async.shared::cluster;" ::: "memory");
                 asm volatile("barrier.cluster.arrive.release.aligned;\n\t"
                              "barrier.cluster.wait.acquire.aligned;" ::: "memory");
-                // 47: C_smem: f32[CM, CN, 2, MM, TN] @ CudaSmemLinear
+                // 50: C_smem: f32[CM, CN, groups, MM, TN] @ CudaSmemLinear
                 float* const C_smem = reinterpret_cast<float*>(smem + 128);
-                // 49: with CudaWarps(name="consumer"):
+                // 52: with CudaWarps(name="consumer"):
                 {
-                    // 50: for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
+                    // 53: for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
                     if (const int m = cta; true) {
                         /* n = 0 */ {
-                            // 52: for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
+                            // 55: for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
                             if (const int wg = warp / 4 - 1; true) {
-                                // 53: Sm90_stage_D(
+                                // 56: Sm90_stage_D(
                                 Sm90_stage_D<64, 256>(&C_smem[16384 * wg], 256, D);
-                                // 59: Fence(cuda_in_order, cuda_generic_and_async)
+                                // 62: Fence(cuda_in_order, cuda_generic_and_async)
                                 asm volatile("fence.proxy.async.shared::cluster;" ::: "memory");
                                 asm volatile("barrier.cta.sync.aligned %0, 128;" :: "r"(wg + 1) : "memory");
                                 if (thread % 128 < 32) {
-                                    // 63: Sm90_tma_reduce(
+                                    // 66: Sm90_tma_reduce(
                                     Sm90_tma_reduce(&C_smem[16384 * wg], C_map, {256 * tn, 128 * (2 * tm + m) + 64 * wg, batch});
-                                    // 74: Arrive(tma_to_gmem_async) >> done[m, n, wg]
+                                    // 77: Arrive(tma_to_gmem_async) >> done[m, n, wg]
                                     asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-                                    // 75: Await(done[m, n, wg], cuda_in_order, 0)
+                                    // 78: Await(done[m, n, wg], cuda_in_order, 0)
                                     asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
                                 }
                             }
                         }
                     }
                 }
-                // 76: Fence(cuda_in_order, cuda_in_order)
+                // 79: Fence(cuda_in_order, cuda_in_order)
                 asm volatile("barrier.cluster.arrive.release.aligned;\n\t"
                              "barrier.cluster.wait.acquire.aligned;" ::: "memory");
                 asm volatile("fence.proxy.async.shared::cluster;" ::: "memory");
