@@ -92,7 +92,8 @@ def reference(arrays: dict[str, torch.Tensor]) -> torch.Tensor:
         case 2:
             return a @ b.T
         case 3:
-            return torch.einsum("lmk,lnk->lmn", a, b)
+            product = torch.einsum("lmk,lnk->lmn", a, b)
+            return torch.relu(product + arrays["bias"].double()) if "bias" in arrays else product
         case _:
             return torch.einsum("lmsk,lnsk->lmn", a, b)
 
