@@ -5,7 +5,7 @@
 
 Kernels and libraries take turns in a shuffled order; the L2 cache is flushed before each run; a
 time is the mean of the middle half.  Each result is first checked against float64 on some rows.
-Of kernels that take more than `FAR` times as long as the fastest only the best is timed further.
+Of kernels that take more than `--far` times as long as the fastest only the best is timed further.
 Ratios are of one run, since absolute figures move with the clock.  Needs torch and a GPU, and
 neither the solvers nor a compiler; plots need matplotlib.
 """
@@ -201,7 +201,7 @@ def middle(times: Sequence[float]) -> float:
     return sum(half) / len(half)
 
 
-def timed(folder: Path, problem: Problem, runs: int) -> dict[str, Any]:
+def timed(folder: Path, problem: Problem, runs: int, far: float) -> dict[str, Any]:
     """Everything about one size: seconds, spread, and what was wrong."""
     import torch
 
@@ -211,7 +211,7 @@ def timed(folder: Path, problem: Problem, runs: int) -> dict[str, Any]:
     first = {name: min(times) for name, times in measured(ways, PROBES).items()}
     least = min(first.values())
     ours = min(first.keys() - LIBRARIES, key=lambda name: first[name])
-    kept = {n: r for n, r in ways.items() if n in (*LIBRARIES, ours) or first[n] <= FAR * least}
+    kept = {n: r for n, r in ways.items() if n in (*LIBRARIES, ours) or first[n] <= far * least}
     times = measured(kept, runs)
     found = {
         name: {
@@ -385,6 +385,7 @@ def main() -> int:
         "--panels", default="", help="some of square,small,long,batched,uneven,gemv"
     )
     parser.add_argument("--runs", type=int, default=RUNS)
+    parser.add_argument("--far", type=float, default=FAR, help="kernels slower than so many times")
     parser.add_argument("--training", type=int, help="so many random sizes instead of the panels")
     parser.add_argument("--resume", action="store_true", help="keep what was measured")
     parser.add_argument("--write", type=Path, help="a folder of results, for docs/gpu-bench.*")
@@ -412,7 +413,7 @@ def main() -> int:
         for problem in chosen:
             progress.update(bar, description=f"{problem.panel}: {problem}")
             if asdict(problem) not in done:
-                result = timed(options.folder, problem, options.runs)
+                result = timed(options.folder, problem, options.runs, options.far)
                 failed += len(result["wrong"])
                 with file.open("a") as out:
                     out.write(json.dumps(result) + "\n")

@@ -33,6 +33,11 @@ def gemm(A: Any, B: Any, out: Any = None, *, stream: object = None) -> Any:
             f"A is {tuple(A.shape)} and B is {tuple(B.shape)}",
             "both have K columns, and as many matrices: C = A B^T",
         )
+    if K % 4:
+        raise LaunchError(
+            f"K is {K}: rows of {4 * K} bytes, and TMA takes multiples of 16",
+            "pad K to a multiple of 4 with zeros",
+        )
     shape = (L, M, N) if batched else (M, N)
     result = _empty(A, shape) if out is None else out
     _rank("out", result, (len(shape),))

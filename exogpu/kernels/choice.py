@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -99,10 +99,18 @@ def fastest(product: Product, variants: Mapping[str, Variant] | None = None) -> 
     >>> fastest(Product(1, 8192, 8192, 8192)).slices
     0
     """
-    known = shipped() if variants is None else variants
+    return _fastest(product) if variants is None else _among(product, variants)
+
+
+@lru_cache(maxsize=4096)
+def _fastest(product: Product) -> Choice:
+    return _among(product, shipped())
+
+
+def _among(product: Product, variants: Mapping[str, Variant]) -> Choice:
     ways = (
         (variant.expected(product, slices), variant, slices)
-        for variant in known.values()
+        for variant in variants.values()
         for slices in variant.slices(product)
     )
     _, variant, slices = min(ways, key=lambda way: way[0])

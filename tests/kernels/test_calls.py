@@ -104,6 +104,7 @@ def test_the_fastest_is_the_least_sum():
         ((4,), (4, 4), "A has 1 dimensions"),
         ((4, 4), (1, 4, 4), "B has 3 dimensions"),
         ((4, 8), (4, 4), "A is (4, 8) and B is (4, 4)"),
+        ((4, 6), (4, 6), "K is 6: rows of 24 bytes"),
         ((2, 4, 4), (3, 4, 4), "A is (2, 4, 4) and B is (3, 4, 4)"),
     ],
 )
