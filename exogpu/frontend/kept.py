@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from exogpu.frontend.source import Source
-from exogpu.ir.nodes import Block
-from exogpu.ir.walk import walk
+from exogpu.result.errors import Span
 
 
 @dataclass(slots=True)
@@ -31,18 +30,23 @@ class Reading:
     """Branches that are not taken, and bodies of loops over nothing."""
 
 
+def bodies(reading: Reading) -> Iterator[tuple[Source, list[ast.stmt]]]:
+    """The statements of each macro that was called, once however often it was."""
+    yield from {nodes[0]: (source, nodes) for source, nodes in reading.expanded if nodes}.values()
+
+
 def lost(
-    nodes: Iterable[ast.stmt], body: Block, reading: Reading, source: Source
+    nodes: Iterable[ast.stmt], made: Mapping[Span, int], reading: Reading, source: Source
 ) -> ast.stmt | None:
-    """A statement of the source that is missing from the IR, or stands there too often."""
-    made = Counter(stmt.span for stmt in walk(body))
+    """A statement of the source that is missing from the IR, or stands there too often; `made` is
+    how often the IR has one of a place."""
     waiting = list(nodes)
     while waiting:
         node = waiting.pop()
         if node in reading.left_out and not reading.seen[node]:
             continue
         expected = reading.seen[node] - reading.dissolved[node]
-        if not reading.seen[node] or made[source.span(node)] != expected:
+        if not reading.seen[node] or made.get(source.span(node), 0) != expected:
             return node
         waiting += (child for child in ast.iter_child_nodes(node) if isinstance(child, ast.stmt))
     return None

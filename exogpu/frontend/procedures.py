@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Callable
 from types import FrameType
 
 from exogpu.frontend import limits
 from exogpu.frontend.annotations import BarrierAnnotation, annotation
 from exogpu.frontend.control import condition
-from exogpu.frontend.kept import lost
+from exogpu.frontend.kept import bodies, lost
 from exogpu.frontend.scope import Broken, Context, Control, Data, Reject
 from exogpu.frontend.source import Source, source_of
 from exogpu.frontend.statements import statements
@@ -17,6 +18,7 @@ from exogpu.hw.memories import DRAM, CudaDeviceVisibleLinear
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import BExpr, Block, ControlParam, DataParam, Param, Proc
 from exogpu.ir.types import Space, SpecialWindow
+from exogpu.ir.walk import walk
 from exogpu.result.errors import Diagnostic, InternalError
 
 
@@ -56,8 +58,9 @@ def read_body(nodes: list[ast.stmt], ctx: Context) -> Block:
     inside = statements(nodes, ctx)
     if ctx.diagnostics:
         return inside
-    for source, read in ((ctx.source, nodes), *ctx.reading.expanded):
-        if missing := lost(read, inside, ctx.reading, source):
+    made = Counter(stmt.span for stmt in walk(inside))
+    for source, read in ((ctx.source, nodes), *bodies(ctx.reading)):
+        if missing := lost(read, made, ctx.reading, source):
             place = f"{source.file}:{source.span(missing).line}"
             raise InternalError(f"{place}: a statement was lost while it was read")
     return inside
