@@ -192,9 +192,11 @@ class _Way(Observer):
         self.failure: Unseen | None = None
         self._over = False
         self._signal: Arrival | Waiting | None = None
-        # Tasks of neither side order nothing between the two.
+        # Tasks of neither side order nothing between the two, unless barriers reside.
         loops = [op for op in operations(program.body) if isinstance(op, Loop)]
-        self._only: dict[Loop, set[int]] = {op: set() for op in loops if begins_tasks(op.body)}
+        apart = not any(variable.resident for variable in program.variables)
+        tasks = [op for op in loops if apart and begins_tasks(op.body)]
+        self._only: dict[Loop, set[int]] = {op: set() for op in tasks}
         for side, iteration in (
             (violation.check, violation.iteration),
             (violation.record, violation.record_iteration),

@@ -279,6 +279,8 @@ def test_every_violation_of_generated_programs_has_a_link(kind: str) -> None:
         program = generate.program(Random(seed), kind).program
         sizes = {parameter.name.name: 3 for parameter in program.params}
         for violation in literal.run(program, sizes, collect=True):
+            if violation.kind is HazardKind.LEAK:
+                continue  # no link is missing: the value is another task's
             if isinstance(violation.check, amir.Check):
                 found = broken_link(program, sizes, violation)
                 assert found is not None, (seed, violation)

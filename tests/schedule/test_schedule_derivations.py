@@ -50,13 +50,14 @@ def test_the_sm80_gemm() -> None:
 
 
 @pytest.mark.parametrize(
-    ("derived", "steps"),
-    [(derived_sm80.derived, 122), (lambda: derived_sm90.derived(*CLUSTER), 99)],
+    "derived",
+    [derived_sm80.derived, lambda: derived_sm90.derived(*CLUSTER)],
     ids=["sm80", "sm90"],
 )
-def test_every_step_is_certified(derived: Callable[[], Procedure], steps: int) -> None:
-    found = s.certificate(derived())
-    assert len(found.steps) == steps and found.complete
+def test_every_step_is_certified(derived: Callable[[], Procedure]) -> None:
+    procedure = derived()
+    found, steps = s.certificate(procedure), len([*s.chain(procedure)])
+    assert len(found.steps) == steps > 90 and found.complete
     assert sum(step.decided == "certificate" for step in found.steps) > steps / 2
 
 
