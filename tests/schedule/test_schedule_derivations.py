@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -49,13 +48,8 @@ def test_the_sm80_gemm() -> None:
     assert p.check().word == "proved"
 
 
-@pytest.mark.parametrize(
-    "derived",
-    [derived_sm80.derived, lambda: derived_sm90.derived(*CLUSTER)],
-    ids=["sm80", "sm90"],
-)
-def test_every_step_is_certified(derived: Callable[[], Procedure]) -> None:
-    procedure = derived()
+def test_every_step_is_certified() -> None:
+    procedure = derived_sm90.derived(*CLUSTER)
     found, steps = s.certificate(procedure), len([*s.chain(procedure)])
     assert len(found.steps) == steps > 90 and found.complete
     assert sum(step.decided == "certificate" for step in found.steps) > steps / 2

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 
 def test_unrolled_loads_of_the_gemv() -> None:
     p = s.unroll_loop(s.unroll_loop(gemv, "i"), "i")
-    assert not s.find_all(p, "i") and len(s.find_all(p, "cuda_load")) == 4
+    assert not s.find_all(p, "i") and len(s.find_all(p, "cuda_load")) == 8
     assert not p.diagnostics
     random = np.random.default_rng(1)
     A = random.integers(-3, 4, (19, 260)).astype(np.float32)
