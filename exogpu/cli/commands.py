@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from functools import partial
 from math import isnan
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -36,17 +36,17 @@ from exogpu.cli.render import (
     console,
     draw_code,
     draw_codes,
-    draw_diagnostics,
     draw_findings,
     draw_summary,
     draw_verdict,
 )
+from exogpu.cli.stopping import stop, writing, wrong
 from exogpu.cli.to_json import json_text
 from exogpu.cli.to_junit import junit_text
 from exogpu.cli.to_sarif import sarif_text
 from exogpu.ir.types import Policy
 from exogpu.result.codes import CODES
-from exogpu.result.errors import NOWHERE, Diagnostic, ExoGpuError
+from exogpu.result.errors import NOWHERE, ExoGpuError
 from exogpu.result.verdict import Verdict
 from exogpu.solvers.workers import Limits
 
@@ -146,7 +146,7 @@ def _write(path: Path, text: str) -> None:
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
-        _stop(_wrong("X948", f"{path} cannot be written: {error.strerror}", "choose another file"))
+        stop(wrong("X948", f"{path} cannot be written: {error.strerror}", "choose another file"))
 
 
 @app.command("compile")
@@ -194,7 +194,7 @@ def compile_command(
         check_arch(arch)
         order = None if task_order is None else parse_task_order(task_order)
     except ExoGpuError as error:
-        _stop(*error.diagnostics)
+        stop(*error.diagnostics)
     statuses = set()
     limits = Limits(timeout, memory)
     rules = Policy.of(policy)
@@ -228,10 +228,10 @@ def report(
     from exogpu.cli.reporting import SHIPPED, Written, report_all, unloaded
 
     if (target is None) != shipped:
-        _stop(_wrong("X980", "report takes a target or --all", "give one of the two"))
+        stop(wrong("X980", "report takes a target or --all", "give one of the two"))
     outcomes = []
     limits, bar = Limits(timeout, memory), console(stderr=True).is_terminal
-    try:
+    with writing():
         sizes, rules = None if at is None else parse_sizes(at), Policy.of(policy)
 
         def work(units: tuple[Unit, ...]) -> Iterator[Written]:
@@ -240,13 +240,6 @@ def report(
         for written in guarded(target or SHIPPED, limits, work, unloaded, rules):
             outcomes.append(written.outcome)
             console().print(written.text, end="")
-    except ExoGpuError as error:
-        _stop(*error.diagnostics)
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        message = f"{error.filename} cannot be written: {error.strerror}"
-        _stop(_wrong("X948", message, "choose another folder"))
     raise typer.Exit(exit_status(outcomes))
 
 
@@ -291,7 +284,7 @@ def recheck_command(
             if not as_json:
                 console(stderr=line.status == STATUS["error"]).print(draw(line), end="")
     except ExoGpuError as error:
-        _stop(*error.diagnostics)
+        stop(*error.diagnostics)
     if as_json:
         typer.echo(json_lines(lines))
     elif any(line.read for line in lines):
@@ -313,7 +306,7 @@ def why(
         for text in explanations(_procedures(target), line, Policy.of(policy)):
             console().print(text, end="")
     except ExoGpuError as error:
-        _stop(*error.diagnostics)
+        stop(*error.diagnostics)
 
 
 @app.command()
@@ -330,19 +323,19 @@ def run(
     from exogpu.cli.random_run import run_on_random_data
 
     if not random:
-        _stop(_wrong("X949", "run has no data to work on", "add --random"))
+        stop(wrong("X949", "run has no data to work on", "add --random"))
     try:
         sizes = parse_sizes(at or ())
         procedures = _procedures(target)
         if unknown := unknown_to_all(procedures, sizes):
-            _stop(*unknown)
+            stop(*unknown)
         for procedure in procedures:
             given = sizes_for(procedure, procedures, sizes)
             ran = run_on_random_data(procedure, given, seed)
             console().print(ran.text, end="")
             console(stderr=True).print(ran.note, end="")
     except ExoGpuError as error:
-        _stop(*error.diagnostics)
+        stop(*error.diagnostics)
 
 
 @app.command()
@@ -386,9 +379,9 @@ def trial(
                 tried.append(one)
                 typer.echo(one.text, nl=False)
     except ExoGpuError as error:
-        _stop(*error.diagnostics)
+        stop(*error.diagnostics)
     except CompileError as error:
-        _stop(_wrong("X961", error.problem, error.remedy))
+        stop(wrong("X961", error.problem, error.remedy))
     if not all(one.right for one in tried):
         raise typer.Exit(1)
     raise typer.Exit(0 if any(one.ran for one in tried) else 3)
@@ -409,7 +402,7 @@ def threads(
             assert procedure.ir is not None
             console().print(threads_listing(procedure.ir, relations=relations), end="")
     except ExoGpuError as error:
-        _stop(*error.diagnostics)
+        stop(*error.diagnostics)
 
 
 @app.command()
@@ -421,7 +414,7 @@ def amir(target: Target, policy: PolicyOption = "ptx", as_json: AsJson = False) 
     try:
         programs = [procedure.amir(Policy.of(policy)) for procedure in _procedures(target)]
     except ExoGpuError as error:
-        _stop(*error.diagnostics)
+        stop(*error.diagnostics)
     if as_json:
         typer.echo(json.dumps([to_json(program) for program in programs], indent=2))
     else:
@@ -456,18 +449,11 @@ def history(
     from exogpu.cli.progress import deriving
 
     if certify != (output is not None):
-        _stop(_wrong("X949", "--certify and -o go together", "give both, or none"))
-    try:
+        stop(wrong("X949", "--certify and -o go together", "give both, or none"))
+    with writing():
         with deriving(console(stderr=True).is_terminal, not no_cache):
             procedures = _parsed(target, derive=True)
         complete = tell(procedures, html, output, diff=diff)
-    except ExoGpuError as error:
-        _stop(*error.diagnostics)
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        message = f"{error.filename} cannot be written: {error.strerror}"
-        _stop(_wrong("X948", message, "choose another folder"))
     raise typer.Exit(0 if complete else 3)
 
 
@@ -479,7 +465,7 @@ def explain(code: Annotated[str | None, typer.Argument(help="Such as B601.")] = 
     elif code.upper() in CODES:
         console().print(draw_code(code.upper(), CODES[code.upper()]), end="")
     else:
-        _stop(_wrong("X947", f"there is no code {code}", "`exogpu explain` lists all codes"))
+        stop(wrong("X947", f"there is no code {code}", "`exogpu explain` lists all codes"))
 
 
 @app.command()
@@ -512,12 +498,3 @@ def _procedures(target: str) -> list[Procedure]:
     if wrong := [found for procedure in procedures for found in procedure.diagnostics]:
         raise ExoGpuError(wrong)
     return procedures
-
-
-def _wrong(code: str, message: str, help: str) -> Diagnostic:
-    return Diagnostic(code, message, NOWHERE, help)
-
-
-def _stop(*diagnostics: Diagnostic) -> NoReturn:
-    console(stderr=True).print(draw_diagnostics(diagnostics), end="")
-    raise typer.Exit(2)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from functools import cache
 from importlib.resources import files
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
 from exogpu.report.model import Place, Report, Row
-from exogpu.report.steps import History
+
+if TYPE_CHECKING:  # it needs ISL, and pages of reports do not
+    from exogpu.report.steps import History
 
 _SAFE: Final = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028"}
 

@@ -89,6 +89,7 @@ SEEDS = {
     "nests": 4,
     "casts": 2,
     "windows": 4,
+    "resident": 4,
 }
 """By shape, how many programs, each under both policies."""
 

@@ -1,0 +1,37 @@
+"""The ways in which a command ends early, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NoReturn
+
+import typer
+
+from exogpu.cli.render import console, draw_diagnostics
+from exogpu.result.errors import NOWHERE, Diagnostic, ExoGpuError
+
+
+def wrong(code: str, message: str, help: str) -> Diagnostic:
+    """What is wrong with a call."""
+    return Diagnostic(code, message, NOWHERE, help)
+
+
+def stop(*diagnostics: Diagnostic) -> NoReturn:
+    """Ends the command as a wrong call."""
+    console(stderr=True).print(draw_diagnostics(diagnostics), end="")
+    raise typer.Exit(2)
+
+
+@contextmanager
+def writing() -> Iterator[None]:
+    """What is refused, and a folder that cannot be written, end the command."""
+    try:
+        yield
+    except ExoGpuError as error:
+        stop(*error.diagnostics)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        message = f"{error.filename} cannot be written: {error.strerror}"
+        stop(wrong("X948", message, "choose another folder"))
