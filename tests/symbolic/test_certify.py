@@ -112,7 +112,7 @@ UNDECIDED = (
 
 def excludes(draft: Draft, violation: Violation) -> bool:
     """Whether the obligation says that there is no such violation."""
-    if violation.kind not in ACCESSES:
+    if violation.kind not in {*ACCESSES, HazardKind.LEAK}:
         return draft.kind is violation.kind and draft.variable.name == violation.variable
     assert draft.second is not None
     record = None if draft.first is None else draft.first.op
