@@ -1,4 +1,4 @@
-"""Speed of the emitted kernels beside cuBLAS and cuBLASLt, by the paper's method, in six panels.
+"""Speed of the emitted kernels beside cuBLAS and cuBLASLt, by the paper's method, in eight panels.
 
     python benchmarks/gpu.py build/gpu -o build/gpu-bench [--panels square,small] [--resume]
     python benchmarks/gpu.py --write build/gpu-bench       # docs/gpu-bench.{json,csv,svg}
@@ -38,19 +38,23 @@ ROWS: Final = 16
 SPLITS: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64)
 """Slices of K, where they have at least 128 columns."""
 LIBRARIES: Final = ("cuBLAS", "cuBLASLt")
+HALVES: Final = ("bf16", "f16")
+HALF_BIT: Final = {"bf16": 2.0**-9, "f16": 2.0**-11}
+"""By how much a result is rounded at most, relative to it."""
 
 Run = Callable[[], object]
 
 
 @dataclass(frozen=True)
 class Problem:
-    """L products of M x K by K x N; a GEMV where N is 0."""
+    """L products of M x K by K x N, of f32, which is TF32, or 16 bits; a GEMV where N is 0."""
 
     panel: str
     L: int
     M: int
     N: int
     K: int
+    dtype: str = "f32"
 
     def __str__(self) -> str:
         if not self.N:
@@ -66,7 +70,7 @@ class Problem:
 
 
 def problems() -> Iterator[Problem]:
-    """Every size of the six panels."""
+    """Every size of the panels."""
     for n in (2048, 4096, 6144, 8192, 12288, 16384):
         yield Problem("square", 1, n, n, n)
     for n in (512, 1024, 1536, 3072):
@@ -87,24 +91,29 @@ def problems() -> Iterator[Problem]:
     for n in (1024, 2048, 4096, 8192, 16384, 32768):
         yield Problem("gemv", 1, n, 0, n)
     yield Problem("gemv", 1, 128, 0, 65536)
+    for half in HALVES:
+        for n in (1024, 2048, 4096, 6144, 8192, 12288, 16384):
+            yield Problem(half, 1, n, n, n, half)
 
 
-def training(count: int, seed: int = 1) -> Iterator[Problem]:
+def training(count: int, dtype: str = "f32", seed: int = 1) -> Iterator[Problem]:
     """Random sizes of GEMMs, on which the choice of a kernel is fitted; every other one even."""
     chosen = random.Random(seed)
 
     def size(least: int, most: int) -> int:
-        of = (4, 64)[found % 2]
+        of = (8 if dtype in HALVES else 4, 64)[found % 2]
         return of * max(1, round(exp(chosen.uniform(log(least), log(most))) / of))
 
     found = 0
     while found < count:
-        problem = Problem("training", 1, size(32, 12000), size(32, 12000), size(128, 40000))
+        sizes = size(32, 12000), size(32, 12000), size(128, 40000)
+        problem = Problem("training", 1, *sizes, dtype)
         if 1e8 < problem.work < 1e12:
             found += 1
             yield problem
     for found in range(count // 16):  # these are limited by power
-        yield Problem("training", 1, *(size(6000, 13000) for _ in range(3)))
+        m, n, k = (size(6000, 13000) for _ in range(3))
+        yield Problem("training", 1, m, n, k, dtype)
 
 
 # --- on the GPU -----------------------------------------------------------------------------
@@ -115,8 +124,11 @@ def candidates(folder: Path, problem: Problem) -> Iterator[tuple[str, Kernel, di
     from exogpu.codegen.runtime import Kernel
 
     for path in sorted(folder.glob("*.json")):
-        names = {p["name"] for p in json.loads(path.read_text())["parameters"]}
+        parameters = {p["name"]: p for p in json.loads(path.read_text())["parameters"]}
+        names = parameters.keys()
         if ("x" in names) != (problem.N == 0) or ("L" not in names and problem.L > 1):
+            continue
+        if parameters["A"]["dtype"] != problem.dtype:
             continue
         kernel = Kernel.from_folder(folder, path.stem)
         if "K_split" not in names:
@@ -133,9 +145,11 @@ def runs_of(folder: Path, problem: Problem) -> tuple[dict[str, Run], Callable[[s
 
     torch.backends.cuda.matmul.allow_tf32 = True
     L, M, N, K = problem.L, problem.M, problem.N, problem.K
-    a = torch.randn(L, M, K, device="cuda")
-    b = torch.randn(L, N or 1, K, device="cuda")
-    c = torch.empty(L, M, N or 1, device="cuda")
+    types = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
+    dtype = types[problem.dtype]
+    a = torch.randn(L, M, K, device="cuda", dtype=dtype)
+    b = torch.randn(L, N or 1, K, device="cuda", dtype=dtype)
+    c = torch.empty(L, M, N or 1, device="cuda", dtype=dtype)
     stream = torch.cuda.current_stream().cuda_stream
 
     def library(name: str) -> None:
@@ -162,8 +176,10 @@ def runs_of(folder: Path, problem: Problem) -> tuple[dict[str, Run], Callable[[s
     rows = torch.randint(0, M, (ROWS,), device="cuda")
     wanted = a[:, rows].double() @ b.double().transpose(1, 2)
     size = a[:, rows].abs().double() @ b.abs().double().transpose(1, 2)
-    # tf32 has 10 explicit bits; sums of f32 lose 2**-23 a term.
-    limit = size * (2.0**-9 * 1.001 + K * 2.0**-23)
+    # tf32 has 10 explicit bits, products of 16-bit numbers are exact; sums of f32 lose 2**-23 a
+    # term, and a result of 16 bits is rounded once more.
+    limit = size * ((problem.dtype == "f32") * 2.0**-9 * 1.001 + K * 2.0**-23)
+    limit += wanted.abs() * HALF_BIT.get(problem.dtype, 0.0) * 1.001 + 2.0**-24
 
     def right(name: str) -> bool:
         c.fill_(float("nan"))
@@ -253,7 +269,7 @@ def called(problem: Problem) -> str:
 
     if not problem.N:
         return of_vector(problem.M, problem.K)
-    choice = fastest(Product(problem.L, problem.M, problem.N, problem.K))
+    choice = fastest(Product(problem.L, problem.M, problem.N, problem.K, problem.dtype))
     return f"{choice.name} / {choice.slices}" if choice.slices else choice.name
 
 
@@ -261,7 +277,7 @@ def table(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """A row a size: rates of the libraries and of the best kernel, its ratio, and the call's."""
     rows = []
     for one in results:
-        problem = Problem(*(one[f] for f in ("panel", "L", "M", "N", "K")))
+        problem = Problem(**key(one))
         times, unit = one["times"], 1e12
         rate = {name: problem.work / t["seconds"] / unit for name, t in times.items()}
         name, chosen = best(times), called(problem)
@@ -365,15 +381,14 @@ def read(folder: Path) -> list[dict[str, Any]]:
     """What has been measured, in the order of the panels."""
     file = folder / "results.jsonl"
     lines = file.read_text().splitlines() if file.exists() else []
-    known = {str(key(one)): one for one in map(json.loads, lines)}
-    order = [*problems(), *(Problem(**key(one)) for one in known.values())]
-    order = list(dict.fromkeys(order))
-    return [known[str(asdict(p))] for p in order if str(asdict(p)) in known]
+    known = {Problem(**key(one)): one for one in map(json.loads, lines)}
+    return [known[p] for p in dict.fromkeys((*problems(), *known)) if p in known]
 
 
 def key(result: Mapping[str, Any]) -> dict[str, Any]:
     """What tells sizes apart."""
-    return {name: result[name] for name in ("panel", "L", "M", "N", "K")}
+    names = ("panel", "L", "M", "N", "K", "dtype")
+    return {name: result[name] for name in names if name in result}
 
 
 def main() -> int:
@@ -382,11 +397,12 @@ def main() -> int:
     parser.add_argument("folder", type=Path, nargs="?", help="kernels, by `make gpu-emit`")
     parser.add_argument("-o", "--output", type=Path, default=Path("build/gpu-bench"))
     parser.add_argument(
-        "--panels", default="", help="some of square,small,long,batched,uneven,gemv"
+        "--panels", default="", help="some of square,small,long,batched,uneven,gemv,bf16,f16"
     )
     parser.add_argument("--runs", type=int, default=RUNS)
     parser.add_argument("--far", type=float, default=FAR, help="kernels slower than so many times")
     parser.add_argument("--training", type=int, help="so many random sizes instead of the panels")
+    parser.add_argument("--dtype", default="f32", help="of these: f32, bf16 or f16")
     parser.add_argument("--resume", action="store_true", help="keep what was measured")
     parser.add_argument("--write", type=Path, help="a folder of results, for docs/gpu-bench.*")
     options = parser.parse_args()
@@ -405,14 +421,14 @@ def main() -> int:
     wanted = options.panels.split(",") if options.panels else []
     chosen = [p for p in problems() if not wanted or p.panel in wanted]
     if options.training:
-        chosen = [*training(options.training)]
-    done = [key(one) for one in read(options.output)]
+        chosen = [*training(options.training, options.dtype)]
+    done = [Problem(**key(one)) for one in read(options.output)]
     failed = 0
     with Progress() as progress:
         bar = progress.add_task("sizes", total=len(chosen))
         for problem in chosen:
             progress.update(bar, description=f"{problem.panel}: {problem}")
-            if asdict(problem) not in done:
+            if problem not in done:
                 result = timed(options.folder, problem, options.runs, options.far)
                 failed += len(result["wrong"])
                 with file.open("a") as out:

@@ -73,6 +73,8 @@ def shapes_of(names: tuple[str, ...]) -> Iterator[dict[str, int]]:
 
 
 DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
+ROUNDED = {torch.float32: 0.0, torch.float16: 2.0**-11, torch.bfloat16: 2.0**-9}
+"""By how much a result is rounded at the end, relative to it; f16 by 2**-25 at least."""
 
 
 def inputs(kind: str, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
@@ -111,7 +113,8 @@ class Case:
             shape = tuple(runtime.evaluate(e, sizes) for e in p["shape"])
             if p["name"] == self.output:
                 count = torch.Size(shape).numel()
-                self.whole = torch.empty(count + 2 * PAD, device="cuda")
+                dtype = DTYPES[p["dtype"]]
+                self.whole = torch.empty(count + 2 * PAD, device="cuda", dtype=dtype)
                 self.arrays[self.output] = self.whole[PAD : PAD + count].view(shape)
             else:
                 self.arrays[p["name"]] = inputs(kind, shape, DTYPES[p["dtype"]])
@@ -142,9 +145,17 @@ def check(
         error = (out.double() - want).abs()
         worst = float(error.max()) if not out.isnan().any() else float("nan")
         # tf32 has 10 explicit bits: truncated operands err by 2**-10 each, relative to each
-        # product; sums of f32 by 2**-23 a term, truncated as tensor cores do.
+        # product; sums of f32 by 2**-23 a term, truncated as tensor cores do.  Results of 16 bits
+        # are rounded once, so that whole numbers are the nearest of their type.
         magnitude = reference({n: x.abs() for n, x in case.arrays.items() if n != case.output})
-        limit = magnitude * (0.0 if kind == "integers" else 2.0**-9 * 1.001 + k_total * 2.0**-23)
+        if kind == "integers":
+            error = (out - want.to(out.dtype)).abs()
+            limit = torch.zeros_like(error)
+        else:
+            tf32 = 2.0**-9 * 1.001 if case.arrays["A"].dtype == torch.float32 else 0.0
+            limit = magnitude * (tf32 + k_total * 2.0**-23) * 1.001
+            limit += want.abs() * ROUNDED[out.dtype] * 1.001
+            limit += 2.0**-25 if out.dtype == torch.float16 else 0.0
         if not bool((error <= limit).all()):
             bad = (~(error <= limit)).nonzero()
             at = tuple(bad[0].tolist())
@@ -218,8 +229,11 @@ def check_kernel(runtime: ModuleType, path: Path, is_quick: bool) -> Checked:
     manifest = json.loads(path.read_text())
     kernel = runtime.Kernel.from_folder(path.parent, path.stem)
     names = tuple(p["name"] for p in manifest["parameters"] if p["kind"] != "data")
+    kernel_halves = any(p.get("dtype") in ("f16", "bf16") for p in manifest["parameters"])
     right = count = 0
     for sizes in quick(names) if is_quick else shapes_of(names):
+        if kernel_halves:  # rows of 16 bytes have twice as many
+            sizes = sizes | {n: 2 * k for n, k in sizes.items() if n in ("K", "cluster_K")}
         wrong = check(runtime, kernel, manifest, sizes)
         count += 1
         right += not wrong

@@ -10,8 +10,9 @@ import argparse
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import chain
 from math import exp, log
 from pathlib import Path
 
@@ -25,7 +26,7 @@ RING = 4
 """Of the kernels whose ring runs on: a tile ends where the ring does."""
 NEAR = 1.3
 """Times of the fastest, up to which a model has to be true; beyond it counts for less."""
-NAME = re.compile(r"gemm(_splitk)?_sm90_(\d+)x(\d+)_(\d+)x(\d+)(_resident)?$")
+NAME = re.compile(r"gemm(_splitk)?(_bf16|_f16)?_sm90_(\d+)x(\d+)_(\d+)x(\d+)(_resident)?$")
 
 
 def read(folder: Path) -> Iterator[tuple[Product, Mapping[tuple[str, int], float]]]:
@@ -39,22 +40,24 @@ def read(folder: Path) -> Iterator[tuple[Product, Mapping[tuple[str, int], float
             if kernel in SHIPPED:
                 times[kernel, int(slices or 1)] = each
         if one["N"] and times:
-            yield Product(one["L"], one["M"], one["N"], one["K"]), times
+            sizes = (one[name] for name in "LMNK")
+            yield Product(*sizes, one.get("dtype", "f32")), times
 
 
 def named(name: str) -> Variant:
     """A kernel by its name, without times."""
     found = NAME.match(name)
     assert found is not None
-    split, cm, cn, tm, tn, resident = found.groups()
-    steps = RING if resident else 1
-    return Variant(name, (int(cm), int(cn)), (int(tm), int(tn)), bool(split), steps)
+    split, half, *sizes, resident = found.groups()
+    cm, cn, tm, tn = map(int, sizes)
+    steps, dtype = RING if resident else 1, half[1:] if half else "f32"
+    return Variant(name, (cm, cn), (tm, tn), bool(split), steps, dtype=dtype)
 
 
-def fitted(folder: Path) -> Mapping[str, Variant]:
+def fitted(folders: Iterable[Path]) -> Mapping[str, Variant]:
     """Models with the least relative errors whose seconds are not negative."""
     rows: dict[str, list[tuple[tuple[float, ...], float, float]]] = defaultdict(list)
-    for product, times in read(folder):
+    for product, times in chain.from_iterable(map(read, folders)):
         for (name, slices), seconds in times.items():
             counts = 1.0 if seconds < NEAR * min(times.values()) else 0.2
             rows[name].append((named(name).features(product, slices), seconds, counts))
@@ -102,13 +105,14 @@ def tried(folder: Path, variants: Mapping[str, Variant]) -> None:
 def main() -> None:
     """Fit, try, and write."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("training", type=Path)
+    parser.add_argument("training", type=Path, nargs="+")
     parser.add_argument("--test", type=Path, help="results of other sizes")
     parser.add_argument("--write", action="store_true", help=f"write {TIMES.name}")
     options = parser.parse_args()
     variants = fitted(options.training)
     print("on the training sizes:")
-    tried(options.training, variants)
+    for folder in options.training:
+        tried(folder, variants)
     if options.test is not None:
         print("on others:")
         tried(options.test, variants)
@@ -119,6 +123,7 @@ def main() -> None:
                 "tile": v.tile,
                 "split": v.split,
                 "steps": v.steps,
+                "dtype": v.dtype,
                 "seconds": [float(f"{s:.4g}") for s in v.seconds],
             }
             for v in variants.values()

@@ -208,6 +208,31 @@ def Sm90_store_D(
 
 @sm90_instr(
     unit=cuda_warpgroup,
+    C=by_rows(CUDA_MEMORY),
+    D=CUDA_REGISTER,
+    template="Sm90_store_D_{dtype_name}<{M}, {N}>({rows}, {cols}, {C}, {C.ld}, {D});",
+)
+def Sm90_store_D_f16(
+    rows: index,
+    cols: index,
+    C: dtype[M, N] @ CudaGmemLinear,
+    D: f32[M, N] @ Sm90_RmemMatrixD(M, N),
+    *,
+    M=64,
+    N=256,
+    dtype=f16,
+):
+    """As Sm90_store_D, rounded to f16 or bf16."""
+    assert dtype in (f16, bf16)
+    assert M % 64 == 0 and M > 0 and N % 8 == 0 and N > 0
+    for m in seq(0, M):
+        for n in seq(0, N):
+            if m < rows and n < cols:
+                C[m, n] = D[m, n]
+
+
+@sm90_instr(
+    unit=cuda_warpgroup,
     C=aligned(CUDA_MEMORY, 16, stride=16),
     D=CUDA_REGISTER,
     template="Sm90_stage_D<{M}, {N}>({C}, {C.ld}, {D});",

@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 from exogpu.codegen.runtime import Kernel
+from exogpu.codegen.runtime.arrays import ITEM_SIZE
 from exogpu.codegen.runtime.errors import LaunchError
 from exogpu.kernels.choice import Product, fastest
 
@@ -15,14 +16,18 @@ LONG_ROW = 8192
 FEW_ROWS = 512
 """Rows up to which it has where a row has a quarter of `LONG_ROW` columns."""
 
+_TYPES = {"float32": "f32", "bfloat16": "bf16", "float16": "f16"}
+"""By the names that libraries give them."""
+
 
 def gemm(A: Any, B: Any, out: Any = None, *, stream: object = None) -> Any:
-    """C = A B^T in TF32: A is (M, K) or (L, M, K), and B (N, K) or (L, N, K), f32, by rows.
+    """C = A B^T: A is (M, K) or (L, M, K), and B (N, K) or (L, N, K), by rows.
 
-    That is `torch.nn.functional.linear(A, B)`: B is kept as weights are, a row an output.  Arrays
-    are those of torch, cupy or numpy (which are copied), or of any library with `__dlpack__` if
-    `out` is given, too.  Without a stream, the current one of the first array's library.  Raises
-    LaunchError for arrays that do not fit, K that is no multiple of 4, or no GPU.
+    All are f32, which is multiplied as TF32, or all bf16, or f16; sums are f32.  That is
+    `torch.nn.functional.linear(A, B)`: B is kept as weights are, a row an output.  Arrays are those
+    of torch, cupy or numpy (which are copied), or of any library with `__dlpack__` if `out` is
+    given, too.  Without a stream, the current one of the first array's library.  Raises LaunchError
+    for arrays that do not fit, rows of A that are no multiple of 16 bytes, or no GPU.
     """
     batched = _rank("A", A, (2, 3)) == 3
     _rank("B", B, (3,) if batched else (2,))
@@ -33,16 +38,20 @@ def gemm(A: Any, B: Any, out: Any = None, *, stream: object = None) -> Any:
             f"A is {tuple(A.shape)} and B is {tuple(B.shape)}",
             "both have K columns, and as many matrices: C = A B^T",
         )
-    if K % 4:
+    dtype = _type("A", A)
+    if _type("B", B) != dtype:
+        raise LaunchError(f"A is {A.dtype} and B is {B.dtype}", "convert one of them")
+    size = ITEM_SIZE[dtype]
+    if size * K % 16:
         raise LaunchError(
-            f"K is {K}: rows of {4 * K} bytes, and TMA takes multiples of 16",
-            "pad K to a multiple of 4 with zeros",
+            f"K is {K}: rows of {size * K} bytes, and TMA takes multiples of 16",
+            f"pad K to a multiple of {16 // size} with zeros",
         )
     shape = (L, M, N) if batched else (M, N)
     result = _empty(A, shape) if out is None else out
     _rank("out", result, (len(shape),))
     c = result if batched else result[None]
-    choice = fastest(Product(int(L), int(M), int(N), int(K)))
+    choice = fastest(Product(int(L), int(M), int(N), int(K), dtype))
     if choice.slices:
         slices = (choice.slices, K // choice.slices)
         a, b = a.reshape((L, M, *slices)), b.reshape((L, N, *slices))
@@ -81,6 +90,14 @@ def _rank(name: str, array: Any, ranks: tuple[int, ...]) -> int:
         wanted = " or ".join(map(str, ranks))
         raise LaunchError(f"{name} has {rank} dimensions", f"give an array of {wanted} dimensions")
     return rank
+
+
+def _type(name: str, array: Any) -> str:
+    """The type of an array's elements.  Raises LaunchError for one that is not multiplied."""
+    found = _TYPES.get(str(array.dtype).rpartition(".")[2])
+    if found is None:
+        raise LaunchError(f"{name} is {array.dtype}", f"give arrays of {', '.join(_TYPES)}")
+    return found
 
 
 def _empty(like: Any, shape: tuple[int, ...]) -> Any:

@@ -1,7 +1,7 @@
 """Which kernel is the fastest for a product, told from its sizes by a model that was fitted.
 
 The model of a kernel is a sum: what a launch takes, what a wave of tiles takes, and a wave's step
-of 32 columns, and more of it where they lie across cache lines; then operations, where power limits
+of 128 bytes of a row, and more of it where they lie across cache lines; then operations, where power limits
 the clock, and elements of C.  Their seconds are in `times.json`, which `benchmarks/gpu_fit.py`
 writes; docs/performance.md has what they are worth.
 """
@@ -13,12 +13,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 TIMES: Final = Path(__file__).with_name("times.json")
 SLICES: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64)
 """Of K, where they have at least 128 columns."""
-STEP: Final = 32
+STEP: Final = {"f32": 32, "bf16": 64, "f16": 64}
 """Columns of A and B that a CTA takes at a time."""
 AT_ONCE: Final = {1: 132, 2: 66, 4: 30}
 """Clusters that an H200 runs at a time, by their CTAs: those of four do not fill its GPCs."""
@@ -26,12 +26,13 @@ AT_ONCE: Final = {1: 132, 2: 66, 4: 30}
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """L products of M x K by K x N."""
+    """L products of M x K by K x N, of "f32", which is TF32, "bf16" or "f16"."""
 
     L: int
     M: int
     N: int
     K: int
+    dtype: str = "f32"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,7 @@ class Variant:
     split: bool
     steps: int = 1
     seconds: tuple[float, ...] = ()
+    dtype: str = "f32"
 
     def slices(self, product: Product) -> Iterator[int]:
         """The ways to divide K.
@@ -72,8 +74,9 @@ class Variant:
         (cm, cn), (tm, tn) = self.cluster, self.tile
         tiles = -(-product.M // (cm * tm)) * -(-product.N // (cn * tn)) * product.L * slices
         waves = -(-tiles // AT_ONCE[cm * cn])
-        steps = waves * -(-(product.K // slices) // (STEP * self.steps)) * self.steps
-        across = steps if product.K // slices % STEP else 0  # rows begin within a cache line
+        step = STEP[self.dtype]
+        steps = waves * -(-(product.K // slices) // (step * self.steps)) * self.steps
+        across = steps if product.K // slices % step else 0  # rows begin within a cache line
         elements = product.L * product.M * product.N
         operations = 2.0 * elements * product.K
         found = 1, waves, steps, across, operations, elements * slices
@@ -111,6 +114,7 @@ def _among(product: Product, variants: Mapping[str, Variant]) -> Choice:
     ways = (
         (variant.expected(product, slices), variant, slices)
         for variant in variants.values()
+        if variant.dtype == product.dtype
         for slices in variant.slices(product)
     )
     _, variant, slices = min(ways, key=lambda way: way[0])
@@ -124,8 +128,8 @@ def shipped() -> Mapping[str, Variant]:
     return {name: variant(name, one) for name, one in read["kernels"].items()}
 
 
-def variant(name: str, read: Mapping[str, list[float] | list[int] | bool]) -> Variant:
+def variant(name: str, read: Mapping[str, Any]) -> Variant:
     """A kernel as `times.json` has it."""
     (cm, cn), (tm, tn) = read["cluster"], read["tile"]
-    seconds = tuple(read["seconds"])
-    return Variant(name, (cm, cn), (tm, tn), bool(read["split"]), read["steps"], seconds)
+    seconds, dtype = tuple(read["seconds"]), read.get("dtype", "f32")
+    return Variant(name, (cm, cn), (tm, tn), bool(read["split"]), read["steps"], seconds, dtype)

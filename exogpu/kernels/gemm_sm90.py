@@ -1,17 +1,26 @@
-"""C[l, m, n] = sum over k of A[l, m, k] * B[l, n, k], tf32, for Hopper.
+"""C[l, m, n] = sum over k of A[l, m, k] * B[l, n, k], for Hopper: tf32, bf16 or f16, sums in f32.
 
 Warp-specialised: one producer warp a CTA fills a ring of shared-memory tiles with TMA,
 multicast along the rows and columns of the cluster; consumer warpgroups multiply with wgmma.
 One procedure a configuration: `gemm_sm90_<cluster m>x<cluster n>_<tile m>x<tile n>`, and
-`..._resident` where the ring runs on from tile to tile.
+`..._resident` where the ring runs on from tile to tile; `gemm_bf16_sm90_...` and
+`gemm_f16_sm90_...` have A, B and C of 16 bits.
 """
 
 from __future__ import annotations
 
 from exogpu.api import Procedure, proc
 from exogpu.frontend.macros import Macro, macro
+from exogpu.hw.datatypes import DataType, bf16, f16, f32
 from exogpu.ir.nodes import WarpConfig as CudaWarpConfig
-from exogpu.isa.sm90 import Sm90_store_D, Sm90_tma_multicast, Sm90_wgmma_tf32, Sm90_zero_scale_d
+from exogpu.isa.sm90 import (
+    Sm90_store_D,
+    Sm90_store_D_f16,
+    Sm90_tma_multicast,
+    Sm90_wgmma_f16,
+    Sm90_wgmma_tf32,
+    Sm90_zero_scale_d,
+)
 
 
 def warps(groups: int) -> list[CudaWarpConfig]:
@@ -36,15 +45,18 @@ def make_product(
     split: bool,
     resident: bool = False,
     groups: int = 2,
+    dtype: DataType = f32,
 ) -> Macro:
     """The product of the tiles that a cluster of CM x CN CTAs makes in one task.
 
     A CTA's tile of TM x TN is left in D, its rows divided among the consumer warpgroups; the ring
     may still be read.  With `split` the tensor maps have slices, and slice `s` is multiplied.  A
     `resident` ring is the caller's, and is given last: A_smem, B_smem, full, empty; in place of K
-    is then a number of steps of 32.
+    is then a number of steps, of 128 bytes a row.
     """
     MM = TM // groups  # rows of a warpgroup
+    TK = 128 // dtype.bytes  # columns of a step, and of one product
+    KK = 32 // dtype.bytes
 
     @macro
     def load(tile, tensor, batch, row, s, k, full, n, stride, rows):
@@ -52,12 +64,13 @@ def make_product(
             (
                 Sm90_tma_multicast(
                     tile,
-                    tensor[batch, row : row + rows, s, 32 * k : 32 * k + 32],
+                    tensor[batch, row : row + rows, s, TK * k : TK * k + TK],
                     n=n,
                     stride=stride,
                     rows=rows,
-                    cols=32,
-                    box=(1, rows // n, 1, 32),
+                    cols=TK,
+                    box=(1, rows // n, 1, TK),
+                    dtype=dtype,
                 )
                 >> full
             )
@@ -65,15 +78,23 @@ def make_product(
             (
                 Sm90_tma_multicast(
                     tile,
-                    tensor[batch, row : row + rows, 32 * k : 32 * k + 32],
+                    tensor[batch, row : row + rows, TK * k : TK * k + TK],
                     n=n,
                     stride=stride,
                     rows=rows,
-                    cols=32,
-                    box=(1, rows // n, 32),
+                    cols=TK,
+                    box=(1, rows // n, TK),
+                    dtype=dtype,
                 )
                 >> full
             )
+
+    @macro
+    def multiply(D, A, B):
+        if dtype is f32:
+            Sm90_wgmma_tf32(D, A, B, M=MM, N=TN)
+        else:
+            Sm90_wgmma_f16(D, A, B, M=MM, N=TN, dtype=dtype)
 
     @macro
     def through(D, A_map, B_map, steps, batch, tm, tn, s, A_smem, B_smem, full, empty):
@@ -117,18 +138,16 @@ def make_product(
                         Await(full[m, n], cuda_generic_and_async, ~0)
                         for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
                             for kk in seq(0, 4):
-                                Sm90_wgmma_tf32(
+                                multiply(
                                     D[m, n, wg, :, :],
                                     A_smem[
                                         m,
                                         n,
                                         k % RING,
                                         MM * wg : MM * wg + MM,
-                                        8 * kk : 8 * kk + 8,
+                                        KK * kk : KK * kk + KK,
                                     ],
-                                    B_smem[m, n, k % RING, :, 8 * kk : 8 * kk + 8],
-                                    M=MM,
-                                    N=TN,
+                                    B_smem[m, n, k % RING, :, KK * kk : KK * kk + KK],
                                 )
                             Arrive(wgmma_async) >> cg[m, n, wg]
                             Await(cg[m, n, wg], cuda_in_order, 0)
@@ -136,35 +155,82 @@ def make_product(
 
     @macro
     def product(D, A_map, B_map, K, batch, tm, tn, s):
-        A_smem: f32[CM, CN, RING, TM, 32] @ Sm90_SmemSwizzled(128)
-        B_smem: f32[CM, CN, RING, TN, 32] @ Sm90_SmemSwizzled(128)
+        A_smem: dtype[CM, CN, RING, TM, TK] @ Sm90_SmemSwizzled(128)
+        B_smem: dtype[CM, CN, RING, TN, TK] @ Sm90_SmemSwizzled(128)
         full: barrier[CM, CN] @ CudaMbarrier
         empty: barrier(full)[CM, CN] @ CudaMbarrier
-        steps = (K + 31) / 32
+        steps = (K + TK - 1) / TK
         through(D, A_map, B_map, steps, batch, tm, tn, s, A_smem, B_smem, full, empty)
 
     return through if resident else product
 
 
-def make_gemm(CM: int, CN: int, TM: int, TN: int, RING: int = 4, groups: int = 2) -> Procedure:
+def make_epilogue(
+    CM: int, CN: int, TM: int, TN: int, groups: int = 2, dtype: DataType = f32
+) -> Macro:
+    """Each consumer warpgroup stores its rows of the tile, from D to C."""
+    MM = TM // groups
+
+    @macro
+    def store(rows, cols, C, D):
+        if dtype is f32:
+            Sm90_store_D(rows, cols, C, D, M=MM, N=TN)
+        else:
+            Sm90_store_D_f16(rows, cols, C, D, M=MM, N=TN, dtype=dtype)
+
+    @macro
+    def epilogue(C, D, M, N, batch, tm, tn):
+        with CudaWarps(name="consumer"):
+            for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
+                for n in cuda_threads(0, CN, unit=cuda_cta_in_cluster):
+                    for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
+                        row = (CM * tm + m) * TM + MM * wg
+                        column = (CN * tn + n) * TN
+                        store(
+                            M - row,
+                            N - column,
+                            C[batch, row : row + MM, column : column + TN],
+                            D[m, n, wg, :, :],
+                        )
+
+    return epilogue
+
+
+def family(dtype: DataType) -> str:
+    """What the names of the kernels of a type begin with."""
+    return "gemm_sm90" if dtype is f32 else f"gemm_{dtype.value}_sm90"
+
+
+def make_gemm(
+    CM: int,
+    CN: int,
+    TM: int,
+    TN: int,
+    RING: int = 4,
+    groups: int = 2,
+    dtype: DataType = f32,
+) -> Procedure:
     """The kernel for a cluster of CM x CN CTAs with a tile of TM x TN a CTA, whose rows so many
     consumer warpgroups divide among them."""
     MM = TM // groups  # rows of a warpgroup
-    product = make_product(CM, CN, TM, TN, RING, split=False, groups=groups)
+    TK = 128 // dtype.bytes  # columns of a step
+    CHUNK = 16 // dtype.bytes
+    product = make_product(CM, CN, TM, TN, RING, split=False, groups=groups, dtype=dtype)
+    epilogue = make_epilogue(CM, CN, TM, TN, groups, dtype)
 
-    @proc(name=f"gemm_sm90_{CM}x{CN}_{TM}x{TN}")
+    @proc(name=f"{family(dtype)}_{CM}x{CN}_{TM}x{TN}")
     def gemm_sm90(
         L: size,
         M: size,
         N: size,
         cluster_K: size,
-        A: f32[L, M, cluster_K] @ CudaGmemLinear,
-        B: f32[L, N, cluster_K] @ CudaGmemLinear,
-        C: f32[L, M, N] @ CudaGmemLinear,
+        A: dtype[L, M, cluster_K] @ CudaGmemLinear,
+        B: dtype[L, N, cluster_K] @ CudaGmemLinear,
+        C: dtype[L, M, N] @ CudaGmemLinear,
     ):
-        assert cluster_K % 4 == 0  # TMA strides are multiples of 16 bytes
-        A_map = A[:, :, :] @ Sm90_tensorMap(128, 1, TM // CN, 32)
-        B_map = B[:, :, :] @ Sm90_tensorMap(128, 1, TN // CM, 32)
+        assert cluster_K % CHUNK == 0  # TMA strides are multiples of 16 bytes
+        A_map = A[:, :, :] @ Sm90_tensorMap(128, 1, TM // CN, TK)
+        B_map = B[:, :, :] @ Sm90_tensorMap(128, 1, TN // CM, TK)
         with CudaDeviceFunction(clusterDim=CM * CN, warp_config=warps(groups)):
             for batch in cuda_tasks(0, L):
                 for tm in cuda_tasks(0, (M + CM * TM - 1) / (CM * TM)):
@@ -173,56 +239,56 @@ def make_gemm(CM: int, CN: int, TM: int, TN: int, RING: int = 4, groups: int = 2
                         product(D, A_map, B_map, cluster_K, batch, tm, tn, None)
                         # The ring is done with: the next task's loads overlap the stores.
                         Fence(cuda_in_order, cuda_in_order)
-                        with CudaWarps(name="consumer"):
-                            for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
-                                for n in cuda_threads(0, CN, unit=cuda_cta_in_cluster):
-                                    for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
-                                        row = (CM * tm + m) * TM + MM * wg
-                                        column = (CN * tn + n) * TN
-                                        Sm90_store_D(
-                                            M - row,
-                                            N - column,
-                                            C[batch, row : row + MM, column : column + TN],
-                                            D[m, n, wg, :, :],
-                                            M=MM,
-                                            N=TN,
-                                        )
+                        epilogue(C, D, M, N, batch, tm, tn)
 
     return gemm_sm90
 
 
-def make_resident(CM: int, CN: int, TM: int, TN: int, RING: int = 4, groups: int = 2) -> Procedure:
+def make_resident(
+    CM: int,
+    CN: int,
+    TM: int,
+    TN: int,
+    RING: int = 4,
+    groups: int = 2,
+    dtype: DataType = f32,
+) -> Procedure:
     """The same with a ring that runs on from tile to tile: while the consumers store one, the
     producer fills the ring for the next.
 
     A tile ends where the ring does: in what is left of a last round the tensor maps give zeros.
     """
     MM = TM // groups  # rows of a warpgroup
-    product = make_product(CM, CN, TM, TN, RING, split=False, resident=True, groups=groups)
+    TK = 128 // dtype.bytes  # columns of a step
+    CHUNK = 16 // dtype.bytes
+    product = make_product(
+        CM, CN, TM, TN, RING, split=False, resident=True, groups=groups, dtype=dtype
+    )
+    epilogue = make_epilogue(CM, CN, TM, TN, groups, dtype)
 
-    @proc(name=f"gemm_sm90_{CM}x{CN}_{TM}x{TN}_resident")
+    @proc(name=f"{family(dtype)}_{CM}x{CN}_{TM}x{TN}_resident")
     def gemm_sm90_resident(
         L: size,
         M: size,
         N: size,
         cluster_K: size,
-        A: f32[L, M, cluster_K] @ CudaGmemLinear,
-        B: f32[L, N, cluster_K] @ CudaGmemLinear,
-        C: f32[L, M, N] @ CudaGmemLinear,
+        A: dtype[L, M, cluster_K] @ CudaGmemLinear,
+        B: dtype[L, N, cluster_K] @ CudaGmemLinear,
+        C: dtype[L, M, N] @ CudaGmemLinear,
     ):
-        assert cluster_K % 4 == 0  # TMA strides are multiples of 16 bytes
-        A_map = A[:, :, :] @ Sm90_tensorMap(128, 1, TM // CN, 32)
-        B_map = B[:, :, :] @ Sm90_tensorMap(128, 1, TN // CM, 32)
+        assert cluster_K % CHUNK == 0  # TMA strides are multiples of 16 bytes
+        A_map = A[:, :, :] @ Sm90_tensorMap(128, 1, TM // CN, TK)
+        B_map = B[:, :, :] @ Sm90_tensorMap(128, 1, TN // CM, TK)
         with CudaDeviceFunction(clusterDim=CM * CN, warp_config=warps(groups)):
-            A_smem: f32[CM, CN, RING, TM, 32] @ Sm90_SmemSwizzled(128)
-            B_smem: f32[CM, CN, RING, TN, 32] @ Sm90_SmemSwizzled(128)
+            A_smem: dtype[CM, CN, RING, TM, TK] @ Sm90_SmemSwizzled(128)
+            B_smem: dtype[CM, CN, RING, TN, TK] @ Sm90_SmemSwizzled(128)
             full: barrier[CM, CN] @ CudaMbarrier
             empty: barrier(full)[CM, CN] @ CudaMbarrier
             for batch in cuda_tasks(0, L):
                 for tm in cuda_tasks(0, (M + CM * TM - 1) / (CM * TM)):
                     for tn in cuda_tasks(0, (N + CN * TN - 1) / (CN * TN)):
                         D: f32[CM, CN, groups, MM, TN] @ Sm90_RmemMatrixD(MM, TN)
-                        rounds = (cluster_K + 32 * RING - 1) / (32 * RING)
+                        rounds = (cluster_K + TK * RING - 1) / (TK * RING)
                         product(
                             D,
                             A_map,
@@ -237,20 +303,7 @@ def make_resident(CM: int, CN: int, TM: int, TN: int, RING: int = 4, groups: int
                             full,
                             empty,
                         )
-                        with CudaWarps(name="consumer"):
-                            for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
-                                for n in cuda_threads(0, CN, unit=cuda_cta_in_cluster):
-                                    for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
-                                        row = (CM * tm + m) * TM + MM * wg
-                                        column = (CN * tn + n) * TN
-                                        Sm90_store_D(
-                                            M - row,
-                                            N - column,
-                                            C[batch, row : row + MM, column : column + TN],
-                                            D[m, n, wg, :, :],
-                                            M=MM,
-                                            N=TN,
-                                        )
+                        epilogue(C, D, M, N, batch, tm, tn)
 
     return gemm_sm90_resident
 
@@ -274,12 +327,19 @@ RESIDENT = (
 )
 """For many tiles."""
 
+HALVES = (bf16, f16)
+HALF = ((1, 1, 128, 128, 6, 2), (1, 1, 64, 64, 12, 1))
+HALF_RESIDENT = ((1, 1, 128, 256), (2, 1, 128, 256))
+"""Of types of 16 bits."""
+
 KERNELS: dict[str, Procedure] = {
     kernel.name: kernel
     for kernel in (
         *(make_gemm(cm, cn, tm, tn) for cm, cn in CLUSTERS for tm, tn in TILES),
         *(make_gemm(*other) for other in OTHERS),
         *(make_resident(*one) for one in RESIDENT),
+        *(make_gemm(*one, dtype=half) for half in HALVES for one in HALF),
+        *(make_resident(*one, dtype=half) for half in HALVES for one in HALF_RESIDENT),
     )
 }
 """Every configuration, by name."""
