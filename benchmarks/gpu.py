@@ -39,7 +39,7 @@ SPLITS: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64)
 """Slices of K, where they have at least 128 columns."""
 LIBRARIES: Final = ("cuBLAS", "cuBLASLt")
 HALVES: Final = ("bf16", "f16")
-HALF_BIT: Final = {"bf16": 2.0**-9, "f16": 2.0**-11}
+HALF_BIT: Final = {"bf16": 2.0**-8, "f16": 2.0**-11}
 """By how much a result is rounded at most, relative to it."""
 
 Run = Callable[[], object]

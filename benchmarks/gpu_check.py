@@ -73,7 +73,7 @@ def shapes_of(names: tuple[str, ...]) -> Iterator[dict[str, int]]:
 
 
 DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
-ROUNDED = {torch.float32: 0.0, torch.float16: 2.0**-11, torch.bfloat16: 2.0**-9}
+ROUNDED = {torch.float32: 0.0, torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8}
 """By how much a result is rounded at the end, relative to it; f16 by 2**-25 at least."""
 
 
