@@ -90,11 +90,11 @@ def make_product(
             )
 
     @macro
-    def multiply(D, A, B):
+    def multiply(sums, left, right):
         if dtype is f32:
-            Sm90_wgmma_tf32(D, A, B, M=MM, N=TN)
+            Sm90_wgmma_tf32(sums, left, right, M=MM, N=TN)
         else:
-            Sm90_wgmma_f16(D, A, B, M=MM, N=TN, dtype=dtype)
+            Sm90_wgmma_f16(sums, left, right, M=MM, N=TN, dtype=dtype)
 
     @macro
     def through(D, A_map, B_map, steps, batch, tm, tn, s, A_smem, B_smem, full, empty):
@@ -172,11 +172,11 @@ def make_epilogue(
     MM = TM // groups
 
     @macro
-    def store(rows, cols, C, D):
+    def store(rows, cols, tile, sums):
         if dtype is f32:
-            Sm90_store_D(rows, cols, C, D, M=MM, N=TN)
+            Sm90_store_D(rows, cols, tile, sums, M=MM, N=TN)
         else:
-            Sm90_store_D_f16(rows, cols, C, D, M=MM, N=TN, dtype=dtype)
+            Sm90_store_D_f16(rows, cols, tile, sums, M=MM, N=TN, dtype=dtype)
 
     @macro
     def epilogue(C, D, M, N, batch, tm, tn):
@@ -328,8 +328,8 @@ RESIDENT = (
 """For many tiles."""
 
 HALVES = (bf16, f16)
-HALF = ((1, 1, 128, 128, 6, 2), (1, 1, 64, 64, 12, 1))
-HALF_RESIDENT = ((1, 1, 128, 256), (2, 1, 128, 256))
+HALF = ((1, 1, 128, 128, 6, 2), (1, 1, 128, 64, 8, 2))
+HALF_RESIDENT = ((1, 1, 128, 256), (2, 1, 128, 256), (1, 2, 256, 192))
 """Of types of 16 bits."""
 
 KERNELS: dict[str, Procedure] = {

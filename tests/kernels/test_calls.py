@@ -65,6 +65,38 @@ def test_gemm_is_a_product(called, shape):
     assert set(called) <= KERNELS.keys() and len(called) == 2
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_gemm_of_16_bits(called, dtype):
+    a, b = (HalfArray(integers(m, 256), dtype) for m in (300, 500))
+    gemm(a, b, np.empty((300, 500), np.float16))
+    (name,) = called
+    assert name.startswith({"float16": "gemm_f16", "bfloat16": "gemm_bf16"}[dtype])
+
+
+def test_both_are_of_one_type(called):
+    a = integers(8, 8)
+    with pytest.raises(LaunchError, match="A is float32 and B is float16"):
+        gemm(a, a.astype(np.float16))
+    with pytest.raises(LaunchError, match="A is int32"):
+        gemm(a.astype(np.int32), a)
+    with pytest.raises(LaunchError, match="K is 4: rows of 8 bytes"):
+        gemm(a[:, :4].astype(np.float16), a[:, :4].astype(np.float16))
+
+
+class HalfArray(np.ndarray):
+    """An array that says it is of another type, as those of other libraries do."""
+
+    def __new__(cls, of: np.ndarray, dtype: str) -> HalfArray:
+        made = of.view(cls)
+        made.said = dtype
+        return made
+
+    def __array_finalize__(self, of: object) -> None:
+        self.said = getattr(of, "said", None)
+
+    dtype = property(lambda self: self.said)  # type: ignore[assignment]
+
+
 @pytest.mark.parametrize(
     ("rows", "columns", "name"),
     [(1000, 1024, "gemv"), (128, 65536, "gemv_rows"), (16, 4096, "gemv_rows"), (8, 64, "gemv")],
@@ -78,12 +110,13 @@ def test_gemv_is_a_product(called, rows, columns, name):
 sizes = st.integers(1, 20000)
 
 
-@given(sizes, sizes, sizes, st.integers(1, 9))
-def test_a_choice_can_be_run(m, n, k, batches):
+@given(sizes, sizes, sizes, st.integers(1, 9), st.sampled_from(["f32", "bf16", "f16"]))
+def test_a_choice_can_be_run(m, n, k, batches, dtype):
     """Its kernel ships, its slices divide K, and its preconditions hold."""
-    product = Product(batches, m, n, 4 * k)
+    product = Product(batches, m, n, 8 * k, dtype)
     choice = fastest(product)
-    assert choice.name in KERNELS
+    parameters = {str(p.name): p for p in KERNELS[choice.name].ir.params}
+    assert parameters["A"].dtype.value == dtype
     assert bool(choice.slices) == shipped()[choice.name].split
     if choice.slices:
         assert product.K % (4 * choice.slices) == 0 and n % 4 == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from exogpu import Procedure, proc
+from exogpu.hw.datatypes import bf16, f16
 from exogpu.kernels.derived_bias_relu_sm90 import textbook as bias_and_relu
 from exogpu.kernels.gemm_bias_relu_sm90 import make_gemm_bias_relu
 from exogpu.kernels.gemm_sm80 import gemm_sm80
@@ -50,6 +51,39 @@ def batched(
                     C[b, i, j] += A[b, i, k] * B[b, j, k]
 
 
+def batched_half(half) -> Procedure:
+    """Sums of f32, rounded once."""
+
+    @proc
+    def batched(
+        L: size,
+        M: size,
+        N: size,
+        K: size,
+        A: half[L, M, K] @ DRAM,
+        B: half[L, N, K] @ DRAM,
+        C: half[L, M, N] @ DRAM,
+    ):
+        for b in seq(0, L):
+            for i in seq(0, M):
+                for j in seq(0, N):
+                    total: f32
+                    total = 0
+                    for k in seq(0, K):
+                        total += A[b, i, k] * B[b, j, k]
+                    C[b, i, j] = total
+
+    return batched
+
+
+BATCHED = {
+    "gemm": batched,
+    "gemm_bf16": batched_half(bf16),
+    "gemm_f16": batched_half(f16),
+}
+"""By the first words of kernels' names."""
+
+
 @proc
 def sliced(
     L: size,
@@ -73,7 +107,7 @@ def sliced(
 CASES = [
     (matrix_vector, gemv),
     (matrices, gemm_sm80),
-    *((batched, kernel) for kernel in GEMM.values()),
+    *((BATCHED[name.partition("_sm90")[0]], kernel) for name, kernel in GEMM.items()),
     (bias_and_relu(), make_gemm_bias_relu(2, 1, 128, 128)),
     (bias_and_relu(), make_gemm_bias_relu(1, 2, 128, 64)),
     *((sliced, kernel) for kernel in SPLIT_K.values()),

@@ -9,6 +9,7 @@ from exogpu.kernels.gemm_sm80 import gemm_sm80
 from exogpu.kernels.gemm_sm90 import KERNELS as GEMM
 from exogpu.kernels.gemm_splitk_sm90 import KERNELS as SPLITK
 from exogpu.kernels.gemv_f32 import gemv
+from exogpu.meaning import round_bf16
 
 rng = np.random.default_rng(20)
 
@@ -26,10 +27,19 @@ def close(found: np.ndarray, exact: np.ndarray, terms: int) -> None:
 
 @pytest.mark.parametrize("name", GEMM)
 def test_gemm(name: str) -> None:
-    A, B = random(2, 130, 68), random(2, 70, 68)
-    C = np.full((2, 130, 70), np.nan, np.float32)
+    kind = name.removeprefix("gemm_").partition("_")[0]
+    rounded = {"bf16": round_bf16, "f16": np.float16}.get(kind, np.float32)
+    A, B = rounded(random(2, 130, 72)), rounded(random(2, 70, 72))
+    C = rounded(np.full((2, 130, 70), np.nan, np.float32))
     GEMM[name].run(A=A, B=B, C=C)
-    close(C, np.einsum("lmk,lnk->lmn", A.astype(np.float64), B.astype(np.float64)), 68)
+    exact = np.einsum("lmk,lnk->lmn", A.astype(np.float64), B.astype(np.float64))
+    if kind == "sm90":
+        close(C, exact, 72)
+        return
+    bits = {"bf16": 2.0**-8, "f16": 2.0**-11}[kind]
+    limit = 4 * 72 * np.finfo(np.float32).eps + 1.001 * bits * np.abs(exact) + 2.0**-25
+    assert (np.abs(C.astype(np.float64) - exact) <= limit).all()
+    assert np.array_equal(C, rounded(C))
 
 
 @pytest.mark.parametrize("name", SPLITK)
