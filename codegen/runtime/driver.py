@@ -56,7 +56,7 @@ def _check(driver: ctypes.CDLL, status: int, what: str) -> None:
 def call(name: str, *arguments: object) -> None:
     """One call of the driver.  Raises LaunchError with what the driver says."""
     driver = _driver()
-    _check(driver, driver[name](*arguments), name)
+    _check(driver, getattr(driver, name)(*arguments), name)
 
 
 # --- devices --------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -102,11 +103,18 @@ def clusters_for(loaded: Loaded, tasks: int, most: int | None) -> int:
     return clusters if most is None else min(clusters, most)
 
 
-def enqueue(loaded: Loaded, clusters: int, arguments: list[ctypes._CData], stream: int) -> None:
-    """Launch a kernel on so many clusters, which the device must hold at a time."""
+def launcher(
+    loaded: Loaded, clusters: int, arguments: list[ctypes._CData], stream: int
+) -> Callable[[], None]:
+    """Launches a kernel on so many clusters, which the device must hold at a time."""
     pointers = (ctypes.c_void_p * len(arguments))(*(ctypes.addressof(a) for a in arguments))
     config = _config(loaded.launch, clusters, stream)
-    call("cuLaunchKernelEx", ctypes.byref(config), loaded.function, pointers, None)
+    where = ctypes.byref(config)
+
+    def launch(kept: list[ctypes._CData] = arguments) -> None:  # `pointers` point into them
+        call("cuLaunchKernelEx", where, loaded.function, pointers, None)
+
+    return launch
 
 
 def _config(launch: Launch, clusters: int, stream: int) -> _Config:

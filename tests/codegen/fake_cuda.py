@@ -21,7 +21,9 @@ class FakeDriver:
         self.memory = {}
         self.on_launch = lambda function, grid, arguments: None
 
-    def __getitem__(self, name):
+    def __getattr__(self, name):
+        if not name.startswith("cu"):
+            raise AttributeError(name)
         return partial(self.call, name)
 
     def names(self):

@@ -1,0 +1,178 @@
+"""A call that repeats another launches the same without looking at its arrays again; one that
+differs in anything is looked at."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from fake_cuda import CudaArray, FakeDriver, aligned
+
+from exogpu.codegen.runtime import Kernel, LaunchError, driver, tensormaps
+from exogpu.kernels import gemm_splitk_sm90
+from exogpu.kernels.gemv_f32 import gemv
+
+
+class Tensor(CudaArray):
+    """As torch has it."""
+
+    is_cuda = True
+
+    def __init__(self, array, device=0, requires_grad=False):
+        super().__init__(array)
+        self.array, self.index, self.requires_grad = array, device, requires_grad
+        self.dtype, self.shape = array.dtype, array.shape
+        self.device = SimpleNamespace(type="cuda", index=device)
+        self.looked_at = 0
+
+    def data_ptr(self):
+        return self.array.ctypes.data
+
+    def get_device(self):
+        return self.index
+
+    def stride(self):
+        return tuple(s // self.array.itemsize for s in self.array.strides)
+
+    @property
+    def __cuda_array_interface__(self):
+        self.looked_at += 1
+        if self.requires_grad:
+            raise RuntimeError("it requires a gradient")
+        return self.interface
+
+    @__cuda_array_interface__.setter
+    def __cuda_array_interface__(self, value):
+        self.interface = value
+
+
+Tensor.__module__ = "torch"
+
+
+@pytest.fixture
+def fake(monkeypatch):
+    """A driver of two GPUs, and a torch whose current stream is that of the driver's note."""
+    made = FakeDriver(count=2)
+    made.current = 5
+    cuda = SimpleNamespace(current_stream=lambda device: SimpleNamespace(cuda_stream=made.current))
+    torch = SimpleNamespace(Tensor=Tensor, cuda=cuda, _C=SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    for cached in (driver.gpus, driver._primary, tensormaps._encoded):
+        cached.cache_clear()
+    monkeypatch.setattr(driver, "_driver", lambda: made)
+    yield made
+    for cached in (driver.gpus, driver._primary, tensormaps._encoded):
+        cached.cache_clear()
+
+
+def kernel_of(procedure):
+    return Kernel(procedure.emit(unchecked=True)[1], b"cubin")
+
+
+def tensors(*shapes, **how):
+    return [Tensor(aligned(shape), **how) for shape in shapes]
+
+
+SHAPES = ((100, 32), (32,), (100,))
+
+
+def launched(fake):
+    """Stream, blocks and arguments of each launch."""
+    return [
+        (where._obj.stream, tuple(where._obj.grid), bytes(pointers))
+        for where, _, pointers, _ in fake.arguments("cuLaunchKernelEx")
+    ]
+
+
+def test_the_same_is_launched_and_nothing_looked_at(fake):
+    kernel, arrays = kernel_of(gemv), tensors(*SHAPES)
+    for _ in range(3):
+        kernel(*arrays)
+    first, *others = launched(fake)
+    assert others == [first, first] and first[0] == 5
+    assert [a.looked_at for a in arrays] == [1, 1, 1]
+
+
+def test_all_steps_are_repeated(fake):
+    kernel = kernel_of(gemm_splitk_sm90.KERNELS["gemm_splitk_sm90_1x1_128x256"])
+    arrays = tensors((1, 128, 2, 64), (1, 256, 2, 64), (1, 128, 256))
+    for _ in range(2):
+        kernel(*arrays)
+    assert fake.names()[-4:] == ["cuMemsetD8Async", "cuLaunchKernelEx"] * 2
+    one, two = ([a.value for a in each] for each in fake.arguments("cuMemsetD8Async"))
+    assert one == two and one[0] == arrays[2].data_ptr()
+
+
+def test_what_differs_is_looked_at(fake):
+    kernel, arrays = kernel_of(gemv), tensors(*SHAPES)
+    kernel(*arrays)
+
+    def looks(*given, **how):
+        before = [a.looked_at for a in given]
+        kernel(*given, **how)
+        return [a.looked_at - b for a, b in zip(given, before, strict=True)] == [1, 1, 1]
+
+    assert not looks(*arrays)
+    assert looks(*tensors(*SHAPES))  # other memory
+    assert looks(*arrays, stream=5)  # the same stream, but nobody else is waited for
+    assert looks(*arrays, stream=7)
+    fake.current = 9
+    assert looks(*arrays)
+    assert launched(fake)[-1][0] == 9
+    kernel.most_clusters = 3
+    assert looks(*arrays)
+    assert launched(fake)[-1][1] == (3, 1, 1)
+    assert looks(*arrays, M=100)
+    with pytest.raises(LaunchError, match="M is 99|shape"):
+        kernel(*arrays, M=99)
+    A, x, y = arrays
+    with pytest.raises(LaunchError, match="shape"):
+        kernel(A, Tensor(x.array[:16]), y)
+    with pytest.raises(LaunchError):
+        kernel(A, Tensor(np.ascontiguousarray(x.array).view(np.int32)), y)
+    with pytest.raises(LaunchError, match="dimensions"):
+        kernel(A, x=y, y=x.array.reshape(4, 8))
+
+
+def test_what_is_refused_is_refused_again(fake):
+    kernel, (A, x, y) = kernel_of(gemv), tensors(*SHAPES)
+    kernel(A, x, y)
+    x.requires_grad = True
+    for _ in range(2):
+        with pytest.raises(LaunchError, match="gradient"):
+            kernel(A, x, y)
+    short = Tensor(aligned((99,)))
+    for _ in range(2):
+        with pytest.raises(LaunchError, match="shape"):
+            kernel(A, *tensors((32,)), short)
+
+
+def test_names_count(fake):
+    """Two arrays of one shape, given the other way round."""
+    kernel, arrays = kernel_of(gemv), tensors((32, 32), (32,), (32,))
+    A, x, y = arrays
+    kernel(A, x=x, y=y)
+    kernel(A, y=x, x=y)
+    one, two = fake.arguments("cuLaunchKernelEx")
+    assert bytes(one[2]) != bytes(two[2])
+
+
+def test_other_arrays_are_never_kept(fake):
+    kernel = kernel_of(gemv)
+    arrays = [CudaArray(aligned(s)) for s in SHAPES]
+    kernel(*arrays)
+    assert not kernel._repeated
+    kernel(*(aligned(s) for s in SHAPES))
+    assert not kernel._repeated
+    kernel(*tensors(*SHAPES[:2]), CudaArray(aligned(SHAPES[2])))
+    assert not kernel._repeated
+
+
+def test_few_are_kept(fake):
+    kernel = kernel_of(gemv)
+    A, x, _ = arrays = tensors(*SHAPES)
+    for stream in range(1, 600):
+        kernel(*arrays, stream=stream)
+    assert 0 < len(kernel._repeated) <= 256
