@@ -1,14 +1,15 @@
-"""Calls that repeat another: the same memory, shapes and stream, told from tensors of torch alone."""
+"""Calls that repeat another: with the same memory, shapes and stream, told of torch's tensors."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Hashable, Iterable
+from types import ModuleType
 from typing import Any
 
 
 def key_of(
-    values: Iterable[object], names: tuple[str, ...], stream: object, most: int | None
+    values: Iterable[Any], names: tuple[str, ...], stream: object, most: int | None
 ) -> Hashable | None:
     """What decides a call: of two calls with one key the same is launched.  The last values have
     names.
@@ -18,7 +19,7 @@ def key_of(
     """
     torch = sys.modules.get("torch")
     tensor = getattr(torch, "Tensor", None)
-    if tensor is None or not (stream is None or type(stream) is int):
+    if torch is None or tensor is None or not (stream is None or type(stream) is int):
         return None
     parts: list[Hashable] = []
     device = None
@@ -39,7 +40,7 @@ def key_of(
     return names, stream is None, chosen, device, most, tuple(parts)
 
 
-def _current_stream(torch: Any, device: int) -> int:
+def _current_stream(torch: ModuleType, device: int) -> int:
     """The handle of torch's current stream."""
     raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # an eighth of the time
     return int(raw(device) if raw else torch.cuda.current_stream(device).cuda_stream)

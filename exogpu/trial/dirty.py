@@ -9,7 +9,7 @@ from typing import Final
 
 from exogpu.codegen.runtime import driver
 from exogpu.codegen.runtime.manifest import Launch
-from exogpu.codegen.runtime.modules import Loaded, enqueue, load
+from exogpu.codegen.runtime.modules import Loaded, launcher, load
 
 SOURCE: Final = """\
 extern "C" __global__ void dirty(int words)
@@ -40,6 +40,6 @@ def dirtying(cubin: bytes) -> Callable[[], None]:
 
     def dirty() -> None:
         kernel = loaded()
-        enqueue(kernel, kernel.clusters, [ctypes.c_int(BYTES // 4)], 0)
+        launcher(kernel, kernel.clusters, [ctypes.c_int(BYTES // 4)], 0)()
 
     return dirty

@@ -125,7 +125,7 @@ def test_what_differs_is_looked_at(fake):
     assert looks(*arrays)
     assert launched(fake)[-1][1] == (3, 1, 1)
     assert looks(*arrays, M=100)
-    with pytest.raises(LaunchError, match="M is 99|shape"):
+    with pytest.raises(LaunchError, match="shape"):
         kernel(*arrays, M=99)
     A, x, y = arrays
     with pytest.raises(LaunchError, match="shape"):
@@ -172,7 +172,7 @@ def test_other_arrays_are_never_kept(fake):
 
 def test_few_are_kept(fake):
     kernel = kernel_of(gemv)
-    A, x, _ = arrays = tensors(*SHAPES)
+    arrays = tensors(*SHAPES)
     for stream in range(1, 600):
         kernel(*arrays, stream=stream)
     assert 0 < len(kernel._repeated) <= 256
