@@ -79,7 +79,11 @@ def test_a_lost_context_ends_the_process_s_work(monkeypatch):
 def test_shared_memory_is_dirtied_before_each_run(monkeypatch, ran):
     launched = []
     clean = dirty.dirtying(b"cubin")
-    monkeypatch.setattr(dirty, "enqueue", lambda kernel, clusters, *_: launched.append(clusters))
+
+    def launcher(kernel, clusters, *_):
+        return lambda: launched.append(clusters)
+
+    monkeypatch.setattr(dirty, "launcher", launcher)
     assert not ran(fake_gpu.right, before=clean)[0]
     assert launched == [264] * 5
 

@@ -165,10 +165,12 @@ __device__ __forceinline__ void Sm90_store_D(
     for (int i = 0; i < M * N / 128; ++i)
         asm volatile("" : "+f"(D[i]) :: "memory");  // not read before the wait that precedes
     const int t = threadIdx.x % 128, first = t / 32 * 16 + t % 32 / 4;
-    if (N % 16 == 0 && cols >= N && ld % 4 == 0 && reinterpret_cast<unsigned long long>(C) % 16 == 0) {
+    if (N % 16 == 0 && ld % 4 == 0 && reinterpret_cast<unsigned long long>(C) % 16 == 0
+        && (cols >= N || cols % 4 == 0)) {
         // Two lanes exchange halves of two 8-column groups: each stores 16 bytes of one group.
         const bool odd = t % 2;
-        float* const row = C + first * static_cast<long long>(ld) + 8 * odd + t % 4 / 2 * 4;
+        const int column = 8 * odd + t % 4 / 2 * 4;
+        float* const row = C + first * static_cast<long long>(ld) + column;
 #pragma unroll
         for (int half = 0; half < M / 32; ++half) {
             const int m = half / 2 * 64 + half % 2 * 8;
@@ -181,7 +183,7 @@ __device__ __forceinline__ void Sm90_store_D(
                 asm volatile("shfl.sync.bfly.b32 %0, %0, 1, 0x1f, 0xffffffff;" : "+f"(y));
                 const float4 v = odd ? make_float4(x, y, own[4], own[5])
                                      : make_float4(own[0], own[1], x, y);
-                if (m + first < rows)
+                if (m + first < rows && column + 8 * j < cols)
                     asm volatile("st.global.v4.f32 [%0], {%1, %2, %3, %4};"
                                  :: "l"(to + 8 * j), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w) : "memory");
             }
