@@ -1,0 +1,144 @@
+"""C[l, m, n] = sum over k of A[l, m, k] * B[l, n, k], for Hopper, two tiles in turn.
+
+Each of two consumer warpgroups has a tile of its own, and a ring of its own, filled by a producer
+warp of its own, both from task to task.  They take turns: while one multiplies, the other stores.
+One procedure a configuration: `gemm_pingpong_<type>_sm90_<tile m>x<tile n>`.
+"""
+
+from __future__ import annotations
+
+from exogpu.api import Procedure, proc
+from exogpu.hw.datatypes import DataType, f32
+from exogpu.frontend.macros import macro
+from exogpu.ir.nodes import WarpConfig as CudaWarpConfig
+from exogpu.isa.sm90 import (
+    Sm90_store_D,
+    Sm90_store_D_f16,
+    Sm90_tma_load,
+    Sm90_wgmma_f16,
+    Sm90_wgmma_tf32,
+    Sm90_zero_scale_d,
+)
+
+WARPS = [
+    CudaWarpConfig("producer_0", 1, 40, 0),
+    CudaWarpConfig("producer_1", 1, 40, 0),
+    CudaWarpConfig("unused", 2, 40, 0),
+    CudaWarpConfig("consumer_0", 4, 0, 232),
+    CudaWarpConfig("consumer_1", 4, 0, 232),
+]
+"""Of each role one for each of the two tiles."""
+
+
+def make_pingpong(
+    TM: int, TN: int, RING: int, dtype: DataType = f32, FLIGHT: int = 0
+) -> Procedure:
+    """The kernel for tiles of TM x TN, with rings of so many steps of 128 bytes a row."""
+    TK = 128 // dtype.bytes
+    KK = 32 // dtype.bytes
+    CHUNK = 16 // dtype.bytes
+    kind = "" if dtype is f32 else f"_{dtype.value}"
+
+    @macro
+    def multiply(sums, left, right):
+        if dtype is f32:
+            Sm90_wgmma_tf32(sums, left, right, M=TM, N=TN)
+        else:
+            Sm90_wgmma_f16(sums, left, right, M=TM, N=TN, dtype=dtype)
+
+    @macro
+    def store(rows, cols, tile, sums):
+        if dtype is f32:
+            Sm90_store_D(rows, cols, tile, sums, M=TM, N=TN)
+        else:
+            Sm90_store_D_f16(rows, cols, tile, sums, M=TM, N=TN, dtype=dtype)
+
+    @macro
+    def load(tile, tensor, batch, row, k, full, rows):
+        (
+            Sm90_tma_load(
+                tile,
+                tensor[batch, row : row + rows, TK * k : TK * k + TK],
+                rows=rows,
+                cols=TK,
+                box=(1, rows, TK),
+                dtype=dtype,
+            )
+            >> full
+        )
+
+    @macro
+    def part(
+        second, producer, consumer, steps, batch, row, column,
+        A_map, B_map, C, M, N, A_smem, B_smem, full, empty, mine, other,
+    ):
+        """One of the two tiles of a task."""
+        D: f32[TM, TN] @ Sm90_RmemMatrixD(TM, TN)
+        cg: barrier @ CudaCommitGroup
+        with CudaWarps(name=consumer):
+            Sm90_zero_scale_d(D[:, :], M=TM, N=TN)
+            Fence(wgmma_fence_1, wgmma_fence_2)
+            if second:
+                Await(mine, cuda_in_order, ~0)
+            else:
+                Await(mine, cuda_in_order, ~1)
+        for k in seq(0, steps):
+            with CudaWarps(name=producer):
+                Await(empty, cuda_temporal, ~RING)
+                load(A_smem[k % RING, :, :], A_map, batch, row, k, full, TM)
+                load(B_smem[k % RING, :, :], B_map, batch, column, k, full, TN)
+                Arrive(cuda_temporal) >> full
+            with CudaWarps(name=consumer):
+                Await(full, cuda_generic_and_async, ~0)
+                for kk in seq(0, 4):
+                    multiply(
+                        D[:, :],
+                        A_smem[k % RING, :, KK * kk : KK * kk + KK],
+                        B_smem[k % RING, :, KK * kk : KK * kk + KK],
+                    )
+                Arrive(wgmma_async) >> cg
+                Await(cg, cuda_in_order, FLIGHT)
+                if k >= FLIGHT:
+                    Arrive(cuda_in_order) >> empty
+        with CudaWarps(name=consumer):
+            Arrive(cuda_temporal) >> other
+            if FLIGHT:
+                Await(cg, cuda_in_order, 0)
+                if steps >= 1:
+                    Arrive(cuda_in_order) >> empty
+            store(M - row, N - column, C[batch, row : row + TM, column : column + TN], D[:, :])
+
+    @proc(name=f"gemm_pingpong{kind}_sm90_{TM}x{TN}_f{FLIGHT}")
+    def gemm_pingpong(
+        L: size,
+        M: size,
+        N: size,
+        cluster_K: size,
+        A: dtype[L, M, cluster_K] @ CudaGmemLinear,
+        B: dtype[L, N, cluster_K] @ CudaGmemLinear,
+        C: dtype[L, M, N] @ CudaGmemLinear,
+    ):
+        assert cluster_K % CHUNK == 0  # TMA strides are multiples of 16 bytes
+        A_map = A[:, :, :] @ Sm90_tensorMap(128, 1, TM, TK)
+        B_map = B[:, :, :] @ Sm90_tensorMap(128, 1, TN, TK)
+        with CudaDeviceFunction(warp_config=WARPS):
+            A_smem_0: dtype[RING, TM, TK] @ Sm90_SmemSwizzled(128)
+            B_smem_0: dtype[RING, TN, TK] @ Sm90_SmemSwizzled(128)
+            A_smem_1: dtype[RING, TM, TK] @ Sm90_SmemSwizzled(128)
+            B_smem_1: dtype[RING, TN, TK] @ Sm90_SmemSwizzled(128)
+            full_0: barrier @ CudaMbarrier
+            empty_0: barrier(full_0) @ CudaMbarrier
+            full_1: barrier @ CudaMbarrier
+            empty_1: barrier(full_1) @ CudaMbarrier
+            turn_1: barrier @ CudaMbarrier
+            turn_0: barrier(turn_1) @ CudaMbarrier
+            for batch in cuda_tasks(0, L):
+                for tm in cuda_tasks(0, (M + 2 * TM - 1) / (2 * TM)):
+                    for tn in cuda_tasks(0, (N + TN - 1) / TN):
+                        steps = RING * ((cluster_K + TK * RING - 1) / (TK * RING))
+                        part(0, "producer_0", "consumer_0", steps, batch, 2 * TM * tm, TN * tn,
+                             A_map, B_map, C, M, N, A_smem_0, B_smem_0, full_0, empty_0, turn_0, turn_1)
+                        part(1, "producer_1", "consumer_1", steps, batch, 2 * TM * tm + TM, TN * tn,
+                             A_map, B_map, C, M, N, A_smem_1, B_smem_1, full_1, empty_1, turn_1, turn_0)
+
+    return gemm_pingpong
