@@ -458,6 +458,20 @@ def history(
 
 
 @app.command()
+def tune(
+    target: Annotated[str, typer.Argument(metavar="gemm|gemv", help="The product.")],
+    sizes: Annotated[list[str], typer.Argument(metavar="SIZES...", help="MxNxK, LxMxNxK, MxK.")],
+    dtype: Annotated[str, typer.Option("--dtype", help="f32 (TF32), bf16 or f16.")] = "f32",
+    runs: Annotated[int, typer.Option("--runs", min=4, help="Of each kernel.")] = 20,
+) -> None:
+    """Time the kernels of a product on this GPU, and keep the fastest for `exogpu.kernels`."""
+    from exogpu.cli.tuning import tell
+
+    with writing():
+        tell(target, sizes, dtype, runs)
+
+
+@app.command()
 def explain(code: Annotated[str | None, typer.Argument(help="Such as B601.")] = None) -> None:
     """Explain a diagnostic code, or list all codes."""
     if code is None:

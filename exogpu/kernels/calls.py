@@ -9,6 +9,7 @@ from typing import Any
 from exogpu.codegen.runtime import Kernel
 from exogpu.codegen.runtime.arrays import ITEM_SIZE
 from exogpu.codegen.runtime.errors import LaunchError
+from exogpu.kernels import tuned
 from exogpu.kernels.choice import Product, fastest
 
 LONG_ROW = 8192
@@ -51,7 +52,8 @@ def gemm(A: Any, B: Any, out: Any = None, *, stream: object = None) -> Any:
     result = _empty(A, shape) if out is None else out
     _rank("out", result, (len(shape),))
     c = result if batched else result[None]
-    choice = fastest(Product(int(L), int(M), int(N), int(K), dtype))
+    product = Product(int(L), int(M), int(N), int(K), dtype)
+    choice = tuned.choice(product) or fastest(product)
     if choice.slices:
         slices = (choice.slices, K // choice.slices)
         a, b = a.reshape((L, M, *slices)), b.reshape((L, N, *slices))
@@ -65,7 +67,8 @@ def gemv(A: Any, x: Any, out: Any = None, *, stream: object = None) -> Any:
     _rank("x", x, (1,))
     M, K = A.shape
     result = _empty(A, (M,)) if out is None else out
-    kernel(of_vector(M, K))(stream=stream, A=A, x=x, y=result)
+    choice = tuned.choice(Product(1, int(M), 0, int(K)))
+    kernel(choice.name if choice else of_vector(M, K))(stream=stream, A=A, x=x, y=result)
     return result
 
 

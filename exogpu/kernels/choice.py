@@ -20,6 +20,8 @@ SLICES: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64)
 """Of K, where they have at least 128 columns."""
 STEP: Final = {"f32": 32, "bf16": 64, "f16": 64}
 """Columns of A and B that a CTA takes at a time."""
+GEMV: Final = ("gemv", "gemv_rows")
+"""The kernels of a matrix times a vector."""
 AT_ONCE: Final = {1: 132, 2: 66, 4: 30}
 """Clusters that an H200 runs at a time, by their CTAs: those of four do not fill its GPCs."""
 

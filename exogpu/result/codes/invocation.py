@@ -129,6 +129,20 @@ INVOCATION: Final[dict[str, tuple[str, str, str]]] = {
         "exogpu compile gemm.py -o build --arch hopper\n"
         "# repair\nexogpu compile gemm.py -o build --arch sm_90a",
     ),
+    "X964": (
+        "sizes of a product are not understood",
+        "`exogpu tune gemm` takes sizes as MxNxK, or LxMxNxK of L products, and `exogpu tune gemv` "
+        "as MxK.  Rows of 16 bytes, which TMA and vector loads take, make K a multiple of 4, and "
+        "of 8 for types of 16 bits.",
+        "exogpu tune gemm 4096\n# repair\nexogpu tune gemm 4096x4096x4096",
+    ),
+    "X965": (
+        "kernels cannot be timed here",
+        "`exogpu tune` compiles kernels and runs them on a GPU of the machine: it needs a GPU, its "
+        "driver, a compiler and memory for the arrays.",
+        "exogpu tune gemm 4096x4096x4096  # where there is no GPU\n"
+        "# repair: it says which part is missing\nexogpu doctor",
+    ),
     "X970": (
         "there is no certificate",
         "`exogpu recheck` takes the folder of a certificate, which has a certificate.json, or a "

@@ -2,14 +2,14 @@
 
 Each of two consumer warpgroups has a tile of its own, and a ring of its own, filled by a producer
 warp of its own, both from task to task.  They take turns: while one multiplies, the other stores.
-One procedure a configuration: `gemm_pingpong_<type>_sm90_<tile m>x<tile n>`.
+docs/performance.md says why it does not ship.
 """
 
 from __future__ import annotations
 
 from exogpu.api import Procedure, proc
-from exogpu.hw.datatypes import DataType, f32
 from exogpu.frontend.macros import macro
+from exogpu.hw.datatypes import DataType, f32
 from exogpu.ir.nodes import WarpConfig as CudaWarpConfig
 from exogpu.isa.sm90 import (
     Sm90_store_D,
@@ -30,9 +30,7 @@ WARPS = [
 """Of each role one for each of the two tiles."""
 
 
-def make_pingpong(
-    TM: int, TN: int, RING: int, dtype: DataType = f32, FLIGHT: int = 0
-) -> Procedure:
+def make_pingpong(TM: int, TN: int, RING: int, dtype: DataType = f32) -> Procedure:
     """The kernel for tiles of TM x TN, with rings of so many steps of 128 bytes a row."""
     TK = 128 // dtype.bytes
     KK = 32 // dtype.bytes
@@ -69,8 +67,24 @@ def make_pingpong(
 
     @macro
     def part(
-        second, producer, consumer, steps, batch, row, column,
-        A_map, B_map, C, M, N, A_smem, B_smem, full, empty, mine, other,
+        second,
+        producer,
+        consumer,
+        steps,
+        batch,
+        row,
+        column,
+        A_map,
+        B_map,
+        C,
+        M,
+        N,
+        A_smem,
+        B_smem,
+        full,
+        empty,
+        mine,
+        other,
     ):
         """One of the two tiles of a task."""
         D: f32[TM, TN] @ Sm90_RmemMatrixD(TM, TN)
@@ -97,18 +111,13 @@ def make_pingpong(
                         B_smem[k % RING, :, KK * kk : KK * kk + KK],
                     )
                 Arrive(wgmma_async) >> cg
-                Await(cg, cuda_in_order, FLIGHT)
-                if k >= FLIGHT:
-                    Arrive(cuda_in_order) >> empty
+                Await(cg, cuda_in_order, 0)
+                Arrive(cuda_in_order) >> empty
         with CudaWarps(name=consumer):
             Arrive(cuda_temporal) >> other
-            if FLIGHT:
-                Await(cg, cuda_in_order, 0)
-                if steps >= 1:
-                    Arrive(cuda_in_order) >> empty
             store(M - row, N - column, C[batch, row : row + TM, column : column + TN], D[:, :])
 
-    @proc(name=f"gemm_pingpong{kind}_sm90_{TM}x{TN}_f{FLIGHT}")
+    @proc(name=f"gemm_pingpong{kind}_sm90_{TM}x{TN}")
     def gemm_pingpong(
         L: size,
         M: size,
@@ -136,9 +145,45 @@ def make_pingpong(
                 for tm in cuda_tasks(0, (M + 2 * TM - 1) / (2 * TM)):
                     for tn in cuda_tasks(0, (N + TN - 1) / TN):
                         steps = RING * ((cluster_K + TK * RING - 1) / (TK * RING))
-                        part(0, "producer_0", "consumer_0", steps, batch, 2 * TM * tm, TN * tn,
-                             A_map, B_map, C, M, N, A_smem_0, B_smem_0, full_0, empty_0, turn_0, turn_1)
-                        part(1, "producer_1", "consumer_1", steps, batch, 2 * TM * tm + TM, TN * tn,
-                             A_map, B_map, C, M, N, A_smem_1, B_smem_1, full_1, empty_1, turn_1, turn_0)
+                        part(
+                            0,
+                            "producer_0",
+                            "consumer_0",
+                            steps,
+                            batch,
+                            2 * TM * tm,
+                            TN * tn,
+                            A_map,
+                            B_map,
+                            C,
+                            M,
+                            N,
+                            A_smem_0,
+                            B_smem_0,
+                            full_0,
+                            empty_0,
+                            turn_0,
+                            turn_1,
+                        )
+                        part(
+                            1,
+                            "producer_1",
+                            "consumer_1",
+                            steps,
+                            batch,
+                            2 * TM * tm + TM,
+                            TN * tn,
+                            A_map,
+                            B_map,
+                            C,
+                            M,
+                            N,
+                            A_smem_1,
+                            B_smem_1,
+                            full_1,
+                            empty_1,
+                            turn_1,
+                            turn_0,
+                        )
 
     return gemm_pingpong
