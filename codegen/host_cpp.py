@@ -234,7 +234,7 @@ def _launch(host: Host, kernel: Kernel) -> Lines:
             inside.append(f"int sizes[] = {{{narrowed}}};")
         inside.append(f"void* arguments[] = {{{', '.join(values)}}};")
         shape = f"{kernel.cluster_dim}, {kernel.block_dim}, {kernel.shared_bytes}"
-        inside.append(f"TRY(launch<{kernel.text.name}>({most}, {shape}, arguments, stream));")
+        inside.append(f"TRY(launch({kernel.text.name}, {most}, {shape}, arguments, stream));")
     return braces("", inside)
 
 

@@ -69,12 +69,12 @@ def test_golden(procedure, golden):
 def test_statements_are_in_order():
     """Two launches, each with the iterators around it; the result is waited for at the end."""
     text = body(by_rows)
-    found = re.findall(r"cuda\w+Async|launch<by_rows_\d>|Synchronize|\.free", text)
+    found = re.findall(r"cuda\w+Async|launch\(by_rows_\d|Synchronize|\.free", text)
     assert found == [
         "cudaMemsetAsync",
         "cudaMemcpyAsync",
-        "launch<by_rows_0>",
-        "launch<by_rows_1>",
+        "launch(by_rows_0",
+        "launch(by_rows_1",
         "cudaMemcpyAsync",
         ".free",
         "Synchronize",
@@ -98,7 +98,7 @@ def test_conditions_and_constness():
     assert f"{sizes}, const float* A, const float* B, float* C, void* stream" in header
     assert "K % 4 == 0" in header
     text = body(gemm_sm80)
-    assert text.index("EXOGPU_WRONG_SIZE") < text.index("launch<gemm_sm80>")
+    assert text.index("EXOGPU_WRONG_SIZE") < text.index("launch(gemm_sm80")
 
 
 @proc

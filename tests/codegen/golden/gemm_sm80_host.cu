@@ -1,7 +1,6 @@
 // The CPU part of gemm_sm80, made by exogpu.
 //     nvcc -fmad=false -shared -Xcompiler -fPIC,-ffp-contract=off -gencode ... -o libgemm_sm80.so gemm_sm80_host.cu
 #include <algorithm>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -78,9 +77,9 @@ template <typename T>
     return 0;
 }
 
-// As many clusters as the device holds at a time, which is asked for once, or as there are tasks.
-template <auto* kernel>
-[[maybe_unused]] static int launch(long long count, int cluster, int block, int shared_bytes,
+// As many clusters as the device holds at a time, or as there are tasks.
+template <typename Kernel>
+[[maybe_unused]] static int launch(Kernel* kernel, long long count, int cluster, int block, int shared_bytes,
                             void** arguments, cudaStream_t stream)
 {
     if (count == 0)
@@ -102,22 +101,15 @@ template <auto* kernel>
     config.stream = stream;
     config.attrs = &attribute;
     config.numAttrs = cluster > 1;
-    constexpr int devices = 64;
-    static std::atomic<int> held[devices];
-    int device = 0;
-    TRY(cudaGetDevice(&device));
-    int clusters = device < devices ? held[device].load(std::memory_order_relaxed) : 0;
-    if (clusters == 0) {
-        if (cluster > 1) {
-            TRY(cudaOccupancyMaxActiveClusters(&clusters, function, &config));
-        } else {
-            int processors = 0;
-            TRY(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device));
-            TRY(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&clusters, function, block, shared_bytes));
-            clusters *= processors;
-        }
-        if (device < devices)
-            held[device].store(clusters, std::memory_order_relaxed);
+    int clusters = 0;
+    if (cluster > 1) {
+        TRY(cudaOccupancyMaxActiveClusters(&clusters, function, &config));
+    } else {
+        int device = 0, processors = 0;
+        TRY(cudaGetDevice(&device));
+        TRY(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device));
+        TRY(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&clusters, function, block, shared_bytes));
+        clusters *= processors;
     }
     if (clusters < 1)
         return cudaErrorLaunchOutOfResources;
@@ -188,7 +180,7 @@ extern "C" int gemm_sm80_launch(long long M, long long N, long long K, const flo
             return EXOGPU_TOO_LARGE;
         int sizes[] = {(int)M, (int)N, (int)K};
         void* arguments[] = {&sizes[0], &sizes[1], &sizes[2], &A, &B, &C};
-        TRY(launch<gemm_sm80>(tasks({(M + 63) / 64, (N + 63) / 64}), 1, 128, 16384, arguments, stream));
+        TRY(launch(gemm_sm80, tasks({(M + 63) / 64, (N + 63) / 64}), 1, 128, 16384, arguments, stream));
     }
     return 0;
 }
