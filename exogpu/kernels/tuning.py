@@ -23,8 +23,9 @@ RUNS: Final = 20
 NEAR: Final = 2.0
 """Times of what the model says of the fastest, beyond which a kernel is not tried."""
 FLUSHED: Final = 256 << 20
-"""Bytes that are written before each run: more than the L2 cache, and long enough for the launch to
-be enqueued meanwhile."""
+"""Bytes that are written before each run: more than the L2 cache holds."""
+FLUSHES: Final = 5
+"""How often: it takes long enough for the launch to be enqueued meanwhile."""
 CHUNK: Final = 1 << 22
 """Elements of random data, which are repeated."""
 
@@ -153,7 +154,8 @@ def measured(runs: Mapping[Choice, Run], count: int) -> dict[Choice, list[float]
             random.shuffle(order)
             for way in order:
                 target, size = ctypes.c_uint64(flushed), ctypes.c_size_t(FLUSHED)
-                driver.call("cuMemsetD8Async", target, ctypes.c_ubyte(0), size, pointer(0))
+                for _ in range(FLUSHES):
+                    driver.call("cuMemsetD8Async", target, ctypes.c_ubyte(0), size, pointer(0))
                 driver.call("cuEventRecord", events[0], pointer(0))
                 runs[way]()
                 driver.call("cuEventRecord", events[1], pointer(0))
