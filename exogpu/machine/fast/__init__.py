@@ -27,6 +27,7 @@ from exogpu.machine.fast.records import Tables
 from exogpu.machine.fast.steps import block_steps
 from exogpu.machine.fast.tasks import count_tasks
 from exogpu.machine.observer import First, Observer, Pairs
+from exogpu.machine.slots import UncountedError, resolved
 from exogpu.machine.violation import Violation
 
 __all__ = ["Keep", "Outcome", "Progress", "located", "run"]
@@ -71,8 +72,8 @@ def run(
     if collect:
         keep = Keep.ALL
     try:
-        return _run(program, sigma, keep, skip, locate, progress)
-    except Unsupported:
+        return _run(resolved(program, sigma), sigma, keep, skip, locate, progress)
+    except (Unsupported, UncountedError):
         return Outcome(literal.run(program, sizes, KEEPING[keep]()), 0)
 
 
