@@ -180,8 +180,8 @@ def t_loop(low: Lowering, stmt: For, cluster: ThreadMap | None) -> amir.Loop:
             return amir.Loop(stmt.iterator, stmt.lo, stmt.hi, body, origin)
         case Slot(barrier):
             coords = tuple(Point(Int(0)) for _ in low.variables[barrier].shape)
-            first = Access(barrier, coords)
-            return amir.Loop(stmt.iterator, stmt.lo, stmt.hi, body, origin, slot=first)
+            counted = Access(barrier, coords)
+            return amir.Loop(stmt.iterator, stmt.lo, stmt.hi, body, origin, slot=counted)
         case _:
             assert_never(stmt.mode)
 

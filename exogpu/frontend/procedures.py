@@ -12,8 +12,8 @@ from exogpu.frontend.annotations import BarrierAnnotation, annotation
 from exogpu.frontend.control import condition
 from exogpu.frontend.kept import bodies, lost
 from exogpu.frontend.scope import Broken, Context, Control, Data, Reject
-from exogpu.frontend.source import Source, source_of
 from exogpu.frontend.slots import binds_slot
+from exogpu.frontend.source import Source, source_of
 from exogpu.frontend.statements import statements
 from exogpu.hw.memories import DRAM, CudaDeviceVisibleLinear
 from exogpu.ir.names import Sym

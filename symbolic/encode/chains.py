@@ -43,6 +43,7 @@ from exogpu.symbolic.encode.formulas import (
 )
 from exogpu.symbolic.encode.ranks import RankTable
 from exogpu.symbolic.encode.script import Script
+from exogpu.symbolic.encode.slots import Slots
 from exogpu.symbolic.encode.witness import (
     At,
     Gone,
@@ -125,12 +126,14 @@ class Chains:
         script: Script,
         placed: Placed,
         ranks: Callable[[Sym], RankTable],
+        slots: Slots,
         ends: Ends,
         meaning: Meaning,
     ) -> None:
         self.script = script
         self.placed = placed
         self.ranks = ranks
+        self.slots = slots
         self.ends = ends
         self.meaning = meaning
 
@@ -150,6 +153,7 @@ class Chains:
             f"{label}.clears",
             [
                 exists(clear),
+                *self.slots.bound(clear),
                 before(ends.record, clear),
                 before(clear, ends.check),
                 same_allocation(self.placed, ends.record, clear, variable),

@@ -116,4 +116,9 @@ def located(program: Program, sizes: Mapping[str, int], violation: Violation) ->
     def again(piece: Program) -> tuple[Violation, ...]:
         return run(piece, sizes, keep=Keep.PAIRS, locate=False).violations
 
+    sigma = {parameter.name: sizes[parameter.name.name] for parameter in program.params}
+    try:
+        program = resolved(program, sigma)
+    except UncountedError:
+        return violation
     return with_record(program, sizes, violation, again)
