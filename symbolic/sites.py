@@ -134,6 +134,13 @@ def slots_around(site: Site) -> tuple[Loop, ...]:
     return tuple(loop for loop in site.loops if loop.slot is not None)
 
 
+def reads_slot(site: Site) -> bool:
+    """Whether an access depends on a slot."""
+    assert isinstance(site.op, Record | Check | Clear)
+    read = read_by(site.op.access)
+    return any(loop.iterator in read for loop in slots_around(site))
+
+
 # --- tasks by position --------------------------------------------------------------------------
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from exogpu.amir.nodes import Program
+from exogpu.analysis.tally import UncountedError
 from exogpu.ir.names import Sym
 from exogpu.machine import literal
 from exogpu.machine.fast.context import Context
@@ -27,7 +28,7 @@ from exogpu.machine.fast.records import Tables
 from exogpu.machine.fast.steps import block_steps
 from exogpu.machine.fast.tasks import count_tasks
 from exogpu.machine.observer import First, Observer, Pairs
-from exogpu.machine.slots import UncountedError, resolved
+from exogpu.machine.slots import resolved
 from exogpu.machine.violation import Violation
 
 __all__ = ["Keep", "Outcome", "Progress", "located", "run"]
