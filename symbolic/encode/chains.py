@@ -147,13 +147,12 @@ class Chains:
         assert isinstance(op, Clear) and isinstance(made, Record)
         if op.access.name != variable or op.mutates != made.mutate:
             return None
-        label, clear = self.script.named(found)
+        label, clear = self.script.named(self.slots.executed(found))
         alone = self._alone(variable, clear)
         return self.script.node(
             f"{label}.clears",
             [
                 exists(clear),
-                *self.slots.bound(clear),
                 before(ends.record, clear),
                 before(clear, ends.check),
                 same_allocation(self.placed, ends.record, clear, variable),

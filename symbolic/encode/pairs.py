@@ -76,8 +76,10 @@ def _pair(encoder: Encoder, ranks: Callable[[Sym], RankTable], record: Site, che
     script.assume(in_shape(placed, name, element))
     script.assume(inside(first, made.access, element))
     script.assume(inside(second, asked.access, element))
+    found = encoder.sought.chains(record.number, check.number)
     slots = Slots(script, placed, ranks)
-    script.assume(every([*slots.known(first, made.access), *slots.known(second, asked.access)]))
+    script.assume(every(slots.known(first, made.access, found)))
+    script.assume(every(slots.known(second, asked.access, found)))
     by_record, by_check = each_for_itself(record, check)
     ends = Ends(
         first,
@@ -91,7 +93,6 @@ def _pair(encoder: Encoder, ranks: Callable[[Sym], RankTable], record: Site, che
         {"first": ends.record_thread, "second": ends.check_thread},
         element,
     )
-    found = encoder.sought.chains(record.number, check.number)
     chains = Chains(script, placed, ranks, slots, ends, meaning)
     rules = Rules(placed.program.policy, made, placed.sites)
     ways = [

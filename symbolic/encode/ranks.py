@@ -89,6 +89,11 @@ class RankTable:
         """Those of them within the allocation."""
         if self.apart:
             self.outer = self.apart[len(self._scope()) :]
+        self.iterations = ITERATIONS
+        """Of so many it is said what those before have counted."""
+        if self.placed.slots:  # A ring may then be as many iterations long.
+            depths = (variable.depth or 0 for variable in self.placed.variables.values())
+            self.iterations = max(ITERATIONS, *depths)
         self._based: WeakKeyDictionary[Script, list[Based]] = WeakKeyDictionary()
 
     def _scope(self) -> tuple[Loop, ...]:
@@ -208,7 +213,7 @@ class RankTable:
         outer = {loop.iterator: values[loop.iterator] for loop in self.apart}
         last = self.outer[-1]
         totals: list[CExpr] = []
-        for number in range(ITERATIONS):
+        for number in range(self.iterations):
             at = {**outer, last.iterator: plus(values[last.iterator], number)}
             total = script.define(f"{label}.total", self.total(at, element))
             totals.append(linear(0, [(1, one) for one in (*totals[-1:], total)]))
@@ -236,7 +241,7 @@ class RankTable:
         first = [equal(values[loop.iterator], substitute(loop.lo, values)) for loop in around]
         outer = {loop.iterator: values[loop.iterator] for loop in self.apart}
         totals: list[Pieces] = []
-        for number in range(ITERATIONS + 1):
+        for number in range(self.iterations + 1):
             at = plus(lo, number)
             yield every([*first, equal(values[last.iterator], at)]), list(totals)
             totals.append(self.total({**outer, last.iterator: at}, element))
