@@ -15,6 +15,7 @@ from exogpu.codegen.expressions import Control, c_atom, c_control, plus, simplif
 from exogpu.codegen.lines import braces
 from exogpu.codegen.mbarriers import Ring
 from exogpu.codegen.names import CTA, Names
+from exogpu.codegen.slots import Counters as SlotCounters
 from exogpu.codegen.where import Where
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
@@ -59,6 +60,7 @@ class Barriers:
     """Arrives whose phase waits for all TMA loads that their threads have started."""
     turns: Turns
     """Of the cluster's barrier."""
+    slots: SlotCounters
     names: Names
     control: Control
     counters: dict[Sym, Counters] = field(default_factory=dict)
@@ -89,6 +91,8 @@ def allocation(barriers: Barriers, stmt: BarrierAlloc) -> Lines:
     ring, counters = barriers.rings[stmt.name], barriers.counters[stmt.name]
     name = barriers.names.declare(stmt.name)
     lines = [f"const unsigned {name} = smem_address(smem + {barriers.offsets[stmt.name]});"]
+    for slot in barriers.slots.get(stmt.name, {}).values():
+        lines.append(slot.declared(barriers.names.declare(slot.name)))
     if ring.skip:
         left, awaited = barriers.names.declare(counters.left), barriers.names(counters.awaited)
         if ring.elements == 1:
@@ -191,7 +195,9 @@ def arrive(barriers: Barriers, stmt: Arrive, where: Where) -> Lines:
     else:
         row = "arrive mbarrier of CTAs, each thread"
         lines += sync.emit(row, ctas=len(masks), mask=_mask(barriers, masks), **fields)
-    return [*lines, advanced(ring, number)]
+    slots = barriers.slots.get(name, {}).values()
+    counted = [slot.advanced(barriers.names(slot.name)) for slot in slots]
+    return [*lines, advanced(ring, number), *counted]
 
 
 def advanced(ring: Ring, number: str) -> str:

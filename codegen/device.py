@@ -29,6 +29,7 @@ from exogpu.codegen.named import LAST, NamedBarriers, adjacent_lanes, lanes_of
 from exogpu.codegen.names import CTA, LANE, THREAD, WARP, Names
 from exogpu.codegen.proxies import Proxies
 from exogpu.codegen.rows import Scope
+from exogpu.codegen.slots import SlotCounter
 from exogpu.codegen.smem import SharedLayout
 from exogpu.codegen.storage import Storage
 from exogpu.codegen.tensors import TensorMap
@@ -58,6 +59,7 @@ from exogpu.ir.nodes import (
     Point,
     Reduce,
     Seq,
+    Slot,
     Stmt,
     Truth,
     Warps,
@@ -154,6 +156,8 @@ def statement(device: Device, stmt: Stmt) -> Lines:
             )
         case For(mode=Seq()):
             return sequential_loop(device, stmt)
+        case For(mode=Slot(barrier), hi=Int(ring)):
+            return slot(device, stmt, device.barriers.slots[barrier][ring])
         case For():
             raise AssertionError(stmt.mode)
         case If():
@@ -241,6 +245,18 @@ def sequential_loop(device: Device, stmt: For) -> Lines:
     head = f"for (int {name} = {first}; {name} < {end}; ++{name})"
     unroll = ["#pragma unroll"] if _unrolled(device, stmt, lo, hi) else []
     return [source(stmt), *unroll, *braces(head, inside)]
+
+
+def slot(device: Device, stmt: For, counter: SlotCounter) -> Lines:
+    """The binding of a slot: what this thread has counted."""
+    control = device.control
+    control.iterate(stmt.iterator, stmt.lo, stmt.hi)
+    control.nonnegative.add(stmt.iterator)
+    with device.names.scope():
+        counted = device.names(counter.name)
+        name = device.names.declare(stmt.iterator)
+        inside = block(device, stmt.body)
+    return braces("", [f"const int {name} = {counted};", *inside]) if inside else []
 
 
 def _unrolled(device: Device, stmt: For, lo: CExpr, hi: CExpr) -> bool:

@@ -22,6 +22,7 @@ from exogpu.codegen.names import CTA, LANE, THREAD, WARP, Names
 from exogpu.codegen.proxies import proxies
 from exogpu.codegen.published import unwritten
 from exogpu.codegen.render import KernelText
+from exogpu.codegen.slots import slot_counters
 from exogpu.codegen.smem import SharedLayout, layout
 from exogpu.codegen.storage import Storage
 from exogpu.codegen.sync import emit
@@ -107,6 +108,7 @@ def kernel(
         unwritten(launch, source_.facts.collective, source_.storage),
         completing(launch, source_.rings),
         turns(launch, source_.facts.collective, source_.facts.mechanisms),
+        slot_counters(launch, source_.facts.collective, source_.rings),
         names,
         control,
     )

@@ -21,6 +21,7 @@ from exogpu.ir.nodes import (
     DeviceFunction,
     For,
     Seq,
+    Slot,
     Warps,
 )
 from exogpu.ir.types import QualTL, Space
@@ -117,7 +118,7 @@ def _repeats(loop: For) -> bool:
     """Whether a task goes through the loop's body more than once, one thread after the other
     included."""
     match loop.mode:
-        case CudaTasks():
+        case CudaTasks() | Slot():
             return False
         case Seq() | CudaThreads():
             lo, hi = constant(loop.lo), constant(loop.hi)

@@ -31,6 +31,13 @@ class Placed:
         self.called: Mapping[Sym, str] = unique_names(program)
         """The one name of each parameter, variable and iterator, as in the program's JSON."""
         self.scopes = self._find_scopes()
+        self.slots = {s.op: s for s in self.sites if isinstance(s.op, Loop)}
+        """By loop that binds a slot, the place where it counts."""
+        used = {name for site in self.sites for name in variables_of(site.op)}
+        self.barriers = tuple(
+            v.name for v in program.variables if v.mechanism is not None and v.name in used
+        )
+        """Those that are used."""
         self._least: dict[Sym, int] = {}
 
     def least(self, size: Sym) -> int:

@@ -22,9 +22,9 @@ from exogpu.amir.nodes import (
     Release,
     Require,
 )
-from exogpu.amir.walk import accesses_of
+from exogpu.amir.walk import accesses_of, operations
 from exogpu.ir.names import Sym
-from exogpu.ir.nodes import Access, BExpr, CExpr, Point
+from exogpu.ir.nodes import Access, BExpr, CExpr, Int, Point
 from exogpu.ir.walk import control_variables
 from exogpu.result.errors import Span
 from exogpu.symbolic.resident import Positions, Residence
@@ -66,7 +66,8 @@ class Site:
 
 
 def sites(by_position: Positions) -> tuple[Site, ...]:
-    """Every operation of the program but loops and guards, in program order.
+    """Every operation of the program but loops and guards, in program order; and a loop where it
+    binds a slot, as the place where it counts.
 
     Raises UndecidedError where tasks begin elsewhere than at the start of a loop's body, or one
     loop stands in two places; or where what resides depends on the task.
@@ -100,6 +101,9 @@ def _flatten(
                     raise UndecidedError("a task begins inside another", op.origin.span)
                 inner = len(loops) + 1 if begins else task
                 around = (*prefix, counter[0])
+                if op.slot is not None:
+                    _check_slot(op)
+                    found.append(Site(len(found), op, loops, guards, around, task))
                 _flatten(op.body, (*loops, op), guards, around, inner, [0], found)
             case Guard():
                 inside = (*guards, (len(loops), op.condition))
@@ -109,6 +113,32 @@ def _flatten(
             case _:
                 path = (*prefix, counter[0])
                 found.append(Site(len(found), op, loops, guards, path, task))
+
+
+def _check_slot(loop: Loop) -> None:
+    """Raises UndecidedError where the loop of a slot is no binding: it counts before anything in
+    it happens, and nothing in it counts or is counted."""
+    assert loop.slot is not None
+    element = all(isinstance(c, Point) and isinstance(c.at, Int) for c in loop.slot.coords)
+    ring = loop.lo == Int(0) and isinstance(loop.hi, Int) and loop.hi.value > 0
+    inside = operations(loop.body)
+    if not element or not ring or not all(isinstance(op, _IN_SLOTS) for op in inside):
+        raise UndecidedError("a slot binds other than accesses", loop.origin.span)
+
+
+_IN_SLOTS: Final = (Loop, Guard, Record, Check, Clear, Require)
+
+
+def slots_around(site: Site) -> tuple[Loop, ...]:
+    """The loops around a site that bind slots, outermost first."""
+    return tuple(loop for loop in site.loops if loop.slot is not None)
+
+
+def reads_slot(site: Site) -> bool:
+    """Whether an access depends on a slot."""
+    assert isinstance(site.op, Record | Check | Clear)
+    read = read_by(site.op.access)
+    return any(loop.iterator in read for loop in slots_around(site))
 
 
 # --- tasks by position --------------------------------------------------------------------------
@@ -221,6 +251,12 @@ def variables_of(op: Op) -> Iterator[Sym]:
                 yield access.name
 
 
+def slot_of(site: Site) -> Access:
+    """The element whose Arrives are counted where a slot is bound."""
+    assert isinstance(site.op, Loop) and site.op.slot is not None
+    return site.op.slot
+
+
 def home_of(site: Site) -> Access:
     """The home of an Arrive, or of a Record's trailing barrier."""
     op = site.op
@@ -240,5 +276,7 @@ def targets_of(site: Site) -> tuple[Access, ...]:
 
 
 def counted_on(site: Site) -> Access:
-    """The element on which an Arrive, Await or trailing barrier counts."""
+    """The element on which an Arrive, Await, trailing barrier or slot counts."""
+    if isinstance(site.op, Loop):
+        return slot_of(site)
     return site.op.barrier if isinstance(site.op, Await) else home_of(site)

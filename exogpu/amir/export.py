@@ -128,14 +128,7 @@ def _op(op: Op, iterators: tuple[Sym, ...], names: Names) -> dict[str, Json]:
 def _fields(op: Op, iterators: tuple[Sym, ...], names: Names) -> dict[str, Json]:
     match op:
         case Loop():
-            return {
-                "op": "Loop",
-                "iterator": names[op.iterator],
-                "lo": cexpr(op.lo, names),
-                "hi": cexpr(op.hi, names),
-                "mode": "tasks" if op.tasks else "threads" if op.threads else "seq",
-                "body": _block(op.body, (*iterators, op.iterator), names),
-            }
+            return _loop(op, iterators, names)
         case Guard():
             body = _block(op.body, iterators, names)
             return {"op": "Guard", "condition": bexpr(op.condition, names), "body": body}
@@ -202,6 +195,20 @@ def _fields(op: Op, iterators: tuple[Sym, ...], names: Names) -> dict[str, Json]
             }
         case _:
             assert_never(op)
+
+
+def _loop(op: Loop, iterators: tuple[Sym, ...], names: Names) -> dict[str, Json]:
+    found: dict[str, Json] = {
+        "op": "Loop",
+        "iterator": names[op.iterator],
+        "lo": cexpr(op.lo, names),
+        "hi": cexpr(op.hi, names),
+        "mode": "tasks" if op.tasks else "threads" if op.threads else "seq",
+        "body": _block(op.body, (*iterators, op.iterator), names),
+    }
+    if op.slot is not None:
+        found |= {"mode": "slot", "slot": _access(op.slot, names)}
+    return found
 
 
 def _record(op: Record, names: Names) -> dict[str, Json]:

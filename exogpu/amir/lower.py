@@ -53,8 +53,10 @@ from exogpu.ir.nodes import (
     Interval,
     Not,
     Pass,
+    Point,
     Reduce,
     Seq,
+    Slot,
     Stmt,
     Warps,
     WindowStmt,
@@ -163,6 +165,7 @@ def t_loop(low: Lowering, stmt: For, cluster: ThreadMap | None) -> amir.Loop:
     """`for y in loop(lo, hi) do T_s(s)`; of cuda_tasks `(IncTaskID; T_s(s))`.
 
     Of a nest of cuda_tasks loops the innermost alone begins a task (section "Programs").
+    Decision 28: a slot counts on the first element of its barrier.
     """
     origin = origin_of(low, stmt)
     body = _block(low, stmt.body, cluster)
@@ -175,6 +178,10 @@ def t_loop(low: Lowering, stmt: For, cluster: ThreadMap | None) -> amir.Loop:
             return amir.Loop(stmt.iterator, stmt.lo, stmt.hi, body, origin, threads=True)
         case Seq():
             return amir.Loop(stmt.iterator, stmt.lo, stmt.hi, body, origin)
+        case Slot(barrier):
+            coords = tuple(Point(Int(0)) for _ in low.variables[barrier].shape)
+            counted = Access(barrier, coords)
+            return amir.Loop(stmt.iterator, stmt.lo, stmt.hi, body, origin, slot=counted)
         case _:
             assert_never(stmt.mode)
 

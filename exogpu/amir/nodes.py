@@ -48,7 +48,11 @@ class Trailing:
 @dataclass(frozen=True, slots=True, eq=False)
 class Loop:
     """`for iterator in loop(lo, hi)`, half-open.  `tasks` marks a cuda_tasks loop, `threads` a
-    cuda_threads loop; the semantics is the same."""
+    cuda_threads loop; the semantics is the same.
+
+    With a `slot` it has one iteration: the number of Arrives on that element so far, modulo `hi`
+    (decision 28).
+    """
 
     iterator: Sym
     lo: CExpr
@@ -57,6 +61,8 @@ class Loop:
     origin: Origin
     tasks: bool = False
     threads: bool = False
+    slot: Access | None = None
+    """One element of a barrier; then `lo` is 0 and `hi` a constant."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

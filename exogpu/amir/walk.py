@@ -90,6 +90,8 @@ def only(block: Block, wanted: Callable[[Op], bool]) -> Block:
 def accesses_of(op: Op) -> Iterator[Access]:
     """The accesses of an operation, barriers' among them; none of an allocation."""
     match op:
+        case Loop(slot=Access() as slot):
+            yield slot
         case Record():
             yield op.access
             if op.trailing is not None:

@@ -79,6 +79,13 @@ def control(node: ast.expr, ctx: Context) -> CExpr:
                         node,
                         "indices and bounds are made of sizes, index arguments and iterators",
                     )
+        case ast.Call(func=ast.Name(id="slot")) if ctx.lookup("slot") is None:
+            raise ctx.reject(
+                "T250",
+                f"{ast.unparse(node)} stands where no slot may",
+                node,
+                "write it as a whole index of shared or global memory: x[slot(full), ...]",
+            )
         case ast.Subscript():
             raise ctx.reject(
                 "T201",

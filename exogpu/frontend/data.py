@@ -7,6 +7,7 @@ from typing import Final, Literal
 
 from exogpu.frontend.control import control
 from exogpu.frontend.scope import Barrier, Broken, Context, Control, Data, Formula, Part, Reject
+from exogpu.frontend.slots import is_slot, slot_index
 from exogpu.ir.nodes import (
     Access,
     Apply,
@@ -91,11 +92,14 @@ def access(node: ast.expr, ctx: Context) -> tuple[Access, Data | Barrier]:
             "give one coordinate a dimension",
             Note("declared here", meaning.span),
         )
-    coords = tuple(_coord(p, extent, ctx) for p, extent in zip(parts, meaning.shape, strict=True))
+    pairs = zip(parts, meaning.shape, strict=True)
+    coords = tuple(_coord(part, extent, meaning, ctx) for part, extent in pairs)
     return Access(meaning.name, coords, ctx.source.span(node)), meaning
 
 
-def _coord(node: ast.expr, extent: CExpr, ctx: Context) -> Coord:
+def _coord(node: ast.expr, extent: CExpr, of: Data | Barrier, ctx: Context) -> Coord:
+    if isinstance(node, ast.Call) and is_slot(node, ctx):
+        return Point(slot_index(node, extent, of, ctx))
     if not isinstance(node, ast.Slice):
         return Point(control(node, ctx))
     if node.step is not None:

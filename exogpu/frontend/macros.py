@@ -102,7 +102,7 @@ def expanded(
             windows += () if made is None else (made,)
         else:
             known[name] = _meaning(value, ctx)
-    inside = replace(ctx, source=called.source, scopes=[known], depth=around)
+    inside = replace(ctx, source=called.source, scopes=[known], depth=around, slots=None)
     before = len(ctx.diagnostics)
     body = called.source.function.body
     ctx.reading.expanded.append((called.source, body))

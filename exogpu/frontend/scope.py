@@ -104,6 +104,8 @@ class Context:
     reading: Reading = field(default_factory=Reading)
     depth: int = 0
     """Levels around a macro that is being read, of the procedure and of other macros."""
+    slots: dict[tuple[Sym, int], Sym] | None = None
+    """The slots of the statement that is being read, by barrier and ring; None outside of one."""
     scopes: list[dict[str, Meaning]] = field(default_factory=lambda: [{}])
 
     def lookup(self, name: str) -> Meaning | None:

@@ -29,6 +29,7 @@ from exogpu.frontend.scope import (
     Part,
     Reject,
 )
+from exogpu.frontend.slots import with_slots
 from exogpu.frontend.synchronisation import arrive, await_, fence
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
@@ -83,6 +84,12 @@ def _break_names(node: ast.stmt, ctx: Context) -> None:
 
 def statement(node: ast.stmt, ctx: Context) -> Block:
     """The IR of one Python statement; several for an unrolled loop, none for a dead `if`."""
+    if isinstance(node, ast.Assign | ast.AugAssign | ast.Expr):
+        return with_slots(node, ctx, lambda: _statement(node, ctx))
+    return _statement(node, ctx)
+
+
+def _statement(node: ast.stmt, ctx: Context) -> Block:
     span = ctx.source.span(node)
     match node:
         case ast.Pass():

@@ -232,7 +232,18 @@ class CudaThreads:
     unit: CollUnit
 
 
-LoopMode: TypeAlias = Seq | CudaTasks | CudaThreads
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """`slot(barrier)`: one iteration, the number of Arrives on the barrier so far modulo `hi`.
+
+    `x[slot(b), i] = e` is `for s in slot(b): x[s, i] = e`, s in `0 .. hi - 1`; of an array of
+    barriers each element has had as many.
+    """
+
+    barrier: Sym
+
+
+LoopMode: TypeAlias = Seq | CudaTasks | CudaThreads | Slot
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,12 +30,12 @@ from exogpu.ir.nodes import (
     Free,
     If,
     Instr,
-    LoopMode,
     Param,
     Pass,
     Proc,
     Reduce,
     Seq,
+    Slot,
     Stmt,
     WarpConfig,
     Warps,
@@ -60,6 +60,10 @@ class _Names:
         self._scopes[-1][spelled] = name
         self._spelling[name] = spelled
         return spelled
+
+    def spell(self, name: Sym, text: str) -> None:
+        """A variable that stands for a text."""
+        self._spelling[name] = text
 
     def __call__(self, name: Sym) -> str:
         return self._spelling.get(name, name.name)
@@ -122,6 +126,8 @@ def _stmt(stmt: Stmt, names: _Names, depth: int) -> list[str]:
     indent = "    " * depth
     match stmt:
         case For():
+            if isinstance(stmt.mode, Slot):
+                return _slot(stmt, stmt.mode, names, depth)
             lo, hi = text.control(stmt.lo, names), text.control(stmt.hi, names)
             names.push()
             iterator = names.declare(stmt.iterator)
@@ -146,7 +152,13 @@ def _stmt(stmt: Stmt, names: _Names, depth: int) -> list[str]:
             return [indent + line for line in _simple(stmt, names)]
 
 
-def _mode(mode: LoopMode, lo: str, hi: str) -> str:
+def _slot(stmt: For, mode: Slot, names: _Names, depth: int) -> list[str]:
+    """The statement inside, with what its iterator stands for."""
+    names.spell(stmt.iterator, f"slot({names(mode.barrier)})")
+    return [line for inner in stmt.body for line in _stmt(inner, names, depth)]
+
+
+def _mode(mode: Seq | CudaTasks | CudaThreads, lo: str, hi: str) -> str:
     match mode:
         case Seq():
             return f"seq({lo}, {hi})"

@@ -24,13 +24,16 @@ from exogpu.ir.nodes import (
     Const,
     DataParam,
     DeviceFunction,
+    Fence,
     For,
     Free,
     If,
+    Int,
     Interval,
     Point,
     Proc,
     Reduce,
+    Slot,
     Stmt,
     WindowStmt,
 )
@@ -138,6 +141,8 @@ def _of(stmt: Stmt, scope: _Scope, *, inlined: bool) -> Iterator[str]:
         case For():
             used = control_variables(stmt.lo) | control_variables(stmt.hi)
             yield from _unknown(used, scope.controls, "bounds")
+            if isinstance(stmt.mode, Slot):
+                yield from _slot(stmt, stmt.mode, scope)
         case If():
             yield from _unknown(control_variables(stmt.condition), scope.controls, "condition")
         case Alloc() | BarrierAlloc():
@@ -165,6 +170,17 @@ def _of(stmt: Stmt, scope: _Scope, *, inlined: bool) -> Iterator[str]:
             for target in stmt.targets:
                 if target.name not in scope.barriers:
                     yield f"{target.name} is arrived on and no barrier"
+
+
+def _slot(stmt: For, mode: Slot, scope: _Scope) -> Iterator[str]:
+    """What is wrong with the binding of a slot: it counts, and nothing is counted in it."""
+    if mode.barrier not in scope.barriers:
+        yield f"{mode.barrier} has slots and is no barrier"
+    if stmt.lo != Int(0) or not isinstance(stmt.hi, Int) or stmt.hi.value < 1:
+        yield "a slot's bounds are no ring"
+    for inner in walk(stmt.body):
+        if isinstance(inner, Arrive | Await | Fence | Alloc | BarrierAlloc | Free):
+            yield f"{type(inner).__name__} inside the binding of a slot"
 
 
 def _access(access: Access, scope: _Scope) -> Iterator[str]:

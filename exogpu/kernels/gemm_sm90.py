@@ -90,11 +90,36 @@ def make_product(
             )
 
     @macro
-    def multiply(sums, left, right):
-        if dtype is f32:
-            Sm90_wgmma_tf32(sums, left, right, M=MM, N=TN)
-        else:
-            Sm90_wgmma_f16(sums, left, right, M=MM, N=TN, dtype=dtype)
+    def fill(A_tile, B_tile, A_map, B_map, batch, tm, tn, s, k, full):
+        """By the producer: one stage of the ring."""
+        for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
+            row = (CM * tm + m) * TM
+            load(A_tile[m, :, :, :], A_map, batch, row, s, k, full[m, :], CN, 1, TM)
+        for n in cuda_threads(0, CN, unit=CM * cuda_warp_in_cluster_strided(CN)):
+            row = (CN * tn + n) * TN
+            load(B_tile[:, n, :, :], B_map, batch, row, s, k, full[:, n], CM, CN, TN)
+
+    @macro
+    def multiply(sums, A_tile, B_tile):
+        """By a consumer warpgroup: the products of one stage."""
+        for kk in seq(0, 4):
+            if dtype is f32:
+                Sm90_wgmma_tf32(
+                    sums[:, :],
+                    A_tile[:, KK * kk : KK * kk + KK],
+                    B_tile[:, KK * kk : KK * kk + KK],
+                    M=MM,
+                    N=TN,
+                )
+            else:
+                Sm90_wgmma_f16(
+                    sums[:, :],
+                    A_tile[:, KK * kk : KK * kk + KK],
+                    B_tile[:, KK * kk : KK * kk + KK],
+                    M=MM,
+                    N=TN,
+                    dtype=dtype,
+                )
 
     @macro
     def through(D, A_map, B_map, steps, batch, tm, tn, s, A_smem, B_smem, full, empty):
@@ -110,24 +135,31 @@ def make_product(
                 for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
                     for n in cuda_threads(0, CN, unit=cuda_warp_in_cluster):
                         Await(empty[m, n], cuda_temporal, ~RING)
-                for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
-                    row = (CM * tm + m) * TM
-                    load(
-                        A_smem[m, :, k % RING, :, :], A_map, batch, row, s, k, full[m, :], CN, 1, TM
-                    )
-                for n in cuda_threads(0, CN, unit=CM * cuda_warp_in_cluster_strided(CN)):
-                    row = (CN * tn + n) * TN
-                    load(
-                        B_smem[:, n, k % RING, :, :],
+                if resident:
+                    fill(
+                        A_smem[:, :, slot(full), :, :],
+                        B_smem[:, :, slot(full), :, :],
+                        A_map,
                         B_map,
                         batch,
-                        row,
+                        tm,
+                        tn,
                         s,
                         k,
-                        full[:, n],
-                        CM,
-                        CN,
-                        TN,
+                        full,
+                    )
+                else:
+                    fill(
+                        A_smem[:, :, k % RING, :, :],
+                        B_smem[:, :, k % RING, :, :],
+                        A_map,
+                        B_map,
+                        batch,
+                        tm,
+                        tn,
+                        s,
+                        k,
+                        full,
                     )
                 for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
                     for n in cuda_threads(0, CN, unit=cuda_warp_in_cluster):
@@ -137,21 +169,26 @@ def make_product(
                     for n in cuda_threads(0, CN, unit=cuda_cta_in_cluster):
                         Await(full[m, n], cuda_generic_and_async, ~0)
                         for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
-                            for kk in seq(0, 4):
+                            if resident:
                                 multiply(
                                     D[m, n, wg, :, :],
-                                    A_smem[
-                                        m,
-                                        n,
-                                        k % RING,
-                                        MM * wg : MM * wg + MM,
-                                        KK * kk : KK * kk + KK,
-                                    ],
-                                    B_smem[m, n, k % RING, :, KK * kk : KK * kk + KK],
+                                    A_smem[m, n, slot(empty), MM * wg : MM * wg + MM, :],
+                                    B_smem[m, n, slot(empty), :, :],
+                                )
+                            else:
+                                multiply(
+                                    D[m, n, wg, :, :],
+                                    A_smem[m, n, k % RING, MM * wg : MM * wg + MM, :],
+                                    B_smem[m, n, k % RING, :, :],
                                 )
                             Arrive(wgmma_async) >> cg[m, n, wg]
                             Await(cg[m, n, wg], cuda_in_order, 0)
-                        Arrive(cuda_in_order) >> empty[m, :] >> empty[:, n]
+                        if not resident:
+                            Arrive(cuda_in_order) >> empty[m, :] >> empty[:, n]
+                if resident:  # The slot is that of all CTAs: none has arrived when it is read.
+                    for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
+                        for n in cuda_threads(0, CN, unit=cuda_cta_in_cluster):
+                            Arrive(cuda_in_order) >> empty[m, :] >> empty[:, n]
 
     @macro
     def product(D, A_map, B_map, K, batch, tm, tn, s):
@@ -256,7 +293,7 @@ def make_resident(
     """The same with a ring that runs on from tile to tile: while the consumers store one, the
     producer fills the ring for the next.
 
-    A tile ends where the ring does: in what is left of a last round the tensor maps give zeros.
+    A tile ends anywhere in the ring: its slots are counted from tile to tile.
     """
     MM = TM // groups  # rows of a warpgroup
     TK = 128 // dtype.bytes  # columns of a step
@@ -288,12 +325,12 @@ def make_resident(
                 for tm in cuda_tasks(0, (M + CM * TM - 1) / (CM * TM)):
                     for tn in cuda_tasks(0, (N + CN * TN - 1) / (CN * TN)):
                         D: f32[CM, CN, groups, MM, TN] @ Sm90_RmemMatrixD(MM, TN)
-                        rounds = (cluster_K + TK * RING - 1) / (TK * RING)
+                        steps = (cluster_K + TK - 1) / TK
                         product(
                             D,
                             A_map,
                             B_map,
-                            RING * rounds,
+                            steps,
                             batch,
                             tm,
                             tn,

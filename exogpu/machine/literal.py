@@ -22,6 +22,7 @@ each a test of that name in `tests/machine/decisions.py`:
     barrier of its own CTA alone is said by the targets (`lower_args.recorded`).
 17. `one_timeline_of_the_set_is_enough`.
 27. `what_resides_is_handed_over`, `no_value_leaks_from_task_to_task`.
+28. `a_slot_counts_arrivals`.
 """
 
 from __future__ import annotations
@@ -189,8 +190,13 @@ def step_demands(machine: Machine, op: Op, at: Moment) -> None:
 
 
 def step_loop(machine: Machine, op: Loop) -> None:
-    """LoopStep, LoopDone: the body once for each y in `[lo, hi)`."""
+    """LoopStep, LoopDone: the body once for each y in `[lo, hi)`; decision 28: of a slot, for the
+    number of Arrives modulo hi."""
     values = range(evaluate(op.lo, machine.sigma), evaluate(op.hi, machine.sigma))
+    if op.slot is not None:
+        barrier = machine.barriers[op.slot.name]
+        count = barrier.arrives.get(the_element(machine, op.slot), 0)
+        values = range(count % values.stop, count % values.stop + 1)
     loops, around = machine.loops, machine.values
     machine.loops = (*loops, op)
     for y in machine.observer.iterations(op, values):

@@ -20,6 +20,7 @@ from exogpu.meaning.execute import Execution
 from exogpu.meaning.inline import inline
 from exogpu.meaning.lanes import Lanes
 from exogpu.meaning.rewrite import split_digits
+from exogpu.meaning.slots import resolved
 from exogpu.meaning.values import NUMPY, Array, round_bf16
 
 __all__ = ["round_bf16", "run"]
@@ -35,7 +36,7 @@ def run(proc: Proc, arguments: Mapping[str, object]) -> None:
     arguments that do not fit (X901 to X904, X920 to X926); and on the way for an access out of
     range (X927), a call whose precondition does not hold (X928) and an integer division by zero
     (X929), with the arrays as far as the run has come; and before, where index arithmetic leaves 64
-    bits (X930).
+    bits (X930), or a slot is no expression of the iterators (X931).
     """
     bound = bind(proc, arguments)
     buffers = {
@@ -43,7 +44,7 @@ def run(proc: Proc, arguments: Mapping[str, object]) -> None:
         for param in proc.params
         if isinstance(param, DataParam)
     }
-    nodes, ranges = inline(proc, bound.sizes, buffers)
+    nodes, ranges = inline(resolved(proc, bound.sizes), bound.sizes, buffers)
     written = frozenset(_written(nodes))
     check_writes(proc, bound, [name for name, buffer in buffers.items() if buffer in written])
     nodes = annotate(split_digits(nodes, ranges), ranges)

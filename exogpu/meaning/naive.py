@@ -7,12 +7,13 @@ checks of arguments only.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from typing import assert_never
 
 import numpy as np
 
+from exogpu.analysis.barriers import home_of
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
     Access,
@@ -36,6 +37,7 @@ from exogpu.ir.nodes import (
     Point,
     Proc,
     Reduce,
+    Slot,
     Stmt,
     Warps,
     WindowStmt,
@@ -71,6 +73,8 @@ class Variable:
 class Env:
     control: dict[Sym, int]
     data: dict[Sym, Variable | Constant]
+    arrived: dict[Sym, int] = field(default_factory=dict)
+    """On the first element of each barrier."""
 
 
 def run(proc: Proc, arguments: Mapping[str, object]) -> None:
@@ -92,6 +96,9 @@ def _block(block: Block, env: Env) -> None:
 
 def _step(stmt: Stmt, env: Env) -> None:
     match stmt:
+        case For(mode=Slot(barrier)):
+            env.control[stmt.iterator] = env.arrived[barrier] % evaluate(stmt.hi, env.control)
+            _block(stmt.body, env)
         case For():
             for value in range(evaluate(stmt.lo, env.control), evaluate(stmt.hi, env.control)):
                 env.control[stmt.iterator] = value
@@ -112,10 +119,22 @@ def _step(stmt: Stmt, env: Env) -> None:
             shape = tuple(evaluate(e, env.control) for e in stmt.shape)
             array = np.full(shape, poison(stmt.dtype), NUMPY[stmt.dtype])
             env.data[stmt.name] = Variable(stmt.name.name, stmt.dtype, shape, array)
-        case BarrierAlloc() | Free() | Fence() | Arrive() | Await() | Pass():
+        case BarrierAlloc():
+            env.arrived[stmt.name] = 0
+        case Arrive():
+            _arrive(stmt, env)
+        case Free() | Fence() | Await() | Pass():
             pass
         case _:
             assert_never(stmt)
+
+
+def _arrive(stmt: Arrive, env: Env) -> None:
+    home = home_of(stmt.targets)
+    assert home is not None
+    at = (c.at if isinstance(c, Point) else c.lo for c in home.coords)
+    if all(evaluate(index, env.control) == 0 for index in at):
+        env.arrived[home.name] += 1
 
 
 def _call(stmt: CallProc | CallInstr, env: Env) -> None:

@@ -35,7 +35,7 @@ from exogpu.schedule.alike import same_term
 from exogpu.schedule.cursors import header
 from exogpu.schedule.differing import results_differ
 from exogpu.schedule.events import Event, Place
-from exogpu.schedule.procedures import Schedulable, ir_of
+from exogpu.schedule.procedures import Schedulable, without_slots
 from exogpu.schedule.terms import ROUNDS, Sums, Terms, Unclear
 from exogpu.solvers import isl_unions as un
 from exogpu.solvers.isl_budget import IslGaveUpError, limited
@@ -79,7 +79,7 @@ def equivalent(first: Schedulable, second: Schedulable) -> Equivalence:
     >>> equivalent(gemv, gemv).word
     'equivalent'
     """
-    return same_results(ir_of(first), ir_of(second))
+    return same_results(without_slots(first), without_slots(second))
 
 
 def same_results(one: Proc, other: Proc) -> Equivalence:

@@ -31,6 +31,7 @@ from exogpu.schedule.procedures import (
     chain,
     higher_steps,
     ir_of,
+    without_slots,
     record,
     with_ir,
 )
@@ -67,7 +68,7 @@ def primitive(
     @wraps(make)
     def step(procedure: P, *arguments: object, **options: object) -> P:
         start = perf_counter()
-        old = ir_of(procedure)
+        old = without_slots(procedure)
         given = [_resolved(procedure, a) for a in arguments]
         chosen = {key: _resolved(procedure, a) for key, a in options.items()}
         try:

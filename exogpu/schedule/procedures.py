@@ -10,8 +10,9 @@ from functools import partial
 from typing import Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
-from exogpu.ir.nodes import Proc
+from exogpu.ir.nodes import For, Proc, Slot
 from exogpu.ir.printer import print_proc
+from exogpu.ir.walk import walk
 from exogpu.result.deriving import told
 from exogpu.result.errors import Diagnostic, ExoGpuError
 from exogpu.schedule.parts import Where
@@ -45,6 +46,22 @@ def ir_of(procedure: Schedulable) -> Proc:
     if procedure.ir is None:
         raise ExoGpuError(procedure.refusals)
     return procedure.ir
+
+
+def without_slots(procedure: Schedulable) -> Proc:
+    """The IR of a procedure that can be rewritten.
+
+    Raises ExoGpuError (X994) for one that has slots: they count Arrives, which no primitive keeps
+    an account of when it moves, copies or leaves out statements.
+    """
+    proc = ir_of(procedure)
+    for stmt in walk(proc.body):
+        if isinstance(stmt, For) and isinstance(stmt.mode, Slot):
+            barrier = stmt.mode.barrier.name
+            message = f"{proc.name} has slot({barrier}), which counts Arrives: it is not rewritten"
+            remedy = "schedule the procedure with a ring indexed by its loop, then write the slots"
+            raise ExoGpuError([Diagnostic("X994", message, stmt.span, remedy)])
+    return proc
 
 
 def with_ir(procedure: P, ir: Proc) -> P:

@@ -13,7 +13,7 @@ from exogpu.result.errors import ExoGpuError
 from exogpu.result.verdict import Verdict
 from exogpu.schedule.cursors import header
 from exogpu.schedule.primitive import INCOMPLETE
-from exogpu.schedule.procedures import Schedulable, chain, ir_of, text
+from exogpu.schedule.procedures import Schedulable, chain, without_slots, text
 from exogpu.schedule.proposing.drafts import Draft, Numbers, numbered
 from exogpu.schedule.proposing.search import OutOfTimeError, Search
 from exogpu.schedule.proposing.steps import derived
@@ -119,7 +119,7 @@ def synchronise(
     if wrong:
         raise ExoGpuError(wrong)
     bench = Bench(Policy.of(policy), start + seconds)
-    draft = Draft(numbered(ir_of(procedure), numbers := Numbers()), numbers)
+    draft = Draft(numbered(without_slots(procedure), numbers := Numbers()), numbers)
     root = bench.judged(draft)
     assert root is not None  # it has no samples yet, and was found to be well-formed
     if root.program is not None:

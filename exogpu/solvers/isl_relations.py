@@ -118,13 +118,16 @@ def equal_dims(relation: Map, dims: Sequence[tuple[int, int]]) -> Map:
 
 
 @cache
-def lexicographic(ins: int, outs: int, common: int, *, or_equal: bool) -> Map:
+def lexicographic(
+    ins: int, outs: int, common: int, *, or_equal: bool, alike: tuple[int, ...] = ()
+) -> Map:
     """The pairs whose input is smaller in the first `common` dimensions, or equal there where
-    `or_equal`; in no others where these are none."""
+    `or_equal`; in no others where these are none.  In those of `alike` none is smaller."""
     equal = Map.universe(islpy.Space.alloc(islpy.DEFAULT_CONTEXT, 0, ins, outs))
     found = empty_like(equal)
     for at in range(common):
-        found = found.union(equal.order_lt(_IN, at, _OUT, at))
+        if at not in alike:
+            found = found.union(equal.order_lt(_IN, at, _OUT, at))
         equal = equal.equate(_IN, at, _OUT, at)
     return found.union(equal) if or_equal else found
 
@@ -337,6 +340,18 @@ def graph(count: Count) -> Map:
 def at_most(left: Map, right: Map) -> Map:
     """The pairs of inputs of two relations to values with `left value <= right value`."""
     return left.apply_range(islpy.Map("{ [a] -> [b] : a <= b }")).apply_range(right.reverse())
+
+
+def alike(left: Map, right: Map, modulus: int) -> Map:
+    """The pairs of inputs of two relations to values that differ by a multiple of the modulus."""
+    same = islpy.Map(f"{{ [a] -> [b] : (a - b) mod {modulus} = 0 }}")
+    return left.apply_range(same).apply_range(right.reverse())
+
+
+def congruent(left: Map, right: Map, modulus: int) -> Set:
+    """The inputs of which the values of two relations differ by a multiple of the modulus."""
+    same = islpy.Map(f"{{ [a] -> [b] : (a - b) mod {modulus} = 0 }}")
+    return left.apply_range(same).intersect(right).domain()
 
 
 def where_different(left: Count, right: Count) -> Set:

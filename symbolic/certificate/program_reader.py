@@ -90,6 +90,7 @@ class _Reader:
                     origin,
                     tasks=op["mode"] == "tasks",
                     threads=op["mode"] == "threads",
+                    slot=self._access(op["slot"]) if op["mode"] == "slot" else None,
                 )
             case "Guard":
                 condition = formula(op["condition"], self._variable)

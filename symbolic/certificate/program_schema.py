@@ -232,6 +232,8 @@ def _operation(value: object, where: str, scope: _Scope) -> None:
     if not isinstance(kind, str) or kind not in _OPERATIONS:
         malformed(f"{where}.op", f"there is no operation {shown(kind)}")
     own = {name: shape(scope) for name, shape in _OPERATIONS[kind].items()}
+    if kind == "Loop" and value.get("mode") == "slot":
+        own |= {name: shape(scope) for name, shape in _SLOT.items()}
     origin = {name: shape(scope) for name, shape in _ORIGIN.items()}
     found = fields(where, value, op=one_of([kind]), **own, **origin)
     if not set(found.get("full", ())) <= set(found.get("temporal", found.get("full", ()))):
@@ -433,6 +435,13 @@ _OPERATIONS: Final[dict[str, dict[str, _Scoped]]] = {
         "together": _always(a_list(an_object(pitch=whole(1), extent=whole(1), size=whole(1)))),
     },
 }
+
+_SLOT: Final[dict[str, _Scoped]] = {
+    "lo": _always(one_of(["(0)"])),
+    "mode": _always(one_of(["slot"])),
+    "slot": _ELEMENT,
+}
+"""Of a loop that binds a slot."""
 
 _ORIGIN: Final[dict[str, _Scoped]] = {
     "file": _always(FILE_NAME),

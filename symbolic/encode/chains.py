@@ -43,6 +43,7 @@ from exogpu.symbolic.encode.formulas import (
 )
 from exogpu.symbolic.encode.ranks import RankTable
 from exogpu.symbolic.encode.script import Script
+from exogpu.symbolic.encode.slots import Slots
 from exogpu.symbolic.encode.witness import (
     At,
     Gone,
@@ -125,12 +126,14 @@ class Chains:
         script: Script,
         placed: Placed,
         ranks: Callable[[Sym], RankTable],
+        slots: Slots,
         ends: Ends,
         meaning: Meaning,
     ) -> None:
         self.script = script
         self.placed = placed
         self.ranks = ranks
+        self.slots = slots
         self.ends = ends
         self.meaning = meaning
 
@@ -144,7 +147,7 @@ class Chains:
         assert isinstance(op, Clear) and isinstance(made, Record)
         if op.access.name != variable or op.mutates != made.mutate:
             return None
-        label, clear = self.script.named(found)
+        label, clear = self.script.named(self.slots.executed(found))
         alone = self._alone(variable, clear)
         return self.script.node(
             f"{label}.clears",

@@ -38,7 +38,7 @@ from exogpu.symbolic.sites import Site
 def count_lemmas(encoder: Encoder, table: RankTable) -> Iterator[Draft]:
     """The lemmas on the counts of one barrier."""
     made = _Lemmas(encoder, table)
-    for site in (*table.uses.arrives, *table.uses.trailing):
+    for site in (*table.uses.arrives, *table.uses.trailing, *table.uses.slots):
         yield made.count(site, arrivals=True)
     for site in table.uses.awaits:
         assert isinstance(site.op, Await)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from exogpu.amir.nodes import Arrive, Await, CheckBarrier, Program, Record
+from exogpu.amir.nodes import Arrive, Await, CheckBarrier, Loop, Program, Record
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import CExpr, CVar, Int
 from exogpu.result.hazards import HazardKind
@@ -69,11 +69,12 @@ class Uses:
     awaits: tuple[Site, ...]
     trailing: tuple[Site, ...]
     frees: tuple[Site, ...]
+    slots: tuple[Site, ...]
 
     @property
     def counted(self) -> tuple[Site, ...]:
         """Where something is counted."""
-        return (*self.arrives, *self.trailing, *self.awaits)
+        return (*self.arrives, *self.trailing, *self.awaits, *self.slots)
 
 
 class Meaning:
@@ -168,6 +169,7 @@ class Encoder:
             tuple(s for s in sites if isinstance(s.op, Await)),
             tuple(s for s in sites if _trails(s, name)),
             tuple(s for s in sites if isinstance(s.op, CheckBarrier)),
+            tuple(s for s in sites if isinstance(s.op, Loop)),
         )
 
     def meaning(

@@ -166,7 +166,7 @@ def before(first: Instance, second: Instance) -> BExpr:
     above.
 
     Where memory resides (decision 27) one task stands at each position: the iterators of tasks
-    agree at one position, and do not at two.
+    agree at one position, and do not at two.  The binding of a slot has one iteration (28).
     """
     equals: list[BExpr] = []
     orders: list[BExpr] = []
@@ -178,7 +178,7 @@ def before(first: Instance, second: Instance) -> BExpr:
             break
         left, right = first.values[one.iterator], second.values[one.iterator]
         at_position = bool(tasks) and is_position(one, first.site)
-        if one.iterator not in tasks:
+        if one.iterator not in tasks and one.slot is None:
             apart = [opposite(one_task)] if at_position else []
             orders.append(every([*equals, less(left, right), *apart]))
         equals.append(equal(left, right))

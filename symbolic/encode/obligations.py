@@ -64,9 +64,7 @@ def drafts(placed: Placed, sought: Sought) -> Iterator[Draft]:
 
     yield from pairs(encoder, ranks)
     for variable in placed.program.variables:
-        if variable.mechanism is None:
-            continue
-        if not any(variable.name in variables_of(site.op) for site in placed.sites):
+        if variable.name not in placed.barriers:
             continue
         yield from count_lemmas(encoder, ranks(variable.name))
         yield from barrier_obligations(encoder, ranks(variable.name))

@@ -15,6 +15,7 @@ from exogpu.symbolic.encode.drafts import Draft, Encoder, Ends
 from exogpu.symbolic.encode.formulas import (
     FALSE,
     before,
+    every,
     everyone,
     exists,
     in_shape,
@@ -22,6 +23,7 @@ from exogpu.symbolic.encode.formulas import (
     same_allocation,
 )
 from exogpu.symbolic.encode.ranks import RankTable
+from exogpu.symbolic.encode.slots import Slots
 from exogpu.symbolic.encode.witness import Gone
 from exogpu.symbolic.placed import always_visible
 from exogpu.symbolic.sites import Site
@@ -74,6 +76,10 @@ def _pair(encoder: Encoder, ranks: Callable[[Sym], RankTable], record: Site, che
     script.assume(in_shape(placed, name, element))
     script.assume(inside(first, made.access, element))
     script.assume(inside(second, asked.access, element))
+    found = encoder.sought.chains(record.number, check.number)
+    slots = Slots(script, placed, ranks)
+    script.assume(every(slots.known(first, made.access, found)))
+    script.assume(every(slots.known(second, asked.access, found)))
     by_record, by_check = each_for_itself(record, check)
     ends = Ends(
         first,
@@ -87,13 +93,13 @@ def _pair(encoder: Encoder, ranks: Callable[[Sym], RankTable], record: Site, che
         {"first": ends.record_thread, "second": ends.check_thread},
         element,
     )
-    found = encoder.sought.chains(record.number, check.number)
-    chains = Chains(script, placed, ranks, ends, meaning)
+    chains = Chains(script, placed, ranks, slots, ends, meaning)
     rules = Rules(placed.program.policy, made, placed.sites)
     ways = [
         chains.gone(one, name) if isinstance(one, Gone) else chains.seen(one, rules)
         for one in found
     ]
+    slots.compare()
     script.refute(candidates(ways))
     claim = _claim(called, record, check, "")
     return Draft(kind, name, record, check, claim, script.text(claim), ends, meaning, found)

@@ -34,6 +34,7 @@ from exogpu.symbolic.encode.formulas import (
 )
 from exogpu.symbolic.encode.ranks import RankTable, own_element
 from exogpu.symbolic.encode.script import Script
+from exogpu.symbolic.encode.slots import Slots
 from exogpu.symbolic.encode.witness import After, Values, WitnessError
 from exogpu.symbolic.sites import Site, UndecidedError, targets_of
 
@@ -188,7 +189,8 @@ class _Phase:
                 yield script.node(f"{label}.is_before", parts)
                 continue
             ends = Ends(waits, None, here, thread, asked.on)
-            chains = Chains(script, self.placed, self.ranks, ends, asked.meaning)
+            slots = Slots(script, self.placed, self.ranks)
+            chains = Chains(script, self.placed, self.ranks, slots, ends, asked.meaning)
             found = chains.granted(one.granted, ExecutionOrder())
             if found is None:
                 continue
@@ -246,7 +248,8 @@ class _Phase:
                 yield script.node(f"{label}.follows", parts)
                 continue
             ends = Ends(waits, thread, there, None, ())
-            chains = Chains(script, self.placed, self.ranks, ends, meaning)
+            slots = Slots(script, self.placed, self.ranks)
+            chains = Chains(script, self.placed, self.ranks, slots, ends, meaning)
             found = chains.granted(one.granted, ExecutionOrder())
             if found is None:
                 continue

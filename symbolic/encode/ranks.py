@@ -58,7 +58,7 @@ def same_element(first: Instance, second: Instance) -> BExpr:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Based:
+class Based:
     """An instance in a nest, with what is known of the iterations before its own."""
 
     instance: Instance
@@ -89,7 +89,12 @@ class RankTable:
         """Those of them within the allocation."""
         if self.apart:
             self.outer = self.apart[len(self._scope()) :]
-        self._based: WeakKeyDictionary[Script, list[_Based]] = WeakKeyDictionary()
+        self.iterations = ITERATIONS
+        """Of so many it is said what those before have counted."""
+        if self.placed.slots:  # A ring may then be as many iterations long.
+            depths = (variable.depth or 0 for variable in self.placed.variables.values())
+            self.iterations = max(ITERATIONS, *depths)
+        self._based: WeakKeyDictionary[Script, list[Based]] = WeakKeyDictionary()
 
     def _scope(self) -> tuple[Loop, ...]:
         return self.placed.scope(self.name, self.uses.counted[0].op.origin.span)
@@ -178,18 +183,37 @@ class RankTable:
         """Says how the counts of two instances are related; in nests alone it needs saying."""
         found = {known.instance: known for known in self._based.get(script, ())}
         if one in found and other in found:
-            for first, second in ((found[one], found[other]), (found[other], found[one])):
-                for premise, conclusion in self._related(first, second):
-                    script.imply([first.exists, second.exists], premise, conclusion)
+            self.compare(script, found[one], found[other])
 
-    def _new(self, script: Script, instance: Instance, label: str, value: CExpr) -> _Based:
+    def based(self, script: Script) -> Sequence[Based]:
+        """The instances of a script in which iterations before are counted."""
+        return self._based.get(script, ())
+
+    def is_like(self, other: RankTable) -> bool:
+        """Whether the iterations before have counted as many on both barriers: they set the same
+        loops apart, within allocations in the same loops, and each iteration has one total, the
+        same on all elements of both."""
+        if self is other:
+            return True
+        if not self.outer or (self.apart, self.outer) != (other.apart, other.outer):
+            return False
+        totals = (self.encoder.sought.total(table.called) for table in (self, other))
+        return self._uniform and other._uniform and len(set(totals)) == 1
+
+    def compare(self, script: Script, one: Based, other: Based) -> None:
+        """Says how the counts of two instances are related, of barriers that are alike."""
+        for first, second in ((one, other), (other, one)):
+            for premise, conclusion in self._related(first, second):
+                script.imply([first.exists, second.exists], premise, conclusion)
+
+    def _new(self, script: Script, instance: Instance, label: str, value: CExpr) -> Based:
         """Declares what the iterations before have counted, for an instance."""
         before = script.constant(Sym(f"{label}.before"))
         values, element = instance.values, own_element(instance)
         outer = {loop.iterator: values[loop.iterator] for loop in self.apart}
         last = self.outer[-1]
         totals: list[CExpr] = []
-        for number in range(ITERATIONS):
+        for number in range(self.iterations):
             at = {**outer, last.iterator: plus(values[last.iterator], number)}
             total = script.define(f"{label}.total", self.total(at, element))
             totals.append(linear(0, [(1, one) for one in (*totals[-1:], total)]))
@@ -205,7 +229,7 @@ class RankTable:
         script.imply([there], TRUE, fits)
         if self._steady:
             script.imply([there], equal(totals[0], Int(0)), equal(before, Int(0)))
-        return _Based(instance, there, before, tuple(totals))
+        return Based(instance, there, before, tuple(totals))
 
     def _first_iterations(
         self, values: Mapping[Sym, CExpr], element: Sequence[CExpr]
@@ -217,12 +241,12 @@ class RankTable:
         first = [equal(values[loop.iterator], substitute(loop.lo, values)) for loop in around]
         outer = {loop.iterator: values[loop.iterator] for loop in self.apart}
         totals: list[Pieces] = []
-        for number in range(ITERATIONS + 1):
+        for number in range(self.iterations + 1):
             at = plus(lo, number)
             yield every([*first, equal(values[last.iterator], at)]), list(totals)
             totals.append(self.total({**outer, last.iterator: at}, element))
 
-    def _related(self, first: _Based, second: _Based) -> Iterator[tuple[BExpr, BExpr]]:
+    def _related(self, first: Based, second: Based) -> Iterator[tuple[BExpr, BExpr]]:
         one, other = first.instance, second.instance
         one_element = TRUE if self._uniform else same_element(one, other)
         same = every([same_allocation(self.placed, one, other, self.name), one_element])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from exogpu.amir.nodes import Loop
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import BExpr, CExpr, CVar, Int, Truth
 from exogpu.ir.smttext import bexpr, cexpr
@@ -111,7 +112,8 @@ class Script:
     def label(self, site: Site) -> str:
         """A new name for an instance of a site, explained in a comment."""
         self._labels += 1
-        label = f"{type(site.op).__name__.lower()}{self._labels}"
+        word = "slot" if isinstance(site.op, Loop) else type(site.op).__name__.lower()
+        label = f"{word}{self._labels}"
         text = f"{label}: line {site.op.origin.span.line}: {site.op.origin.text}"
         self._lines += [f"; {line}" for line in wrapped(text)]
         return label

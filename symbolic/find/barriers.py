@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from exogpu.amir.nodes import Arrive, Await, CheckBarrier
+from exogpu.amir.nodes import Arrive, Await, CheckBarrier, Loop
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Access, Int, Interval
 from exogpu.result.hazards import HazardKind
@@ -16,7 +16,7 @@ from exogpu.symbolic.find.counts import Query
 from exogpu.symbolic.find.findings import Finding
 from exogpu.symbolic.find.frames import Frame
 from exogpu.symbolic.find.ranks import Ranks
-from exogpu.symbolic.sites import Site, UndecidedError, home_of, targets_of
+from exogpu.symbolic.sites import Site, UndecidedError, home_of, slot_of, targets_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,7 @@ class BarrierUses:
     awaits: tuple[Site, ...]
     trailing: tuple[Site, ...]
     frees: tuple[Site, ...]
+    slots: tuple[Site, ...]
 
 
 def uses_of(syncs: Syncs, name: Sym) -> BarrierUses:
@@ -43,6 +44,7 @@ def uses_of(syncs: Syncs, name: Sym) -> BarrierUses:
         tuple(s for s in sites if isinstance(s.op, Await) and s.op.barrier.name == name),
         tuple(s for s in syncs.trailing if home_of(s).name == name),
         tuple(s for s in sites if isinstance(s.op, CheckBarrier) and s.op.name == name),
+        tuple(s for s in sites if isinstance(s.op, Loop) and slot_of(s).name == name),
     )
 
 

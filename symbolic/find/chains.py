@@ -25,7 +25,7 @@ from exogpu.symbolic.find.domains import Model
 from exogpu.symbolic.find.expressions import expression
 from exogpu.symbolic.find.frames import Frame
 from exogpu.symbolic.find.obligations import Ordered
-from exogpu.symbolic.sites import Site
+from exogpu.symbolic.sites import Site, reads_slot
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,10 @@ class Finder:
         if how.granted is None:
             return [Seen(None, self.common(how.records.site, how.check, record, check))]
         relation = functions.joined(how.found, isl.inverse(how.reached))
-        function = functions.smallest(functions.among(relation, how.pairs))
+        # A ring of Arrives ahead has many cases; the grant next to the check has not.
+        by_slot = reads_slot(how.records.site) and reads_slot(how.check)
+        extreme = functions.largest if by_slot else functions.smallest
+        function = extreme(functions.among(relation, how.pairs))
         needed = functions.first_of(functions.graph(function))
         last = check
         if how.by_thread:
@@ -98,6 +101,11 @@ class Finder:
         assert isinstance(how.clear.op, Clear)
         cells = self.frame.cells(how.clear, how.clear.op.access)
         inner = functions.joined(isl.inverse(how.until), isl.inverse(cells))
+        if reads_slot(how.clear):
+            # The Clear of the check's own slot: where the record was does not matter.
+            function = functions.largest(inner)
+            inputs = (*ends.check, *ends.element)
+            return [Gone(self.instance(how.clear, one)) for one in self.values(function, inputs)]
         relation = functions.joined(how.after, inner)
         function = functions.smallest(functions.among(relation, how.met))
         inputs = (*ends.record, *ends.check, *ends.element)

@@ -22,6 +22,7 @@ from exogpu.solvers import isl_relations as rel
 from exogpu.symbolic.encode.witness import FULL, Label
 from exogpu.symbolic.find.frames import Frame
 from exogpu.symbolic.find.ranks import Ranks
+from exogpu.symbolic.find.slots import SlotPairs
 from exogpu.symbolic.sites import Site, UndecidedError, home_of
 
 
@@ -31,6 +32,7 @@ class Syncs:
     def __init__(self, frame: Frame) -> None:
         self.frame = frame
         self.ranks = Ranks(frame)
+        self.slots = SlotPairs(self.ranks)
         self.fences = [site for site in frame.sites if isinstance(site.op, Fence)]
         self.arrives = [site for site in frame.sites if isinstance(site.op, Arrive)]
         self.awaits = [site for site in frame.sites if isinstance(site.op, Await)]

@@ -17,7 +17,7 @@ from exogpu.symbolic.find.counts import Counts
 from exogpu.symbolic.find.domains import Model
 from exogpu.symbolic.find.frames import Frame
 from exogpu.symbolic.find.nests import Nest
-from exogpu.symbolic.sites import Site, UndecidedError, counted_on, home_of
+from exogpu.symbolic.sites import Site, UndecidedError, counted_on
 
 
 def cells(frame: Frame, site: Site) -> isl.Map:
@@ -41,7 +41,7 @@ class Counting:
         self.nest: Nest | None = None
         self.apart: tuple[Loop, ...] = ()
         """All loops whose iterations are counted apart, those of the allocation among them."""
-        sites = (*uses.arrives, *uses.trailing, *uses.awaits)
+        sites = (*uses.arrives, *uses.trailing, *uses.awaits, *uses.slots)
         try:
             for site in sites:
                 self._all_counts(site)
@@ -52,7 +52,7 @@ class Counting:
         if isinstance(site.op, Await):
             self.ranks.bound(site)
         else:
-            self.ranks.arrivals(site, home_of(site))
+            self.ranks.arrivals(site, counted_on(site))
 
     def _by_order(self, sites: Sequence[Site], reason: UndecidedError) -> None:
         self.nest = self.ranks.nest(self.name, reason)

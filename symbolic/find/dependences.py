@@ -10,6 +10,7 @@ from exogpu.ir.names import Sym
 from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
 from exogpu.symbolic.find.frames import Frame
+from exogpu.symbolic.find.slots import SlotPairs
 from exogpu.symbolic.placed import always_visible
 from exogpu.symbolic.sites import Site
 
@@ -27,8 +28,9 @@ class Dependence:
     record may have been cleared in between."""
 
 
-def dependences(frame: Frame, variable: Sym) -> Iterator[Dependence]:
+def dependences(slots: SlotPairs, variable: Sym) -> Iterator[Dependence]:
     """The dependences of a variable within a frame."""
+    frame = slots.frame
     for record in frame.sites:
         if not isinstance(record.op, Record) or record.op.access.name != variable:
             continue
@@ -45,7 +47,8 @@ def dependences(frame: Frame, variable: Sym) -> Iterator[Dependence]:
             if isl.is_empty(before):
                 continue
             overlap = rel.pairs(_cells(frame, record), _cells(frame, check))
-            pairs = rel.coalesce(isl.intersect_map(before, overlap))
+            pairs = slots.may_meet(isl.intersect_map(before, overlap), record, check)
+            pairs = rel.coalesce(pairs)
             if not isl.is_empty(pairs):
                 yield Dependence(frame, variable, record, check, pairs)
 
@@ -63,7 +66,9 @@ class Cleared:
     """`record -> [check -> element]`"""
 
 
-def uncleared(dependence: Dependence, pairs: isl.Map) -> tuple[isl.Map, tuple[Cleared, ...]]:
+def uncleared(
+    slots: SlotPairs, dependence: Dependence, pairs: isl.Map
+) -> tuple[isl.Map, tuple[Cleared, ...]]:
     """The elements on which pairs of a dependence meet and no Clear lies in between:
     `record -> [check -> element]`; and the Clears that keep others from meeting.
 
@@ -85,7 +90,9 @@ def uncleared(dependence: Dependence, pairs: isl.Map) -> tuple[isl.Map, tuple[Cl
         after = isl.restrict_domain(frame.before(record, clear), isl.domain(pairs))
         if not frame.model.variables[dependence.variable].resident:
             after = frame.within_task(after, record, clear)
+        after = slots.may_meet(after, record, clear)
         until = rel.restrict_range(frame.before(clear, check), isl.image(pairs))
+        until = slots.meet(until, clear, check)
         if isl.is_empty(after) or isl.is_empty(until):
             continue
         cleared = rel.met_through(after, until, recorded, _cells(frame, clear), checked)

@@ -255,6 +255,7 @@ class Frame:
                 len(second.loops) - self.depth,
                 common - self.depth,
                 or_equal=above,
+                alike=tuple(at for at, one in enumerate(first.loops[self.depth :]) if one.slot),
             )
             order = isl.restrict_domain(
                 self._one_task(order, first, second), self._instances(first)
@@ -363,6 +364,27 @@ class Frame:
     def contained(self, inner: Site, outer: Site) -> isl.Map:
         """The pairs, in any order, such that all threads of the first execute the second."""
         return self.sharing.contained(inner, outer)
+
+    def later_iteration(self, first: Site, second: Site, depth: int) -> isl.Map:
+        """The pairs of which the second is in a later iteration of their `depth` common loops."""
+        ins, outs = len(first.loops) - self.depth, len(second.loops) - self.depth
+        order = rel.lexicographic(ins, outs, depth - self.depth, or_equal=False)
+        order = isl.restrict_domain(order, self._instances(first))
+        found = rel.restrict_range(order, self._instances(second))
+        return rel.between(found, first.tuple_name, second.tuple_name)
+
+    def to_outer(self, site: Site, outer: Site) -> isl.Map:
+        """From an instance to that of a site in some of its loops: `S7[k, s] -> S3[k]`."""
+        dims = ", ".join(self.inner(site)[: len(outer.loops) - self.depth])
+        text = f"{self._head}{{ {self._tuple(site)} -> [{dims}] }}"
+        found = isl.restrict_domain(isl.parse_map(text), self._instances(site))
+        return rel.between(found, site.tuple_name, outer.tuple_name)
+
+    def value_of(self, site: Site, loop: Loop) -> isl.Map:
+        """The value of an iterator at an instance: `S7[k, s] -> [s]`."""
+        text = f"{self._head}{{ {self._tuple(site)} -> [{identifier(loop.iterator)}] }}"
+        found = isl.restrict_domain(isl.parse_map(text), self._instances(site))
+        return rel.from_tuple(found, site.tuple_name)
 
     def same_allocation(self, relation: isl.Map, first: Site, second: Site, name: Sym) -> isl.Map:
         """The pairs within one allocation of a variable that both use."""

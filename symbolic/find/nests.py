@@ -21,7 +21,7 @@ from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
 from exogpu.symbolic.find.counts import Counts
 from exogpu.symbolic.find.frames import Frame
-from exogpu.symbolic.sites import Site, UndecidedError, home_of, targets_of
+from exogpu.symbolic.sites import Site, UndecidedError, counted_on, home_of, targets_of
 
 Ends = Mapping[Site, isl.Map]
 """By Arrive, pairs (instance, Arrive)."""
@@ -118,6 +118,11 @@ class Nest:
         names = [identifier(loop.iterator) for loop in inner.loops[self.frame.depth :]]
         return rel.params_to_both(pairs, names, (first.tuple_name, second.tuple_name))
 
+    def outside(self, pairs: isl.Map, first: Site, second: Site) -> isl.Map:
+        """Pairs within one iteration of the loops that are set apart, with the iteration."""
+        assert self.inner is not None
+        return self._outside(self.inner.frame, pairs, first, second)
+
     def meets(self, await_: Site, arrive: Site) -> isl.Map:
         """The pairs of which the Arrive's rank is the number of earlier Awaits."""
         return self._meets[await_][arrive]
@@ -128,7 +133,7 @@ class Nest:
         """The pairs on one element of one allocation of which the Arrive comes later."""
         before = self.frame.before(site, arrive)
         before = self.frame.same_allocation(before, site, arrive, self.name)
-        home, other = home_of(site), home_of(arrive)
+        home, other = counted_on(site), home_of(arrive)
         same = rel.pairs(self.frame.cells(site, home), self.frame.cells(arrive, other))
         return rel.coalesce(isl.intersect_map(before, same))
 

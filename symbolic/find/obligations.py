@@ -97,7 +97,7 @@ def discharge(
     open_still = []
     for goal in _open(coarse):
         dependence = goal.dependence
-        found, cleared[dependence] = uncleared(dependence, goal.left)
+        found, cleared[dependence] = uncleared(syncs.slots, dependence, goal.left)
         if not isl.is_empty(found):
             elements[dependence] = found
             open_still.append((dependence, rel.without_element(found)))

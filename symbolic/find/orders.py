@@ -137,7 +137,9 @@ class Ordering:
         inner = finder.inner(site, asked.own)
         if by_thread:
             inner = (*inner, asked.thread)
-        start = functions.smallest(relation)
+        # A ring of Arrives back has many cases; the grant next to the instance has not.
+        extreme = functions.largest if self.seeker.model.slots else functions.smallest
+        start = extreme(relation)
         heard = self.orders.heard(_any(await_))
         for values in finder.values(start, (*inner, *asked.on)):
             waits = finder.instance(await_, values)
@@ -148,7 +150,7 @@ class Ordering:
             pairs = isl.inverse(functions.first_of(functions.graph(start)))
             reached = self._reached(by, site, by_thread)
             last = functions.joined(heard.full[granted], isl.inverse(reached))
-            function = functions.smallest(functions.among(last, pairs))
+            function = extreme(functions.among(last, pairs))
             record = Trail(finder, await_, values, False)
             for one, _ in _heard(record, heard, by, function, (*values, *inner)):
                 yield After(waits, one, ())
@@ -221,7 +223,8 @@ class Ordering:
             by = self.orders.syncs.site(granted)
             heard = self.orders.heard(waiter)
             last = functions.joined(heard.full[granted], isl.inverse(frame.shared(by, arrive)))
-            function = functions.smallest(functions.among(last, functions.graph(start)))
+            extreme = functions.largest if self.seeker.model.slots else functions.smallest
+            function = extreme(functions.among(last, functions.graph(start)))
             record = Trail(finder, await_, inputs, True)
             for one, inner in _heard(record, heard, by, function, (*inputs, *values)):
                 yield After(there, one, finder.common(by, arrive, inner, values))

@@ -162,9 +162,9 @@ class _Analysis:
             for loops in self.nests(name):
                 inner = self.model.frame(loops)
                 if inner.loops == loops:
-                    self.discharge(inner, dependences(inner, name))
+                    self.discharge(inner, dependences(self.syncs(inner).slots, name))
                     done.append(loops)
-        apart = (self.apart(frame, d, done) for d in dependences(frame, name))
+        apart = (self.apart(frame, d, done) for d in dependences(self.syncs(frame).slots, name))
         self.discharge(frame, (d for d in apart if not isl.is_empty(d.pairs)))
 
     def nests(self, name: Sym) -> tuple[tuple[Loop, ...], ...]:

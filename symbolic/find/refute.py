@@ -8,9 +8,9 @@ refutation too, at the smallest sizes at which that pair is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from exogpu.amir.nodes import Op, Program
 from exogpu.ir.isltext import conjunction, identifier
@@ -31,6 +31,10 @@ Machine = Callable[[Program, Mapping[str, int]], tuple[Violation, ...]]
 """Runs a program at sizes up to its first violation."""
 
 
+TRIES: Final = 16
+"""Sizes at which the machine is run where what is predicted may not happen."""
+
+
 @dataclass(frozen=True, slots=True)
 class Refutation:
     """A violation at the smallest sizes, found by the prover and by the concrete machine."""
@@ -49,19 +53,20 @@ def refute(program: Program, findings: Findings, machine: Machine) -> Refutation
     """
     if not findings.violations:
         return None
-    sizes = smallest_sizes(program, findings)
-    if sizes is None:
-        first = findings.violations[0].check.op.origin.span
-        return Undecided("the sizes with a violation have no smallest one", first)
-    confirmed = machine(program, sizes)
-    at = ", ".join(f"{name} = {value}" for name, value in sizes.items())
+    tried: list[Mapping[str, int]] = []
+    confirmed: tuple[Violation, ...] = ()
+    for _ in range(TRIES if _approximates(findings) else 1):
+        sizes = smallest_sizes(program, findings, tried)
+        if sizes is None:
+            break
+        confirmed = machine(program, sizes)
+        if confirmed:
+            break
+        tried.append(sizes)
     if not confirmed:
-        span = next(_failing_at(findings, sizes)).check.op.origin.span
-        return Undecided(
-            f"a violation was predicted at {at}, and the concrete machine finds none: "
-            "this is a mistake of the prover",
-            span,
-        )
+        return _unconfirmed(findings, tried)
+    assert sizes is not None
+    at = _told(sizes)
     violation = confirmed[0]
     for finding in _failing_at(findings, sizes):
         if holds_at(finding, sizes, violation):
@@ -75,18 +80,55 @@ def refute(program: Program, findings: Findings, machine: Machine) -> Refutation
     )
 
 
-def smallest_sizes(program: Program, findings: Findings) -> dict[str, int] | None:
+def _approximates(findings: Findings) -> bool:
+    """Whether what is predicted may not happen: slots in nests are told by order alone."""
+    return findings.evidence is not None and bool(findings.evidence.model.slots)
+
+
+def _told(sizes: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} = {value}" for name, value in sizes.items())
+
+
+def _unconfirmed(findings: Findings, tried: Sequence[Mapping[str, int]]) -> Undecided:
+    first = findings.violations[0].check.op.origin.span
+    if not tried:
+        return Undecided("the sizes with a violation have no smallest one", first)
+    at = _told(tried[0])
+    span = next(_failing_at(findings, tried[0])).check.op.origin.span
+    if _approximates(findings):
+        return Undecided(
+            f"by what is known of the slots there may be a violation at {at}, and the concrete "
+            "machine finds none there, nor at the next sizes",
+            span,
+        )
+    return Undecided(
+        f"a violation was predicted at {at}, and the concrete machine finds none: "
+        "this is a mistake of the prover",
+        span,
+    )
+
+
+def smallest_sizes(
+    program: Program, findings: Findings, without: Sequence[Mapping[str, int]] = ()
+) -> dict[str, int] | None:
     """The sizes with a violation of the smallest sum, the lexicographically smallest of them.
 
-    Of an `index` argument, which may be negative, the magnitude counts.  None if no sizes have
-    a violation.
+    Of an `index` argument, which may be negative, the magnitude counts.  None if no sizes, but
+    those that are left out, have a violation.
     """
+    if not program.params and without:
+        return None
     names = [p.name.name for p in program.params]
     signed = [at for at, p in enumerate(program.params) if p.kind == "index"]
     indices = {identifier(program.params[at].name) for at in signed}
     best: tuple[tuple[int, ...], tuple[int, ...]] | None = None
     for finding in findings.violations:
         for sizes in _with_tasks(finding):
+            for one in without:
+                # The last parameters are numbers of positions, which follow.
+                named = zip(finding.size_names(), one.values(), strict=False)
+                apart = " or ".join(f"({name} != {value})" for name, value in named)
+                sizes = rel.set_under(sizes, rel.context(finding.frame.model.names, apart))
             found = rel.smallest_sum(sizes, indices)
             if found is None:
                 continue

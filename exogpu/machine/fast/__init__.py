@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from exogpu.amir.nodes import Program
+from exogpu.analysis.tally import UncountedError
 from exogpu.ir.names import Sym
 from exogpu.machine import literal
 from exogpu.machine.fast.context import Context
@@ -27,6 +28,7 @@ from exogpu.machine.fast.records import Tables
 from exogpu.machine.fast.steps import block_steps
 from exogpu.machine.fast.tasks import count_tasks
 from exogpu.machine.observer import First, Observer, Pairs
+from exogpu.machine.slots import resolved
 from exogpu.machine.violation import Violation
 
 __all__ = ["Keep", "Outcome", "Progress", "located", "run"]
@@ -71,8 +73,8 @@ def run(
     if collect:
         keep = Keep.ALL
     try:
-        return _run(program, sigma, keep, skip, locate, progress)
-    except Unsupported:
+        return _run(resolved(program, sigma), sigma, keep, skip, locate, progress)
+    except (Unsupported, UncountedError):
         return Outcome(literal.run(program, sizes, KEEPING[keep]()), 0)
 
 
@@ -115,4 +117,9 @@ def located(program: Program, sizes: Mapping[str, int], violation: Violation) ->
     def again(piece: Program) -> tuple[Violation, ...]:
         return run(piece, sizes, keep=Keep.PAIRS, locate=False).violations
 
+    sigma = {parameter.name: sizes[parameter.name.name] for parameter in program.params}
+    try:
+        program = resolved(program, sigma)
+    except UncountedError:
+        return violation
     return with_record(program, sizes, violation, again)

@@ -205,6 +205,14 @@ CODES: Final[dict[str, Code]] = {
         "them in 64 bits, and refuses sizes and constants at which it could not.",
         "y[(10**18 * i) % 7] = 1.0  # i up to 19\n# repair\ny[(10**18 % 7 * i) % 7] = 1.0",
     ),
+    "X931": Code(
+        "a slot is no expression of the iterators",
+        "A run of the sequential meaning computes `slot(b)` from the iterators around it, at the "
+        "sizes given.  Where the number of Arrives in an iteration depends on the iteration that "
+        "is no expression; a check at these sizes counts.",
+        "p.run(x=x, y=y)  # if k < 3: Arrive(cuda_in_order) >> full\n"
+        "# repair\np.check_at(M=3, K=4)",
+    ),
     **{
         code: Code(*entry)
         for table in (CODEGEN, COLLECTIVE, HAZARDS, INVOCATION, SCHEDULING)

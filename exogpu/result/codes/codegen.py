@@ -96,5 +96,16 @@ CODEGEN: Final[Mapping[str, tuple[str, str, str]]] = {
         "exogpu compile kernel.py -o build\n"
         "# repair: report what this prints\nEXOGPU_DEBUG=1 exogpu compile kernel.py -o build",
     ),
+    "G814": (
+        "a thread does not count what its slot is",
+        "A thread that uses `slot(b)` counts the Arrives on b that it executes, in a register.  So "
+        "it has to execute all of them: the producer counts what it fills, the consumer what it "
+        "empties.",
+        "with CudaWarps(1, 2):\n"
+        "    y[k, t] = tile[slot(full), t]  # the other warp arrives on full\n"
+        "# repair\n"
+        "with CudaWarps(1, 2):\n"
+        "    y[k, t] = tile[slot(empty), t]",
+    ),
 }
 """By code: title, explanation, example."""

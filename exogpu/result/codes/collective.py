@@ -300,6 +300,17 @@ COLLECTIVE: Final[dict[str, tuple[str, str, str]]] = {
         "for t in cuda_threads(0, 128, unit=cuda_thread):\n"
         "    Arrive(Sm80_cp_async) >> cg[t]",
     ),
+    "D518": (
+        "the elements of a barrier have no common number of Arrives",
+        "`slot(b)` of an array of mbarriers is the number of Arrives on each of its elements, "
+        "which has to be one number.  So each Arrive on b reaches every element once: the indices "
+        "of its home are the iterators of cuda_threads loops over the whole dimensions, on which "
+        "no condition or bound inside depends, and the slot stands outside of these loops.",
+        "for w in cuda_threads(0, 1, unit=cuda_warp):  # full: barrier[2]\n"
+        "    Arrive(cuda_in_order) >> full[w]\n"
+        "# repair\n"
+        "for w in cuda_threads(0, 2, unit=cuda_warp):\n    Arrive(cuda_in_order) >> full[w]",
+    ),
     "D517": (
         "a part of a register tile",
         "The elements of a tile lie in the registers of its threads as the matrix instructions "

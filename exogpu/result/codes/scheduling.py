@@ -39,5 +39,13 @@ SCHEDULING: Final[dict[str, tuple[str, str, str]]] = {
         "# repair: schedule the procedure that is called\n"
         'divide_loop(called, "for i in _: _", 8, ["io", "ii"])',
     ),
+    "X994": (
+        "a procedure with slots is not rewritten",
+        "`slot(b)` is the number of Arrives on b so far.  Primitives move, copy and leave out "
+        "statements, Arrives among them, and keep no account of that number.",
+        'divide_loop(kernel, "for k in _: _", 4, ["ko", "ki"])  # kernel has tile[slot(full), t]\n'
+        "# repair: schedule it with tile[k % 4, t], and write the slots last\n"
+        'divide_loop(without_slots, "for k in _: _", 4, ["ko", "ki"])',
+    ),
 }
 """Title, explanation and example by code."""

@@ -297,6 +297,15 @@ TYPES: Final[dict[str, tuple[str, str, str, str]]] = {
         "n[i] = n[i] / 0",
         "n[i] = n[i] / 2",
     ),
+    "T250": (
+        "a slot stands where none may",
+        "`slot(b)` is the number of Arrives on the mbarrier b so far, modulo the extent of the "
+        "dimension that it indexes: the slot of a ring that runs on.  It is a whole index of "
+        "shared or global memory, in a statement of a device task that reads or writes it.  "
+        "Bounds, conditions, sums, indices of barriers and windows with a name have none.",
+        "tile[slot(full) + 1, t] = x[t]",
+        "tile[slot(full), t] = x[t]",
+    ),
     "T245": (
         "an instruction does not work in place",
         "The parameters that `in_place` names may be one and the same window.  They have the same "

@@ -1,0 +1,92 @@
+"""Slots in registers: each thread that uses one counts the Arrives that it executes.
+
+for s in slot(full) of 4:                 const int slot_full = full_slot;
+    tile[s, t] = x[k, t]         ->       tile[32 * slot_full + t] = x[32 * k + t];
+Arrive(cuda_in_order) >> full             ...
+                                          full_slot = (full_slot + 1) & 3;
+
+A ring of another extent starts again by comparison: no step divides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from exogpu.analysis.executors import CollectiveFacts
+from exogpu.analysis.threadmap import threads_of
+from exogpu.analysis.tiling import iterations
+from exogpu.codegen.errors import unsupported
+from exogpu.codegen.mbarriers import Ring
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import Arrive, DeviceFunction, For, Int, Slot, Stmt
+from exogpu.ir.walk import walk
+
+
+@dataclass(frozen=True, slots=True)
+class SlotCounter:
+    """How a thread counts the slots of a ring of so many."""
+
+    name: Sym
+    ring: int
+
+    def declared(self, spelled: str) -> str:
+        """Where the barrier is allocated."""
+        return f"[[maybe_unused]] unsigned {spelled} = 0;"
+
+    def advanced(self, spelled: str) -> str:
+        """After an Arrive."""
+        if self.ring & (self.ring - 1) == 0:
+            return f"{spelled} = ({spelled} + 1) & {self.ring - 1};"
+        return f"{spelled} = {spelled} == {self.ring - 1} ? 0 : {spelled} + 1;"
+
+
+Counters = Mapping[Sym, Mapping[int, SlotCounter]]
+"""By barrier and ring."""
+
+
+def slot_counters(
+    launch: DeviceFunction, facts: CollectiveFacts, rings: Mapping[Sym, Ring]
+) -> Counters:
+    """The counters of a kernel.
+
+    Raises ExoGpuError (G814) for a slot of which some thread does not count every Arrive.
+    """
+    found: dict[Sym, dict[int, SlotCounter]] = {}
+    counting = {s: _threads(s, facts) for s in walk(launch.body) if isinstance(s, Arrive)}
+    for name, loop in _bound(launch):
+        assert isinstance(loop.hi, Int)
+        missing = (
+            arrive
+            for arrive, threads in counting.items()
+            if arrive.targets[0].name == name and not _threads(loop, facts) <= threads
+        )
+        if (arrive := next(missing, None)) is not None or rings[name].in_turn:
+            what = "threads take turns to arrive there"
+            if arrive is not None:
+                what = f"some of these threads do not execute the Arrive at line {arrive.span.line}"
+            raise unsupported(
+                f"slot({name}) of threads that do not count: {what}",
+                loop.span,
+                f"use slots of a barrier on which all of these threads arrive, such as one that "
+                f"is awaited where {name} is arrived on",
+                "G814",
+            )
+        ring = loop.hi.value
+        base = f"{name.name}_slot" if name not in found else f"{name.name}_slot{ring}"
+        found.setdefault(name, {}).setdefault(ring, SlotCounter(Sym(base), ring))
+    return found
+
+
+def _bound(launch: DeviceFunction) -> Iterator[tuple[Sym, For]]:
+    for stmt in walk(launch.body):
+        if isinstance(stmt, For) and isinstance(stmt.mode, Slot):
+            yield stmt.mode.barrier, stmt
+
+
+def _threads(stmt: Stmt, facts: CollectiveFacts) -> frozenset[int]:
+    """All threads of a cluster that execute a statement."""
+    tiling = facts.scope[stmt]
+    assert tiling is not None
+    threads = tiling.thread_map()
+    return frozenset(t for env in iterations(tiling) for t in threads_of(threads, env))

@@ -1,0 +1,155 @@
+"""Which instances have one slot: their counts differ by a multiple of the ring.
+
+Where counts are expressions that is exact.  In nests they are compared by order: within one
+iteration of the loops that are set apart by the counts there, and from one iteration to a later
+one by at least a ring of Arrives between the two, or none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from exogpu.amir.nodes import Check, Clear, Loop, Record
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import CVar, Int, Point
+from exogpu.solvers import isl
+from exogpu.solvers import isl_relations as rel
+from exogpu.symbolic.find.frames import Frame
+from exogpu.symbolic.find.nests import Nest
+from exogpu.symbolic.find.ranks import Ranks
+from exogpu.symbolic.sites import Site, UndecidedError, counted_on, slot_of, slots_around
+
+
+class SlotPairs:
+    """The pairs of one frame's accesses that may have one slot."""
+
+    def __init__(self, ranks: Ranks) -> None:
+        self.ranks = ranks
+        self.frame: Frame = ranks.frame
+        self._slots = {site.op: site for site in self.frame.sites if isinstance(site.op, Loop)}
+        self._known: dict[tuple[int, int, int, bool], isl.Map] = {}
+        self._bounds: dict[tuple[int, Loop], isl.Set] = {}
+
+    def may_meet(self, relation: isl.Map, first: Site, second: Site) -> isl.Map:
+        """The pairs without those of two slots: all that have one, and perhaps others."""
+        return self._among(relation, first, second, surely=False)
+
+    def meet(self, relation: isl.Map, first: Site, second: Site) -> isl.Map:
+        """The pairs of one slot; in nests those of one iteration alone."""
+        return self._among(relation, first, second, surely=True)
+
+    def _where_bound(self, relation: isl.Map, site: Site) -> isl.Map:
+        """The relation without instances of another slot than they count; in nests that is known
+        of the first iteration alone."""
+        for loop in slots_around(site):
+            if loop.iterator not in _points(site) or loop not in self._slots:
+                continue
+            key = (site.number, loop)
+            if key not in self._bounds:
+                self._bounds[key] = self._bound(site, self._slots[loop], loop)
+            relation = isl.restrict_domain(relation, self._bounds[key])
+        return relation
+
+    def _bound(self, site: Site, slot: Site, loop: Loop) -> isl.Set:
+        try:
+            return _counted(self.frame, self.ranks.arrivals(slot, slot_of(slot)), site, loop)
+        except UndecidedError as reason:
+            nest = self.ranks.nest(slot_of(slot).name, reason)
+        depth, counts = len(nest.loops), nest.inner
+        assert counts is not None
+        if slot.loops[:depth] != nest.loops:
+            raise nest.reason
+        inner = _counted(counts.frame, counts.arrivals(slot, slot_of(slot)), site, loop)
+        known = isl.domain(nest.outside(rel.identity(inner), site, site))
+        later = isl.image(self.frame.later_iteration(slot, slot, depth))
+        outer = self.frame.to_outer(site, slot)
+        return isl.union(known, isl.domain(rel.restrict_range(outer, later)))
+
+    def _among(self, relation: isl.Map, first: Site, second: Site, *, surely: bool) -> isl.Map:
+        meeting = list(_meeting(first, second))
+        if not meeting:
+            relation = self._where_bound(relation, first)
+            return isl.inverse(self._where_bound(isl.inverse(relation), second))
+        for one, other, ring in meeting:
+            if one not in self._slots or other not in self._slots:
+                raise UndecidedError("a slot of a barrier that outlives it", one.origin.span)
+            left, right = self._slots[one], self._slots[other]
+            same = self._same(left, right, ring, surely)
+            same = isl.compose(self.frame.to_outer(first, left), same)
+            same = isl.compose(same, isl.inverse(self.frame.to_outer(second, right)))
+            relation = isl.intersect_map(relation, same)
+        return relation
+
+    def _same(self, left: Site, right: Site, ring: int, surely: bool) -> isl.Map:
+        key = (left.number, right.number, ring, surely)
+        if key not in self._known:
+            first, second = slot_of(left), slot_of(right)
+            try:
+                rank, count = self.ranks.arrivals(left, first), self.ranks.arrivals(right, second)
+                self._known[key] = rel.alike(rel.graph(rank), rel.graph(count), ring)
+            except UndecidedError as reason:
+                one, other = (self.ranks.nest(a.name, reason) for a in (first, second))
+                if one.loops != other.loops:
+                    raise reason from None
+                self._known[key] = self._in_nests(one, other, left, right, ring, surely)
+        return self._known[key]
+
+    def _in_nests(
+        self, one: Nest, other: Nest, left: Site, right: Site, ring: int, surely: bool
+    ) -> isl.Map:
+        depth = len(one.loops)
+        if any(site.loops[:depth] != one.loops for site in (left, right)):
+            raise one.reason
+        assert one.inner is not None and other.inner is not None
+        rank = rel.graph(one.inner.arrivals(left, slot_of(left)))
+        count = rel.graph(other.inner.arrivals(right, slot_of(right)))
+        found = one.outside(rel.alike(rank, count, ring), left, right)
+        if surely:
+            return found
+        later = self.frame.later_iteration(left, right, depth)
+        for arrive, pairs in one.after(left, 1).items():
+            between = isl.compose(pairs, self.frame.later_iteration(arrive, right, depth))
+            later = isl.subtract_map(later, between)
+        ahead = self._ahead(one, other, left, right, ring)
+        return rel.coalesce(isl.union_map(found, isl.union_map(later, ahead)))
+
+    def _ahead(self, one: Nest, other: Nest, left: Site, right: Site, ring: int) -> isl.Map:
+        """The pairs of two iterations with at least a ring of Arrives between."""
+        depth = len(one.loops)
+        assert one.inner is not None and other.inner is not None
+        count = rel.graph(other.inner.arrivals(right, slot_of(right)))
+        later = self.frame.later_iteration(left, right, depth)
+        found = rel.empty_like(later)
+        for last, pairs in one.after(left, ring).items():
+            rank = rel.graph(rel.plus(one.inner.arrivals(last, counted_on(last)), 1))
+            here = one.outside(rel.at_most(rank, count), last, right)
+            reached = isl.union_map(here, self.frame.later_iteration(last, right, depth))
+            found = isl.union_map(found, isl.compose(pairs, reached))
+        return isl.intersect_map(found, later)
+
+
+def _counted(frame: Frame, count: rel.Count, site: Site, loop: Loop) -> isl.Set:
+    """The instances of a site whose slot is the count, modulo the ring."""
+    assert isinstance(loop.hi, Int)
+    slot = next(one for one in frame.sites if one.op is loop)
+    counted = isl.compose(frame.to_outer(site, slot), rel.graph(count))
+    return rel.congruent(counted, frame.value_of(site, loop), loop.hi.value)
+
+
+def _meeting(first: Site, second: Site) -> Iterator[tuple[Loop, Loop, int]]:
+    """The slots that index one dimension of two accesses, with their ring."""
+    mine = {loop.iterator: loop for loop in slots_around(first)}
+    others = {loop.iterator: loop for loop in slots_around(second)}
+    for name, another in zip(_points(first), _points(second), strict=True):
+        if name in mine and another in others:
+            one, other = mine[name], others[another]
+            assert isinstance(one.hi, Int)
+            if one.hi == other.hi:
+                yield one, other, one.hi.value
+
+
+def _points(site: Site) -> Iterator[Sym | None]:
+    """By dimension of an access, the variable that is the whole index."""
+    assert isinstance(site.op, Record | Check | Clear)
+    for coord in site.op.access.coords:
+        yield coord.at.name if isinstance(coord, Point) and isinstance(coord.at, CVar) else None
