@@ -50,7 +50,7 @@ from exogpu.symbolic.certificate.strict_json import (
     whole,
 )
 from exogpu.symbolic.encode.witness import WitnessError
-from exogpu.symbolic.steps import record_json, witness_json
+from exogpu.symbolic.steps import record_json, witnesses
 from exogpu.symbolic.steps.certificate import (
     ASSUMED,
     DERIVATION,
@@ -63,6 +63,7 @@ from exogpu.symbolic.steps.certificate import (
 )
 from exogpu.symbolic.steps.obliged import Obliged, UnlikeError, entry, obliged
 from exogpu.symbolic.steps.record import Record
+from exogpu.symbolic.steps.summed import Summed
 from exogpu.symbolic.steps.witness import Witness
 
 REMAKE: Final = "make it again with `exogpu history TARGET --certify -o DIR`"
@@ -178,13 +179,13 @@ def _record(folder: Path, found: StepCertificate, flaws: list[Flaw]) -> Record |
 
 def _witness(
     folder: Path, found: StepCertificate, record: Record, flaws: list[Flaw]
-) -> Witness | None:
+) -> Witness | Summed | None:
     try:
         data = file_bytes(folder / WITNESS)
         if sha256(data) != found.content["witness"]["sha256"]:
             flaws.append(Flaw(WITNESS, f"its digest differs from that in {CERTIFICATE}"))
-        witness = witness_json.witness_of(json_value(data), record)
-        if line := strange_line(witness_json.to_json(witness), data):
+        witness = witnesses.witness_of(json_value(data), record)
+        if line := strange_line(witnesses.to_json(witness), data):
             flaws.append(Flaw(WITNESS, f"line {line} is not written as such a file is"))
     except MalformedError as error:
         flaws.append(Flaw(WITNESS, str(error)))
@@ -192,7 +193,7 @@ def _witness(
     return witness
 
 
-def _obligations(record: Record, witness: Witness, flaws: list[Flaw]) -> tuple[Obliged, ...]:
+def _obligations(record: Record, witness: Witness | Summed, flaws: list[Flaw]) -> tuple[Obliged, ...]:
     try:
         return tuple(obliged(record, witness))
     except UnlikeError as error:

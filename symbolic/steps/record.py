@@ -154,6 +154,8 @@ class Image:
     """Of the new one's iterators."""
     reads: tuple[int, ...]
     """Which read of the old statement each one of the new is."""
+    only: tuple[BExpr, ...] = ()
+    """Where the new statement is that one; elsewhere it stands for nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,3 +174,8 @@ class Record:
     new: Program
     images: tuple[Image, ...]
     copies: tuple[Copy, ...]
+    again: tuple[Image, ...] = ()
+    """New statements that compute once more what an old one did, and keep it elsewhere."""
+    by_results: bool = False
+    """Whether both procedures are compared by what they leave, and nothing is said of their
+    statements."""

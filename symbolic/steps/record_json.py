@@ -43,7 +43,7 @@ from exogpu.symbolic.steps.record import (
     Variable,
 )
 
-SCHEMA: Final = 1
+SCHEMA: Final = 2
 
 _TYPES: Final = {dtype.value: dtype for dtype in DataType}
 
@@ -57,11 +57,20 @@ def to_json(record: Record) -> dict[str, Json]:
         "schema": SCHEMA,
         "old": program_json(record.old),
         "new": program_json(record.new),
-        "images": [
-            {"new": one.new, "old": one.old, "at": _texts(one.at), "reads": [*one.reads]}
-            for one in record.images
-        ],
+        "compared": "results" if record.by_results else "statements",
+        "images": [_image_json(one) for one in record.images],
+        "again": [_image_json(one) for one in record.again],
         "copies": [{"new": one.new, "of": _cell(one.cell)} for one in record.copies],
+    }
+
+
+def _image_json(image: Image) -> dict[str, Json]:
+    return {
+        "new": image.new,
+        "old": image.old,
+        "at": _texts(image.at),
+        "reads": [*image.reads],
+        "only": _conditions(image.only),
     }
 
 
@@ -183,11 +192,14 @@ _PROGRAM: Final = an_object(
     ),
 )
 
+_IMAGE: Final = an_object(new=_COUNT, old=_COUNT, at=_TEXTS, reads=a_list(_COUNT), only=_TEXTS)
 _SHAPE: Final[dict[str, Shape]] = {
     "schema": one_of([SCHEMA]),
     "old": _PROGRAM,
     "new": _PROGRAM,
-    "images": a_list(an_object(new=_COUNT, old=_COUNT, at=_TEXTS, reads=a_list(_COUNT))),
+    "compared": one_of(["statements", "results"]),
+    "images": a_list(_IMAGE),
+    "again": a_list(_IMAGE),
     "copies": a_list(an_object(new=_COUNT, of=_CELL)),
 }
 
@@ -221,19 +233,29 @@ def record_of(value: object) -> Record:
     found = fields("", value, **_SHAPE)
     old, new = _program("old", found["old"]), _program("new", found["new"])
     sizes = _sizes(new)
-    images, copies = [], []
-    for at, one in enumerate(found["images"]):
-        _among(f"images[{at}]", one["new"], new)
-        _among(f"images[{at}]", one["old"], old)
-        texts = Texts((*sizes, *_iterators(new.statements[one["new"]])))
-        images.append(Image(one["new"], one["old"], texts.numbers(one["at"]), (*one["reads"],)))
+    images, again = (
+        tuple(_image(f"{part}[{at}]", one, old, new) for at, one in enumerate(found[part]))
+        for part in ("images", "again")
+    )
+    copies = []
     for at, one in enumerate(found["copies"]):
         _among(f"copies[{at}]", one["new"], new)
         texts = Texts((*sizes, *_iterators(new.statements[one["new"]])))
         copy = Copy(one["new"], texts.cell(one["of"]))
         _fits(f"copies[{at}]", old, copy.cell)
         copies.append(copy)
-    return Record(old, new, tuple(images), tuple(copies))
+    by_results = found["compared"] == "results"
+    if by_results and (images or again or copies):
+        malformed("", "something is said of statements whose results are compared")
+    return Record(old, new, images, tuple(copies), again, by_results)
+
+
+def _image(where: str, one: Mapping[str, Any], old: Program, new: Program) -> Image:
+    _among(where, one["new"], new)
+    _among(where, one["old"], old)
+    texts = Texts((*_sizes(new), *_iterators(new.statements[one["new"]])))
+    at, only = texts.numbers(one["at"]), texts.conditions(one["only"])
+    return Image(one["new"], one["old"], at, (*one["reads"],), only)
 
 
 def _among(where: str, number: int, program: Program) -> None:

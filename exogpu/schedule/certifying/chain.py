@@ -11,16 +11,20 @@ from exogpu.ir.nodes import Proc
 from exogpu.schedule import opening
 from exogpu.schedule.certifying.finding import witness
 from exogpu.schedule.certifying.recording import Recorder
+from exogpu.schedule.certifying.summing import summed
 from exogpu.schedule.checker import BUDGET, Checker
+from exogpu.schedule.equivalence import Differ
 from exogpu.schedule.events import Program
 from exogpu.schedule.procedures import Derivation, Schedulable, chain
-from exogpu.schedule.rewrite import Rewrite, is_plain
+from exogpu.schedule.rewrite import Rewrite
+from exogpu.schedule.terms import Unclear
 from exogpu.solvers import smt, smtlib
 from exogpu.solvers.isl_branches import SeveralError
 from exogpu.solvers.isl_budget import IslGaveUpError, limited
 from exogpu.symbolic.certificate.sealing import CERTIFICATE, PROGRAM, WITNESS, sha256
 from exogpu.symbolic.certificate.strict_json import LARGEST, MalformedError, json_value
 from exogpu.symbolic.certificate.write import remove_certificate
+from exogpu.symbolic.encode.witness import WitnessError
 from exogpu.symbolic.steps.certificate import (
     DERIVATION,
     Decided,
@@ -36,9 +40,10 @@ from exogpu.symbolic.steps.obligations import unlike
 from exogpu.symbolic.steps.obliged import UnlikeError, obliged
 from exogpu.symbolic.steps.record import Record
 from exogpu.symbolic.steps.record_json import record_of
+from exogpu.symbolic.steps.summed import Summed
 from exogpu.symbolic.steps.untouched import touched
 from exogpu.symbolic.steps.witness import Witness
-from exogpu.symbolic.steps.witness_json import witness_of
+from exogpu.symbolic.steps.witnesses import witness_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +151,7 @@ class _Maker:
                 decided, why = "isl", "ISL did not find a witness within its budget"
             except SeveralError:
                 decided, why = "isl", "what ISL found is no function"
-            except (NoCertificate, UnlikeError, MalformedError, smtlib.ScriptError) as reason:
+            except (NoCertificate, UnlikeError, WitnessError, MalformedError, smtlib.ScriptError) as reason:
                 decided, why = "isl", str(reason)
         seconds = perf_counter() - start
         return Certified(made, decided, why, before, after, texts, count, seconds)
@@ -198,7 +203,7 @@ def uncertified(edit: Rewrite) -> str:
             reply = smt.ask_z3(smtlib.plain(one.smt))
             if reply.word != "unsat":
                 return f"{reply.word}: {one.claim}"
-    except (SeveralError, UnlikeError) as reason:
+    except (SeveralError, UnlikeError, WitnessError) as reason:
         return f"no witness: {reason}"
     return ""
 
@@ -208,25 +213,36 @@ def _first(edit: Rewrite) -> Rewrite:
     return edit if edit.after is None else _first(edit.after)
 
 
+def _by_results(edit: Rewrite) -> bool:
+    """Whether both procedures are compared by what they leave."""
+    return edit.by_results or bool(edit.equal)
+
+
 def _inexpressible(edit: Rewrite) -> str:
     """Why the record of a rewriting would not say all that it rests on; empty if it does."""
-    if edit.by_results:
-        return "its two sides are compared by what they leave"
-    if edit.equal:
-        return "it rests on how the procedure that it calls was derived"
-    if not is_plain(edit):
-        return "more is said of its statements than that they are old ones, or copies"
+    if edit.readings:
+        return "its statements are read as others, which do the same"
+    if edit.after is not None:
+        return "it is made of several"
     return ""
 
 
 def recorded(
     edit: Rewrite, old: Program, new: Program, recorder: Recorder
-) -> tuple[Record, Witness]:
+) -> tuple[Record, Witness | Summed]:
     """A rewriting as data, and what ISL finds about it, right or wrong.
 
     Raises UnlikeError where the map is wrong whatever the sizes, SeveralError where what ISL finds
     is no function, and IslGaveUpError.
     """
+    if _by_results(edit):
+        record = recorder.results(old, new)
+        if (why := unlike(record)) is not None:
+            raise UnlikeError(why)
+        try:
+            return record, summed(old, new, recorder.names)
+        except (Differ, Unclear) as reason:
+            raise UnlikeError(str(reason)) from None
     record = recorder.record(Checker(edit, old, new))
     if (why := unlike(record)) is not None:
         raise UnlikeError(why)
