@@ -84,7 +84,7 @@ def is_image(old: Program, new: Program, image: Image) -> bool:
         return False
     if len(now.reads) != len(reads):
         return False
-    before, after = _meaning(old, was, iter(range(len(reads)))), _meaning(new, now, iter(reads))
+    before, after = meaning(old, was, iter(range(len(reads)))), meaning(new, now, iter(reads))
     return same(before, after)
 
 
@@ -102,7 +102,7 @@ def same_value(old: Program, was: Statement, new: Program, now: Statement) -> bo
     if types[0] is not types[1] or len(was.reads) != len(now.reads):
         return False
     numbers = range(len(was.reads))
-    return same(_meaning(old, was, iter(numbers)), _meaning(new, now, iter(numbers)))
+    return same(meaning(old, was, iter(numbers)), meaning(new, now, iter(numbers)))
 
 
 def is_zero_text(text: str) -> bool:
@@ -115,7 +115,8 @@ def number(text: str) -> float | int:
     return int(text) if text.lstrip("-").isdigit() else float(text)
 
 
-def _meaning(program: Program, statement: Statement, reads: Iterator[int]) -> Term:
+def meaning(program: Program, statement: Statement, reads: Iterator[int]) -> Term:
+    """What a statement assigns or adds, typed, its reads numbered from the left."""
     types: dict[Sym, DataType] = {}
     constants: dict[Sym, Constant] = {}
 
@@ -141,7 +142,7 @@ def _meaning(program: Program, statement: Statement, reads: Iterator[int]) -> Te
                 return Apply(value.function, terms)  # type: ignore[arg-type]
         raise AssertionError(value)
 
-    meaning = added if statement.kind == "+=" else assigned
+    typed_as = added if statement.kind == "+=" else assigned
     target = program.by_name[statement.target.variable].dtype
-    typed = meaning(expression(statement.value), target, lambda name: types[name])
+    typed = typed_as(expression(statement.value), target, lambda name: types[name])
     return numbered(typed, constants, reads)

@@ -25,10 +25,10 @@ from exogpu.symbolic.certificate.sealing import (
 )
 from exogpu.symbolic.certificate.write import version
 from exogpu.symbolic.steps import record_json, witnesses
+from exogpu.symbolic.steps.obligations import assumed
 from exogpu.symbolic.steps.obliged import Obliged
 from exogpu.symbolic.steps.record import Program, Record
-from exogpu.symbolic.steps.summed import Summed
-from exogpu.symbolic.steps.witness import Witness
+from exogpu.symbolic.steps.witnesses import Found
 
 FORMAT: Final = "exogpu step certificate"
 LIST_FORMAT: Final = "exogpu derivation"
@@ -73,7 +73,7 @@ def program_digest(program: Program) -> str:
 
 
 def files(
-    made: Made, record: Record, witness: Witness | Summed, answered: Iterable[tuple[Obliged, Reply]]
+    made: Made, record: Record, witness: Found, answered: Iterable[tuple[Obliged, Reply]]
 ) -> dict[str, str]:
     """The files of a step's certificate, by name."""
     program = json_text(record_json.to_json(record))
@@ -86,7 +86,7 @@ def files(
         "new": program_digest(record.new),
         "program": {"file": PROGRAM, "sha256": sha256(program)},
         "witness": {"file": WITNESS, "sha256": sha256(found)},
-        "assumptions": [*ASSUMED],
+        "assumptions": [*ASSUMED, *assumed(record, witness)],
         "trusted": [*TRUSTED],
         "versions": {
             "exogpu": version("exogpu"),

@@ -14,7 +14,8 @@ The new procedure does what that program does if
    sums that add zero), in its variable (BOUNDS);
 5. what is computed once more was computed before, and has not changed since (AGAIN).
 
-Where both are compared by results, the obligations are those of `exogpu.symbolic.steps.sums`.
+Where both are compared by results, the obligations are those of `exogpu.symbolic.steps.sums`; where
+statements are read as others, those of `exogpu.symbolic.steps.laws`.
 """
 
 from __future__ import annotations
@@ -27,13 +28,16 @@ from exogpu.symbolic.encode.witness import WitnessError
 from exogpu.symbolic.steps.counts import bounds, clips, kept, lost, twice
 from exogpu.symbolic.steps.flows import flows, zeros
 from exogpu.symbolic.steps.instances import was_access
+from exogpu.symbolic.steps.elements import Elements
+from exogpu.symbolic.steps.laws import assumed_by_laws, laws, shape_of_laws
 from exogpu.symbolic.steps.orders import orders
 from exogpu.symbolic.steps.record import Formula, Nth, Program, Record, Value
 from exogpu.symbolic.steps.repeats import repeated
 from exogpu.symbolic.steps.step import Draft, Step
-from exogpu.symbolic.steps.summed import Summed
 from exogpu.symbolic.steps.sums import results
+from exogpu.symbolic.steps.summed import Summed
 from exogpu.symbolic.steps.witness import EMPTY, Witness
+from exogpu.symbolic.steps.witnesses import Found
 
 
 def unlike(record: Record) -> str | None:
@@ -45,6 +49,8 @@ def unlike(record: Record) -> str | None:
     given = [[v for v in program.variables if v.is_param] for program in (old, new)]
     if (old.params, old.preconditions, given[0]) != (new.params, new.preconditions, given[1]):
         return "the parameters or preconditions are others"
+    if record.compared.endswith(("whole", "parts")):
+        return shape_of_laws(record)
     stated = [one.new for one in (*record.copies, *record.again)]
     if len(set(stated)) < len(stated) or any(one.new in stated for one in record.images):
         return "a copy stands for something else, too"
@@ -110,17 +116,26 @@ def _reads(value: Value) -> Iterator[int]:
             return
 
 
-def drafts(record: Record, found: Witness | Summed) -> Iterator[Draft]:
+def assumed(record: Record, found: Found) -> tuple[str, ...]:
+    """What has to be assumed of this step beside what is of every one.  Raises WitnessError."""
+    return assumed_by_laws(record, found) if isinstance(found, Elements) else ()
+
+
+def drafts(record: Record, found: Found) -> Iterator[Draft]:
     """Every obligation of a step.
 
     Whatever was found, the obligations are those that the record has, and each is a claim about it
     alone: what was found can make it fail, and nothing else.  Raises WitnessError where what was
     found does not fit the record.
     """
-    if isinstance(found, Summed) is not record.by_results:
+    kinds = {"statements": Witness, "results": Summed}
+    if not isinstance(found, kinds.get(record.compared, Elements)):
         raise WitnessError("what was found is about another kind of step")
     if isinstance(found, Summed):
         yield from results(Step(record, EMPTY), found)
+        return
+    if isinstance(found, Elements):
+        yield from laws(Step(record, EMPTY), found)
         return
     step = Step(record, found)
     if not step.about:

@@ -9,8 +9,7 @@ from typing import Any
 from exogpu.symbolic.certificate.sealing import Json
 from exogpu.symbolic.steps.obligations import drafts, unlike
 from exogpu.symbolic.steps.record import Record
-from exogpu.symbolic.steps.summed import Summed
-from exogpu.symbolic.steps.witness import Witness
+from exogpu.symbolic.steps.witnesses import Found
 
 
 class UnlikeError(ValueError):
@@ -31,7 +30,7 @@ class Obliged:
         return {"name": self.name, "kind": self.kind, "claim": self.claim}
 
 
-def obliged(record: Record, witness: Witness | Summed) -> Iterator[Obliged]:
+def obliged(record: Record, witness: Found) -> Iterator[Obliged]:
     """The obligations of a step.
 
     Raises UnlikeError where the record shows that it is wrong, WitnessError where the witness does

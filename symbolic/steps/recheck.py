@@ -61,10 +61,11 @@ from exogpu.symbolic.steps.certificate import (
     folder_name,
     program_digest,
 )
+from exogpu.symbolic.steps.laws import REALS
+from exogpu.symbolic.steps.obligations import assumed
 from exogpu.symbolic.steps.obliged import Obliged, UnlikeError, entry, obliged
 from exogpu.symbolic.steps.record import Record
-from exogpu.symbolic.steps.summed import Summed
-from exogpu.symbolic.steps.witness import Witness
+from exogpu.symbolic.steps.witnesses import Found
 
 REMAKE: Final = "make it again with `exogpu history TARGET --certify -o DIR`"
 
@@ -104,7 +105,7 @@ def prepare(folder: Path, compare: Compare = lambda certificate, program: None) 
     witness = None if record is None else _witness(folder, found, record, flaws)
     obligations: tuple[Obliged, ...] = ()
     if record is not None and witness is not None and not flaws:
-        obligations = _obligations(record, witness, flaws)
+        obligations = _obligations(record, witness, found, flaws)
         flaws += () if flaws else _listed(found, obligations)
     asked = () if flaws else obligations
     return Prepared(folder, found, asked, tuple(flaws), False, perf_counter() - start)
@@ -138,7 +139,7 @@ def _certificate(folder: Path) -> tuple[StepCertificate, bytes]:
             new=SHA256,
             program=an_object(file=one_of([PROGRAM]), sha256=SHA256),
             witness=an_object(file=one_of([WITNESS]), sha256=SHA256),
-            assumptions=one_of([[*ASSUMED]]),
+            assumptions=one_of([[*ASSUMED], [*ASSUMED, REALS]]),
             trusted=one_of([[*TRUSTED]]),
             versions=an_object(exogpu=_VERSION, z3=_VERSION, islpy=_VERSION),
             obligations=a_list(
@@ -179,7 +180,7 @@ def _record(folder: Path, found: StepCertificate, flaws: list[Flaw]) -> Record |
 
 def _witness(
     folder: Path, found: StepCertificate, record: Record, flaws: list[Flaw]
-) -> Witness | Summed | None:
+) -> Found | None:
     try:
         data = file_bytes(folder / WITNESS)
         if sha256(data) != found.content["witness"]["sha256"]:
@@ -193,9 +194,14 @@ def _witness(
     return witness
 
 
-def _obligations(record: Record, witness: Witness | Summed, flaws: list[Flaw]) -> tuple[Obliged, ...]:
+def _obligations(
+    record: Record, witness: Found, found: StepCertificate, flaws: list[Flaw]
+) -> tuple[Obliged, ...]:
     try:
-        return tuple(obliged(record, witness))
+        obligations = tuple(obliged(record, witness))
+        if [*ASSUMED, *assumed(record, witness)] != found.content["assumptions"]:
+            flaws.append(Flaw(CERTIFICATE, "it rests on other assumptions than it states"))
+        return obligations
     except UnlikeError as error:
         flaws.append(Flaw(PROGRAM, str(error)))
     except WitnessError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from exogpu.ir.isltext import bexpr, cexpr
 from exogpu.ir.nodes import BExpr, CExpr, CVar, Int
@@ -30,9 +30,11 @@ from exogpu.symbolic.certificate.witness_json import OWN
 from exogpu.symbolic.encode.witness import named
 from exogpu.symbolic.steps.record import (
     Cell,
+    Compared,
     Copy,
     Formula,
     Image,
+    Law,
     Nth,
     Number,
     Parameter,
@@ -57,9 +59,10 @@ def to_json(record: Record) -> dict[str, Json]:
         "schema": SCHEMA,
         "old": program_json(record.old),
         "new": program_json(record.new),
-        "compared": "results" if record.by_results else "statements",
+        "compared": record.compared,
         "images": [_image_json(one) for one in record.images],
         "again": [_image_json(one) for one in record.again],
+        "laws": [{"whole": [*one.whole], "parts": [*one.parts]} for one in record.laws],
         "copies": [{"new": one.new, "of": _cell(one.cell)} for one in record.copies],
     }
 
@@ -197,9 +200,10 @@ _SHAPE: Final[dict[str, Shape]] = {
     "schema": one_of([SCHEMA]),
     "old": _PROGRAM,
     "new": _PROGRAM,
-    "compared": one_of(["statements", "results"]),
+    "compared": one_of([*get_args(Compared)]),
     "images": a_list(_IMAGE),
     "again": a_list(_IMAGE),
+    "laws": a_list(an_object(whole=a_list(_COUNT), parts=a_list(_COUNT))),
     "copies": a_list(an_object(new=_COUNT, of=_CELL)),
 }
 
@@ -244,10 +248,18 @@ def record_of(value: object) -> Record:
         copy = Copy(one["new"], texts.cell(one["of"]))
         _fits(f"copies[{at}]", old, copy.cell)
         copies.append(copy)
-    by_results = found["compared"] == "results"
-    if by_results and (images or again or copies):
-        malformed("", "something is said of statements whose results are compared")
-    return Record(old, new, images, tuple(copies), again, by_results)
+    compared = found["compared"]
+    laws = tuple(Law((*one["whole"],), (*one["parts"],)) for one in found["laws"])
+    if compared != "statements" and (images or again or copies):
+        malformed("", "something is said of statements that are compared otherwise")
+    if laws and compared in ("statements", "results"):
+        malformed("", "there are laws, and statements are compared otherwise")
+    whole, parts = (old, new) if compared == "whole to parts" else (new, old)
+    for at, law in enumerate(laws):
+        for program, numbers in ((whole, law.whole), (parts, law.parts)):
+            for number in numbers:
+                _among(f"laws[{at}]", number, program)
+    return Record(old, new, images, tuple(copies), again, compared, laws)
 
 
 def _image(where: str, one: Mapping[str, Any], old: Program, new: Program) -> Image:

@@ -28,6 +28,7 @@ from exogpu.schedule.checker import Checker, Pair
 from exogpu.schedule.cursors import header
 from exogpu.symbolic.encode.witness import named
 from exogpu.symbolic.steps import record as made
+from exogpu.symbolic.steps.obliged import UnlikeError
 
 
 class Names(dict[Sym, CExpr]):
@@ -86,7 +87,7 @@ class Recorder:
 
     def results(self, old: events.Program, new: events.Program) -> made.Record:
         """The record of two procedures that are compared by what they leave."""
-        return made.Record(self.program(old), self.program(new), (), (), by_results=True)
+        return made.Record(self.program(old), self.program(new), (), (), compared="results")
 
     def program(self, of: events.Program) -> made.Program:
         """A procedure as its statements."""
@@ -128,6 +129,8 @@ class Recorder:
         iterators = tuple(map(names.of, place.iterators))
         loops = dict(zip(map(identifier, place.iterators), iterators, strict=True))
         count = len(place.events) - (1 if isinstance(place.plain, Assign) else 2)
+        if any(e.access.name not in variables for e in place.events):
+            raise UnlikeError(f"`{header(place.plain)}` uses what is declared nowhere")
         cells = [
             self._cell(
                 variables[e.access.name],
