@@ -33,6 +33,8 @@ class Terms:
 class Sums:
     """The reads of one procedure."""
 
+    wanted: Mapping[Reader, BExpr]
+    """Of which instances of a read something is said; of parameters at the end, of all."""
     begins: Mapping[Reader, tuple[Found, ...]]
     """The last assignment before each; the sum is of what it gave and what was added since."""
     terms: Mapping[Reader, Mapping[Source, Terms]]

@@ -50,6 +50,10 @@ def to_json(summed: Summed) -> dict[str, Json]:
 
 def _sums_json(sums: Sums) -> dict[str, Json]:
     return {
+        "wanted": [
+            {**reader_json(reader), "where": condition_text(where)}
+            for reader, where in sums.wanted.items()
+        ],
         "begins": [{**reader_json(r), "by": found_json(by)} for r, by in sums.begins.items()],
         "terms": [
             {
@@ -97,7 +101,11 @@ def _of_reads(part: str, shape: Shape) -> Shape:
     return a_list(check)
 
 
-_SUMS: Final = an_object(begins=_of_reads("by", FOUND_SHAPE), terms=_of_reads("of", _TERMS))
+_SUMS: Final = an_object(
+    wanted=a_list(an_object(statement=COUNT, access=COUNT, where=TEXT)),
+    begins=_of_reads("by", FOUND_SHAPE),
+    terms=_of_reads("of", _TERMS),
+)
 _MATCHED: Final = a_list(
     an_object(term=COUNT, by=a_list(an_object(where=TEXT, statement=COUNT, at=TEXTS_SHAPE)))
 )
@@ -155,7 +163,11 @@ class _Sums:
         self._program = program
 
     def of(self, found: Mapping[str, Any]) -> Sums:
-        begins, terms = [], []
+        wanted, begins, terms = [], [], []
+        for one in found["wanted"]:
+            reader, names = self._reader(one)
+            texts = Texts([*_params(self._program), *names])
+            wanted.append((reader, texts.conditions([one["where"]])[0]))
         for one in found["begins"]:
             reader, names = self._reader(one)
             begins.append((reader, self._founds(one["by"], names)))
@@ -163,7 +175,7 @@ class _Sums:
             reader, names = self._reader(one)
             told = [self._terms(each, names) for each in one["of"]]
             terms.append((reader, keyed("terms", told)))
-        return Sums(keyed("begins", begins), keyed("terms", terms))
+        return Sums(keyed("wanted", wanted), keyed("begins", begins), keyed("terms", terms))
 
     def _reader(self, one: Mapping[str, Any]) -> tuple[Reader, list[str]]:
         if "end" in one:

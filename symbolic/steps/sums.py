@@ -5,7 +5,8 @@ since.  What a mere copy gives are the terms of what it reads; what else is writ
 is an element of a parameter as it was given.  By induction over time the sets that the witness
 names are right if
 
-1. each read has the last assignment that is named (BEGIN);
+1. each read of which something is said has the last assignment that is named (BEGIN), and what it
+   copies is such a read, too (KNOWN);
 2. every write since gives terms that the set has, each by that write alone (TERM);
 3. every term of the set comes by a write since that gives it (COMES).
 
@@ -69,9 +70,21 @@ class _Read:
     reader: Reader
     variable: str
     index: tuple[CExpr, ...]
-    live: BExpr
+    happens: BExpr
+    wanted: BExpr
+    """Something is said of it."""
     time: tuple[CExpr, ...] | None
     values: Values
+
+    @property
+    def live(self) -> BExpr:
+        """It happens, and something is said of it."""
+        return every([self.happens, self.wanted])
+
+    @property
+    def missing(self) -> BExpr:
+        """It happens, and nothing is said of it."""
+        return every([self.happens, opposite(self.wanted)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,13 +111,15 @@ class _Side:
             access.cell.variable,
             element(of, access.cell),
             happens(of, access),
+            substitute_bool(self.sums.wanted.get((of.number, at), FALSE), of.values),
             moment(of, access),
             of.values,
         )
 
     def left(self, name: str, index: tuple[CExpr, ...]) -> _Read:
         """An element of a parameter at the end."""
-        return _Read(name, name, index, TRUE, None, _values(element_names(len(index)), index))
+        values = _values(element_names(len(index)), index)
+        return _Read(name, name, index, TRUE, TRUE, None, values)
 
     def asked(self, ask: Question, reader: Reader) -> _Read:
         """Some instance of a read."""
@@ -300,6 +315,13 @@ def _terms(step: Step, side: _Side, reader: Reader) -> Iterator[Draft]:
     for number, statement in enumerate(side.program.statements):
         if statement.write.cell.variable != variable:
             continue
+        if is_copy(side.program, statement, any_kind=True):
+            ask = step.question()
+            read = side.asked(ask, reader)
+            of = ask.instance(side.program, number, "write")
+            fails = every([side.counts(read, of), side.read(of, 0).missing])
+            told = f"Of what {side.told(number)} copies for {side.said(reader)} the sum is known."
+            yield Draft("KNOWN", (*about, (side.which, number)), told, ask.expose([fails], told))
         for source in side.given_by(number):
             ask = step.question()
             read = side.asked(ask, reader)
@@ -414,8 +436,9 @@ class _Both:
         for read in range(len(now.statement.reads)):
             ask, now, was, known = asked()
             claim = f"Both find the same sum in {self.new.said((number, read))}."
-            differing = self.differ(ask, self.new.read(now, read), self.old.read(was, read))
-            fails_ = [every([known, one]) for one in differing]
+            mine, its = self.new.read(now, read), self.old.read(was, read)
+            failing = [mine.missing, its.missing, *self.differ(ask, mine, its)]
+            fails_ = [every([known, one]) for one in failing]
             yield Draft("MATCH", about, claim, ask.expose(fails_, claim))
 
     def left(self) -> Iterator[Draft]:

@@ -11,9 +11,10 @@ from exogpu.ir.nodes import BExpr, CExpr
 from exogpu.schedule.certifying.recording import Names
 from exogpu.schedule.equivalence import Comparison
 from exogpu.schedule.events import Place, Program
-from exogpu.schedule.terms import Terms as Found_terms
+from exogpu.schedule.terms import ROUNDS
+from exogpu.schedule.terms import Terms as FoundTerms
 from exogpu.solvers import isl_unions as un
-from exogpu.solvers.isl_branches import Branch, Cases, functions, related, through
+from exogpu.solvers.isl_branches import Branch, Cases, cases, functions, related, through
 from exogpu.symbolic.encode.formulas import every, some
 from exogpu.symbolic.encode.witness import element_names
 from exogpu.symbolic.find.expressions import constraint, expression
@@ -27,7 +28,7 @@ def summed(old: Program, new: Program, names: Names) -> made.Summed:
     Raises Differ or Unclear where they are not seen to be the same, SeveralError where what is
     found is no function, and IslGaveUpError.
     """
-    comparison = Comparison(Found_terms(old), Found_terms(new))
+    comparison = Comparison(FoundTerms(old), FoundTerms(new))
     comparison.compare()
     first, second = _Side(comparison.first, names), _Side(comparison.second, names)
     pairs = comparison.fitted
@@ -49,7 +50,7 @@ class _Event:
 
 
 class _Side:
-    def __init__(self, terms: Found_terms, names: Names) -> None:
+    def __init__(self, terms: FoundTerms, names: Names) -> None:
         self.terms = terms
         of = terms.of.program
         self._params: dict[str, CExpr] = {
@@ -103,16 +104,18 @@ class _Side:
 
     def sums(self) -> made.Sums:
         """What is said of the reads of a procedure."""
-        terms = self.terms
-        reads = un.union(terms.wanted, terms.finals)
+        terms, reads = self.terms, self._wanted()
+        wanted: dict[Reader, BExpr] = {}
+        for name, told in cases(reads, terms.wanted):
+            if isinstance(reader := self._events[name].reader, tuple):
+                wanted[reader] = self.where(self.inputs(name), told)
         begins: dict[Reader, list[Found]] = {}
         firsts = un.of_outputs(un.of_inputs(terms.last, reads), terms.assigned)
         for name, by, branches in functions(firsts, reads):
             for branch in branches:
                 one = self._found(self.inputs(name), by, branch)
                 begins.setdefault(self._events[name].reader, []).append(one)
-        found = terms.sums(reads)
-        pairs = un.union(found.given, found.made)
+        pairs = self._pairs(reads)
         sets: dict[Reader, dict[made.Source, BExpr]] = {}
         for name, term, told in related(pairs, reads):
             where = self.where(self.inputs(name, term), told)
@@ -124,6 +127,7 @@ class _Side:
                 key = self._events[name].reader, self.source(term)
                 ways.setdefault(key, []).append(one)
         return made.Sums(
+            {reader: wanted[reader] for reader in sorted(wanted, key=_key)},
             {reader: tuple(begins[reader]) for reader in sorted(begins, key=_key)},
             {
                 reader: {
@@ -134,15 +138,55 @@ class _Side:
             },
         )
 
+    def _wanted(self) -> un.Points:
+        """The reads on which what is left in the parameters rests."""
+        terms = self.terms
+        found = todo = terms.finals
+        for _ in range(2 * ROUNDS):
+            writes = un.outputs(un.of_inputs(terms.last, todo))
+            more = un.same(terms.finals)
+            for name in un.names(writes):
+                if (place := terms.places.get(name)) is not None:
+                    for leaf in terms.leaves(place):
+                        more = un.union(more, un.same(un.outputs(terms.reads_of(writes, place, leaf))))
+            todo = un.without(un.outputs(more), found)
+            if un.is_empty(todo):
+                return found
+            found = un.union(found, todo)
+        return un.union(terms.wanted, terms.finals)
+
+    def _pairs(self, reads: un.Points) -> un.Relation:
+        """From each read to its terms: first of those that copy nothing, then of those that copy
+        these."""
+        terms = self.terms
+        last = un.of_inputs(terms.last, reads)
+        nothing = un.union(un.inputs(terms.copies), terms.zero)
+        found = un.relation(terms.of.params, [])
+        todo = {name: un.of_names(reads, [name]) for name in un.names(reads)}
+        rests = {
+            name: {*un.names(un.outputs(un.compose(un.of_inputs(last, one), terms.copies)))}
+            for name, one in todo.items()
+        }
+        while todo:
+            ready = [name for name in todo if not rests[name] & todo.keys()]
+            if not ready:
+                rest = terms.sums(un.of_names(reads, todo))
+                return un.union(found, un.union(rest.given, rest.made))
+            for name in ready:
+                mine = un.of_inputs(last, todo.pop(name))
+                own = un.leaving(mine, nothing)
+                more = un.compose(un.compose(mine, terms.copies), found)
+                found = un.union(found, un.union(own, more))
+        return found
+
     def _ways(self, pairs: un.Relation) -> un.Relation:
         """From each pair of a read and a term to the write by which that came."""
         terms = self.terms
-        last = un.leaving(terms.last, terms.zero)
-        copied = un.inputs(terms.copies)
-        own = un.same(un.without(un.outputs(last), copied))
+        last = un.of_inputs(terms.last, un.inputs(pairs))
+        nothing = un.union(un.inputs(terms.copies), terms.zero)
+        own = un.same(un.without(un.outputs(last), nothing))
         gives = un.union(own, un.compose(terms.copies, pairs))
-        read, term = un.sides(pairs)
-        return un.intersect(un.compose(read, last), un.compose(term, un.inverse(gives)))
+        return un.joined(last, un.inverse(gives))
 
 
 def _matched(pairs: un.Relation, of: _Side, other: _Side) -> dict[int, tuple[Kept, ...]]:
