@@ -17,7 +17,7 @@ from exogpu.schedule.events import Event, Place, Program
 from exogpu.schedule.zeros import Zeros
 from exogpu.solvers import isl_unions as un
 
-ROUNDS: Final = 12
+ROUNDS: Final = 16
 """Copies of copies that are followed."""
 
 
