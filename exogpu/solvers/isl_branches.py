@@ -67,9 +67,7 @@ def related(pairs: Relation, given: Points) -> Iterator[tuple[str, str, Cases]]:
         yield first, second, _told(piece.wrap().flatten().coalesce(), among)
 
 
-def through(
-    ways: Relation, pairs: Relation
-) -> Iterator[tuple[str, str, str, tuple[Branch, ...]]]:
+def through(ways: Relation, pairs: Relation) -> Iterator[tuple[str, str, str, tuple[Branch, ...]]]:
     """By the names of a pair and of what it is mapped to, the one value of each of the pairs.
 
     Raises SeveralError where a pair has more.

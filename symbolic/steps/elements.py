@@ -1,4 +1,4 @@
-"""Which accesses of statements that are read as others are of one element, as data: not believed."""
+"""Which accesses of statements that are read as others are of one element: data, not believed."""
 
 from __future__ import annotations
 

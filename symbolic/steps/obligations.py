@@ -23,19 +23,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from exogpu.ir.nodes import CVar, Int
-from exogpu.symbolic.steps.alike import is_copy, is_image
 from exogpu.symbolic.encode.witness import WitnessError
+from exogpu.symbolic.steps.alike import is_copy, is_image
 from exogpu.symbolic.steps.counts import bounds, clips, kept, lost, twice
+from exogpu.symbolic.steps.elements import Elements
 from exogpu.symbolic.steps.flows import flows, zeros
 from exogpu.symbolic.steps.instances import was_access
-from exogpu.symbolic.steps.elements import Elements
 from exogpu.symbolic.steps.laws import assumed_by_laws, laws, shape_of_laws
 from exogpu.symbolic.steps.orders import orders
 from exogpu.symbolic.steps.record import Formula, Nth, Program, Record, Value
 from exogpu.symbolic.steps.repeats import repeated
 from exogpu.symbolic.steps.step import Draft, Step
-from exogpu.symbolic.steps.sums import results
 from exogpu.symbolic.steps.summed import Summed
+from exogpu.symbolic.steps.sums import results
 from exogpu.symbolic.steps.witness import EMPTY, Witness
 from exogpu.symbolic.steps.witnesses import Found
 
@@ -51,7 +51,7 @@ def unlike(record: Record) -> str | None:
         return "the parameters or preconditions are others"
     if record.compared.endswith(("whole", "parts")):
         return shape_of_laws(record)
-    stated = [one.new for one in (*record.copies, *record.again)]
+    stated = [copy.new for copy in record.copies] + [image.new for image in record.again]
     if len(set(stated)) < len(stated) or any(one.new in stated for one in record.images):
         return "a copy stands for something else, too"
     for image in record.again:

@@ -257,8 +257,8 @@ def record_of(value: object) -> Record:
     whole, parts = (old, new) if compared == "whole to parts" else (new, old)
     for at, law in enumerate(laws):
         for program, numbers in ((whole, law.whole), (parts, law.parts)):
-            for number in numbers:
-                _among(f"laws[{at}]", number, program)
+            for one in numbers:
+                _among(f"laws[{at}]", one, program)
     return Record(old, new, images, tuple(copies), again, compared, laws)
 
 

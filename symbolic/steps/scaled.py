@@ -125,7 +125,11 @@ def _in_place(whole: Program, law: Law, every: tuple[Statement, ...]) -> bool:
     base, rank = zero.time[:-1], len(zero.time) - 1
     rest = total.time[rank + 1 :]
     ends = [one.time[rank] for one in (zero, total, scale) if one.time[:rank] == base]
-    if len(ends) < 3 or not all(isinstance(one, Int) for one in ends) or len(scale.time) != rank + 1:
+    if (
+        len(ends) < 3
+        or not all(isinstance(one, Int) for one in ends)
+        or len(scale.time) != rank + 1
+    ):
         return False
     begin, middle, end = (one.value for one in ends)  # type: ignore[union-attr]
     if not begin < middle < end:

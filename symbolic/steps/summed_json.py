@@ -212,5 +212,3 @@ class _Sums:
             )
             for one in found
         )
-
-

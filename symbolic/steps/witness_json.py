@@ -51,10 +51,12 @@ def to_json(witness: Witness) -> dict[str, Json]:
             for old, kept in witness.kept.items()
         ],
         "overwritten": [
-            {"old": old, "by": [at_json(one) for one in by]} for old, by in witness.overwritten.items()
+            {"old": old, "by": [at_json(one) for one in by]}
+            for old, by in witness.overwritten.items()
         ],
         "found": [
-            {**reader_json(reader), "by": found_json(found)} for reader, found in witness.found.items()
+            {**reader_json(reader), "by": found_json(found)}
+            for reader, found in witness.found.items()
         ],
         "zeros": [
             {
@@ -202,7 +204,10 @@ class _Reader:
 
     def _founds(self, found: Sequence[Mapping[str, Any]], texts: Texts) -> tuple[Found, ...]:
         return tuple(
-            Found(texts.conditions([one["where"]])[0], source_of(one["source"], texts, self._record.new))
+            Found(
+                texts.conditions([one["where"]])[0],
+                source_of(one["source"], texts, self._record.new),
+            )
             for one in found
         )
 

@@ -224,9 +224,7 @@ def uncertified(edit: Rewrite) -> str:
 
 
 class _Opener(Protocol):
-    def __call__(
-        self, proc: Proc, readings: Mapping[Stmt, Reading] | None = None
-    ) -> Program: ...
+    def __call__(self, proc: Proc, readings: Mapping[Stmt, Reading] | None = None) -> Program: ...
 
 
 def _parts(edit: Rewrite, opened: _Opener) -> Iterator[_Part]:

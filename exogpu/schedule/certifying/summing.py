@@ -148,7 +148,9 @@ class _Side:
             for name in un.names(writes):
                 if (place := terms.places.get(name)) is not None:
                     for leaf in terms.leaves(place):
-                        more = un.union(more, un.same(un.outputs(terms.reads_of(writes, place, leaf))))
+                        more = un.union(
+                            more, un.same(un.outputs(terms.reads_of(writes, place, leaf)))
+                        )
             todo = un.without(un.outputs(more), found)
             if un.is_empty(todo):
                 return found
