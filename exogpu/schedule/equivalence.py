@@ -35,6 +35,7 @@ from exogpu.schedule.alike import same_term
 from exogpu.schedule.cursors import header
 from exogpu.schedule.differing import results_differ
 from exogpu.schedule.events import Event, Place
+from exogpu.schedule.opening import program
 from exogpu.schedule.procedures import Schedulable, without_slots
 from exogpu.schedule.terms import ROUNDS, Sums, Terms, Unclear
 from exogpu.solvers import isl_unions as un
@@ -61,7 +62,9 @@ class Equivalence:
         return self.word == "equivalent"
 
 
-class _Differ(Exception):
+class Differ(Exception):
+    """Two procedures that do not leave the same, it seems."""
+
     def __init__(self, reason: str, sizes: Mapping[str, int] | None = None) -> None:
         super().__init__(reason)
         self.found = Equivalence("different", reason, sizes)
@@ -88,8 +91,8 @@ def same_results(one: Proc, other: Proc) -> Equivalence:
         called = _called(one, other)
         both = replace(one, preconditions=called.preconditions)
         with limited(BUDGET):
-            _Comparison(Terms(both, "P"), Terms(called, "Q")).compare()
-    except _Differ as difference:
+            Comparison(Terms(program(both, "P")), Terms(program(called, "Q"))).compare()
+    except Differ as difference:
         found = difference.found
         if found.sizes is None or results_differ(one, other, found.sizes):
             return found
@@ -104,15 +107,15 @@ def same_results(one: Proc, other: Proc) -> Equivalence:
 def _called(one: Proc, other: Proc) -> Proc:
     """The second, with the parameters of the first: these call it."""
     if len(one.params) != len(other.params):
-        raise _Differ("they have not as many parameters")
+        raise Differ("they have not as many parameters")
     values: dict[Sym, CExpr] = {}
     arguments: list[Argument] = []
     for mine, its in zip(one.params, other.params, strict=True):
         if isinstance(mine, ControlParam) or isinstance(its, ControlParam):
             if not (isinstance(mine, ControlParam) and isinstance(its, ControlParam)):
-                raise _Differ(f"{mine.name.name} and {its.name.name} are not of one kind")
+                raise Differ(f"{mine.name.name} and {its.name.name} are not of one kind")
             if mine.kind != its.kind:
-                raise _Differ(f"{mine.name.name} and {its.name.name} are not of one kind")
+                raise Differ(f"{mine.name.name} and {its.name.name} are not of one kind")
             values[its.name] = CVar(mine.name)
             arguments.append(CVar(mine.name))
             continue
@@ -122,7 +125,7 @@ def _called(one: Proc, other: Proc) -> Proc:
             continue
         shape = tuple(substitute(n, values) for n in its.shape)
         if (mine.dtype, len(mine.shape)) != (its.dtype, len(shape)) or shape != mine.shape:
-            raise _Differ(f"{mine.name.name} and {its.name.name} have not one type and shape")
+            raise Differ(f"{mine.name.name} and {its.name.name} have not one type and shape")
     asked = tuple(substitute_bool(b, values) for b in other.preconditions)
     preconditions = tuple(dict.fromkeys((*one.preconditions, *asked)))
     call = CallProc(other, tuple(arguments), span=other.span)
@@ -142,14 +145,18 @@ class _Term:
     """Of each read in order, whether it is resolved."""
 
 
-class _Comparison:
+class Comparison:
+    """Two procedures whose results are compared; their parameters are the same."""
+
     def __init__(self, first: Terms, second: Terms) -> None:
         self.first, self.second = first, second
         self.params = first.of.params
+        self.fitted = un.relation(self.params, [])
+        """From writes of the first to their counterparts in the second."""
         self.names = {identifier(p.name): p.name.name for p in controls(first.of.program.proc)}
 
     def compare(self) -> None:
-        """Raises _Differ or Unclear where it is not shown that the results are the same."""
+        """Raises Differ or Unclear where it is not shown that the results are the same."""
         left, right = self.first.finals, self.second.finals
         known = todo = un.intersect(un.same(left), un.same(right))
         if not (un.is_equal(left, un.inputs(todo)) and un.is_equal(right, un.inputs(todo))):
@@ -189,7 +196,7 @@ class _Comparison:
         else:
             what = f"{whose} has a term that the other has not: `{header(terms.places[name].stmt)}`"
         shown = ", ".join(f"{size} = {value}" for size, value in at.items())
-        raise _Differ(f"{what}; first at {shown}" if shown else what, at)
+        raise Differ(f"{what}; first at {shown}" if shown else what, at)
 
     # --- expressions ------------------------------------------------------------------------
 
@@ -203,6 +210,7 @@ class _Comparison:
         for term in ours:
             for counterpart in theirs:
                 fits = un.union(fits, self.fitting(term, counterpart, left, right))
+        self.fitted = un.union(self.fitted, fits)
         self.one_to_one(left, right, fits, self.first)
         self.one_to_one(right, left, un.inverse(fits), self.second)
         left_over = un.relation(self.params, [])

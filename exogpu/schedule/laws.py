@@ -89,7 +89,7 @@ def assumption(said: Said, of: Variables) -> str | None:
 
 
 @dataclass(slots=True)
-class _Elements:
+class Elements:
     """The elements that some statements at one place name, told apart for all sizes."""
 
     domain: Domain
@@ -143,7 +143,7 @@ def _of_one(
         raise Unlawful("the statements run at other instances")
     if any(event.within for p in places for event in p.events):
         raise Unlawful("an operand is clipped")
-    elements = _Elements(whole.domain, [])
+    elements = Elements(whole.domain, [])
     target = elements.number(whole.plain.target)
     dtype = of[whole.plain.target.name].dtype
     known: dict[int, _Value] = {}
@@ -160,7 +160,7 @@ def _of_one(
 def _run(
     place: Place,
     target: int,
-    elements: _Elements,
+    elements: Elements,
     known: Mapping[int, _Value],
     of: Variables,
 ) -> _Value:

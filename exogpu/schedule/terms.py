@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from exogpu.ir.nodes import Assign, Proc, Read
+from exogpu.ir.nodes import Assign, Read
 from exogpu.schedule.accessed import Accessed
-from exogpu.schedule.events import Event, Place
-from exogpu.schedule.opening import program
+from exogpu.schedule.events import Event, Place, Program
 from exogpu.schedule.zeros import Zeros
 from exogpu.solvers import isl_unions as un
 
-ROUNDS: Final = 12
+ROUNDS: Final = 16
 """Copies of copies that are followed."""
 
 
@@ -37,10 +36,10 @@ class Sums:
 
 
 class Terms:
-    """The terms of one program; `tag` begins the names of its events."""
+    """The terms of one program."""
 
-    def __init__(self, proc: Proc, tag: str) -> None:
-        self.of = Accessed(program(proc, tag))
+    def __init__(self, program: Program) -> None:
+        self.of = Accessed(program)
         self.places = {
             place.events[-1].name: place for place in self.of.program.places if place.events
         }
@@ -56,21 +55,30 @@ class Terms:
         """The reads of a statement's value, in order."""
         return tuple(e for e in place.events if not e.writes and not e.reduces)
 
+    @cached_property
+    def wanted(self) -> un.Points:
+        """The reads but those of `+=` itself."""
+        return self.of.points_of(lambda _, event: not event.writes and not event.reduces)
+
+    @cached_property
+    def assigned(self) -> un.Points:
+        """The writes with which a sum begins."""
+        found = un.inputs(self.of.initials)
+        chosen = {p.name for p in self.of.program.places if isinstance(p.plain, Assign)}
+        if not chosen:
+            return found
+        begins = self.of.points_of(lambda place, event: event.writes and place.name in chosen)
+        return un.union(found, begins)
+
     # --- one step -------------------------------------------------------------------------
 
     @cached_property
-    def _last(self) -> un.Relation:
+    def last(self) -> un.Relation:
         """From each read to the writes that it is the sum of."""
         of = self.of
-        assigned = un.inputs(of.initials)
-        begins = [p for p in of.program.places if isinstance(p.plain, Assign)]
-        if begins:
-            chosen = {p.name for p in begins}
-            found = of.points_of(lambda place, event: event.writes and place.name in chosen)
-            assigned = un.union(assigned, found)
+        assigned = self.assigned
         writes = un.union(un.of_inputs(of.cells, of.written), of.initials)
-        wanted = of.points_of(lambda _, event: not event.writes and not event.reduces)
-        reads = un.union(un.of_inputs(of.cells, wanted), of.finals)
+        reads = un.union(un.of_inputs(of.cells, self.wanted), of.finals)
         seen = of.before(reads, writes)
         begun = un.of_outputs(seen, assigned)
         hidden = un.compose(begun, of.before(un.of_inputs(writes, assigned), writes))
@@ -79,13 +87,13 @@ class Terms:
 
     def _found_by(self, reads: un.Points) -> un.Relation:
         """From each of these reads to the writes that it is the sum of.  Raises Unclear."""
-        found = un.of_inputs(self._last, reads)
+        found = un.of_inputs(self.last, reads)
         if not un.is_empty(un.without(reads, self._begun)):
             raise Unclear("a variable is read before it is written")
         return found
 
     @cached_property
-    def _zero(self) -> un.Points:
+    def zero(self) -> un.Points:
         """The writes of zero."""
         zeros = Zeros(self.of)
         found = zeros.none
@@ -94,7 +102,7 @@ class Terms:
         return found
 
     @cached_property
-    def _copies(self) -> un.Relation:
+    def copies(self) -> un.Relation:
         """From each write of a mere copy to its read, of the same type."""
         variables = self.of.program.variables
         pairs = []
@@ -114,12 +122,12 @@ class Terms:
         """The terms of some reads.  Raises Unclear."""
         found = self._found_by(reads)
         for _ in range(ROUNDS):
-            found = un.leaving(found, self._zero)
-            copied = un.of_outputs(found, un.inputs(self._copies))
+            found = un.leaving(found, self.zero)
+            copied = un.of_outputs(found, un.inputs(self.copies))
             if un.is_empty(copied):
                 break
             rest = un.subtract(found, copied)
-            further = un.compose(copied, self._copies)
+            further = un.compose(copied, self.copies)
             more = un.compose(further, self._found_by(un.outputs(further)))
             self._apart(further)
             if not un.is_empty(un.intersect(rest, more)):
@@ -133,7 +141,7 @@ class Terms:
     def _apart(self, copied: un.Relation) -> None:
         """Two copies in one sum are of different values."""
         both = un.two_of(copied)
-        last = un.leaving(self._last, self._zero)
+        last = un.leaving(self.last, self.zero)
         common = un.compose(un.of_inputs(last, un.outputs(copied)), un.inverse(last))
         if not un.is_empty(un.intersect(both, common)):
             raise Unclear("a value is added twice")

@@ -36,11 +36,7 @@ def functions(pairs: Relation, given: Points) -> Iterator[tuple[str, str, tuple[
 
     Raises SeveralError where an input has more.
     """
-    listed = pairs.get_map_list()
-    for at in range(listed.n_map()):
-        piece = listed.get_at(at).coalesce()
-        if piece.is_empty():
-            continue
+    for piece in _maps(pairs):
         first = piece.get_tuple_name(islpy.dim_type.in_)
         second = piece.get_tuple_name(islpy.dim_type.out)
         if not piece.is_single_valued():
@@ -57,6 +53,47 @@ def cases(points: Points, given: Points) -> Iterator[tuple[str, Cases]]:
         if not piece.is_empty():
             name = piece.get_tuple_name()
             yield name, _told(piece, _named(given, name, piece))
+
+
+def related(pairs: Relation, given: Points) -> Iterator[tuple[str, str, Cases]]:
+    """By the names of input and output, the conditions on both, the input first, that tell the
+    related pairs among those of the given inputs."""
+    for piece in _maps(pairs):
+        first = piece.get_tuple_name(islpy.dim_type.in_)
+        second = piece.get_tuple_name(islpy.dim_type.out)
+        inputs = _named(given, first, piece.domain())
+        outputs = islpy.Set.universe(piece.range().get_space())
+        among = islpy.Map.from_domain_and_range(inputs, outputs).wrap().flatten()
+        yield first, second, _told(piece.wrap().flatten().coalesce(), among)
+
+
+def through(ways: Relation, pairs: Relation) -> Iterator[tuple[str, str, str, tuple[Branch, ...]]]:
+    """By the names of a pair and of what it is mapped to, the one value of each of the pairs.
+
+    Raises SeveralError where a pair has more.
+    """
+    among = {
+        (one.get_tuple_name(islpy.dim_type.in_), one.get_tuple_name(islpy.dim_type.out)): one
+        for one in _maps(pairs)
+    }
+    for piece in _maps(ways):
+        inner = piece.domain().unwrap()
+        first = inner.get_tuple_name(islpy.dim_type.in_)
+        second = inner.get_tuple_name(islpy.dim_type.out)
+        if not piece.is_single_valued():
+            raise SeveralError(first)
+        flat = piece.flatten_domain()
+        known = among[first, second].wrap().flatten()
+        name = piece.get_tuple_name(islpy.dim_type.out)
+        yield first, second, name, tuple(_branches(flat, known))
+
+
+def _maps(pairs: Relation) -> Iterator[islpy.Map]:
+    listed = pairs.get_map_list()
+    for at in range(listed.n_map()):
+        piece = listed.get_at(at).coalesce()
+        if not piece.is_empty():
+            yield piece
 
 
 def _named(given: Points, name: str, like: islpy.Set) -> islpy.Set:

@@ -310,6 +310,11 @@ def sides(pairs: Relation) -> tuple[Relation, Relation]:
     return pairs.domain_map(), pairs.range_map()
 
 
+def joined(left: Relation, right: Relation) -> Relation:
+    """`[a -> b] -> c` for `a -> c` in the first and `b -> c` in the second."""
+    return left.domain_product(right)
+
+
 def is_function(pairs: Relation) -> bool:
     """Whether every input has at most one output."""
     return bool(pairs.is_single_valued())

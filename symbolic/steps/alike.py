@@ -84,14 +84,30 @@ def is_image(old: Program, new: Program, image: Image) -> bool:
         return False
     if len(now.reads) != len(reads):
         return False
-    before, after = _meaning(old, was, iter(range(len(reads)))), _meaning(new, now, iter(reads))
+    before, after = meaning(old, was, iter(range(len(reads)))), meaning(new, now, iter(reads))
     return same(before, after)
 
 
-def is_copy(new: Program, statement: Statement) -> bool:
-    """Whether a statement is `x[...] = y[...]`, without a conversion."""
+def is_copy(new: Program, statement: Statement, *, any_kind: bool = False) -> bool:
+    """Whether a statement is `x[...] = y[...]`, without a conversion; or adds so."""
     types = {new.by_name[c.variable].dtype for c in (*statement.reads, statement.target)}
-    return statement.kind == "=" and statement.value == Nth(0) and len(types) == 1
+    plain = any_kind or statement.kind == "="
+    return plain and statement.value == Nth(0) and len(types) == 1
+
+
+def same_value(old: Program, was: Statement, new: Program, now: Statement) -> bool:
+    """Whether two statements assign or add the same of their reads, in order, in the same types,
+    to variables of one type."""
+    types = old.by_name[was.target.variable].dtype, new.by_name[now.target.variable].dtype
+    if types[0] is not types[1] or len(was.reads) != len(now.reads):
+        return False
+    numbers = range(len(was.reads))
+    return same(meaning(old, was, iter(numbers)), meaning(new, now, iter(numbers)))
+
+
+def is_zero_text(text: str) -> bool:
+    """Whether a text is the number zero."""
+    return number(text) == 0
 
 
 def number(text: str) -> float | int:
@@ -99,7 +115,8 @@ def number(text: str) -> float | int:
     return int(text) if text.lstrip("-").isdigit() else float(text)
 
 
-def _meaning(program: Program, statement: Statement, reads: Iterator[int]) -> Term:
+def meaning(program: Program, statement: Statement, reads: Iterator[int]) -> Term:
+    """What a statement assigns or adds, typed, its reads numbered from the left."""
     types: dict[Sym, DataType] = {}
     constants: dict[Sym, Constant] = {}
 
@@ -125,7 +142,7 @@ def _meaning(program: Program, statement: Statement, reads: Iterator[int]) -> Te
                 return Apply(value.function, terms)  # type: ignore[arg-type]
         raise AssertionError(value)
 
-    meaning = added if statement.kind == "+=" else assigned
+    typed_as = added if statement.kind == "+=" else assigned
     target = program.by_name[statement.target.variable].dtype
-    typed = meaning(expression(statement.value), target, lambda name: types[name])
+    typed = typed_as(expression(statement.value), target, lambda name: types[name])
     return numbered(typed, constants, reads)

@@ -24,14 +24,15 @@ from exogpu.symbolic.certificate.sealing import (
     sha256,
 )
 from exogpu.symbolic.certificate.write import version
-from exogpu.symbolic.steps import record_json, witness_json
+from exogpu.symbolic.steps import record_json, witnesses
+from exogpu.symbolic.steps.obligations import assumed
 from exogpu.symbolic.steps.obliged import Obliged
 from exogpu.symbolic.steps.record import Program, Record
-from exogpu.symbolic.steps.witness import Witness
+from exogpu.symbolic.steps.witnesses import Found
 
 FORMAT: Final = "exogpu step certificate"
 LIST_FORMAT: Final = "exogpu derivation"
-VERSION: Final = 1
+VERSION: Final = 2
 """Changes whenever a reader of an older version could misread a certificate."""
 
 DERIVATION: Final = "derivation.json"
@@ -72,11 +73,11 @@ def program_digest(program: Program) -> str:
 
 
 def files(
-    made: Made, record: Record, witness: Witness, answered: Iterable[tuple[Obliged, Reply]]
+    made: Made, record: Record, witness: Found, answered: Iterable[tuple[Obliged, Reply]]
 ) -> dict[str, str]:
     """The files of a step's certificate, by name."""
     program = json_text(record_json.to_json(record))
-    found = json_text(witness_json.to_json(witness))
+    found = json_text(witnesses.to_json(witness))
     content: dict[str, Json] = {
         "format": FORMAT,
         "version": VERSION,
@@ -85,7 +86,7 @@ def files(
         "new": program_digest(record.new),
         "program": {"file": PROGRAM, "sha256": sha256(program)},
         "witness": {"file": WITNESS, "sha256": sha256(found)},
-        "assumptions": [*ASSUMED],
+        "assumptions": [*ASSUMED, *assumed(record, witness)],
         "trusted": [*TRUSTED],
         "versions": {
             "exogpu": version("exogpu"),

@@ -100,8 +100,8 @@ def lost(step: Step) -> Iterator[Draft]:
         if not step.counts(write):
             continue
         said = step.said("old", number)
-        over = step.witness.overwritten.get(number, ())
-        if not over:
+        over = step.witness.overwritten.get(number)
+        if over is None:
             ask = step.question()
             claim = f"Every instance of {said} has an image."
             parts = _gone(step, ask, number)[1]

@@ -90,7 +90,7 @@ def _readers(step: Step) -> Iterator[tuple[Reader, str]]:
     for number, access in step.new.accesses():
         if access.writes or not step.counts(access):
             continue
-        if number in step.copies or step.by_new[number]:
+        if number in step.copies or number in step.again or step.by_new[number]:
             said = step.said("new", number)
             yield (number, access.number), f"read {access.number} of {said}"
     for variable in step.new.variables:

@@ -90,8 +90,8 @@ def original(old: Program, image: Image, new: Instance) -> Instance:
 
 
 def is_one(old: Program, image: Image, new: Instance) -> BExpr:
-    """The new instance is that old one: both are executed."""
-    return every([exists(new), exists(original(old, image, new))])
+    """The new instance is that old one: both are executed, where it is said to be."""
+    return every([exists(new), new.holds(image.only), exists(original(old, image, new))])
 
 
 def was_access(old: Program, image: Image, access: Access) -> Access:
@@ -156,11 +156,15 @@ class Question:
         at = [self._script.constant(Sym(name.name), f"{label}.") for name in names]
         return instance(program, number, at)
 
+    def numbers(self, label: str, count: int) -> tuple[CExpr, ...]:
+        """Some integers."""
+        return tuple(self._script.constant(Sym(f"{label}{n}")) for n in range(count))
+
     def element(self, variable: Variable) -> tuple[CExpr, ...]:
         """Some element of a parameter."""
-        found = [self._script.constant(Sym(f"element{n}")) for n in range(len(variable.shape))]
+        found = self.numbers("element", len(variable.shape))
         self.assume(inside(variable, found, {}))
-        return tuple(found)
+        return found
 
     def assume(self, formula: BExpr) -> None:
         """What is known."""

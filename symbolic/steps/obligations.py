@@ -11,7 +11,11 @@ statements in the new order.  That program does what the old one did if
 The new procedure does what that program does if
 
 4. each access finds what it stands for (FLOW, with CLIP for operands that are clipped and ZERO for
-   sums that add zero), in its variable (BOUNDS).
+   sums that add zero), in its variable (BOUNDS);
+5. what is computed once more was computed before, and has not changed since (AGAIN).
+
+Where both are compared by results, the obligations are those of `exogpu.symbolic.steps.sums`; where
+statements are read as others, those of `exogpu.symbolic.steps.laws`.
 """
 
 from __future__ import annotations
@@ -19,13 +23,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from exogpu.ir.nodes import CVar, Int
+from exogpu.symbolic.encode.witness import WitnessError
 from exogpu.symbolic.steps.alike import is_copy, is_image
 from exogpu.symbolic.steps.counts import bounds, clips, kept, lost, twice
+from exogpu.symbolic.steps.elements import Elements
 from exogpu.symbolic.steps.flows import flows, zeros
 from exogpu.symbolic.steps.instances import was_access
+from exogpu.symbolic.steps.laws import assumed_by_laws, laws, shape_of_laws
 from exogpu.symbolic.steps.orders import orders
 from exogpu.symbolic.steps.record import Formula, Nth, Program, Record, Value
+from exogpu.symbolic.steps.repeats import repeated
 from exogpu.symbolic.steps.step import Draft, Step
+from exogpu.symbolic.steps.summed import Summed
+from exogpu.symbolic.steps.sums import results
+from exogpu.symbolic.steps.witness import EMPTY, Witness
+from exogpu.symbolic.steps.witnesses import Found
 
 
 def unlike(record: Record) -> str | None:
@@ -37,10 +49,18 @@ def unlike(record: Record) -> str | None:
     given = [[v for v in program.variables if v.is_param] for program in (old, new)]
     if (old.params, old.preconditions, given[0]) != (new.params, new.preconditions, given[1]):
         return "the parameters or preconditions are others"
-    stated = {copy.new for copy in record.copies}
-    if len(stated) < len(record.copies) or any(one.new in stated for one in record.images):
+    if record.compared.endswith(("whole", "parts")):
+        return shape_of_laws(record)
+    stated = [copy.new for copy in record.copies] + [image.new for image in record.again]
+    if len(set(stated)) < len(stated) or any(one.new in stated for one in record.images):
         return "a copy stands for something else, too"
-    for image in record.images:
+    for image in record.again:
+        both = new.statements[image.new], old.statements[image.old]
+        if image.only or any(access.cell.within for one in both for access in one.accesses):
+            return f"`{both[0].text}` reads a clipped operand once more"
+        if both[1].kind != "=":
+            return f"`{both[0].text}` adds once more"
+    for image in (*record.images, *record.again):
         text = new.statements[image.new].text
         if len(image.at) != len(old.statements[image.old].iterators):
             return f"`{text}` stands for a statement of other iterators"
@@ -96,14 +116,29 @@ def _reads(value: Value) -> Iterator[int]:
             return
 
 
-def drafts(step: Step) -> Iterator[Draft]:
+def assumed(record: Record, found: Found) -> tuple[str, ...]:
+    """What has to be assumed of this step beside what is of every one.  Raises WitnessError."""
+    return assumed_by_laws(record, found) if isinstance(found, Elements) else ()
+
+
+def drafts(record: Record, found: Found) -> Iterator[Draft]:
     """Every obligation of a step.
 
     Whatever was found, the obligations are those that the record has, and each is a claim about it
     alone: what was found can make it fail, and nothing else.  Raises WitnessError where what was
     found does not fit the record.
     """
+    kinds = {"statements": Witness, "results": Summed}
+    if not isinstance(found, kinds.get(record.compared, Elements)):
+        raise WitnessError("what was found is about another kind of step")
+    if isinstance(found, Summed):
+        yield from results(Step(record, EMPTY), found)
+        return
+    if isinstance(found, Elements):
+        yield from laws(Step(record, EMPTY), found)
+        return
+    step = Step(record, found)
     if not step.about:
         return
-    for part in (bounds, clips, twice, kept, lost, orders, zeros, flows):
+    for part in (bounds, clips, twice, kept, lost, orders, repeated, zeros, flows):
         yield from part(step)

@@ -9,8 +9,7 @@ from typing import Any
 from exogpu.symbolic.certificate.sealing import Json
 from exogpu.symbolic.steps.obligations import drafts, unlike
 from exogpu.symbolic.steps.record import Record
-from exogpu.symbolic.steps.step import Step
-from exogpu.symbolic.steps.witness import Witness
+from exogpu.symbolic.steps.witnesses import Found
 
 
 class UnlikeError(ValueError):
@@ -31,7 +30,7 @@ class Obliged:
         return {"name": self.name, "kind": self.kind, "claim": self.claim}
 
 
-def obliged(record: Record, witness: Witness) -> Iterator[Obliged]:
+def obliged(record: Record, witness: Found) -> Iterator[Obliged]:
     """The obligations of a step.
 
     Raises UnlikeError where the record shows that it is wrong, WitnessError where the witness does
@@ -40,7 +39,7 @@ def obliged(record: Record, witness: Witness) -> Iterator[Obliged]:
     if (why := unlike(record)) is not None:
         raise UnlikeError(why)
     names: dict[str, int] = {}
-    for draft in drafts(Step(record, witness)):
+    for draft in drafts(record, witness):
         parts = [draft.kind.lower(), *(f"{which}{number}" for which, number in draft.statements)]
         plain = "-".join(parts)
         names[plain] = count = names.get(plain, 0) + 1

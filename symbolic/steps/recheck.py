@@ -50,7 +50,7 @@ from exogpu.symbolic.certificate.strict_json import (
     whole,
 )
 from exogpu.symbolic.encode.witness import WitnessError
-from exogpu.symbolic.steps import record_json, witness_json
+from exogpu.symbolic.steps import record_json, witnesses
 from exogpu.symbolic.steps.certificate import (
     ASSUMED,
     DERIVATION,
@@ -61,9 +61,11 @@ from exogpu.symbolic.steps.certificate import (
     folder_name,
     program_digest,
 )
+from exogpu.symbolic.steps.laws import REALS
+from exogpu.symbolic.steps.obligations import assumed
 from exogpu.symbolic.steps.obliged import Obliged, UnlikeError, entry, obliged
 from exogpu.symbolic.steps.record import Record
-from exogpu.symbolic.steps.witness import Witness
+from exogpu.symbolic.steps.witnesses import Found
 
 REMAKE: Final = "make it again with `exogpu history TARGET --certify -o DIR`"
 
@@ -103,7 +105,7 @@ def prepare(folder: Path, compare: Compare = lambda certificate, program: None) 
     witness = None if record is None else _witness(folder, found, record, flaws)
     obligations: tuple[Obliged, ...] = ()
     if record is not None and witness is not None and not flaws:
-        obligations = _obligations(record, witness, flaws)
+        obligations = _obligations(record, witness, found, flaws)
         flaws += () if flaws else _listed(found, obligations)
     asked = () if flaws else obligations
     return Prepared(folder, found, asked, tuple(flaws), False, perf_counter() - start)
@@ -137,7 +139,7 @@ def _certificate(folder: Path) -> tuple[StepCertificate, bytes]:
             new=SHA256,
             program=an_object(file=one_of([PROGRAM]), sha256=SHA256),
             witness=an_object(file=one_of([WITNESS]), sha256=SHA256),
-            assumptions=one_of([[*ASSUMED]]),
+            assumptions=one_of([[*ASSUMED], [*ASSUMED, REALS]]),
             trusted=one_of([[*TRUSTED]]),
             versions=an_object(exogpu=_VERSION, z3=_VERSION, islpy=_VERSION),
             obligations=a_list(
@@ -178,13 +180,13 @@ def _record(folder: Path, found: StepCertificate, flaws: list[Flaw]) -> Record |
 
 def _witness(
     folder: Path, found: StepCertificate, record: Record, flaws: list[Flaw]
-) -> Witness | None:
+) -> Found | None:
     try:
         data = file_bytes(folder / WITNESS)
         if sha256(data) != found.content["witness"]["sha256"]:
             flaws.append(Flaw(WITNESS, f"its digest differs from that in {CERTIFICATE}"))
-        witness = witness_json.witness_of(json_value(data), record)
-        if line := strange_line(witness_json.to_json(witness), data):
+        witness = witnesses.witness_of(json_value(data), record)
+        if line := strange_line(witnesses.to_json(witness), data):
             flaws.append(Flaw(WITNESS, f"line {line} is not written as such a file is"))
     except MalformedError as error:
         flaws.append(Flaw(WITNESS, str(error)))
@@ -192,9 +194,14 @@ def _witness(
     return witness
 
 
-def _obligations(record: Record, witness: Witness, flaws: list[Flaw]) -> tuple[Obliged, ...]:
+def _obligations(
+    record: Record, witness: Found, found: StepCertificate, flaws: list[Flaw]
+) -> tuple[Obliged, ...]:
     try:
-        return tuple(obliged(record, witness))
+        obligations = tuple(obliged(record, witness))
+        if [*ASSUMED, *assumed(record, witness)] != found.content["assumptions"]:
+            flaws.append(Flaw(CERTIFICATE, "it rests on other assumptions than it states"))
+        return obligations
     except UnlikeError as error:
         flaws.append(Flaw(PROGRAM, str(error)))
     except WitnessError as error:

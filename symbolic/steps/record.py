@@ -154,6 +154,8 @@ class Image:
     """Of the new one's iterators."""
     reads: tuple[int, ...]
     """Which read of the old statement each one of the new is."""
+    only: tuple[BExpr, ...] = ()
+    """Where the new statement is that one; elsewhere it stands for nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +167,19 @@ class Copy:
 
 
 @dataclass(frozen=True, slots=True)
+class Law:
+    """Statements of one procedure that do what others do in their place in the other one."""
+
+    whole: tuple[int, ...]
+    parts: tuple[int, ...]
+
+
+Compared: TypeAlias = Literal["statements", "results", "whole to parts", "parts to whole"]
+"""How both procedures are compared: statement by statement, by what they leave, or as the same but
+for laws, where the old or the new one has the whole."""
+
+
+@dataclass(frozen=True, slots=True)
 class Record:
     """A step."""
 
@@ -172,3 +187,14 @@ class Record:
     new: Program
     images: tuple[Image, ...]
     copies: tuple[Copy, ...]
+    again: tuple[Image, ...] = ()
+    """New statements that compute once more what an old one did, and keep it elsewhere."""
+    compared: Compared = "statements"
+    laws: tuple[Law, ...] = ()
+    """Of procedures that differ in statements that are read as others."""
+
+    @property
+    def by_results(self) -> bool:
+        """Whether both procedures are compared by what they leave, and nothing is said of their
+        statements."""
+        return self.compared == "results"

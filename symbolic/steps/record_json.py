@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from exogpu.ir.isltext import bexpr, cexpr
 from exogpu.ir.nodes import BExpr, CExpr, CVar, Int
@@ -30,9 +30,11 @@ from exogpu.symbolic.certificate.witness_json import OWN
 from exogpu.symbolic.encode.witness import named
 from exogpu.symbolic.steps.record import (
     Cell,
+    Compared,
     Copy,
     Formula,
     Image,
+    Law,
     Nth,
     Number,
     Parameter,
@@ -43,7 +45,7 @@ from exogpu.symbolic.steps.record import (
     Variable,
 )
 
-SCHEMA: Final = 1
+SCHEMA: Final = 2
 
 _TYPES: Final = {dtype.value: dtype for dtype in DataType}
 
@@ -57,11 +59,21 @@ def to_json(record: Record) -> dict[str, Json]:
         "schema": SCHEMA,
         "old": program_json(record.old),
         "new": program_json(record.new),
-        "images": [
-            {"new": one.new, "old": one.old, "at": _texts(one.at), "reads": [*one.reads]}
-            for one in record.images
-        ],
+        "compared": record.compared,
+        "images": [_image_json(one) for one in record.images],
+        "again": [_image_json(one) for one in record.again],
+        "laws": [{"whole": [*one.whole], "parts": [*one.parts]} for one in record.laws],
         "copies": [{"new": one.new, "of": _cell(one.cell)} for one in record.copies],
+    }
+
+
+def _image_json(image: Image) -> dict[str, Json]:
+    return {
+        "new": image.new,
+        "old": image.old,
+        "at": _texts(image.at),
+        "reads": [*image.reads],
+        "only": _conditions(image.only),
     }
 
 
@@ -183,11 +195,15 @@ _PROGRAM: Final = an_object(
     ),
 )
 
+_IMAGE: Final = an_object(new=_COUNT, old=_COUNT, at=_TEXTS, reads=a_list(_COUNT), only=_TEXTS)
 _SHAPE: Final[dict[str, Shape]] = {
     "schema": one_of([SCHEMA]),
     "old": _PROGRAM,
     "new": _PROGRAM,
-    "images": a_list(an_object(new=_COUNT, old=_COUNT, at=_TEXTS, reads=a_list(_COUNT))),
+    "compared": one_of([*get_args(Compared)]),
+    "images": a_list(_IMAGE),
+    "again": a_list(_IMAGE),
+    "laws": a_list(an_object(whole=a_list(_COUNT), parts=a_list(_COUNT))),
     "copies": a_list(an_object(new=_COUNT, of=_CELL)),
 }
 
@@ -221,19 +237,37 @@ def record_of(value: object) -> Record:
     found = fields("", value, **_SHAPE)
     old, new = _program("old", found["old"]), _program("new", found["new"])
     sizes = _sizes(new)
-    images, copies = [], []
-    for at, one in enumerate(found["images"]):
-        _among(f"images[{at}]", one["new"], new)
-        _among(f"images[{at}]", one["old"], old)
-        texts = Texts((*sizes, *_iterators(new.statements[one["new"]])))
-        images.append(Image(one["new"], one["old"], texts.numbers(one["at"]), (*one["reads"],)))
+    images, again = (
+        tuple(_image(f"{part}[{at}]", one, old, new) for at, one in enumerate(found[part]))
+        for part in ("images", "again")
+    )
+    copies = []
     for at, one in enumerate(found["copies"]):
         _among(f"copies[{at}]", one["new"], new)
         texts = Texts((*sizes, *_iterators(new.statements[one["new"]])))
         copy = Copy(one["new"], texts.cell(one["of"]))
         _fits(f"copies[{at}]", old, copy.cell)
         copies.append(copy)
-    return Record(old, new, tuple(images), tuple(copies))
+    compared = found["compared"]
+    laws = tuple(Law((*one["whole"],), (*one["parts"],)) for one in found["laws"])
+    if compared != "statements" and (images or again or copies):
+        malformed("", "something is said of statements that are compared otherwise")
+    if laws and compared in ("statements", "results"):
+        malformed("", "there are laws, and statements are compared otherwise")
+    whole, parts = (old, new) if compared == "whole to parts" else (new, old)
+    for at, law in enumerate(laws):
+        for program, numbers in ((whole, law.whole), (parts, law.parts)):
+            for one in numbers:
+                _among(f"laws[{at}]", one, program)
+    return Record(old, new, images, tuple(copies), again, compared, laws)
+
+
+def _image(where: str, one: Mapping[str, Any], old: Program, new: Program) -> Image:
+    _among(where, one["new"], new)
+    _among(where, one["old"], old)
+    texts = Texts((*_sizes(new), *_iterators(new.statements[one["new"]])))
+    at, only = texts.numbers(one["at"]), texts.conditions(one["only"])
+    return Image(one["new"], one["old"], at, (*one["reads"],), only)
 
 
 def _among(where: str, number: int, program: Program) -> None:

@@ -110,6 +110,11 @@ class Step:
         """Copies by statement."""
         return {copy.new: copy for copy in self.record.copies}
 
+    @cached_property
+    def again(self) -> Mapping[int, Image]:
+        """What is computed once more, by the new statement."""
+        return {image.new: image for image in self.record.again}
+
     def counts(self, access: Access) -> bool:
         """Whether an access is of a variable that has changed."""
         return access.cell.variable in self.about
@@ -145,9 +150,12 @@ class Step:
                 was.cell.variable,
                 element(original(self.old, image, of), was.cell),
             )
-            for image in self.by_new[of.number]
+            for image in (*self.by_new[of.number], *self._again(of.number))
             if self.counts(was := was_access(self.old, image, access))
         )
+
+    def _again(self, number: int) -> tuple[Image, ...]:
+        return (self.again[number],) if number in self.again else ()
 
     def originals(self, variable: str) -> Iterator[tuple[int, Image, Access]]:
         """New writes that are old ones of a variable."""

@@ -24,10 +24,14 @@ def touched(record: Record) -> frozenset[str]:
         plain = image.at == tuple(map(CVar, was.iterators)) and was.iterators == now.iterators
         in_order = image.reads == tuple(range(len(image.reads)))
         used = [[a.cell.variable for a in one.accesses] for one in (was, now)]
-        if plain and in_order and used[0] == used[1] and image.new not in itself:
+        if plain and not image.only and in_order and used[0] == used[1] and image.new not in itself:
             itself[image.new] = image.old
         else:
             found |= {a.cell.variable for one in (was, now) for a in one.accesses}
+    for image in record.again:
+        was, now = old.statements[image.old], new.statements[image.new]
+        found |= {a.cell.variable for one in (was, now) for a in one.accesses}
+        itself.pop(image.new, None)
     for copy in record.copies:
         found.add(copy.cell.variable)
     for number, statement in enumerate(new.statements):

@@ -65,7 +65,8 @@ class Witness:
     kept: Mapping[int, tuple[Kept, ...]]
     """By old statement; a statement that has none is gone."""
     overwritten: Mapping[int, tuple[At, ...]]
-    """By old statement that is gone somewhere: kept assignments, the next on its element."""
+    """By old statement that is gone somewhere: kept assignments, the next on its element; none
+    where nobody writes it again."""
     found: Mapping[Reader, tuple[Found, ...]]
     """By read of the new procedure that stands for something."""
     zeros: Mapping[tuple[int, int], Zero]

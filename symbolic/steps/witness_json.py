@@ -46,46 +46,51 @@ def to_json(witness: Witness) -> dict[str, Json]:
         "kept": [
             {
                 "old": old,
-                "by": [{"where": condition_text(one.where), **_at(one.at)} for one in kept],
+                "by": [{"where": condition_text(one.where), **at_json(one.at)} for one in kept],
             }
             for old, kept in witness.kept.items()
         ],
         "overwritten": [
-            {"old": old, "by": [_at(one) for one in by]} for old, by in witness.overwritten.items()
+            {"old": old, "by": [at_json(one) for one in by]}
+            for old, by in witness.overwritten.items()
         ],
         "found": [
-            {**_reader(reader), "by": _found(found)} for reader, found in witness.found.items()
+            {**reader_json(reader), "by": found_json(found)}
+            for reader, found in witness.found.items()
         ],
         "zeros": [
             {
                 "statement": statement,
                 "access": access,
                 "where": condition_text(zero.where),
-                "by": _found(zero.found),
+                "by": found_json(zero.found),
             }
             for (statement, access), zero in witness.zeros.items()
         ],
     }
 
 
-def _at(at: At) -> dict[str, Json]:
+def at_json(at: At) -> dict[str, Json]:
+    """An instance of a statement."""
     return {"statement": at.statement, "at": [text(value) for value in at.values]}
 
 
-def _reader(reader: Reader) -> dict[str, Json]:
+def reader_json(reader: Reader) -> dict[str, Json]:
+    """A read, or a parameter at the end."""
     if isinstance(reader, str):
         return {"end": reader}
     return {"statement": reader[0], "access": reader[1]}
 
 
-def _found(found: Sequence[Found]) -> list[Json]:
+def found_json(found: Sequence[Found]) -> list[Json]:
+    """What wrote last, by cases."""
     return [{"where": condition_text(one.where), "source": _source(one.source)} for one in found]
 
 
 def _source(source: Source) -> Json:
     match source:
         case At():
-            return _at(source)
+            return at_json(source)
         case Given():
             return "given"
         case None:
@@ -94,33 +99,33 @@ def _source(source: Source) -> Json:
 
 # --- shapes -------------------------------------------------------------------------------------
 
-_COUNT: Final = whole(0)
-_TEXTS: Final = a_list(TEXT)
-_AT: Final = an_object(statement=_COUNT, at=_TEXTS)
+COUNT: Final = whole(0)
+TEXTS_SHAPE: Final = a_list(TEXT)
+_AT: Final = an_object(statement=COUNT, at=TEXTS_SHAPE)
 
 
 def _is_source(value: object, where: str) -> None:
     (_AT if isinstance(value, dict) else maybe(one_of(["given"])))(value, where)
 
 
-_FOUND: Final = a_list(an_object(where=TEXT, source=_is_source))
+FOUND_SHAPE: Final = a_list(an_object(where=TEXT, source=_is_source))
 
 
 def _is_read(value: object, where: str) -> None:
     if isinstance(value, dict) and "end" in value:
-        fields(where, value, end=NAME, by=_FOUND)
+        fields(where, value, end=NAME, by=FOUND_SHAPE)
     else:
-        fields(where, value, statement=_COUNT, access=_COUNT, by=_FOUND)
+        fields(where, value, statement=COUNT, access=COUNT, by=FOUND_SHAPE)
 
 
 _SHAPE: Final[dict[str, Shape]] = {
     "schema": one_of([SCHEMA]),
     "kept": a_list(
-        an_object(old=_COUNT, by=a_list(an_object(where=TEXT, statement=_COUNT, at=_TEXTS)))
+        an_object(old=COUNT, by=a_list(an_object(where=TEXT, statement=COUNT, at=TEXTS_SHAPE)))
     ),
-    "overwritten": a_list(an_object(old=_COUNT, by=a_list(_AT))),
+    "overwritten": a_list(an_object(old=COUNT, by=a_list(_AT))),
     "found": a_list(_is_read),
-    "zeros": a_list(an_object(statement=_COUNT, access=_COUNT, where=TEXT, by=_FOUND)),
+    "zeros": a_list(an_object(statement=COUNT, access=COUNT, where=TEXT, by=FOUND_SHAPE)),
 }
 
 
@@ -132,17 +137,35 @@ def witness_of(value: object, record: Record) -> Witness:
     found = fields("", value, **_SHAPE)
     read = _Reader(record)
     return Witness(
-        _keyed("kept", [read.kept(one) for one in found["kept"]]),
-        _keyed("overwritten", [read.overwritten(one) for one in found["overwritten"]]),
-        _keyed("found", [read.found(one) for one in found["found"]]),
-        _keyed("zeros", [read.zero(one) for one in found["zeros"]]),
+        keyed("kept", [read.kept(one) for one in found["kept"]]),
+        keyed("overwritten", [read.overwritten(one) for one in found["overwritten"]]),
+        keyed("found", [read.found(one) for one in found["found"]]),
+        keyed("zeros", [read.zero(one) for one in found["zeros"]]),
     )
 
 
-def _keyed(where: str, pairs: Sequence[tuple[Any, Any]]) -> dict[Any, Any]:
+def keyed(where: str, pairs: Sequence[tuple[Any, Any]]) -> dict[Any, Any]:
+    """Pairs of distinct keys as a table.  Raises MalformedError."""
     if len({key for key, _ in pairs}) < len(pairs):
         malformed(where, "the same is said twice")
     return dict(pairs)
+
+
+def source_of(source: Mapping[str, Any] | str | None, texts: Texts, program: Program) -> Source:
+    """What wrote last.  Raises MalformedError."""
+    if source is None or isinstance(source, str):
+        return None if source is None else Given()
+    return at_of(source, texts, program)
+
+
+def at_of(one: Mapping[str, Any], texts: Texts, program: Program) -> At:
+    """An instance of a statement of a program.  Raises MalformedError."""
+    number = one["statement"]
+    if number >= len(program.statements):
+        malformed("", f"there is no statement {number}")
+    if len(program.statements[number].iterators) != len(one["at"]):
+        malformed("", f"statement {number} has another number of iterators")
+    return At(number, texts.numbers(one["at"]))
 
 
 class _Reader:
@@ -155,14 +178,14 @@ class _Reader:
     def kept(self, one: Mapping[str, Any]) -> tuple[int, tuple[Kept, ...]]:
         texts = self._of(self._record.old, one["old"])
         by = [
-            Kept(texts.conditions([each["where"]])[0], self._at(each, texts, self._record.new))
+            Kept(texts.conditions([each["where"]])[0], at_of(each, texts, self._record.new))
             for each in one["by"]
         ]
         return one["old"], tuple(by)
 
     def overwritten(self, one: Mapping[str, Any]) -> tuple[int, tuple[At, ...]]:
         texts = self._of(self._record.old, one["old"])
-        return one["old"], tuple(self._at(each, texts, self._record.old) for each in one["by"])
+        return one["old"], tuple(at_of(each, texts, self._record.old) for each in one["by"])
 
     def found(self, one: Mapping[str, Any]) -> tuple[Reader, tuple[Found, ...]]:
         if "end" not in one:
@@ -181,22 +204,12 @@ class _Reader:
 
     def _founds(self, found: Sequence[Mapping[str, Any]], texts: Texts) -> tuple[Found, ...]:
         return tuple(
-            Found(texts.conditions([one["where"]])[0], self._source(one["source"], texts))
+            Found(
+                texts.conditions([one["where"]])[0],
+                source_of(one["source"], texts, self._record.new),
+            )
             for one in found
         )
-
-    def _source(self, source: Mapping[str, Any] | str | None, texts: Texts) -> Source:
-        if source is None or isinstance(source, str):
-            return None if source is None else Given()
-        return self._at(source, texts, self._record.new)
-
-    def _at(self, one: Mapping[str, Any], texts: Texts, program: Program) -> At:
-        number = one["statement"]
-        if number >= len(program.statements):
-            malformed("", f"there is no statement {number}")
-        if len(program.statements[number].iterators) != len(one["at"]):
-            malformed("", f"statement {number} has another number of iterators")
-        return At(number, texts.numbers(one["at"]))
 
     def _read(self, one: Mapping[str, Any]) -> Texts:
         """Of a read of the new procedure."""

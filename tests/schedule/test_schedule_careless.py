@@ -29,11 +29,8 @@ def test_careless_primitives_are_refused(careless: Callable[[], Rewrite]) -> Non
 
 @pytest.mark.parametrize("careless", CARELESS, ids=lambda f: f.__name__)
 def test_the_solver_alone_refuses_them(careless: Callable[[], Rewrite]) -> None:
-    """The checker is not asked; the witness is what ISL finds about the wrong step.  Steps of which
-    more is said have no certificate, right or wrong."""
-    edit = careless()
-    answers = ("sat: ", "no witness: ") if is_plain(edit) else ("more is said", "it is made of")
-    assert uncertified(edit).startswith(answers)
+    """The checker is not asked; the witness is what ISL finds about the wrong step."""
+    assert uncertified(careless()).startswith(("sat: ", "no witness: "))
 
 
 def test_the_checker_alone_finds_what_bounds_would_find_too() -> None:

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
+from typing import Protocol
 
-from exogpu.ir.nodes import Proc
+from exogpu.ir.nodes import Proc, Stmt
 from exogpu.schedule import opening
 from exogpu.schedule.certifying.finding import witness
+from exogpu.schedule.certifying.reading import read_as
 from exogpu.schedule.certifying.recording import Recorder
+from exogpu.schedule.certifying.summing import summed
 from exogpu.schedule.checker import BUDGET, Checker
+from exogpu.schedule.equivalence import Differ
 from exogpu.schedule.events import Program
 from exogpu.schedule.procedures import Derivation, Schedulable, chain
-from exogpu.schedule.rewrite import Rewrite, is_plain
+from exogpu.schedule.rewrite import Reading, Rewrite
+from exogpu.schedule.terms import Unclear
 from exogpu.solvers import smt, smtlib
 from exogpu.solvers.isl_branches import SeveralError
 from exogpu.solvers.isl_budget import IslGaveUpError, limited
 from exogpu.symbolic.certificate.sealing import CERTIFICATE, PROGRAM, WITNESS, sha256
 from exogpu.symbolic.certificate.strict_json import LARGEST, MalformedError, json_value
 from exogpu.symbolic.certificate.write import remove_certificate
+from exogpu.symbolic.encode.witness import WitnessError
 from exogpu.symbolic.steps.certificate import (
     DERIVATION,
     Decided,
@@ -34,11 +40,10 @@ from exogpu.symbolic.steps.certificate import (
 )
 from exogpu.symbolic.steps.obligations import unlike
 from exogpu.symbolic.steps.obliged import UnlikeError, obliged
-from exogpu.symbolic.steps.record import Record
+from exogpu.symbolic.steps.record import Compared, Record
 from exogpu.symbolic.steps.record_json import record_of
 from exogpu.symbolic.steps.untouched import touched
-from exogpu.symbolic.steps.witness import Witness
-from exogpu.symbolic.steps.witness_json import witness_of
+from exogpu.symbolic.steps.witnesses import Found, witness_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +111,10 @@ def certificate(
     """
     steps = [step for _, step in chain(procedure)][::-1]
     maker, found = _Maker(procedure.name), list[Certified]()
-    for number, step in enumerate(steps, 1):
-        found.append(maker.step(number, step))
-        progress(found[-1])
+    for step in steps:
+        for part in maker.parts(step):
+            found.append(maker.certified(len(found) + 1, step, part))
+            progress(found[-1])
     return Certificate(procedure.name, tuple(found))
 
 
@@ -116,7 +122,19 @@ def digests(procedure: Schedulable) -> tuple[tuple[str, str, str], ...]:
     """The primitive of each step, and the digests of what it was given and of what it made."""
     maker = _Maker(procedure.name)
     steps = [step for _, step in chain(procedure)][::-1]
-    return tuple((step.primitive, *maker.ends(step)[2:]) for step in steps)
+    return tuple(
+        (step.primitive, *maker.ends(part)) for step in steps for part in maker.parts(step)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A part of a step that is shown by itself: all of it, of most steps."""
+
+    edit: Rewrite
+    old: Program
+    new: Program
+    compared: Compared
 
 
 class NoCertificate(Exception):
@@ -129,47 +147,51 @@ class _Maker:
     def __init__(self, procedure: str) -> None:
         self._procedure = procedure
         self._recorder = Recorder()
-        self._opened: dict[int, tuple[Proc, Program]] = {}
+        self._programs: dict[tuple[int, tuple[int, ...]], tuple[object, Program]] = {}
 
-    def step(self, number: int, step: Derivation) -> Certified:
-        """A step with what certifies it."""
+    def certified(self, number: int, step: Derivation, part: _Part) -> Certified:
+        """A part of a step with what certifies it."""
         start = perf_counter()
         made = Made(self._procedure, number, step.primitive, step.arguments)
-        old, new, before, after = self.ends(step)
+        before, after = self.ends(part)
         decided: Decided = "same" if before == after else "certificate"
         why, texts, count = "", dict[str, str](), 0
         if decided != "same":
             try:
                 with limited(BUDGET):
-                    texts, count = self._certified(made, step, old, new)
+                    texts, count = self._certified(made, part)
             except IslGaveUpError:
                 decided, why = "isl", "ISL did not find a witness within its budget"
             except SeveralError:
                 decided, why = "isl", "what ISL found is no function"
-            except (NoCertificate, UnlikeError, MalformedError, smtlib.ScriptError) as reason:
+            except (NoCertificate, UnlikeError, WitnessError) as reason:
+                decided, why = "isl", str(reason)
+            except (MalformedError, smtlib.ScriptError) as reason:
                 decided, why = "isl", str(reason)
         seconds = perf_counter() - start
         return Certified(made, decided, why, before, after, texts, count, seconds)
 
-    def ends(self, step: Derivation) -> tuple[Program, Program, str, str]:
-        """What a step was given and what it made, and the digests of both."""
-        old, new = self._program(_first(step.edit).old), self._program(step.edit.new)
-        before, after = (program_digest(self._recorder.program(one)) for one in (old, new))
-        return old, new, before, after
+    def parts(self, step: Derivation) -> tuple[_Part, ...]:
+        """A step in parts: those that change statements, or the first if none does."""
+        found = tuple(_parts(step.edit, self._opened))
+        changing = tuple(part for part in found if len({*self.ends(part)}) > 1)
+        return changing or found[:1]
 
-    def _program(self, proc: Proc) -> Program:
-        known = self._opened.get(id(proc))
+    def ends(self, part: _Part) -> tuple[str, str]:
+        """The digests of what a part was given and of what it made."""
+        program = self._recorder.program
+        return program_digest(program(part.old)), program_digest(program(part.new))
+
+    def _opened(self, proc: Proc, readings: Mapping[Stmt, Reading] | None = None) -> Program:
+        key = id(proc), tuple(id(one) for one in (readings or {}).values())
+        known = self._programs.get(key)
         if known is None:
-            opened = opening.program(proc, f"S{len(self._opened)}_")
-            known = self._opened[id(proc)] = proc, opened
+            opened = opening.program(proc, f"S{len(self._programs)}_", readings=readings)
+            known = self._programs[key] = (proc, readings), opened
         return known[1]
 
-    def _certified(
-        self, made: Made, step: Derivation, old: Program, new: Program
-    ) -> tuple[dict[str, str], int]:
-        if why := _inexpressible(step.edit):
-            raise NoCertificate(why)
-        record, found = recorded(step.edit, old, new, self._recorder)
+    def _certified(self, made: Made, part: _Part) -> tuple[dict[str, str], int]:
+        record, found = recorded(part, self._recorder)
         obligations = tuple(obliged(record, found))
         replies = smt.ask_together([smtlib.plain(one.smt) for one in obligations])
         for one, reply in zip(obligations, replies, strict=True):
@@ -189,48 +211,62 @@ def uncertified(edit: Rewrite) -> str:
 
     Raises IslGaveUpError.
     """
-    if why := _inexpressible(edit):
-        return why
-    old, new = opening.program(edit.old, "P"), opening.program(edit.new, "Q")
+    maker = _Maker("")
     try:
-        obligations = obliged(*recorded(edit, old, new, Recorder()))
-        for one in obligations:
-            reply = smt.ask_z3(smtlib.plain(one.smt))
-            if reply.word != "unsat":
-                return f"{reply.word}: {one.claim}"
-    except (SeveralError, UnlikeError) as reason:
+        for part in _parts(edit, maker._opened):
+            for one in obliged(*recorded(part, maker._recorder)):
+                reply = smt.ask_z3(smtlib.plain(one.smt))
+                if reply.word != "unsat":
+                    return f"{reply.word}: {one.claim}"
+    except (SeveralError, UnlikeError, WitnessError) as reason:
         return f"no witness: {reason}"
     return ""
 
 
-def _first(edit: Rewrite) -> Rewrite:
-    """The first of the rewritings that a step is made of."""
-    return edit if edit.after is None else _first(edit.after)
+class _Opener(Protocol):
+    def __call__(self, proc: Proc, readings: Mapping[Stmt, Reading] | None = None) -> Program: ...
 
 
-def _inexpressible(edit: Rewrite) -> str:
-    """Why the record of a rewriting would not say all that it rests on; empty if it does."""
-    if edit.by_results:
-        return "its two sides are compared by what they leave"
-    if edit.equal:
-        return "it rests on how the procedure that it calls was derived"
-    if not is_plain(edit):
-        return "more is said of its statements than that they are old ones, or copies"
-    return ""
+def _parts(edit: Rewrite, opened: _Opener) -> Iterator[_Part]:
+    """A rewriting in parts, each made of what the one before it made."""
+    if edit.after is not None:
+        yield from _parts(edit.after, opened)
+    old, new = opened(edit.old), opened(edit.new)
+    if edit.by_results or edit.equal:
+        yield _Part(edit, old, new, "results")
+        return
+    was, now = (opened(proc, edit.readings) for proc in (edit.old, edit.new))
+    if was.readings:
+        yield _Part(edit, old, was, "whole to parts")
+    yield _Part(edit, was if was.readings else old, now if now.readings else new, "statements")
+    if now.readings:
+        yield _Part(edit, now, new, "parts to whole")
 
 
-def recorded(
-    edit: Rewrite, old: Program, new: Program, recorder: Recorder
-) -> tuple[Record, Witness]:
-    """A rewriting as data, and what ISL finds about it, right or wrong.
+def recorded(part: _Part, recorder: Recorder) -> tuple[Record, Found]:
+    """A part of a step as data, and what ISL finds about it, right or wrong.
 
     Raises UnlikeError where the map is wrong whatever the sizes, SeveralError where what ISL finds
     is no function, and IslGaveUpError.
     """
-    record = recorder.record(Checker(edit, old, new))
+    old, new = part.old, part.new
+    match part.compared:
+        case "whole to parts":
+            return read_as(old, new, part.compared, recorder)
+        case "parts to whole":
+            return read_as(new, old, part.compared, recorder)
+        case "results":
+            record = recorder.results(old, new)
+        case "statements":
+            record = recorder.record(Checker(part.edit, old, new))
     if (why := unlike(record)) is not None:
         raise UnlikeError(why)
+    if record.by_results:
+        try:
+            return record, summed(old, new, recorder.names)
+        except (Differ, Unclear) as reason:
+            raise UnlikeError(str(reason)) from None
     names = touched(record)
     every = {**old.variables, **new.variables}
     about = frozenset(s for s in every if recorder.names.of(s).name in names)
-    return record, witness(Checker(edit, old, new, about=about), recorder.names)
+    return record, witness(Checker(part.edit, old, new, about=about), recorder.names)

@@ -110,9 +110,9 @@ class _Finder:
         dropped = un.of_inputs(was.cells, lost)
         later = was.before(over, dropped)
         first = un.subtract(later, un.compose(was.before(over, over), later))
-        found: dict[int, dict[At, None]] = {}
+        found: dict[int, dict[At, None]] = {self._events[n].statement: {} for n in un.names(lost)}
         for old, by, branches in functions(un.inverse(first), lost):
-            ways = found.setdefault(self._events[old].statement, {})
+            ways = found[self._events[old].statement]
             ways.update(dict.fromkeys(self._at(old, by, branch) for branch in branches))
         return {old: tuple(ways) for old, ways in sorted(found.items())}
 

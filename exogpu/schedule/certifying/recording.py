@@ -24,10 +24,11 @@ from exogpu.ir.nodes import (
 )
 from exogpu.ir.walk import substitute, substitute_bool
 from exogpu.schedule import events
-from exogpu.schedule.checker import Checker
+from exogpu.schedule.checker import Checker, Pair
 from exogpu.schedule.cursors import header
 from exogpu.symbolic.encode.witness import named
 from exogpu.symbolic.steps import record as made
+from exogpu.symbolic.steps.obliged import UnlikeError
 
 
 class Names(dict[Sym, CExpr]):
@@ -63,20 +64,30 @@ class Recorder:
         old, new = self.program(checker.old), self.program(checker.new)
         olds = {place.name: n for n, place in enumerate(checker.old.places)}
         news = {place.name: n for n, place in enumerate(checker.new.places)}
-        images = []
-        for pair in checker.pairs:
+
+        def image(pair: Pair) -> made.Image:
             at = [pair.image.at.get(s, CVar(s)) for s in pair.old.iterators]
-            image = made.Image(
-                news[pair.new.name], olds[pair.old.name], tuple(map(self._form, at)), pair.reads
+            only = () if pair.image.only is None else (self._condition(pair.image.only),)
+            return made.Image(
+                news[pair.new.name],
+                olds[pair.old.name],
+                tuple(map(self._form, at)),
+                pair.reads,
+                only,
             )
-            images.append(image)
+
+        images, again = (tuple(map(image, pairs)) for pairs in (checker.pairs, checker.again))
         copies = []
         for place, copy in checker.copies:
             variable = checker.old.variables[copy.element.name]
             outer = [copy.at.get(s, CVar(s)) for s in variable.iterators]
             cell = self._cell(variable, copy.element, outer, ())
             copies.append(made.Copy(news[place.name], cell))
-        return made.Record(old, new, tuple(images), tuple(copies))
+        return made.Record(old, new, images, tuple(copies), again)
+
+    def results(self, old: events.Program, new: events.Program) -> made.Record:
+        """The record of two procedures that are compared by what they leave."""
+        return made.Record(self.program(old), self.program(new), (), (), compared="results")
 
     def program(self, of: events.Program) -> made.Program:
         """A procedure as its statements."""
@@ -118,6 +129,8 @@ class Recorder:
         iterators = tuple(map(names.of, place.iterators))
         loops = dict(zip(map(identifier, place.iterators), iterators, strict=True))
         count = len(place.events) - (1 if isinstance(place.plain, Assign) else 2)
+        if any(e.access.name not in variables for e in place.events):
+            raise UnlikeError(f"`{header(place.plain)}` uses what is declared nowhere")
         cells = [
             self._cell(
                 variables[e.access.name],

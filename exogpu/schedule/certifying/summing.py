@@ -1,0 +1,210 @@
+"""The witness of a step that is compared by results: what each read is the sum of, by cases."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from exogpu.analysis.instances import controls
+from exogpu.ir.isltext import identifier
+from exogpu.ir.nodes import BExpr, CExpr
+from exogpu.schedule.certifying.recording import Names
+from exogpu.schedule.equivalence import Comparison
+from exogpu.schedule.events import Place, Program
+from exogpu.schedule.terms import ROUNDS
+from exogpu.schedule.terms import Terms as FoundTerms
+from exogpu.solvers import isl_unions as un
+from exogpu.solvers.isl_branches import Branch, Cases, cases, functions, related, through
+from exogpu.symbolic.encode.formulas import every, some
+from exogpu.symbolic.encode.witness import element_names
+from exogpu.symbolic.find.expressions import constraint, expression
+from exogpu.symbolic.steps import summed as made
+from exogpu.symbolic.steps.witness import At, Found, Given, Kept, Reader
+
+
+def summed(old: Program, new: Program, names: Names) -> made.Summed:
+    """What is found about the results of two procedures that have the same parameters.
+
+    Raises Differ or Unclear where they are not seen to be the same, SeveralError where what is
+    found is no function, and IslGaveUpError.
+    """
+    comparison = Comparison(FoundTerms(old), FoundTerms(new))
+    comparison.compare()
+    first, second = _Side(comparison.first, names), _Side(comparison.second, names)
+    pairs = comparison.fitted
+    return made.Summed(
+        first.sums(),
+        second.sums(),
+        _matched(un.inverse(pairs), second, first),
+        _matched(pairs, first, second),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Event:
+    """An access, of which ISL knows the name; `reader` also of a parameter's end."""
+
+    reader: Reader
+    place: Place | None
+    inputs: tuple[CExpr, ...]
+
+
+class _Side:
+    def __init__(self, terms: FoundTerms, names: Names) -> None:
+        self.terms = terms
+        of = terms.of.program
+        self._params: dict[str, CExpr] = {
+            identifier(p.name): names[p.name] for p in controls(of.proc)
+        }
+        self._events: dict[str, _Event] = {}
+        for number, place in enumerate(of.places):
+            inputs = tuple(names[s] for s in place.iterators)
+            for access, event in enumerate(place.events):
+                self._events[event.name] = _Event((number, access), place, inputs)
+        for variable in of.variables.values():
+            if variable.is_param:
+                inputs = element_names(len(variable.shape))
+                for edge in ("First", "Last"):
+                    event_ = _Event(names.of(variable.name).name, None, inputs)
+                    self._events[f"{edge}_{identifier(variable.name)}"] = event_
+
+    # --- expressions ------------------------------------------------------------------------
+
+    def statement(self, name: str) -> int:
+        """The number of the statement of an event."""
+        reader = self._events[name].reader
+        assert isinstance(reader, tuple)
+        return reader[0]
+
+    def source(self, name: str) -> made.Source:
+        """The source of a term: a write, or what a parameter was given."""
+        reader = self._events[name].reader
+        return reader[0] if isinstance(reader, tuple) else reader
+
+    def inputs(self, name: str, term: str = "") -> Sequence[CExpr]:
+        """What stands for the dimensions of a tuple, and for those of a term."""
+        more = made.term_names(len(self._events[term].inputs)) if term else ()
+        return (*self._events[name].inputs, *more)
+
+    def where(self, inputs: Sequence[CExpr], told: Cases) -> BExpr:
+        """Cases as a condition."""
+        return some(every(constraint(c, inputs, self._params) for c in one) for one in told)
+
+    def values(self, inputs: Sequence[CExpr], branch: Branch) -> tuple[CExpr, ...]:
+        """The values of a branch."""
+        return tuple(expression(value, inputs, self._params) for value in branch.values)
+
+    def _found(self, inputs: Sequence[CExpr], by: str, branch: Branch) -> Found:
+        where = self.where(inputs, branch.where)
+        if self._events[by].place is None:
+            return Found(where, Given())
+        return Found(where, At(self.statement(by), self.values(inputs, branch)))
+
+    # --- sums -------------------------------------------------------------------------------
+
+    def sums(self) -> made.Sums:
+        """What is said of the reads of a procedure."""
+        terms, reads = self.terms, self._wanted()
+        wanted: dict[Reader, BExpr] = {}
+        for name, told in cases(reads, terms.wanted):
+            if isinstance(reader := self._events[name].reader, tuple):
+                wanted[reader] = self.where(self.inputs(name), told)
+        begins: dict[Reader, list[Found]] = {}
+        firsts = un.of_outputs(un.of_inputs(terms.last, reads), terms.assigned)
+        for name, by, branches in functions(firsts, reads):
+            for branch in branches:
+                one = self._found(self.inputs(name), by, branch)
+                begins.setdefault(self._events[name].reader, []).append(one)
+        pairs = self._pairs(reads)
+        sets: dict[Reader, dict[made.Source, BExpr]] = {}
+        for name, term, told in related(pairs, reads):
+            where = self.where(self.inputs(name, term), told)
+            sets.setdefault(self._events[name].reader, {})[self.source(term)] = where
+        ways: dict[tuple[Reader, made.Source], list[Found]] = {}
+        for name, term, by, branches in through(self._ways(pairs), pairs):
+            for branch in branches:
+                one = self._found(self.inputs(name, term), by, branch)
+                key = self._events[name].reader, self.source(term)
+                ways.setdefault(key, []).append(one)
+        return made.Sums(
+            {reader: wanted[reader] for reader in sorted(wanted, key=_key)},
+            {reader: tuple(begins[reader]) for reader in sorted(begins, key=_key)},
+            {
+                reader: {
+                    source: made.Terms(sets[reader][source], (*ways.get((reader, source), ()),))
+                    for source in sorted(sets[reader], key=_key)
+                }
+                for reader in sorted(sets, key=_key)
+            },
+        )
+
+    def _wanted(self) -> un.Points:
+        """The reads on which what is left in the parameters rests."""
+        terms = self.terms
+        found = todo = terms.finals
+        for _ in range(2 * ROUNDS):
+            writes = un.outputs(un.of_inputs(terms.last, todo))
+            more = un.same(terms.finals)
+            for name in un.names(writes):
+                if (place := terms.places.get(name)) is not None:
+                    for leaf in terms.leaves(place):
+                        more = un.union(
+                            more, un.same(un.outputs(terms.reads_of(writes, place, leaf)))
+                        )
+            todo = un.without(un.outputs(more), found)
+            if un.is_empty(todo):
+                return found
+            found = un.union(found, todo)
+        return un.union(terms.wanted, terms.finals)
+
+    def _pairs(self, reads: un.Points) -> un.Relation:
+        """From each read to its terms: first of those that copy nothing, then of those that copy
+        these."""
+        terms = self.terms
+        last = un.of_inputs(terms.last, reads)
+        nothing = un.union(un.inputs(terms.copies), terms.zero)
+        found = un.relation(terms.of.params, [])
+        todo = {name: un.of_names(reads, [name]) for name in un.names(reads)}
+        rests = {
+            name: {*un.names(un.outputs(un.compose(un.of_inputs(last, one), terms.copies)))}
+            for name, one in todo.items()
+        }
+        while todo:
+            ready = [name for name in todo if not rests[name] & todo.keys()]
+            if not ready:
+                rest = terms.sums(un.of_names(reads, todo))
+                return un.union(found, un.union(rest.given, rest.made))
+            for name in ready:
+                mine = un.of_inputs(last, todo.pop(name))
+                own = un.leaving(mine, nothing)
+                more = un.compose(un.compose(mine, terms.copies), found)
+                found = un.union(found, un.union(own, more))
+        return found
+
+    def _ways(self, pairs: un.Relation) -> un.Relation:
+        """From each pair of a read and a term to the write by which that came."""
+        terms = self.terms
+        last = un.of_inputs(terms.last, un.inputs(pairs))
+        nothing = un.union(un.inputs(terms.copies), terms.zero)
+        own = un.same(un.without(un.outputs(last), nothing))
+        gives = un.union(own, un.compose(terms.copies, pairs))
+        return un.joined(last, un.inverse(gives))
+
+
+def _matched(pairs: un.Relation, of: _Side, other: _Side) -> dict[int, tuple[Kept, ...]]:
+    found: dict[int, list[Kept]] = {}
+    for name, by, branches in functions(pairs, of.terms.of.written):
+        for branch in branches:
+            inputs = of.inputs(name)
+            at = At(other.statement(by), of.values(inputs, branch))
+            found.setdefault(of.statement(name), []).append(
+                Kept(of.where(inputs, branch.where), at)
+            )
+    return {number: tuple(found[number]) for number in sorted(found)}
+
+
+def _key(one: Reader | int) -> tuple[int, int, str]:
+    """Statements in order, then parameters."""
+    if isinstance(one, str):
+        return (1 << 30, 0, one)
+    return (one, 0, "") if isinstance(one, int) else (*one, "")

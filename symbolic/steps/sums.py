@@ -1,0 +1,254 @@
+"""Obligations on results: what a parameter is left as is the sum of the same terms in both.
+
+A value that is read is the sum of its terms: what the last assignment gave, and what was added
+since.  What a mere copy gives are the terms of what it reads; what else is written is a term, and
+so is an element of a parameter as it was given.  By induction over time the sets that the witness
+names are right if
+
+1. each read of which something is said has the last assignment that is named (BEGIN), and what it
+   copies is such a read, too (KNOWN);
+2. every write since gives terms that the set has, each by that write alone (TERM);
+3. every term of the set comes by a write since that gives it (COMES).
+
+So each term is in the sum exactly once.  Both procedures leave the same if a term of each is one of
+the other, of the same expression, in the same types, of reads that are sums of the same terms
+(MATCH), and what is left in a parameter is, too (LEFT): both maps are each other's inverse there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from exogpu.ir.nodes import BExpr
+from exogpu.ir.walk import substitute_bool
+from exogpu.symbolic.encode.formulas import FALSE, TRUE, every, opposite, some
+from exogpu.symbolic.encode.witness import WitnessError
+from exogpu.symbolic.steps.alike import is_copy, same_value
+from exogpu.symbolic.steps.instances import (
+    Instance,
+    Question,
+    Values,
+    earlier,
+    element,
+    exists,
+    happens,
+    inside,
+    instance,
+    moment,
+    same_element,
+)
+from exogpu.symbolic.steps.sides import Read, Side, Term, is_term
+from exogpu.symbolic.steps.step import Draft, Step, named_instance
+from exogpu.symbolic.steps.summed import Summed
+from exogpu.symbolic.steps.witness import Kept, Reader
+
+# --- obligations --------------------------------------------------------------------------------
+
+
+def results(step: Step, summed: Summed) -> Iterator[Draft]:
+    """Every obligation of two procedures that are compared by what they leave."""
+    old, new = Side("old", step.old, summed.old), Side("new", step.new, summed.new)
+    both = _Both(step, old, new, summed)
+    yield from _bounds(step)
+    for side in (old, new):
+        for reader in side.readers():
+            yield _begins(step, side, reader)
+            yield from _terms(step, side, reader)
+            yield from _comes(step, side, reader)
+    yield from both.matches()
+    yield from both.left()
+
+
+def _about(side: Side, reader: Reader) -> tuple[tuple[str, int], ...]:
+    return ((side.which, reader[0]),) if isinstance(reader, tuple) else ()
+
+
+def _bounds(step: Step) -> Iterator[Draft]:
+    for number, statement in enumerate(step.new.statements):
+        ask = step.question()
+        here = ask.instance(step.new, number, "here")
+        outside = []
+        for access in statement.accesses:
+            variable = step.new.by_name[access.cell.variable]
+            within = inside(variable, element(here, access.cell), here.values)
+            outside.append(every([happens(here, access), opposite(within)]))
+        claim = f"Every element that {step.said('new', number)} accesses is in its variable."
+        yield Draft("BOUNDS", (("new", number),), claim, ask.expose(outside, claim))
+
+
+def _begins(step: Step, side: Side, reader: Reader) -> Draft:
+    ask = step.question()
+    read = side.asked(ask, reader)
+    pieces = [*side.begun(read)]
+    fails = [every([read.live, *(opposite(where) for where, _ in pieces)])]
+    for where, by in pieces:
+        if by is None:
+            right: BExpr = TRUE if side.program.by_name[read.variable].is_param else FALSE
+        else:
+            right = side.reaches(read, by) if by.statement.kind == "=" else FALSE
+        fails.append(every([read.live, where, opposite(right)]))
+    for number, statement in enumerate(side.program.statements):
+        if statement.kind == "=" and statement.write.cell.variable == read.variable:
+            other = ask.instance(side.program, number, f"other{number}")
+            time = moment(other, statement.write)
+            for where, by in pieces:
+                since = TRUE if by is None else earlier(moment(by, by.statement.write), time)
+                fails.append(every([where, since, side.reaches(read, other)]))
+    claim = f"The sum that {side.said(reader)} finds begins where it is said to."
+    return Draft("BEGIN", _about(side, reader), claim, ask.expose(fails, claim))
+
+
+def _terms(step: Step, side: Side, reader: Reader) -> Iterator[Draft]:
+    name = reader if isinstance(reader, str) else ""
+    variable = name or side.program.statements[reader[0]].reads[reader[1]].variable  # type: ignore[index]
+    claim = f"What is written since is in the sum of {side.said(reader)} once."
+    about = _about(side, reader)
+    for number, statement in enumerate(side.program.statements):
+        if statement.write.cell.variable != variable:
+            continue
+        if is_copy(side.program, statement, any_kind=True):
+            ask = step.question()
+            read = side.asked(ask, reader)
+            of = ask.instance(side.program, number, "write")
+            fails = every([side.counts(read, of), side.read(of, 0).missing])
+            told = f"Of what {side.told(number)} copies for {side.said(reader)} the sum is known."
+            yield Draft("KNOWN", (*about, (side.which, number)), told, ask.expose([fails], told))
+        for source in side.given_by(number):
+            ask = step.question()
+            read = side.asked(ask, reader)
+            of = ask.instance(side.program, number, "write")
+            atom = source == number and is_term(side.program, number)
+            term = Term(source, of.at) if atom else side.term(ask, source)
+            ways = [
+                every([where, same_element(by.at, of.at)])
+                for where, by in side.comes(read, term)
+                if by is not None and by.number == number
+            ]
+            known = [side.counts(read, of), side.gives(of, term)]
+            fails = every([*known, opposite(every([side.has(read, term), some(ways)]))])
+            yield Draft("TERM", (*about, (side.which, number)), claim, ask.expose([fails], claim))
+    if side.program.by_name[variable].is_param:
+        ask = step.question()
+        read = side.asked(ask, reader)
+        term = Term(variable, read.index)
+        ways = [where for where, by in side.comes(read, term) if by is None]
+        right = every([side.has(read, term), some(ways)])
+        fails = every([read.live, side.was_given(read), opposite(right)])
+        yield Draft("TERM", about, claim, ask.expose([fails], claim))
+
+
+def _comes(step: Step, side: Side, reader: Reader) -> Iterator[Draft]:
+    claim = f"What is in the sum of {side.said(reader)} was written since."
+    for source in side.sources(reader):
+        ask = step.question()
+        read = side.asked(ask, reader)
+        term = side.term(ask, source)
+        ways = []
+        for where, by in side.comes(read, term):
+            if by is None:
+                own = term.same(Term(read.variable, read.index))
+                ways.append(every([where, side.was_given(read), own]))
+            else:
+                ways.append(every([where, side.counts(read, by), side.gives(by, term)]))
+        fails = every([side.has(read, term), opposite(some(ways))])
+        yield Draft("COMES", _about(side, reader), claim, ask.expose([fails], claim))
+
+
+# --- both ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Both:
+    step: Step
+    old: Side
+    new: Side
+    summed: Summed
+
+    def counterparts(self, side: Side, term: Term) -> Iterator[tuple[BExpr, Term]]:
+        """The term of the other procedure that a term is, under one of these conditions."""
+        if isinstance(term.source, str):
+            yield TRUE, term
+            return
+        pieces = self.pieces(side).get(term.source, ())
+        of = instance(side.program, term.source, term.at)
+        for where, piece in _first(pieces, of.values):
+            other = named_instance(self.other(side).program, piece.at, of.values)
+            yield where, Term(other.number, other.at)
+
+    def pieces(self, side: Side) -> Mapping[int, tuple[Kept, ...]]:
+        return self.summed.forth if side is self.new else self.summed.back
+
+    def other(self, side: Side) -> Side:
+        return self.old if side is self.new else self.new
+
+    def differ(self, ask: Question, new: Read, old: Read) -> Iterator[BExpr]:
+        """A term of one of two reads is none of the other, or that of two."""
+        for side, mine, its in ((self.new, new, old), (self.old, old, new)):
+            other = self.other(side)
+            for source in side.sources(mine.reader):
+                term = side.term(ask, source)
+                ways = []
+                for where, there in self.counterparts(side, term):
+                    again = [
+                        every([back, home.same(term)])
+                        for back, home in self.counterparts(other, there)
+                    ]
+                    ways.append(every([where, other.has(its, there), some(again)]))
+                yield every([side.has(mine, term), opposite(some(ways))])
+
+    def matches(self) -> Iterator[Draft]:
+        """Terms that are each other's counterpart have one value."""
+        for number, pieces in self.summed.forth.items():
+            if number >= len(self.new.program.statements):
+                raise WitnessError(f"there is no statement {number}")
+            for at in range(len(pieces)):
+                yield from self.match(number, at)
+
+    def match(self, number: int, at: int) -> Iterator[Draft]:
+        def asked() -> tuple[Question, Instance, Instance, BExpr]:
+            ask = self.step.question()
+            now = ask.instance(self.new.program, number, "here")
+            where, piece = [*_first(self.summed.forth[number], now.values)][at]
+            was = named_instance(self.old.program, piece.at, now.values)
+            return ask, now, was, every([where, happens(now, now.statement.write)])
+
+        ask, now, was, known = asked()
+        programs = self.old.program, self.new.program
+        terms = is_term(programs[0], was.number) and is_term(programs[1], number)
+        if not terms or not same_value(programs[0], was.statement, programs[1], now.statement):
+            raise WitnessError(
+                f"{self.new.told(number)} computes something else than {self.old.told(was.number)}"
+            )
+        about = (("new", number), ("old", was.number))
+        claim = f"{self.new.told(number)} is {self.old.told(was.number)}, where it is said to be."
+        is_there = every([exists(was), happens(was, was.statement.write)])
+        fails = every([known, opposite(is_there)])
+        yield Draft("MATCH", about, claim, ask.expose([fails], claim))
+        for read in range(len(now.statement.reads)):
+            ask, now, was, known = asked()
+            claim = f"Both find the same sum in {self.new.said((number, read))}."
+            mine, its = self.new.read(now, read), self.old.read(was, read)
+            failing = [mine.missing, its.missing, *self.differ(ask, mine, its)]
+            fails_ = [every([known, one]) for one in failing]
+            yield Draft("MATCH", about, claim, ask.expose(fails_, claim))
+
+    def left(self) -> Iterator[Draft]:
+        """A parameter is left as the sum of the same terms."""
+        for variable in self.new.program.variables:
+            if variable.is_param:
+                ask = self.step.question()
+                index = ask.element(variable)
+                new, old = self.new.left(variable.name, index), self.old.left(variable.name, index)
+                claim = f"Both leave sums of the same terms in `{variable.name}`."
+                fails = [*self.differ(ask, new, old)]
+                yield Draft("LEFT", (), claim, ask.expose(fails, claim))
+
+
+def _first(pieces: Sequence[Kept], values: Values) -> Iterator[tuple[BExpr, Kept]]:
+    """Each piece where it is the first that holds."""
+    others: list[BExpr] = []
+    for piece in pieces:
+        where = substitute_bool(piece.where, values)
+        yield every([*others, where]), piece
+        others.append(opposite(where))
