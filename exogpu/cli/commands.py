@@ -34,7 +34,6 @@ from exogpu.cli.options import (
 from exogpu.cli.outcome import STATUS, Outcome, exit_status, worst
 from exogpu.cli.render import (
     console,
-    draw_code,
     draw_codes,
     draw_findings,
     draw_summary,
@@ -458,14 +457,20 @@ def history(
 
 
 @app.command()
-def explain(code: Annotated[str | None, typer.Argument(help="Such as B601.")] = None) -> None:
-    """Explain a diagnostic code, or list all codes."""
-    if code is None:
+def explain(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="Such as B601, RAW or tmaS.")
+    ] = None,
+) -> None:
+    """Explain a diagnostic code, a kind of hazard or a timeline, or list all codes."""
+    from exogpu.cli.explaining import draw_name, nearest
+
+    if name is None:
         console().print(draw_codes(CODES), end="")
-    elif code.upper() in CODES:
-        console().print(draw_code(code.upper(), CODES[code.upper()]), end="")
+    elif (text := draw_name(name)) is not None:
+        console().print(text, end="")
     else:
-        stop(wrong("X947", f"there is no code {code}", "`exogpu explain` lists all codes"))
+        stop(wrong("X947", f"there is no code, hazard or timeline {name}", nearest(name)))
 
 
 @app.command()

@@ -112,10 +112,10 @@ def place_of(site: Occurrence, variable: str, source: Source) -> Place:
     """A site of an obligation or hazard, with the mark it falls on."""
     mark = source.find(site.span, variable)
     details = [", ".join(f"{name} = {value}" for name, value in site.iteration)]
-    details.append(f"on timeline {site.timeline}" if site.timeline else "")
+    details.append(site.called)
     number = None if mark is None else mark.number
     detail = ", ".join(filter(None, details))
-    return Place(number, site.span.line, site.text, detail, site.threads)
+    return Place(number, site.place.line, site.text, detail, site.threads)
 
 
 def _row(number: int, answered: Answered, source: Source) -> Row:
