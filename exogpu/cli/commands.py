@@ -295,6 +295,9 @@ def recheck_command(
 def why(
     place: Annotated[str, typer.Argument(metavar="FILE:LINE[::PROC]", help="A statement.")],
     policy: PolicyOption = "ptx",
+    formal: Annotated[
+        bool, typer.Option("--formal", help="Also the obligations' formal text.")
+    ] = False,
 ) -> None:
     """Say why a synchronisation statement is needed, or that it is not."""
     from exogpu.cli.why import parse_place
@@ -302,7 +305,7 @@ def why(
 
     try:
         target, line = parse_place(place)
-        for text in explanations(_procedures(target), line, Policy.of(policy)):
+        for text in explanations(_procedures(target), line, Policy.of(policy), formal=formal):
             console().print(text, end="")
     except ExoGpuError as error:
         stop(*error.diagnostics)

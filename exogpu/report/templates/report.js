@@ -94,7 +94,7 @@
     const show = element("button", row.name, "link");
     show.type = "button";
     show.addEventListener("click", () => choose([at]));
-    item.append(show, row.chains.length ? "" : ` ${row.claim}`);
+    item.append(show, ` ${row.plain}`);
     row.chains.forEach((chain, number) => {
       const steps = element("span", number ? "or: " : "", "steps");
       [row.first, ...chain, row.second].filter((place) => place[1]).forEach((place, i) => {
