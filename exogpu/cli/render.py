@@ -5,9 +5,7 @@ Every function returns a `rich.text.Text`; its `.plain` is what a pipe gets.
 
 from __future__ import annotations
 
-import linecache
 import os
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from textwrap import fill, indent
@@ -18,6 +16,7 @@ from rich.console import Console
 from rich.text import Text
 
 from exogpu.cli.doctor import Finding
+from exogpu.frontend.quote import lines_of
 from exogpu.report.roles import roles_of
 from exogpu.result.codes import Code
 from exogpu.result.errors import Diagnostic, Span
@@ -25,8 +24,6 @@ from exogpu.result.verdict import Hazard, Occurrence, Redundancy, Verdict
 
 MOST_LINES: Final = 6
 """So many lines of a span are drawn."""
-
-_COMPOUND: Final = re.compile(r"(async\b|def|class|for|if|while|with|try|match)\b|@")
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -62,7 +59,7 @@ def draw_span(span: Span, indent: str = "  ") -> Text:
     if not span.line or not span.text.strip():
         return Text()
     drawn = Text()
-    lines = _lines(span)
+    lines = lines_of(span)
     for at, text in enumerate(lines[:MOST_LINES]):
         start = max(span.column - 1, 0) if at == 0 else len(text) - len(text.lstrip())
         last = span.line + at == span.end_line
@@ -76,17 +73,6 @@ def draw_span(span: Span, indent: str = "  ") -> Text:
         drawn.append(" " * len(indent) + "  ... | ", "blue")
         drawn.append(f"and {len(lines) - MOST_LINES} more lines\n", "dim")
     return drawn
-
-
-def _lines(span: Span) -> list[str]:
-    """The lines of a simple statement or an expression; the first alone of a compound one, and
-    where the file is not, or no longer, what was read."""
-    found = [line.rstrip("\n") for line in linecache.getlines(span.file)]
-    found = found[span.line - 1 : span.end_line]
-    whole = len(found) == span.end_line - span.line + 1 and found[0] == span.text.rstrip("\n")
-    if not whole or _COMPOUND.match(span.text[max(span.column - 1, 0) :]):
-        return [span.text]
-    return found
 
 
 def _untab(text: str) -> str:
@@ -286,7 +272,9 @@ def draw_findings(findings: Iterable[Finding]) -> Text:
     """What the doctor found, a line a part, and the command that repairs it."""
     text = Text()
     for finding in findings:
-        mark = ("missing", "red") if finding.repair and finding.needed else ("ok", "green")
+        mark = ("ok", "green") if finding.found else ("absent", "dim")
+        if finding.repair and finding.needed:
+            mark = ("missing", "red")
         text.append(Text.assemble((f"{mark[0]:>8}", mark[1]), f"  {finding.part:<12} "))
         text.append(f"{finding.state}\n")
         if finding.repair:

@@ -29,6 +29,7 @@ from exogpu.frontend.scope import (
     Part,
     Reject,
 )
+from exogpu.frontend.spelling import meant
 from exogpu.frontend.synchronisation import arrive, await_, fence
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
@@ -47,6 +48,9 @@ from exogpu.ir.nodes import (
 )
 from exogpu.ir.types import FLOATS, SpecialWindow
 from exogpu.result.errors import Note
+
+LOOPS: Final = ("seq", "cuda_tasks", "cuda_threads")
+"""The loops of the language."""
 
 UNROLLED: Final = 65_536
 """Iterations of a Python loop that are written out."""
@@ -94,6 +98,10 @@ def statement(node: ast.stmt, ctx: Context) -> Block:
             return (_declare(node, ctx),)
         case ast.Assign(targets=[target]):
             if isinstance(target, ast.Name) and ctx.lookup(target.id) is None:
+                if _is_number(node.value, ctx):
+                    ctx.declare(target.id, Constant(ctx.evaluate(node.value)))
+                    ctx.reading.dissolved[node] += 1
+                    return ()
                 if _is_control(node.value, ctx):
                     ctx.declare(target.id, Formula(control(node.value, ctx)))
                     ctx.reading.dissolved[node] += 1
@@ -151,7 +159,11 @@ def _no_free(node: ast.AST, ctx: Context) -> Reject:
 
 def _declare(node: ast.AnnAssign, ctx: Context) -> Alloc | BarrierAlloc:
     if node.value is not None or not isinstance(node.target, ast.Name):
-        raise ctx.reject("P115", "a declaration has no value", node, "declare first, then assign")
+        remedy = "declare first, then assign"
+        if node.value is not None and _is_control(node.value, ctx):
+            what = f"{ast.unparse(node.target)} = {ast.unparse(node.value)}"
+            remedy = f"a control value has no type: write {what}"
+        raise ctx.reject("P115", "a declaration has no value", node, remedy)
     name, span = Sym(node.target.id), ctx.source.span(node)
     found = annotation(node.annotation, ctx)
     if isinstance(found, BarrierAnnotation):
@@ -168,6 +180,13 @@ def _is_control(node: ast.expr, ctx: Context) -> bool:
     names = [ctx.lookup(n.id) for n in ast.walk(node) if isinstance(n, ast.Name)]
     mine = [meaning for meaning in names if not isinstance(meaning, Constant | None)]
     return bool(mine) and all(isinstance(meaning, Control | Formula) for meaning in mine)
+
+
+def _is_number(node: ast.expr, ctx: Context) -> bool:
+    """Whether an expression is an integer of Python's: it may have a name, too."""
+    if not ctx.is_python(node) or isinstance(node, ast.Name | ast.Subscript):
+        return False
+    return type(ctx.evaluate(node)) is int
 
 
 def _window(name: str, node: ast.Assign, ctx: Context) -> WindowStmt:
@@ -243,22 +262,50 @@ def _if(node: ast.If, ctx: Context) -> Block:
 
 
 def _for(node: ast.For, ctx: Context) -> Block:
-    if node.orelse or not isinstance(node.target, ast.Name):
+    several = isinstance(node.target, ast.Tuple | ast.List)
+    if node.orelse or not (several or isinstance(node.target, ast.Name)):
         raise ctx.reject(
             "P116", "a loop has one iterator and no else", node, "write for i in seq(lo, hi)"
         )
-    if isinstance(node.iter, ast.Call) and isinstance(node.iter.func, ast.Name):
+    if several and isinstance(node.iter, ast.Call) and _is_loop(node.iter.func):
+        raise ctx.reject("P116", "a loop has one iterator", node.target, "nest a loop for each")
+    if isinstance(node.iter, ast.Call) and isinstance(node.iter.func, ast.Name) and not several:
         made = loop(node, node.iter.func.id, lambda: block(node.body, ctx), ctx)
         if made is not None:
             return (made,)
     if not ctx.is_python(node.iter):
-        raise ctx.reject(
-            "P117",
-            f"{ast.unparse(node.iter)} is not a loop of the language",
-            node.iter,
-            "use seq(lo, hi), cuda_tasks(lo, hi) or cuda_threads(lo, hi, unit=...)",
-        )
-    return _unroll(node, node.target.id, ctx)
+        remedy = "use seq(lo, hi), cuda_tasks(lo, hi) or cuda_threads(lo, hi, unit=...)"
+        match node.iter:
+            case ast.Call(func=ast.Name(id="range"), args=[hi]):
+                remedy = f"write seq(0, {ast.unparse(hi)}): range is Python's, and unrolled"
+            case ast.Call(func=ast.Name(id=name)) if close := meant(name, LOOPS):
+                remedy = f"did you mean {close}? {remedy}"
+            case _:
+                pass
+        what = f"{ast.unparse(node.iter)} is not a loop of the language"
+        raise ctx.reject("P117", what, node.iter, remedy)
+    return _unroll(node, ctx)
+
+
+def _is_loop(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and node.id in LOOPS
+
+
+def _bind(target: ast.expr, value: object, ctx: Context) -> None:
+    """The names of an unrolled loop, of which there may be several: `for i, d in enumerate(ds)`."""
+    if isinstance(target, ast.Name):
+        ctx.declare(target.id, Constant(value))
+        return
+    several = isinstance(target, ast.Tuple | ast.List)
+    parts = _items(value)
+    if not isinstance(target, ast.Tuple | ast.List) or not isinstance(parts, tuple):
+        what = f"{value!r} is no tuple" if several else f"{ast.unparse(target)} is no name"
+        raise ctx.reject("P116", what, target, "give as many names as each value has parts")
+    if len(parts) != len(target.elts):
+        what = f"{len(target.elts)} names are given for {len(parts)} values"
+        raise ctx.reject("P116", what, target, "give as many names as each value has parts")
+    for one, part in zip(target.elts, parts, strict=True):
+        _bind(one, part, ctx)
 
 
 def _items(value: object) -> object:
@@ -266,7 +313,7 @@ def _items(value: object) -> object:
     return tuple(islice(value, UNROLLED + 1)) if isinstance(value, Iterable) else value
 
 
-def _unroll(node: ast.For, name: str, ctx: Context) -> Block:
+def _unroll(node: ast.For, ctx: Context) -> Block:
     values = ctx.evaluate(node.iter, _items)
     if not isinstance(values, tuple):
         raise ctx.reject(
@@ -294,7 +341,7 @@ def _unroll(node: ast.For, name: str, ctx: Context) -> Block:
                 "write a loop of the language, seq(lo, hi), which is not unrolled",
             )
         with ctx.scope():
-            ctx.declare(name, Constant(value))
+            _bind(node.target, value, ctx)
             found.extend(statements(node.body, ctx))
     return tuple(found)
 

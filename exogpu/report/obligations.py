@@ -117,7 +117,8 @@ def place_of(site: Occurrence, variable: str, source: Source) -> Place:
     details.append(site.called)
     number = None if mark is None else mark.number
     detail = ", ".join(filter(None, details))
-    return Place(number, site.place.line, site.text, detail, site.threads)
+    text = site.text if mark is None or site.ends is not None else mark.text
+    return Place(number, site.place.line, text, detail, site.threads)
 
 
 def _row(number: int, answered: Answered, source: Source) -> Row:

@@ -12,6 +12,7 @@ from pygments.lexers.python import PythonLexer
 from pygments.token import Comment, Keyword, Name, Number, Operator, String, _TokenType
 
 from exogpu.amir.lower_args import statement_text
+from exogpu.frontend.quote import written
 from exogpu.ir.nodes import (
     Access,
     Alloc,
@@ -122,7 +123,7 @@ def _places(stmt: Stmt) -> Iterator[_Found]:
     span = stmt.span
     if not span.line:
         return
-    text = statement_text(stmt)
+    text = written(span, statement_text(stmt))
     match stmt:
         case Fence():
             yield _Found("fence", "", span, span, text)
