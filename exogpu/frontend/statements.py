@@ -98,10 +98,6 @@ def statement(node: ast.stmt, ctx: Context) -> Block:
             return (_declare(node, ctx),)
         case ast.Assign(targets=[target]):
             if isinstance(target, ast.Name) and ctx.lookup(target.id) is None:
-                if _is_number(node.value, ctx):
-                    ctx.declare(target.id, Constant(ctx.evaluate(node.value)))
-                    ctx.reading.dissolved[node] += 1
-                    return ()
                 if _is_control(node.value, ctx):
                     ctx.declare(target.id, Formula(control(node.value, ctx)))
                     ctx.reading.dissolved[node] += 1
@@ -182,13 +178,6 @@ def _is_control(node: ast.expr, ctx: Context) -> bool:
     return bool(mine) and all(isinstance(meaning, Control | Formula) for meaning in mine)
 
 
-def _is_number(node: ast.expr, ctx: Context) -> bool:
-    """Whether an expression is an integer of Python's: it may have a name, too."""
-    if not ctx.is_python(node) or isinstance(node, ast.Name | ast.Subscript):
-        return False
-    return type(ctx.evaluate(node)) is int
-
-
 def _window(name: str, node: ast.Assign, ctx: Context) -> WindowStmt:
     """`w = x[w*] @ special`, or a plain alias `w = x[w*]`."""
     made, meaning = _window_of(name, node.value, node, ctx)
@@ -212,9 +201,11 @@ def _window_of(
             )
         special, source = found, source.left
     if not isinstance(source, ast.Name | ast.Subscript):
-        raise ctx.reject(
-            "P102", f"name '{name}' is not defined", node, f"declare it first: {name}: f32"
-        )
+        remedy = f"declare it first: {name}: f32"
+        if ctx.is_python(source):
+            ctx.evaluate(source)  # what it does not know itself is said first
+            remedy += "; Python's numbers have their names outside of the procedure"
+        raise ctx.reject("P102", f"name '{name}' is not defined", node, remedy)
     window, meaning = access(source, ctx)
     if not isinstance(meaning, Data) or meaning.window is not None:
         raise ctx.reject(

@@ -65,10 +65,8 @@ def test_freed_memory_is_shown_where_it_ends(written):
 
 def test_a_deadlock_names_the_arrive_that_does_not_come(written):
     body = KERNEL[: KERNEL.index("            tile")] + "            z: barrier @ CudaMbarrier\n"
-    late = (
-        f"{body}            Await(z, cuda_in_order, ~0)\n            Arrive(cuda_in_order) >> z\n"
-    )
-    output = told("check", written(late))
+    wait, arrive = "Await(z, cuda_in_order, ~0)\n", "Arrive(cuda_in_order) >> z\n"
+    output = told("check", written(f"{body}            {wait}            {arrive}"))
     assert (
         "this Await waits for Arrive number 1 on z, and none came before: the Arrive at line 11 "
         "comes after it" in output
