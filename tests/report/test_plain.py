@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -111,3 +112,10 @@ def test_a_page_has_a_legend_and_every_formal_claim(written, tmp_path):
     assert re.search(r"<dt><code>cuda2</code> ordinary memory access</dt>", page)
     assert page.count("<summary>formally</summary>") == page.count("<tr data-row=")
     assert not re.search(r"\((\w+) = \1 [+-] \d", page)
+
+
+def test_the_documentation_has_the_words_of_messages():
+    page = (Path(__file__).parents[2] / "docs" / "language.md").read_text()
+    for short, timeline in SHORT.items():
+        row = f"| {short} | `{timeline.value}` | {CALLED[timeline].title} | "
+        assert row in page, row
