@@ -64,7 +64,7 @@ def so_far(verdict: Verdict) -> str:
 
 def _first(hazard: Hazard) -> str:
     sites = [site for site in (hazard.first, hazard.second) if site is not None]
-    lines = " and ".join(str(site.span.line) for site in sites)
+    lines = " and ".join(str(site.place.line) for site in sites)
     at = f" at {sizes_text(hazard.sizes)}" if hazard.sizes else ""
     where = f"line{'s' if len(sites) != 1 else ''} {lines}"
     return f"{hazard.kind.value} on {hazard.variable}{at} ({where})"

@@ -44,7 +44,7 @@ def why(
     for procedure in procedures:
         source = source_of(procedure.facts.proc)
         known |= {mark.line for mark in source.marks if mark.synchronises}
-        here = [mark for mark in source.marks if mark.line == line]
+        here = source.on_line(line)
         if not here:
             continue
         found = True

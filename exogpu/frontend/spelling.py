@@ -43,7 +43,8 @@ TYPES: Final[Mapping[str, str]] = {
 
 def meant(name: str, known: Iterable[str]) -> str | None:
     """The known name that is spelt most like this one, if one is."""
-    plain = {_plain(one): one for one in known if not one.startswith("__")}
+    others = (one for one in known if one != name and not one.startswith("__"))
+    plain = {_plain(one): one for one in others}
     close = get_close_matches(_plain(name), plain, n=1, cutoff=0.75)
     return plain[close[0]] if close else None
 

@@ -119,3 +119,14 @@ def test_the_documentation_has_the_words_of_messages():
     for short, timeline in SHORT.items():
         row = f"| {short} | `{timeline.value}` | {CALLED[timeline].title} | "
         assert row in page, row
+
+
+def test_an_access_has_one_line_wherever_it_is_told(written, tmp_path):
+    """That of its statement, of which any line may be asked for."""
+    call = "(\n                    tile[63 - t]\n                )"
+    file = written(KERNEL.replace("tile[63 - t]", call).replace("LAST", LAST))
+    for line in (14, 15, 16):
+        assert "  line 14: y[m, t] = tile[63 - t]\n" in told("why", f"{file}:{line}")
+    told("report", file, "-o", str(tmp_path / "out"))
+    text = (tmp_path / "out" / "turned" / "report.md").read_text()
+    assert "Line 14 sees what line 11 wrote to tile" in text and "Line 15" not in text

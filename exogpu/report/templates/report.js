@@ -32,7 +32,7 @@
 
   // --- arcs -------------------------------------------------------------------------------
 
-  const lineOf = (place) => place[0] >= 0 ? data.marks[place[0]].line : place[1];
+  const lineOf = (place) => place[1] || (place[0] >= 0 ? data.marks[place[0]].line : 0);
   const height = (line) => {
     const item = byId(`L${line}`);
     return item ? item.offsetTop - arcs.parentElement.querySelector("ol").offsetTop + 9.5 : null;
