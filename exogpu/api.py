@@ -22,6 +22,7 @@ from exogpu.pipeline import checking
 from exogpu.pipeline.stages import Stages
 from exogpu.report.card import card
 from exogpu.result.errors import Diagnostic, ExoGpuError, InternalError
+from exogpu.result.proof import Proving
 from exogpu.result.verdict import Verdict
 from exogpu.solvers.workers import Limits
 
@@ -74,6 +75,7 @@ class Procedure(Stages):
         *,
         policy: Policy | str = Policy.PTX,
         heard: Callable[[Verdict], None] = _unheard,
+        progress: Callable[[Proving], None] | None = None,
         timeout: float | None = None,
         memory: float | None = None,
     ) -> Verdict:
@@ -84,13 +86,14 @@ class Procedure(Stages):
         other that is undecided at its smallest sizes.  `timeout` is in seconds, `memory` in
         gigabytes, by default half of the machine's; a check that has to be stopped is undecided.
         The last quarter of the time is kept for the smallest sizes.  The answer is remembered.
-        Of what is refuted `heard` is told with each further hazard.  What is proved and has no
+        Of what is refuted `heard` is told with each further hazard, and `progress`, of a proof,
+        how many obligations are answered.  What is proved and has no
         lowering has `warnings`, those that `compile` would raise.
         """
         policy = Policy.of(policy)
         if policy in self._verdicts:
             return self._verdicts[policy]
-        found = checking.check(self, policy, Limits(timeout, memory), heard)
+        found = checking.check(self, policy, Limits(timeout, memory), heard, progress)
         if found.stopped is None:
             self._verdicts[policy] = found.verdict
         return found.verdict

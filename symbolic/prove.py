@@ -9,7 +9,7 @@ from itertools import islice
 from time import perf_counter
 from typing import Final
 
-from exogpu.result.proof import Answered, Obligation, Proof
+from exogpu.result.proof import Answered, Obligation, Proof, Proving
 from exogpu.solvers import smt
 from exogpu.solvers.isl_budget import IslGaveUpError, limited
 from exogpu.symbolic.certificate import witness_json
@@ -27,12 +27,13 @@ def prove(
     *,
     ask: Callable[[str], smt.Reply] | None = None,
     budget: int = BUDGET,
+    told: Callable[[Proving], None] = lambda proving: None,
 ) -> Proof | Undecided:
     """The proof that nothing found means that nothing is wrong, for all sizes.
 
     Asked of findings without violations and without open questions.  Undecided where a count is
     no expression, an obligation is not confirmed, or a budget is exhausted.  `ask` answers one
-    script; by default Z3 is asked about several together.
+    script; by default Z3 is asked about several together.  `told` hears how many are answered.
     """
     assert findings.evidence is not None
     start, asking = perf_counter(), 0.0
@@ -55,6 +56,7 @@ def prove(
                 answered.append(Answered(one, reply.solver, reply.word, seconds))
                 if reply.word != "unsat":
                     return _unconfirmed(one, draft, reply)
+            told(Proving(len(answered)))
     except UndecidedError as reason:
         return Undecided(reason.reason, reason.span)
     seconds = perf_counter() - start - asking

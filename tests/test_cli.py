@@ -103,7 +103,7 @@ def test_proved_for_all_sizes(call):
 def no_answer(monkeypatch):
     """The proof for all sizes comes to no end."""
     monkeypatch.setattr(
-        "exogpu.pipeline.checking.answer", lambda program: Answer(NOTHING, reason="planted")
+        "exogpu.pipeline.checking.answer", lambda program, tell: Answer(NOTHING, reason="planted")
     )
 
 

@@ -37,7 +37,9 @@ HAZARD = Hazard(
     index=(0, 3),
     sizes={"M": 512},
     task=2,
-    first=Occurrence(DECLARED, "A[...] = 0", "tmaS", "thread 0 of CTA 1", (("k", 4),)),
+    first=Occurrence(
+        DECLARED, "A[...] = 0", "tmaS", "thread 0 of CTA 1", (("k", 4),), access="TMA load"
+    ),
     second=Occurrence(ACCESS, "x = A[k] + 1", "cuda2", "threads 0-127", (("k", 5), ("wg", 1))),
     message="no Fence or Arrive follows",
     help="add Fence(a, b)",
@@ -129,11 +131,11 @@ def test_hazard_shows_all_it_knows():
         "  k.py:3:5: the write\n"
         "      3 |     A: f32[8] @ DRAM\n"
         "        |     ^^^^^^^^^^^\n"
-        "        by thread 0 of CTA 1, at k = 4, on timeline tmaS\n"
+        "        TMA load (tmaS) by thread 0 of CTA 1, at k = 4\n"
         "  k.py:5:9: the read that may not see it\n"
         "      5 |     x = A[k] + 1\n"
         "        |         ^^^^\n"
-        "        by threads 0-127, at k = 5, wg = 1, on timeline cuda2\n"
+        "        by threads 0-127, at k = 5, wg = 1\n"
         "  missing: no Fence or Arrive follows\n"
         "  repair: add Fence(a, b)\n"
         "  replayed on the abstract machine at these sizes\n"

@@ -6,6 +6,7 @@ import ctypes
 import os
 import re
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from exogpu.amir.nodes import Program
 from exogpu.cli.commands import app
 from exogpu.machine import fast
 from exogpu.pipeline.allsizes import Answer, answer
+from exogpu.result.proof import Proving
 from exogpu.solvers import workers
 from exogpu.solvers.workers import Limits, Stopped, isolated, stage, streamed
 from exogpu.symbolic.find.prover import Findings
@@ -238,11 +240,11 @@ def test_a_refutation_is_not_lost_where_its_condition_takes_too_long(call, monke
 
 
 def test_a_crash_of_the_prover_does_not_end_the_folder(call, monkeypatch) -> None:
-    def planted(program: Program) -> Answer:
+    def planted(program: Program, tell: Callable[[Proving], None]) -> Answer:
         with monkeypatch.context() as patch:
             if program.name == "crash":
                 patch.setattr("exogpu.pipeline.allsizes.prove", crash)
-            return answer(program)
+            return answer(program, tell)
 
     monkeypatch.setattr("exogpu.pipeline.checking.answer", planted)
     result = call("check", ".", a=CRASH, b=SAFE)
@@ -292,7 +294,7 @@ def test_other_commands_keep_to_the_limits_of_their_check(call, command: str, mo
 # --- the smallest sizes of what is undecided ----------------------------------------------------
 
 
-def undecided(program) -> Answer:
+def undecided(program, tell) -> Answer:
     return Answer(NOTHING, reason="planted")
 
 

@@ -279,7 +279,8 @@ def t_free(low: Lowering, stmt: Free, cluster: ThreadMap | None) -> Ops:
     Decision 8: the checks take all threads of the cluster.  The state is dropped after them.
     """
     variable = low.variables[stmt.name]
-    origin = replace(origin_of(low, stmt, f"free {stmt.name}"), threads=cluster)
+    ends = stmt.ends if stmt.ends.line else None
+    origin = replace(origin_of(low, stmt, f"free {stmt.name}"), threads=cluster, ends=ends)
     if isinstance(variable, BarrierAlloc):
         yield amir.CheckBarrier(stmt.name, origin)
     if is_shared(variable):

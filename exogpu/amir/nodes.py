@@ -30,6 +30,8 @@ class Origin:
     """Executing threads within a task; None at CPU scope: every thread of every task."""
     instr: str = ""
     """Name of the instruction that the statement calls; empty for others."""
+    ends: Span | None = None
+    """Of what is done at a variable's end: where that is; `span` is its allocation."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,21 @@ from __future__ import annotations
 from dataclasses import replace
 
 from exogpu.ir.names import Sym
-from exogpu.ir.nodes import Alloc, BarrierAlloc, Block, Free, Proc, Stmt
+from exogpu.ir.nodes import (
+    Alloc,
+    BarrierAlloc,
+    Block,
+    DeviceFunction,
+    For,
+    Free,
+    If,
+    Proc,
+    Stmt,
+    Warps,
+)
 from exogpu.ir.types import BarrierMechanism, Space
 from exogpu.ir.walk import accesses, map_blocks, walk
+from exogpu.result.errors import Span
 
 
 def insert_frees(proc: Proc) -> Proc:
@@ -38,7 +50,9 @@ def _block(block: Block) -> Block:
         return inner if any(a is not b for a, b in zip(inner, block, strict=True)) else block
     frees: dict[int, list[Stmt]] = {}
     for at, alloc in allocated:
-        frees.setdefault(_end(inner, at, alloc), []).append(Free(alloc.name, span=alloc.span))
+        end = _end(inner, at, alloc)
+        free = Free(alloc.name, _place(inner, end, alloc), span=alloc.span)
+        frees.setdefault(end, []).append(free)
     found: list[Stmt] = []
     for at, stmt in enumerate(inner):
         found += [*frees.get(at, ()), stmt]
@@ -56,6 +70,20 @@ def _end(block: Block, at: int, alloc: Alloc | BarrierAlloc) -> int:
             return len(block)
         case Alloc() | BarrierAlloc():
             return after_use
+
+
+def _place(block: Block, end: int, alloc: Alloc | BarrierAlloc) -> Span:
+    """What a reader takes for the end: the allocation that may reuse the memory, or else the last
+    statement before the end."""
+    if end < len(block) and isinstance(alloc, Alloc) and _is_shared(block[end]):
+        return block[end].span
+    last = block[end - 1]
+    while isinstance(last, If | For | DeviceFunction | Warps):
+        inner = last.orelse or last.body if isinstance(last, If) else last.body
+        if not inner:
+            break
+        last = inner[-1]
+    return last.span
 
 
 def _is_shared(stmt: Stmt) -> bool:

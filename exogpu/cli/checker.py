@@ -125,10 +125,11 @@ def _check(
 
     def made() -> Verdict:
         if procedure.ir is None or sizes is None:
-            with SoFar(bar) as so_far:
+            with SoFar(procedure.name, bar) as so_far:
                 return procedure.check(
                     policy=policy,
                     heard=so_far,
+                    progress=so_far.proving,
                     timeout=limits.seconds,
                     memory=limits.gigabytes,
                 )

@@ -29,12 +29,12 @@ from exogpu.cli.options import (
     Scripts,
     Solver,
     Target,
+    Targets,
     Timeout,
 )
-from exogpu.cli.outcome import STATUS, Outcome, exit_status, worst
+from exogpu.cli.outcome import STATUS, exit_status, worst
 from exogpu.cli.render import (
     console,
-    draw_code,
     draw_codes,
     draw_findings,
     draw_summary,
@@ -46,8 +46,7 @@ from exogpu.cli.to_junit import junit_text
 from exogpu.cli.to_sarif import sarif_text
 from exogpu.ir.types import Policy
 from exogpu.result.codes import CODES
-from exogpu.result.errors import NOWHERE, ExoGpuError
-from exogpu.result.verdict import Verdict
+from exogpu.result.errors import ExoGpuError
 from exogpu.solvers.workers import Limits
 
 if TYPE_CHECKING:
@@ -61,6 +60,8 @@ app = typer.Typer(
     "4 a failure of exogpu itself.",
     add_completion=False,
     no_args_is_help=True,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
@@ -72,9 +73,21 @@ def main() -> None:
     handled(app)
 
 
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, help="Print the version, and exit.")
+    ] = False,
+) -> None:
+    """Check the synchronisation of GPU kernels written in Python."""
+    if version:
+        typer.echo(f"exogpu {exogpu_version()}")
+        raise typer.Exit
+
+
 @app.command()
 def check(
-    target: Target,
+    targets: Targets,
     at: At = None,
     policy: PolicyOption = "ptx",
     timeout: Timeout = None,
@@ -94,9 +107,11 @@ def check(
     ] = None,
 ) -> None:
     """Check procedures, at the given sizes or else for all."""
+    from exogpu.cli.several import checked
+
     outcomes = []
     rules, limits = Policy.of(policy), Limits(timeout, memory)
-    for outcome in _outcomes(target, at, rules, limits, redundant, not no_cache):
+    for outcome in checked(targets, at, rules, limits, redundant, not no_cache):
         outcomes.append(outcome)
         if not as_json:
             console().print(draw_verdict(outcome.verdict), end="")
@@ -109,37 +124,6 @@ def check(
     if junit is not None:
         _write(junit, junit_text(outcomes))
     raise typer.Exit(exit_status(outcomes))
-
-
-def _outcomes(
-    target: str,
-    at: list[str] | None,
-    policy: Policy,
-    limits: Limits,
-    redundant: bool,
-    cached: bool,
-) -> Iterator[Outcome]:
-    from exogpu.cli.checker import check_all, parse_sizes
-    from exogpu.cli.guarded import guarded
-    from exogpu.cli.loader import Unit
-    from exogpu.cli.progress import deriving
-
-    try:
-        sizes = None if at is None else parse_sizes(at)
-    except ExoGpuError as error:
-        wrong = Verdict("", "error", None, policy, 0.0, diagnostics=error.diagnostics)
-        yield Outcome(NOWHERE, wrong)
-        return
-    bar = console(stderr=True).is_terminal
-
-    def work(units: tuple[Unit, ...]) -> Iterator[Outcome]:
-        steps.stop()
-        return check_all(
-            units, sizes, policy, limits=limits, bar=bar, redundant=redundant, cached=cached
-        )
-
-    with deriving(bar, cached) as steps:
-        yield from guarded(target, limits, work, lambda outcome: outcome, policy)
 
 
 def _write(path: Path, text: str) -> None:
@@ -296,6 +280,9 @@ def recheck_command(
 def why(
     place: Annotated[str, typer.Argument(metavar="FILE:LINE[::PROC]", help="A statement.")],
     policy: PolicyOption = "ptx",
+    formal: Annotated[
+        bool, typer.Option("--formal", help="Also the obligations' formal text.")
+    ] = False,
 ) -> None:
     """Say why a synchronisation statement is needed, or that it is not."""
     from exogpu.cli.why import parse_place
@@ -303,7 +290,7 @@ def why(
 
     try:
         target, line = parse_place(place)
-        for text in explanations(_procedures(target), line, Policy.of(policy)):
+        for text in explanations(_procedures(target), line, Policy.of(policy), formal=formal):
             console().print(text, end="")
     except ExoGpuError as error:
         stop(*error.diagnostics)
@@ -472,14 +459,20 @@ def tune(
 
 
 @app.command()
-def explain(code: Annotated[str | None, typer.Argument(help="Such as B601.")] = None) -> None:
-    """Explain a diagnostic code, or list all codes."""
-    if code is None:
+def explain(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="Such as B601, RAW or tmaS.")
+    ] = None,
+) -> None:
+    """Explain a diagnostic code, a kind of hazard or a timeline, or list all codes."""
+    from exogpu.cli.explaining import draw_name, nearest
+
+    if name is None:
         console().print(draw_codes(CODES), end="")
-    elif code.upper() in CODES:
-        console().print(draw_code(code.upper(), CODES[code.upper()]), end="")
+    elif (text := draw_name(name)) is not None:
+        console().print(text, end="")
     else:
-        stop(wrong("X947", f"there is no code {code}", "`exogpu explain` lists all codes"))
+        stop(wrong("X947", f"there is no code, hazard or timeline {name}", nearest(name)))
 
 
 @app.command()

@@ -26,6 +26,8 @@ class Finding:
     state: str
     repair: str = ""
     needed: bool = True
+    found: bool = True
+    """Whether the part is there, of one that is not needed."""
 
 
 PACKAGES: Final = (
@@ -91,7 +93,8 @@ def _plot() -> Finding:
         return Finding("matplotlib", metadata.version("matplotlib"), needed=False)
     except metadata.PackageNotFoundError:
         repair = "pip install 'exogpu[plot]'"
-        return Finding("matplotlib", "not installed (only for plots)", repair, needed=False)
+        state = "not installed (only for plots)"
+        return Finding("matplotlib", state, repair, needed=False, found=False)
 
 
 # --- CUDA: only compiling and running kernels need it ---------------------------------------
@@ -129,7 +132,8 @@ def _tool(part: str, found: object, replaced: bool) -> Finding:
     """A tool, and how to get it where neither it nor another that does the same is there."""
     if found:
         return Finding(part, str(found), needed=False)
-    return Finding(part, "not installed", "" if replaced else INSTALL, needed=False)
+    state = "not installed, and not needed beside the others" if replaced else "not installed"
+    return Finding(part, state, "" if replaced else INSTALL, needed=False, found=False)
 
 
 def _gpus() -> Iterator[Finding]:
@@ -137,7 +141,7 @@ def _gpus() -> Iterator[Finding]:
         found = driver.gpus()
     except LaunchError as error:
         state = f"{error.problem}: kernels can be compiled, and not run"
-        yield Finding("GPU", state, error.remedy, needed=False)
+        yield Finding("GPU", state, error.remedy, needed=False, found=False)
         return
     major, minor = divmod(driver.version(), 1000)
     yield Finding("driver", f"for CUDA {major}.{minor // 10}", needed=False)

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import io
 import os
 import re
 import stat
 import sys
+import tokenize
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -85,6 +87,23 @@ def read_source(path: Path) -> bytes:
         message = f"{path} has more than {LARGEST // 2**20} MiB"
         raise bad("X942", message, "give a file of Python source; split it if it is one")
     return text
+
+
+def check_encoding(path: Path, text: bytes) -> None:
+    """Raises ExoGpuError where the bytes are not in the encoding that they declare, or UTF-8."""
+    try:
+        encoding = "utf-8"
+        if b"coding" in b"\n".join(text.split(b"\n", 2)[:2]):
+            encoding, _ = tokenize.detect_encoding(io.BytesIO(text).readline)
+        text.decode(encoding)
+    except UnicodeDecodeError as error:
+        line = text[: error.start].count(b"\n") + 1
+        message = f"{path} is not in {encoding}: byte 0x{text[error.start]:02x} on line {line}"
+        remedy = "save it as UTF-8, or declare its encoding: # -*- coding: latin-1 -*-"
+        raise bad("X942", message, remedy, Span(str(path), line, 1, line, 1)) from None
+    except SyntaxError as error:  # an unknown encoding
+        remedy = "save it as UTF-8, or declare its encoding: # -*- coding: latin-1 -*-"
+        raise bad("X942", f"{path} cannot be decoded: {error.msg}", remedy) from None
 
 
 def _nearest(path: Path) -> str:

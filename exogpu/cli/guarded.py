@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Final, TypeVar
 
@@ -21,31 +21,32 @@ NO_LIMITS: Final = Limits()
 
 
 def guarded(
-    target: str,
+    targets: str | Sequence[str],
     limits: Limits,
     work: Callable[[tuple[Unit, ...]], Iterator[Made]],
     unloaded: Callable[[Outcome], Made],
     policy: Policy,
 ) -> Iterator[Made]:
-    """What the work makes of a target's procedures, after what is made of each file that could
-    not be loaded within the limits.
+    """What the work makes of the procedures of one or several targets, after what is made of each
+    file that could not be loaded within the limits.
 
     Where limits are given, files are loaded in a process of its own, and the work is done there
     too: it has to keep to the limits itself.
     """
+    several = (targets,) if isinstance(targets, str) else tuple(dict.fromkeys(targets))
     if limits == NO_LIMITS:
-        yield from work(loader.load(target))
+        yield from work(_load(several))
         return
     skip: set[str] = set()
     while True:
 
         def produce(left_out: frozenset[str] = frozenset(skip)) -> Iterator[Made]:
-            units = loader.load(target, left_out)
+            units = _load(several, left_out)
             stage("", endless=True)
             yield from work(units)
 
         stopped = None
-        path = target.partition("::")[0]
+        path = several[0].partition("::")[0]
         each = replace(limits, each_stage=True)
         for made in streamed(produce, each, doing=f"{LOADING}{path}"):
             if isinstance(made, Stopped):
@@ -55,10 +56,20 @@ def guarded(
         if stopped is None:
             return
         file = stopped.stage.removeprefix(LOADING)
-        yield unloaded(_undecided(file or target, stopped, policy))
+        yield unloaded(_undecided(file or several[0], stopped, policy))
         if not stopped.stage.startswith(LOADING) or file in skip:
             return
         skip.add(file)
+
+
+def _load(targets: tuple[str, ...], skip: Collection[str] = ()) -> tuple[Unit, ...]:
+    """The units of all targets; what one shares with an earlier one is there once."""
+    found: list[Unit] = []
+    for target in targets:
+        known = {(unit.name, unit.span, unit.diagnostics) for unit in found}
+        new = loader.load(target, skip)
+        found += (one for one in new if (one.name, one.span, one.diagnostics) not in known)
+    return tuple(found)
 
 
 def _undecided(file: str, stopped: Stopped, policy: Policy) -> Outcome:

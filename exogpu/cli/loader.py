@@ -6,6 +6,7 @@ Whatever is wrong with a target is a diagnostic, never an exception of Python.
 from __future__ import annotations
 import __future__
 
+import ast
 import importlib.util
 import linecache
 import os
@@ -20,7 +21,17 @@ from types import CodeType, ModuleType
 from typing import Final, TextIO, cast
 
 from exogpu.api import Procedure, collecting
-from exogpu.cli.files import UNPARSED, bad, files, in_words, no_procedures_in, read_source
+from exogpu.cli.files import (
+    UNPARSED,
+    bad,
+    check_encoding,
+    files,
+    in_words,
+    no_procedures_in,
+    read_source,
+)
+from exogpu.cli.render import shown_path
+from exogpu.frontend.source import span_of
 from exogpu.result.errors import NOWHERE, Diagnostic, ExoGpuError, InternalError, Span
 from exogpu.solvers.workers import stage
 
@@ -216,6 +227,7 @@ def _execute(path: Path, file: str, older: frozenset[str]) -> ModuleType:
 
 def _compile(path: Path, file: str) -> CodeType:
     text = read_source(path)
+    check_encoding(path, text)
     try:
         # Annotations are the language's, not Python's: never evaluated, whatever the file says.
         code: CodeType = compile(text, file, "exec", _ANNOTATIONS, dont_inherit=True)
@@ -244,6 +256,11 @@ def _raised(error: BaseException, path: Path, file: str) -> ExoGpuError:
     if isinstance(error, SyntaxError):
         return _syntax(error, file)
     message = f"loading {path} stopped: {in_words(error)}"
+    if (evaluated := _evaluated_annotation(error, file)) is not None:
+        raise_at, name = evaluated
+        message = f"loading {path} stopped: Python evaluates annotations of {name}"
+        remedy = f"write `from __future__ import annotations` as the first statement of {name}"
+        return bad("X944", f"{message}: {error}", remedy, raise_at)
     lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == file]
     if not lines or lines[-1] is None:
         return bad("X944", message, "repair the file so that it can be imported")
@@ -251,6 +268,29 @@ def _raised(error: BaseException, path: Path, file: str) -> ExoGpuError:
     start = len(text) - len(text.lstrip()) + 1
     place = Span(file, lines[-1], start, lines[-1], len(text) + 1, text)
     return bad("X944", message, "repair the line so that the file can be imported", place)
+
+
+def _evaluated_annotation(error: BaseException, file: str) -> tuple[Span, str] | None:
+    """Where a module that the file imports has its annotations evaluated by Python, which knows
+    no `size` and no sizes; None where that is not what happened."""
+    if not isinstance(error, NameError):
+        return None
+    at = traceback.extract_tb(error.__traceback__)[-1]
+    if at.filename == file or at.lineno is None:
+        return None
+    with suppress(OSError, *UNPARSED):
+        text = "".join(linecache.getlines(at.filename))
+        tree = ast.parse(text)
+        told = any(isinstance(n, ast.ImportFrom) and n.module == "__future__" for n in tree.body)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef) and not told:
+                annotations = [a.annotation for a in node.args.args if a.annotation is not None]
+                names = [n for one in annotations for n in ast.walk(one) if isinstance(n, ast.Name)]
+                for name in names:
+                    if name.id == error.name and node.lineno <= at.lineno <= name.lineno:
+                        lines = tuple(text.splitlines())
+                        return span_of(name, at.filename, lines), shown_path(at.filename)
+    return None
 
 
 def _module_name(path: Path) -> tuple[Path, str]:

@@ -15,6 +15,13 @@ Target = Annotated[
         help="A .py file, a folder, or a dotted module or package; ::PROC chooses one procedure.",
     ),
 ]
+Targets = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="TARGET[::PROC]",
+        help="A .py file, a folder, or a dotted module or package; ::PROC chooses one procedure.",
+    ),
+]
 At = Annotated[
     list[str] | None,
     typer.Option("--at", metavar="M=512,N=512", help="The sizes; may be given several times."),

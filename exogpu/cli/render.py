@@ -9,17 +9,21 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from textwrap import fill, indent
-from typing import assert_never
+from typing import Final, assert_never
 
 from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
 from exogpu.cli.doctor import Finding
+from exogpu.frontend.quote import lines_of
 from exogpu.report.roles import roles_of
 from exogpu.result.codes import Code
 from exogpu.result.errors import Diagnostic, Span
 from exogpu.result.verdict import Hazard, Occurrence, Redundancy, Verdict
+
+MOST_LINES: Final = 6
+"""So many lines of a span are drawn."""
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -48,22 +52,27 @@ def shown_path(file: str) -> str:
 
 
 def draw_span(span: Span, indent: str = "  ") -> Text:
-    """The source line and, below, carets under the span; empty where the text is not known."""
+    """The source lines and, below each, carets under the span; empty where the text is not known.
+
+    Of a span over many lines the first are drawn.
+    """
     if not span.line or not span.text.strip():
         return Text()
-    start = max(span.column - 1, 0)
-    end = span.end_column - 1 if span.end_line == span.line else len(span.text.rstrip())
-    before, under = _untab(span.text[:start]), _untab(span.text[start : max(end, start + 1)])
-    gutter = f"{indent}{span.line:>5} | "
-    carets = " " * cell_len(before) + "^" * max(cell_len(under), 1)
-    return Text.assemble(
-        (gutter, "blue"),
-        _untab(span.text.rstrip()),
-        "\n",
-        (" " * (len(gutter) - 2) + "| ", "blue"),
-        (carets, "bold red"),
-        "\n",
-    )
+    drawn = Text()
+    lines = lines_of(span)
+    for at, text in enumerate(lines[:MOST_LINES]):
+        start = max(span.column - 1, 0) if at == 0 else len(text) - len(text.lstrip())
+        last = span.line + at == span.end_line
+        end = span.end_column - 1 if last else len(text.rstrip())
+        before, under = _untab(text[:start]), _untab(text[start : max(end, start + 1)])
+        gutter = f"{indent}{span.line + at:>5} | "
+        carets = " " * cell_len(before) + "^" * max(cell_len(under), 1)
+        drawn.append(gutter, "blue").append(f"{_untab(text.rstrip())}\n")
+        drawn.append(" " * (len(gutter) - 2) + "| ", "blue").append(f"{carets}\n", "bold red")
+    if lines[MOST_LINES:]:
+        drawn.append(" " * len(indent) + "  ... | ", "blue")
+        drawn.append(f"and {len(lines) - MOST_LINES} more lines\n", "dim")
+    return drawn
 
 
 def _untab(text: str) -> str:
@@ -218,15 +227,15 @@ def draw_hazard(hazard: Hazard) -> Text:
 
 
 def _draw_site(site: Occurrence, role: str) -> Text:
-    text = Text(f"  {place(site.span)}: " if site.span.line else "  ", "bold")
+    text = Text(f"  {place(site.place)}: " if site.span.line else "  ", "bold")
     text = Text.assemble(text, (role, "cyan"), "\n")
-    drawn = draw_span(site.span)
+    drawn = draw_span(site.place)
     text.append(drawn if drawn.plain else Text(f"        {site.text}\n"))
-    facts = [f"by {site.threads}"] if site.threads else []
+    facts = [f"{site.called} by {site.threads}".lstrip() if site.threads else site.called]
     if site.iteration:
         facts.append("at " + ", ".join(f"{name} = {value}" for name, value in site.iteration))
-    facts += [f"on timeline {site.timeline}"] if site.timeline else []
-    return text.append(f"        {', '.join(facts)}\n" if facts else "")
+    told = ", ".join(filter(None, facts))
+    return text.append(f"        {told}\n" if told else "")
 
 
 def _hanging(message: str) -> str:
@@ -263,7 +272,9 @@ def draw_findings(findings: Iterable[Finding]) -> Text:
     """What the doctor found, a line a part, and the command that repairs it."""
     text = Text()
     for finding in findings:
-        mark = ("missing", "red") if finding.repair and finding.needed else ("ok", "green")
+        mark = ("ok", "green") if finding.found else ("absent", "dim")
+        if finding.repair and finding.needed:
+            mark = ("missing", "red")
         text.append(Text.assemble((f"{mark[0]:>8}", mark[1]), f"  {finding.part:<12} "))
         text.append(f"{finding.state}\n")
         if finding.repair:

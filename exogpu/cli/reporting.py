@@ -73,4 +73,5 @@ def report_all(
                 write_scripts(scripts / name, ((one.name, one.smt) for one in made if one.smt))
         page = shown_path(str(folder / name / "report.html"))
         yield Written(outcome, Text.assemble((verdict.proc, "bold"), f": {report.badge}, {page}\n"))
+    folder.mkdir(parents=True, exist_ok=True)
     (folder / "results.sarif").write_text(sarif_text(outcomes, exogpu_version()), encoding="utf-8")

@@ -1,20 +1,29 @@
-"""What is known of a refutation while further hazards and repairs are looked for."""
+"""What is known of a check while it goes on: obligations answered, or the first hazard."""
 
 from __future__ import annotations
 
+from time import perf_counter
 from types import TracebackType
+from typing import Final
 
 from rich.status import Status
 
 from exogpu.cli.render import console, sizes_text
+from exogpu.result.proof import Proving
 from exogpu.result.verdict import Hazard, Verdict
+
+MOMENT: Final = 0.5
+"""Seconds after which a proof shows how far it is."""
 
 
 class SoFar:
-    """Told of a verdict with each further hazard, it shows the first one on the terminal."""
+    """Told of a verdict with each further hazard, it shows the first one on the terminal; of a
+    proof, how many obligations are answered."""
 
-    def __init__(self, bar: bool) -> None:
+    def __init__(self, name: str, bar: bool) -> None:
+        self._name = name
         self._bar = bar
+        self._start = perf_counter()
         self._status: Status | None = None
 
     def __enter__(self) -> SoFar:
@@ -32,7 +41,14 @@ class SoFar:
     def __call__(self, verdict: Verdict) -> None:
         if not self._bar:
             return
-        text = so_far(verdict)
+        self._show(so_far(verdict))
+
+    def proving(self, proving: Proving) -> None:
+        """Shows the number of obligations, if the proof takes longer than a moment."""
+        if self._bar and perf_counter() - self._start > MOMENT:
+            self._show(f"{self._name}: proving, {proving.answered:,} obligations answered")
+
+    def _show(self, text: str) -> None:
         if self._status is None:
             self._status = console(stderr=True).status(text)
             self._status.start()
@@ -48,7 +64,7 @@ def so_far(verdict: Verdict) -> str:
 
 def _first(hazard: Hazard) -> str:
     sites = [site for site in (hazard.first, hazard.second) if site is not None]
-    lines = " and ".join(str(site.span.line) for site in sites)
+    lines = " and ".join(str(site.place.line) for site in sites)
     at = f" at {sizes_text(hazard.sizes)}" if hazard.sizes else ""
     where = f"line{'s' if len(sites) != 1 else ''} {lines}"
     return f"{hazard.kind.value} on {hazard.variable}{at} ({where})"

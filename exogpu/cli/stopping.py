@@ -33,5 +33,5 @@ def writing() -> Iterator[None]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        message = f"{error.filename} cannot be written: {error.strerror}"
+        message = f"{error.filename or 'the output'} cannot be written: {error.strerror}"
         stop(wrong("X948", message, "choose another folder"))

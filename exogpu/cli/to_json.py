@@ -85,9 +85,9 @@ def _hazard(hazard: Hazard) -> Json:
 
 def _site(site: Occurrence) -> Json:
     return {
-        "file": site.span.file,
-        "line": site.span.line,
-        "column": site.span.column,
+        "file": site.place.file,
+        "line": site.place.line,
+        "column": site.place.column,
         "text": site.text,
         "timeline": site.timeline,
         "threads": site.threads,

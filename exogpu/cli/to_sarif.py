@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from exogpu.cli.outcome import Outcome
 from exogpu.cli.render import sizes_text
@@ -16,7 +18,10 @@ from exogpu.result.codes import CODES
 from exogpu.result.errors import Diagnostic, Note, Span
 from exogpu.result.verdict import Hazard
 
-UNDECIDED = "undecided"
+FINGERPRINT: Final = "exogpu/v1"
+"""Name of the fingerprint of a result."""
+
+UNDECIDED: Final = "undecided"
 """Rule of results that say a check could not be decided."""
 
 
@@ -26,7 +31,7 @@ def sarif_text(outcomes: Iterable[Outcome], version: str) -> str:
     `version` is that of exogpu.  Locations are relative to the working directory where they lie
     below it.
     """
-    results = [result for outcome in outcomes for result in _results(outcome)]
+    results = [result for outcome in outcomes for result in _fingerprinted(outcome)]
     used = sorted({str(result["ruleId"]) for result in results})
     log: Json = {
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
@@ -60,22 +65,37 @@ def _rule(code: str) -> Json:
     }
 
 
-def _results(outcome: Outcome) -> Iterator[dict[str, Json]]:
+def _fingerprinted(outcome: Outcome) -> Iterator[dict[str, Json]]:
+    """The results, each with what tells it from others when lines move: its rule, the procedure
+    and the statements."""
+    seen: Counter[str] = Counter()
+    for result, parts in _results(outcome):
+        told = "\0".join((str(result["ruleId"]), outcome.verdict.proc, *parts))
+        digest = hashlib.sha256(told.encode()).hexdigest()[:32]
+        seen[digest] += 1
+        yield {**result, "partialFingerprints": {FINGERPRINT: f"{digest}:{seen[digest]}"}}
+
+
+def _results(outcome: Outcome) -> Iterator[tuple[dict[str, Json], tuple[str, ...]]]:
+    """Each result, and the texts that it is about."""
     verdict = outcome.verdict
     for diagnostic in verdict.diagnostics:
-        yield _of_diagnostic(diagnostic, "error")
+        text = diagnostic.span.text.strip()
+        yield _of_diagnostic(diagnostic, "error"), (diagnostic.message, text)
     for warning in verdict.warnings:
-        yield _of_diagnostic(warning, "warning")
+        yield _of_diagnostic(warning, "warning"), (warning.message, warning.span.text.strip())
     for hazard in verdict.hazards:
-        yield _of_hazard(hazard)
+        sites = [site.text for site in (hazard.first, hazard.second) if site is not None]
+        yield _of_hazard(hazard), (hazard.kind.value, hazard.variable, *sites)
     if verdict.word == "undecided":
-        yield {
+        result: dict[str, Json] = {
             "ruleId": UNDECIDED,
             "kind": "open",
             "level": "none",
             "message": {"text": f"{verdict.proc}: undecided: {verdict.reason}"},
             "locations": _locations(outcome.span),
         }
+        yield result, ()
 
 
 def _of_diagnostic(diagnostic: Diagnostic, level: Literal["error", "warning"]) -> dict[str, Json]:
@@ -95,7 +115,10 @@ def _of_hazard(hazard: Hazard) -> dict[str, Json]:
     sizes = f" at {sizes_text(hazard.sizes)}" if hazard.sizes else ""
     related: list[Json] = []
     if hazard.first is not None and hazard.first.span.line:
-        related.append(_related(0, Note(roles_of(hazard)[0], hazard.first.span)))
+        related.append(_related(0, Note(roles_of(hazard)[0], hazard.first.place)))
+    if hazard.second.ends is not None:
+        declared = Note(f"{hazard.variable} is declared here", hazard.second.span)
+        related.append(_related(len(related), declared))
     said = ". ".join(part for part in (hazard.message, hazard.link, hazard.help) if part)
     variable = f" on {hazard.variable}" if hazard.variable else ""
     text = f"{hazard.kind.value}{variable}{sizes}: {said}"
@@ -104,9 +127,25 @@ def _of_hazard(hazard: Hazard) -> dict[str, Json]:
         "kind": "fail",
         "level": "error",
         "message": {"text": text},
-        "locations": _locations(hazard.second.span),
+        "locations": _locations(hazard.second.place),
         "relatedLocations": related,
+        "codeFlows": _flows(hazard),
     }
+
+
+def _flows(hazard: Hazard) -> list[Json]:
+    """From the first statement to the second, as an editor steps through them."""
+    steps: list[Json] = []
+    for site, role in zip((hazard.first, hazard.second), roles_of(hazard), strict=True):
+        if site is not None and site.span.line:
+            by = f"by {site.threads}" if site.threads else ""
+            who = " ".join(filter(None, (site.called, by)))
+            note = Note(f"{role}: {who}" if who else role, site.place)
+            steps.append({"location": {"message": {"text": note.message}, **_location(note.span)}})
+    if len(steps) < 2:
+        return []
+    flow: Json = {"threadFlows": [{"locations": steps}], "message": {"text": hazard.message}}
+    return [flow]
 
 
 def _related(number: int, note: Note) -> Json:

@@ -32,7 +32,9 @@ def parse_place(text: str) -> tuple[str, int]:
     return match["file"] + (f"::{proc}" if proc else ""), int(match["line"])
 
 
-def why(procedures: list[Procedure], line: int, policy: Policy) -> Iterator[Text]:
+def why(
+    procedures: list[Procedure], line: int, policy: Policy, *, formal: bool = False
+) -> Iterator[Text]:
     """What each procedure with marked places on a line says about them.
 
     Raises ExoGpuError where none has any.
@@ -42,7 +44,7 @@ def why(procedures: list[Procedure], line: int, policy: Policy) -> Iterator[Text
     for procedure in procedures:
         source = source_of(procedure.facts.proc)
         known |= {mark.line for mark in source.marks if mark.synchronises}
-        here = [mark for mark in source.marks if mark.line == line]
+        here = source.on_line(line)
         if not here:
             continue
         found = True
@@ -53,7 +55,7 @@ def why(procedures: list[Procedure], line: int, policy: Policy) -> Iterator[Text
         uses = {u.mark: u for u in uses_of(rows, source, certified, verdict.redundant)}
         text = Text.assemble((procedure.name, "bold"), f": {badge(verdict)}\n")
         for mark in here:
-            text.append(_mark(mark, uses.get(mark.number), rows))
+            text.append(_mark(mark, uses.get(mark.number), rows, formal))
         yield text
     if not found:
         raise ExoGpuError([_nothing(line, known)])
@@ -68,7 +70,7 @@ def _nothing(line: int, known: set[int]) -> Diagnostic:
     return Diagnostic("X982", message, NOWHERE, remedy)
 
 
-def _mark(mark: Mark, use: Use | None, rows: tuple[Row, ...]) -> Text:
+def _mark(mark: Mark, use: Use | None, rows: tuple[Row, ...], formal: bool) -> Text:
     text = Text.assemble(f"  line {mark.line}: ", (mark.text, "cyan"), "\n")
     if use is not None:
         text.append(f"    {use.why}\n", "yellow" if use.redundant else "")
@@ -81,7 +83,9 @@ def _mark(mark: Mark, use: Use | None, rows: tuple[Row, ...]) -> Text:
         broken = row.answer != "holds"
         text.append(f"    {row.kind}", "bold red" if broken else "bold")
         text.append(f" {row.variable}: {_pair(row)}\n")
-        text.append(f"      {row.in_words}\n", "dim")
+        text.append(f"      {row.plain}\n", "dim")
+        if formal:
+            text.append(f"      formally: {row.claim}\n", "dim")
     if len(needed) > SHOWN:
         text.append(f"    and {len(needed) - SHOWN} more\n", "dim")
     return text

@@ -49,7 +49,7 @@ def barrier_words(
         case HazardKind.BARRIER:
             return _unbalanced(program, sizes, violation)
         case HazardKind.DEADLOCK:
-            return _deadlock(program, violation)
+            return _deadlock(program, sizes, violation)
         case HazardKind.PHASE:
             return _phase(program, sizes, violation)
         case _:
@@ -114,7 +114,7 @@ def _many(count: int, what: str) -> str:
 # --- DEADLOCK -----------------------------------------------------------------------------------
 
 
-def _deadlock(program: Program | None, violation: Violation) -> Words:
+def _deadlock(program: Program | None, sizes: Mapping[str, int], violation: Violation) -> Words:
     """Program order blocks: that is all rule 4.3 says, of whatever other order there may be."""
     z, check, record = element_of(violation), violation.check, violation.record
     arrives = _arrives(program, _barrier(violation))
@@ -144,12 +144,48 @@ def _deadlock(program: Program | None, violation: Violation) -> Words:
             (Repair(text, edit),),
             second=second,
         )
-    later = [_before(op, check) for op in arrives if _line(op) > _line(check)]
+    later = [op for op in arrives if _line(op) > _line(check)]
     return Words(
-        f"nothing before this Await arrives on {z} as often as it waits for",
-        (*later, *_later(check)),
+        _too_few(program, sizes, violation, check, arrives),
+        (*(_before(op, check) for op in later), *_later(check)),
         second=second,
     )
+
+
+def _too_few(
+    program: Program | None,
+    sizes: Mapping[str, int],
+    violation: Violation,
+    check: Await,
+    arrives: list[Arrive],
+) -> str:
+    """Which Arrive does not come before an Await, as far as the program tells."""
+    z, barrier = element_of(violation), _barrier(violation)
+    early = [op for op in arrives if _line(op) < _line(check)]
+    late = [op for op in arrives if _line(op) > _line(check)]
+    counts = None
+    if program is not None and barrier is not None:
+        counts = counts_at(program, sizes, violation, barrier)
+    if counts is None:
+        return f"nothing before this Await arrives on {z} as often as it waits for"
+    if counts[0] > await_counts(*counts, check.n)[0]:
+        return f"of all that arrive on {z}, one has not as often as this Await waits for"
+    came = f"{_many(counts[0], 'Arrive')} came before" if counts[0] else "none came before"
+    number, _ = await_counts(*counts, check.n)
+    missing = f"this Await waits for Arrive number {number + 1} on {z}, and {came}"
+    if not early and late:
+        return f"{missing}: the {_at_lines(late)} comes after it"
+    if arrives:
+        return f"{missing}: the {_at_lines(early or arrives)} does not come so often by then"
+    return missing
+
+
+def _at_lines(ops: list[Arrive]) -> str:
+    """`Arrive at line 3`, or at one of several."""
+    lines = [str(line) for line in dict.fromkeys(map(_line, ops))]
+    if not lines[1:]:
+        return f"Arrive at line {lines[0]}"
+    return f"Arrive at lines {', '.join(lines[:-1])} and {lines[-1]}"
 
 
 def _completed(violation: Violation, record: Record, arrives: list[Arrive]) -> Iterator[Repair]:

@@ -34,8 +34,9 @@ from exogpu.explain.repair import (
     new_awaits,
     second_timeline,
 )
-from exogpu.hw.timelines import ASYNC_PROXY, SHORT_NAME, SYNC_TIMELINES
-from exogpu.ir.types import BarrierMechanism, Policy, QualSet
+from exogpu.hw.accesses import accesses_on
+from exogpu.hw.timelines import ASYNC_PROXY, SYNC_TIMELINES
+from exogpu.ir.types import BarrierMechanism, Policy, QualSet, QualTL
 from exogpu.machine.literal_records import EVERYONE, Grant, Threads, covers, shares
 from exogpu.machine.violation import Violation
 from exogpu.result.errors import Span
@@ -139,16 +140,16 @@ class _Teller:
         """The check's threads learn of the access, but not as the check needs it."""
         assert isinstance(last.op, Fence | Await)
         wanted = self.check.timelines
-        here, asked = _name(last.op), _names(wanted)
+        here, asked = _name(last.op), self._accesses(wanted)
         if not granted(last) & wanted:
-            on = _names(granted(last))
-            return f"{here} orders it for accesses on {on}, not on {asked}", _fuller(last, wanted)
+            on = self._accesses(granted(last))
+            return f"{here} orders it for {on}, not for {asked}", _fuller(last, wanted)
         entries = wanted & (last.op.temporal - last.op.full)
         if entries and self._is_overtaken():
             return self._without_proxy(last)
         if entries:
             return (
-                f"{here} is only temporal on {asked}: enough to overwrite, and "
+                f"{here} orders {asked} in time only: enough to overwrite, and "
                 f"{self._action()} needs the value",
                 _fuller(last, wanted),
             )
@@ -163,6 +164,12 @@ class _Teller:
             before = before.after
         return missing, () if isinstance(before.op, Arrive) else _fuller(before, needs)
 
+    def _accesses(self, timelines: QualSet) -> str:
+        """Those that the two sites name stand without their short names."""
+        told = self.check.timelines if not self.check.free else frozenset[QualTL]()
+        made = self.record.timeline
+        return accesses_on(timelines, told if made is None else told | {made})
+
     def _is_overtaken(self) -> bool:
         """Whether policy ptx asks for a proxy fence between the two accesses."""
         proxied = self.check.timelines & ASYNC_PROXY and self.record.timeline not in ASYNC_PROXY
@@ -171,8 +178,8 @@ class _Teller:
     def _without_proxy(self, last: PassedOn) -> tuple[str, tuple[Repair, ...]]:
         """The last step is only temporal on the async proxy, and nothing crossed before it."""
         return (
-            f"{_name(last.op)} is only temporal on {_names(self.check.timelines)}, and the async "
-            "proxy may overtake an ordinary access without a proxy fence",
+            f"{_name(last.op)} orders {self._accesses(self.check.timelines)} in time only: "
+            "without a proxy fence, the async proxy may overtake an ordinary access",
             _fuller(last, self.check.timelines),
         )
 
@@ -197,16 +204,17 @@ class _Teller:
             case Why.TIMELINE:
                 assert isinstance(culprit.op, Fence | Arrive)
                 return (
-                    f"nobody orders {self._access()} before {here}{for_}: by then its threads "
-                    f"have seen it on {_names(culprit.seen)} only, and its first timeline takes "
-                    f"{_names(culprit.op.pre) or 'nothing'}",
+                    f"nobody orders {self._access()} before {here}{for_}: its first timeline takes "
+                    f"{self._accesses(culprit.op.pre) or 'nothing'}, and by then its threads have "
+                    f"seen it as {self._accesses(culprit.seen)} only",
                     self._taken(culprit),
                 )
             case Why.NOT_TRANSITIVE:
                 ordinary = culprit.seen & SYNC_TIMELINES["cuda_in_order"].under(self.policy).full
                 return (
                     f"{here}{for_} is not transitive: it orders what its threads did themselves, "
-                    f"not {self._access()}, which they have seen on {_names(culprit.seen)}",
+                    f"not {self._access()}, which they have seen as "
+                    f"{self._accesses(culprit.seen)}",
                     self._transitive(culprit) if ordinary else (),
                 )
             case Why.RANK:
@@ -352,7 +360,7 @@ class _Teller:
 
     def _action(self) -> str:
         if self.check.free:
-            return "the free"
+            return f"the end of the memory of {self.violation.variable}"
         what = "read" if self.check.reads else "write"
         return f"the {what} at line {self.check.origin.span.line}"
 
@@ -422,7 +430,3 @@ def _words(threads: Threads, op: Op) -> str:
     if mapping is None:
         return "the CPU"
     return thread_names(indices, mapping.block_dim or max(indices) + 1, mapping.cluster_dim)
-
-
-def _names(timelines: QualSet) -> str:
-    return ", ".join(name for timeline, name in SHORT_NAME.items() if timeline in timelines)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from exogpu.amir.accessed import called, short_names
 from exogpu.amir.nodes import Check, Op, Program, Record
 from exogpu.analysis import bounds, operands
 from exogpu.analysis.bounds_report import Outside
@@ -17,8 +18,8 @@ from exogpu.explain.edits import Repair
 from exogpu.explain.link import BrokenLink, broken_link
 from exogpu.explain.repair import advice, general_repairs, resident_names
 from exogpu.explain.trials import Trials
-from exogpu.hw.timelines import SHORT_NAME
-from exogpu.ir.types import Level, QualSet, QualTL
+from exogpu.hw.accesses import CALLED
+from exogpu.ir.types import Level, QualTL
 from exogpu.ir.walk import control_variables
 from exogpu.machine.violation import Violation
 from exogpu.result.errors import Diagnostic
@@ -116,7 +117,7 @@ def tell(
     if leaked:
         words = Words(_leaked(violation))
     if words is None:
-        words = Words(_unordered(violation), _repairs(violation, broken, program))
+        words = Words(_unordered(violation, program), _repairs(violation, broken, program))
     resides = program is not None and violation.variable in resident_names(program)
     help, repair = advice(violation, resides), None
     if trials is not None and not help:
@@ -125,8 +126,9 @@ def tell(
         help = "" if repair is None else repair.text
     first = None
     if violation.record is not None:
-        first = _site(violation.record, violation.record_iteration, sizes, words.first)
-    second = _site(violation.check, violation.iteration, sizes, words.second)
+        at = violation.record_iteration
+        first = _site(violation.record, at, sizes, words.first, program)
+    second = _site(violation.check, violation.iteration, sizes, words.second, program)
     hazard = Hazard(
         code=CODES[violation.kind],
         kind=violation.kind,
@@ -253,11 +255,22 @@ def hazard_of_operands(violation: operands.Misuse) -> Hazard:
 
 
 def _site(
-    op: Op, iteration: tuple[tuple[str, int], ...] | None, sizes: Mapping[str, int], role: str
+    op: Op,
+    iteration: tuple[tuple[str, int], ...] | None,
+    sizes: Mapping[str, int],
+    role: str,
+    program: Program | None = None,
 ) -> Occurrence:
     threads = "" if iteration is None else _threads(op, dict(sizes) | dict(iteration))
     return Occurrence(
-        op.origin.span, op.origin.text, _timelines(op), threads, iteration or (), role
+        op.origin.span,
+        op.origin.text,
+        short_names(op),
+        threads,
+        iteration or (),
+        role,
+        called(op, () if program is None else program.variables),
+        op.origin.ends,
     )
 
 
@@ -278,20 +291,6 @@ def _threads(op: Op, values: Mapping[str, int]) -> str:
     return thread_names(found, mapping.block_dim or max(found) + 1, mapping.cluster_dim)
 
 
-def _timelines(op: Op) -> str:
-    match op:
-        case Record():
-            return SHORT_NAME[op.timeline] if op.timeline is not None else ""
-        case Check():
-            return _names(op.timelines)
-        case _:
-            return ""
-
-
-def _names(timelines: QualSet) -> str:
-    return ", ".join(name for tl, name in SHORT_NAME.items() if tl in timelines)
-
-
 def _repairs(
     violation: Violation, broken: BrokenLink | None, program: Program | None
 ) -> tuple[Repair, ...]:
@@ -306,7 +305,7 @@ def _repairs(
     return link + (() if program is None else general_repairs(violation, program))
 
 
-def _unordered(violation: Violation) -> str:
+def _unordered(violation: Violation, program: Program | None) -> str:
     element, check, record = element_of(violation), violation.check, violation.record
     assert isinstance(check, Check) and isinstance(record, Record)
     if record.timeline is None:
@@ -315,9 +314,17 @@ def _unordered(violation: Violation) -> str:
     ordered = "ordered" if check.level is Level.TEMPORALLY_ORDERED else "ordered and visible"
     if check.level is Level.ATOMIC_ONLY:
         ordered = "atomic with it or ordered"
+    variables = () if program is None else program.variables
+    made = called(record, variables)
+    if check.free:
+        return f"the {what} of {element}, {_a(made)}, is not ordered before its memory ends"
     verb = "read" if check.reads else "write"
-    before = "before its memory is freed" if check.free else f"before the {verb}"
-    return (
-        f"the {what} of {element} on {SHORT_NAME[record.timeline]} is not {ordered} "
-        f"{before} on {_names(check.timelines)}"
-    )
+    asked = called(check, variables)
+    if asked == made and check.timelines == {record.timeline}:
+        many = CALLED[record.timeline].many
+        return f"the {what} of {element} is not {ordered} before the {verb}: both are {many}"
+    return f"the {what} of {element}, {_a(made)}, is not {ordered} before the {verb}, {_a(asked)}"
+
+
+def _a(words: str) -> str:
+    return f"{'an' if words[:1] in 'aeiou' else 'a'} {words}"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from exogpu.frontend.control import control
 from exogpu.frontend.scope import Barrier, Context
+from exogpu.frontend.spelling import TYPES
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import CExpr, Int
 from exogpu.ir.types import BarrierMechanism, DataMemory, DataType, SpecialWindow
@@ -41,14 +42,12 @@ def annotation(node: ast.expr, ctx: Context) -> DataAnnotation | BarrierAnnotati
         node = node.value
     if _is_barrier(node):
         return _barrier(node, extents, where, ctx)
-    dtype = ctx.evaluate(node) if ctx.is_python(node) else None
+    foreign = TYPES.get(node.id) if isinstance(node, ast.Name) else None
+    defined = ctx.is_python(node) and (foreign is None or _is_defined(node, ctx))
+    dtype = ctx.evaluate(node) if defined else None
     if not isinstance(dtype, DataType):
-        known = ", ".join(t.value for t in DataType)
         raise ctx.reject(
-            "T211",
-            f"{ast.unparse(node)} is not a data type",
-            node,
-            f"use barrier, or one of {known}",
+            "T211", f"{ast.unparse(node)} is not a data type", node, _typed(foreign, extents)
         )
     memory: DataMemory | SpecialWindow | None = None
     if where is not None:
@@ -62,6 +61,20 @@ def annotation(node: ast.expr, ctx: Context) -> DataAnnotation | BarrierAnnotati
             )
         memory = found
     return DataAnnotation(dtype, _shape(extents, ctx), memory)
+
+
+def _is_defined(node: ast.expr, ctx: Context) -> bool:
+    """Whether Python has the name, as of a type that the enclosing scope names."""
+    return isinstance(node, ast.Name) and node.id in ctx.source.names
+
+
+def _typed(foreign: str | None, extents: list[ast.expr]) -> str:
+    """How the type is written."""
+    if foreign is not None and not extents and foreign.startswith(("i", "ui")):
+        return f"an integer parameter is n: size (1 or more) or i: index; data is {foreign}"
+    if foreign is not None:
+        return f"write {foreign}" + (f"[{', '.join(map(ast.unparse, extents))}]" if extents else "")
+    return f"use barrier, or one of {', '.join(t.value for t in DataType)}"
 
 
 def _shape(extents: list[ast.expr], ctx: Context) -> tuple[CExpr, ...]:

@@ -34,6 +34,11 @@ class InstrTemplate(Protocol):
     @property
     def constant_names(self) -> tuple[str, ...]: ...
 
+    @property
+    def parameter_names(self) -> tuple[str, ...]:
+        """The others: data and control."""
+        ...
+
     def instantiate(self, constants: Mapping[str, object]) -> Instr:
         """The instruction for these compile-time parameters; raises ExoGpuError."""
         ...

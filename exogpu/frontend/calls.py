@@ -8,6 +8,7 @@ from exogpu.frontend.callables import HasProc, InstrTemplate, Refused
 from exogpu.frontend.control import control
 from exogpu.frontend.data import access
 from exogpu.frontend.scope import Barrier, Context, Data, Reject
+from exogpu.frontend.spelling import meant
 from exogpu.ir.nodes import (
     Access,
     Argument,
@@ -80,17 +81,35 @@ def _instantiate(
             constants[keyword.arg] = ctx.evaluate(keyword.value)
         else:
             rest.append(keyword)
+    if unknown := [k for k in rest if k.arg not in template.parameter_names]:
+        takes = (*template.parameter_names, *template.constant_names)
+        raise _no_parameter(ast.unparse(node.func), unknown[0], takes, ctx)
     try:
         return template.instantiate(constants), rest
     except ExoGpuError as error:
-        notes = tuple(Note(d.message, d.span) for d in error.diagnostics)
+        # What does not fit makes others fail.
+        found = [d for d in error.diagnostics if d.code == "T221"][:1] or error.diagnostics
+        notes = tuple(Note(d.message, d.span) for d in found)
+        given = ", ".join(f"{name}={value!r}" for name, value in constants.items())
         raise ctx.reject(
             "T221",
-            f"{ast.unparse(node.func)} cannot be made with these compile-time parameters",
+            f"{ast.unparse(node.func)} cannot be made with these compile-time parameters: "
+            f"{given or 'none is given'}",
             node,
-            error.diagnostics[0].help,
+            found[0].help,
             *notes,
         ) from None
+
+
+def _no_parameter(name: str, keyword: ast.keyword, takes: tuple[str, ...], ctx: Context) -> Reject:
+    close = meant(keyword.arg or "", takes)
+    remedy = f"its parameters are {', '.join(takes)}"
+    return ctx.reject(
+        "T222",
+        f"{name} has no parameter {keyword.arg or 'list'}",
+        keyword.value,
+        f"did you mean {close}? {remedy}" if close else remedy,
+    )
 
 
 def _right_scope(instr: Instr, node: ast.Call, ctx: Context) -> None:
@@ -123,12 +142,7 @@ def _arguments(
     names = [p.name.name for p in params]
     for keyword in keywords:
         if keyword.arg not in names:
-            raise ctx.reject(
-                "T222",
-                f"{name} has no parameter {keyword.arg}",
-                keyword.value,
-                f"its parameters are {', '.join(names)}",
-            )
+            raise _no_parameter(name, keyword, tuple(names), ctx)
         if keyword.arg in given:
             raise ctx.reject("T222", f"{keyword.arg} is given twice", keyword.value, "give it once")
         given[keyword.arg] = keyword.value
@@ -197,10 +211,18 @@ def _data_argument(param: DataParam, node: ast.expr, ctx: Context) -> Access | C
             "T227",
             f"{meaning.name} is in {has}, {param.name} must be in {param.memory.name}",
             node,
-            "declare the variable in that memory, or use another instruction",
+            _moved(meaning, param),
             declared,
         )
     return window
+
+
+def _moved(given: Data, param: DataParam) -> str:
+    """How a variable gets into the memory that a parameter asks for."""
+    remedy = f"declare {given.name} @ {param.memory.name}, or use another instruction"
+    if param.memory.swizzle and given.memory.name == "CudaSmemLinear":
+        return f"{remedy}, or swizzle=0 where it takes a swizzle"
+    return remedy
 
 
 def _trailing(

@@ -6,7 +6,17 @@ import ast
 from typing import Final, Literal
 
 from exogpu.frontend.control import control
-from exogpu.frontend.scope import Barrier, Broken, Context, Control, Data, Formula, Part, Reject
+from exogpu.frontend.scope import (
+    Barrier,
+    Broken,
+    Constant,
+    Context,
+    Control,
+    Data,
+    Formula,
+    Part,
+    Reject,
+)
 from exogpu.frontend.slots import is_slot, slot_index
 from exogpu.ir.nodes import (
     Access,
@@ -65,11 +75,22 @@ def variable(node: ast.expr, ctx: Context) -> Data | Barrier:
                 "T201",
                 f"{node.id} is a control variable, not a data or barrier variable",
                 node,
-                "control variables are used in indices, bounds and conditions only",
+                "control variables are used in indices, bounds and conditions only, and keep their "
+                "value: give another one another name, or declare data, such as x: i32 @ CudaRmem",
+            )
+        case Constant(value):
+            raise ctx.reject(
+                "P102",
+                f"{node.id} is the Python value {value!r:.40}, not a variable",
+                node,
+                f"declare the variable first, such as {node.id}: f32 @ CudaRmem",
             )
         case _:
             raise ctx.reject(
-                "P102", f"name '{node.id}' is not defined", node, "declare the variable first"
+                "P102",
+                f"name '{node.id}' is not defined",
+                node,
+                f"declare the variable first, such as {node.id}: f32 @ CudaRmem",
             )
 
 

@@ -52,6 +52,12 @@ class InstructionTemplate:
         """The compile-time parameters."""
         return tuple(a.arg for a in self.source.function.args.kwonlyargs)
 
+    @property
+    def parameter_names(self) -> tuple[str, ...]:
+        """The others: data and control."""
+        arguments = self.source.function.args
+        return tuple(a.arg for a in (*arguments.posonlyargs, *arguments.args))
+
     def instantiate(self, constants: Mapping[str, object]) -> Instr:
         """The instruction for these compile-time parameters.
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from typing import Final
 
 from exogpu.frontend.control import control, integer
 from exogpu.frontend.scope import Context, Control
+from exogpu.frontend.spelling import meant
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
     Block,
@@ -39,7 +41,10 @@ def loop(node: ast.For, kind: str, body: Callable[[], Block], ctx: Context) -> F
         raise ctx.reject("P120", f"{kind} takes lo and hi only", node.iter, f"write {kind}(lo, hi)")
     if len(node.iter.args) != 2:
         raise ctx.reject(
-            "P120", f"{kind} takes lo and hi", node.iter, f"write {kind}(0, hi) to start at 0"
+            "P120",
+            f"{kind} takes lo and hi",
+            node.iter,
+            f"write {kind}(0, {ast.unparse(node.iter.args[0]) if node.iter.args else 'hi'})",
         )
     lo, hi = (control(a, ctx) for a in node.iter.args)
     _may_stand(mode, node, ctx)
@@ -81,6 +86,8 @@ def _unit(node: ast.Call, ctx: Context) -> CollUnit:
             if isinstance(unit, CollUnit):
                 return unit
             message = f"{ast.unparse(value)} is not a collective unit"
+        case [ast.keyword(arg=str(name)) as value, *_] if name != "unit":
+            message = f"cuda_threads has no {name}, it needs a unit"
         case _:
             message, value = "cuda_threads needs a unit", node
     raise ctx.reject(
@@ -120,6 +127,10 @@ def _may_stand(mode: LoopMode, node: ast.For, ctx: Context) -> None:
             pass
 
 
+LAUNCH: Final = ("clusterDim", "blockDim", "warp_config")
+"""What describes a launch."""
+
+
 def device_function(
     node: ast.With, head: ast.Call, body: Callable[[], Block], ctx: Context
 ) -> DeviceFunction:
@@ -129,8 +140,16 @@ def device_function(
             "S311", "a kernel launch stands inside a kernel", head, "launch from CPU scope"
         )
     options = {k.arg: k.value for k in head.keywords}
-    unknown = [k for k in head.keywords if k.arg not in ("clusterDim", "blockDim", "warp_config")]
-    if head.args or unknown or ("blockDim" in options) == ("warp_config" in options):
+    for keyword in head.keywords:
+        if keyword.arg not in LAUNCH:
+            close = meant(keyword.arg or "", LAUNCH)
+            remedy = f"did you mean {close}?" if close else f"it takes {', '.join(LAUNCH)}"
+            what = f"CudaDeviceFunction has no {keyword.arg or 'such arguments'}"
+            raise ctx.reject("P121", what, keyword, remedy)
+    if head.args:
+        remedy = f"write CudaDeviceFunction(blockDim={ast.unparse(head.args[0])})"
+        raise ctx.reject("P121", "CudaDeviceFunction takes names only", head.args[0], remedy)
+    if ("blockDim" in options) == ("warp_config" in options):
         raise ctx.reject(
             "P121",
             "a launch is described by blockDim, or by warp_config",

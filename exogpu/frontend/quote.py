@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import linecache
+import re
 from typing import Final
 
 from exogpu.ir import print_expressions
@@ -33,6 +36,33 @@ def source_text(span: Span) -> str:
     if not span.text or span.line != span.end_line:
         return ""
     return span.text[span.column - 1 : span.end_column - 1]
+
+
+_COMPOUND: Final = re.compile(r"(async\b|def|class|for|if|while|with|try|match)\b|@")
+
+
+def lines_of(span: Span) -> list[str]:
+    """The lines of a simple statement or an expression; the first alone of a compound one, and
+    where the file is not, or no longer, what was read."""
+    found = [line.rstrip("\n") for line in linecache.getlines(span.file)]
+    found = found[span.line - 1 : span.end_line]
+    whole = len(found) == span.end_line - span.line + 1 and found[0] == span.text.rstrip("\n")
+    if not whole or _COMPOUND.match(span.text[max(span.column - 1, 0) :]):
+        return [span.text]
+    return found
+
+
+def written(span: Span, otherwise: str) -> str:
+    """A statement of several lines on one, so that it can be pasted; another as it is given."""
+    lines = lines_of(span)
+    if span.line == span.end_line or not lines[1:]:
+        return otherwise
+    lines[-1] = lines[-1][: span.end_column - 1]
+    lines[0] = lines[0][span.column - 1 :]
+    try:
+        return ast.unparse(ast.parse("\n".join(lines)))
+    except (SyntaxError, ValueError, RecursionError):
+        return otherwise
 
 
 def quote_access(access: Access) -> str:

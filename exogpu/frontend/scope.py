@@ -11,10 +11,11 @@ from typing import TypeAlias, cast
 
 from exogpu.frontend.kept import Reading
 from exogpu.frontend.source import Source, python_value
+from exogpu.frontend.spelling import undefined
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Access, CExpr
 from exogpu.ir.types import BarrierMechanism, DataMemory, DataType, SpecialWindow
-from exogpu.result.errors import Diagnostic, InternalError, Note, Span
+from exogpu.result.errors import Diagnostic, InternalError, Note, Span, UnfitError
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,9 +177,18 @@ class Context:
             value = self._value(node)
             return value if then is None else then(value)
         except NameError as error:
-            raise self.reject(
-                "P102", f"{error}", node, "declare the variable, or define or import the name"
-            ) from None
+            here = (name for scope in self.scopes for name in scope)
+            remedy = undefined(error.name or "", (*here, *self.source.names))
+            raise self.reject("P102", f"{error}", node, remedy) from None
+        except UnfitError as error:
+            raise self.reject("T221", str(error), node, error.help) from None
         except Exception as error:
             message = f"{ast.unparse(node)} fails: {type(error).__name__}: {error}"
-            raise self.reject("P103", message, node, "mend this Python expression") from None
+            remedy = "mend this Python expression"
+            if _divides(node) and "float" in str(error):
+                remedy = "Python evaluates this, where / gives a float: write //"
+            raise self.reject("P103", message, node, remedy) from None
+
+
+def _divides(node: ast.expr) -> bool:
+    return any(isinstance(one, ast.Div) for one in ast.walk(node))

@@ -6,6 +6,7 @@ import __future__
 import ast
 import inspect
 import linecache
+import os
 from collections import ChainMap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -58,8 +59,14 @@ def source_of(function: Callable[..., object], frame: FrameType | None) -> Sourc
     """
     code = getattr(function, "__code__", None)
     if not isinstance(code, CodeType):
-        message = f"{type(function).__name__} is no function with a source text"
-        raise ExoGpuError([Diagnostic("P101", message, NOWHERE, "decorate a function of a file")])
+        named = isinstance(function, type)
+        what = f"class {function.__name__}" if named else f"a {type(function).__name__}"
+        message = f"{what} is no function with a source text"
+        place = NOWHERE
+        if frame is not None:
+            file, line = frame.f_code.co_filename, frame.f_lineno
+            place = Span(file, line, 1, line, 2, linecache.getline(file, line).rstrip("\n"))
+        raise ExoGpuError([Diagnostic("P101", message, place, "decorate a def of a file")])
     file, first = code.co_filename, code.co_firstlineno
     lines = tuple(linecache.getlines(file))
     for node in ast.walk(_tree("".join(lines))) if lines else ():
@@ -67,17 +74,27 @@ def source_of(function: Callable[..., object], frame: FrameType | None) -> Sourc
             starts = {node.lineno, *(d.lineno for d in node.decorator_list)}
             if first in starts:
                 return Source(node, file, lines, _names(function, frame))
-    place = Span(file, first, 1, first, 2)
-    raise ExoGpuError(
-        [
-            Diagnostic(
-                "P101",
-                f"the source text of {function.__name__} cannot be found",
-                place,
-                "put the procedure into a file",
-            )
-        ]
-    )
+    message, remedy = _unread(function, code, bool(lines))
+    text = lines[first - 1].rstrip("\n") if first <= len(lines) else ""
+    start = len(text) - len(text.lstrip()) + 1
+    place = Span(file, first, start, first, max(len(text), start) + 1, text)
+    raise ExoGpuError([Diagnostic("P101", message, place, remedy)])
+
+
+def _unread(function: Callable[..., object], code: CodeType, found: bool) -> tuple[str, str]:
+    """Why a function has no definition that can be read, and what to do."""
+    name, asks = function.__name__, "write def"
+    if code.co_flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
+        return f"{name} is an async function: procedures are parsed, never awaited", asks
+    if name == "<lambda>":
+        return "a lambda has no statements that could be read", asks
+    lost = f"the source text of {name} cannot be found"
+    if found:
+        return f"{lost} at its line: the file has changed since it was loaded", "load it again"
+    if os.path.isfile(code.co_filename):
+        remedy = "save it as UTF-8, or declare its encoding in the first line"
+        return f"{lost}: {code.co_filename} cannot be decoded", remedy
+    return lost, "put the procedure into a file"
 
 
 def _names(function: Callable[..., object], frame: FrameType | None) -> Mapping[str, object]:

@@ -30,6 +30,7 @@ from exogpu.frontend.scope import (
     Reject,
 )
 from exogpu.frontend.slots import with_slots
+from exogpu.frontend.spelling import meant
 from exogpu.frontend.synchronisation import arrive, await_, fence
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
@@ -48,6 +49,9 @@ from exogpu.ir.nodes import (
 )
 from exogpu.ir.types import FLOATS, SpecialWindow
 from exogpu.result.errors import Note
+
+LOOPS: Final = ("seq", "cuda_tasks", "cuda_threads")
+"""The loops of the language."""
 
 UNROLLED: Final = 65_536
 """Iterations of a Python loop that are written out."""
@@ -158,7 +162,11 @@ def _no_free(node: ast.AST, ctx: Context) -> Reject:
 
 def _declare(node: ast.AnnAssign, ctx: Context) -> Alloc | BarrierAlloc:
     if node.value is not None or not isinstance(node.target, ast.Name):
-        raise ctx.reject("P115", "a declaration has no value", node, "declare first, then assign")
+        remedy = "declare first, then assign"
+        if node.value is not None and _is_control(node.value, ctx):
+            what = f"{ast.unparse(node.target)} = {ast.unparse(node.value)}"
+            remedy = f"a control value has no type: write {what}"
+        raise ctx.reject("P115", "a declaration has no value", node, remedy)
     name, span = Sym(node.target.id), ctx.source.span(node)
     found = annotation(node.annotation, ctx)
     if isinstance(found, BarrierAnnotation):
@@ -200,9 +208,11 @@ def _window_of(
             )
         special, source = found, source.left
     if not isinstance(source, ast.Name | ast.Subscript):
-        raise ctx.reject(
-            "P102", f"name '{name}' is not defined", node, f"declare it first: {name}: f32"
-        )
+        remedy = f"declare it first: {name}: f32"
+        if ctx.is_python(source):
+            ctx.evaluate(source)  # what it does not know itself is said first
+            remedy += "; Python's numbers have their names outside of the procedure"
+        raise ctx.reject("P102", f"name '{name}' is not defined", node, remedy)
     window, meaning = access(source, ctx)
     if not isinstance(meaning, Data) or meaning.window is not None:
         raise ctx.reject(
@@ -250,22 +260,50 @@ def _if(node: ast.If, ctx: Context) -> Block:
 
 
 def _for(node: ast.For, ctx: Context) -> Block:
-    if node.orelse or not isinstance(node.target, ast.Name):
+    several = isinstance(node.target, ast.Tuple | ast.List)
+    if node.orelse or not (several or isinstance(node.target, ast.Name)):
         raise ctx.reject(
             "P116", "a loop has one iterator and no else", node, "write for i in seq(lo, hi)"
         )
-    if isinstance(node.iter, ast.Call) and isinstance(node.iter.func, ast.Name):
+    if several and isinstance(node.iter, ast.Call) and _is_loop(node.iter.func):
+        raise ctx.reject("P116", "a loop has one iterator", node.target, "nest a loop for each")
+    if isinstance(node.iter, ast.Call) and isinstance(node.iter.func, ast.Name) and not several:
         made = loop(node, node.iter.func.id, lambda: block(node.body, ctx), ctx)
         if made is not None:
             return (made,)
     if not ctx.is_python(node.iter):
-        raise ctx.reject(
-            "P117",
-            f"{ast.unparse(node.iter)} is not a loop of the language",
-            node.iter,
-            "use seq(lo, hi), cuda_tasks(lo, hi) or cuda_threads(lo, hi, unit=...)",
-        )
-    return _unroll(node, node.target.id, ctx)
+        remedy = "use seq(lo, hi), cuda_tasks(lo, hi) or cuda_threads(lo, hi, unit=...)"
+        match node.iter:
+            case ast.Call(func=ast.Name(id="range"), args=[hi]):
+                remedy = f"write seq(0, {ast.unparse(hi)}): range is Python's, and unrolled"
+            case ast.Call(func=ast.Name(id=name)) if close := meant(name, LOOPS):
+                remedy = f"did you mean {close}? {remedy}"
+            case _:
+                pass
+        what = f"{ast.unparse(node.iter)} is not a loop of the language"
+        raise ctx.reject("P117", what, node.iter, remedy)
+    return _unroll(node, ctx)
+
+
+def _is_loop(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and node.id in LOOPS
+
+
+def _bind(target: ast.expr, value: object, ctx: Context) -> None:
+    """The names of an unrolled loop, of which there may be several: `for i, d in enumerate(ds)`."""
+    if isinstance(target, ast.Name):
+        ctx.declare(target.id, Constant(value))
+        return
+    several = isinstance(target, ast.Tuple | ast.List)
+    parts = _items(value)
+    if not isinstance(target, ast.Tuple | ast.List) or not isinstance(parts, tuple):
+        what = f"{value!r} is no tuple" if several else f"{ast.unparse(target)} is no name"
+        raise ctx.reject("P116", what, target, "give as many names as each value has parts")
+    if len(parts) != len(target.elts):
+        what = f"{len(target.elts)} names are given for {len(parts)} values"
+        raise ctx.reject("P116", what, target, "give as many names as each value has parts")
+    for one, part in zip(target.elts, parts, strict=True):
+        _bind(one, part, ctx)
 
 
 def _items(value: object) -> object:
@@ -273,7 +311,7 @@ def _items(value: object) -> object:
     return tuple(islice(value, UNROLLED + 1)) if isinstance(value, Iterable) else value
 
 
-def _unroll(node: ast.For, name: str, ctx: Context) -> Block:
+def _unroll(node: ast.For, ctx: Context) -> Block:
     values = ctx.evaluate(node.iter, _items)
     if not isinstance(values, tuple):
         raise ctx.reject(
@@ -301,7 +339,7 @@ def _unroll(node: ast.For, name: str, ctx: Context) -> Block:
                 "write a loop of the language, seq(lo, hi), which is not unrolled",
             )
         with ctx.scope():
-            ctx.declare(name, Constant(value))
+            _bind(node.target, value, ctx)
             found.extend(statements(node.body, ctx))
     return tuple(found)
 

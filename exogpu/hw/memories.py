@@ -6,6 +6,7 @@ from typing import Final
 
 from exogpu.hw.units import cuda_cta_in_cluster, cuda_thread, cuda_warp, cuda_warpgroup
 from exogpu.ir.types import BarrierMechanism, DataMemory, Space, SpecialWindow
+from exogpu.result.errors import UnfitError
 
 _GLOBAL, _SHARED, _REGISTER = Space.GLOBAL, Space.SHARED, Space.REGISTER
 _VISIBLE = ("CudaBasicDeviceVisible",)
@@ -45,7 +46,10 @@ def Sm90_SmemSwizzled(swizzle: int) -> DataMemory:
     Raises ValueError for another width.
     """
     if swizzle not in (32, 64, 128):
-        raise ValueError(f"Sm90_SmemSwizzled({swizzle}): the swizzle is 32, 64 or 128 bytes")
+        raise UnfitError(
+            f"Sm90_SmemSwizzled({swizzle!r}): the swizzle is 32, 64 or 128 bytes",
+            "use one of these, or CudaSmemLinear for no swizzle",
+        )
     bases = ("CudaSmemAtomicity16B", "CudaBasicSmem", *_VISIBLE_16B)
     return DataMemory(f"Sm90_SmemSwizzled({swizzle})", _SHARED, _CTA, bases, swizzle=swizzle)
 
@@ -80,8 +84,12 @@ def Sm90_tensorMap(swizzle: int, *smem_box: int) -> SpecialWindow:
 
     Raises ValueError for another width or an empty box.
     """
-    if swizzle not in (0, 32, 64, 128) or not smem_box or min(smem_box) < 1:
-        raise ValueError("Sm90_tensorMap takes a swizzle of 0, 32, 64 or 128 and a box")
+    if swizzle not in (0, 32, 64, 128):
+        message = f"the swizzle of a tensor map is 0, 32, 64 or 128 bytes, not {swizzle!r}"
+        raise UnfitError(message, "give one of these first, then the extents of the box")
+    if not smem_box or not all(type(n) is int and n >= 1 for n in smem_box):
+        message = f"the box of a tensor map is {', '.join(map(repr, smem_box)) or 'missing'}"
+        raise UnfitError(message, "give its extents in elements, such as Sm90_tensorMap(0, 8, 32)")
     arguments = ", ".join(str(n) for n in (swizzle, *smem_box))
     return SpecialWindow(f"Sm90_tensorMap({arguments})", swizzle, tuple(smem_box))
 

@@ -372,9 +372,12 @@ class BarrierAlloc(_Statement):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Free(_Statement):
-    """End of a data or barrier variable's lifetime; inserted by the compiler, never written."""
+    """End of a data or barrier variable's lifetime; inserted by the compiler, never written.
+    Its span is that of the allocation."""
 
     name: Sym
+    ends: Span = NOWHERE
+    """The statement before which, or the last one after which, it ends."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,7 +6,12 @@ from functools import partial
 
 from exogpu.frontend.instructions import instr
 from exogpu.hw.datatypes import bf16, f16, f32, f64, i32, ui64
-from exogpu.hw.memories import CudaMbarrier, CudaSmemLinear, Sm90_SmemSwizzled
+from exogpu.hw.memories import (
+    CudaMbarrier,
+    CudaSmemLinear,
+    Sm90_SmemSwizzled,
+    Sm90_tensorMap,
+)
 from exogpu.hw.operands import (
     CUDA_MEMORY,
     CUDA_REGISTER,
@@ -28,6 +33,7 @@ from exogpu.hw.units import (
     cuda_warp_in_cluster_strided,
     cuda_warpgroup,
 )
+from exogpu.result.errors import UnfitError
 
 sm90_instr = partial(instr, arch="sm_90a")
 
@@ -43,6 +49,15 @@ def _box(operand, swizzle):
 def _staged(swizzle):
     """Shared memory in the layout that a tensor map of this swizzle copies from."""
     return Sm90_SmemSwizzled(swizzle) if swizzle else CudaSmemLinear
+
+
+def _mapped(swizzle, box):
+    """The tensor map of a global operand."""
+    if not isinstance(box, tuple | list):
+        raise UnfitError(
+            f"box={box!r} is no box", "give an extent for each dimension, such as box=(8, 32)"
+        )
+    return Sm90_tensorMap(swizzle, *box)
 
 
 def _operand(swizzle):
@@ -261,7 +276,7 @@ def Sm90_stage_D(
 )
 def Sm90_tma_load(
     dst: dtype[rows, cols] @ _staged(swizzle),
-    src: dtype[rows, cols] @ Sm90_tensorMap(swizzle, *box),
+    src: dtype[rows, cols] @ _mapped(swizzle, box),
     *,
     rows,
     cols,
@@ -292,7 +307,7 @@ def _ctas(n, stride):
 )
 def Sm90_tma_multicast(
     dst: dtype[n, rows, cols] @ _staged(swizzle),
-    src: dtype[rows, cols] @ Sm90_tensorMap(swizzle, *box),
+    src: dtype[rows, cols] @ _mapped(swizzle, box),
     *,
     n,
     stride=1,
@@ -318,7 +333,7 @@ def Sm90_tma_multicast(
     template="Sm90_tma_store({transfer.shared}, {transfer.tensor}, {transfer.coordinates});",
 )
 def Sm90_tma_store(
-    dst: dtype[rows, cols] @ Sm90_tensorMap(swizzle, *box),
+    dst: dtype[rows, cols] @ _mapped(swizzle, box),
     src: dtype[rows, cols] @ _staged(swizzle),
     *,
     rows,
@@ -341,7 +356,7 @@ def Sm90_tma_store(
     template="Sm90_tma_reduce({transfer.shared}, {transfer.tensor}, {transfer.coordinates});",
 )
 def Sm90_tma_reduce(
-    dst: dtype[rows, cols] @ Sm90_tensorMap(swizzle, *box),
+    dst: dtype[rows, cols] @ _mapped(swizzle, box),
     src: dtype[rows, cols] @ _staged(swizzle),
     *,
     rows,

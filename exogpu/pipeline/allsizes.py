@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from exogpu.amir.nodes import Program
 from exogpu.machine import fast
 from exogpu.machine.violation import Violation
-from exogpu.result.proof import Proof
+from exogpu.result.proof import Proof, Proving
 from exogpu.solvers.workers import stage
 from exogpu.symbolic.find.prover import Findings, Undecided, analyse
 from exogpu.symbolic.find.refute import Refutation, refute
@@ -28,8 +28,10 @@ class Answer:
     """Of a refutation: why smaller sizes than its own may fail too; empty where none does."""
 
 
-def answer(program: Program) -> Answer:
-    """Analyse, replay what is violated on the concrete machine, certify what is not."""
+def answer(program: Program, tell: Callable[[Proving], None] = lambda proving: None) -> Answer:
+    """Analyse, replay what is violated on the concrete machine, certify what is not.
+
+    While obligations are answered, how many are so far is told."""
     stage("analysing the order of accesses")
     findings = analyse(program)
     if findings.vacuous:
@@ -47,7 +49,7 @@ def answer(program: Program) -> Answer:
     questions: tuple[Undecided, ...] = (*([found] if found else []), *findings.undecided)
     if not questions:
         stage("proving")
-        proved = prove(findings)
+        proved = prove(findings, told=tell)
         if isinstance(proved, Proof):
             return Answer(findings, proof=proved)
         questions = (proved,)

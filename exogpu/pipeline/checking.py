@@ -27,6 +27,7 @@ from exogpu.pipeline.limited import PROVING, Judged, judged, tried
 from exogpu.pipeline.stages import Stages
 from exogpu.result.errors import Diagnostic
 from exogpu.result.hazards import Hazard
+from exogpu.result.proof import Proving
 from exogpu.result.verdict import Verdict
 from exogpu.solvers import smt
 from exogpu.solvers.workers import Limits, Tell, stage
@@ -36,11 +37,16 @@ from exogpu.symbolic.placed import depends_on_orders
 
 
 def check(
-    stages: Stages, policy: Policy, limits: Limits, heard: Callable[[Verdict], None]
+    stages: Stages,
+    policy: Policy,
+    limits: Limits,
+    heard: Callable[[Verdict], None],
+    progress: Callable[[Proving], None] | None = None,
 ) -> Judged:
     """The verdict for all sizes, or else what is known of the smallest.
 
-    Of what is refuted `heard` is told with each further hazard.
+    Of what is refuted `heard` is told with each further hazard, and of a
+    proof `progress` with how many obligations are answered.
     """
     start = perf_counter()
     # Here, before the check's process is made: each one would do it anew.
@@ -50,6 +56,8 @@ def check(
     def hear(message: object) -> None:
         if isinstance(message, Verdict) and message.word == "refuted":
             heard(message)
+        elif progress is not None and isinstance(message, Proving):
+            progress(message)
 
     proving = replace(limits, share=PROVING)
     found = judged(partial(_for_all, stages, policy), blank(stages, None, policy), proving, hear)
@@ -124,7 +132,7 @@ def _for_all(stages: Stages, policy: Policy, tell: Tell) -> Verdict:
 def _synchronisation(stages: Stages, verdict: Verdict, tell: Tell) -> Verdict:
     """The verdict on what the abstract machine checks."""
     program = stages.amir(verdict.policy)
-    found = answer(program)
+    found = answer(program, tell)
     if found.proof is not None:
         return replace(verdict, word="proved", proof=found.proof)
     if found.refutation is not None:

@@ -6,7 +6,13 @@ import hashlib
 import os
 from pathlib import Path
 
+from exogpu.amir.accessed import timelines_of
+from exogpu.amir.nodes import Program
+from exogpu.amir.walk import operations
+from exogpu.hw.accesses import CALLED
+from exogpu.hw.timelines import SHORT_NAME
 from exogpu.ir.printer import print_proc
+from exogpu.ir.types import QualTL
 from exogpu.pipeline.stages import Stages
 from exogpu.report.formula import formula
 from exogpu.report.model import HazardCard, Report
@@ -50,6 +56,7 @@ def build(procedure: Stages, verdict: Verdict) -> Report:
         problems=(),
         proof=proof is not None,
         certified=certified,
+        legend=_legend(program),
         lines=source.lines,
         marks=source.marks,
         rows=rows,
@@ -81,6 +88,7 @@ def _ill_formed(procedure: Stages, verdict: Verdict) -> Report:
         problems=tuple(one_line(d).replace(d.span.file, shown_path(d.span.file)) for d in found),
         proof=False,
         certified=False,
+        legend=(),
         lines=(),
         marks=(),
         rows=(),
@@ -90,6 +98,16 @@ def _ill_formed(procedure: Stages, verdict: Verdict) -> Report:
         shared=(),
         rings=(),
         timeline=None,
+    )
+
+
+def _legend(program: Program) -> tuple[tuple[str, str, str], ...]:
+    """The timelines on which something is accessed."""
+    used = frozenset[QualTL]().union(*map(timelines_of, operations(program.body)))
+    return tuple(
+        (SHORT_NAME[timeline], called.title, called.about)
+        for timeline, called in CALLED.items()
+        if timeline in used
     )
 
 

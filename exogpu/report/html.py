@@ -77,6 +77,7 @@ def _row(row: Row) -> dict[str, object]:
         "kind": row.kind,
         "variable": row.variable,
         "claim": row.claim,
+        "plain": row.plain,
         "answer": row.answer,
         "first": _place(row.first),
         "second": _place(row.second),

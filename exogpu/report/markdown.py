@@ -8,6 +8,10 @@ from typing import Final
 
 from exogpu.report.model import Place, Report, Row
 
+_COLUMNS: Final = (
+    *("obligation", "kind", "variable", "statements"),
+    *("what holds, and why", "answer", "solver", "seconds"),
+)
 _SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>#|~&])")
 
 
@@ -83,8 +87,8 @@ def _obligations(report: Report) -> Iterator[str]:
         return
     yield "## Obligations"
     yield ""
-    yield "| obligation | kind | variable | statements | chain | answer | solver | seconds |"
-    yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
+    yield "| " + " | ".join(_COLUMNS) + " |"
+    yield "| --- " * len(_COLUMNS) + "|"
     for row in report.rows:
         yield "| " + " | ".join(_cells(row)) + " |"
     yield ""
@@ -96,7 +100,7 @@ def _cells(row: Row) -> Iterator[str]:
     yield _code(row.variable) if row.variable else ""
     places = [place for place in (row.first, row.second) if place is not None]
     yield " then ".join(f"line {place.line}" for place in places)
-    yield _text(row.in_words or row.claim)
+    yield _text(row.plain)
     yield row.answer
     yield _text(row.solver or "by the rules")
     yield "" if row.seconds is None else f"{row.seconds:.3f}"

@@ -105,6 +105,9 @@ class Row:
     kind: str
     variable: str
     claim: str
+    """The obligation formally."""
+    plain: str
+    """The obligation and what makes it hold, in a plain sentence."""
     first: Place | None
     second: Place | None
     chains: tuple[tuple[Step, ...], ...]
@@ -356,6 +359,8 @@ class Report:
     """Whether there are obligations for all sizes."""
     certified: bool
     """Whether every obligation is met, so that what no chain uses is not needed."""
+    legend: tuple[tuple[str, str, str], ...]
+    """Of each timeline of the program: its short name, what an access on it is called, and is."""
     lines: tuple[Line, ...]
     marks: tuple[Mark, ...]
     rows: tuple[Row, ...]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 from exogpu.report.model import Answer, Mark, Place, Row, Step, Use
+from exogpu.report.plain import plain
 from exogpu.report.source import Source
 from exogpu.result.proof import Answered, AnswerWord, Lemma, Link, Obligation, Proof, Role
 from exogpu.result.verdict import Hazard, HazardKind, Occurrence, Redundancy
@@ -112,10 +114,11 @@ def place_of(site: Occurrence, variable: str, source: Source) -> Place:
     """A site of an obligation or hazard, with the mark it falls on."""
     mark = source.find(site.span, variable)
     details = [", ".join(f"{name} = {value}" for name, value in site.iteration)]
-    details.append(f"on timeline {site.timeline}" if site.timeline else "")
+    details.append(site.called)
     number = None if mark is None else mark.number
     detail = ", ".join(filter(None, details))
-    return Place(number, site.span.line, site.text, detail, site.threads)
+    text = site.text if mark is None or site.ends is not None else mark.text
+    return Place(number, site.place.line, text, detail, site.threads)
 
 
 def _row(number: int, answered: Answered, source: Source) -> Row:
@@ -131,6 +134,7 @@ def _row(number: int, answered: Answered, source: Source) -> Row:
         kind="lemma" if isinstance(obligation.kind, Lemma) else obligation.kind.value,
         variable=variable,
         claim=_short(obligation),
+        plain=plain(obligation, chains, _short(obligation)),
         first=None if obligation.first is None else place_of(obligation.first, variable, source),
         second=None if obligation.second is None else place_of(obligation.second, variable, source),
         chains=chains,
@@ -174,6 +178,7 @@ def _broken(number: int, hazard: Hazard, source: Source) -> Row:
         kind=hazard.kind.value,
         variable=element,
         claim=hazard.message,
+        plain=f"Broken: {hazard.message}.",
         first=first,
         second=place_of(hazard.second, hazard.variable, source),
         chains=(),
@@ -189,9 +194,25 @@ def _step(link: Link, variable: str, source: Source) -> Step:
     mark = source.synchronising(link.span) if synchronises else source.find(link.span, variable)
     # What is the same as in one of the two accesses goes without saying.
     told = [(name, value) for name, value in link.iteration if value.rstrip("'") != name]
-    iteration = ", ".join(f"{name} = {value}" for name, value in told)
+    iteration = ", ".join(_other(name, value) for name, value in told)
     number = None if mark is None else mark.number
     return Step(Place(number, link.span.line, link.text, iteration, link.threads), ROLES[link.role])
+
+
+def _other(name: str, value: str) -> str:
+    """Which iteration of a loop a step of a chain is in: `4 of k later`.
+
+    A prime marks an iterator of the second access.
+    """
+    match = _SHIFT.fullmatch(value)
+    if match is not None and match["name"] == name:
+        when = "later" if match["sign"] == "+" else "earlier"
+        after = " than the second" if match["prime"] else ""
+        return f"{name} {match['steps']} {when}{after}"
+    return f"where {name} is {value}"
+
+
+_SHIFT: Final = re.compile(r"(?P<name>\w+)(?P<prime>'?) (?P<sign>[+-]) (?P<steps>\d+)")
 
 
 def _in_words(chain: tuple[Step, ...]) -> str:

@@ -11,7 +11,7 @@ ROLES: Final[dict[HazardKind, tuple[str, str]]] = {
     HazardKind.WAR: ("the read", "the write that may overtake it"),
     HazardKind.WAW: ("the write", "the write that may overtake it"),
     HazardKind.LEAK: ("the write of another task", "the read that finds it"),
-    HazardKind.FREE: ("the access", "where the memory is freed"),
+    HazardKind.FREE: ("the access", "where its memory ends"),
     HazardKind.BARRIER: ("the barrier", "where arrives and awaits do not agree"),
     HazardKind.DEADLOCK: ("what waits", "what does not let it end"),
     HazardKind.PHASE: ("the waiter", "what may run a whole ring ahead of it"),
@@ -27,4 +27,6 @@ ROLES: Final[dict[HazardKind, tuple[str, str]]] = {
 def roles_of(hazard: Hazard) -> tuple[str, str]:
     """The roles of the first and of the second site."""
     first, second = ROLES[hazard.kind]
+    if hazard.second.ends is not None:
+        second = f"{second} (declared at line {hazard.second.span.line})"
     return (hazard.first and hazard.first.role) or first, hazard.second.role or second

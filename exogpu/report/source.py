@@ -12,6 +12,7 @@ from pygments.lexers.python import PythonLexer
 from pygments.token import Comment, Keyword, Name, Number, Operator, String, _TokenType
 
 from exogpu.amir.lower_args import statement_text
+from exogpu.frontend.quote import written
 from exogpu.ir.nodes import (
     Access,
     Alloc,
@@ -80,6 +81,16 @@ class Source:
         only = marks[0] if len(marks) == 1 else None
         return self.synchronising(span) or only or self.by_place.get(span)
 
+    def on_line(self, line: int) -> tuple[Mark, ...]:
+        """The marks of the statements that a line is of; of a launch, its first line alone."""
+        found = (
+            mark
+            for span, marks in self.by_statement.items()
+            for mark in marks
+            if span.line <= line <= (span.line if mark.kind == "launch" else span.end_line)
+        )
+        return tuple(sorted(found, key=lambda mark: mark.number))
+
     def synchronising(self, span: Span) -> Mark | None:
         """The mark of a Fence, Arrive, Await or launch, or of a trailing barrier."""
         marks = self.by_statement.get(span, ())
@@ -94,7 +105,8 @@ def source_of(proc: Proc) -> Source:
     found.sort(key=lambda f: (f.at.line, f.at.column))
     inside = [f for f in found if f.at.file == proc.span.file and f.at.line >= first]
     marks = tuple(
-        Mark(number, f.kind, f.at.line, f.variable, f.text) for number, f in enumerate(inside)
+        Mark(number, f.kind, f.statement.line, f.variable, f.text)
+        for number, f in enumerate(inside)
     )
     by_statement: dict[Span, tuple[Mark, ...]] = {}
     for mark, place in zip(marks, inside, strict=True):
@@ -122,7 +134,7 @@ def _places(stmt: Stmt) -> Iterator[_Found]:
     span = stmt.span
     if not span.line:
         return
-    text = statement_text(stmt)
+    text = written(span, statement_text(stmt))
     match stmt:
         case Fence():
             yield _Found("fence", "", span, span, text)

@@ -57,6 +57,14 @@ class ExoGpuError(Exception):
         return type(self), (self.diagnostics,)
 
 
+class UnfitError(ValueError):
+    """A value that a name of the language does not take: why, and what it takes."""
+
+    def __init__(self, message: str, help: str) -> None:
+        super().__init__(message)
+        self.help = help
+
+
 class InternalError(Exception):
     """A mistake of exogpu itself: no answer about any kernel follows from it."""
 

@@ -52,6 +52,20 @@ class Occurrence:
     """Values of the enclosing loops' iterators, outermost first; empty where not known."""
     role: str = ""
     """What it is to the other side; empty where the kind of the hazard tells."""
+    access: str = ""
+    """What a CUDA engineer calls the access: `TMA load into shared memory`."""
+    ends: Span | None = None
+    """Of a variable's end: where that is; `span` is its declaration."""
+
+    @property
+    def place(self) -> Span:
+        """Where a reader should look."""
+        return self.span if self.ends is None else self.ends
+
+    @property
+    def called(self) -> str:
+        """`TMA load into shared memory (tmaS)`; empty of what is no access."""
+        return f"{self.access} ({self.timeline})" if self.access and self.timeline else ""
 
 
 @dataclass(frozen=True, slots=True)

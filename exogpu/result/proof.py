@@ -80,6 +80,14 @@ class Answered:
 
 
 @dataclass(frozen=True, slots=True)
+class Proving:
+    """What a proof that is under way tells."""
+
+    answered: int
+    """Obligations so far."""
+
+
+@dataclass(frozen=True, slots=True)
 class Proof:
     """All obligations of a procedure, answered."""
 

@@ -110,7 +110,7 @@ class Verdict:
         sizes = ", ".join(f"{name}={value}" for name, value in (self.sizes or {}).items())
         facts = [("sizes", "all" if self.sizes is None else sizes), ("policy", self.policy.value)]
         for hazard in self.hazards:
-            lines = [site.span.line for site in (hazard.first, hazard.second) if site is not None]
+            lines = [site.place.line for site in (hazard.first, hazard.second) if site is not None]
             where = " and ".join(f"line {line}" for line in lines)
             said = "; ".join(part for part in (hazard.message, hazard.help) if part)
             facts.append((f"{hazard.kind.value} {where}", said))

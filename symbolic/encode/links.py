@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Final
 
+from exogpu.amir.accessed import called, short_names
 from exogpu.amir.nodes import Arrive, Await, Clear, Fence, Record
-from exogpu.hw.timelines import SHORT_NAME
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import CExpr, CVar
 from exogpu.ir.show import show
@@ -74,11 +74,15 @@ class Telling:
         if site is None:
             return None
         if site not in self._statements:
-            op, timeline = site.op, ""
-            if isinstance(op, Record) and op.timeline is not None:
-                timeline = SHORT_NAME[op.timeline]
-            span, text = op.origin.span, op.origin.text
-            self._statements[site] = Occurrence(span, text, timeline, _threads(site, {}))
+            op, origin = site.op, site.op.origin
+            self._statements[site] = Occurrence(
+                origin.span,
+                origin.text,
+                short_names(op) if isinstance(op, Record) else "",
+                _threads(site, {}),
+                access=called(op, self._placed.program.variables),
+                ends=origin.ends,
+            )
         return self._statements[site]
 
 

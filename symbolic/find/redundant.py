@@ -14,6 +14,7 @@ from typing import Literal
 
 from exogpu.amir.nodes import Arrive, Await, Block, Fence, Guard, Loop, Op, Program, Record
 from exogpu.amir.walk import is_launch, operations
+from exogpu.frontend.quote import written
 from exogpu.hw.timelines import SYNC_TIMELINES
 from exogpu.ir.names import Sym
 from exogpu.ir.types import SyncSets, SyncTL
@@ -178,7 +179,10 @@ def statements(program: Program) -> tuple[Statement, ...]:
     for op in operations(program.body):
         if isinstance(op, Fence | Arrive | Await) and not is_launch(op):
             found.setdefault(op.origin.span, []).append(op)
-    return tuple(Statement(span, ops[0].origin.text, tuple(ops)) for span, ops in found.items())
+    return tuple(
+        Statement(span, written(span, ops[0].origin.text), tuple(ops))
+        for span, ops in found.items()
+    )
 
 
 def without_statements(program: Program, dropped: Sequence[Statement]) -> Program:

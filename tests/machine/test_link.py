@@ -79,8 +79,8 @@ def test_the_first_timeline_lacks_it() -> None:
     b.fence(t(0, 2), Q2, Q1, transitive=True)
     read(b, 1)
     assert str(link(b)) == (
-        f"nobody orders {WRITE} before Fence at line 6: by then its threads have seen it on "
-        "cuda2 only, and its first timeline takes Sm80"
+        f"nobody orders {WRITE} before Fence at line 6: its first timeline takes cp.async copies "
+        "(Sm80), and by then its threads have seen it as ordinary memory accesses only"
     )
 
 
@@ -92,7 +92,8 @@ def test_it_is_not_transitive() -> None:
     read(b, 2)
     found = link(b)
     assert [step.span.line for step in found.reached] == [6]
-    assert "Fence at line 7 is not transitive" in found.missing and "on cuda1" in found.missing
+    assert "Fence at line 7 is not transitive" in found.missing
+    assert "seen as ordinary register accesses (cuda1)" in found.missing
 
 
 def test_others_have_not_seen_it() -> None:
@@ -131,7 +132,7 @@ def test_it_is_only_temporal() -> None:
     found = link(b)
     assert [step.span.line for step in found.reached] == [6]
     assert found.missing == (
-        "Fence at line 6 is only temporal on cuda2: enough to overwrite, and "
+        "Fence at line 6 orders ordinary memory accesses in time only: enough to overwrite, and "
         f"the read at line {line} needs the value"
     )
 
@@ -155,7 +156,10 @@ def test_other_timelines() -> None:
     b = written()
     b.fence(t(0, 2), Q1, Q0)
     read(b, 1)
-    assert link(b).missing == "Fence at line 6 orders it for accesses on cuda1, not on cuda2"
+    assert link(b).missing == (
+        "Fence at line 6 orders it for ordinary register accesses (cuda1), not for ordinary memory "
+        "accesses"
+    )
 
 
 def test_the_async_proxy() -> None:
@@ -165,7 +169,7 @@ def test_the_async_proxy() -> None:
     b.fence(t(0), Q1, Q1, TMA, transitive=True)
     b.write(name[0], t(0), TMA, level=UNORDERED)
     found = link(b)
-    assert "Fence at line 3 is only temporal on tmaS" in found.missing
+    assert "Fence at line 3 orders TMA loads in time only" in found.missing
     assert "proxy fence" in found.missing
     assert literal.run(b.program(Policy.PAPER), {}) == ()
 
@@ -548,7 +552,8 @@ PAPER = {
     "example_3": (
         "ordered up to Await at line 149 by threads 0 to 127 of CTA 0; nobody orders the "
         "example_wgmma of line 135 before Arrive at line 145, for which Await at line 151 waits: "
-        "by then its threads have seen it on wgS only, and its first timeline takes cuda1, cuda2"
+        "its first timeline takes ordinary accesses (cuda1, cuda2), and by then its threads have "
+        "seen it as wgmma reads of shared memory only"
     ),
 }
 

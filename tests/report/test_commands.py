@@ -105,7 +105,7 @@ def test_why_one_of_two_fences_is_not(call):
 def test_why_an_access_is_safe(call):
     result = call("why", "safe.py:9")
     assert "write of tile" in result.stdout
-    assert "fence 10" in result.stdout
+    assert "thanks to the Fence at line 10" in result.stdout
 
 
 @pytest.mark.parametrize("place, code", [("safe.py", "X981"), ("safe.py:1", "X982")])

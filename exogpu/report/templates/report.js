@@ -32,7 +32,7 @@
 
   // --- arcs -------------------------------------------------------------------------------
 
-  const lineOf = (place) => place[0] >= 0 ? data.marks[place[0]].line : place[1];
+  const lineOf = (place) => place[1] || (place[0] >= 0 ? data.marks[place[0]].line : 0);
   const height = (line) => {
     const item = byId(`L${line}`);
     return item ? item.offsetTop - arcs.parentElement.querySelector("ol").offsetTop + 9.5 : null;
@@ -94,7 +94,7 @@
     const show = element("button", row.name, "link");
     show.type = "button";
     show.addEventListener("click", () => choose([at]));
-    item.append(show, row.chains.length ? "" : ` ${row.claim}`);
+    item.append(show, ` ${row.plain}`);
     row.chains.forEach((chain, number) => {
       const steps = element("span", number ? "or: " : "", "steps");
       [row.first, ...chain, row.second].filter((place) => place[1]).forEach((place, i) => {

@@ -43,7 +43,7 @@ PARSING: Final[dict[str, tuple[str, str, str, str]]] = {
         "this is no condition on control variables",
         "Guards and preconditions read sizes, index arguments and iterators only, so that all "
         "control is known without running the program.",
-        "if x[i] > 0: ...",
+        "if x[i]: ...",
         "y[i] = select(0, x[i], x[i], 0)  # x[i] where it is positive",
     ),
     "P107": (
@@ -107,7 +107,8 @@ PARSING: Final[dict[str, tuple[str, str, str, str]]] = {
     ),
     "P116": (
         "a loop has more than one iterator, or an else",
-        "A loop runs one iterator over a range of integers.",
+        "A loop runs one iterator over a range of integers.  One over a Python iterable, which is "
+        "unrolled, may have several names, as many as each value has parts.",
         "for i, j in seq(0, n): ...",
         "for i in seq(0, n):\n    for j in seq(0, n): ...",
     ),

@@ -98,7 +98,8 @@ SCOPES: Final[dict[str, tuple[str, str, str, str]]] = {
         "registers are allocated outside a task",
         "Registers belong to a task.  Shared memory and mbarriers may be declared before the tasks "
         "and serve one after another.",
-        "with CudaDeviceFunction(blockDim=128):\n    x: f32 @ CudaRmem",
+        "with CudaDeviceFunction(blockDim=128):\n    x: f32 @ CudaRmem\n"
+        "    for t in cuda_tasks(0, 1): ...",
         _TASK + "x: f32 @ CudaRmem",
     ),
     "S316": (

@@ -41,7 +41,7 @@ TYPES: Final[dict[str, tuple[str, str, str, str]]] = {
         "a barrier is used as data",
         "Barrier variables are synchronised on: by Arrive, by Await, and after the >> of an "
         "instruction.  They hold no values.",
-        "y = z[0]  # z: barrier[2] @ CudaMbarrier",
+        "z[0] = 1.0  # z: barrier[2] @ CudaMbarrier",
         "Await(z[0], cuda_in_order, ~0)",
     ),
     "T207": (
@@ -148,7 +148,7 @@ TYPES: Final[dict[str, tuple[str, str, str, str]]] = {
         "a parameter takes a window",
         "A data parameter takes a variable or a window of one, so that it can be written; a "
         "constant only where the parameter is a scalar that is read.",
-        "copy(n, x[0] + 1)",
+        "copy(n, 3.0)",
         "copy(n, x[0:n])",
     ),
     "T224": (
@@ -267,13 +267,13 @@ TYPES: Final[dict[str, tuple[str, str, str, str]]] = {
     "T242": (
         "something is awaited or signalled that is no barrier",
         "Arrive and Await take barrier variables.",
-        "Await(tile[0], cuda_in_order, ~0)  # tile: f32[...]",
+        "Await(tile[0], cuda_in_order, ~0)  # tile: f32[64] @ CudaSmemLinear",
         "z: barrier @ CudaMbarrier\nAwait(z, cuda_in_order, ~0)",
     ),
     "T243": (
         "this is no sync timeline",
         "Fence, Arrive and Await take the sync timelines of the language, by name.",
-        "Fence(cuda, cuda)",
+        "Fence(cuda_warp, cuda_in_order)",
         "Fence(cuda_in_order, cuda_in_order)",
     ),
     "T244": (

@@ -1,0 +1,43 @@
+"""Checking the procedures of one or several targets of the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from exogpu.cli.checker import check_all, parse_sizes
+from exogpu.cli.guarded import guarded
+from exogpu.cli.loader import Unit
+from exogpu.cli.outcome import Outcome
+from exogpu.cli.progress import deriving
+from exogpu.cli.render import console
+from exogpu.ir.types import Policy
+from exogpu.result.errors import NOWHERE, ExoGpuError
+from exogpu.result.verdict import Verdict
+from exogpu.solvers.workers import Limits
+
+
+def checked(
+    targets: list[str],
+    at: list[str] | None,
+    policy: Policy,
+    limits: Limits,
+    redundant: bool,
+    cached: bool,
+) -> Iterator[Outcome]:
+    """The outcomes, as soon as each is known; steps of schedules are shown meanwhile."""
+    try:
+        sizes = None if at is None else parse_sizes(at)
+    except ExoGpuError as error:
+        wrong = Verdict("", "error", None, policy, 0.0, diagnostics=error.diagnostics)
+        yield Outcome(NOWHERE, wrong)
+        return
+    bar = console(stderr=True).is_terminal
+
+    def work(units: tuple[Unit, ...]) -> Iterator[Outcome]:
+        steps.stop()
+        return check_all(
+            units, sizes, policy, limits=limits, bar=bar, redundant=redundant, cached=cached
+        )
+
+    with deriving(bar, cached) as steps:
+        yield from guarded(targets, limits, work, lambda outcome: outcome, policy)
