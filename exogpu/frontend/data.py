@@ -83,7 +83,8 @@ def access(node: ast.expr, ctx: Context) -> tuple[Access, Data | Barrier]:
             return part.access, part.of
         meaning = variable(node, ctx)
         parts = [ast.Slice() for _ in meaning.shape]
-    if len(parts) != len(meaning.shape):
+    own = _own_copy(meaning, len(parts), ctx)
+    if len(parts) + len(own) != len(meaning.shape):
         raise ctx.reject(
             "T205",
             f"{meaning.name} has {len(meaning.shape)} dimensions, {len(parts)} are indexed",
@@ -91,8 +92,16 @@ def access(node: ast.expr, ctx: Context) -> tuple[Access, Data | Barrier]:
             "give one coordinate a dimension",
             Note("declared here", meaning.span),
         )
-    coords = tuple(_coord(p, extent, ctx) for p, extent in zip(parts, meaning.shape, strict=True))
-    return Access(meaning.name, coords, ctx.source.span(node)), meaning
+    shape = meaning.shape[: len(parts)]
+    coords = tuple(_coord(p, extent, ctx) for p, extent in zip(parts, shape, strict=True))
+    return Access(meaning.name, (*coords, *own), ctx.source.span(node)), meaning
+
+
+def _own_copy(meaning: Data | Barrier, given: int, ctx: Context) -> tuple[Point, ...]:
+    """Of a value of a row, which has copies, the thread's own: `r[m]` in a loop over a fragment."""
+    if isinstance(meaning, Barrier) or meaning.memory.layout != "rows" or ctx.copy is None:
+        return ()
+    return (Point(ctx.copy),) if given + 1 == len(meaning.shape) else ()
 
 
 def _coord(node: ast.expr, extent: CExpr, ctx: Context) -> Coord:
