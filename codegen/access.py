@@ -18,6 +18,7 @@ from exogpu.codegen.expressions import (
     times,
 )
 from exogpu.codegen.names import Names
+from exogpu.codegen.registers import without_thread
 from exogpu.codegen.storage import Storage
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Access, CExpr, CVar, Int, Interval, Mul, Point
@@ -61,6 +62,14 @@ class Accesses:
             offset = self._constant_offset(variable, firsts)
             how = f"{variable.swizzle}, {SIZE_OF[variable.dtype]}"
             return f"{self.names(variable.name)}[swizzled<{how}>({offset})]"
+        if variable.held is not None:
+            inside = firsts[len(firsts) - variable.tile_rank :]
+            register = without_thread(variable.held.register(inside), access, self.control)
+            outer = list(firsts)
+            for d in variable.kept:
+                outer[d] = without_thread(outer[d], access, self.control)
+            at = self._registers(variable, outer, variable.kept)
+            return f"{at}[{c_control(register, self.control)}]"
         return self._at(variable, firsts)
 
     def first(self, access: Access) -> str:

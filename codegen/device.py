@@ -23,7 +23,7 @@ from exogpu.codegen.expressions import (
     is_nonnegative,
     simplify,
 )
-from exogpu.codegen.instructions import Calls, call_text
+from exogpu.codegen.instructions import Calls, call_text, note_helpers
 from exogpu.codegen.lines import Lines, braces
 from exogpu.codegen.named import LAST, NamedBarriers, adjacent_lanes, lanes_of
 from exogpu.codegen.names import CTA, LANE, THREAD, WARP, Names
@@ -213,6 +213,7 @@ def thread_loop(device: Device, stmt: For) -> Lines:
         lines = braces(f"if ({c_condition(condition, device.control)})", inside)
         return _else_counted(device, lines, stmt.body)
     device.control.iterate(stmt.iterator, stmt.lo, stmt.hi)
+    device.control.threads.add(stmt.iterator)
     with device.names.scope():
         text = c_control(value, device.control)
         name = device.names.declare(stmt.iterator)
@@ -222,7 +223,23 @@ def thread_loop(device: Device, stmt: For) -> Lines:
         condition_text = c_condition(inverse.condition, device.control)
     if not inside:
         return []
-    return [source(stmt), *braces(f"if (const int {name} = {text}; {condition_text})", inside)]
+    pins = _pins(device, stmt, parent)
+    lines = braces(f"if (const int {name} = {text}; {condition_text})", inside)
+    return [source(stmt), *pins, *lines, *pins]
+
+
+def _pins(device: Device, stmt: For, parent: Tiling) -> Lines:
+    """Before and after a loop over a fragment: registers of wgmma are computed with between the
+    waits around it, and not where the compiler would like to."""
+    if device.facts.inner[stmt].threads != 1 or parent.threads == 1:
+        return []
+    touched = {access.name: None for inner in walk(stmt.body) for access in accesses(inner)}
+    lines: Lines = []
+    for name in touched:
+        if name in device.storage and device.storage[name].pinned:
+            lines.append(f"pinned({device.names(name)});")
+            note_helpers(lines[-1], device.helpers)
+    return lines
 
 
 def sequential_loop(device: Device, stmt: For) -> Lines:
