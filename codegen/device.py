@@ -340,12 +340,6 @@ def _scalar(device: Device, stmt: Assign | Reduce) -> str:
     def of(name: Sym) -> DataType:
         return device.storage[name].dtype
 
-    for access in scalars.halves(stmt, of):
-        raise unsupported(
-            f"{access.name} has 16-bit elements, which scalar statements do not compute with",
-            stmt.span,
-            "use an instruction, or an f32 variable",
-        )
     return scalars.statement(stmt, of, device.access.element)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from typing import Final, Literal
+from typing import Final, Literal, cast
 
 from exogpu.frontend.control import control
 from exogpu.frontend.scope import Barrier, Broken, Context, Control, Data, Formula, Part, Reject
@@ -14,6 +14,7 @@ from exogpu.ir.nodes import (
     CExpr,
     Const,
     Coord,
+    DataFunction,
     DExpr,
     Int,
     Interval,
@@ -21,6 +22,7 @@ from exogpu.ir.nodes import (
     Point,
     Read,
 )
+from exogpu.ir.scalars import ARITY, OF_FLOATS
 from exogpu.ir.types import FLOATS, DataType, Space
 from exogpu.result.errors import Note
 
@@ -29,15 +31,6 @@ _OPERATORS: Final[dict[type[ast.operator], Literal["+", "-", "*", "/"]]] = {
     ast.Sub: "-",
     ast.Mult: "*",
     ast.Div: "/",
-}
-
-_ARITY: Final[dict[str, int]] = {
-    "min": 2,
-    "max": 2,
-    "exp": 1,
-    "sqrt": 1,
-    "relu": 1,
-    "select": 4,
 }
 
 
@@ -186,14 +179,14 @@ def data(node: ast.expr, ctx: Context) -> tuple[DExpr, DataType | None]:
             right, of_right = data(node.right, ctx)
             dtype = join(of_left, of_right, node, ctx)
             return BinOp(_OPERATORS[type(node.op)], left, right, span), dtype
-        case ast.Call(func=ast.Name(id=name)) if name in _ARITY:
+        case ast.Call(func=ast.Name(id=name)) if name in ARITY:
             return _apply(name, node, ctx)
         case _:
             raise ctx.reject(
                 "P109",
                 f"{ast.unparse(node)} is not a data expression",
                 node,
-                "use + - * / and min, max, exp, sqrt, relu, select(a, b, x, y)",
+                f"use + - * / and {', '.join(ARITY)}",
             )
 
 
@@ -207,29 +200,28 @@ def _is_operation(node: ast.expr) -> bool:
             return isinstance(node.op, ast.USub)
         case _:
             return any(
-                isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id in _ARITY
+                isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id in ARITY
                 for n in ast.walk(node)
             )
 
 
 def _apply(name: str, node: ast.Call, ctx: Context) -> tuple[DExpr, DataType | None]:
-    if len(node.args) != _ARITY[name] or node.keywords:
+    if len(node.args) != ARITY[name] or node.keywords:
         raise ctx.reject(
-            "T209", f"{name} takes {_ARITY[name]} arguments", node, "give it that many"
+            "T209", f"{name} takes {ARITY[name]} arguments", node, "give it that many"
         )
     terms, dtypes = zip(*(data(a, ctx) for a in node.args), strict=True)
     dtype: DataType | None = None
     for other in dtypes:
         dtype = join(dtype, other, node, ctx)
-    if name in ("exp", "sqrt") and dtype is not None and dtype not in FLOATS:
+    if name in (*OF_FLOATS, "fma") and dtype is not None and dtype not in FLOATS:
         raise ctx.reject(
             "T210",
             f"{name} takes floating point, not {dtype.value}",
             node,
             "keep integers and floating point apart",
         )
-    function: Literal["min", "max", "exp", "sqrt", "relu", "select"] = name  # type: ignore[assignment]
-    return Apply(function, tuple(terms), ctx.source.span(node)), dtype
+    return Apply(cast(DataFunction, name), tuple(terms), ctx.source.span(node)), dtype
 
 
 def join(
