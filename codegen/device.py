@@ -28,6 +28,7 @@ from exogpu.codegen.lines import Lines, braces
 from exogpu.codegen.named import LAST, NamedBarriers, adjacent_lanes, lanes_of
 from exogpu.codegen.names import CTA, LANE, THREAD, WARP, Names
 from exogpu.codegen.proxies import Proxies
+from exogpu.codegen.registers import pairs
 from exogpu.codegen.rows import Scope
 from exogpu.codegen.smem import SharedLayout
 from exogpu.codegen.storage import Storage
@@ -97,6 +98,8 @@ class Device:
     proxies: Proxies
     maps: Mapping[TensorMap, Sym]
     access: Accesses = field(init=False)
+    paired: set[Stmt] = field(default_factory=set)
+    """Statements that write both elements of a register, one right after the other."""
     helpers: list[str] = field(default_factory=list)
     """Names of the helper functions that the text calls, in order of first use."""
 
@@ -252,6 +255,7 @@ def sequential_loop(device: Device, stmt: For) -> Lines:
         name = device.names.declare(stmt.iterator)
         if is_nonnegative(lo, control):
             control.nonnegative.add(stmt.iterator)
+        device.paired |= pairs(stmt, device.storage)
         inside = block(device, stmt.body)
     if not inside:
         return []
@@ -321,7 +325,7 @@ def allocation(device: Device, stmt: Alloc) -> Lines:
     """Registers are C++ arrays; shared variables point into the dynamic shared memory."""
     variable = device.storage[stmt.name]
     name = device.names.declare(stmt.name)
-    dtype = C_TYPE[variable.dtype]
+    dtype = "unsigned" if variable.packed else C_TYPE[variable.dtype]
     if variable.space is Space.SHARED:
         offset = device.shared.offsets[stmt.name]
         pointer = f"reinterpret_cast<{dtype}*>(smem + {offset})"
@@ -340,7 +344,11 @@ def _scalar(device: Device, stmt: Assign | Reduce) -> str:
     def of(name: Sym) -> DataType:
         return device.storage[name].dtype
 
-    return scalars.statement(stmt, of, device.access.element)
+    place = device.access.element
+    if not device.access.is_packed(stmt.target):
+        return scalars.statement(stmt, of, place)
+    word, half = device.access.packed(stmt.target)
+    return scalars.half_statement(stmt, of, place, word, half, paired=stmt in device.paired)
 
 
 # --- synchronisation ------------------------------------------------------------------------

@@ -6,14 +6,28 @@ out, since the thread holds the element.  What is left is constant once the loop
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from exogpu.codegen.errors import unsupported
 from exogpu.codegen.expressions import Control, plus, times
+from exogpu.codegen.storage import Storage
+from exogpu.hw.fragments import Fragment
 from exogpu.ir.affine import Affine, Floor, Range, from_cexpr, mentions
 from exogpu.ir.names import Sym
-from exogpu.ir.nodes import Access, CExpr, CVar, FloorDiv, Int, Mod
-from exogpu.ir.walk import control_variables
+from exogpu.ir.nodes import (
+    Access,
+    Assign,
+    CExpr,
+    CVar,
+    FloorDiv,
+    For,
+    Int,
+    Mod,
+    Point,
+    Seq,
+    Stmt,
+)
+from exogpu.ir.walk import accesses, control_variables, walk
 
 
 def without_thread(index: CExpr, access: Access, control: Control) -> CExpr:
@@ -56,3 +70,29 @@ def _expression(form: Affine) -> CExpr:
         total = plus(total, times(coefficient, term))
     return plus(total, Int(form.constant))
 
+
+
+def pairs(loop: For, storage: Mapping[Sym, Storage]) -> frozenset[Stmt]:
+    """The statements of a loop that write the two elements of each of some registers, and what they
+    write is not read in the loop."""
+    if loop.lo != Int(0) or loop.hi != Int(2) or not isinstance(loop.mode, Seq):
+        return frozenset()
+    found: set[Stmt] = set()
+    for stmt in loop.body:
+        if not isinstance(stmt, Assign) or not storage[stmt.target.name].packed:
+            continue
+        variable = storage[stmt.target.name]
+        touched = [a for inner in walk(loop.body) for a in accesses(inner)]
+        alone = sum(a.name == stmt.target.name for a in touched) == 1
+        rank = variable.tile_rank
+        inside = [c.at for c in stmt.target.coords[-rank:] if isinstance(c, Point)]
+        if alone and variable.held is not None and _is_half(loop, variable.held, inside):
+            found.add(stmt)
+    return frozenset(found)
+
+
+def _is_half(loop: For, held: Fragment, index: Sequence[CExpr]) -> bool:
+    """Whether the loop's iterator is which of the two elements of a register is meant."""
+    ranges = {loop.iterator: Range(0, 1)}
+    form = from_cexpr(Mod(held.register(index), 2), {}, ranges)
+    return form == Affine(0, ((loop.iterator, 1),))

@@ -95,6 +95,24 @@ def statement(stmt: Assign | Reduce, of: TypeOf, place: Place) -> str:
     return f"{target} = {_stored(made, dtype, of, place)};"
 
 
+def half_statement(
+    stmt: Assign | Reduce, of: TypeOf, place: Place, word: str, half: str, *, paired: bool
+) -> str:
+    """The same where the target is one of the two numbers of a register.
+
+    `paired`: the other one is written right after the first, and neither is read between.
+    """
+    dtype = of(stmt.target.name)
+    if isinstance(stmt, Assign):
+        value = assigned(stmt.value, dtype, of)
+    else:
+        term = added(stmt.value, dtype, of)
+        value = Operation("+", (Element(stmt.target, term.dtype), term), term.dtype)
+    if paired and value.dtype is DataType.F32:
+        return f"pair_{dtype.value}({word}, {half}, {_text(value, of, place)});"
+    return f"put_half({word}, {half}, {_stored(value, dtype, of, place)});"
+
+
 def _stored(value: Scalar, dtype: DataType, of: TypeOf, place: Place) -> str:
     """The value in the type of the variable."""
     if isinstance(value, Constant):
