@@ -71,7 +71,6 @@ def _expression(form: Affine) -> CExpr:
     return plus(total, Int(form.constant))
 
 
-
 def pairs(loop: For, storage: Mapping[Sym, Storage]) -> frozenset[Stmt]:
     """The statements of a loop that write the two elements of each of some registers, and what they
     write is not read in the loop."""

@@ -82,9 +82,7 @@ def _check_register(declared: Declared, alloc: Alloc) -> Iterator[Diagnostic]:
         yield from strangers(declared, alloc)
 
 
-def _undistributed(
-    declared: Declared, dims: tuple[int, ...], leading: int
-) -> Iterator[Diagnostic]:
+def _undistributed(declared: Declared, dims: tuple[int, ...], leading: int) -> Iterator[Diagnostic]:
     """Condition (iv): the indices that are not distributed are not functions of the thread, but for
     those of a tile's elements."""
     for use in declared.uses:

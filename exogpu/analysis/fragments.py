@@ -99,9 +99,7 @@ def _stranger(use: Use, found: Fragment) -> dict[str, int] | None:
     return isl.smallest(wrong)
 
 
-def _refused(
-    use: Use, alloc: Alloc, found: Fragment, point: dict[str, int]
-) -> Diagnostic:
+def _refused(use: Use, alloc: Alloc, found: Fragment, point: dict[str, int]) -> Diagnostic:
     rank = len(found.shape)
     coords = [c.at for c in use.access.coords[-rank:] if isinstance(c, Point)]
     env = {
@@ -116,8 +114,8 @@ def _refused(
     shown = ", ".join(str(n.value) for n in index)
     return Diagnostic(
         "D518",
-        f"element [{shown}] of a tile of {alloc.name} is held by {thread_names([holder], found.threads, 1)} "
-        f"of its {unit}, and another thread accesses it",
+        f"element [{shown}] of a tile of {alloc.name} is held by "
+        f"{thread_names([holder], found.threads, 1)} of its {unit}, and another accesses it",
         use.span,
         f"loop over the tile: for m, n in fragment({alloc.name}[...]), and index it by m and n",
         (Note("allocated here", alloc.span),),

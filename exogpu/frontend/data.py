@@ -207,9 +207,7 @@ def _is_operation(node: ast.expr) -> bool:
 
 def _apply(name: str, node: ast.Call, ctx: Context) -> tuple[DExpr, DataType | None]:
     if len(node.args) != ARITY[name] or node.keywords:
-        raise ctx.reject(
-            "T209", f"{name} takes {ARITY[name]} arguments", node, "give it that many"
-        )
+        raise ctx.reject("T209", f"{name} takes {ARITY[name]} arguments", node, "give it that many")
     terms, dtypes = zip(*(data(a, ctx) for a in node.args), strict=True)
     dtype: DataType | None = None
     for other in dtypes:

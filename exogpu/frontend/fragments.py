@@ -49,7 +49,7 @@ def fragment_loop(node: ast.For, body: Callable[[], Block], ctx: Context) -> For
         Sym(f"{names[one.dimension] if one.dimension < len(names) else 'copy'}{one.place}")
         for one in tile.map.held
     ]
-    index = tile.map.index(CVar(thread), [CVar(name) for name in held])
+    index = tile.map.index(CVar(thread), [CVar(digit) for digit in held])
     outside, ctx.copy = ctx.copy, Mod(CVar(thread), COPIES)
     try:
         with ctx.scope():
@@ -58,8 +58,8 @@ def fragment_loop(node: ast.For, body: Callable[[], Block], ctx: Context) -> For
             inside = body()
     finally:
         ctx.copy = outside
-    for name, one in reversed(list(zip(held, tile.map.held, strict=True))):
-        inside = (For(name, Int(0), Int(one.digit.extent), Seq(), inside),)
+    for digit, one in reversed(list(zip(held, tile.map.held, strict=True))):
+        inside = (For(digit, Int(0), Int(one.digit.extent), Seq(), inside),)
     count = Int(tile.map.threads)
     return For(thread, Int(0), count, CudaThreads(cuda_thread), inside, span=span)
 
@@ -95,8 +95,7 @@ def _tile(head: ast.Call, ctx: Context) -> _Tile:
     if found is None:
         raise ctx.reject(
             "T248",
-            f"no fragment is known of {meaning.memory.name} with elements of "
-            f"{meaning.dtype.value}",
+            f"no fragment is known of {meaning.memory.name} with elements of {meaning.dtype.value}",
             head,
             "declare the tile in the shape and type that its instructions take",
             Note("declared here", meaning.span),

@@ -158,7 +158,7 @@ def _coarse(form: Affine, divisor: int, ranges: Ranges) -> tuple[int, Affine, Af
     for step in sorted({gcd(divisor, c) for _, c in form.terms}, reverse=True):
         fine = Affine(form.constant % step, tuple((a, c) for a, c in form.terms if c % step))
         low, high = interval(fine, ranges)
-        if step > 1 and fine.terms and 0 <= low and high < step:
+        if step > 1 and fine.terms and low >= 0 and high < step:
             terms = tuple((a, c // step) for a, c in form.terms if c % step == 0)
             return step, Affine(form.constant // step, terms), fine
     return None

@@ -219,8 +219,8 @@ DataFunction: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Apply:
-    """A data function, as `min(a, b)`; `fma(a, b, c)`: a * b + c, rounded once; `select(a, b, x, y)`:
-    x if a < b else y."""
+    """A data function, as `min(a, b)`; `fma(a, b, c)`: a * b + c, rounded once;
+    `select(a, b, x, y)`: x if a < b else y."""
 
     function: DataFunction
     arguments: tuple[DExpr, ...]

@@ -1,4 +1,4 @@
-"""O[h, i] = sum over j of softmax(Q[h, i] . K[h / G, j] / sqrt(D)) * V[h / G, j], bf16, for Hopper.
+"""Y[h, i] = sum over j of softmax(Q[h, i] . K[h / G, j] / sqrt(D)) * V[h / G, j], bf16, for Hopper.
 
 The online softmax: 128 rows a task, 64 a consumer warpgroup; one producer warp fills rings with
 128 keys and values at a time.  Scores, weights and results stay in registers: what is computed with
@@ -99,7 +99,7 @@ def make_attention(D: int, *, causal: bool = False, G: int = 1, RING: int = 2) -
         Q: bf16[G * H, S, D] @ CudaGmemLinear,
         K: bf16[H, S, D] @ CudaGmemLinear,
         V: bf16[H, D, S] @ CudaGmemLinear,
-        O: bf16[G * H, S, D] @ CudaGmemLinear,
+        Y: bf16[G * H, S, D] @ CudaGmemLinear,
         L: f32[G * H, S] @ CudaGmemLinear,
     ):
         assert S % 8 == 0  # TMA strides are multiples of 16 bytes
@@ -136,7 +136,7 @@ def make_attention(D: int, *, causal: bool = False, G: int = 1, RING: int = 2) -
                             for m, n in fragment(result[wg, :, :]):
                                 result[wg, m, n] = 0.0
                         Await(Q_full, cuda_generic_and_async, ~0)
-                    if causal:
+                    if causal:  # noqa: SIM108
                         steps = block + 1  # no key after the last row is looked at
                     else:
                         steps = (S + KEYS - 1) / KEYS
@@ -158,9 +158,7 @@ def make_attention(D: int, *, causal: bool = False, G: int = 1, RING: int = 2) -
                                     for k in seq(0, 4):
                                         Sm90_wgmma_f16(
                                             scores[wg, :, :],
-                                            Q_smem[
-                                                d, 64 * wg : 64 * wg + 64, 16 * k : 16 * k + 16
-                                            ],
+                                            Q_smem[d, 64 * wg : 64 * wg + 64, 16 * k : 16 * k + 16],
                                             K_smem[j % RING, d, :, 16 * k : 16 * k + 16],
                                             M=64,
                                             N=KEYS,
@@ -209,6 +207,6 @@ def make_attention(D: int, *, causal: bool = False, G: int = 1, RING: int = 2) -
                                 total[wg, m, copy] = 1.0 / total[wg, m, copy]
                             for m, n in fragment(result[wg, :, :]):
                                 if row + m < S:
-                                    O[h, row + m, n] = result[wg, m, n] * total[wg, m]
+                                    Y[h, row + m, n] = result[wg, m, n] * total[wg, m]
 
     return attention_sm90

@@ -9,9 +9,7 @@ from exogpu.isa.rows import Sm90_row_max
 from exogpu.isa.sm90 import Sm90_store_D, Sm90_wgmma_rs_tf32, Sm90_zero_scale_d
 
 
-def make(
-    zero: str, before: bool, waits: bool, read: str, refill: str, after: bool
-) -> Procedure:
+def make(zero: str, before: bool, waits: bool, read: str, refill: str, after: bool) -> Procedure:
     """n products of a warpgroup into one accumulator, A in registers.
 
     `zero`: how the accumulator begins; `before`: a wgmma.fence stands before the product; `waits`:

@@ -304,8 +304,7 @@ TYPES: Final[dict[str, tuple[str, str, str, str]]] = {
         "D: f32[2, 64, 128] @ Sm90_RmemMatrixD(64, 128)\n"
         "for m, n in fragment(D):\n"
         "    D[wg, m, n] = 0.0",
-        "for m, n in fragment(D[wg, :, :]):\n"
-        "    D[wg, m, n] = 0.0",
+        "for m, n in fragment(D[wg, :, :]):\n    D[wg, m, n] = 0.0",
     ),
     "T245": (
         "an instruction does not work in place",
