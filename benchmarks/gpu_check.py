@@ -238,16 +238,8 @@ def quick(names: tuple[str, ...]) -> Iterator[dict[str, int]]:
         yield {}
         return
     for small in (36, 132):
-        yield {
-            n: 8 * small
-            if n == "S"
-            else 300
-            if n in "MN"
-            else 2
-            if n in ("L", "K_split", "H")
-            else small
-            for n in names
-        }
+        known = {"M": 300, "N": 300, "L": 2, "K_split": 2, "H": 2, "S": 8 * small}
+        yield {n: known.get(n, small) for n in names}
 
 
 def memcheck(folders: list[Path], only: str) -> str:
