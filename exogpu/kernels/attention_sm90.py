@@ -26,8 +26,15 @@ KEYS = 128
 """Keys a step: so many columns has a tile of scores."""
 
 
-def make_attention(D: int, *, causal: bool = False, G: int = 1, RING: int = 2) -> Procedure:
-    """The kernel for heads of D columns, 64 or 128; G heads of Q share one of K and V."""
+def make_attention(
+    D: int, *, causal: bool = False, G: int = 1, RING: int = 2, overlap: bool = False
+) -> Procedure:
+    """The kernel for heads of D columns, 64 or 128; G heads of Q share one of K and V.
+
+    With `overlap` the softmax of one step goes on while the values of the step before are
+    multiplied.
+    """
+    suffix = ("_causal" if causal else "") + ("_overlapped" if overlap else "")
     scale = math.log2(math.e) / math.sqrt(D)
     parts = D // 64  # 64 columns of bf16 are a row of 128 bytes, the swizzle
 
@@ -75,8 +82,37 @@ def make_attention(D: int, *, causal: bool = False, G: int = 1, RING: int = 2) -
                         scores[m, n] = -1e30
 
     @macro
-    def softmax(scores, weights, result, largest, total, factor, shift):
-        """Weights relative to the largest score so far; what was summed before is rescaled."""
+    def multiply_keys(scores, Q_smem, K_smem, wg, slot, group):
+        Fence(wgmma_fence_1, wgmma_fence_2)
+        Sm90_zero_scale_d(scores, M=64, N=KEYS)
+        Fence(wgmma_fence_1, wgmma_fence_2)
+        for d in seq(0, parts):
+            for k in seq(0, 4):
+                Sm90_wgmma_f16(
+                    scores,
+                    Q_smem[d, 64 * wg : 64 * wg + 64, 16 * k : 16 * k + 16],
+                    K_smem[slot, d, :, 16 * k : 16 * k + 16],
+                    M=64,
+                    N=KEYS,
+                    dtype=bf16,
+                )
+        Arrive(wgmma_async) >> group
+
+    @macro
+    def multiply_values(result, weights, V_smem, slot, group):
+        for k in seq(0, KEYS / 16):
+            Sm90_wgmma_rs_f16(
+                result,
+                weights[k, :, :],
+                V_smem[slot, k / 4, :, 16 * (k % 4) : 16 * (k % 4) + 16],
+                N=D,
+                dtype=bf16,
+            )
+        Arrive(wgmma_async) >> group
+
+    @macro
+    def softmax(scores, largest, total, factor, shift):
+        """Exponentials relative to the largest score so far, and the sums of them."""
         Sm90_row_max(shift, scores, N=KEYS)
         for m in fragment(largest):
             shift[m] = max(largest[m], shift[m])
@@ -85,14 +121,19 @@ def make_attention(D: int, *, causal: bool = False, G: int = 1, RING: int = 2) -
             shift[m] = shift[m] * -scale
         for m, n in fragment(scores):
             scores[m, n] = exp2(fma(scores[m, n], scale, shift[m]))
-            weights[n / 16, m, n % 16] = scores[m, n]
         Sm90_row_sum(shift, scores, N=KEYS)
         for m in fragment(total):
             total[m] = fma(total[m], factor[m], shift[m])
+
+    @macro
+    def weigh(scores, weights, result, factor):
+        """The operand of the next product; what was summed before is rescaled."""
+        for m, n in fragment(scores):
+            weights[n / 16, m, n % 16] = scores[m, n]
         for m, n in fragment(result):
             result[m, n] = result[m, n] * factor[m]
 
-    @proc(name=f"attention_sm90_{D}{'_causal' if causal else ''}{f'_{G}' if G > 1 else ''}")
+    @proc(name=f"attention_sm90_{D}{suffix}{f'_{G}' if G > 1 else ''}")
     def attention_sm90(
         H: size,
         S: size,
@@ -151,47 +192,73 @@ def make_attention(D: int, *, causal: bool = False, G: int = 1, RING: int = 2) -
                         with CudaWarps(name="consumer"):
                             Await(K_full, cuda_generic_and_async, ~0)
                             for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
-                                Fence(wgmma_fence_1, wgmma_fence_2)
-                                Sm90_zero_scale_d(scores[wg, :, :], M=64, N=KEYS)
-                                Fence(wgmma_fence_1, wgmma_fence_2)
-                                for d in seq(0, parts):
-                                    for k in seq(0, 4):
-                                        Sm90_wgmma_f16(
-                                            scores[wg, :, :],
-                                            Q_smem[d, 64 * wg : 64 * wg + 64, 16 * k : 16 * k + 16],
-                                            K_smem[j % RING, d, :, 16 * k : 16 * k + 16],
-                                            M=64,
-                                            N=KEYS,
-                                            dtype=bf16,
+                                multiply_keys(
+                                    scores[wg, :, :], Q_smem, K_smem, wg, j % RING, cg[wg]
+                                )
+                            if overlap:
+                                if j > 0:
+                                    Await(V_full, cuda_generic_and_async, ~0)
+                                for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
+                                    if j > 0:
+                                        multiply_values(
+                                            result[wg, :, :],
+                                            weights[wg, :, :, :],
+                                            V_smem,
+                                            (j + RING - 1) % RING,
+                                            cg[wg],
                                         )
-                                Arrive(wgmma_async) >> cg[wg]
-                                Await(cg[wg], cuda_in_order, 0)
+                                        Await(cg[wg], cuda_in_order, 1)
+                                    else:
+                                        Await(cg[wg], cuda_in_order, 0)
+                            else:
+                                for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
+                                    Await(cg[wg], cuda_in_order, 0)
                             Arrive(cuda_in_order) >> K_empty
                             for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
                                 mask(scores[wg, :, :], 128 * block + 64 * wg, KEYS * j, S)
                                 softmax(
                                     scores[wg, :, :],
-                                    weights[wg, :, :, :],
-                                    result[wg, :, :],
                                     largest[wg, :, :],
                                     total[wg, :, :],
                                     factor[wg, :, :],
                                     shift[wg, :, :],
                                 )
+                            if overlap:
+                                if j > 0:
+                                    for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
+                                        Await(cg[wg], cuda_in_order, 0)
+                                    Arrive(cuda_in_order) >> V_empty
+                            for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
+                                weigh(
+                                    scores[wg, :, :],
+                                    weights[wg, :, :, :],
+                                    result[wg, :, :],
+                                    factor[wg, :, :],
+                                )
                                 Fence(wgmma_fence_1, wgmma_fence_2)
+                            if not overlap:
+                                Await(V_full, cuda_generic_and_async, ~0)
+                                for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
+                                    multiply_values(
+                                        result[wg, :, :],
+                                        weights[wg, :, :, :],
+                                        V_smem,
+                                        j % RING,
+                                        cg[wg],
+                                    )
+                                    Await(cg[wg], cuda_in_order, 0)
+                                Arrive(cuda_in_order) >> V_empty
+                    if overlap:
+                        with CudaWarps(name="consumer"):
                             Await(V_full, cuda_generic_and_async, ~0)
                             for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
-                                for k in seq(0, KEYS / 16):
-                                    Sm90_wgmma_rs_f16(
-                                        result[wg, :, :],
-                                        weights[wg, k, :, :],
-                                        V_smem[
-                                            j % RING, k / 4, :, 16 * (k % 4) : 16 * (k % 4) + 16
-                                        ],
-                                        N=D,
-                                        dtype=bf16,
-                                    )
-                                Arrive(wgmma_async) >> cg[wg]
+                                multiply_values(
+                                    result[wg, :, :],
+                                    weights[wg, :, :, :],
+                                    V_smem,
+                                    (steps + RING - 1) % RING,
+                                    cg[wg],
+                                )
                                 Await(cg[wg], cuda_in_order, 0)
                             Arrive(cuda_in_order) >> V_empty
                     # The rings are done with: the next task's loads overlap the stores.
