@@ -69,19 +69,6 @@ def make_attention(
             )
 
     @macro
-    def mask(scores, row, column, S):
-        if causal:
-            if column >= row - 64:
-                for m, n in fragment(scores):
-                    if column + n > row + m:
-                        scores[m, n] = -1e30
-        else:
-            if column + KEYS > S:
-                for m, n in fragment(scores):
-                    if column + n >= S:
-                        scores[m, n] = -1e30
-
-    @macro
     def multiply_keys(scores, Q_smem, K_smem, wg, slot, group):
         Fence(wgmma_fence_1, wgmma_fence_2)
         Sm90_zero_scale_d(scores, M=64, N=KEYS)
@@ -111,27 +98,40 @@ def make_attention(
         Arrive(wgmma_async) >> group
 
     @macro
-    def softmax(scores, largest, total, factor, shift):
+    def masked_softmax(wg, block, j, S, scores, largest, total, factor, shift):
         """Exponentials relative to the largest score so far, and the sums of them."""
-        Sm90_row_max(shift, scores, N=KEYS)
-        for m in fragment(largest):
-            shift[m] = max(largest[m], shift[m])
-            factor[m] = exp2((largest[m] - shift[m]) * scale)
-            largest[m] = shift[m]
-            shift[m] = shift[m] * -scale
-        for m, n in fragment(scores):
-            scores[m, n] = exp2(fma(scores[m, n], scale, shift[m]))
-        Sm90_row_sum(shift, scores, N=KEYS)
-        for m in fragment(total):
-            total[m] = fma(total[m], factor[m], shift[m])
+        row = 128 * block + 64 * wg
+        if causal:
+            if KEYS * j + KEYS > row:
+                for m, n in fragment(scores[wg, :, :]):
+                    if KEYS * j + n > row + m:
+                        scores[wg, m, n] = -1e30
+        else:
+            if KEYS * j + KEYS > S:
+                for m, n in fragment(scores[wg, :, :]):
+                    if KEYS * j + n >= S:
+                        scores[wg, m, n] = -1e30
+        Sm90_row_max(shift[wg, :, :], scores[wg, :, :], N=KEYS)
+        for m in fragment(largest[wg, :, :]):
+            shift[wg, m] = max(largest[wg, m], shift[wg, m])
+            factor[wg, m] = exp2((largest[wg, m] - shift[wg, m]) * scale)
+            largest[wg, m] = shift[wg, m]
+        for m, n in fragment(scores[wg, :, :]):
+            scores[wg, m, n] = exp2(
+                fma(scores[wg, m, n], scale, largest[wg, m] * -scale)
+            )
+        Sm90_row_sum(shift[wg, :, :], scores[wg, :, :], N=KEYS)
+        for m in fragment(total[wg, :, :]):
+            total[wg, m] = fma(total[wg, m], factor[wg, m], shift[wg, m])
 
     @macro
-    def weigh(scores, weights, result, factor):
+    def weigh(wg, scores, weights, result, factor):
         """The operand of the next product; what was summed before is rescaled."""
-        for m, n in fragment(scores):
-            weights[n / 16, m, n % 16] = scores[m, n]
-        for m, n in fragment(result):
-            result[m, n] = result[m, n] * factor[m]
+        for m, n in fragment(scores[wg, :, :]):
+            weights[wg, n / 16, m, n % 16] = scores[wg, m, n]
+        for m, n in fragment(result[wg, :, :]):
+            result[wg, m, n] = result[wg, m, n] * factor[wg, m]
+        Fence(wgmma_fence_1, wgmma_fence_2)
 
     @proc(name=f"attention_sm90_{D}{suffix}{f'_{G}' if G > 1 else ''}")
     def attention_sm90(
@@ -192,14 +192,12 @@ def make_attention(
                         with CudaWarps(name="consumer"):
                             Await(K_full, cuda_generic_and_async, ~0)
                             for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
-                                multiply_keys(
-                                    scores[wg, :, :], Q_smem, K_smem, wg, j % RING, cg[wg]
-                                )
+                                multiply_keys(scores[wg, :, :], Q_smem, K_smem, wg, j % RING, cg[wg])
                             if overlap:
+                                # Each branch is straight, or ptxas lets no product be in flight.
                                 if j > 0:
                                     Await(V_full, cuda_generic_and_async, ~0)
-                                for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
-                                    if j > 0:
+                                    for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
                                         multiply_values(
                                             result[wg, :, :],
                                             weights[wg, :, :, :],
@@ -208,44 +206,30 @@ def make_attention(
                                             cg[wg],
                                         )
                                         Await(cg[wg], cuda_in_order, 1)
-                                    else:
+                                    Arrive(cuda_in_order) >> K_empty
+                                    for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
+                                        masked_softmax(wg, block, j, S, scores, largest, total, factor, shift)
                                         Await(cg[wg], cuda_in_order, 0)
+                                    Arrive(cuda_in_order) >> V_empty
+                                    for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
+                                        weigh(wg, scores, weights, result, factor)
+                                else:
+                                    for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
+                                        Await(cg[wg], cuda_in_order, 0)
+                                    Arrive(cuda_in_order) >> K_empty
+                                    for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
+                                        masked_softmax(wg, block, j, S, scores, largest, total, factor, shift)
+                                        weigh(wg, scores, weights, result, factor)
                             else:
                                 for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
                                     Await(cg[wg], cuda_in_order, 0)
-                            Arrive(cuda_in_order) >> K_empty
-                            for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
-                                mask(scores[wg, :, :], 128 * block + 64 * wg, KEYS * j, S)
-                                softmax(
-                                    scores[wg, :, :],
-                                    largest[wg, :, :],
-                                    total[wg, :, :],
-                                    factor[wg, :, :],
-                                    shift[wg, :, :],
-                                )
-                            if overlap:
-                                if j > 0:
-                                    for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
-                                        Await(cg[wg], cuda_in_order, 0)
-                                    Arrive(cuda_in_order) >> V_empty
-                            for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
-                                weigh(
-                                    scores[wg, :, :],
-                                    weights[wg, :, :, :],
-                                    result[wg, :, :],
-                                    factor[wg, :, :],
-                                )
-                                Fence(wgmma_fence_1, wgmma_fence_2)
-                            if not overlap:
+                                Arrive(cuda_in_order) >> K_empty
+                                for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
+                                    masked_softmax(wg, block, j, S, scores, largest, total, factor, shift)
+                                    weigh(wg, scores, weights, result, factor)
                                 Await(V_full, cuda_generic_and_async, ~0)
                                 for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
-                                    multiply_values(
-                                        result[wg, :, :],
-                                        weights[wg, :, :, :],
-                                        V_smem,
-                                        j % RING,
-                                        cg[wg],
-                                    )
+                                    multiply_values(result[wg, :, :], weights[wg, :, :, :], V_smem, j % RING, cg[wg])
                                     Await(cg[wg], cuda_in_order, 0)
                                 Arrive(cuda_in_order) >> V_empty
                     if overlap:

@@ -25,10 +25,17 @@ def test_a_product_with_bias_and_relu(sizes):
 
 
 @pytest.mark.parametrize(
-    ("D", "causal", "G", "H", "S"),
-    [(64, False, 1, 2, 200), (128, False, 1, 1, 128), (64, True, 2, 1, 264), (128, True, 1, 1, 8)],
+    ("D", "causal", "G", "H", "S", "overlap"),
+    [
+        (64, False, 1, 2, 200, False),
+        (128, False, 1, 1, 128, False),
+        (64, True, 2, 1, 264, False),
+        (128, True, 1, 1, 8, False),
+        (64, True, 1, 1, 400, True),
+        (128, False, 1, 1, 520, True),
+    ],
 )
-def test_attention_is_the_weighted_sum(D, causal, G, H, S):
+def test_attention_is_the_weighted_sum(D, causal, G, H, S, overlap):
     rng = np.random.default_rng(0)
 
     def array(*shape):
@@ -36,7 +43,7 @@ def test_attention_is_the_weighted_sum(D, causal, G, H, S):
 
     Q, K, V = array(G * H, S, D), array(H, S, D), array(H, D, S)
     Y, L = np.zeros((G * H, S, D), np.float32), np.zeros((G * H, S), np.float32)
-    make_attention(D, causal=causal, G=G).run(Q=Q, K=K, V=V, Y=Y, L=L)
+    make_attention(D, causal=causal, G=G, overlap=overlap).run(Q=Q, K=K, V=V, Y=Y, L=L)
     keys, values = (np.repeat(x.astype(np.float64), G, 0) for x in (K, V))
     scores = np.einsum("hid,hjd->hij", Q, keys) / np.sqrt(D)
     if causal:
