@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
 from exogpu.frontend.data import access
 from exogpu.frontend.scope import Context, Data, Formula
-from exogpu.hw.fragments import Fragment, fragment
-from exogpu.hw.units import cuda_thread
+from exogpu.hw.fragments import Fragment, Held, fragment
+from exogpu.hw.units import cuda_thread, cuda_warp
 from exogpu.ir.names import Sym
-from exogpu.ir.nodes import Block, CExpr, CudaThreads, CVar, For, Int, Interval, Mod, Seq
-from exogpu.ir.types import DataMemory
+from exogpu.ir.nodes import Add, Block, CExpr, CudaThreads, CVar, For, Int, Interval, Mul, Seq
+from exogpu.ir.types import CollUnit, DataMemory
 from exogpu.result.errors import Note
 
 HEAD = "fragment"
@@ -31,8 +31,8 @@ class _Tile:
 
 
 def fragment_loop(node: ast.For, body: Callable[[], Block], ctx: Context) -> For:
-    """`for m, n in fragment(D[...])`: a loop over the threads that hold the tile, in it loops over
-    the registers of each; m and n are what the map of the tile says."""
+    """`for m, n in fragment(D[...])`: loops over the threads that hold the tile, a digit each, in
+    them loops over the registers of each; m and n are what the map of the tile says."""
     assert isinstance(node.iter, ast.Call)
     if ctx.instruction or not ctx.in_task:
         raise ctx.reject(
@@ -43,14 +43,14 @@ def fragment_loop(node: ast.For, body: Callable[[], Block], ctx: Context) -> For
         )
     tile = _tile(node.iter, ctx)
     span = ctx.source.span(node)
-    thread = Sym("thread")
     names = _names(node, tile, ctx)
-    held = [
-        Sym(f"{names[one.dimension] if one.dimension < len(names) else 'copy'}{one.place}")
-        for one in tile.map.held
-    ]
-    index = tile.map.index(CVar(thread), [CVar(digit) for digit in held])
-    outside, ctx.copy = ctx.copy, Mod(CVar(thread), COPIES)
+    called = (*names, "copy")
+    digits = {
+        one: Sym(f"{called[one.dimension]}{one.place}")
+        for one in (*tile.map.holders, *tile.map.held)
+    }
+    index = tile.map.index({one: CVar(name) for one, name in digits.items()})
+    outside, ctx.copy = ctx.copy, _copy(tile.map, digits)
     try:
         with ctx.scope():
             for name, value in zip(names, index, strict=False):
@@ -58,10 +58,30 @@ def fragment_loop(node: ast.For, body: Callable[[], Block], ctx: Context) -> For
             inside = body()
     finally:
         ctx.copy = outside
-    for digit, one in reversed(list(zip(held, tile.map.held, strict=True))):
-        inside = (For(digit, Int(0), Int(one.digit.extent), Seq(), inside),)
-    count = Int(tile.map.threads)
-    return For(thread, Int(0), count, CudaThreads(cuda_thread), inside, span=span)
+    made: Block = inside
+    for one, iterator in reversed(digits.items()):
+        mode = CudaThreads(_threads(one.digit.stride)) if one.digit.of_thread else Seq()
+        (*_, outermost) = made = (For(iterator, Int(0), Int(one.digit.extent), mode, made),)
+    return replace(outermost, span=span)
+
+
+def _threads(count: int) -> CollUnit:
+    """So many adjacent threads."""
+    whole, rest = divmod(count, 32)
+    if rest:
+        return count * cuda_thread if count > 1 else cuda_thread
+    return whole * cuda_warp if whole > 1 else cuda_warp
+
+
+def _copy(found: Fragment, digits: Mapping[Held, Sym]) -> CExpr:
+    """Which of the lanes of a quad the thread is: the last digits of its number."""
+    total: CExpr = Int(0)
+    for one in found.holders:
+        if one.digit.stride < COPIES:
+            name, stride = CVar(digits[one]), one.digit.stride
+            term: CExpr = name if stride == 1 else Mul(stride, name)
+            total = term if total == Int(0) else Add(total, term)
+    return total
 
 
 def _tile(head: ast.Call, ctx: Context) -> _Tile:

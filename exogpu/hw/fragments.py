@@ -9,7 +9,7 @@ others; of several the last dimension's come first.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
@@ -42,7 +42,7 @@ class Digit:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A digit of a register, and what one of it counts in which dimension."""
+    """A digit, and what one of it counts in which dimension."""
 
     dimension: int
     place: int
@@ -90,29 +90,28 @@ class Fragment:
     @property
     def held(self) -> tuple[Held, ...]:
         """The digits that tell a thread's registers apart, the greatest stride first."""
+        return tuple(one for one in self._all() if not one.digit.of_thread)
+
+    @property
+    def holders(self) -> tuple[Held, ...]:
+        """The digits that tell the threads apart, the greatest stride first."""
+        return tuple(one for one in self._all() if one.digit.of_thread)
+
+    def _all(self) -> list[Held]:
         found = [
             Held(dimension, place, digit)
             for dimension, digits in enumerate(self.digits)
             for place, _, digit in _places(digits)
-            if not digit.of_thread and digit.extent > 1
+            if digit.extent > 1
         ]
-        return tuple(sorted(found, key=lambda one: -one.digit.stride))
+        return sorted(found, key=lambda one: -one.digit.stride)
 
-    def index(self, thread: CExpr, held: Sequence[CExpr]) -> tuple[CExpr, ...]:
-        """The element that a thread holds; `held` has a value for each digit of `held`."""
-        values = dict(zip(((one.dimension, one.place) for one in self.held), held, strict=True))
-        found: list[CExpr] = []
-        for dimension, digits in enumerate(self.digits):
-            terms: list[CExpr] = []
-            for place, _, digit in reversed(list(_places(digits))):
-                if digit.of_thread:
-                    high = thread if digit.stride == 1 else FloorDiv(thread, digit.stride)
-                    last = digit.stride * digit.extent == self.threads
-                    terms.append(_times(place, high if last else Mod(high, digit.extent)))
-                elif digit.extent > 1:
-                    terms.append(_times(place, values[dimension, place]))
-            found.append(_sum(terms))
-        return tuple(found)
+    def index(self, values: Mapping[Held, CExpr]) -> tuple[CExpr, ...]:
+        """The element with these values of the digits of `held` and `holders`."""
+        found: list[list[CExpr]] = [[] for _ in self.shape]
+        for one, value in sorted(values.items(), key=lambda item: -item[0].place):
+            found[one.dimension].append(_times(one.place, value))
+        return tuple(map(_sum, found))
 
 
 def _places(digits: Sequence[Digit]) -> Iterator[tuple[int, bool, Digit]]:

@@ -117,9 +117,7 @@ def make_attention(
             factor[wg, m] = exp2((largest[wg, m] - shift[wg, m]) * scale)
             largest[wg, m] = shift[wg, m]
         for m, n in fragment(scores[wg, :, :]):
-            scores[wg, m, n] = exp2(
-                fma(scores[wg, m, n], scale, largest[wg, m] * -scale)
-            )
+            scores[wg, m, n] = exp2(fma(scores[wg, m, n], scale, largest[wg, m] * -scale))
         Sm90_row_sum(shift[wg, :, :], scores[wg, :, :], N=KEYS)
         for m in fragment(total[wg, :, :]):
             total[wg, m] = fma(total[wg, m], factor[wg, m], shift[wg, m])
@@ -192,7 +190,9 @@ def make_attention(
                         with CudaWarps(name="consumer"):
                             Await(K_full, cuda_generic_and_async, ~0)
                             for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
-                                multiply_keys(scores[wg, :, :], Q_smem, K_smem, wg, j % RING, cg[wg])
+                                multiply_keys(
+                                    scores[wg, :, :], Q_smem, K_smem, wg, j % RING, cg[wg]
+                                )
                             if overlap:
                                 # Each branch is straight, or ptxas lets no product be in flight.
                                 if j > 0:
@@ -208,7 +208,9 @@ def make_attention(
                                         Await(cg[wg], cuda_in_order, 1)
                                     Arrive(cuda_in_order) >> K_empty
                                     for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
-                                        masked_softmax(wg, block, j, S, scores, largest, total, factor, shift)
+                                        masked_softmax(
+                                            wg, block, j, S, scores, largest, total, factor, shift
+                                        )
                                         Await(cg[wg], cuda_in_order, 0)
                                     Arrive(cuda_in_order) >> V_empty
                                     for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
@@ -218,18 +220,28 @@ def make_attention(
                                         Await(cg[wg], cuda_in_order, 0)
                                     Arrive(cuda_in_order) >> K_empty
                                     for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
-                                        masked_softmax(wg, block, j, S, scores, largest, total, factor, shift)
+                                        masked_softmax(
+                                            wg, block, j, S, scores, largest, total, factor, shift
+                                        )
                                         weigh(wg, scores, weights, result, factor)
                             else:
                                 for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
                                     Await(cg[wg], cuda_in_order, 0)
                                 Arrive(cuda_in_order) >> K_empty
                                 for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
-                                    masked_softmax(wg, block, j, S, scores, largest, total, factor, shift)
+                                    masked_softmax(
+                                        wg, block, j, S, scores, largest, total, factor, shift
+                                    )
                                     weigh(wg, scores, weights, result, factor)
                                 Await(V_full, cuda_generic_and_async, ~0)
                                 for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
-                                    multiply_values(result[wg, :, :], weights[wg, :, :, :], V_smem, j % RING, cg[wg])
+                                    multiply_values(
+                                        result[wg, :, :],
+                                        weights[wg, :, :, :],
+                                        V_smem,
+                                        j % RING,
+                                        cg[wg],
+                                    )
                                     Await(cg[wg], cuda_in_order, 0)
                                 Arrive(cuda_in_order) >> V_empty
                     if overlap:

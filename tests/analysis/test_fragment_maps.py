@@ -92,6 +92,10 @@ TILES = {
 }
 
 
+def digit(number, one):
+    return number // one.digit.stride % one.digit.extent
+
+
 @pytest.mark.parametrize("name", TILES)
 def test_the_table_is_the_manual(name):
     memory, dtype, shape, manual = TILES[name]
@@ -101,8 +105,8 @@ def test_the_table_is_the_manual(name):
     assert found.threads * found.registers == shape[0] * shape[1]
     seen = set()
     for t, i in product(range(found.threads), range(found.registers)):
-        held = [Int(i // one.digit.stride % one.digit.extent) for one in found.held]
-        at = found.index(Int(t), held)
+        of = {one: t for one in found.holders} | {one: i for one in found.held}
+        at = found.index({one: Int(digit(n, one)) for one, n in of.items()})
         index = tuple(evaluate(e, {}) for e in at)
         assert index == manual(t, i)
         assert evaluate(found.thread(at), {}) == t
@@ -116,15 +120,13 @@ def test_which_register_is_told_without_the_thread(name):
     """The indices of a fragment's loop put into the map give its own loops back."""
     memory, dtype, shape, _ = TILES[name]
     found = fragment(memory, DataType(dtype), shape)
-    thread, held = Sym("t"), [Sym(f"h{at}") for at in range(len(found.held))]
-    ranges = {thread: Range(0, found.threads - 1)}
-    ranges |= {s: Range(0, one.digit.extent - 1) for s, one in zip(held, found.held, strict=True)}
-    index = found.index(CVar(thread), [CVar(s) for s in held])
-    form = from_cexpr(found.register(index), {}, ranges)
-    assert dict(form.terms) == {
-        s: one.digit.stride for s, one in zip(held, found.held, strict=True)
-    }
-    assert form.constant == 0
+    names = {one: Sym(f"d{at}") for at, one in enumerate((*found.holders, *found.held))}
+    ranges = {name: Range(0, one.digit.extent - 1) for one, name in names.items()}
+    index = found.index({one: CVar(name) for one, name in names.items()})
+    for part, digits in ((found.register, found.held), (found.thread, found.holders)):
+        form = from_cexpr(part(index), {}, ranges)
+        assert dict(form.terms) == {names[one]: one.digit.stride for one in digits}
+        assert form.constant == 0
 
 
 def test_shapes_that_no_instruction_has_have_no_fragment():

@@ -141,4 +141,4 @@ def at_the_scope_of_a_warp(x: f32[64, 8] @ CudaGmemLinear):
             D: f32[64, 8] @ Sm90_RmemMatrixD(64, 8)
             for w in cuda_threads(0, 4, unit=cuda_warp):
                 for m, n in fragment(D):  # expect: C402
-                    D[m, n] = 0.0  # expect: C413
+                    D[m, n] = 0.0
