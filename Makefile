@@ -54,12 +54,13 @@ gpu-emit: $(INSTALLED)
 	$(BIN)/exogpu compile benchmarks/extra_fences.py -o build/gpu/fences --cubin
 	$(BIN)/exogpu compile benchmarks/tiles.py -o build/gpu/tiles --cubin
 	$(BIN)/exogpu compile benchmarks/derived.py -o build/gpu/derived --cubin
+	$(BIN)/exogpu compile benchmarks/fragments.py -o build/gpu/fragments --cubin
 	$(BIN)/python benchmarks/host_functions.py build/gpu/host
 
 gpu-test: gpu-emit
 	$(GPU_PYTHON) benchmarks/host_functions.py build/gpu/host --run
 	$(GPU_PYTHON) benchmarks/gpu_check.py build/gpu build/gpu/fences build/gpu/tiles \
-		build/gpu/derived --memcheck --write docs/gpu-results.md
+		build/gpu/derived build/gpu/fragments --memcheck --write docs/gpu-results.md
 
 # Beside cuBLAS, by the paper's method: docs/gpu-bench.json, .csv and .svg.
 gpu-bench: gpu-emit

@@ -68,6 +68,13 @@ def shapes_of(names: tuple[str, ...]) -> Iterator[dict[str, int]]:
             ):
                 yield {"L": batch, "M": m, "N": n, "K_split": s, "cluster_K": k}
             yield {"L": 1, "M": 512, "N": 512, "K_split": 16, "cluster_K": 4096}
+        case ("H", "S"):
+            for heads, s in itertools.product(
+                (1, 2, 5),
+                (*range(8, 144, 8), *range(192, 576, 64), *range(1000, 1256, 32), 2048, 3064),
+            ):
+                yield {"H": heads, "S": s}
+            yield {"H": 1, "S": 8192}
         case _:
             raise SystemExit(f"no sizes are known for a kernel over {names}")
 
@@ -100,30 +107,87 @@ def reference(arrays: dict[str, torch.Tensor]) -> torch.Tensor:
             return torch.einsum("lmsk,lnsk->lmn", a, b)
 
 
+CAUSAL = "causal"
+"""In the names of kernels that mask keys after the row."""
+
+
+def attention(arrays: dict[str, torch.Tensor], causal: bool) -> dict[str, Wanted]:
+    """The weighted values and the logarithms of the rows' sums, in float64.
+
+    Weights and results are rounded to bf16, 2**-9 of each; exponentials err by 2**-22 and what
+    the argument does, sums of products by 2**-23 a term.
+    """
+    q, k, v = (arrays[name].double() for name in "QKV")
+    group, (_, s, d) = q.shape[0] // k.shape[0], k.shape
+    out, size, sums = [], [], []
+    mask = torch.ones((s, s), dtype=torch.bool, device="cuda").tril() if causal else None
+    for head in range(q.shape[0]):  # one at a time: of all there are too many scores
+        scores = q[head] @ k[head // group].T / d**0.5
+        if mask is not None:
+            scores.masked_fill_(~mask, float("-inf"))
+        weights = scores.softmax(dim=-1)
+        out.append(weights @ v[head // group].T)
+        size.append(weights @ v[head // group].T.abs())
+        sums.append(scores.logsumexp(dim=-1))
+    y, most, lse = torch.stack(out), torch.stack(size), torch.stack(sums)
+    return {"Y": Wanted(y, 2.0**-7 * most), "L": Wanted(lse, 2.0**-16 * (16 + lse.abs()))}
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What an output must be, and how far it may be from that."""
+
+    value: torch.Tensor
+    limit: torch.Tensor
+
+
+def wanted(
+    arrays: dict[str, torch.Tensor], outputs: tuple[str, ...], name: str, terms: int, kind: str
+) -> dict[str, Wanted]:
+    """What a kernel must write: of a product, tf32 has 10 explicit bits: truncated operands err by
+    2**-10 each, relative to each product; sums of f32 by 2**-23 a term, truncated as tensor cores
+    do.  Results of 16 bits are rounded once: whole numbers are the nearest of their type."""
+    if "V" in arrays:
+        return attention(arrays, CAUSAL in name)
+    (output,) = outputs
+    value, dtype = reference(arrays), arrays[output].dtype
+    if kind == "integers":
+        return {output: Wanted(value.to(dtype).double(), torch.zeros_like(value))}
+    magnitude = reference({n: x.abs() for n, x in arrays.items() if n != output})
+    tf32 = 2.0**-9 * 1.001 if arrays["A"].dtype == torch.float32 else 0.0
+    limit = magnitude * (tf32 + terms * 2.0**-23) * 1.001 + value.abs() * ROUNDED[dtype] * 1.001
+    return {output: Wanted(value, limit + (2.0**-25 if dtype == torch.float16 else 0.0))}
+
+
 class Case:
-    """A kernel's arrays at one size; the output lies between guards."""
+    """A kernel's arrays at one size; each output lies between guards."""
 
     def __init__(
         self, runtime: ModuleType, manifest: dict, sizes: dict[str, int], kind: str
     ) -> None:
         data = [p for p in manifest["parameters"] if p["kind"] == "data"]
-        self.output = data[-1]["name"]
+        names = tuple(p["name"] for p in data)
+        self.outputs = ("Y", "L") if "V" in names else names[-1:]
         self.arrays: dict[str, torch.Tensor] = {}
+        self.whole: dict[str, torch.Tensor] = {}
         for p in data:
             shape = tuple(runtime.evaluate(e, sizes) for e in p["shape"])
-            if p["name"] == self.output:
+            dtype = DTYPES[p["dtype"]]
+            if p["name"] in self.outputs:
                 count = torch.Size(shape).numel()
-                dtype = DTYPES[p["dtype"]]
-                self.whole = torch.empty(count + 2 * PAD, device="cuda", dtype=dtype)
-                self.arrays[self.output] = self.whole[PAD : PAD + count].view(shape)
+                whole = torch.empty(count + 2 * PAD, device="cuda", dtype=dtype)
+                self.whole[p["name"]] = whole
+                self.arrays[p["name"]] = whole[PAD : PAD + count].view(shape)
             else:
-                self.arrays[p["name"]] = inputs(kind, shape, DTYPES[p["dtype"]])
+                self.arrays[p["name"]] = inputs(kind, shape, dtype)
 
     def poison(self) -> None:
-        self.whole.fill_(float("nan"))
+        for whole in self.whole.values():
+            whole.fill_(float("nan"))
 
     def intact(self) -> bool:
-        return bool(self.whole[:PAD].isnan().all() and self.whole[-PAD:].isnan().all())
+        ends = (end for whole in self.whole.values() for end in (whole[:PAD], whole[-PAD:]))
+        return all(bool(end.isnan().all()) for end in ends)
 
 
 def check(
@@ -137,32 +201,22 @@ def check(
     stream = torch.cuda.current_stream().cuda_stream
     for kind in ("integers", "normal"):
         case = Case(runtime, manifest, sizes, kind)
-        out = case.arrays[case.output]
         case.poison()
         kernel(stream=stream, **case.arrays)
         torch.cuda.synchronize()
-        want = reference(case.arrays)
-        error = (out.double() - want).abs()
-        worst = float(error.max()) if not out.isnan().any() else float("nan")
-        # tf32 has 10 explicit bits: truncated operands err by 2**-10 each, relative to each
-        # product; sums of f32 by 2**-23 a term, truncated as tensor cores do.  Results of 16 bits
-        # are rounded once, so that whole numbers are the nearest of their type.
-        magnitude = reference({n: x.abs() for n, x in case.arrays.items() if n != case.output})
-        if kind == "integers":
-            error = (out - want.to(out.dtype)).abs()
-            limit = torch.zeros_like(error)
-        else:
-            tf32 = 2.0**-9 * 1.001 if case.arrays["A"].dtype == torch.float32 else 0.0
-            limit = magnitude * (tf32 + k_total * 2.0**-23) * 1.001
-            limit += want.abs() * ROUNDED[out.dtype] * 1.001
-            limit += 2.0**-25 if out.dtype == torch.float16 else 0.0
-        if not bool((error <= limit).all()):
-            bad = (~(error <= limit)).nonzero()
-            at = tuple(bad[0].tolist())
-            wrong.append(
-                f"{kind}: error {worst:.3e}, too large at {len(bad)} of {error.numel()} elements,"
-                f" first {at}: {float(out[at])} for {float(want[at])}"
-            )
+        asked = wanted(case.arrays, case.outputs, manifest["name"], k_total, kind)
+        for name, want in asked.items():
+            out = case.arrays[name]
+            error = (out.double() - want.value).abs()
+            worst = float(error.max()) if not out.isnan().any() else float("nan")
+            if not bool((error <= want.limit).all()):
+                bad = (~(error <= want.limit)).nonzero()
+                at = tuple(bad[0].tolist())
+                wrong.append(
+                    f"{kind}: error {worst:.3e} of {name}, too large at {len(bad)} of "
+                    f"{error.numel()} elements, first {at}: {float(out[at])} for "
+                    f"{float(want.value[at])}"
+                )
         if not case.intact():
             wrong.append(f"{kind}: wrote outside of the output")
     return wrong
@@ -171,14 +225,15 @@ def check(
 def repeat(runtime: ModuleType, kernel: Callable, manifest: dict, sizes: dict[str, int]) -> str:
     """Whether ten runs give the same bits, and the relative error."""
     case = Case(runtime, manifest, sizes, "normal")
-    out, results = case.arrays[case.output], []
+    out, results = case.arrays[case.outputs[0]], []
     stream = torch.cuda.current_stream().cuda_stream
     for _ in range(10):
         case.poison()
         kernel(stream=stream, **case.arrays)
         results.append(out.clone())
     same = all(torch.equal(results[0], r) for r in results)
-    want = reference(case.arrays)
+    asked = wanted(case.arrays, case.outputs, manifest["name"], 1, "normal")
+    want = asked[case.outputs[0]].value
     error = float((out.double() - want).norm() / want.norm())
     return f"ten runs {'identical' if same else 'DIFFER'}, relative error {error:.2e}"
 
@@ -189,7 +244,8 @@ def quick(names: tuple[str, ...]) -> Iterator[dict[str, int]]:
         yield {}
         return
     for small in (36, 132):
-        yield {n: 300 if n in "MN" else 2 if n in ("L", "K_split") else small for n in names}
+        known = {"M": 300, "N": 300, "L": 2, "K_split": 2, "H": 2, "S": 8 * small}
+        yield {n: known.get(n, small) for n in names}
 
 
 def memcheck(folders: list[Path], only: str) -> str:

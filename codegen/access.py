@@ -18,9 +18,10 @@ from exogpu.codegen.expressions import (
     times,
 )
 from exogpu.codegen.names import Names
+from exogpu.codegen.registers import without_thread
 from exogpu.codegen.storage import Storage
 from exogpu.ir.names import Sym
-from exogpu.ir.nodes import Access, CExpr, CVar, Int, Interval, Mul, Point
+from exogpu.ir.nodes import Access, CExpr, CVar, FloorDiv, Int, Interval, Mod, Mul, Point
 from exogpu.ir.types import Space
 
 
@@ -61,7 +62,38 @@ class Accesses:
             offset = self._constant_offset(variable, firsts)
             how = f"{variable.swizzle}, {SIZE_OF[variable.dtype]}"
             return f"{self.names(variable.name)}[swizzled<{how}>({offset})]"
+        if variable.packed:
+            word, half = self.packed(access)
+            return f"half_of({word}, {half})"
+        if variable.held is not None:
+            return self._held(access, variable, variable.held.register(self._inside(access)))
         return self._at(variable, firsts)
+
+    def is_packed(self, access: Access) -> bool:
+        """Whether an element shares a register with another one."""
+        return self.storage[access.name].packed
+
+    def packed(self, access: Access) -> tuple[str, str]:
+        """The register of an element that is one of two, and which."""
+        variable = self.storage[access.name]
+        assert variable.held is not None, "what has no fragment has no elements"
+        register = variable.held.register(self._inside(access))
+        half = without_thread(Mod(register, 2), access, self.control)
+        word = self._held(access, variable, FloorDiv(register, 2))
+        return word, c_control(half, self.control)
+
+    def _inside(self, access: Access) -> list[CExpr]:
+        rank = self.storage[access.name].tile_rank
+        return [_first(c) for c in access.coords[len(access.coords) - rank :]]
+
+    def _held(self, access: Access, variable: Storage, register: CExpr) -> str:
+        """One of the registers of a thread that hold a tile."""
+        outer = [_first(c) for c in access.coords]
+        for d in variable.kept:
+            outer[d] = without_thread(outer[d], access, self.control)
+        number = without_thread(register, access, self.control)
+        text = self._registers(variable, outer, variable.kept)
+        return f"{text}[{c_control(number, self.control)}]"
 
     def first(self, access: Access) -> str:
         """The first element of a window, as an lvalue."""

@@ -23,11 +23,12 @@ from exogpu.codegen.expressions import (
     is_nonnegative,
     simplify,
 )
-from exogpu.codegen.instructions import Calls, call_text
+from exogpu.codegen.instructions import Calls, call_text, note_helpers
 from exogpu.codegen.lines import Lines, braces
 from exogpu.codegen.named import LAST, NamedBarriers, adjacent_lanes, lanes_of
 from exogpu.codegen.names import CTA, LANE, THREAD, WARP, Names
 from exogpu.codegen.proxies import Proxies
+from exogpu.codegen.registers import pairs
 from exogpu.codegen.rows import Scope
 from exogpu.codegen.slots import SlotCounter
 from exogpu.codegen.smem import SharedLayout
@@ -99,6 +100,8 @@ class Device:
     proxies: Proxies
     maps: Mapping[TensorMap, Sym]
     access: Accesses = field(init=False)
+    paired: set[Stmt] = field(default_factory=set)
+    """Statements that write both elements of a register, one right after the other."""
     helpers: list[str] = field(default_factory=list)
     """Names of the helper functions that the text calls, in order of first use."""
 
@@ -217,6 +220,7 @@ def thread_loop(device: Device, stmt: For) -> Lines:
         lines = braces(f"if ({c_condition(condition, device.control)})", inside)
         return _else_counted(device, lines, stmt.body)
     device.control.iterate(stmt.iterator, stmt.lo, stmt.hi)
+    device.control.threads.add(stmt.iterator)
     with device.names.scope():
         text = c_control(value, device.control)
         name = device.names.declare(stmt.iterator)
@@ -226,7 +230,23 @@ def thread_loop(device: Device, stmt: For) -> Lines:
         condition_text = c_condition(inverse.condition, device.control)
     if not inside:
         return []
-    return [source(stmt), *braces(f"if (const int {name} = {text}; {condition_text})", inside)]
+    pins = _pins(device, stmt, parent)
+    lines = braces(f"if (const int {name} = {text}; {condition_text})", inside)
+    return [source(stmt), *pins, *lines, *pins]
+
+
+def _pins(device: Device, stmt: For, parent: Tiling) -> Lines:
+    """Before and after a loop over a fragment: registers of wgmma are computed with between the
+    waits around it, and not where the compiler would like to."""
+    if device.facts.inner[stmt].threads != 1 or parent.threads == 1:
+        return []
+    touched = {access.name: None for inner in walk(stmt.body) for access in accesses(inner)}
+    lines: Lines = []
+    for name in touched:
+        if name in device.storage and device.storage[name].pinned:
+            lines.append(f"pinned({device.names(name)});")
+            note_helpers(lines[-1], device.helpers)
+    return lines
 
 
 def sequential_loop(device: Device, stmt: For) -> Lines:
@@ -239,6 +259,7 @@ def sequential_loop(device: Device, stmt: For) -> Lines:
         name = device.names.declare(stmt.iterator)
         if is_nonnegative(lo, control):
             control.nonnegative.add(stmt.iterator)
+        device.paired |= pairs(stmt, device.storage)
         inside = block(device, stmt.body)
     if not inside:
         return []
@@ -320,7 +341,7 @@ def allocation(device: Device, stmt: Alloc) -> Lines:
     """Registers are C++ arrays; shared variables point into the dynamic shared memory."""
     variable = device.storage[stmt.name]
     name = device.names.declare(stmt.name)
-    dtype = C_TYPE[variable.dtype]
+    dtype = "unsigned" if variable.packed else C_TYPE[variable.dtype]
     if variable.space is Space.SHARED:
         offset = device.shared.offsets[stmt.name]
         pointer = f"reinterpret_cast<{dtype}*>(smem + {offset})"
@@ -339,13 +360,11 @@ def _scalar(device: Device, stmt: Assign | Reduce) -> str:
     def of(name: Sym) -> DataType:
         return device.storage[name].dtype
 
-    for access in scalars.halves(stmt, of):
-        raise unsupported(
-            f"{access.name} has 16-bit elements, which scalar statements do not compute with",
-            stmt.span,
-            "use an instruction, or an f32 variable",
-        )
-    return scalars.statement(stmt, of, device.access.element)
+    place = device.access.element
+    if not device.access.is_packed(stmt.target):
+        return scalars.statement(stmt, of, place)
+    word, half = device.access.packed(stmt.target)
+    return scalars.half_statement(stmt, of, place, word, half, paired=stmt in device.paired)
 
 
 # --- synchronisation ------------------------------------------------------------------------

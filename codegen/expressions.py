@@ -57,6 +57,8 @@ class Control:
     """Variables with one value, written as that value."""
     bounds: dict[Sym, tuple[CExpr, CExpr]] = field(default_factory=dict)
     """First and last value of iterators and built-in variables, by the variables around them."""
+    threads: set[Sym] = field(default_factory=set)
+    """Iterators that divide threads: a thread has one value of each."""
     noted: dict[CExpr, Span] = field(default_factory=dict)
     """What was written, and where it stands: see `exogpu.codegen.fits`."""
 

@@ -28,6 +28,7 @@ _BUILTINS: Final = """
 
 _EMITTED: Final = """
     smem task_number min max exp expf sqrt sqrtf fminf fmaxf size_t
+    exp2 logf tanhf erff fmaf
 """
 """What the text of kernels and of the CPU part calls by these names."""
 

@@ -24,6 +24,7 @@ from exogpu.ir.scalars import (
     TypeOf,
     added,
     assigned,
+    half_bits,
 )
 from exogpu.ir.types import DataType
 from exogpu.ir.walk import reads
@@ -32,7 +33,7 @@ Place: TypeAlias = Callable[[Access], str]
 """C++ text of an element of a variable, as an lvalue."""
 
 HALVES: Final = frozenset({DataType.F16, DataType.BF16})
-"""Stored as their bits: scalar statements copy them, instructions alone compute with them."""
+"""Stored as their bits: the CPU's statements copy them, those of kernels compute with them."""
 
 _SUM, _PRODUCT, _UNARY, _ATOM = range(4)
 
@@ -52,9 +53,23 @@ _OPERATOR: Final[Mapping[Function, int]] = {"+": _SUM, "-": _SUM, "*": _PRODUCT,
 _CALL: Final[Mapping[tuple[Function, DataType], str]] = {
     ("exp", DataType.F32): "expf",
     ("exp", DataType.F64): "exp",
+    ("exp2", DataType.F32): "power_of_two",
+    ("exp2", DataType.F64): "power_of_two",
+    ("log", DataType.F32): "logf",
+    ("log", DataType.F64): "log",
     ("sqrt", DataType.F32): "sqrtf",
     ("sqrt", DataType.F64): "sqrt",
+    ("tanh", DataType.F32): "tanhf",
+    ("tanh", DataType.F64): "tanh",
+    ("erf", DataType.F32): "erff",
+    ("erf", DataType.F64): "erf",
+    ("fma", DataType.F32): "fmaf",
+    ("fma", DataType.F64): "fma",
 }
+
+_FROM: Final = {DataType.F16: "from_f16", DataType.BF16: "from_bf16"}
+_TO: Final = {DataType.F16: "to_f16", DataType.BF16: "to_bf16"}
+"""Sixteen-bit floats are stored as their bits."""
 
 
 def halves(stmt: Assign | Reduce, of: TypeOf) -> Iterator[Access]:
@@ -71,7 +86,7 @@ def statement(stmt: Assign | Reduce, of: TypeOf, place: Place) -> str:
     if isinstance(stmt, Assign):
         return f"{target} = {_stored(assigned(stmt.value, dtype, of), dtype, of, place)};"
     term = added(stmt.value, dtype, of)
-    if term.dtype not in _SIGNED:
+    if term.dtype not in _SIGNED and dtype not in HALVES:
         return f"{target} += {_text(term, of, place)};"
     mine: Scalar = Element(stmt.target, COMPUTES[dtype])
     if term.dtype is not mine.dtype:
@@ -80,12 +95,32 @@ def statement(stmt: Assign | Reduce, of: TypeOf, place: Place) -> str:
     return f"{target} = {_stored(made, dtype, of, place)};"
 
 
+def half_statement(
+    stmt: Assign | Reduce, of: TypeOf, place: Place, word: str, half: str, *, paired: bool
+) -> str:
+    """The same where the target is one of the two numbers of a register.
+
+    `paired`: the other one is written right after the first, and neither is read between.
+    """
+    dtype = of(stmt.target.name)
+    if isinstance(stmt, Assign):
+        value = assigned(stmt.value, dtype, of)
+    else:
+        term = added(stmt.value, dtype, of)
+        value = Operation("+", (Element(stmt.target, term.dtype), term), term.dtype)
+    if paired and value.dtype is DataType.F32:
+        return f"pair_{dtype.value}({word}, {half}, {_text(value, of, place)});"
+    return f"put_half({word}, {half}, {_stored(value, dtype, of, place)});"
+
+
 def _stored(value: Scalar, dtype: DataType, of: TypeOf, place: Place) -> str:
     """The value in the type of the variable."""
     if isinstance(value, Constant):
         return constant(value.value, dtype)
     if isinstance(value, Element) and of(value.access.name) is dtype:
         return place(value.access)
+    if dtype in HALVES:
+        return f"{_TO[dtype]}({_text(value, of, place)})"
     if value.dtype is dtype:
         return _text(value, of, place)
     return f"({C_TYPE[dtype]}){_text(value, of, place, _UNARY)}"
@@ -106,8 +141,10 @@ def _text(scalar: Scalar, of: TypeOf, place: Place, needed: int = _SUM) -> str:
             element = place(scalar.access)
             if of(scalar.access.name) is scalar.dtype:
                 return element
+            if (stored := of(scalar.access.name)) in HALVES:
+                return f"{_FROM[stored]}({element})"
             return _wrap(f"({C_TYPE[scalar.dtype]}){element}", _UNARY, needed)
-        case Convert(term=Element() as element):
+        case Convert(term=Element() as element) if of(element.access.name) not in HALVES:
             return _wrap(f"({C_TYPE[scalar.dtype]}){place(element.access)}", _UNARY, needed)
         case Convert():
             return _wrap(f"({C_TYPE[scalar.dtype]}){text(scalar.term, _UNARY)}", _UNARY, needed)
@@ -134,8 +171,15 @@ def _operation(scalar: Operation, text: Callable[..., str], needed: int) -> str:
             return f"{function}imum({text(arguments[0])}, {text(arguments[1])})"
         case "relu":
             return f"maximum({text(arguments[0])}, {constant(0, scalar.dtype)})"
-        case "exp" | "sqrt":
-            return f"{_CALL[function, scalar.dtype]}({text(arguments[0])})"
+        case "exp" | "exp2" | "log" | "sqrt" | "tanh" | "erf" | "fma":
+            return f"{_CALL[function, scalar.dtype]}({', '.join(map(text, arguments))})"
+        case "rsqrt":
+            one, root = constant(1, scalar.dtype), _CALL["sqrt", scalar.dtype]
+            return _wrap(f"{one} / {root}({text(arguments[0])})", _PRODUCT, needed)
+        case "sigmoid":
+            one, power = constant(1, scalar.dtype), _CALL["exp", scalar.dtype]
+            inner = f"{power}(-{text(arguments[0], _ATOM)})"
+            return _wrap(f"{one} / ({one} + {inner})", _PRODUCT, needed)
         case "select":
             a, b, x, y = (text(a) for a in arguments)
             return f"({a} < {b} ? {x} : {y})"
@@ -165,7 +209,7 @@ def constant(value: float | int, dtype: DataType) -> str:
         case DataType.UI64:
             return f"{value}ULL"
         case DataType.F16 | DataType.BF16:
-            raise AssertionError("scalar statements do not compute with 16-bit elements")
+            return hex(half_bits(value, dtype))
         case _:
             assert_never(dtype)
 

@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from exogpu.analysis.affine import constant
 from exogpu.analysis.derive import unit_threads
 from exogpu.analysis.facts import Facts
+from exogpu.analysis.fragments import tile_of
 from exogpu.analysis.ownership import distributed_dims
 from exogpu.analysis.uses import Declared
 from exogpu.codegen.errors import unsupported
 from exogpu.codegen.expressions import SIZE_OF
+from exogpu.hw.fragments import Fragment
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
     Alloc,
@@ -39,12 +41,19 @@ class Storage:
     kept: tuple[int, ...]
     """The dimensions that a thread (registers) or a CTA (shared memory) indexes."""
     fragment: int = 0
-    """Elements of a register tile that one thread holds; 0 where there is no tile."""
+    """Registers of a tile that one thread holds; 0 where there is no tile."""
     tile_rank: int = 0
     """Trailing dimensions that the tile fills."""
+    held: Fragment | None = None
+    """Of a register tile, in which register an element is, where that is known."""
+    packed: bool = False
+    """Whether a register has two elements: 16-bit numbers that wgmma multiplies."""
     swizzle: int = 0
     scale: Sym | None = None
     """Of a wgmma accumulator: its scale-d, 0 where the next product overwrites it."""
+    pinned: bool = False
+    """Whether wgmma reads or writes it, after the statement that starts it: what is computed with
+    its registers stays on its side of what is waited for."""
     reshaped: bool = False
     """Whether wgmma of several shapes accumulate in it: they are in order only over fences."""
 
@@ -112,6 +121,7 @@ def _local(declared: Declared, alloc: Alloc) -> Storage:
                 kept = tuple(d for d in kept if shape[d] != Int(1))
             tile = [n.value for n in shape[rank - tile_rank :]]
             fragment = math.prod(tile) // size if tile_rank else 0
+            packed = memory.layout == "wgmma A" and alloc.dtype.bytes == 2
             multiplied = _calls_on(declared, QualTL.WG_D)
             flagged = multiplied or _calls_on(declared, QualTL.WG_0)
             scale = Sym(f"{alloc.name}_scale") if flagged else None
@@ -121,9 +131,12 @@ def _local(declared: Declared, alloc: Alloc) -> Storage:
                 memory.space,
                 shape,
                 kept,
-                fragment,
+                fragment // 2 if packed else fragment,
                 tile_rank,
+                packed=packed,
+                held=tile_of(alloc),
                 scale=scale,
+                pinned=bool(multiplied or _calls_on(declared, QualTL.WG_A)),
                 reshaped=len({_shape(call) for call in multiplied}) > 1,
             )
         case Space.HOST | Space.GLOBAL | Space.GRID_CONSTANT:

@@ -69,11 +69,8 @@ def _register_text(name: str, kind: str, columns: int) -> str:
         ", ".join(f'"+f"(D[{i}])' for i in range(at, min(at + 4, count)))
         for at in range(0, count, 4)
     )
-    element, each = ("float", 4) if kind == "tf32" else ("unsigned short", 8)
-    packed = [
-        f"__float_as_uint(A[{i}])" if each == 4 else f"A[{2 * i}] | A[{2 * i + 1}] << 16"
-        for i in range(4)
-    ]
+    element = "float" if kind == "tf32" else "unsigned"
+    packed = [f"__float_as_uint(A[{i}])" if kind == "tf32" else f"A[{i}]" for i in range(4)]
     a = ", ".join(f"%{count + i}" for i in range(4))
     shape = f"m64n{columns}k{_DEPTH[kind]}.f32.{kind}.{kind}"
     return f"""\
@@ -81,7 +78,7 @@ def _register_text(name: str, kind: str, columns: int) -> str:
 // (PTX ISA, wgmma.mma_async); A is in registers, B K-major in swizzled shared memory.
 template <int swizzle>
 __device__ __forceinline__ void {name}(
-    float (&D)[{count}], int& scale, const {element} (&A)[{each}], const void* B)
+    float (&D)[{count}], int& scale, const {element} (&A)[4], const void* B)
 {{
     const unsigned a[4] = {{{", ".join(packed)}}};
     asm volatile(

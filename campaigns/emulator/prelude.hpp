@@ -124,6 +124,9 @@ inline void Sm80_mma_tf32(float (&D)[4], const float (&A)[2], const float (&B)[1
 inline void Sm80_mma_f16(float (&D)[4], const unsigned short (&A)[8], const unsigned short (&B)[4]) { emulated::mma<emulated::F16, 16>(D, A, B); }
 inline void Sm80_mma_bf16(float (&D)[4], const unsigned short (&A)[8], const unsigned short (&B)[4]) { emulated::mma<emulated::Bf16, 16>(D, A, B); }
 
+template <typename T>
+void pinned(T&) {}
+
 #define __syncthreads() emulated::cta_barrier(0, 0)
 inline void __syncwarp(unsigned mask = 0xffffffffu) { emulated::warp_barrier(mask); }
 template <typename T>

@@ -85,10 +85,10 @@ def _helper(text: str, known: set[str]) -> str:
 def _product(name: str, found: re.Match[str]) -> str:
     kind, columns = found[2].capitalize(), int(found[3])
     if found[1]:
-        element, each = ("float", 4) if kind == "Tf32" else ("unsigned short", 8)
+        element = "float" if kind == "Tf32" else "unsigned"
         return (
             f"template <int swizzle>\nvoid {name}(float (&D)[{columns // 2}], int& scale, "
-            f"const {element} (&A)[{each}], const void* B)\n"
+            f"const {element} (&A)[4], const void* B)\n"
             f"{{ emulated::wgmma<emulated::{kind}, 64, {columns}, true>"
             "(D, scale, A, B, swizzle); }\n"
         )

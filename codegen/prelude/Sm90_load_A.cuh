@@ -8,14 +8,17 @@ __device__ __forceinline__ void Sm90_load_A(float (&A)[K / 2], const float* src,
     for (int i = 0; i < K / 2; ++i)
         A[i] = src[(row + i % 2 * 8) * ld + i / 4 * 8 + i / 2 % 2 * 4 + t % 4];
 }
-// 16 columns of a 16-bit type at a time.
+// 16 columns of a 16-bit type at a time, two elements a register.
 template <int K>
 __device__ __forceinline__ void Sm90_load_A(
-    unsigned short (&A)[K / 2], const unsigned short* src, int ld)
+    unsigned (&A)[K / 4], const unsigned short* src, int ld)
 {
     static_assert(K % 16 == 0, "fragments of 16 columns");
     const int t = threadIdx.x % 128, row = t / 32 * 16 + t % 32 / 4;
 #pragma unroll
-    for (int i = 0; i < K / 2; ++i)
-        A[i] = src[(row + i / 2 % 2 * 8) * ld + i / 8 * 16 + i / 4 % 2 * 8 + t % 4 * 2 + i % 2];
+    for (int i = 0; i < K / 4; ++i) {
+        const unsigned short* const two =
+            src + (row + i % 2 * 8) * ld + i / 4 * 16 + i / 2 % 2 * 8 + t % 4 * 2;
+        A[i] = two[0] | static_cast<unsigned>(two[1]) << 16;
+    }
 }

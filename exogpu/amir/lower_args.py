@@ -22,6 +22,7 @@ from exogpu.analysis import required as requirements
 from exogpu.analysis.converging import converging
 from exogpu.analysis.divergence import Mechanisms
 from exogpu.analysis.executors import CollectiveFacts, Desugared
+from exogpu.analysis.fragments import held_by_its_thread, is_element, tile_of
 from exogpu.analysis.landing import in_one_cta, one_each, same_order
 from exogpu.analysis.operands import Demand
 from exogpu.analysis.operands_report import kind_of, site_of_operand
@@ -32,6 +33,7 @@ from exogpu.ir.nodes import (
     Add,
     Alloc,
     Argument,
+    Assign,
     BarrierAlloc,
     CallInstr,
     CExpr,
@@ -43,6 +45,7 @@ from exogpu.ir.nodes import (
     Int,
     Interval,
     Point,
+    Reduce,
     Stmt,
 )
 from exogpu.ir.nodes import Block as Source
@@ -56,7 +59,7 @@ from exogpu.ir.types import (
     Space,
     SyncTL,
 )
-from exogpu.ir.walk import reads, walk
+from exogpu.ir.walk import accesses, reads, walk
 from exogpu.result.hazards import HazardKind
 
 Declared: TypeAlias = DataParam | Alloc | BarrierAlloc
@@ -163,10 +166,26 @@ def required(low: Lowering, stmt: Stmt) -> Iterator[Require]:
         yield Require(HazardKind.DIVERGENCE, None, (), (), origin, together)
     for one in requirements.required(stmt, low.variables):
         yield Require(one.kind, one.variable, one.each, one.conditions, origin)
+    yield from _by_holders(low, stmt, origin)
     if isinstance(stmt, CallInstr):
         on_cpu = low.facts.scope.get(stmt) is None
         asked = (d for d in low.operands.get(stmt, ()) if on_cpu or not d.at_launch)
         yield from _of_operands(asked, origin)
+
+
+def _by_holders(low: Lowering, stmt: Stmt, origin: Origin) -> Iterator[Require]:
+    """A scalar statement accesses those elements of register tiles that its thread holds."""
+    tiling = low.facts.scope.get(stmt)
+    if tiling is None or not isinstance(stmt, Assign | Reduce):
+        return
+    for access in dict.fromkeys(accesses(stmt)):
+        variable = low.variables[access.name]
+        if isinstance(variable, BarrierAlloc) or not is_element(access, variable):
+            continue
+        found = tile_of(variable)
+        if found is not None:  # of another nothing is accepted
+            condition = held_by_its_thread(access, found, tiling)
+            yield Require(HazardKind.OWNERSHIP, access.name, (), (condition,), origin)
 
 
 def required_at_launch(low: Lowering, block: Source) -> Iterator[Require]:

@@ -10,6 +10,7 @@ from exogpu.analysis.barriers import check_barrier
 from exogpu.analysis.derive import unit_threads
 from exogpu.analysis.divergence import divergent
 from exogpu.analysis.facts import Facts
+from exogpu.analysis.fragments import is_element, is_scalar, strangers
 from exogpu.analysis.ownership import depends_on_thread, distributed_dims
 from exogpu.analysis.owning import Owning, check_owners
 from exogpu.analysis.solitary import check_solitary
@@ -77,13 +78,15 @@ def _check_register(declared: Declared, alloc: Alloc) -> Iterator[Diagnostic]:
     refused = list(check_owners(declared, declared.uses, dims, Owning(size, unit, memory.name)))
     yield from refused
     if not refused:
-        yield from _undistributed(declared, dims)
+        yield from _undistributed(declared, dims, leading)
+        yield from strangers(declared, alloc)
 
 
-def _undistributed(declared: Declared, dims: tuple[int, ...]) -> Iterator[Diagnostic]:
-    """Condition (iv): the indices that are not distributed are not functions of the thread."""
+def _undistributed(declared: Declared, dims: tuple[int, ...], leading: int) -> Iterator[Diagnostic]:
+    """Condition (iv): the indices that are not distributed are not functions of the thread, but for
+    those of a tile's elements."""
     for use in declared.uses:
-        for d in range(len(declared.declaration.shape)):
+        for d in range(leading if is_scalar(use) else len(declared.declaration.shape)):
             if d not in dims and depends_on_thread(use, declared, d):
                 yield Diagnostic(
                     "D504",
@@ -118,6 +121,8 @@ def _check_tile(alloc: Alloc) -> Diagnostic | None:
 def _parts(declared: Declared, alloc: Alloc, leading: int) -> Iterator[Diagnostic]:
     """Windows that cut a tile: an instruction takes the registers of whole ones."""
     for use in declared.uses:
+        if is_scalar(use) and is_element(use.access, alloc):
+            continue
         cut = [
             d
             for d, coord in enumerate(use.access.coords[leading:], start=leading)

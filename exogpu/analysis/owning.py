@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from exogpu.analysis.fragments import is_scalar
 from exogpu.analysis.ownership import (
     Relation,
     element,
@@ -28,7 +29,8 @@ class Owning:
     place: str
     """Where the variable lives: `CudaRmem`, `an mbarrier`."""
     whole: bool = True
-    """Whether a use must be executed by the whole unit (registers), or by any part of it."""
+    """Whether a use must be executed by the whole unit (registers), or by any part of it.  Of a
+    register tile an element is accessed by the one thread that holds it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +96,7 @@ def _one_use(
             "it with the iterator that divides them",
             (Note("allocated here", declared.declaration.span),),
         )
-    if owning.whole and owning.size > 1:
+    if owning.whole and owning.size > 1 and not is_scalar(one.use):
         by_thread = relation(one.use, declared, inputs, "u")
         spread = isl.map_of((), ("u",), ("t",), f"u = floor(t / {owning.size})")
         partial = isl.subtract_map(isl.compose(own, spread), by_thread.map)

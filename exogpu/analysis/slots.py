@@ -95,7 +95,7 @@ def _indices(home: Access) -> Iterator[Sym | None]:
 
 def _refusal(name: Sym, slot: For, arrive: Arrive) -> Diagnostic:
     return Diagnostic(
-        "D518",
+        "D519",
         f"slot({name}) is no one number: the elements of {name} may have had different numbers of "
         "Arrives",
         slot.span,

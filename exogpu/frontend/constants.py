@@ -7,11 +7,24 @@ from typing import Final
 
 from exogpu.frontend.scope import Context, Data, Reject
 from exogpu.ir.nodes import DExpr
-from exogpu.ir.scalars import Constant, Operation, Scalar, added, assigned, fits, parts
+from exogpu.ir.scalars import (
+    OF_FLOATS,
+    Constant,
+    Operation,
+    Scalar,
+    added,
+    assigned,
+    fits,
+    parts,
+)
 from exogpu.ir.types import FLOATS, DataType
 from exogpu.result.errors import Diagnostic, Note, Span
 
 _APART: Final = "keep integers and floating point apart"
+
+
+_FLOATING: Final = (*OF_FLOATS, "fma")
+"""Functions that integers do not have."""
 
 
 def check_value(
@@ -48,7 +61,7 @@ def _wrong(part: Scalar, dtype: DataType) -> tuple[str, str, str] | None:
         case Constant(value=value) if not fits(value, dtype):
             remedy = "use a constant that the type has, or variables of a wider type"
             return "T246", f"{_shown(value)} does not fit {name}", remedy
-        case Operation(function="exp" | "sqrt" as function) if dtype not in FLOATS:
+        case Operation(function=function) if function in _FLOATING and dtype not in FLOATS:
             return "T210", f"{function} takes floating point, where {name} is computed", _APART
         case Operation(function="/", arguments=(_, Constant(value=0))) if dtype not in FLOATS:
             return "T247", "an integer is divided by 0", "divide by another constant"

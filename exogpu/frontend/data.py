@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from typing import Final, Literal
+from typing import Final, Literal, cast
 
 from exogpu.frontend.control import control
 from exogpu.frontend.scope import (
@@ -25,6 +25,7 @@ from exogpu.ir.nodes import (
     CExpr,
     Const,
     Coord,
+    DataFunction,
     DExpr,
     Int,
     Interval,
@@ -32,6 +33,7 @@ from exogpu.ir.nodes import (
     Point,
     Read,
 )
+from exogpu.ir.scalars import ARITY, OF_FLOATS
 from exogpu.ir.types import FLOATS, DataType, Space
 from exogpu.result.errors import Note
 
@@ -40,15 +42,6 @@ _OPERATORS: Final[dict[type[ast.operator], Literal["+", "-", "*", "/"]]] = {
     ast.Sub: "-",
     ast.Mult: "*",
     ast.Div: "/",
-}
-
-_ARITY: Final[dict[str, int]] = {
-    "min": 2,
-    "max": 2,
-    "exp": 1,
-    "sqrt": 1,
-    "relu": 1,
-    "select": 4,
 }
 
 
@@ -105,7 +98,8 @@ def access(node: ast.expr, ctx: Context) -> tuple[Access, Data | Barrier]:
             return part.access, part.of
         meaning = variable(node, ctx)
         parts = [ast.Slice() for _ in meaning.shape]
-    if len(parts) != len(meaning.shape):
+    own = _own_copy(meaning, len(parts), ctx)
+    if len(parts) + len(own) != len(meaning.shape):
         raise ctx.reject(
             "T205",
             f"{meaning.name} has {len(meaning.shape)} dimensions, {len(parts)} are indexed",
@@ -113,9 +107,16 @@ def access(node: ast.expr, ctx: Context) -> tuple[Access, Data | Barrier]:
             "give one coordinate a dimension",
             Note("declared here", meaning.span),
         )
-    pairs = zip(parts, meaning.shape, strict=True)
-    coords = tuple(_coord(part, extent, meaning, ctx) for part, extent in pairs)
-    return Access(meaning.name, coords, ctx.source.span(node)), meaning
+    shape = meaning.shape[: len(parts)]
+    coords = tuple(_coord(p, extent, meaning, ctx) for p, extent in zip(parts, shape, strict=True))
+    return Access(meaning.name, (*coords, *own), ctx.source.span(node)), meaning
+
+
+def _own_copy(meaning: Data | Barrier, given: int, ctx: Context) -> tuple[Point, ...]:
+    """Of a value of a row, which has copies, the thread's own: `r[m]` in a loop over a fragment."""
+    if isinstance(meaning, Barrier) or meaning.memory.layout != "rows" or ctx.copy is None:
+        return ()
+    return (Point(ctx.copy),) if given + 1 == len(meaning.shape) else ()
 
 
 def _coord(node: ast.expr, extent: CExpr, of: Data | Barrier, ctx: Context) -> Coord:
@@ -202,14 +203,14 @@ def data(node: ast.expr, ctx: Context) -> tuple[DExpr, DataType | None]:
             right, of_right = data(node.right, ctx)
             dtype = join(of_left, of_right, node, ctx)
             return BinOp(_OPERATORS[type(node.op)], left, right, span), dtype
-        case ast.Call(func=ast.Name(id=name)) if name in _ARITY:
+        case ast.Call(func=ast.Name(id=name)) if name in ARITY:
             return _apply(name, node, ctx)
         case _:
             raise ctx.reject(
                 "P109",
                 f"{ast.unparse(node)} is not a data expression",
                 node,
-                "use + - * / and min, max, exp, sqrt, relu, select(a, b, x, y)",
+                f"use + - * / and {', '.join(ARITY)}",
             )
 
 
@@ -223,29 +224,26 @@ def _is_operation(node: ast.expr) -> bool:
             return isinstance(node.op, ast.USub)
         case _:
             return any(
-                isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id in _ARITY
+                isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id in ARITY
                 for n in ast.walk(node)
             )
 
 
 def _apply(name: str, node: ast.Call, ctx: Context) -> tuple[DExpr, DataType | None]:
-    if len(node.args) != _ARITY[name] or node.keywords:
-        raise ctx.reject(
-            "T209", f"{name} takes {_ARITY[name]} arguments", node, "give it that many"
-        )
+    if len(node.args) != ARITY[name] or node.keywords:
+        raise ctx.reject("T209", f"{name} takes {ARITY[name]} arguments", node, "give it that many")
     terms, dtypes = zip(*(data(a, ctx) for a in node.args), strict=True)
     dtype: DataType | None = None
     for other in dtypes:
         dtype = join(dtype, other, node, ctx)
-    if name in ("exp", "sqrt") and dtype is not None and dtype not in FLOATS:
+    if name in (*OF_FLOATS, "fma") and dtype is not None and dtype not in FLOATS:
         raise ctx.reject(
             "T210",
             f"{name} takes floating point, not {dtype.value}",
             node,
             "keep integers and floating point apart",
         )
-    function: Literal["min", "max", "exp", "sqrt", "relu", "select"] = name  # type: ignore[assignment]
-    return Apply(function, tuple(terms), ctx.source.span(node)), dtype
+    return Apply(cast(DataFunction, name), tuple(terms), ctx.source.span(node)), dtype
 
 
 def join(

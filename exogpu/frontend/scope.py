@@ -102,6 +102,8 @@ class Context:
     """Warps of each group of the launch; a launch by blockDim has one group named ""."""
     group: str | None = None
     """The group that the enclosing CudaWarps selected."""
+    copy: CExpr | None = None
+    """Inside a loop over a fragment: which of the copies of a row's value the thread has."""
     reading: Reading = field(default_factory=Reading)
     depth: int = 0
     """Levels around a macro that is being read, of the procedure and of other macros."""

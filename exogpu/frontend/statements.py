@@ -14,6 +14,7 @@ from exogpu.frontend.calls import call
 from exogpu.frontend.constants import check_value
 from exogpu.frontend.control import condition, control
 from exogpu.frontend.data import access, data, element
+from exogpu.frontend.fragments import HEAD, fragment_loop
 from exogpu.frontend.limits import STATEMENTS
 from exogpu.frontend.loops import device_function, loop, warps
 from exogpu.frontend.macros import Macro, expanded
@@ -260,6 +261,11 @@ def _if(node: ast.If, ctx: Context) -> Block:
 
 
 def _for(node: ast.For, ctx: Context) -> Block:
+    match node.iter:
+        case ast.Call(func=ast.Name(id=name)) if name == HEAD and ctx.lookup(name) is None:
+            return (fragment_loop(node, lambda: block(node.body, ctx), ctx),)
+        case _:
+            pass
     several = isinstance(node.target, ast.Tuple | ast.List)
     if node.orelse or not (several or isinstance(node.target, ast.Name)):
         raise ctx.reject(

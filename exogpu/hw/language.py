@@ -29,6 +29,7 @@ MEMORIES: Final[tuple[str, ...]] = (
     "Sm90_SmemSwizzled",
     "Sm90_RmemMatrixA",
     "Sm90_RmemMatrixD",
+    "Sm90_RmemRows",
     "Sm90_tensorMap",
     "CudaMbarrier",
     "CudaCommitGroup",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from exogpu.hw.units import cuda_cta_in_cluster, cuda_thread, cuda_warp, cuda_warpgroup
-from exogpu.ir.types import BarrierMechanism, DataMemory, Space, SpecialWindow
+from exogpu.ir.types import BarrierMechanism, CollUnit, DataMemory, Space, SpecialWindow
 from exogpu.result.errors import UnfitError
 
 _GLOBAL, _SHARED, _REGISTER = Space.GLOBAL, Space.SHARED, Space.REGISTER
@@ -54,29 +54,41 @@ def Sm90_SmemSwizzled(swizzle: int) -> DataMemory:
     return DataMemory(f"Sm90_SmemSwizzled({swizzle})", _SHARED, _CTA, bases, swizzle=swizzle)
 
 
+def _tile(name: str, unit: CollUnit, tile: tuple[int | None, ...], layout: str) -> DataMemory:
+    return DataMemory(name, _REGISTER, unit, tile=tile, layout=layout)
+
+
 def Sm80_RmemMatrixA(M: int, K: int) -> DataMemory:
     """Register tile of a warp: the A operand of mma.sync, M x K elements."""
-    return DataMemory(f"Sm80_RmemMatrixA({M}, {K})", _REGISTER, cuda_warp, tile=(M, K))
+    return _tile(f"Sm80_RmemMatrixA({M}, {K})", cuda_warp, (M, K), "mma A")
 
 
 def Sm80_RmemMatrixB(N: int, K: int) -> DataMemory:
     """Register tile of a warp: the B operand of mma.sync, N x K elements."""
-    return DataMemory(f"Sm80_RmemMatrixB({N}, {K})", _REGISTER, cuda_warp, tile=(N, K))
+    return _tile(f"Sm80_RmemMatrixB({N}, {K})", cuda_warp, (N, K), "mma B")
 
 
 def Sm80_RmemMatrixD(M: int, N: int) -> DataMemory:
     """Register tile of a warp: the accumulator of mma.sync, M x N elements."""
-    return DataMemory(f"Sm80_RmemMatrixD({M}, {N})", _REGISTER, cuda_warp, tile=(M, N))
+    return _tile(f"Sm80_RmemMatrixD({M}, {N})", cuda_warp, (M, N), "mma D")
 
 
 def Sm90_RmemMatrixA(M: int) -> DataMemory:
     """Register tile of a warpgroup: the A operand of wgmma, M rows."""
-    return DataMemory(f"Sm90_RmemMatrixA({M})", _REGISTER, cuda_warpgroup, tile=(M, None))
+    return _tile(f"Sm90_RmemMatrixA({M})", cuda_warpgroup, (M, None), "wgmma A")
 
 
 def Sm90_RmemMatrixD(M: int, N: int) -> DataMemory:
     """Register tile of a warpgroup: the accumulator of wgmma, M x N elements."""
-    return DataMemory(f"Sm90_RmemMatrixD({M}, {N})", _REGISTER, cuda_warpgroup, tile=(M, N))
+    return _tile(f"Sm90_RmemMatrixD({M}, {N})", cuda_warpgroup, (M, N), "wgmma D")
+
+
+def Sm90_RmemRows(M: int) -> DataMemory:
+    """Register tile of a warpgroup: M values, one for each row of an accumulator.
+
+    It has M x 4 elements, four copies of each: every lane that has elements of a row holds one.
+    """
+    return _tile(f"Sm90_RmemRows({M})", cuda_warpgroup, (M, 4), "rows")
 
 
 def Sm90_tensorMap(swizzle: int, *smem_box: int) -> SpecialWindow:

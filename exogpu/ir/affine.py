@@ -129,6 +129,9 @@ def divide(form: Affine, divisor: int, ranges: Ranges) -> Affine:
     low, high = interval(rest, ranges)
     if low // divisor == high // divisor:
         return combine((1, whole), constant=low // divisor)
+    if (found := _coarse(rest, divisor, ranges)) is not None:
+        step, coarse, _ = found
+        return combine((1, whole), (1, divide(coarse, divisor // step, ranges)))
     common = gcd(divisor, *(c for _, c in rest.terms))
     # floor((g x + r) / (g d)) = floor((x + floor(r / g)) / d)
     smaller = Affine(rest.constant // common, tuple((a, c // common) for a, c in rest.terms))
@@ -143,7 +146,22 @@ def remainder(form: Affine, divisor: int, ranges: Ranges) -> Affine:
         low, high = interval(one, ranges)
         if low // divisor == high // divisor:
             return combine((1, one), constant=-divisor * (low // divisor))
+    if (found := _coarse(reduced, divisor, ranges)) is not None:
+        step, coarse, fine = found
+        return combine((step, remainder(coarse, divisor // step, ranges)), (1, fine))
     return Affine(0, ((Rest(reduced, divisor), 1),))
+
+
+def _coarse(form: Affine, divisor: int, ranges: Ranges) -> tuple[int, Affine, Affine] | None:
+    """A step, and `coarse` and `fine` with `form = step * coarse + fine`, `fine` in 0..step-1: a
+    division by a multiple of the step does not see what is fine.  None where there is none."""
+    for step in sorted({gcd(divisor, c) for _, c in form.terms}, reverse=True):
+        fine = Affine(form.constant % step, tuple((a, c) for a, c in form.terms if c % step))
+        low, high = interval(fine, ranges)
+        if step > 1 and fine.terms and low >= 0 and high < step:
+            terms = tuple((a, c // step) for a, c in form.terms if c % step == 0)
+            return step, Affine(form.constant // step, terms), fine
+    return None
 
 
 def _split(form: Affine, divisor: int) -> tuple[Affine, Affine]:

@@ -200,11 +200,29 @@ class Negate:
     span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
+DataFunction: TypeAlias = Literal[
+    "min",
+    "max",
+    "relu",
+    "select",
+    "fma",
+    "exp",
+    "exp2",
+    "log",
+    "sqrt",
+    "rsqrt",
+    "tanh",
+    "sigmoid",
+    "erf",
+]
+
+
 @dataclass(frozen=True, slots=True)
 class Apply:
-    """A data function: `min max exp sqrt relu`, or `select(a, b, x, y)`: x if a < b else y."""
+    """A data function, as `min(a, b)`; `fma(a, b, c)`: a * b + c, rounded once;
+    `select(a, b, x, y)`: x if a < b else y."""
 
-    function: Literal["min", "max", "exp", "sqrt", "relu", "select"]
+    function: DataFunction
     arguments: tuple[DExpr, ...]
     span: Span = field(default=NOWHERE, compare=False, repr=False)
 

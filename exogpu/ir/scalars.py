@@ -19,7 +19,7 @@ from math import isfinite
 from typing import Final, Literal, TypeAlias, assert_never
 
 from exogpu.ir.names import Sym
-from exogpu.ir.nodes import Access, Apply, BinOp, Const, DExpr, Negate, Read
+from exogpu.ir.nodes import Access, Apply, BinOp, Const, DataFunction, DExpr, Negate, Read
 from exogpu.ir.types import FLOATS, DataType
 from exogpu.result.errors import NOWHERE, Span
 
@@ -50,9 +50,29 @@ INTEGERS: Final[Mapping[DataType, tuple[int, int]]] = {
 }
 """Least and greatest value."""
 
-Function: TypeAlias = Literal[
-    "+", "-", "*", "/", "negate", "min", "max", "exp", "sqrt", "relu", "select"
-]
+Function: TypeAlias = Literal["+", "-", "*", "/", "negate"] | DataFunction
+
+OF_FLOATS: Final[tuple[DataFunction, ...]] = (
+    "exp",
+    "exp2",
+    "log",
+    "sqrt",
+    "rsqrt",
+    "tanh",
+    "sigmoid",
+    "erf",
+)
+"""Functions of one floating-point number."""
+
+ARITY: Final[Mapping[str, int]] = {
+    "min": 2,
+    "max": 2,
+    "relu": 1,
+    "select": 4,
+    "fma": 3,
+    **dict.fromkeys(OF_FLOATS, 1),
+}
+"""The data functions, and how many arguments each takes."""
 TypeOf: TypeAlias = Callable[[Sym], DataType]
 """The data type of a variable."""
 
@@ -200,6 +220,8 @@ def _integer(function: Function, values: list[int]) -> int | None:
             return max(a, b)
         case "relu", [a]:
             return max(a, 0)
+        case "fma", [a, b, c]:
+            return a * b + c
         case "select", [a, b, x, y]:
             return x if a < b else y
         case _:
@@ -238,6 +260,15 @@ def fits(value: float | int, dtype: DataType) -> bool:
         return not isfinite(exact) or _is_kept(exact, dtype)
     except OverflowError:
         return False
+
+
+def half_bits(value: float | int, dtype: DataType) -> int:
+    """The bits of a constant as a 16-bit float, rounded to nearest, ties to even."""
+    if dtype is DataType.F16:
+        (kept,) = struct.unpack("<H", struct.pack("<e", value))
+        return int(kept)
+    (bits,) = struct.unpack("<I", struct.pack("<f", value))
+    return 0x7FFF if value != value else int(bits + 0x7FFF + (bits >> 16 & 1) >> 16)
 
 
 def _is_kept(value: float, dtype: DataType) -> bool:

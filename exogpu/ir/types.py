@@ -160,6 +160,8 @@ class DataMemory:
     """A base of other memories: parameters may ask for it, allocations may not."""
     sync_exempt: bool = False
     swizzle: int = 0
+    layout: str = ""
+    """Of a register tile, how its elements lie in registers: a row of `exogpu.hw.fragments`."""
 
     def is_a(self, other: DataMemory) -> bool:
         """Whether a variable of this memory may be passed where `other` is asked for."""

@@ -6,7 +6,9 @@ hold bf16 values only.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from typing import Final, TypeAlias, assert_never
 
 import numpy as np
@@ -71,10 +73,10 @@ def apply(function: Function, arguments: Sequence[Array]) -> Array:
             return _divide(arguments[0], arguments[1])
         case "negate":
             return np.negative(arguments[0])
-        case "exp":
-            return np.exp(arguments[0])
-        case "sqrt":
-            return np.sqrt(arguments[0])
+        case "exp" | "exp2" | "log" | "sqrt" | "rsqrt" | "tanh" | "sigmoid" | "erf":
+            return _UNARY[function](arguments[0])
+        case "fma":
+            return fused(*arguments)
         case "min":
             return _minimum(arguments[0], arguments[1])
         case "max":
@@ -86,6 +88,54 @@ def apply(function: Function, arguments: Sequence[Array]) -> Array:
             return np.where(np.less(a, b), x, y)
         case _:
             assert_never(function)
+
+
+def _erf(values: Array) -> Array:
+    flat = [math.erf(x) for x in np.asarray(values, np.float64).reshape(-1)]
+    return np.array(flat, np.float64).reshape(np.shape(values)).astype(values.dtype)
+
+
+_UNARY: Final[dict[str, Callable[[Array], Array]]] = {
+    "exp": np.exp,
+    "exp2": np.exp2,
+    "log": np.log,
+    "sqrt": np.sqrt,
+    "rsqrt": lambda x: np.divide(np.ones((), x.dtype), np.sqrt(x)),
+    "tanh": np.tanh,
+    "sigmoid": lambda x: np.divide(np.ones((), x.dtype), 1 + np.exp(np.negative(x))),
+    "erf": _erf,
+}
+
+
+def fused(left: Array, right: Array, term: Array) -> Array:
+    """`left * right + term`, rounded once.
+
+    In f64 a product of two f32 is exact; its sum is rounded to odd, so that the second rounding
+    is that of the exact sum.
+    """
+    if left.dtype != np.float32:
+        return _fused_exactly(left, right, term)
+    product = left.astype(np.float64) * right.astype(np.float64)
+    wide = term.astype(np.float64)
+    total = np.asarray(product + wide)
+    back = total - product
+    lost = (product - (total - back)) + (wide - back)
+    inexact = np.isfinite(total) & (lost != 0) & (total.view(np.int64) & 1 == 0)
+    towards = np.where(lost > 0, np.inf, -np.inf)
+    odd = np.where(inexact, np.nextafter(total, towards), total)
+    return odd.astype(np.float32)
+
+
+def _fused_exactly(left: Array, right: Array, term: Array) -> Array:
+    """The same of f64, element by element."""
+    found = [
+        float(Fraction(float(a)) * Fraction(float(b)) + Fraction(float(c)))
+        if math.isfinite(a) and math.isfinite(b) and math.isfinite(c)
+        else float(a) * float(b) + float(c)
+        for a, b, c in np.broadcast(left, right, term)
+    ]
+    shape = np.broadcast_shapes(left.shape, right.shape, term.shape)
+    return np.array(found, np.float64).reshape(shape)
 
 
 _BINARY: Final[dict[str, Callable[[Array, Array], Array]]] = {

@@ -37,6 +37,7 @@ from exogpu.ir.nodes import (
     Sub,
     Truth,
 )
+from exogpu.ir.scalars import ARITY
 from exogpu.ir.walk import walk
 from exogpu.schedule.primitive import Unfit
 from exogpu.schedule.rewrite import Path, around
@@ -283,7 +284,7 @@ def _data(node: ast.expr, known: Mapping[str, Sym], data: Mapping[str, Sym]) -> 
         case ast.BinOp() if type(node.op) in _OPERATORS:
             left, right = _data(node.left, known, data), _data(node.right, known, data)
             return BinOp(_OPERATORS[type(node.op)], left, right)
-        case ast.Call(func=ast.Name(id=name), args=given) if _ARITY.get(name) == len(given):
+        case ast.Call(func=ast.Name(id=name), args=given) if ARITY.get(name) == len(given):
             arguments = tuple(_data(a, known, data) for a in given)
             return Apply(name, arguments)  # type: ignore[arg-type]
         case _:
@@ -297,7 +298,6 @@ _OPERATORS: Final[dict[type[ast.operator], Literal["+", "-", "*", "/"]]] = {
     ast.Mult: "*",
     ast.Div: "/",
 }
-_ARITY: Final = {"min": 2, "max": 2, "exp": 1, "sqrt": 1, "relu": 1, "select": 4}
 
 
 def read_condition(left: str, op: str, right: str, known: Mapping[str, Sym]) -> Compare:

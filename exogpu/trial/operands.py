@@ -297,11 +297,28 @@ def _sm90_accumulator(trial: Trial, asked: Asked) -> str:
     return f"{d}[:, :]"
 
 
+def _sm90_rows(trial: Trial, asked: Asked) -> str:
+    """A value for each row, by the threads that hold it; if it is written, it is stored."""
+    rows, copies = asked.shape
+    name = f"{asked.name}_rows"
+    source = trial.array(f"{asked.name}_in", asked.dtype, (rows, copies))
+    trial.before += [
+        f"{name}: {asked.dtype}[{rows}, {copies}] @ {asked.param.memory.name}",
+        (f"for r, c in fragment({name}):", [f"{name}[r, c] = {source}[task, u, r, c]"]),
+    ]
+    if asked.written:
+        out = trial.array(f"{asked.name}_out", asked.dtype, (rows, copies))
+        stored = f"{out}[task, u, r, c] = {name}[r, c]"
+        trial.after.append((f"for r, c in fragment({name}):", [stored]))
+    return f"{name}[:, :]"
+
+
 TILES: Final[Mapping[str, Callable[[Trial, Asked], str]]] = {
     "Sm80_RmemMatrixA": _sm80_operand,
     "Sm80_RmemMatrixB": _sm80_operand,
     "Sm80_RmemMatrixD": _sm80_accumulator,
     "Sm90_RmemMatrixA": _sm90_operand,
     "Sm90_RmemMatrixD": _sm90_accumulator,
+    "Sm90_RmemRows": _sm90_rows,
 }
-"""By the memory's name: only instructions reach register tiles."""
+"""By the memory's name."""

@@ -38,7 +38,13 @@ from exogpu.symbolic.certificate.strict_json import (
 SCHEMA: Final = 2
 """As `exogpu.amir.export` writes it."""
 
-_REQUIRED: Final = (HazardKind.BOUNDS, HazardKind.OVERLAP, HazardKind.ALIGN, HazardKind.DIVERGENCE)
+_REQUIRED: Final = (
+    HazardKind.BOUNDS,
+    HazardKind.OVERLAP,
+    HazardKind.ALIGN,
+    HazardKind.DIVERGENCE,
+    HazardKind.OWNERSHIP,
+)
 
 REQUIRED: Final = tuple(kind.value for kind in _REQUIRED)
 """The hazards that a Require may be about."""

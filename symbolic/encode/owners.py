@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from exogpu.amir.nodes import Alloc, Record, Variable
 from exogpu.analysis.threadmap import ThreadMap
 from exogpu.ir.names import Sym
-from exogpu.ir.nodes import Access, BExpr, CExpr, Mul, Point
+from exogpu.ir.nodes import Access, BExpr, CExpr, CVar, Mul, Point
+from exogpu.ir.smttext import bexpr, cexpr
 from exogpu.ir.walk import substitute
 from exogpu.result.hazards import HazardKind
 from exogpu.symbolic.encode.drafts import Draft, Encoder
@@ -39,13 +40,42 @@ def owners(encoder: Encoder) -> Iterator[Draft]:
 
 
 def _records(encoder: Encoder, name: Sym) -> list[Site]:
-    """The accesses of a variable, of those that are alike one."""
-    found: dict[object, Site] = {}
+    """The accesses of a variable, of those that are alike one: two whose formulas differ by the
+    names of iterators alone, but for those around the allocation, say the same with any third."""
+    found: dict[str, Site] = {}
     for site in encoder.placed.sites:
         op = site.op
         if isinstance(op, Record) and op.access.name == name and op.origin.threads is not None:
-            found.setdefault((op.access, site.loops, site.guards, op.origin.threads), site)
+            found.setdefault(_alike(encoder, site, op), site)
     return list(found.values())
+
+
+class _Positions(dict[Sym, str]):
+    """Iterators by where they stand first; those around the allocation, and sizes, are themselves."""
+
+    def __init__(self, inside: Iterable[Sym]) -> None:
+        super().__init__()
+        self._inside = frozenset(inside)
+
+    def __missing__(self, name: Sym) -> str:
+        text = f"at{len(self)}" if name in self._inside else f"{name.name}.{name.number}"
+        return self.setdefault(name, text)
+
+
+def _alike(encoder: Encoder, site: Site, op: Record) -> str:
+    """What `_access` says of a site, in names of positions."""
+    scope = {loop.iterator for loop in encoder.placed.scope(op.access.name, op.origin.span)}
+    instance = Instance(site, {name: CVar(name) for name in site.iterators})
+    names = _Positions(name for name in site.iterators if name not in scope)
+    texts: list[str] = []
+    for coord in op.access.coords:
+        ends = (coord.at,) if isinstance(coord, Point) else (coord.lo, coord.hi)
+        texts.append(" : ".join(cexpr(end, names) for end in ends))
+    assert op.origin.threads is not None
+    for axis in op.origin.threads.axes:
+        texts.append(f"{axis.pitch} {cexpr(axis.offset, names)} {axis.extent}")
+    known = known_of(instance, read_by(op.access) | threads_read(instance))
+    return " ; ".join([*texts, bexpr(known, names)])
 
 
 def _draft(encoder: Encoder, variable: Variable, owner: int, records: Sequence[Site]) -> Draft:

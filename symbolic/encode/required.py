@@ -46,6 +46,7 @@ CLAIMS: Final[Mapping[HazardKind, str]] = {
     "window where it works in place",
     HazardKind.ALIGN: "its operands lie in memory as it asks, laid out by rows",
     HazardKind.DIVERGENCE: "of each group of threads that it synchronises all execute it, or none",
+    HazardKind.OWNERSHIP: "each element of a register tile that it accesses is held by its thread",
 }
 """By kind, what a statement does."""
 

@@ -29,6 +29,14 @@ static inline int2 make_int2(int x, int y) { return {x, y}; }
 template <typename T> static inline T min(T a, T b) { return b < a ? b : a; }
 template <typename T> static inline T max(T a, T b) { return a < b ? b : a; }
 static Index threadIdx = {0, 0, 0}, blockIdx = {0, 0, 0}, gridDim = {1, 1, 1};
+template <typename To, typename From> static inline To same_bits(From from)
+{
+    To to;
+    __builtin_memcpy(&to, &from, sizeof to);
+    return to;
+}
+static inline unsigned __float_as_uint(float value) { return same_bits<unsigned>(value); }
+static inline float __uint_as_float(unsigned value) { return same_bits<float>(value); }
 static inline int __shfl_sync(unsigned, int value, int) { return value; }
 """
 

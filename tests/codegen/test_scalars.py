@@ -18,7 +18,6 @@ from on_the_host import GXX, emitted, procedures, run_emitted
 from exogpu import proc
 from exogpu.codegen.toolchain import compile_cubin, find_toolchain
 from exogpu.codegen.toolchain.shared import LIBRARY_FLAGS
-from exogpu.result.errors import ExoGpuError
 
 needs_gxx = pytest.mark.skipif(GXX is None, reason="no g++ on this machine")
 
@@ -254,10 +253,115 @@ def widened(x: f16[32] @ CudaGmemLinear, z: f32[32] @ CudaGmemLinear):
                 z[t] = x[t]
 
 
-def test_sixteen_bits_are_copied_and_not_taken_for_numbers():
+def test_sixteen_bits_of_one_type_are_copied():
     assert "y[t] = x[t];" in emitted(halves).source
-    with pytest.raises(ExoGpuError, match="16-bit elements"):
-        emitted(widened)
+    assert "z[t] = from_f16(x[t]);" in emitted(widened).source
+
+
+NUMBERS = 1 << 16
+
+
+@proc
+def converted(
+    h: f16[NUMBERS] @ CudaGmemLinear,
+    b: bf16[NUMBERS] @ CudaGmemLinear,
+    s: f32[NUMBERS] @ CudaGmemLinear,
+    d: f64[NUMBERS] @ CudaGmemLinear,
+    from_h: f32[NUMBERS] @ CudaGmemLinear,
+    from_b: f32[NUMBERS] @ CudaGmemLinear,
+    h_from_s: f16[NUMBERS] @ CudaGmemLinear,
+    h_from_d: f16[NUMBERS] @ CudaGmemLinear,
+    b_from_s: bf16[NUMBERS] @ CudaGmemLinear,
+    b_from_d: bf16[NUMBERS] @ CudaGmemLinear,
+    sums: f16[NUMBERS] @ CudaGmemLinear,
+    constants: bf16[4] @ CudaGmemLinear,
+):
+    with CudaDeviceFunction(blockDim=32):
+        for task in cuda_tasks(0, 1):
+            for t in cuda_threads(0, 1, unit=cuda_thread):
+                constants[0] = 0.1
+                constants[1] = -1e38
+                constants[2] = 3
+                for i in seq(0, NUMBERS):
+                    from_h[i] = h[i]
+                    from_b[i] = b[i]
+                    h_from_s[i] = s[i]
+                    h_from_d[i] = d[i]
+                    b_from_s[i] = s[i]
+                    b_from_d[i] = d[i]
+                    sums[i] += h[i] * b[NUMBERS - 1 - i]
+
+
+@needs_gxx
+def test_conversions_of_sixteen_bits_are_those_of_the_meaning(tmp_path):
+    """Every f16 and every bf16; and numbers halfway between two of them, and beside."""
+    bits = np.arange(NUMBERS, dtype=np.uint16)
+    halfway = (bits.astype(np.uint32) << 16) + np.uint32(0x8000)
+    near = np.concatenate(
+        [halfway[::4] - np.uint32(1), halfway[1::4], halfway[2::4] + 1, halfway[3::4]]
+    )
+    halves_ = bits.view(np.float16).astype(np.float64)
+    with np.errstate(all="ignore"):
+        between = (halves_ + np.roll(halves_, 1)) / 2
+        beside = np.where(bits % 3 == 0, between * (1 + 2.0**-40), between)
+        exact = {
+            "h": bits.view(np.float16),
+            "b": (bits.astype(np.uint32) << 16).view(np.float32),
+            "s": np.where(bits % 2 == 0, near.view(np.float32), beside.astype(np.float32)),
+            "d": beside,
+        }
+    found = {"from_h": "f", "from_b": "f", "h_from_s": "e", "h_from_d": "e", "sums": "e"}
+    wanted = {n: np.zeros(NUMBERS, kind) for n, kind in found.items()}
+    wanted |= {n: np.zeros(NUMBERS, np.float32) for n in ("b_from_s", "b_from_d")}
+    wanted["constants"] = np.zeros(4, np.float32)
+    mine = {name: array.copy() for name, array in (exact | wanted).items()}
+    for name in ("b", "b_from_s", "b_from_d", "constants"):
+        mine[name] = (mine[name].view(np.uint32) >> 16).astype(np.uint16)
+    with np.errstate(all="ignore"):
+        converted.run(**exact, **wanted)
+    run_emitted(converted, mine, tmp_path)
+    for name, want in wanted.items():
+        have = mine[name]
+        if have.dtype == np.uint16:
+            have = (have.astype(np.uint32) << 16).view(np.float32)
+        same = (have == want) | (np.isnan(have) & np.isnan(want))
+        assert same.all(), (name, int(np.argmin(same)), have[~same][:3], want[~same][:3])
+
+
+@needs_gxx
+def test_functions_are_those_of_the_meaning(tmp_path):
+    """To the last places: the compiler's library is not numpy's."""
+    rng = np.random.default_rng(0)
+    x = np.concatenate([rng.standard_normal(60) * 3, [0.0, -0.0, np.inf, -np.inf]])
+    for kind in ("f32", "f64"):
+        module = procedures(FUNCTIONS.format(kind=kind), tmp_path, f"functions_{kind}")
+        there = {"x": x.astype(NUMPY[kind]), "y": np.zeros((7, 64), NUMPY[kind])}
+        mine = {name: array.copy() for name, array in there.items()}
+        with np.errstate(all="ignore"):
+            module.functions.run(**there)
+        folder = tmp_path / kind  # a library that is loaded keeps its name
+        folder.mkdir()
+        run_emitted(module.functions, mine, folder)
+        close = 1e-6 if kind == "f32" else 1e-14
+        np.testing.assert_allclose(mine["y"][1:], there["y"][1:], rtol=close, atol=close)
+        np.testing.assert_array_equal(mine["y"][0], there["y"][0])
+
+
+FUNCTIONS = """
+@proc
+def functions(x: {kind}[64] @ CudaGmemLinear, y: {kind}[7, 64] @ CudaGmemLinear):
+    with CudaDeviceFunction(blockDim=32):
+        for task in cuda_tasks(0, 1):
+            for t in cuda_threads(0, 1, unit=cuda_thread):
+                for i in seq(0, 64):
+                    y[0, i] = fma(x[i], x[63 - i], -x[i])
+                    y[1, i] = exp2(x[i])
+                    y[2, i] = log(x[i] * x[i])
+                    y[3, i] = rsqrt(x[i] * x[i])
+                    y[4, i] = tanh(x[i])
+                    y[5, i] = sigmoid(x[i])
+                    y[6, i] = erf(x[i])
+"""
 
 
 @proc

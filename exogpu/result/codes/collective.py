@@ -300,7 +300,7 @@ COLLECTIVE: Final[dict[str, tuple[str, str, str]]] = {
         "for t in cuda_threads(0, 128, unit=cuda_thread):\n"
         "    Arrive(Sm80_cp_async) >> cg[t]",
     ),
-    "D518": (
+    "D519": (
         "the elements of a barrier have no common number of Arrives",
         "`slot(b)` of an array of mbarriers is the number of Arrives on each of its elements, "
         "which has to be one number.  So each Arrive on b reaches every element once: the indices "
@@ -320,6 +320,17 @@ COLLECTIVE: Final[dict[str, tuple[str, str, str]]] = {
         "# repair\n"
         "A: f16[4, 64, 16] @ Sm90_RmemMatrixA(64)\n"
         "Sm90_wgmma_rs_f16(D[:, :], A[k, :, :], B[:, :])",
+    ),
+    "D518": (
+        "an element of a register tile is accessed by a thread that does not hold it",
+        "Which thread holds an element of a tile, and in which register, is fixed by the matrix "
+        "instructions.  A loop over the fragment gives each thread its own elements; another "
+        "thread's can only be had by an instruction, or through shared memory.",
+        "for m, n in fragment(D):\n"
+        "    D[m, n] = D[m, (n + 2) % 8]\n"
+        "# repair: of other elements take what the thread holds, or stage the tile\n"
+        "for m, n in fragment(D):\n"
+        "    D[m, n] = 2.0 * D[m, n]",
     ),
     "H730": (
         "DIVERGENCE: not all threads of a mechanism's unit reach it",

@@ -306,6 +306,15 @@ TYPES: Final[dict[str, tuple[str, str, str, str]]] = {
         "tile[slot(full) + 1, t] = x[t]",
         "tile[slot(full), t] = x[t]",
     ),
+    "T248": (
+        "a fragment of something that is not one whole register tile",
+        "`fragment` goes over the elements of one tile of mma or wgmma, in the shape and type that "
+        "these instructions know.",
+        "D: f32[2, 64, 128] @ Sm90_RmemMatrixD(64, 128)\n"
+        "for m, n in fragment(D):\n"
+        "    D[wg, m, n] = 0.0",
+        "for m, n in fragment(D[wg, :, :]):\n    D[wg, m, n] = 0.0",
+    ),
     "T245": (
         "an instruction does not work in place",
         "The parameters that `in_place` names may be one and the same window.  They have the same "

@@ -1,0 +1,16 @@
+// The sum of each row of a wgmma accumulator, in the four lanes that hold the row.
+template <int M, int N>
+__device__ __forceinline__ void Sm90_row_sum(float (&rows)[M / 32], float (&D)[M * N / 128])
+{
+    pinned(D);
+#pragma unroll
+    for (int h = 0; h < M / 32; ++h) {
+        const float* const own = D + h / 2 * (N / 2) + h % 2 * 2;
+        float found = own[0] + own[1];
+#pragma unroll
+        for (int j = 1; j < N / 8; ++j)
+            found += own[4 * j] + own[4 * j + 1];
+        found += __shfl_xor_sync(0xffffffffu, found, 1);
+        rows[h] = found + __shfl_xor_sync(0xffffffffu, found, 2);
+    }
+}

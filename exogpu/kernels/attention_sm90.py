@@ -1,0 +1,275 @@
+"""Y[h, i] = sum over j of softmax(Q[h, i] . K[h / G, j] / sqrt(D)) * V[h / G, j], bf16, for Hopper.
+
+The online softmax: 128 rows a task, 64 a consumer warpgroup; one producer warp fills rings with
+128 keys and values at a time.  Scores, weights and results stay in registers: what is computed with
+them are loops over fragments.  V is given with its columns in rows, and L is the logarithm of the
+sum of exponentials of each row.
+"""
+
+from __future__ import annotations
+
+import math
+
+from exogpu.api import Procedure, proc
+from exogpu.frontend.macros import macro
+from exogpu.hw.datatypes import bf16
+from exogpu.ir.nodes import WarpConfig as CudaWarpConfig
+from exogpu.isa.rows import Sm90_row_max, Sm90_row_sum
+from exogpu.isa.sm90 import Sm90_tma_load, Sm90_wgmma_f16, Sm90_wgmma_rs_f16, Sm90_zero_scale_d
+
+WARPS = [
+    CudaWarpConfig("producer", 1, 24, 0),
+    CudaWarpConfig("unused", 3, 24, 0),
+    CudaWarpConfig("consumer", 8, 0, 240),
+]
+KEYS = 128
+"""Keys a step: so many columns has a tile of scores."""
+
+
+def make_attention(
+    D: int, *, causal: bool = False, G: int = 1, RING: int = 2, overlap: bool = False
+) -> Procedure:
+    """The kernel for heads of D columns, 64 or 128; G heads of Q share one of K and V.
+
+    With `overlap` the softmax of one step goes on while the values of the step before are
+    multiplied.
+    """
+    suffix = ("_causal" if causal else "") + ("_overlapped" if overlap else "")
+    scale = math.log2(math.e) / math.sqrt(D)
+    parts = D // 64  # 64 columns of bf16 are a row of 128 bytes, the swizzle
+
+    @macro
+    def load_rows(tile, tensor, head, row, full):
+        for d in seq(0, parts):
+            (
+                Sm90_tma_load(
+                    tile[d, :, :],
+                    tensor[head, row : row + 128, 64 * d : 64 * d + 64],
+                    rows=128,
+                    cols=64,
+                    box=(1, 128, 64),
+                    dtype=bf16,
+                )
+                >> full
+            )
+
+    @macro
+    def load_columns(tile, tensor, head, column, full):
+        for d in seq(0, KEYS / 64):
+            (
+                Sm90_tma_load(
+                    tile[d, :, :],
+                    tensor[head, 0:D, column + 64 * d : column + 64 * d + 64],
+                    rows=D,
+                    cols=64,
+                    box=(1, D, 64),
+                    dtype=bf16,
+                )
+                >> full
+            )
+
+    @macro
+    def multiply_keys(scores, Q_smem, K_smem, wg, slot, group):
+        Fence(wgmma_fence_1, wgmma_fence_2)
+        Sm90_zero_scale_d(scores, M=64, N=KEYS)
+        Fence(wgmma_fence_1, wgmma_fence_2)
+        for d in seq(0, parts):
+            for k in seq(0, 4):
+                Sm90_wgmma_f16(
+                    scores,
+                    Q_smem[d, 64 * wg : 64 * wg + 64, 16 * k : 16 * k + 16],
+                    K_smem[slot, d, :, 16 * k : 16 * k + 16],
+                    M=64,
+                    N=KEYS,
+                    dtype=bf16,
+                )
+        Arrive(wgmma_async) >> group
+
+    @macro
+    def multiply_values(result, weights, V_smem, slot, group):
+        for k in seq(0, KEYS / 16):
+            Sm90_wgmma_rs_f16(
+                result,
+                weights[k, :, :],
+                V_smem[slot, k / 4, :, 16 * (k % 4) : 16 * (k % 4) + 16],
+                N=D,
+                dtype=bf16,
+            )
+        Arrive(wgmma_async) >> group
+
+    @macro
+    def masked_softmax(wg, block, j, S, scores, largest, total, factor, shift):
+        """Exponentials relative to the largest score so far, and the sums of them."""
+        row = 128 * block + 64 * wg
+        if causal:
+            if KEYS * j + KEYS > row:
+                for m, n in fragment(scores[wg, :, :]):
+                    if KEYS * j + n > row + m:
+                        scores[wg, m, n] = -1e30
+        else:
+            if KEYS * j + KEYS > S:
+                for m, n in fragment(scores[wg, :, :]):
+                    if KEYS * j + n >= S:
+                        scores[wg, m, n] = -1e30
+        Sm90_row_max(shift[wg, :, :], scores[wg, :, :], N=KEYS)
+        for m in fragment(largest[wg, :, :]):
+            shift[wg, m] = max(largest[wg, m], shift[wg, m])
+            factor[wg, m] = exp2((largest[wg, m] - shift[wg, m]) * scale)
+            largest[wg, m] = shift[wg, m]
+        for m, n in fragment(scores[wg, :, :]):
+            scores[wg, m, n] = exp2(fma(scores[wg, m, n], scale, largest[wg, m] * -scale))
+        Sm90_row_sum(shift[wg, :, :], scores[wg, :, :], N=KEYS)
+        for m in fragment(total[wg, :, :]):
+            total[wg, m] = fma(total[wg, m], factor[wg, m], shift[wg, m])
+
+    @macro
+    def weigh(wg, scores, weights, result, factor):
+        """The operand of the next product; what was summed before is rescaled."""
+        for m, n in fragment(scores[wg, :, :]):
+            weights[wg, n / 16, m, n % 16] = scores[wg, m, n]
+        for m, n in fragment(result[wg, :, :]):
+            result[wg, m, n] = result[wg, m, n] * factor[wg, m]
+        Fence(wgmma_fence_1, wgmma_fence_2)
+
+    @proc(name=f"attention_sm90_{D}{suffix}{f'_{G}' if G > 1 else ''}")
+    def attention_sm90(
+        H: size,
+        S: size,
+        Q: bf16[G * H, S, D] @ CudaGmemLinear,
+        K: bf16[H, S, D] @ CudaGmemLinear,
+        V: bf16[H, D, S] @ CudaGmemLinear,
+        Y: bf16[G * H, S, D] @ CudaGmemLinear,
+        L: f32[G * H, S] @ CudaGmemLinear,
+    ):
+        assert S % 8 == 0  # TMA strides are multiples of 16 bytes
+        Q_map = Q[:, :, :] @ Sm90_tensorMap(128, 1, 128, 64)
+        K_map = K[:, :, :] @ Sm90_tensorMap(128, 1, KEYS, 64)
+        V_map = V[:, :, :] @ Sm90_tensorMap(128, 1, D, 64)
+        with CudaDeviceFunction(warp_config=WARPS):
+            for h in cuda_tasks(0, G * H):
+                for block in cuda_tasks(0, (S + 127) / 128):
+                    Q_smem: bf16[parts, 128, 64] @ Sm90_SmemSwizzled(128)
+                    K_smem: bf16[RING, parts, KEYS, 64] @ Sm90_SmemSwizzled(128)
+                    V_smem: bf16[RING, KEYS // 64, D, 64] @ Sm90_SmemSwizzled(128)
+                    scores: f32[2, 64, KEYS] @ Sm90_RmemMatrixD(64, KEYS)
+                    weights: bf16[2, KEYS // 16, 64, 16] @ Sm90_RmemMatrixA(64)
+                    result: f32[2, 64, D] @ Sm90_RmemMatrixD(64, D)
+                    largest: f32[2, 64, 4] @ Sm90_RmemRows(64)
+                    total: f32[2, 64, 4] @ Sm90_RmemRows(64)
+                    factor: f32[2, 64, 4] @ Sm90_RmemRows(64)
+                    shift: f32[2, 64, 4] @ Sm90_RmemRows(64)
+                    Q_full: barrier @ CudaMbarrier
+                    K_full: barrier @ CudaMbarrier
+                    K_empty: barrier(K_full) @ CudaMbarrier
+                    V_full: barrier @ CudaMbarrier
+                    V_empty: barrier(V_full) @ CudaMbarrier
+                    cg: barrier[2] @ CudaCommitGroup
+                    with CudaWarps(name="producer"):
+                        load_rows(Q_smem, Q_map, h, 128 * block, Q_full)
+                        Arrive(cuda_temporal) >> Q_full
+                    with CudaWarps(name="consumer"):
+                        for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
+                            for m in fragment(total[wg, :, :]):
+                                largest[wg, m] = -1e30
+                                total[wg, m] = 0.0
+                            for m, n in fragment(result[wg, :, :]):
+                                result[wg, m, n] = 0.0
+                        Await(Q_full, cuda_generic_and_async, ~0)
+                    if causal:  # noqa: SIM108
+                        steps = block + 1  # no key after the last row is looked at
+                    else:
+                        steps = (S + KEYS - 1) / KEYS
+                    for j in seq(0, steps):
+                        with CudaWarps(name="producer"):
+                            Await(K_empty, cuda_temporal, ~RING)
+                            load_rows(K_smem[j % RING, :, :, :], K_map, h / G, KEYS * j, K_full)
+                            Arrive(cuda_temporal) >> K_full
+                            Await(V_empty, cuda_temporal, ~RING)
+                            load_columns(V_smem[j % RING, :, :, :], V_map, h / G, KEYS * j, V_full)
+                            Arrive(cuda_temporal) >> V_full
+                        with CudaWarps(name="consumer"):
+                            Await(K_full, cuda_generic_and_async, ~0)
+                            for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
+                                multiply_keys(
+                                    scores[wg, :, :], Q_smem, K_smem, wg, j % RING, cg[wg]
+                                )
+                            if overlap:
+                                # Each branch is straight, or ptxas lets no product be in flight.
+                                if j > 0:
+                                    Await(V_full, cuda_generic_and_async, ~0)
+                                    for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
+                                        multiply_values(
+                                            result[wg, :, :],
+                                            weights[wg, :, :, :],
+                                            V_smem,
+                                            (j + RING - 1) % RING,
+                                            cg[wg],
+                                        )
+                                        Await(cg[wg], cuda_in_order, 1)
+                                    Arrive(cuda_in_order) >> K_empty
+                                    for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
+                                        masked_softmax(
+                                            wg, block, j, S, scores, largest, total, factor, shift
+                                        )
+                                        Await(cg[wg], cuda_in_order, 0)
+                                    Arrive(cuda_in_order) >> V_empty
+                                    for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
+                                        weigh(wg, scores, weights, result, factor)
+                                else:
+                                    for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
+                                        Await(cg[wg], cuda_in_order, 0)
+                                    Arrive(cuda_in_order) >> K_empty
+                                    for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
+                                        masked_softmax(
+                                            wg, block, j, S, scores, largest, total, factor, shift
+                                        )
+                                        weigh(wg, scores, weights, result, factor)
+                            else:
+                                for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
+                                    Await(cg[wg], cuda_in_order, 0)
+                                Arrive(cuda_in_order) >> K_empty
+                                for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
+                                    masked_softmax(
+                                        wg, block, j, S, scores, largest, total, factor, shift
+                                    )
+                                    weigh(wg, scores, weights, result, factor)
+                                Await(V_full, cuda_generic_and_async, ~0)
+                                for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
+                                    multiply_values(
+                                        result[wg, :, :],
+                                        weights[wg, :, :, :],
+                                        V_smem,
+                                        j % RING,
+                                        cg[wg],
+                                    )
+                                    Await(cg[wg], cuda_in_order, 0)
+                                Arrive(cuda_in_order) >> V_empty
+                    if overlap:
+                        with CudaWarps(name="consumer"):
+                            Await(V_full, cuda_generic_and_async, ~0)
+                            for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
+                                multiply_values(
+                                    result[wg, :, :],
+                                    weights[wg, :, :, :],
+                                    V_smem,
+                                    (steps + RING - 1) % RING,
+                                    cg[wg],
+                                )
+                                Await(cg[wg], cuda_in_order, 0)
+                            Arrive(cuda_in_order) >> V_empty
+                    # The rings are done with: the next task's loads overlap the stores.
+                    Fence(cuda_in_order, cuda_in_order)
+                    with CudaWarps(name="consumer"):
+                        for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
+                            row = 128 * block + 64 * wg
+                            for m, copy in fragment(total[wg, :, :]):
+                                if copy == 0 and row + m < S:
+                                    L[h, row + m] = largest[wg, m, copy] * (
+                                        scale * math.log(2.0)
+                                    ) + log(total[wg, m, copy])
+                                total[wg, m, copy] = 1.0 / total[wg, m, copy]
+                            for m, n in fragment(result[wg, :, :]):
+                                if row + m < S:
+                                    Y[h, row + m, n] = result[wg, m, n] * total[wg, m]
+
+    return attention_sm90

@@ -1,0 +1,74 @@
+"""Loops over fragments in C++: registers by constants, pairs of halves, no local memory."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from exogpu.codegen.toolchain import compile_cubin, find_toolchain
+from exogpu.codegen.toolchain.output import usage
+from exogpu.hw.datatypes import bf16
+from exogpu.kernels.attention_sm90 import make_attention
+from exogpu.kernels.gemm_fused_sm90 import make_gemm_fused
+from tests.codegen import fragment_kernels
+
+needs_nvcc = pytest.mark.skipif(find_toolchain() is None, reason="no nvcc on this machine")
+
+
+def source(procedure):
+    made, _ = procedure.emit(unchecked=True)
+    return made.source
+
+
+def body(procedure):
+    text = source(procedure)
+    return text[text.index('extern "C" __global__') :]
+
+
+def test_registers_are_indexed_without_the_thread():
+    text = body(make_attention(64))
+    for name in ("scores", "result", "weights", "largest", "total", "factor", "shift"):
+        found = [
+            re.findall(r"\[(.*?)\]", at) for at in re.findall(rf"\b{name}((?:\[.*?\])+)", text)
+        ]
+        indices = [index for one in found for index in one]
+        assert indices
+        assert not any("thread" in index for index in indices)
+
+
+def test_two_elements_become_one_register():
+    text = body(make_attention(64))
+    assert "unsigned weights[8][4];" in text
+    assert "pair_bf16(weights[n8 / 2][m8 + 2 * (n8 % 2)], n1, " in text
+    assert "put_half(" not in text
+
+
+def test_under_a_guard_each_half_is_put_where_it_belongs():
+    """A pair needs both."""
+    text = body(fragment_kernels.make_multiplied(bf16))
+    guarded = text[text.index("if k == 1") :]
+    assert re.search(r"put_half\(a\[.*\], n1|put_half\(a\[.*\], k1", guarded)
+    assert "pair_bf16(" not in guarded
+
+
+def test_what_wgmma_uses_is_pinned_around_the_loop():
+    text = body(make_gemm_fused(1, 1, 128, 64))
+    assert text.count("pinned(D);") == 2
+    assert "pinned(" not in body(fragment_kernels.make_stored())
+
+
+@needs_nvcc
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: make_gemm_fused(1, 1, 128, 256),
+        lambda: make_gemm_fused(2, 1, 128, 256),
+        lambda: make_attention(128),
+        lambda: make_attention(64, causal=True, G=4),
+    ],
+    ids=["gemm", "gemm in clusters", "attention", "attention with a mask"],
+)
+def test_nothing_is_in_local_memory(make):
+    (used,) = usage(compile_cubin(source(make()), "sm_90a").log).values()
+    assert (used.stack, used.spill_stores, used.spill_loads) == (0, 0, 0)
