@@ -153,7 +153,8 @@ def _savings(lines: Sequence[str]) -> Text:
     """What goes from the emitted kernels."""
     if not lines:
         return Text("  no emitted instruction fewer\n", "dim")
-    shown = f"{lines[0]} and {len(lines) - 1} more lines" if len(lines) > 1 else lines[0]
+    more = len(lines) - 1
+    shown = f"{lines[0]} and {more} more line{'s' if more > 1 else ''}" if more else lines[0]
     return Text.assemble(("  saves: ", "green"), f"{shown}\n")
 
 

@@ -130,3 +130,28 @@ def test_an_access_has_one_line_wherever_it_is_told(written, tmp_path):
     told("report", file, "-o", str(tmp_path / "out"))
     text = (tmp_path / "out" / "turned" / "report.md").read_text()
     assert "Line 14 sees what line 11 wrote to tile" in text and "Line 15" not in text
+
+
+SPREAD = """            Fence(
+                cuda_in_order,  # before
+                cuda_generic_and_async,
+            )
+"""
+
+
+def test_what_is_named_can_be_pasted(written):
+    """A statement of several lines is told on one, and put in its place it is as good."""
+    text = KERNEL.replace(f"            {LAST}\n", "").replace("            LAST\n", SPREAD)
+    text = text.replace("            for t", f"            {LAST}\n            for t")
+    file = written(text)
+    at = text[: text.index(SPREAD)].count("\n") + 1
+    assert f"  line {at}: Fence(cuda_in_order, cuda_generic_and_async)\n" in told(
+        "why", f"{file}:{at}"
+    )
+    output = told("check", file, "--redundant")
+    assert "refuted" not in output
+    enough = re.findall(r"enough: (.*)\n", output)
+    assert enough
+    for weaker in enough:
+        pasted = text.replace(SPREAD, f"            {weaker}\n")
+        assert "proved for all sizes" in told("check", written(pasted), "--no-cache")
