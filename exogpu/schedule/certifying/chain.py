@@ -214,8 +214,7 @@ def records(edit: Rewrite) -> Iterator[tuple[Record, Found]]:
     """
     maker = _Maker("")
     for part in _parts(edit, maker.opened):
-        if len({*maker.ends(part)}) > 1:
-            yield recorded(part, maker.recorder)
+        yield recorded(part, maker.recorder)
 
 
 def uncertified(edit: Rewrite) -> str:
