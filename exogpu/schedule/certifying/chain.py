@@ -146,7 +146,7 @@ class _Maker:
 
     def __init__(self, procedure: str) -> None:
         self._procedure = procedure
-        self._recorder = Recorder()
+        self.recorder = Recorder()
         self._programs: dict[tuple[int, tuple[int, ...]], tuple[object, Program]] = {}
 
     def certified(self, number: int, step: Derivation, part: _Part) -> Certified:
@@ -173,16 +173,17 @@ class _Maker:
 
     def parts(self, step: Derivation) -> tuple[_Part, ...]:
         """A step in parts: those that change statements, or the first if none does."""
-        found = tuple(_parts(step.edit, self._opened))
+        found = tuple(_parts(step.edit, self.opened))
         changing = tuple(part for part in found if len({*self.ends(part)}) > 1)
         return changing or found[:1]
 
     def ends(self, part: _Part) -> tuple[str, str]:
         """The digests of what a part was given and of what it made."""
-        program = self._recorder.program
+        program = self.recorder.program
         return program_digest(program(part.old)), program_digest(program(part.new))
 
-    def _opened(self, proc: Proc, readings: Mapping[Stmt, Reading] | None = None) -> Program:
+    def opened(self, proc: Proc, readings: Mapping[Stmt, Reading] | None = None) -> Program:
+        """A procedure as its statements, with some read as others."""
         key = id(proc), tuple(id(one) for one in (readings or {}).values())
         known = self._programs.get(key)
         if known is None:
@@ -191,7 +192,7 @@ class _Maker:
         return known[1]
 
     def _certified(self, made: Made, part: _Part) -> tuple[dict[str, str], int]:
-        record, found = recorded(part, self._recorder)
+        record, found = recorded(part, self.recorder)
         obligations = tuple(obliged(record, found))
         replies = smt.ask_together([smtlib.plain(one.smt) for one in obligations])
         for one, reply in zip(obligations, replies, strict=True):
@@ -206,15 +207,24 @@ class _Maker:
         return texts, len(obligations)
 
 
+def records(edit: Rewrite) -> Iterator[tuple[Record, Found]]:
+    """A rewriting as data, in parts, and what ISL finds about each, right or wrong.
+
+    Raises UnlikeError, SeveralError and IslGaveUpError.
+    """
+    maker = _Maker("")
+    for part in _parts(edit, maker.opened):
+        yield recorded(part, maker.recorder)
+
+
 def uncertified(edit: Rewrite) -> str:
     """Why a rewriting has no certificate, whatever the checker says of it; empty if it has one.
 
     Raises IslGaveUpError.
     """
-    maker = _Maker("")
     try:
-        for part in _parts(edit, maker._opened):
-            for one in obliged(*recorded(part, maker._recorder)):
+        for record, found in records(edit):
+            for one in obliged(record, found):
                 reply = smt.ask_z3(smtlib.plain(one.smt))
                 if reply.word != "unsat":
                     return f"{reply.word}: {one.claim}"
