@@ -104,7 +104,9 @@ def _stmt(stmt: Stmt, scope: _Scope) -> Iterator[Stmt]:
         case For():
             lo, hi = substitute(stmt.lo, scope.control), substitute(stmt.hi, scope.control)
             name = _declare_iterator(stmt.iterator, scope)
-            mode = Slot(_name(stmt.mode.barrier, scope)) if isinstance(stmt.mode, Slot) else stmt.mode
+            mode = (
+                Slot(_name(stmt.mode.barrier, scope)) if isinstance(stmt.mode, Slot) else stmt.mode
+            )
             body = _block(stmt.body, scope)
             yield replace(stmt, iterator=name, lo=lo, hi=hi, mode=mode, body=body)
         case If():

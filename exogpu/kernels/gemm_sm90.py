@@ -35,6 +35,7 @@ def make_product(
     *,
     split: bool,
     resident: bool = False,
+    slots: bool = False,
     groups: int = 2,
 ) -> Macro:
     """The product of the tiles that a cluster of CM x CN CTAs makes in one task.
@@ -42,7 +43,8 @@ def make_product(
     A CTA's tile of TM x TN is left in D, its rows divided among the consumer warpgroups; the ring
     may still be read.  With `split` the tensor maps have slices, and slice `s` is multiplied.  A
     `resident` ring is the caller's, and is given last: A_smem, B_smem, full, empty; in place of K
-    is then a number of steps of 32.
+    is then a number of steps of 32.  With `slots` its stages are counted from tile to tile, else
+    each tile begins with the first.
     """
     MM = TM // groups  # rows of a warpgroup
 
@@ -111,7 +113,7 @@ def make_product(
                 for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
                     for n in cuda_threads(0, CN, unit=cuda_warp_in_cluster):
                         Await(empty[m, n], cuda_temporal, ~RING)
-                if resident:
+                if slots:
                     fill(
                         A_smem[:, :, slot(full), :, :],
                         B_smem[:, :, slot(full), :, :],
@@ -145,7 +147,7 @@ def make_product(
                     for n in cuda_threads(0, CN, unit=cuda_cta_in_cluster):
                         Await(full[m, n], cuda_generic_and_async, ~0)
                         for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
-                            if resident:
+                            if slots:
                                 multiply(
                                     D[m, n, wg, :, :],
                                     A_smem[m, n, slot(empty), MM * wg : MM * wg + MM, :],
@@ -159,9 +161,9 @@ def make_product(
                                 )
                             Arrive(wgmma_async) >> cg[m, n, wg]
                             Await(cg[m, n, wg], cuda_in_order, 0)
-                        if not resident:
+                        if not slots:
                             Arrive(cuda_in_order) >> empty[m, :] >> empty[:, n]
-                if resident:  # The slot is that of all CTAs: none has arrived when it is read.
+                if slots:  # The slot is that of all CTAs: none has arrived when it is read.
                     for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
                         for n in cuda_threads(0, CN, unit=cuda_cta_in_cluster):
                             Arrive(cuda_in_order) >> empty[m, :] >> empty[:, n]
@@ -223,14 +225,28 @@ def make_gemm(CM: int, CN: int, TM: int, TN: int, RING: int = 4, groups: int = 2
     return gemm_sm90
 
 
-def make_resident(CM: int, CN: int, TM: int, TN: int, RING: int = 4, groups: int = 2) -> Procedure:
+def make_resident(
+    CM: int,
+    CN: int,
+    TM: int,
+    TN: int,
+    RING: int = 4,
+    groups: int = 2,
+    slots: bool | None = None,
+) -> Procedure:
     """The same with a ring that runs on from tile to tile: while the consumers store one, the
     producer fills the ring for the next.
 
-    A tile ends anywhere in the ring: its slots are counted from tile to tile.
+    With `slots` a tile ends anywhere in the ring, whose slots are counted from tile to tile.  Else
+    it ends where the ring does: in what is left of a last round the tensor maps give zeros.  A CTA
+    alone counts; clusters can, and their proof takes half a minute.
     """
+    if slots is None:
+        slots = CM * CN == 1
     MM = TM // groups  # rows of a warpgroup
-    product = make_product(CM, CN, TM, TN, RING, split=False, resident=True, groups=groups)
+    product = make_product(
+        CM, CN, TM, TN, RING, split=False, resident=True, slots=slots, groups=groups
+    )
 
     @proc(name=f"gemm_sm90_{CM}x{CN}_{TM}x{TN}_resident")
     def gemm_sm90_resident(
@@ -254,7 +270,10 @@ def make_resident(CM: int, CN: int, TM: int, TN: int, RING: int = 4, groups: int
                 for tm in cuda_tasks(0, (M + CM * TM - 1) / (CM * TM)):
                     for tn in cuda_tasks(0, (N + CN * TN - 1) / (CN * TN)):
                         D: f32[CM, CN, groups, MM, TN] @ Sm90_RmemMatrixD(MM, TN)
-                        steps = (cluster_K + 31) / 32
+                        if slots:
+                            steps = (cluster_K + 31) / 32
+                        else:
+                            steps = RING * ((cluster_K + 32 * RING - 1) / (32 * RING))
                         product(
                             D,
                             A_map,
