@@ -135,7 +135,7 @@ WRONG = {
     "the writer begins anew in each task": (ring(write="k"), HazardKind.WAR, 2, 1),
     "the reader begins anew in each task": (ring(read="k"), HazardKind.LEAK, 2, 1),
     "after the Arrive it is the next slot": (ring(again=True), HazardKind.WAR, 1, 1),
-    "the Arrive comes first": (ring(late=True), HazardKind.RAW, 1, 1),
+    "the Arrive comes first": (ring(late=True), HazardKind.WAR, 1, 1),
 }
 """What is at fault, in which task, against an access of which task."""
 
