@@ -44,6 +44,7 @@ def make_product(
     *,
     split: bool,
     resident: bool = False,
+    slots: bool = False,
     groups: int = 2,
     dtype: DataType = f32,
 ) -> Macro:
@@ -52,7 +53,8 @@ def make_product(
     A CTA's tile of TM x TN is left in D, its rows divided among the consumer warpgroups; the ring
     may still be read.  With `split` the tensor maps have slices, and slice `s` is multiplied.  A
     `resident` ring is the caller's, and is given last: A_smem, B_smem, full, empty; in place of K
-    is then a number of steps, of 128 bytes a row.
+    is then a number of steps, of 128 bytes a row.  With `slots` its stages are counted from tile to
+    tile, else each tile begins with the first.
     """
     MM = TM // groups  # rows of a warpgroup
     TK = 128 // dtype.bytes  # columns of a step, and of one product
@@ -135,7 +137,7 @@ def make_product(
                 for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
                     for n in cuda_threads(0, CN, unit=cuda_warp_in_cluster):
                         Await(empty[m, n], cuda_temporal, ~RING)
-                if resident:
+                if slots:
                     fill(
                         A_smem[:, :, slot(full), :, :],
                         B_smem[:, :, slot(full), :, :],
@@ -169,7 +171,7 @@ def make_product(
                     for n in cuda_threads(0, CN, unit=cuda_cta_in_cluster):
                         Await(full[m, n], cuda_generic_and_async, ~0)
                         for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
-                            if resident:
+                            if slots:
                                 multiply(
                                     D[m, n, wg, :, :],
                                     A_smem[m, n, slot(empty), MM * wg : MM * wg + MM, :],
@@ -183,9 +185,9 @@ def make_product(
                                 )
                             Arrive(wgmma_async) >> cg[m, n, wg]
                             Await(cg[m, n, wg], cuda_in_order, 0)
-                        if not resident:
+                        if not slots:
                             Arrive(cuda_in_order) >> empty[m, :] >> empty[:, n]
-                if resident:  # The slot is that of all CTAs: none has arrived when it is read.
+                if slots:  # The slot is that of all CTAs: none has arrived when it is read.
                     for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
                         for n in cuda_threads(0, CN, unit=cuda_cta_in_cluster):
                             Arrive(cuda_in_order) >> empty[m, :] >> empty[:, n]
@@ -289,17 +291,22 @@ def make_resident(
     RING: int = 4,
     groups: int = 2,
     dtype: DataType = f32,
+    slots: bool | None = None,
 ) -> Procedure:
     """The same with a ring that runs on from tile to tile: while the consumers store one, the
     producer fills the ring for the next.
 
-    A tile ends anywhere in the ring: its slots are counted from tile to tile.
+    With `slots` a tile ends anywhere in the ring, whose slots are counted from tile to tile.  Else
+    it ends where the ring does: in what is left of a last round the tensor maps give zeros.  A CTA
+    alone counts; clusters can, and their proof takes half a minute.
     """
+    if slots is None:
+        slots = CM * CN == 1
     MM = TM // groups  # rows of a warpgroup
     TK = 128 // dtype.bytes  # columns of a step
     CHUNK = 16 // dtype.bytes
     product = make_product(
-        CM, CN, TM, TN, RING, split=False, resident=True, groups=groups, dtype=dtype
+        CM, CN, TM, TN, RING, split=False, resident=True, slots=slots, groups=groups, dtype=dtype
     )
     epilogue = make_epilogue(CM, CN, TM, TN, groups, dtype)
 
@@ -325,7 +332,10 @@ def make_resident(
                 for tm in cuda_tasks(0, (M + CM * TM - 1) / (CM * TM)):
                     for tn in cuda_tasks(0, (N + CN * TN - 1) / (CN * TN)):
                         D: f32[CM, CN, groups, MM, TN] @ Sm90_RmemMatrixD(MM, TN)
-                        steps = (cluster_K + TK - 1) / TK
+                        if slots:
+                            steps = (cluster_K + TK - 1) / TK
+                        else:
+                            steps = RING * ((cluster_K + TK * RING - 1) / (TK * RING))
                         product(
                             D,
                             A_map,

@@ -79,13 +79,16 @@ def needs(program: Mapping[str, Any]) -> Needs:
 
 
 def _placed(body: Sequence[Op]) -> Iterator[_Placed]:
-    """The operations but loops and guards, in the order of the text."""
+    """The operations but loops and guards, in the order of the text; of loops, those that bind
+    slots."""
     number = 0
     stack: list[tuple[Op, int | None]] = [(op, None) for op in reversed(body)]
     while stack:
         op, loop = stack.pop()
         number += 1
         if op["op"] in ("Loop", "Guard"):
+            if "slot" in op:
+                yield _Placed(op, number, loop)
             if loop is None and op["op"] == "Loop":
                 loop = number
             stack += [(inner, loop) for inner in reversed(op["body"])]
@@ -164,7 +167,8 @@ def _of_barrier(variable: Mapping[str, Any], ops: Sequence[Op]) -> Iterator[Need
     arrives = [op for op in ops if op["op"] == "Arrive" and op["home"]["variable"] == name]
     awaits = [op for op in ops if op["op"] == "Await" and op["barrier"]["variable"] == name]
     trailing = [op for op in ops if op.get("trailing") and _home(op) == name]
-    for op in (*arrives, *trailing, *awaits):
+    slots = [op for op in ops if "slot" in op and op["slot"]["variable"] == name]
+    for op in (*arrives, *trailing, *slots, *awaits):
         yield Need(COUNT, None, _statement(op))
     for free in (op for op in ops if op["op"] == "CheckBarrier" and op["variable"] == name):
         for op in (*arrives, *(op for op in awaits if op["n"] < 0)):
