@@ -51,7 +51,7 @@ def _records(encoder: Encoder, name: Sym) -> list[Site]:
 
 
 class _Positions(dict[Sym, str]):
-    """Iterators by where they stand first; those around the allocation, and sizes, are themselves."""
+    """Iterators by where they stand first; those around an allocation, and sizes, by themselves."""
 
     def __init__(self, inside: Iterable[Sym]) -> None:
         super().__init__()

@@ -1,0 +1,102 @@
+"""Attention on a GPU beside what torch takes: the median of shuffled runs, in TFLOP/s.
+
+    exogpu compile benchmarks/fragments.py -o build/gpu/fragments --cubin
+    python benchmarks/gpu_attention.py build/gpu/fragments
+
+Needs torch, and neither the solvers nor a compiler.  V is given with its columns in rows; to make
+it so is not timed.  Whether results are right is asked by `gpu_check.py`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import random
+import re
+import statistics
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.functional import scaled_dot_product_attention
+
+ROOT = Path(__file__).resolve().parent.parent
+RUNS = 30
+SIZES = ((64, 1024), (16, 4096), (16, 16384))
+"""Heads, and rows of each."""
+BACKENDS = {"cudnn": SDPBackend.CUDNN_ATTENTION, "flash": SDPBackend.FLASH_ATTENTION}
+
+Run = Callable[[], object]
+
+
+def others(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> dict[str, Run]:
+    """What torch has, by backend; those that refuse are left out."""
+    found: dict[str, Run] = {}
+    for name, backend in BACKENDS.items():
+
+        def run(backend: SDPBackend = backend) -> object:
+            with sdpa_kernel(backend):
+                return scaled_dot_product_attention(q[None], k[None], v[None], is_causal=causal)
+
+        try:
+            run()
+            found[name] = run
+        except RuntimeError as error:
+            print(f"  {name} refuses: {str(error).splitlines()[0]}")
+    return found
+
+
+def call(kernel: Callable[..., object], arrays: dict[str, torch.Tensor]) -> Run:
+    """A run of our kernel."""
+    return lambda: kernel(stream=torch.cuda.current_stream().cuda_stream, **arrays)
+
+
+def medians(runs: dict[str, Run]) -> dict[str, float]:
+    """Milliseconds, each run somewhere between the others."""
+    order = [name for name in runs for _ in range(RUNS)]
+    random.Random(0).shuffle(order)
+    times: dict[str, list[float]] = {name: [] for name in runs}
+    for run in runs.values():
+        run()
+    for name in order:
+        first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        first.record()
+        runs[name]()
+        last.record()
+        last.synchronize()
+        times[name].append(first.elapsed_time(last))
+    return {name: statistics.median(found) for name, found in times.items()}
+
+
+def main() -> int:
+    sys.path.insert(0, str(ROOT))
+    runtime = importlib.import_module("exogpu.codegen.runtime")
+    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}")
+    folder = Path(sys.argv[1])
+    for path in sorted(folder.glob("attention_sm90_*.json")):
+        kernel = runtime.Kernel.from_folder(folder, path.stem)
+        depth = int(re.findall(r"sm90_(\d+)", path.stem)[0])
+        group = int((re.findall(r"_(\d+)$", path.stem.removeprefix("attention_sm90")) or ["1"])[0])
+        group, causal = (1 if group == depth else group), "causal" in path.stem
+        for heads, rows in SIZES:
+
+            def array(count: int, *shape: int) -> torch.Tensor:
+                return torch.randn((count, *shape), device="cuda").to(torch.bfloat16)
+
+            q, k, v = (array(n, rows, depth) for n in (heads, heads // group, heads // group))
+            arrays = {"Q": q, "K": k, "V": v.transpose(1, 2).contiguous()}
+            arrays |= {"Y": torch.empty_like(q), "L": torch.empty((heads, rows), device="cuda")}
+
+            wide = [x.repeat_interleave(group, 0) for x in (k, v)]
+            found = medians({"exogpu": call(kernel, arrays), **others(q, *wide, causal)})
+            work = 4 * heads * rows * rows * depth / (2 if causal else 1)
+            rates = ", ".join(f"{n} {work / ms / 1e9:.0f}" for n, ms in found.items())
+            best = min((ms for n, ms in found.items() if n != "exogpu"), default=float("nan"))
+            ratio = best / found["exogpu"]
+            print(f"{path.stem} {heads} x {rows}: {rates} TFLOP/s; {ratio:.3f} of the best")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
