@@ -38,6 +38,7 @@ CODES: Final[Mapping[HazardKind, str]] = {
     HazardKind.OVERLAP: OVERLAP,
     HazardKind.ALIGN: ALIGN,
     HazardKind.DIVERGENCE: "H730",
+    HazardKind.OWNERSHIP: "D518",
 }
 """The code of each kind of hazard that the machine finds."""
 
@@ -162,6 +163,7 @@ UNMET: Final[Mapping[HazardKind, str]] = {
     HazardKind.OVERLAP: "two of its operands have an element of {name} in common",
     HazardKind.ALIGN: "its operand {name} does not lie in memory as it asks",
     HazardKind.DIVERGENCE: "some threads that it synchronises do not execute it",
+    HazardKind.OWNERSHIP: "an element of a tile of {name} is held by another thread",
 }
 """What is said of what a statement requires: as a rule the analyses of bounds and operands find it
 first, and say it better."""

@@ -181,5 +181,53 @@ def test_an_element_of_registers_has_one_owner(monkeypatch: pytest.MonkeyPatch) 
     assert failing == [HazardKind.OWNERSHIP]
 
 
+@proc
+def of_another_lane(K: size, y: f32[K, 16, 8] @ CudaGmemLinear):
+    with CudaDeviceFunction(blockDim=32):
+        for task in cuda_tasks(0, K):
+            D: f32[16, 8] @ Sm80_RmemMatrixD(16, 8)
+            for w in cuda_threads(0, 1, unit=cuda_warp):
+                for m, n in fragment(D):
+                    D[m, n] = 1.0
+                for m, n in fragment(D):
+                    y[task, m, n] = D[m, (n + 2) % 8]
+
+
+@proc
+def of_another_warp(K: size, y: f32[K, 16, 8] @ CudaGmemLinear):
+    with CudaDeviceFunction(blockDim=64):
+        for task in cuda_tasks(0, K):
+            D: f32[2, 16, 8] @ Sm80_RmemMatrixD(16, 8)
+            for w in cuda_threads(0, 2, unit=cuda_warp):
+                for m, n in fragment(D[w, :, :]):
+                    D[w, m, n] = 1.0
+                for m, n in fragment(D[w, :, :]):
+                    D[w, m, n] = 2.0
+            Fence(cuda_in_order, cuda_in_order)
+            for w in cuda_threads(0, 2, unit=cuda_warp):
+                for m, n in fragment(D[w, :, :]):
+                    if w == 0:
+                        y[task, m, n] = D[w + 1, m, n]
+            Fence(cuda_in_order, cuda_in_order)
+
+
+@pytest.mark.parametrize("procedure", [of_another_lane, of_another_warp], ids=lambda p: p.name)
+def test_an_element_of_a_tile_is_its_holder_s(
+    procedure: Procedure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The analysis blinded, the machine at sizes stops there, or a solver does not confirm it."""
+    assert procedure.check().word == "error"
+    monkeypatch.setattr(distribution, "check", lambda facts: ())
+    blinded = Procedure(procedure.name, procedure.ir, ())
+    assert blinded.check().word in ("refuted", "undecided")
+    found = analyse(blinded.amir())
+    assert found.evidence is not None
+    answers = [(draft.kind, smt.ask_z3(draft.script)) for draft in drafts(found.evidence)]
+    assert HazardKind.OWNERSHIP in {of for of, reply in answers if reply.word != "unsat"}
+    if procedure is of_another_lane:  # of which the machine sees what the statement requires
+        drawn = {(h.kind, h.code) for h in blinded.check_at(K=1).hazards}
+        assert (HazardKind.OWNERSHIP, "D518") in drawn
+
+
 def test_what_holds_only_where_it_is_executed_is_proved() -> None:
     assert where_it_runs.check().word == "proved"
