@@ -131,7 +131,128 @@ def make_attention(
             result[wg, m, n] = result[wg, m, n] * factor[wg, m]
         Fence(wgmma_fence_1, wgmma_fence_2)
 
-    @proc(name=f"attention_sm90_{D}{suffix}{f'_{G}' if G > 1 else ''}")
+    @macro
+    def attend(h, block, S, Q_map, K_map, V_map, Y, L):
+        """The task of 128 rows of one head."""
+        Q_smem: bf16[parts, 128, 64] @ Sm90_SmemSwizzled(128)
+        K_smem: bf16[RING, parts, KEYS, 64] @ Sm90_SmemSwizzled(128)
+        V_smem: bf16[RING, KEYS // 64, D, 64] @ Sm90_SmemSwizzled(128)
+        scores: f32[2, 64, KEYS] @ Sm90_RmemMatrixD(64, KEYS)
+        weights: bf16[2, KEYS // 16, 64, 16] @ Sm90_RmemMatrixA(64)
+        result: f32[2, 64, D] @ Sm90_RmemMatrixD(64, D)
+        largest: f32[2, 64, 4] @ Sm90_RmemRows(64)
+        total: f32[2, 64, 4] @ Sm90_RmemRows(64)
+        factor: f32[2, 64, 4] @ Sm90_RmemRows(64)
+        shift: f32[2, 64, 4] @ Sm90_RmemRows(64)
+        Q_full: barrier @ CudaMbarrier
+        K_full: barrier @ CudaMbarrier
+        K_empty: barrier(K_full) @ CudaMbarrier
+        V_full: barrier @ CudaMbarrier
+        V_empty: barrier(V_full) @ CudaMbarrier
+        cg: barrier[2] @ CudaCommitGroup
+        with CudaWarps(name="producer"):
+            load_rows(Q_smem, Q_map, h, 128 * block, Q_full)
+            Arrive(cuda_temporal) >> Q_full
+        with CudaWarps(name="consumer"):
+            for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
+                for m in fragment(total[wg, :, :]):
+                    largest[wg, m] = -1e30
+                    total[wg, m] = 0.0
+                for m, n in fragment(result[wg, :, :]):
+                    result[wg, m, n] = 0.0
+            Await(Q_full, cuda_generic_and_async, ~0)
+        if causal:  # noqa: SIM108
+            steps = block + 1  # no key after the last row is looked at
+        else:
+            steps = (S + KEYS - 1) / KEYS
+        for j in seq(0, steps):
+            with CudaWarps(name="producer"):
+                Await(K_empty, cuda_temporal, ~RING)
+                load_rows(K_smem[j % RING, :, :, :], K_map, h / G, KEYS * j, K_full)
+                Arrive(cuda_temporal) >> K_full
+                Await(V_empty, cuda_temporal, ~RING)
+                load_columns(V_smem[j % RING, :, :, :], V_map, h / G, KEYS * j, V_full)
+                Arrive(cuda_temporal) >> V_full
+            with CudaWarps(name="consumer"):
+                Await(K_full, cuda_generic_and_async, ~0)
+                for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
+                    multiply_keys(scores[wg, :, :], Q_smem, K_smem, wg, j % RING, cg[wg])
+                if overlap:
+                    # Each branch is straight, or ptxas lets no product be in flight.
+                    if j > 0:
+                        Await(V_full, cuda_generic_and_async, ~0)
+                        for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
+                            multiply_values(
+                                result[wg, :, :],
+                                weights[wg, :, :, :],
+                                V_smem,
+                                (j + RING - 1) % RING,
+                                cg[wg],
+                            )
+                            Await(cg[wg], cuda_in_order, 1)
+                        Arrive(cuda_in_order) >> K_empty
+                        for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
+                            masked_softmax(wg, block, j, S, scores, largest, total, factor, shift)
+                            Await(cg[wg], cuda_in_order, 0)
+                        Arrive(cuda_in_order) >> V_empty
+                        for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
+                            weigh(wg, scores, weights, result, factor)
+                    else:
+                        for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
+                            Await(cg[wg], cuda_in_order, 0)
+                        Arrive(cuda_in_order) >> K_empty
+                        for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
+                            masked_softmax(wg, block, j, S, scores, largest, total, factor, shift)
+                            weigh(wg, scores, weights, result, factor)
+                else:
+                    for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
+                        Await(cg[wg], cuda_in_order, 0)
+                    Arrive(cuda_in_order) >> K_empty
+                    for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
+                        masked_softmax(wg, block, j, S, scores, largest, total, factor, shift)
+                        weigh(wg, scores, weights, result, factor)
+                    Await(V_full, cuda_generic_and_async, ~0)
+                    for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
+                        multiply_values(
+                            result[wg, :, :],
+                            weights[wg, :, :, :],
+                            V_smem,
+                            j % RING,
+                            cg[wg],
+                        )
+                        Await(cg[wg], cuda_in_order, 0)
+                    Arrive(cuda_in_order) >> V_empty
+        if overlap:
+            with CudaWarps(name="consumer"):
+                Await(V_full, cuda_generic_and_async, ~0)
+                for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
+                    multiply_values(
+                        result[wg, :, :],
+                        weights[wg, :, :, :],
+                        V_smem,
+                        (steps + RING - 1) % RING,
+                        cg[wg],
+                    )
+                    Await(cg[wg], cuda_in_order, 0)
+                Arrive(cuda_in_order) >> V_empty
+        # The rings are done with: the next task's loads overlap the stores.
+        Fence(cuda_in_order, cuda_in_order)
+        with CudaWarps(name="consumer"):
+            for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
+                row = 128 * block + 64 * wg
+                for m, copy in fragment(total[wg, :, :]):
+                    if copy == 0 and row + m < S:
+                        L[h, row + m] = largest[wg, m, copy] * (scale * math.log(2.0)) + log(
+                            total[wg, m, copy]
+                        )
+                    total[wg, m, copy] = 1.0 / total[wg, m, copy]
+                for m, n in fragment(result[wg, :, :]):
+                    if row + m < S:
+                        Y[h, row + m, n] = result[wg, m, n] * total[wg, m]
+
+    name = f"attention_sm90_{D}{suffix}{f'_{G}' if G > 1 else ''}"
+
+    @proc(name=name)
     def attention_sm90(
         H: size,
         S: size,
@@ -148,128 +269,27 @@ def make_attention(
         with CudaDeviceFunction(warp_config=WARPS):
             for h in cuda_tasks(0, G * H):
                 for block in cuda_tasks(0, (S + 127) / 128):
-                    Q_smem: bf16[parts, 128, 64] @ Sm90_SmemSwizzled(128)
-                    K_smem: bf16[RING, parts, KEYS, 64] @ Sm90_SmemSwizzled(128)
-                    V_smem: bf16[RING, KEYS // 64, D, 64] @ Sm90_SmemSwizzled(128)
-                    scores: f32[2, 64, KEYS] @ Sm90_RmemMatrixD(64, KEYS)
-                    weights: bf16[2, KEYS // 16, 64, 16] @ Sm90_RmemMatrixA(64)
-                    result: f32[2, 64, D] @ Sm90_RmemMatrixD(64, D)
-                    largest: f32[2, 64, 4] @ Sm90_RmemRows(64)
-                    total: f32[2, 64, 4] @ Sm90_RmemRows(64)
-                    factor: f32[2, 64, 4] @ Sm90_RmemRows(64)
-                    shift: f32[2, 64, 4] @ Sm90_RmemRows(64)
-                    Q_full: barrier @ CudaMbarrier
-                    K_full: barrier @ CudaMbarrier
-                    K_empty: barrier(K_full) @ CudaMbarrier
-                    V_full: barrier @ CudaMbarrier
-                    V_empty: barrier(V_full) @ CudaMbarrier
-                    cg: barrier[2] @ CudaCommitGroup
-                    with CudaWarps(name="producer"):
-                        load_rows(Q_smem, Q_map, h, 128 * block, Q_full)
-                        Arrive(cuda_temporal) >> Q_full
-                    with CudaWarps(name="consumer"):
-                        for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
-                            for m in fragment(total[wg, :, :]):
-                                largest[wg, m] = -1e30
-                                total[wg, m] = 0.0
-                            for m, n in fragment(result[wg, :, :]):
-                                result[wg, m, n] = 0.0
-                        Await(Q_full, cuda_generic_and_async, ~0)
-                    if causal:  # noqa: SIM108
-                        steps = block + 1  # no key after the last row is looked at
-                    else:
-                        steps = (S + KEYS - 1) / KEYS
-                    for j in seq(0, steps):
-                        with CudaWarps(name="producer"):
-                            Await(K_empty, cuda_temporal, ~RING)
-                            load_rows(K_smem[j % RING, :, :, :], K_map, h / G, KEYS * j, K_full)
-                            Arrive(cuda_temporal) >> K_full
-                            Await(V_empty, cuda_temporal, ~RING)
-                            load_columns(V_smem[j % RING, :, :, :], V_map, h / G, KEYS * j, V_full)
-                            Arrive(cuda_temporal) >> V_full
-                        with CudaWarps(name="consumer"):
-                            Await(K_full, cuda_generic_and_async, ~0)
-                            for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
-                                multiply_keys(
-                                    scores[wg, :, :], Q_smem, K_smem, wg, j % RING, cg[wg]
-                                )
-                            if overlap:
-                                # Each branch is straight, or ptxas lets no product be in flight.
-                                if j > 0:
-                                    Await(V_full, cuda_generic_and_async, ~0)
-                                    for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
-                                        multiply_values(
-                                            result[wg, :, :],
-                                            weights[wg, :, :, :],
-                                            V_smem,
-                                            (j + RING - 1) % RING,
-                                            cg[wg],
-                                        )
-                                        Await(cg[wg], cuda_in_order, 1)
-                                    Arrive(cuda_in_order) >> K_empty
-                                    for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
-                                        masked_softmax(
-                                            wg, block, j, S, scores, largest, total, factor, shift
-                                        )
-                                        Await(cg[wg], cuda_in_order, 0)
-                                    Arrive(cuda_in_order) >> V_empty
-                                    for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
-                                        weigh(wg, scores, weights, result, factor)
-                                else:
-                                    for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
-                                        Await(cg[wg], cuda_in_order, 0)
-                                    Arrive(cuda_in_order) >> K_empty
-                                    for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
-                                        masked_softmax(
-                                            wg, block, j, S, scores, largest, total, factor, shift
-                                        )
-                                        weigh(wg, scores, weights, result, factor)
-                            else:
-                                for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
-                                    Await(cg[wg], cuda_in_order, 0)
-                                Arrive(cuda_in_order) >> K_empty
-                                for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
-                                    masked_softmax(
-                                        wg, block, j, S, scores, largest, total, factor, shift
-                                    )
-                                    weigh(wg, scores, weights, result, factor)
-                                Await(V_full, cuda_generic_and_async, ~0)
-                                for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
-                                    multiply_values(
-                                        result[wg, :, :],
-                                        weights[wg, :, :, :],
-                                        V_smem,
-                                        j % RING,
-                                        cg[wg],
-                                    )
-                                    Await(cg[wg], cuda_in_order, 0)
-                                Arrive(cuda_in_order) >> V_empty
-                    if overlap:
-                        with CudaWarps(name="consumer"):
-                            Await(V_full, cuda_generic_and_async, ~0)
-                            for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
-                                multiply_values(
-                                    result[wg, :, :],
-                                    weights[wg, :, :, :],
-                                    V_smem,
-                                    (steps + RING - 1) % RING,
-                                    cg[wg],
-                                )
-                                Await(cg[wg], cuda_in_order, 0)
-                            Arrive(cuda_in_order) >> V_empty
-                    # The rings are done with: the next task's loads overlap the stores.
-                    Fence(cuda_in_order, cuda_in_order)
-                    with CudaWarps(name="consumer"):
-                        for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
-                            row = 128 * block + 64 * wg
-                            for m, copy in fragment(total[wg, :, :]):
-                                if copy == 0 and row + m < S:
-                                    L[h, row + m] = largest[wg, m, copy] * (
-                                        scale * math.log(2.0)
-                                    ) + log(total[wg, m, copy])
-                                total[wg, m, copy] = 1.0 / total[wg, m, copy]
-                            for m, n in fragment(result[wg, :, :]):
-                                if row + m < S:
-                                    Y[h, row + m, n] = result[wg, m, n] * total[wg, m]
+                    attend(h, block, S, Q_map, K_map, V_map, Y, L)
 
-    return attention_sm90
+    @proc(name=name)
+    def attention_sm90_causal(
+        H: size,
+        S: size,
+        Q: bf16[G * H, S, D] @ CudaGmemLinear,
+        K: bf16[H, S, D] @ CudaGmemLinear,
+        V: bf16[H, D, S] @ CudaGmemLinear,
+        Y: bf16[G * H, S, D] @ CudaGmemLinear,
+        L: f32[G * H, S] @ CudaGmemLinear,
+    ):
+        assert S % 8 == 0  # TMA strides are multiples of 16 bytes
+        Q_map = Q[:, :, :] @ Sm90_tensorMap(128, 1, 128, 64)
+        K_map = K[:, :, :] @ Sm90_tensorMap(128, 1, KEYS, 64)
+        V_map = V[:, :, :] @ Sm90_tensorMap(128, 1, D, 64)
+        with CudaDeviceFunction(warp_config=WARPS):
+            # The last rows have most keys: they come first, of all heads.
+            for early in cuda_tasks(0, (S + 127) / 128):
+                for h in cuda_tasks(0, G * H):
+                    block = (S + 127) / 128 - 1 - early
+                    attend(h, block, S, Q_map, K_map, V_map, Y, L)
+
+    return attention_sm90_causal if causal else attention_sm90
