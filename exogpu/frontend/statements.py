@@ -29,7 +29,7 @@ from exogpu.frontend.scope import (
     Part,
     Reject,
 )
-from exogpu.frontend.slots import with_slots
+from exogpu.frontend.slots import slot_loop, with_slots
 from exogpu.frontend.synchronisation import arrive, await_, fence
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
@@ -255,6 +255,9 @@ def _for(node: ast.For, ctx: Context) -> Block:
             "P116", "a loop has one iterator and no else", node, "write for i in seq(lo, hi)"
         )
     if isinstance(node.iter, ast.Call) and isinstance(node.iter.func, ast.Name):
+        bound = slot_loop(node, lambda: block(node.body, ctx), ctx)
+        if bound is not None:
+            return (bound,)
         made = loop(node, node.iter.func.id, lambda: block(node.body, ctx), ctx)
         if made is not None:
             return (made,)

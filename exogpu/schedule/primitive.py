@@ -31,9 +31,9 @@ from exogpu.schedule.procedures import (
     chain,
     higher_steps,
     ir_of,
-    without_slots,
     record,
     with_ir,
+    without_slots,
 )
 from exogpu.schedule.rewrite import Path, Rewrite, block_at, stmt_at
 from exogpu.schedule.scopes import out_of_scope

@@ -13,7 +13,7 @@ from exogpu.result.errors import ExoGpuError
 from exogpu.result.verdict import Verdict
 from exogpu.schedule.cursors import header
 from exogpu.schedule.primitive import INCOMPLETE
-from exogpu.schedule.procedures import Schedulable, chain, without_slots, text
+from exogpu.schedule.procedures import Schedulable, chain, text, without_slots
 from exogpu.schedule.proposing.drafts import Draft, Numbers, numbered
 from exogpu.schedule.proposing.search import OutOfTimeError, Search
 from exogpu.schedule.proposing.steps import derived

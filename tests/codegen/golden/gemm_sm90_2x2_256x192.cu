@@ -274,30 +274,30 @@ gemm_sm90_2x2_256x192(const int L, const int M, const int N, const int cluster_K
             unsigned full_arrived = 0;
             unsigned full_bytes = 0;
             unsigned empty_awaited = 0;
-            // 169: for batch in cuda_tasks(0, L):
+            // 228: for batch in cuda_tasks(0, L):
             for (int task_number = blockIdx.x / 4; task_number < tasks_batch * tasks_tm * tasks_tn; task_number += gridDim.x / 4) {
                 [[maybe_unused]] const int batch = task_number / (tasks_tm * tasks_tn);
                 const int2 tile = grouped_tile(task_number % (tasks_tm * tasks_tn), tasks_tm, tasks_tn, 8);
                 [[maybe_unused]] const int tm = tile.x;
                 [[maybe_unused]] const int tn = tile.y;
-                // 139: A_smem: f32[CM, CN, RING, TM, 32] @ Sm90_SmemSwizzled(128)
+                // 198: A_smem: f32[CM, CN, RING, TM, 32] @ Sm90_SmemSwizzled(128)
                 float* const A_smem = reinterpret_cast<float*>(smem + 1024);
-                // 140: B_smem: f32[CM, CN, RING, TN, 32] @ Sm90_SmemSwizzled(128)
+                // 199: B_smem: f32[CM, CN, RING, TN, 32] @ Sm90_SmemSwizzled(128)
                 float* const B_smem = reinterpret_cast<float*>(smem + 132096);
-                // 141: full: barrier[CM, CN] @ CudaMbarrier
+                // 200: full: barrier[CM, CN] @ CudaMbarrier
                 const unsigned full = smem_address(smem + 0);
-                // 142: empty: barrier(full)[CM, CN] @ CudaMbarrier
+                // 201: empty: barrier(full)[CM, CN] @ CudaMbarrier
                 const unsigned empty = smem_address(smem + 64);
                 unsigned empty_left = 4;
-                // 87: for k in seq(0, steps):
+                // 111: for k in seq(0, steps):
                 for (int k = 0; k < (cluster_K + 31) / 32; ++k) {
-                    // 88: with CudaWarps(0, 1, name="producer"):
+                    // 112: with CudaWarps(0, 1, name="producer"):
                     {
-                        // 89: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
+                        // 113: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
                         if (const int m = cta / 2; true) {
-                            // 90: for n in cuda_threads(0, CN, unit=cuda_warp_in_cluster):
+                            // 114: for n in cuda_threads(0, CN, unit=cuda_warp_in_cluster):
                             if (const int n = cta % 2; true) {
-                                // 91: Await(empty[m, n], cuda_temporal, ~RING)
+                                // 115: Await(empty[m, n], cuda_temporal, ~RING)
                                 if (empty_left > 0)
                                     --empty_left;
                                 else {
@@ -306,23 +306,23 @@ gemm_sm90_2x2_256x192(const int L, const int M, const int N, const int cluster_K
                                 ++empty_awaited;
                             }
                         }
-                        // 92: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
+                        // 130: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
                         if (const int m = cta / 2; true) {
-                            // 65: (
+                            // 67: (
                             Sm90_tma_load<2>(&A_smem[8192 * (k % 4)] + 4096 * (cta - (2 * m)), A_map, mbarrier_at<8>(full, full_arrived), 0x3 << (2 * m), {32 * k, 256 * (2 * tm + m) + 128 * (cta - (2 * m)), batch});
                             full_bytes += 32768;
                         }
-                        // 97: for n in cuda_threads(0, CN, unit=CM * cuda_warp_in_cluster_strided(CN)):
+                        // 144: for n in cuda_threads(0, CN, unit=CM * cuda_warp_in_cluster_strided(CN)):
                         if (const int n = cta % 2; true) {
-                            // 65: (
+                            // 67: (
                             Sm90_tma_load<2>(&B_smem[6144 * (k % 4)] + 3072 * ((cta - n) / 2), B_map, mbarrier_at<8>(full, full_arrived), 0x5 << n, {32 * k, 192 * (2 * tn + n) + 96 * ((cta - n) / 2), batch});
                             full_bytes += 24576;
                         }
-                        // 111: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
+                        // 158: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
                         if (const int m = cta / 2; true) {
-                            // 112: for n in cuda_threads(0, CN, unit=cuda_warp_in_cluster):
+                            // 159: for n in cuda_threads(0, CN, unit=cuda_warp_in_cluster):
                             if (const int n = cta % 2; true) {
-                                // 113: Arrive(cuda_temporal) >> full[m, n]
+                                // 160: Arrive(cuda_temporal) >> full[m, n]
                                 __syncwarp();
                                 if (lane == 0)
                                     mbarrier_arrive_expect_tx<8>(full, full_arrived, full_bytes);
@@ -332,7 +332,7 @@ gemm_sm90_2x2_256x192(const int L, const int M, const int N, const int cluster_K
                         }
                     }
                 }
-                // 175: Fence(cuda_in_order, cuda_in_order)
+                // 234: Fence(cuda_in_order, cuda_in_order)
                 asm volatile("barrier.cluster.arrive.release.aligned;\n\t"
                              "barrier.cluster.wait.acquire.aligned;" ::: "memory");
             }
@@ -341,13 +341,13 @@ gemm_sm90_2x2_256x192(const int L, const int M, const int N, const int cluster_K
             const int tasks_batch = L;
             const int tasks_tm = (M + 511) / 512;
             const int tasks_tn = (N + 383) / 384;
-            // 169: for batch in cuda_tasks(0, L):
+            // 228: for batch in cuda_tasks(0, L):
             for (int task_number = blockIdx.x / 4; task_number < tasks_batch * tasks_tm * tasks_tn; task_number += gridDim.x / 4) {
                 [[maybe_unused]] const int batch = task_number / (tasks_tm * tasks_tn);
                 const int2 tile = grouped_tile(task_number % (tasks_tm * tasks_tn), tasks_tm, tasks_tn, 8);
                 [[maybe_unused]] const int tm = tile.x;
                 [[maybe_unused]] const int tn = tile.y;
-                // 175: Fence(cuda_in_order, cuda_in_order)
+                // 234: Fence(cuda_in_order, cuda_in_order)
                 asm volatile("barrier.cluster.arrive.release.aligned;\n\t"
                              "barrier.cluster.wait.acquire.aligned;" ::: "memory");
             }
@@ -362,65 +362,65 @@ gemm_sm90_2x2_256x192(const int L, const int M, const int N, const int cluster_K
             unsigned full_awaited = 0;
             unsigned empty_arrived = 0;
             unsigned empty_awaited = 0;
-            // 169: for batch in cuda_tasks(0, L):
+            // 228: for batch in cuda_tasks(0, L):
             for (int task_number = blockIdx.x / 4; task_number < tasks_batch * tasks_tm * tasks_tn; task_number += gridDim.x / 4) {
                 [[maybe_unused]] const int batch = task_number / (tasks_tm * tasks_tn);
                 const int2 tile = grouped_tile(task_number % (tasks_tm * tasks_tn), tasks_tm, tasks_tn, 8);
                 [[maybe_unused]] const int tm = tile.x;
                 [[maybe_unused]] const int tn = tile.y;
-                // 172: D: f32[CM, CN, groups, MM, TN] @ Sm90_RmemMatrixD(MM, TN)
+                // 231: D: f32[CM, CN, groups, MM, TN] @ Sm90_RmemMatrixD(MM, TN)
                 float D[192];
                 int D_scale = 1;
-                // 139: A_smem: f32[CM, CN, RING, TM, 32] @ Sm90_SmemSwizzled(128)
+                // 198: A_smem: f32[CM, CN, RING, TM, 32] @ Sm90_SmemSwizzled(128)
                 float* const A_smem = reinterpret_cast<float*>(smem + 1024);
-                // 140: B_smem: f32[CM, CN, RING, TN, 32] @ Sm90_SmemSwizzled(128)
+                // 199: B_smem: f32[CM, CN, RING, TN, 32] @ Sm90_SmemSwizzled(128)
                 float* const B_smem = reinterpret_cast<float*>(smem + 132096);
-                // 141: full: barrier[CM, CN] @ CudaMbarrier
+                // 200: full: barrier[CM, CN] @ CudaMbarrier
                 const unsigned full = smem_address(smem + 0);
-                // 142: empty: barrier(full)[CM, CN] @ CudaMbarrier
+                // 201: empty: barrier(full)[CM, CN] @ CudaMbarrier
                 const unsigned empty = smem_address(smem + 64);
                 unsigned empty_left = 4;
-                // 81: with CudaWarps(name="consumer"):
+                // 105: with CudaWarps(name="consumer"):
                 {
-                    // 82: for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
+                    // 106: for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
                     if (const int m = cta / 2; true) {
-                        // 83: for n in cuda_threads(0, CN, unit=cuda_cta_in_cluster):
+                        // 107: for n in cuda_threads(0, CN, unit=cuda_cta_in_cluster):
                         if (const int n = cta % 2; true) {
-                            // 84: for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
+                            // 108: for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
                             if (const int wg = warp / 4 - 1; true) {
-                                // 85: Sm90_zero_scale_d(D[m, n, wg, :, :], M=MM, N=TN)
+                                // 109: Sm90_zero_scale_d(D[m, n, wg, :, :], M=MM, N=TN)
                                 D_scale = 0;
-                                // 86: Fence(wgmma_fence_1, wgmma_fence_2)
+                                // 110: Fence(wgmma_fence_1, wgmma_fence_2)
                                 asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
                             }
                         }
                     }
                 }
-                // 87: for k in seq(0, steps):
+                // 111: for k in seq(0, steps):
                 for (int k = 0; k < (cluster_K + 31) / 32; ++k) {
-                    // 114: with CudaWarps(name="consumer"):
+                    // 161: with CudaWarps(name="consumer"):
                     {
-                        // 115: for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
+                        // 162: for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
                         if (const int m = cta / 2; true) {
-                            // 116: for n in cuda_threads(0, CN, unit=cuda_cta_in_cluster):
+                            // 163: for n in cuda_threads(0, CN, unit=cuda_cta_in_cluster):
                             if (const int n = cta % 2; true) {
-                                // 117: Await(full[m, n], cuda_generic_and_async, ~0)
+                                // 164: Await(full[m, n], cuda_generic_and_async, ~0)
                                 mbarrier_wait<8>(full, full_awaited);
                                 ++full_awaited;
-                                // 118: for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
+                                // 165: for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
                                 if (const int wg = warp / 4 - 1; true) {
-                                    // 119: for kk in seq(0, 4):
+                                    // 173: for kk in seq(0, 4):
                                     #pragma unroll
                                     for (int kk = 0; kk < 4; ++kk) {
-                                        // 120: Sm90_wgmma_tf32(
+                                        // 174: Sm90_wgmma_tf32(
                                         Sm90_wgmma_tf32_n192<128, 128>(D, D_scale, &A_smem[8192 * (k % 4) + (4096 * wg + 8 * kk)], &B_smem[6144 * (k % 4) + 8 * kk]);
                                     }
-                                    // 133: Arrive(wgmma_async) >> cg[m, n, wg]
+                                    // 187: Arrive(wgmma_async) >> cg[m, n, wg]
                                     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-                                    // 134: Await(cg[m, n, wg], cuda_in_order, 0)
+                                    // 188: Await(cg[m, n, wg], cuda_in_order, 0)
                                     asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
                                 }
-                                // 135: Arrive(cuda_in_order) >> empty[m, :] >> empty[:, n]
+                                // 190: Arrive(cuda_in_order) >> empty[m, :] >> empty[:, n]
                                 __syncwarp();
                                 if (lane < 4 && (0xedb7ull >> 4 * cta >> lane & 1))
                                     mbarrier_arrive_reads<8>(empty, empty_arrived, lane);
@@ -429,18 +429,18 @@ gemm_sm90_2x2_256x192(const int L, const int M, const int N, const int cluster_K
                         }
                     }
                 }
-                // 175: Fence(cuda_in_order, cuda_in_order)
+                // 234: Fence(cuda_in_order, cuda_in_order)
                 asm volatile("barrier.cluster.arrive.release.aligned;\n\t"
                              "barrier.cluster.wait.acquire.aligned;" ::: "memory");
-                // 176: with CudaWarps(name="consumer"):
+                // 235: with CudaWarps(name="consumer"):
                 {
-                    // 177: for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
+                    // 236: for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
                     if (const int m = cta / 2; true) {
-                        // 178: for n in cuda_threads(0, CN, unit=cuda_cta_in_cluster):
+                        // 237: for n in cuda_threads(0, CN, unit=cuda_cta_in_cluster):
                         if (const int n = cta % 2; true) {
-                            // 179: for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
+                            // 238: for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
                             if (const int wg = warp / 4 - 1; true) {
-                                // 182: Sm90_store_D(
+                                // 241: Sm90_store_D(
                                 Sm90_store_D<128, 192>(M - (256 * (2 * tm + m) + 128 * wg), N - 192 * (2 * tn + n), &C[((long long)(batch) * M + (256 * (2 * tm + m) + 128 * wg)) * N + (192 * (2 * tn + n))], N, D);
                             }
                         }

@@ -298,23 +298,23 @@ gemm_splitk_sm90_2x1_128x256(const int L, const int M, const int N, const int K_
                 [[maybe_unused]] const int tm = tile.x;
                 [[maybe_unused]] const int tn = tile.y;
                 [[maybe_unused]] const int s = task_number % tasks_s;
-                // 139: A_smem: f32[CM, CN, RING, TM, 32] @ Sm90_SmemSwizzled(128)
+                // 198: A_smem: f32[CM, CN, RING, TM, 32] @ Sm90_SmemSwizzled(128)
                 float* const A_smem = reinterpret_cast<float*>(smem + 1024);
-                // 140: B_smem: f32[CM, CN, RING, TN, 32] @ Sm90_SmemSwizzled(128)
+                // 199: B_smem: f32[CM, CN, RING, TN, 32] @ Sm90_SmemSwizzled(128)
                 float* const B_smem = reinterpret_cast<float*>(smem + 66560);
-                // 141: full: barrier[CM, CN] @ CudaMbarrier
+                // 200: full: barrier[CM, CN] @ CudaMbarrier
                 const unsigned full = smem_address(smem + 0);
-                // 142: empty: barrier(full)[CM, CN] @ CudaMbarrier
+                // 201: empty: barrier(full)[CM, CN] @ CudaMbarrier
                 const unsigned empty = smem_address(smem + 64);
                 unsigned empty_left = 4;
-                // 87: for k in seq(0, steps):
+                // 111: for k in seq(0, steps):
                 for (int k = 0; k < (cluster_K + 31) / 32; ++k) {
-                    // 88: with CudaWarps(0, 1, name="producer"):
+                    // 112: with CudaWarps(0, 1, name="producer"):
                     {
-                        // 89: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
+                        // 113: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
                         if (const int m = cta; true) {
                             /* n = 0 */ {
-                                // 91: Await(empty[m, n], cuda_temporal, ~RING)
+                                // 115: Await(empty[m, n], cuda_temporal, ~RING)
                                 if (empty_left > 0)
                                     --empty_left;
                                 else {
@@ -323,21 +323,21 @@ gemm_splitk_sm90_2x1_128x256(const int L, const int M, const int N, const int K_
                                 ++empty_awaited;
                             }
                         }
-                        // 92: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
+                        // 130: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
                         if (const int m = cta; true) {
-                            // 52: (
+                            // 54: (
                             Sm90_tma_load<1>(&A_smem[4096 * (k % 4)], A_map, mbarrier_at<8>(full, full_arrived), 1, {32 * k, s, 128 * (2 * tm + m), batch});
                             full_bytes += 16384;
                         }
                         /* n = 0 */ {
-                            // 52: (
+                            // 54: (
                             Sm90_tma_load<2>(&B_smem[8192 * (k % 4)] + 4096 * cta, B_map, mbarrier_at<8>(full, full_arrived), 0x3, {32 * k, s, 256 * tn + 128 * cta, batch});
                             full_bytes += 32768;
                         }
-                        // 111: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
+                        // 158: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
                         if (const int m = cta; true) {
                             /* n = 0 */ {
-                                // 113: Arrive(cuda_temporal) >> full[m, n]
+                                // 160: Arrive(cuda_temporal) >> full[m, n]
                                 __syncwarp();
                                 if (lane == 0)
                                     mbarrier_arrive_expect_tx<8>(full, full_arrived, full_bytes);
@@ -400,54 +400,54 @@ gemm_splitk_sm90_2x1_128x256(const int L, const int M, const int N, const int K_
                 // 46: D: f32[CM, CN, groups, MM, TN] @ Sm90_RmemMatrixD(MM, TN)
                 float D[128];
                 int D_scale = 1;
-                // 139: A_smem: f32[CM, CN, RING, TM, 32] @ Sm90_SmemSwizzled(128)
+                // 198: A_smem: f32[CM, CN, RING, TM, 32] @ Sm90_SmemSwizzled(128)
                 float* const A_smem = reinterpret_cast<float*>(smem + 1024);
-                // 140: B_smem: f32[CM, CN, RING, TN, 32] @ Sm90_SmemSwizzled(128)
+                // 199: B_smem: f32[CM, CN, RING, TN, 32] @ Sm90_SmemSwizzled(128)
                 float* const B_smem = reinterpret_cast<float*>(smem + 66560);
-                // 141: full: barrier[CM, CN] @ CudaMbarrier
+                // 200: full: barrier[CM, CN] @ CudaMbarrier
                 const unsigned full = smem_address(smem + 0);
-                // 142: empty: barrier(full)[CM, CN] @ CudaMbarrier
+                // 201: empty: barrier(full)[CM, CN] @ CudaMbarrier
                 const unsigned empty = smem_address(smem + 64);
                 unsigned empty_left = 4;
-                // 81: with CudaWarps(name="consumer"):
+                // 105: with CudaWarps(name="consumer"):
                 {
-                    // 82: for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
+                    // 106: for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
                     if (const int m = cta; true) {
                         /* n = 0 */ {
-                            // 84: for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
+                            // 108: for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
                             if (const int wg = warp / 4 - 1; true) {
-                                // 85: Sm90_zero_scale_d(D[m, n, wg, :, :], M=MM, N=TN)
+                                // 109: Sm90_zero_scale_d(D[m, n, wg, :, :], M=MM, N=TN)
                                 D_scale = 0;
-                                // 86: Fence(wgmma_fence_1, wgmma_fence_2)
+                                // 110: Fence(wgmma_fence_1, wgmma_fence_2)
                                 asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
                             }
                         }
                     }
                 }
-                // 87: for k in seq(0, steps):
+                // 111: for k in seq(0, steps):
                 for (int k = 0; k < (cluster_K + 31) / 32; ++k) {
-                    // 114: with CudaWarps(name="consumer"):
+                    // 161: with CudaWarps(name="consumer"):
                     {
-                        // 115: for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
+                        // 162: for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
                         if (const int m = cta; true) {
                             /* n = 0 */ {
-                                // 117: Await(full[m, n], cuda_generic_and_async, ~0)
+                                // 164: Await(full[m, n], cuda_generic_and_async, ~0)
                                 mbarrier_wait<8>(full, full_awaited);
                                 ++full_awaited;
-                                // 118: for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
+                                // 165: for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
                                 if (const int wg = warp / 4 - 1; true) {
-                                    // 119: for kk in seq(0, 4):
+                                    // 173: for kk in seq(0, 4):
                                     #pragma unroll
                                     for (int kk = 0; kk < 4; ++kk) {
-                                        // 120: Sm90_wgmma_tf32(
+                                        // 174: Sm90_wgmma_tf32(
                                         Sm90_wgmma_tf32_n256<64, 128>(D, D_scale, &A_smem[4096 * (k % 4) + (2048 * wg + 8 * kk)], &B_smem[8192 * (k % 4) + 8 * kk]);
                                     }
-                                    // 133: Arrive(wgmma_async) >> cg[m, n, wg]
+                                    // 187: Arrive(wgmma_async) >> cg[m, n, wg]
                                     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-                                    // 134: Await(cg[m, n, wg], cuda_in_order, 0)
+                                    // 188: Await(cg[m, n, wg], cuda_in_order, 0)
                                     asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
                                 }
-                                // 135: Arrive(cuda_in_order) >> empty[m, :] >> empty[:, n]
+                                // 190: Arrive(cuda_in_order) >> empty[m, :] >> empty[:, n]
                                 __syncwarp();
                                 if (lane < 2 && (0x3 >> lane & 1))
                                     mbarrier_arrive_reads<8>(empty, empty_arrived, lane);
