@@ -12,7 +12,6 @@ from exogpu.frontend.annotations import BarrierAnnotation, annotation
 from exogpu.frontend.control import condition
 from exogpu.frontend.kept import bodies, lost
 from exogpu.frontend.scope import Broken, Context, Control, Data, Reject
-from exogpu.frontend.slots import binds_slot
 from exogpu.frontend.source import Source, source_of
 from exogpu.frontend.statements import statements
 from exogpu.hw.memories import DRAM, CudaDeviceVisibleLinear
@@ -59,7 +58,7 @@ def read_body(nodes: list[ast.stmt], ctx: Context) -> Block:
     inside = statements(nodes, ctx)
     if ctx.diagnostics:
         return inside
-    made = Counter(stmt.span for stmt in walk(inside) if not binds_slot(stmt))
+    made = Counter(stmt.span for stmt in walk(inside))
     for source, read in ((ctx.source, nodes), *bodies(ctx.reading)):
         if missing := lost(read, made, ctx.reading, source):
             place = f"{source.file}:{source.span(missing).line}"

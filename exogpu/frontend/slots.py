@@ -10,7 +10,8 @@ import ast
 from collections.abc import Callable
 from typing import Final
 
-from exogpu.frontend.scope import Barrier, Broken, Context, Data, Reject
+from exogpu.frontend.control import integer
+from exogpu.frontend.scope import Barrier, Broken, Context, Control, Data, Reject
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
     Alloc,
@@ -24,7 +25,6 @@ from exogpu.ir.nodes import (
     For,
     Int,
     Slot,
-    Stmt,
     WindowStmt,
 )
 from exogpu.ir.types import BarrierMechanism, Space
@@ -61,19 +61,11 @@ def slot_index(node: ast.Call, extent: CExpr, of: Data | Barrier, ctx: Context) 
         raise misplaced(node, ctx, "outside a statement of a device task")
     if of.memory.space not in (Space.SHARED, Space.GLOBAL) or of.window is not None:
         raise misplaced(node, ctx, f"in an index of {of.name}, which is in {of.memory.name}")
-    if node.keywords or len(node.args) != 1 or not isinstance(node.args[0], ast.Name):
+    if node.keywords or len(node.args) != 1:
         raise ctx.reject(
             "T250", f"{WORD} takes one barrier variable", node, "name the variable: slot(full)"
         )
-    name = node.args[0].id
-    match ctx.lookup(name):
-        case Barrier() as barrier if barrier.mechanism is BarrierMechanism.MBARRIER:
-            pass
-        case Broken():
-            raise Reject(None)
-        case _:
-            what = f"{name} is no barrier @ CudaMbarrier"
-            raise ctx.reject("T250", what, node.args[0], "name an mbarrier variable, all of it")
+    barrier = _counted(node.args[0], ctx)
     if not isinstance(extent, Int) or extent.value < 1:
         raise ctx.reject(
             "T250",
@@ -84,7 +76,7 @@ def slot_index(node: ast.Call, extent: CExpr, of: Data | Barrier, ctx: Context) 
         )
     key = (barrier.name, extent.value)
     if key not in ctx.slots:
-        ctx.slots[key] = Sym(f"{WORD}_{name}")
+        ctx.slots[key] = Sym(f"{WORD}_{barrier.name.name}")
     return CVar(ctx.slots[key], ctx.source.span(node))
 
 
@@ -100,12 +92,37 @@ def with_slots(node: ast.stmt, ctx: Context, read: Callable[[], Block]) -> Block
     for (barrier, ring), name in slots.items():
         span = ctx.source.span(node)
         made = (For(name, Int(0), Int(ring), Slot(barrier), made, span=span),)
+        ctx.reading.dissolved[node] -= 1  # one statement more has its place
     return made
 
 
-def binds_slot(stmt: Stmt) -> bool:
-    """Whether a statement is what a slot in another one makes of it."""
-    return isinstance(stmt, For) and isinstance(stmt.mode, Slot)
+def slot_loop(node: ast.For, body: Callable[[], Block], ctx: Context) -> For | None:
+    """`for s in slot(b, n)`: what `slot(b)` as an index stands for, of several statements."""
+    call = node.iter
+    if not isinstance(call, ast.Call) or not is_slot(call, ctx):
+        return None
+    if len(call.args) != 2 or not isinstance(node.target, ast.Name) or not ctx.in_task:
+        raise misplaced(call, ctx, "in a loop that binds none: that is for s in slot(full, 4)")
+    barrier, ring = _counted(call.args[0], ctx), integer(call.args[1], ctx)
+    if ring < 1:
+        raise ctx.reject("T250", f"a ring of {ring} slots", call.args[1], "use 1 or more")
+    iterator = Sym(node.target.id)
+    with ctx.scope():
+        ctx.declare(node.target.id, Control(iterator))
+        inside = body()
+    _fits(inside, node, ctx)
+    return For(iterator, Int(0), Int(ring), Slot(barrier.name), inside, span=ctx.source.span(node))
+
+
+def _counted(node: ast.expr, ctx: Context) -> Barrier:
+    """An mbarrier variable, all of it."""
+    found = ctx.lookup(node.id) if isinstance(node, ast.Name) else None
+    if isinstance(found, Broken):
+        raise Reject(None)
+    if not isinstance(found, Barrier) or found.mechanism is not BarrierMechanism.MBARRIER:
+        what = f"{ast.unparse(node)} is no barrier @ CudaMbarrier"
+        raise ctx.reject("T250", what, node, "name an mbarrier variable, all of it: slot(full)")
+    return found
 
 
 def _fits(made: Block, node: ast.stmt, ctx: Context) -> None:

@@ -30,7 +30,7 @@ from exogpu.frontend.scope import (
     Part,
     Reject,
 )
-from exogpu.frontend.slots import with_slots
+from exogpu.frontend.slots import slot_loop, with_slots
 from exogpu.frontend.spelling import meant
 from exogpu.frontend.synchronisation import arrive, await_, fence
 from exogpu.ir.names import Sym
@@ -274,6 +274,9 @@ def _for(node: ast.For, ctx: Context) -> Block:
     if several and isinstance(node.iter, ast.Call) and _is_loop(node.iter.func):
         raise ctx.reject("P116", "a loop has one iterator", node.target, "nest a loop for each")
     if isinstance(node.iter, ast.Call) and isinstance(node.iter.func, ast.Name) and not several:
+        bound = slot_loop(node, lambda: block(node.body, ctx), ctx)
+        if bound is not None:
+            return (bound,)
         made = loop(node, node.iter.func.id, lambda: block(node.body, ctx), ctx)
         if made is not None:
             return (made,)

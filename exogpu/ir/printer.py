@@ -23,6 +23,7 @@ from exogpu.ir.nodes import (
     ControlParam,
     CudaTasks,
     CudaThreads,
+    CVar,
     DataParam,
     DeviceFunction,
     Fence,
@@ -30,8 +31,10 @@ from exogpu.ir.nodes import (
     Free,
     If,
     Instr,
+    LoopMode,
     Param,
     Pass,
+    Point,
     Proc,
     Reduce,
     Seq,
@@ -42,6 +45,7 @@ from exogpu.ir.nodes import (
     WindowStmt,
 )
 from exogpu.ir.types import CollUnit, DataMemory, DataType
+from exogpu.ir.walk import accesses, control_variables
 
 
 class _Names:
@@ -126,12 +130,12 @@ def _stmt(stmt: Stmt, names: _Names, depth: int) -> list[str]:
     indent = "    " * depth
     match stmt:
         case For():
-            if isinstance(stmt.mode, Slot):
+            if isinstance(stmt.mode, Slot) and _is_whole(stmt.body, stmt.iterator):
                 return _slot(stmt, stmt.mode, names, depth)
             lo, hi = text.control(stmt.lo, names), text.control(stmt.hi, names)
             names.push()
             iterator = names.declare(stmt.iterator)
-            head = f"for {iterator} in {_mode(stmt.mode, lo, hi)}:"
+            head = f"for {iterator} in {_mode(stmt.mode, lo, hi, names)}:"
             lines = [indent + head, *_block(stmt.body, names, depth + 1)]
             names.pop()
             return lines
@@ -152,13 +156,29 @@ def _stmt(stmt: Stmt, names: _Names, depth: int) -> list[str]:
             return [indent + line for line in _simple(stmt, names)]
 
 
+def _is_whole(body: Block, slot: Sym) -> bool:
+    """Whether what a slot is bound for is one access or call, whose whole indices it is."""
+    match body:
+        case (For(mode=Slot()) as inner,):
+            return _is_whole(inner.body, slot)
+        case (Assign() | Reduce() | CallInstr() as only,):
+            return all(
+                coord == Point(CVar(slot)) or slot not in control_variables(bound)
+                for access in accesses(only)
+                for coord in access.coords
+                for bound in ((coord.at,) if isinstance(coord, Point) else (coord.lo, coord.hi))
+            )
+        case _:
+            return False
+
+
 def _slot(stmt: For, mode: Slot, names: _Names, depth: int) -> list[str]:
     """The statement inside, with what its iterator stands for."""
     names.spell(stmt.iterator, f"slot({names(mode.barrier)})")
     return [line for inner in stmt.body for line in _stmt(inner, names, depth)]
 
 
-def _mode(mode: Seq | CudaTasks | CudaThreads, lo: str, hi: str) -> str:
+def _mode(mode: LoopMode, lo: str, hi: str, names: _Names) -> str:
     match mode:
         case Seq():
             return f"seq({lo}, {hi})"
@@ -166,6 +186,8 @@ def _mode(mode: Seq | CudaTasks | CudaThreads, lo: str, hi: str) -> str:
             return f"cuda_tasks({lo}, {hi})"
         case CudaThreads():
             return f"cuda_threads({lo}, {hi}, unit={mode.unit.name})"
+        case Slot():
+            return f"slot({names(mode.barrier)}, {hi})"
         case _:
             assert_never(mode)
 

@@ -151,18 +151,34 @@ def make_product(
                         full,
                     )
                 else:
-                    fill(
-                        A_smem[:, :, k % RING, :, :],
-                        B_smem[:, :, k % RING, :, :],
-                        A_map,
-                        B_map,
-                        batch,
-                        tm,
-                        tn,
-                        s,
-                        k,
-                        full,
-                    )
+                    for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
+                        row = (CM * tm + m) * TM
+                        load(
+                            A_smem[m, :, k % RING, :, :],
+                            A_map,
+                            batch,
+                            row,
+                            s,
+                            k,
+                            full[m, :],
+                            CN,
+                            1,
+                            TM,
+                        )
+                    for n in cuda_threads(0, CN, unit=CM * cuda_warp_in_cluster_strided(CN)):
+                        row = (CN * tn + n) * TN
+                        load(
+                            B_smem[:, n, k % RING, :, :],
+                            B_map,
+                            batch,
+                            row,
+                            s,
+                            k,
+                            full[:, n],
+                            CM,
+                            CN,
+                            TN,
+                        )
                 for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
                     for n in cuda_threads(0, CN, unit=cuda_warp_in_cluster):
                         Arrive(cuda_temporal) >> full[m, n]
@@ -178,11 +194,20 @@ def make_product(
                                     B_smem[m, n, slot(empty), :, :],
                                 )
                             else:
-                                multiply(
-                                    D[m, n, wg, :, :],
-                                    A_smem[m, n, k % RING, MM * wg : MM * wg + MM, :],
-                                    B_smem[m, n, k % RING, :, :],
-                                )
+                                for kk in seq(0, 4):
+                                    Sm90_wgmma_tf32(
+                                        D[m, n, wg, :, :],
+                                        A_smem[
+                                            m,
+                                            n,
+                                            k % RING,
+                                            MM * wg : MM * wg + MM,
+                                            8 * kk : 8 * kk + 8,
+                                        ],
+                                        B_smem[m, n, k % RING, :, 8 * kk : 8 * kk + 8],
+                                        M=MM,
+                                        N=TN,
+                                    )
                             Arrive(wgmma_async) >> cg[m, n, wg]
                             Await(cg[m, n, wg], cuda_in_order, 0)
                         if not slots:
