@@ -195,19 +195,35 @@ def make_product(
                                 )
                             else:
                                 for kk in seq(0, 4):
-                                    Sm90_wgmma_tf32(
-                                        D[m, n, wg, :, :],
-                                        A_smem[
-                                            m,
-                                            n,
-                                            k % RING,
-                                            MM * wg : MM * wg + MM,
-                                            8 * kk : 8 * kk + 8,
-                                        ],
-                                        B_smem[m, n, k % RING, :, 8 * kk : 8 * kk + 8],
-                                        M=MM,
-                                        N=TN,
-                                    )
+                                    if dtype is f32:
+                                        Sm90_wgmma_tf32(
+                                            D[m, n, wg, :, :],
+                                            A_smem[
+                                                m,
+                                                n,
+                                                k % RING,
+                                                MM * wg : MM * wg + MM,
+                                                KK * kk : KK * kk + KK,
+                                            ],
+                                            B_smem[m, n, k % RING, :, KK * kk : KK * kk + KK],
+                                            M=MM,
+                                            N=TN,
+                                        )
+                                    else:
+                                        Sm90_wgmma_f16(
+                                            D[m, n, wg, :, :],
+                                            A_smem[
+                                                m,
+                                                n,
+                                                k % RING,
+                                                MM * wg : MM * wg + MM,
+                                                KK * kk : KK * kk + KK,
+                                            ],
+                                            B_smem[m, n, k % RING, :, KK * kk : KK * kk + KK],
+                                            M=MM,
+                                            N=TN,
+                                            dtype=dtype,
+                                        )
                             Arrive(wgmma_async) >> cg[m, n, wg]
                             Await(cg[m, n, wg], cuda_in_order, 0)
                         if not slots:
@@ -236,13 +252,6 @@ def make_epilogue(
     MM = TM // groups
 
     @macro
-    def store(rows, cols, tile, sums):
-        if dtype is f32:
-            Sm90_store_D(rows, cols, tile, sums, M=MM, N=TN)
-        else:
-            Sm90_store_D_f16(rows, cols, tile, sums, M=MM, N=TN, dtype=dtype)
-
-    @macro
     def epilogue(C, D, M, N, batch, tm, tn):
         with CudaWarps(name="consumer"):
             for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
@@ -250,12 +259,25 @@ def make_epilogue(
                     for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
                         row = (CM * tm + m) * TM + MM * wg
                         column = (CN * tn + n) * TN
-                        store(
-                            M - row,
-                            N - column,
-                            C[batch, row : row + MM, column : column + TN],
-                            D[m, n, wg, :, :],
-                        )
+                        if dtype is f32:
+                            Sm90_store_D(
+                                M - row,
+                                N - column,
+                                C[batch, row : row + MM, column : column + TN],
+                                D[m, n, wg, :, :],
+                                M=MM,
+                                N=TN,
+                            )
+                        else:
+                            Sm90_store_D_f16(
+                                M - row,
+                                N - column,
+                                C[batch, row : row + MM, column : column + TN],
+                                D[m, n, wg, :, :],
+                                M=MM,
+                                N=TN,
+                                dtype=dtype,
+                            )
 
     return epilogue
 

@@ -36,7 +36,7 @@ from exogpu.schedule.cursors import header
 from exogpu.schedule.differing import results_differ
 from exogpu.schedule.events import Event, Place
 from exogpu.schedule.opening import program
-from exogpu.schedule.procedures import Schedulable, without_slots
+from exogpu.schedule.procedures import Schedulable, ir_of, slot_said
 from exogpu.schedule.terms import ROUNDS, Sums, Terms, Unclear
 from exogpu.solvers import isl_unions as un
 from exogpu.solvers.isl_budget import IslGaveUpError, limited
@@ -82,7 +82,10 @@ def equivalent(first: Schedulable, second: Schedulable) -> Equivalence:
     >>> equivalent(gemv, gemv).word
     'equivalent'
     """
-    return same_results(without_slots(first), without_slots(second))
+    one, other = ir_of(first), ir_of(second)
+    if said := slot_said(one) or slot_said(other):
+        return Equivalence("undecided", f"{said}: which element it indexes is not followed")
+    return same_results(one, other)
 
 
 def same_results(one: Proc, other: Proc) -> Equivalence:

@@ -57,11 +57,18 @@ def without_slots(procedure: Schedulable) -> Proc:
     proc = ir_of(procedure)
     for stmt in walk(proc.body):
         if isinstance(stmt, For) and isinstance(stmt.mode, Slot):
-            barrier = stmt.mode.barrier.name
-            message = f"{proc.name} has slot({barrier}), which counts Arrives: it is not rewritten"
+            message = f"{slot_said(proc)}: it is not rewritten"
             remedy = "schedule the procedure with a ring indexed by its loop, then write the slots"
             raise ExoGpuError([Diagnostic("X994", message, stmt.span, remedy)])
     return proc
+
+
+def slot_said(proc: Proc) -> str:
+    """That a procedure has a slot; empty for one that has none."""
+    for stmt in walk(proc.body):
+        if isinstance(stmt, For) and isinstance(stmt.mode, Slot):
+            return f"{proc.name} has slot({stmt.mode.barrier.name}), which counts Arrives"
+    return ""
 
 
 def with_ir(procedure: P, ir: Proc) -> P:

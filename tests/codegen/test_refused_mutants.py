@@ -51,8 +51,8 @@ ONE_CTA = f"""
     Await 2: cuda_temporal            4   RAW:A_smem RAW:B_smem
     Await 2: wgmma_fence_2            4   {UNSEEN}
     Await 2: n -1                     4   {UNSEEN}
-    WindowStmt 8: next slot of A_smem  36  WAR:A_smem
-    WindowStmt 9: next slot of B_smem  36  WAR:B_smem
+    CallInstr 4: next slot of A_smem  36  WAR:A_smem
+    CallInstr 4: next slot of B_smem  36  WAR:B_smem
     Arrive 2: wgmma_fence_2           4   FREE:A_smem FREE:B_smem
     Await 3: deleted                  4   BARRIER:cg FREE:A_smem FREE:B_smem RAW:D
     Await 3: empty_sync_tl            4   FREE:A_smem FREE:B_smem RAW:D
@@ -123,7 +123,7 @@ def test_refused(cluster, name, k, hazards):
 
 
 @pytest.mark.parametrize(
-    ("name", "k"), [("Fence 2: deleted", 4), ("WindowStmt 9: next slot of B_smem", 36)]
+    ("name", "k"), [("Fence 2: deleted", 4), ("CallInstr 4: next slot of B_smem", 36)]
 )
 def test_refused_for_all_sizes_at_the_smallest_that_fail(name, k):
     with pytest.raises(RefusedError) as refused:

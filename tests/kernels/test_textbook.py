@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from exogpu import Procedure, proc
-from exogpu.hw.datatypes import bf16, f16
+from exogpu.hw.datatypes import bf16, f16, f32
 from exogpu.kernels.derived_bias_relu_sm90 import textbook as bias_and_relu
 from exogpu.kernels.gemm_bias_relu_sm90 import make_gemm_bias_relu
 from exogpu.kernels.gemm_sm80 import gemm_sm80
 from exogpu.kernels.gemm_sm90 import KERNELS as GEMM
+from exogpu.kernels.gemm_sm90 import make_resident
 from exogpu.kernels.gemm_splitk_sm90 import KERNELS as SPLIT_K
 from exogpu.kernels.gemv_f32 import gemv
 
@@ -104,10 +107,22 @@ def sliced(
                         C[b, i, j] += A[b, i, s, k] * B[b, j, s, k]
 
 
+def without_slots(kernel: Procedure) -> Procedure:
+    """The same kernel with a ring that each tile begins anew, where it has one that runs on."""
+    shape = re.fullmatch(r"gemm_(bf16_|f16_)?sm90_1x1_(\d+)x(\d+)_resident", kernel.name)
+    if shape is None:
+        return kernel
+    dtype = {"bf16_": bf16, "f16_": f16}.get(shape[1], f32)
+    return make_resident(1, 1, int(shape[2]), int(shape[3]), dtype=dtype, slots=False)
+
+
 CASES = [
     (matrix_vector, gemv),
     (matrices, gemm_sm80),
-    *((BATCHED[name.partition("_sm90")[0]], kernel) for name, kernel in GEMM.items()),
+    *(
+        (BATCHED[name.partition("_sm90")[0]], without_slots(kernel))
+        for name, kernel in GEMM.items()
+    ),
     (bias_and_relu(), make_gemm_bias_relu(2, 1, 128, 128)),
     (bias_and_relu(), make_gemm_bias_relu(1, 2, 128, 64)),
     *((sliced, kernel) for kernel in SPLIT_K.values()),
@@ -118,6 +133,12 @@ CASES = [
 def test_it_computes_what_the_textbook_does(book: Procedure, kernel: Procedure) -> None:
     found = book.equivalent_to(kernel)
     assert found, found.reason
+
+
+def test_a_ring_that_runs_on_is_not_followed() -> None:
+    """Its slots count Arrives: whether it computes the same is not said."""
+    found = batched.equivalent_to(GEMM["gemm_sm90_1x1_128x256_resident"])
+    assert found.word == "undecided" and "slot(full)" in found.reason
 
 
 @proc

@@ -298,23 +298,23 @@ gemm_splitk_sm90_2x1_128x256(const int L, const int M, const int N, const int K_
                 [[maybe_unused]] const int tm = tile.x;
                 [[maybe_unused]] const int tn = tile.y;
                 [[maybe_unused]] const int s = task_number % tasks_s;
-                // 158: A_smem: dtype[CM, CN, RING, TM, TK] @ Sm90_SmemSwizzled(128)
+                // 238: A_smem: dtype[CM, CN, RING, TM, TK] @ Sm90_SmemSwizzled(128)
                 float* const A_smem = reinterpret_cast<float*>(smem + 1024);
-                // 159: B_smem: dtype[CM, CN, RING, TN, TK] @ Sm90_SmemSwizzled(128)
+                // 239: B_smem: dtype[CM, CN, RING, TN, TK] @ Sm90_SmemSwizzled(128)
                 float* const B_smem = reinterpret_cast<float*>(smem + 66560);
-                // 160: full: barrier[CM, CN] @ CudaMbarrier
+                // 240: full: barrier[CM, CN] @ CudaMbarrier
                 const unsigned full = smem_address(smem + 0);
-                // 161: empty: barrier(full)[CM, CN] @ CudaMbarrier
+                // 241: empty: barrier(full)[CM, CN] @ CudaMbarrier
                 const unsigned empty = smem_address(smem + 64);
                 unsigned empty_left = 4;
-                // 108: for k in seq(0, steps):
+                // 135: for k in seq(0, steps):
                 for (int k = 0; k < (cluster_K + 31) / 32; ++k) {
-                    // 109: with CudaWarps(0, 1, name="producer"):
+                    // 136: with CudaWarps(0, 1, name="producer"):
                     {
-                        // 110: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
+                        // 137: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
                         if (const int m = cta; true) {
                             /* n = 0 */ {
-                                // 112: Await(empty[m, n], cuda_temporal, ~RING)
+                                // 139: Await(empty[m, n], cuda_temporal, ~RING)
                                 if (empty_left > 0)
                                     --empty_left;
                                 else {
@@ -323,21 +323,21 @@ gemm_splitk_sm90_2x1_128x256(const int L, const int M, const int N, const int K_
                                 ++empty_awaited;
                             }
                         }
-                        // 113: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
+                        // 154: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
                         if (const int m = cta; true) {
-                            // 64: (
+                            // 66: (
                             Sm90_tma_load<1>(&A_smem[4096 * (k % 4)], A_map, mbarrier_at<8>(full, full_arrived), 1, {32 * k, s, 128 * (2 * tm + m), batch});
                             full_bytes += 16384;
                         }
                         /* n = 0 */ {
-                            // 64: (
+                            // 66: (
                             Sm90_tma_load<2>(&B_smem[8192 * (k % 4)] + 4096 * cta, B_map, mbarrier_at<8>(full, full_arrived), 0x3, {32 * k, s, 256 * tn + 128 * cta, batch});
                             full_bytes += 32768;
                         }
-                        // 132: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
+                        // 182: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
                         if (const int m = cta; true) {
                             /* n = 0 */ {
-                                // 134: Arrive(cuda_temporal) >> full[m, n]
+                                // 184: Arrive(cuda_temporal) >> full[m, n]
                                 __syncwarp();
                                 if (lane == 0)
                                     mbarrier_arrive_expect_tx<8>(full, full_arrived, full_bytes);
@@ -400,54 +400,54 @@ gemm_splitk_sm90_2x1_128x256(const int L, const int M, const int N, const int K_
                 // 46: D: f32[CM, CN, groups, MM, TN] @ Sm90_RmemMatrixD(MM, TN)
                 float D[128];
                 int D_scale = 1;
-                // 158: A_smem: dtype[CM, CN, RING, TM, TK] @ Sm90_SmemSwizzled(128)
+                // 238: A_smem: dtype[CM, CN, RING, TM, TK] @ Sm90_SmemSwizzled(128)
                 float* const A_smem = reinterpret_cast<float*>(smem + 1024);
-                // 159: B_smem: dtype[CM, CN, RING, TN, TK] @ Sm90_SmemSwizzled(128)
+                // 239: B_smem: dtype[CM, CN, RING, TN, TK] @ Sm90_SmemSwizzled(128)
                 float* const B_smem = reinterpret_cast<float*>(smem + 66560);
-                // 160: full: barrier[CM, CN] @ CudaMbarrier
+                // 240: full: barrier[CM, CN] @ CudaMbarrier
                 const unsigned full = smem_address(smem + 0);
-                // 161: empty: barrier(full)[CM, CN] @ CudaMbarrier
+                // 241: empty: barrier(full)[CM, CN] @ CudaMbarrier
                 const unsigned empty = smem_address(smem + 64);
                 unsigned empty_left = 4;
-                // 102: with CudaWarps(name="consumer"):
+                // 129: with CudaWarps(name="consumer"):
                 {
-                    // 103: for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
+                    // 130: for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
                     if (const int m = cta; true) {
                         /* n = 0 */ {
-                            // 105: for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
+                            // 132: for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
                             if (const int wg = warp / 4 - 1; true) {
-                                // 106: Sm90_zero_scale_d(D[m, n, wg, :, :], M=MM, N=TN)
+                                // 133: Sm90_zero_scale_d(D[m, n, wg, :, :], M=MM, N=TN)
                                 D_scale = 0;
-                                // 107: Fence(wgmma_fence_1, wgmma_fence_2)
+                                // 134: Fence(wgmma_fence_1, wgmma_fence_2)
                                 asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
                             }
                         }
                     }
                 }
-                // 108: for k in seq(0, steps):
+                // 135: for k in seq(0, steps):
                 for (int k = 0; k < (cluster_K + 31) / 32; ++k) {
-                    // 135: with CudaWarps(name="consumer"):
+                    // 185: with CudaWarps(name="consumer"):
                     {
-                        // 136: for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
+                        // 186: for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
                         if (const int m = cta; true) {
                             /* n = 0 */ {
-                                // 138: Await(full[m, n], cuda_generic_and_async, ~0)
+                                // 188: Await(full[m, n], cuda_generic_and_async, ~0)
                                 mbarrier_wait<8>(full, full_awaited);
                                 ++full_awaited;
-                                // 139: for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
+                                // 189: for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
                                 if (const int wg = warp / 4 - 1; true) {
-                                    // 140: for kk in seq(0, 4):
+                                    // 197: for kk in seq(0, 4):
                                     #pragma unroll
                                     for (int kk = 0; kk < 4; ++kk) {
-                                        // 95: Sm90_wgmma_tf32(sums, left, right, M=MM, N=TN)
+                                        // 199: Sm90_wgmma_tf32(
                                         Sm90_wgmma_tf32_n256<64, 128>(D, D_scale, &A_smem[4096 * (k % 4) + (2048 * wg + 8 * kk)], &B_smem[8192 * (k % 4) + 8 * kk]);
                                     }
-                                    // 152: Arrive(wgmma_async) >> cg[m, n, wg]
+                                    // 227: Arrive(wgmma_async) >> cg[m, n, wg]
                                     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-                                    // 153: Await(cg[m, n, wg], cuda_in_order, 0)
+                                    // 228: Await(cg[m, n, wg], cuda_in_order, 0)
                                     asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
                                 }
-                                // 154: Arrive(cuda_in_order) >> empty[m, :] >> empty[:, n]
+                                // 230: Arrive(cuda_in_order) >> empty[m, :] >> empty[:, n]
                                 __syncwarp();
                                 if (lane < 2 && (0x3 >> lane & 1))
                                     mbarrier_arrive_reads<8>(empty, empty_arrived, lane);
