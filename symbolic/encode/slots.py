@@ -30,9 +30,7 @@ class Slots:
         self.ranks = ranks
         self._used = False
 
-    def known(
-        self, instance: Instance, access: Access, found: Sequence[Chain]
-    ) -> Iterator[BExpr]:
+    def known(self, instance: Instance, access: Access, found: Sequence[Chain]) -> Iterator[BExpr]:
         """What is known of the slots around an instance: of those that its access reads, and of
         those around a Clear that may lie in one iteration with it."""
         matters = {
