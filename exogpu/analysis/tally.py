@@ -98,9 +98,9 @@ class _Tally:
                     before |= {e: Int(0) for e in self.elements if e[0] == part.name}
                 case Guarded():
                     yield from self.block(part.body, dict(before))
-                case Repeated():
+                case Repeated() if any(isinstance(inner, Place) for inner in _all(part.body)):
                     yield from self.block(part.body, dict(self.inside(part, before)))
-                case Arrival():
+                case Repeated() | Arrival():
                     pass
             for element in self.elements:
                 if (total := self.total(part, element, {})) != 0:

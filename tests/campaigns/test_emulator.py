@@ -36,7 +36,7 @@ CASES: list[tuple[Procedure, dict[str, int]]] = [
     (SM80, {"M": 70, "N": 100, "K": 100}),
     (SM90, {"L": 2, "M": 130, "N": 40, "cluster_K": 300}),
     (PAIR, {"L": 1, "M": 130, "N": 60, "cluster_K": 160}),
-    (RUNNING, {"L": 3, "M": 130, "N": 40, "cluster_K": 100}),
+    (RUNNING, {"L": 3, "M": 130, "N": 40, "cluster_K": 160}),
     (fragments("Fence(cuda_in_order, wgmma_async)"), {}),
     (by_role(2), {}),
     (pipelined(0, 0), {"R": 3, "K": 5}),
