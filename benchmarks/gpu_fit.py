@@ -23,7 +23,7 @@ from exogpu.kernels.choice import TIMES, Product, Variant, fastest
 
 SHIPPED = {**gemm_sm90.KERNELS, **gemm_splitk_sm90.KERNELS}
 RING = 4
-"""Of the kernels whose ring runs on: a tile ends where the ring does."""
+"""Of the clusters whose ring runs on: a tile ends where the ring does."""
 NEAR = 1.3
 """Times of the fastest, up to which a model has to be true; beyond it counts for less."""
 NAME = re.compile(r"gemm(_splitk)?(_bf16|_f16)?_sm90_(\d+)x(\d+)_(\d+)x(\d+)(_resident)?$")
@@ -50,7 +50,8 @@ def named(name: str) -> Variant:
     assert found is not None
     split, half, *sizes, resident = found.groups()
     cm, cn, tm, tn = map(int, sizes)
-    steps, dtype = RING if resident else 1, half[1:] if half else "f32"
+    alone = cm == cn == 1  # its ring runs on where a tile ends
+    steps, dtype = RING if resident and not alone else 1, half[1:] if half else "f32"
     return Variant(name, (cm, cn), (tm, tn), bool(split), steps, dtype=dtype)
 
 

@@ -252,44 +252,48 @@ def make_attention(
 
     name = f"attention_sm90_{D}{suffix}{f'_{G}' if G > 1 else ''}"
 
-    @proc(name=name)
-    def attention_sm90(
-        H: size,
-        S: size,
-        Q: bf16[G * H, S, D] @ CudaGmemLinear,
-        K: bf16[H, S, D] @ CudaGmemLinear,
-        V: bf16[H, D, S] @ CudaGmemLinear,
-        Y: bf16[G * H, S, D] @ CudaGmemLinear,
-        L: f32[G * H, S] @ CudaGmemLinear,
-    ):
-        assert S % 8 == 0  # TMA strides are multiples of 16 bytes
-        Q_map = Q[:, :, :] @ Sm90_tensorMap(128, 1, 128, 64)
-        K_map = K[:, :, :] @ Sm90_tensorMap(128, 1, KEYS, 64)
-        V_map = V[:, :, :] @ Sm90_tensorMap(128, 1, D, 64)
-        with CudaDeviceFunction(warp_config=WARPS):
-            for h in cuda_tasks(0, G * H):
-                for block in cuda_tasks(0, (S + 127) / 128):
-                    attend(h, block, S, Q_map, K_map, V_map, Y, L)
+    if causal:
 
-    @proc(name=name)
-    def attention_sm90_causal(
-        H: size,
-        S: size,
-        Q: bf16[G * H, S, D] @ CudaGmemLinear,
-        K: bf16[H, S, D] @ CudaGmemLinear,
-        V: bf16[H, D, S] @ CudaGmemLinear,
-        Y: bf16[G * H, S, D] @ CudaGmemLinear,
-        L: f32[G * H, S] @ CudaGmemLinear,
-    ):
-        assert S % 8 == 0  # TMA strides are multiples of 16 bytes
-        Q_map = Q[:, :, :] @ Sm90_tensorMap(128, 1, 128, 64)
-        K_map = K[:, :, :] @ Sm90_tensorMap(128, 1, KEYS, 64)
-        V_map = V[:, :, :] @ Sm90_tensorMap(128, 1, D, 64)
-        with CudaDeviceFunction(warp_config=WARPS):
-            # The last rows have most keys: they come first, of all heads.
-            for early in cuda_tasks(0, (S + 127) / 128):
+        @proc(name=name)
+        def attention_sm90(
+            H: size,
+            S: size,
+            Q: bf16[G * H, S, D] @ CudaGmemLinear,
+            K: bf16[H, S, D] @ CudaGmemLinear,
+            V: bf16[H, D, S] @ CudaGmemLinear,
+            Y: bf16[G * H, S, D] @ CudaGmemLinear,
+            L: f32[G * H, S] @ CudaGmemLinear,
+        ):
+            assert S % 8 == 0  # TMA strides are multiples of 16 bytes
+            Q_map = Q[:, :, :] @ Sm90_tensorMap(128, 1, 128, 64)
+            K_map = K[:, :, :] @ Sm90_tensorMap(128, 1, KEYS, 64)
+            V_map = V[:, :, :] @ Sm90_tensorMap(128, 1, D, 64)
+            with CudaDeviceFunction(warp_config=WARPS):
+                # The last rows have most keys: they come first, of all heads.
+                for early in cuda_tasks(0, (S + 127) / 128):
+                    for h in cuda_tasks(0, G * H):
+                        block = (S + 127) / 128 - 1 - early
+                        attend(h, block, S, Q_map, K_map, V_map, Y, L)
+
+    else:
+
+        @proc(name=name)
+        def attention_sm90(
+            H: size,
+            S: size,
+            Q: bf16[G * H, S, D] @ CudaGmemLinear,
+            K: bf16[H, S, D] @ CudaGmemLinear,
+            V: bf16[H, D, S] @ CudaGmemLinear,
+            Y: bf16[G * H, S, D] @ CudaGmemLinear,
+            L: f32[G * H, S] @ CudaGmemLinear,
+        ):
+            assert S % 8 == 0  # TMA strides are multiples of 16 bytes
+            Q_map = Q[:, :, :] @ Sm90_tensorMap(128, 1, 128, 64)
+            K_map = K[:, :, :] @ Sm90_tensorMap(128, 1, KEYS, 64)
+            V_map = V[:, :, :] @ Sm90_tensorMap(128, 1, D, 64)
+            with CudaDeviceFunction(warp_config=WARPS):
                 for h in cuda_tasks(0, G * H):
-                    block = (S + 127) / 128 - 1 - early
-                    attend(h, block, S, Q_map, K_map, V_map, Y, L)
+                    for block in cuda_tasks(0, (S + 127) / 128):
+                        attend(h, block, S, Q_map, K_map, V_map, Y, L)
 
-    return attention_sm90_causal if causal else attention_sm90
+    return attention_sm90

@@ -1,8 +1,8 @@
 """Which kernel is the fastest for a product, told from its sizes by a model that was fitted.
 
 The model of a kernel is a sum: what a launch takes, what a wave of tiles takes, and a wave's step
-of 128 bytes of a row, and more of it where they lie across cache lines; then operations, where
-power limits the clock, and elements of C.  Their seconds are in `times.json`, which
+of 128 bytes of a row, and more of it where they lie across cache lines, in one wave or in several;
+then operations, where power limits the clock, and elements of C.  Their seconds are in `times.json`, which
 `benchmarks/gpu_fit.py` writes; docs/performance.md has what they are worth.
 """
 
@@ -71,7 +71,7 @@ class Variant:
 
         >>> one = Variant("one", (2, 1), (128, 256), False)
         >>> one.features(Product(1, 4096, 4096, 4096), 1)
-        (1.0, 4.0, 512.0, 0.0, 137438953472.0, 16777216.0)
+        (1.0, 4.0, 512.0, 0.0, 0.0, 137438953472.0, 16777216.0)
         """
         (cm, cn), (tm, tn) = self.cluster, self.tile
         tiles = -(-product.M // (cm * tm)) * -(-product.N // (cn * tn)) * product.L * slices
@@ -81,7 +81,8 @@ class Variant:
         across = steps if product.K // slices % step else 0  # rows begin within a cache line
         elements = product.L * product.M * product.N
         operations = 2.0 * elements * product.K
-        found = 1, waves, steps, across, operations, elements * slices
+        few, many = (across, 0) if waves == 1 else (0, across)  # then the L2 cache is the limit
+        found = 1, waves, steps, few, many, operations, elements * slices
         return tuple(map(float, found))
 
     def expected(self, product: Product, slices: int) -> float:

@@ -31,6 +31,10 @@ class _Known:
     def constant_names(self) -> tuple[str, ...]:
         return tuple(name for name, _ in self.instrs[0].constants)
 
+    @property
+    def parameter_names(self) -> tuple[str, ...]:
+        return tuple(p.name.name for p in self.instrs[0].params)
+
     def instantiate(self, constants: Mapping[str, object]) -> Instr:
         for instr in self.instrs:
             if dict(instr.constants) == dict(constants):
