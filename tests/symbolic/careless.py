@@ -292,8 +292,8 @@ def _last_record_only(patch, mutates: tuple[bool, ...], through) -> None:
     """A Record ends earlier ones of its kind that meet the check `through` it."""
     kept = obligations.uncleared
 
-    def uncleared(dependence, pairs):
-        found, clears = kept(dependence, pairs)
+    def uncleared(slots, dependence, pairs):
+        found, clears = kept(slots, dependence, pairs)
         frame, record, check = dependence.frame, dependence.record, dependence.check
         cells = [frame.cells(site, site.op.access) for site in (record, check)]
         for last in frame.sites:
