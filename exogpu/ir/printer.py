@@ -121,8 +121,13 @@ def _shape(shape: tuple[CExpr, ...], names: _Names) -> str:
 
 def _block(block: Block, names: _Names, depth: int) -> list[str]:
     names.push()
-    lines = [line for stmt in block for line in _stmt(stmt, names, depth)]
+    lines = _lines(block, names, depth)
     names.pop()
+    return lines
+
+
+def _lines(block: Block, names: _Names, depth: int) -> list[str]:
+    lines = [line for stmt in block for line in _stmt(stmt, names, depth)]
     return lines or ["    " * depth + "pass"]
 
 
@@ -140,10 +145,12 @@ def _stmt(stmt: Stmt, names: _Names, depth: int) -> list[str]:
             names.pop()
             return lines
         case If():
+            # What stands under a constant condition is read as if it stood without it.
+            branch = _block if control_variables(stmt.condition) else _lines
             lines = [f"{indent}if {text.condition(stmt.condition, names)}:"]
-            lines += _block(stmt.body, names, depth + 1)
+            lines += branch(stmt.body, names, depth + 1)
             if stmt.orelse:
-                lines += [f"{indent}else:", *_block(stmt.orelse, names, depth + 1)]
+                lines += [f"{indent}else:", *branch(stmt.orelse, names, depth + 1)]
             return lines
         case DeviceFunction():
             head = f"with CudaDeviceFunction({_launch(stmt)}):"

@@ -2,8 +2,8 @@
 
 The model of a kernel is a sum: what a launch takes, what a wave of tiles takes, and a wave's step
 of 128 bytes of a row, and more of it where they lie across cache lines, in one wave or in several;
-then operations, where power limits the clock, and elements of C.  Their seconds are in `times.json`, which
-`benchmarks/gpu_fit.py` writes; docs/performance.md has what they are worth.
+then operations, where power limits the clock, and elements of C.  Their seconds are in
+`times.json`, which `benchmarks/gpu_fit.py` writes; docs/performance.md has what they are worth.
 """
 
 from __future__ import annotations

@@ -165,9 +165,13 @@ def rewrite_expr(proc: Proc, stmt: object, expression: object, new: str | int) -
         raise Unfit(f"`{header(old)}` has no {expression}", old)
     where = expression_at(old, expression, lambda e: True, "expression")
     text = str(new)
-    known = {s.name: s for s in data_scope(proc, path)}
-    value = changed_at(old.value, where, lambda e: read_data(text, scope, known))
-    yield _rewritten(proc, path, old, value)
+    declared = data_scope(proc, path)
+    wanted = read_data(text, scope, {s.name: s for s in declared})
+    for access in reads(wanted):
+        rank = len(declared[access.name].shape)
+        if len(access.coords) != rank:
+            raise Unfit(f"{access.name.name} has {rank} dimensions in `{text}`", old)
+    yield _rewritten(proc, path, old, changed_at(old.value, where, lambda e: wanted))
 
 
 def _control(stmt: Stmt, expression: object, new: object, scope: dict[str, Sym]) -> Stmt | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from exogpu.analysis.inline import compose
@@ -112,7 +112,7 @@ def extract_subproc(proc: Proc, block: object, name: str, count: int = 1) -> Ite
     if any(isinstance(stmt, DeviceFunction) for stmt in around(proc, path)):
         raise Unfit("a kernel calls no procedures", stmts[0])
     data, control = _used(proc, path, stmts)
-    fresh = {old: Sym(old.name) for old in (*control, *data)}
+    fresh = _told_apart((*control, *data))
     values: dict[Sym, CExpr] = {old: CVar(fresh[old]) for old in control}
     edit, made = begun(proc), begun(proc)
     body = copied(
@@ -143,6 +143,20 @@ def extract_subproc(proc: Proc, block: object, name: str, count: int = 1) -> Ite
             edit.inner[call, stmt] = origin
     splice(edit, path, len(stmts), (call,))
     yield edit
+
+
+def _told_apart(names: Iterable[Sym]) -> dict[Sym, Sym]:
+    """New variables for these, of which no two are spelt alike: a call names its parameters."""
+    fresh: dict[Sym, Sym] = {}
+    taken: set[str] = set()
+    for old in names:
+        spelled, number = old.name, 0
+        while spelled in taken:
+            number += 1
+            spelled = f"{old.name}_{number}"
+        taken.add(spelled)
+        fresh[old] = Sym(spelled)
+    return fresh
 
 
 def _used(

@@ -35,7 +35,7 @@ from exogpu.schedule.procedures import (
     with_ir,
     without_slots,
 )
-from exogpu.schedule.rewrite import Path, Rewrite, block_at, stmt_at
+from exogpu.schedule.rewrite import Path, Rewrite, block_at, is_plain, stmt_at
 from exogpu.schedule.scopes import out_of_scope
 from exogpu.schedule.silent import same_but_for_silence
 
@@ -80,6 +80,9 @@ def primitive(
                 [Diagnostic("X991", f"{name}: {unfit.why}", span, unfit.remedy)]
             ) from None
         made = with_ir(procedure, edit.new)
+        if not is_plain(edit) and (unread := _unread(procedure, made)) is not None:
+            message = f"{name}: {unread.message} ({unread.code})"
+            raise ExoGpuError([Diagnostic("X991", message, unread.span, unread.help)])
         if well_formed and (broken := broken_rule(procedure, made)) is not None:
             message = f"{name}: {broken.message} ({broken.code})"
             raise ExoGpuError([Diagnostic("X991", message, broken.span, broken.help, broken.notes)])
@@ -119,6 +122,12 @@ def broken_rule(old: Schedulable, new: Schedulable) -> Diagnostic | None:
             return found
         before[key] -= 1
     return None
+
+
+def _unread(old: Schedulable, new: Schedulable) -> Diagnostic | None:
+    """The first that is wrong with the text of a derived procedure and not with its parent's."""
+    before = {(d.code, d.message) for d in old.refusals}
+    return next((d for d in new.refusals if (d.code, d.message) not in before), None)
 
 
 def _accepted(name: str, old: Proc, edits: Iterable[Rewrite]) -> Rewrite:
