@@ -1,22 +1,22 @@
-"""Attention on a GPU beside what torch takes: the median of shuffled runs, in TFLOP/s.
+"""Attention on a GPU beside what torch takes, by the method of `gpu.py`, in TFLOP/s.
 
     exogpu compile benchmarks/fragments.py -o build/gpu/fragments --cubin
     python benchmarks/gpu_attention.py build/gpu/fragments
 
-Needs torch, and neither the solvers nor a compiler.  V is given with its columns in rows; to make
-it so is not timed.  Whether results are right is asked by `gpu_check.py`.
+The launch is enqueued before the clock starts, and the L2 cache is flushed.  Needs torch, and
+neither the solvers nor a compiler.  V is given with its columns in rows; to make it so is not
+timed.  Whether results are right is asked by `gpu_check.py`.
 """
 
 from __future__ import annotations
 
 import importlib
-import random
 import re
-import statistics
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import gpu
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
@@ -52,23 +52,6 @@ def call(kernel: Callable[..., object], arrays: dict[str, torch.Tensor]) -> Run:
     return lambda: kernel(stream=torch.cuda.current_stream().cuda_stream, **arrays)
 
 
-def medians(runs: dict[str, Run]) -> dict[str, float]:
-    """Milliseconds, each run somewhere between the others."""
-    order = [name for name in runs for _ in range(RUNS)]
-    random.Random(0).shuffle(order)
-    times: dict[str, list[float]] = {name: [] for name in runs}
-    for run in runs.values():
-        run()
-    for name in order:
-        first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        first.record()
-        runs[name]()
-        last.record()
-        last.synchronize()
-        times[name].append(first.elapsed_time(last))
-    return {name: statistics.median(found) for name, found in times.items()}
-
-
 def main() -> int:
     sys.path.insert(0, str(ROOT))
     runtime = importlib.import_module("exogpu.codegen.runtime")
@@ -89,10 +72,11 @@ def main() -> int:
             arrays |= {"Y": torch.empty_like(q), "L": torch.empty((heads, rows), device="cuda")}
 
             wide = [x.repeat_interleave(group, 0) for x in (k, v)]
-            found = medians({"exogpu": call(kernel, arrays), **others(q, *wide, causal)})
+            runs = {"exogpu": call(kernel, arrays), **others(q, *wide, causal)}
+            found = {name: gpu.middle(each) for name, each in gpu.measured(runs, RUNS).items()}
             work = 4 * heads * rows * rows * depth / (2 if causal else 1)
-            rates = ", ".join(f"{n} {work / ms / 1e9:.0f}" for n, ms in found.items())
-            best = min((ms for n, ms in found.items() if n != "exogpu"), default=float("nan"))
+            rates = ", ".join(f"{n} {work / t / 1e12:.0f}" for n, t in found.items())
+            best = min((t for n, t in found.items() if n != "exogpu"), default=float("nan"))
             ratio = best / found["exogpu"]
             print(f"{path.stem} {heads} x {rows}: {rates} TFLOP/s; {ratio:.3f} of the best")
     return 0

@@ -323,7 +323,7 @@ def test_elements_of_an_array_count_alike() -> None:
 def test_elements_that_differ_are_refused() -> None:
     with pytest.raises(ExoGpuError) as caught:
         raise ExoGpuError(_array(False).diagnostics)
-    assert [d.code for d in caught.value.diagnostics] == ["D518"]
+    assert [d.code for d in caught.value.diagnostics] == ["D519"]
 
 
 def test_no_primitive_rewrites_it() -> None:

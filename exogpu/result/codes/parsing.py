@@ -61,9 +61,10 @@ PARSING: Final[dict[str, tuple[str, str, str, str]]] = {
     "P109": (
         "this is no data expression",
         "Data expressions are constants, elements of variables, + - * / and unary minus, and the "
-        "functions min, max, exp, sqrt, relu and select(a, b, x, y), which is x if a < b else y.",
-        "y[i] = tanh(x[i])",
-        "y[i] = (exp(2 * x[i]) - 1) / (exp(2 * x[i]) + 1)",
+        "functions min, max, exp, exp2, log, sqrt, rsqrt, tanh, sigmoid, erf, relu, fma and "
+        "select(a, b, x, y), which is x if a < b else y.",
+        "y[i] = sinh(x[i])",
+        "y[i] = (exp(x[i]) - exp(-x[i])) / 2",
     ),
     "P110": (
         "a type is a string",
