@@ -15,7 +15,7 @@ import argparse
 import sys
 import traceback
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from random import Random
 from time import perf_counter
@@ -32,6 +32,8 @@ from tests.schedule.sequences import STEPS, differences, sequence
 from tests.schedule.small_programs import small_program
 
 SIZES = range(6)
+LIMIT = 120.0
+"""Seconds for a sequence."""
 
 
 def any_program(random: Random) -> str:
@@ -67,6 +69,8 @@ class Tally:
 
     sequences: int = 0
     """With a step at least."""
+    slow: list[str] = field(default_factory=list)
+    """Stopped after LIMIT seconds."""
     still: int = 0
     unfit: int = 0
     steps: int = 0
@@ -80,7 +84,10 @@ class Tally:
 
     def add(self, case: str, found: cases.Result) -> None:
         self.seconds += found.get("seconds", 0)
-        for kind in ("crash", "died", "hang"):
+        if "hang" in found:
+            self.slow.append(case)
+            return
+        for kind in ("crash", "died"):
             if kind in found:
                 self.wrong.append(f"{case}: {kind}: {str(found[kind]).splitlines()[-1]}")
                 return
@@ -128,7 +135,8 @@ def page(tally: Tally, first: int) -> str:
     """docs/schedules.md."""
     refusals, accepted = careless()
     wrong = "\n".join(f"- {one}" for one in (*tally.wrong, *accepted))
-    total = tally.sequences + tally.still + tally.unfit
+    total = tally.sequences + tally.still + tally.unfit + len(tally.slow)
+    slow = f"Stopped after {LIMIT:.0f} s, undecided: {', '.join(tally.slow)}." if tally.slow else ""
     count, steps = f"{tally.sequences:,}", f"{tally.steps:,}"
     sizes = f"{SIZES.start} to {SIZES.stop - 1}"
     return f"""# Random schedules
@@ -144,6 +152,7 @@ of sums is seen.  {tally.assuming:,} sequences have steps that take floating poi
 and say so; on whole numbers these are exact.
 
 {"Wrong:" if wrong else "No sequence changed a result, and each refusal has words."}
+{slow}
 {chr(10) + wrong + chr(10) if wrong else ""}
 The programs have one or two nests of up to two loops over two arrays, of floating point or of
 integers that wrap around, with scalars and rows of their own, windows, guards, empty loops,
@@ -188,7 +197,8 @@ def main() -> int:
         parser.error("--sequences needs at least 1")
     seeds = [str(n) for n in range(options.seed, options.seed + options.sequences)]
     tally = Tally()
-    for case, found in cases.judge_all("schedules", seeds, outcome, cases.options(options)).items():
+    how = replace(cases.options(options), seconds=LIMIT)
+    for case, found in cases.judge_all("schedules", seeds, outcome, how).items():
         tally.add(case, found)
     made = page(tally, options.seed)
     if options.write:
