@@ -23,11 +23,14 @@ from exogpu.ir.nodes import (
 )
 from exogpu.ir.types import CollUnit
 
+LOOPS: Final = ("seq", "cuda_tasks", "cuda_threads")
+"""The loops of the language."""
+
 
 def loop(node: ast.For, kind: str, body: Callable[[], Block], ctx: Context) -> For | None:
     """`for y in seq | cuda_tasks | cuda_threads`; None for another kind of loop."""
     assert isinstance(node.iter, ast.Call) and isinstance(node.target, ast.Name)
-    if kind not in ("seq", "cuda_tasks", "cuda_threads"):
+    if kind not in LOOPS:
         return None
     mode: LoopMode
     match kind:
@@ -77,6 +80,18 @@ def _is_kernel(nodes: list[ast.stmt]) -> bool:
     """Whether a block is a single cuda_tasks loop, after declarations."""
     *before, last = nodes
     return all(isinstance(node, ast.AnnAssign) for node in before) and is_task_nest([last])
+
+
+def _tasks_meant(nodes: list[ast.stmt]) -> str | None:
+    """A remedy where a loop is spelt otherwise."""
+    for node in nodes:
+        match node:
+            case ast.For(iter=ast.Call(func=ast.Name(id=name))) if name not in LOOPS:
+                if (close := meant(name, LOOPS)) is not None:
+                    return f"did you mean {close} in place of {name}?"
+            case _:
+                pass
+    return None
 
 
 def _unit(node: ast.Call, ctx: Context) -> CollUnit:
@@ -169,7 +184,8 @@ def device_function(
             "S312",
             "the body of CudaDeviceFunction is not one nest of cuda_tasks loops",
             head,
-            "write for task in cuda_tasks(lo, hi): after what the tasks share, and nothing else",
+            _tasks_meant(node.body)
+            or "write for task in cuda_tasks(lo, hi): after what the tasks share, and nothing else",
         )
     ctx.cuda, ctx.resident, ctx.warp_groups = True, True, {g.name: g.count for g in groups}
     try:

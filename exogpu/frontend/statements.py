@@ -16,7 +16,7 @@ from exogpu.frontend.control import condition, control
 from exogpu.frontend.data import access, data, element
 from exogpu.frontend.fragments import HEAD, fragment_loop
 from exogpu.frontend.limits import STATEMENTS
-from exogpu.frontend.loops import device_function, loop, warps
+from exogpu.frontend.loops import LOOPS, device_function, loop, warps
 from exogpu.frontend.macros import Macro, expanded
 from exogpu.frontend.scope import (
     Barrier,
@@ -50,9 +50,6 @@ from exogpu.ir.nodes import (
 )
 from exogpu.ir.types import FLOATS, SpecialWindow
 from exogpu.result.errors import Note
-
-LOOPS: Final = ("seq", "cuda_tasks", "cuda_threads")
-"""The loops of the language."""
 
 UNROLLED: Final = 65_536
 """Iterations of a Python loop that are written out."""

@@ -125,6 +125,12 @@ def test_what_describes_a_launch(told, given):
     assert "error P121" in output and LAUNCHES[given] in output[output.index("remedy: ") :]
 
 
+def test_a_loop_over_tasks_that_is_spelt_otherwise(told):
+    text = HEAD % PARAMETERS + KERNEL.replace("cuda_tasks(", "cuda_task(") + " " * 16 + "pass\n"
+    assert "S312" in (shown := told(text))
+    assert "did you mean cuda_tasks in place of cuda_task?" in shown
+
+
 def test_the_unit_of_a_loop(told):
     output = told(kernel("x[256 * b + t] = 0.0\n").replace("unit=", "units="))
     assert "error T219: cuda_threads has no units" in output and "unit=cuda_thread" in output
