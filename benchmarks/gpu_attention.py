@@ -4,8 +4,7 @@
     python benchmarks/gpu_attention.py build/gpu/fragments
 
 The launch is enqueued before the clock starts, and the L2 cache is flushed.  Needs torch, and
-neither the solvers nor a compiler.  V is given with its columns in rows; to make it so is not
-timed.  Whether results are right is asked by `gpu_check.py`.
+neither the solvers nor a compiler.  Whether results are right is asked by `gpu_check.py`.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ def main() -> int:
                 return torch.randn((count, *shape), device="cuda").to(torch.bfloat16)
 
             q, k, v = (array(n, rows, depth) for n in (heads, heads // group, heads // group))
-            arrays = {"Q": q, "K": k, "V": v.transpose(1, 2).contiguous()}
+            arrays = {"Q": q, "K": k, "V": v}
             arrays |= {"Y": torch.empty_like(q), "L": torch.empty((heads, rows), device="cuda")}
 
             wide = [x.repeat_interleave(group, 0) for x in (k, v)]

@@ -71,7 +71,7 @@ def shapes_of(names: tuple[str, ...]) -> Iterator[dict[str, int]]:
         case ("H", "S"):
             for heads, s in itertools.product(
                 (1, 2, 5),
-                (*range(8, 144, 8), *range(192, 576, 64), *range(1000, 1256, 32), 2048, 3064),
+                (1, 7, *range(8, 144, 8), *range(192, 576, 64), *range(1000, 1256, 32), 1999, 3064),
             ):
                 yield {"H": heads, "S": s}
             yield {"H": 1, "S": 8192}
@@ -96,7 +96,7 @@ def reference(arrays: dict[str, torch.Tensor]) -> torch.Tensor:
     a = arrays["A"].double()
     if "x" in arrays:
         return a @ arrays["x"].double()
-    b = arrays["B"].double()
+    b = arrays["BT"].double().T if "BT" in arrays else arrays["B"].double()
     match a.dim():
         case 2:
             return a @ b.T
@@ -126,8 +126,8 @@ def attention(arrays: dict[str, torch.Tensor], causal: bool) -> dict[str, Wanted
         if mask is not None:
             scores.masked_fill_(~mask, float("-inf"))
         weights = scores.softmax(dim=-1)
-        out.append(weights @ v[head // group].T)
-        size.append(weights @ v[head // group].T.abs())
+        out.append(weights @ v[head // group])
+        size.append(weights @ v[head // group].abs())
         sums.append(scores.logsumexp(dim=-1))
     y, most, lse = torch.stack(out), torch.stack(size), torch.stack(sums)
     return {"Y": Wanted(y, 2.0**-7 * most), "L": Wanted(lse, 2.0**-16 * (16 + lse.abs()))}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from exogpu.api import Procedure, proc
 from exogpu.hw.datatypes import bf16, f16, f32
+from exogpu.isa.mn_major import Sm90_wgmma_mn_f16, Sm90_wgmma_rs_mn_f16
 from exogpu.isa.sm80 import Sm80_cp_async_copy
 from exogpu.isa.sm90 import (
     Sm90_load_A,
@@ -79,6 +80,96 @@ def make_tile(dtype: object, K: int, name: str) -> Procedure:
     return tile
 
 
+def make_columns(
+    dtype: object, K: int, N: int, swizzle: int, *, registers: bool = False
+) -> Procedure:
+    """C = A * B, 128 x N elements, from K rows of B."""
+    wide = swizzle // 2
+    blocks = N // wide
+    groups = 2 if registers else 1
+    MM = 128 // groups
+    place = "registers" if registers else "shared"
+
+    @proc(name=f"columns_{place}_{dtype.value}_{K}x{N}_{swizzle}")
+    def tile(  # noqa: ANN202
+        A: dtype[128, K] @ CudaGmemLinear,
+        BT: dtype[K, N] @ CudaGmemLinear,
+        C: f32[128, N] @ CudaGmemLinear,
+    ):
+        A_map = A[:, :] @ Sm90_tensorMap(swizzle, 128, wide)
+        B_map = BT[:, :] @ Sm90_tensorMap(swizzle, K, wide)
+        with CudaDeviceFunction(blockDim=128 * groups):
+            for task in cuda_tasks(0, 1):
+                A_smem: dtype[K / wide, 128, wide] @ Sm90_SmemSwizzled(swizzle)
+                B_smem: dtype[blocks, K, wide] @ Sm90_SmemSwizzled(swizzle)
+                A_reg: dtype[groups, K / 16, 64, 16] @ Sm90_RmemMatrixA(64)
+                D: f32[groups, MM, N] @ Sm90_RmemMatrixD(MM, N)
+                full: barrier @ CudaMbarrier
+                cg: barrier[groups] @ CudaCommitGroup
+                with CudaWarps(0, 1):
+                    for k in seq(0, K / wide):
+                        (
+                            Sm90_tma_load(
+                                A_smem[k, :, :],
+                                A_map[:, wide * k : wide * k + wide],
+                                rows=128,
+                                cols=wide,
+                                box=(128, wide),
+                                swizzle=swizzle,
+                                dtype=dtype,
+                            )
+                            >> full
+                        )
+                    for b in seq(0, blocks):
+                        (
+                            Sm90_tma_load(
+                                B_smem[b, :, :],
+                                B_map[:, wide * b : wide * b + wide],
+                                rows=K,
+                                cols=wide,
+                                box=(K, wide),
+                                swizzle=swizzle,
+                                dtype=dtype,
+                            )
+                            >> full
+                        )
+                    Arrive(cuda_temporal) >> full
+                Await(full, cuda_generic_and_async, ~0)
+                for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
+                    Sm90_zero_scale_d(D[wg, :, :], M=MM, N=N)
+                    if registers:
+                        for k in seq(0, K / 16):
+                            for m, kk in fragment(A_reg[wg, k, :, :]):
+                                A_reg[wg, k, m, kk] = A[64 * wg + m, 16 * k + kk]
+                    Fence(wgmma_fence_1, wgmma_fence_2)
+                    for k in seq(0, K / 16):
+                        if registers:
+                            Sm90_wgmma_rs_mn_f16(
+                                D[wg, :, :],
+                                A_reg[wg, k, :, :],
+                                B_smem[:, 16 * k : 16 * k + 16, :],
+                                N=N,
+                                swizzle=swizzle,
+                                dtype=dtype,
+                            )
+                        else:
+                            Sm90_wgmma_mn_f16(
+                                D[wg, :, :],
+                                A_smem[16 * k / wide, :, 16 * k % wide : 16 * k % wide + 16],
+                                B_smem[:, 16 * k : 16 * k + 16, :],
+                                M=MM,
+                                N=N,
+                                swizzle=swizzle,
+                                dtype=dtype,
+                            )
+                    Arrive(wgmma_async) >> cg[wg]
+                    Await(cg[wg], cuda_in_order, 0)
+                    Sm90_store_D(MM, N, C[MM * wg : MM * wg + MM, :], D[wg, :, :], M=MM, N=N)
+                Fence(cuda_in_order, cuda_in_order)
+
+    return tile
+
+
 def make_scalar_tile(swizzle: int) -> Procedure:
     """C = A * B^T, 64 x 64 elements, by threads that read swizzled shared memory."""
     K = swizzle // 4
@@ -130,6 +221,11 @@ KERNELS: dict[str, Procedure] = {
         make_tile(f16, 16, "registers_f16"),
         make_tile(bf16, 16, "registers_bf16"),
         *(make_scalar_tile(swizzle) for swizzle in (32, 64, 128)),
+        *(make_columns(bf16, 64, 128, swizzle) for swizzle in (32, 64, 128)),
+        make_columns(f16, 128, 192, 128),
+        make_columns(f16, 64, 64, 128, registers=True),
+        make_columns(bf16, 128, 128, 128, registers=True),
+        make_columns(bf16, 64, 96, 64, registers=True),
     )
 }
 """By name."""

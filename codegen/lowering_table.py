@@ -53,6 +53,27 @@ literal rules.  The cells name the rows without which a claim of the two would b
 one says that nothing is claimed by such a mechanism, or that the hardware keeps the order itself.
 """
 
+_DESCRIPTORS = """\
+## Matrices in shared memory
+
+wgmma is told of a matrix by 64 bits (matrix descriptor): where it starts, a leading and a stride byte
+offset, each in units of 16 bytes, and the swizzle. `m` and `k` below count elements; `row` is the bytes
+of one swizzle, 128, 64 or 32, and `item` those of an element. Address bits are exchanged last: the units
+of 16 bytes in a row by the number of the row of 128 bytes, as TMA does, so that nothing but the place of
+each row is left to say. The swizzle repeats after eight rows, where a matrix starts (base offset 0).
+
+| operand | byte, before the exchange | stride | leading |
+| --- | --- | --- | --- |
+| K-major, `T[m, k]` in rows of k | `m / 8 * stride + m % 8 * row + k * item` | `8 * row`: rows lie next to each other | not used: a row has all k of a product |
+| by columns, `T[n / w, k, n % w]` with `w = row / item` | `n / w * leading + n % w * item + k / 8 * stride + k % 8 * row` | `8 * row` | from a block of `w` columns to the next |
+
+The next product along k starts `k * item` bytes on where k is in the row: the exchange takes the whole
+address, so nothing else changes.  By columns it starts 16 rows on, where a repeat does. Of 16-bit types
+a flag of the instruction says which (imm-trans-b); others are K-major always.  The emulator
+(`campaigns/emulator/cuda.hpp`, `place`) reads each element at the address that this table gives of the
+emitted descriptor.
+"""
+
 _REST = """\
 ## Every row
 
@@ -73,6 +94,7 @@ def document() -> str:
         _CLAIMS,
         *_claims(),
         "",
+        _DESCRIPTORS,
         _REST,
     ]
     for name, row in ROWS.items():

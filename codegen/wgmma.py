@@ -3,55 +3,103 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
-_NAME: Final = re.compile(r"Sm90_wgmma_(rs_)?(tf32|f16|bf16)_n(\d+)")
+_NAME: Final = re.compile(r"Sm90_wgmma_(rs_)?(mn_)?(tf32|f16|bf16)_n(\d+)")
 _DEPTH: Final = {"tf32": 8, "f16": 16, "bf16": 16}
-_FLAGS: Final = {"tf32": "1, 1", "f16": "1, 1, 0, 0", "bf16": "1, 1, 0, 0"}
-"""Signs of A and B; for 16-bit types also whether they are transposed."""
-_RS_FLAGS: Final = {"tf32": "1, 1", "f16": "1, 1, 0", "bf16": "1, 1, 0"}
-"""A in registers is never transposed."""
+_BETWEEN: Final = ",\n              "
+_HALVES: Final = ("f16", "bf16")
+"""Types of which an operand may be transposed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A helper function, as its name tells it."""
+
+    registers: bool
+    """Whether A is in registers."""
+    mn_major: bool
+    """Whether B is stored K x N, by rows of N."""
+    kind: str
+    columns: int
+
+    @property
+    def shape(self) -> str:
+        """Of wgmma.mma_async."""
+        return f"m64n{self.columns}k{_DEPTH[self.kind]}.f32.{self.kind}.{self.kind}"
+
+    @property
+    def flags(self) -> str:
+        """Signs of A and B; for 16-bit types also which are transposed: A in registers never."""
+        transposed = [str(int(self.mn_major))] if self.kind in _HALVES else []
+        return ", ".join(["1", "1", *["0"][: len(transposed) - self.registers], *transposed])
+
+    @property
+    def parameter(self) -> str:
+        """What follows B."""
+        return ", int apart" if self.mn_major else ""
+
+    @property
+    def descriptor(self) -> str:
+        """Of B; elements of blocks that are `apart` have two bytes."""
+        if self.mn_major:
+            return "wgmma_mn_descriptor<swizzle>(B, 2 * apart)"
+        return "wgmma_descriptor<swizzle>(B)"
+
+    @property
+    def lies(self) -> str:
+        """How B lies in shared memory."""
+        return "K x N, its blocks `apart` elements from each other" if self.mn_major else "K-major"
+
+
+def product_of(name: str) -> Product | None:
+    """The helper function of a name; None for another name."""
+    found = _NAME.fullmatch(name)
+    if found is None or (found[2] and found[3] not in _HALVES):
+        return None
+    return Product(bool(found[1]), bool(found[2]), found[3], int(found[4]))
 
 
 def is_wgmma(name: str) -> bool:
     """Whether `wgmma_text` knows the helper function."""
-    return _NAME.fullmatch(name) is not None
+    return product_of(name) is not None
 
 
 def wgmma_text(name: str) -> str:
-    """The definition of `Sm90_wgmma_<type>_n<columns>`, or of `Sm90_wgmma_rs_...`."""
-    found = _NAME.fullmatch(name)
-    assert found is not None, name
-    kind, columns = found[2], int(found[3])
-    if found[1]:
-        return _register_text(name, kind, columns)
-    registers = columns // 2
-    lines = [", ".join(f"%{i}" for i in range(at, at + 8)) for at in range(0, registers, 8)]
-    if registers % 8:
-        lines[-1] = ", ".join(f"%{i}" for i in range(registers // 8 * 8, registers))
-    listed = ', "\n            "'.join(lines)
-    operands = [f'"+f"(D[{registers} * m + {i}])' for i in range(registers)]
-    grouped = ",\n              ".join(
-        ", ".join(operands[at : at + 4]) for at in range(0, registers, 4)
-    )
-    shape = f"m64n{columns}k{_DEPTH[kind]}.f32.{kind}.{kind}"
+    """The definition of `Sm90_wgmma_<type>_n<columns>`, or of `Sm90_wgmma_rs_...`, `..._mn_...`."""
+    product = product_of(name)
+    assert product is not None, name
+    return _register_text(name, product) if product.registers else _shared_text(name, product)
+
+
+def _lines(words: Sequence[str], count: int, end: str) -> str:
+    return end.join(", ".join(words[at : at + count]) for at in range(0, len(words), count))
+
+
+def _shared_text(name: str, product: Product) -> str:
+    """The definition with both operands in shared memory."""
+    columns, registers = product.columns, product.columns // 2
+    listed = _lines([f"%{i}" for i in range(registers)], 8, ', "\n            "')
+    operands = _lines([f'"+f"(D[{registers} * m + {i}])' for i in range(registers)], 4, _BETWEEN)
     return f"""\
 // D += A * B^T, or D = A * B^T where scale is 0, on M x {columns} accumulators of a warpgroup
-// (PTX ISA, wgmma.mma_async); A and B are K-major in swizzled shared memory.
+// (PTX ISA, wgmma.mma_async); {_both(product)}.
 template <int M, int swizzle>
 __device__ __forceinline__ void {name}(
-    float (&D)[M * {columns} / 128], int& scale, const void* A, const void* B)
+    float (&D)[M * {columns} / 128], int& scale, const void* A, const void* B{product.parameter})
 {{
-    const unsigned long long b = wgmma_descriptor<swizzle>(B);
+    const unsigned long long b = {product.descriptor};
 #pragma unroll
     for (int m = 0; m < M / 64; ++m) {{
         const unsigned long long a = wgmma_descriptor<swizzle>(A) + 64 * swizzle / 16 * m;
         asm volatile(
             "{{\\n\\t.reg .pred accumulate;\\n\\tsetp.ne.b32 accumulate, %{registers + 2}, 0;\\n\\t"
-            "wgmma.mma_async.sync.aligned.{shape} {{"
+            "wgmma.mma_async.sync.aligned.{product.shape} {{"
             "{listed}}}, "
-            "%{registers}, %{registers + 1}, accumulate, {_FLAGS[kind]};\\n\\t}}"
-            : {grouped}
+            "%{registers}, %{registers + 1}, accumulate, {product.flags};\\n\\t}}"
+            : {operands}
             : "l"(a), "l"(b), "r"(scale) : "memory");
     }}
     scale = 1;
@@ -59,35 +107,44 @@ __device__ __forceinline__ void {name}(
 """
 
 
-def _register_text(name: str, kind: str, columns: int) -> str:
+def _both(product: Product) -> str:
+    if product.mn_major:
+        return f"A is K-major, B {product.lies},\n// in swizzled shared memory"
+    return "A and B are K-major in swizzled shared memory"
+
+
+def _inputs(product: Product) -> str:
+    """Of a product with A in registers."""
+    a = ", ".join(f'"r"(a[{i}])' for i in range(4))
+    between = ",\n          " if product.mn_major else ", "
+    return f'{a}{between}"l"({product.descriptor}), "r"(scale)'
+
+
+def _register_text(name: str, product: Product) -> str:
     """The definition with A in registers: 64 rows."""
-    count = columns // 2
-    listed = ', "\n        "'.join(
-        ", ".join(f"%{i}" for i in range(at, min(at + 8, count))) for at in range(0, count, 8)
-    )
-    operands = ",\n          ".join(
-        ", ".join(f'"+f"(D[{i}])' for i in range(at, min(at + 4, count)))
-        for at in range(0, count, 4)
-    )
-    element = "float" if kind == "tf32" else "unsigned"
-    packed = [f"__float_as_uint(A[{i}])" if kind == "tf32" else f"A[{i}]" for i in range(4)]
+    columns, count = product.columns, product.columns // 2
+    listed = _lines([f"%{i}" for i in range(count)], 8, ', "\n        "')
+    operands = _lines([f'"+f"(D[{i}])' for i in range(count)], 4, ",\n          ")
+    tf32 = product.kind == "tf32"
+    element = "float" if tf32 else "unsigned"
+    packed = [f"__float_as_uint(A[{i}])" if tf32 else f"A[{i}]" for i in range(4)]
     a = ", ".join(f"%{count + i}" for i in range(4))
-    shape = f"m64n{columns}k{_DEPTH[kind]}.f32.{kind}.{kind}"
+    where = f"B {product.lies}" + (",\n// in" if product.mn_major else " in")
     return f"""\
 // D += A * B^T, or D = A * B^T where scale is 0, on a 64 x {columns} accumulator of a warpgroup
-// (PTX ISA, wgmma.mma_async); A is in registers, B K-major in swizzled shared memory.
+// (PTX ISA, wgmma.mma_async); A is in registers, {where} swizzled shared memory.
 template <int swizzle>
 __device__ __forceinline__ void {name}(
-    float (&D)[{count}], int& scale, const {element} (&A)[4], const void* B)
+    float (&D)[{count}], int& scale, const {element} (&A)[4], const void* B{product.parameter})
 {{
     const unsigned a[4] = {{{", ".join(packed)}}};
     asm volatile(
         "{{\\n\\t.reg .pred accumulate;\\n\\tsetp.ne.b32 accumulate, %{count + 5}, 0;\\n\\t"
-        "wgmma.mma_async.sync.aligned.{shape} {{"
+        "wgmma.mma_async.sync.aligned.{product.shape} {{"
         "{listed}}}, "
-        "{{{a}}}, %{count + 4}, accumulate, {_RS_FLAGS[kind]};\\n\\t}}"
+        "{{{a}}}, %{count + 4}, accumulate, {product.flags};\\n\\t}}"
         : {operands}
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(wgmma_descriptor<swizzle>(B)), "r"(scale)
+        : {_inputs(product)}
         : "memory");
     scale = 1;
 }}

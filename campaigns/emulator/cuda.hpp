@@ -163,16 +163,19 @@ struct Tf32 {
     using Element = float;
     static constexpr int depth = 8;
     static float value(Element e) { return tf32(e); }
+    static float right(Element e) { return tf32(e); }
 };
 struct F16 {
     using Element = unsigned short;
     static constexpr int depth = 16;
     static float value(Element e) { return half(e); }
+    static float right(Element e) { return half(e); }
 };
 struct Bf16 {
     using Element = unsigned short;
     static constexpr int depth = 16;
     static float value(Element e) { return brain(e); }
+    static float right(Element e) { return brain(e); }
 };
 
 // --- warps that act together -----------------------------------------------------------------
@@ -225,34 +228,70 @@ inline std::map<float*, Accumulator> in_flight;
 
 struct Call {
     float* D;
-    const void* A;
+    const void* registers;
+    unsigned long long A, B;
     int scale;
 };
 
 // A product of a warpgroup: it waits for all its threads' calls.
 struct Product {
     std::vector<Call> calls;
-    int called = 0;
+    int called = 0, first = -1;
     Pending operation;
 };
 inline std::map<std::pair<int, int>, std::deque<std::shared_ptr<Product>>> products;
 inline std::map<std::pair<int, int>, std::vector<std::size_t>> counted;
 
-template <typename T>
-T element(const unsigned char* shared, std::size_t offset, int swizzle)
+// A matrix in shared memory as hardware is told of it (PTX ISA, wgmma, matrix descriptor).
+struct Matrix {
+    std::size_t start, leading, stride;
+    int swizzle;
+};
+
+inline Matrix matrix(unsigned long long descriptor)
 {
-    if (swizzle)
-        offset ^= offset >> 3 & (swizzle - 16);
+    const auto field = [descriptor](int first) { return static_cast<std::size_t>(descriptor >> first & 0x3fff) * 16; };
+    const int mode = descriptor >> 62 & 3;
+    if (descriptor >> 49 & 7)
+        now->fail("a matrix descriptor with a base offset");
+    return {field(0), field(16), field(32), mode ? 256 >> mode : 0};
+}
+
+// Where an element is, in bytes: of the canonical layouts with a swizzle.  Of an operand that is
+// K-major eight rows (m or n) of one swizzle repeat at the stride, of one that is not eight rows (k),
+// and the next columns are at the leading offset.
+inline std::size_t place(const Matrix& one, bool mn_major, int mn, int k, int item)
+{
+    const int row = one.swizzle, wide = row / item;
+    if (row == 0)
+        now->fail("a matrix without a swizzle");
+    const std::size_t byte = mn_major ? one.start + mn / wide * one.leading + mn % wide * item + k / 8 * one.stride + k % 8 * row
+                                      : one.start + mn / 8 * one.stride + mn % 8 * row + k * item;
+    return byte ^ (byte >> 3 & (row - 16));
+}
+
+template <typename T>
+T element(const unsigned char* shared, const Matrix& one, bool mn_major, int mn, int k)
+{
     T found;
-    std::memcpy(&found, shared + offset, sizeof found);
+    std::memcpy(&found, shared + place(one, mn_major, mn, k, sizeof found), sizeof found);
     return found;
 }
 
-template <typename Type, int M, int N, bool registers>
-void wgmma(float* D, int& scale, const void* A, const void* B, int swizzle)
+// A of 64 rows by its descriptor, or in registers, which are read when the product is.
+inline unsigned long long descriptor_of(unsigned long long A) { return A; }
+template <typename T>
+unsigned long long descriptor_of(const T (&)[4]) { return 0; }
+inline const void* registers_of(unsigned long long) { return nullptr; }
+template <typename T>
+const void* registers_of(const T (&A)[4]) { return A; }
+
+template <typename Type, int N, bool a_major, bool b_major, typename Left>
+void wgmma(float* D, const Left& A, unsigned long long B, int scale)
 {
     using T = typename Type::Element;
-    constexpr int count = M * N / 128;
+    constexpr int count = N / 2;
+    constexpr bool registers = std::is_array_v<Left>;
     machine::Thread* self = now->self;
     const std::pair<int, int> key{self->cta, self->index / 128};
     const int t = self->index % 128;
@@ -260,38 +299,38 @@ void wgmma(float* D, int& scale, const void* A, const void* B, int swizzle)
     numbers.resize(128);
     auto& queue = products[key];
     const std::size_t number = numbers[t]++;
+    const Call mine_now{D, registers_of(A), descriptor_of(A), B, scale};
     if (number >= queue.size()) {
         auto made = std::make_shared<Product>();
         made->calls.resize(128);
         queue.push_back(made);
         unsigned char* memory = now->cta().shared;
-        auto act = [made, memory, B, swizzle] {
-            const auto at = [memory](const void* p) { return static_cast<std::size_t>(static_cast<const unsigned char*>(p) - memory); };
-            const std::size_t b = at(B);
-            std::vector<float> left(M * Type::depth), right(N * Type::depth);
+        const Matrix a = matrix(mine_now.A), b = matrix(mine_now.B);
+        auto act = [made, memory, a, b] {
+            std::vector<float> left(64 * Type::depth), right(N * Type::depth);
             for (int n = 0; n < N; ++n)
                 for (int k = 0; k < Type::depth; ++k)
-                    right[n * Type::depth + k] = Type::value(element<T>(memory, b + n * swizzle + k * sizeof(T), swizzle));
+                    right[n * Type::depth + k] = Type::right(element<T>(memory, b, b_major, n, k));
             if constexpr (registers) {
                 for (int t = 0; t < 128; ++t)
-                    for (int i = 0; i < Type::depth / 2; ++i) {
-                        const int row = t / 32 * 16 + t % 32 / 4;
-                        const int m = sizeof(T) == 4 ? row + i % 2 * 8 : row + i / 2 % 2 * 8;
-                        const int k = sizeof(T) == 4 ? i / 2 % 2 * 4 + t % 4
-                                                     : i / 4 % 2 * 8 + t % 4 * 2 + i % 2;
-                        left[m * Type::depth + k] = Type::value(static_cast<const T*>(made->calls[t].A)[i]);
+                    for (int i = 0; i < 64 * Type::depth / 128; ++i) {
+                        // Four registers: rows eight apart, then columns 16 bytes apart; in each the
+                        // columns of 4 bytes.
+                        constexpr int in = 4 / sizeof(T);
+                        const int m = t / 32 * 16 + t % 32 / 4 + i / in % 2 * 8;
+                        const int k = i / in / 2 * 4 * in + t % 4 * in + i % in;
+                        left[m * Type::depth + k] = Type::value(static_cast<const T*>(made->calls[t].registers)[i]);
                     }
             } else {
-                const std::size_t a = at(made->calls[0].A);
-                for (int m = 0; m < M; ++m)
+                for (int m = 0; m < 64; ++m)
                     for (int k = 0; k < Type::depth; ++k)
-                        left[m * Type::depth + k] = Type::value(element<T>(memory, a + m * swizzle + k * sizeof(T), swizzle));
+                        left[m * Type::depth + k] = Type::value(element<T>(memory, a, a_major, m, k));
             }
             for (int t = 0; t < 128; ++t) {
                 Accumulator& mine = in_flight[made->calls[t].D];
                 for (int i = 0; i < count; ++i) {
-                    const int m = i / (N / 2) * 64 + i % 4 / 2 * 8 + t / 32 * 16 + t % 32 / 4;
-                    const int n = i % (N / 2) / 4 * 8 + t % 4 * 2 + i % 2;
+                    const int m = i % 4 / 2 * 8 + t / 32 * 16 + t % 32 / 4;
+                    const int n = i / 4 * 8 + t % 4 * 2 + i % 2;
                     float sum = made->calls[t].scale ? mine.value[i] : 0.0f;
                     for (int k = 0; k < Type::depth; ++k)
                         sum += left[m * Type::depth + k] * right[n * Type::depth + k];
@@ -307,16 +346,18 @@ void wgmma(float* D, int& scale, const void* A, const void* B, int swizzle)
         made->operation = start("wgmma", {act}, before, [made] { return made->called == 128; });
     }
     Product& product = *queue[number];
-    product.calls[t] = {D, A, scale};
+    product.calls[t] = mine_now;
     ++product.called;
-    if (t != 0 && !registers && product.calls[0].A && product.calls[0].A != A)
+    if (product.first < 0)
+        product.first = t;
+    const Call& first = product.calls[product.first];
+    if (first.A != mine_now.A || first.B != mine_now.B)
         now->fail("the threads of a warpgroup multiply different operands");
     Accumulator& mine = in_flight[D];
     if (mine.products++ == 0)
         mine.value.assign(D, D + count);
     for (int i = 0; i < count; ++i)
         D[i] = NAN;
-    scale = 1;
     self->products.open.push_back(product.operation);
     now->yield("wgmma");
 }

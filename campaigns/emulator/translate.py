@@ -48,7 +48,13 @@ _HELPER = re.compile(
 )
 _ON_DEVICE = re.compile(r"#ifdef __CUDA_ARCH__\n.*?#else\n(.*?)#endif\n", re.S)
 _NAME = re.compile(r"__forceinline__[^(]*?(\w+)\(")
-_WGMMA = re.compile(r"Sm90_wgmma_(rs_)?(tf32|f16|bf16)_n(\d+)")
+_WGMMA = re.compile(
+    r"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k\d+\.f32\.(\w+)\.(\w+) .*?"
+    r"accumulate, ([\d, ]+);",
+    re.S,
+)
+_TYPES: Final = {("tf32", "tf32"): "Tf32", ("f16", "f16"): "F16", ("bf16", "bf16"): "Bf16"}
+"""By the types of A and B."""
 
 
 def translated(source: str) -> str:
@@ -73,31 +79,43 @@ def _helper(text: str, known: set[str]) -> str:
     named = _NAME.search(text)
     assert named is not None, text
     name = named[1]
-    if name in known or name == "wgmma_descriptor":
+    if name in known:
         return ""
-    if found := _WGMMA.fullmatch(name):
-        return _product(name, found)
+    if "wgmma.mma_async" in text:
+        return _product(text)
     if "asm" in text:
         raise UnknownError(f"the helper function {name}")
     return text
 
 
-def _product(name: str, found: re.Match[str]) -> str:
-    kind, columns = found[2].capitalize(), int(found[3])
-    if found[1]:
-        element = "float" if kind == "Tf32" else "unsigned"
-        return (
-            f"template <int swizzle>\nvoid {name}(float (&D)[{columns // 2}], int& scale, "
-            f"const {element} (&A)[4], const void* B)\n"
-            f"{{ emulated::wgmma<emulated::{kind}, 64, {columns}, true>"
-            "(D, scale, A, B, swizzle); }\n"
-        )
-    return (
-        f"template <int M, int swizzle>\nvoid {name}(float (&D)[M * {columns} / 128], "
-        "int& scale, const void* A, const void* B)\n"
-        f"{{ emulated::wgmma<emulated::{kind}, M, {columns}, false>"
-        "(D, scale, A, B, swizzle); }\n"
-    )
+def _product(text: str) -> str:
+    """A helper function of wgmma with the instruction as a call: its operands are what hardware
+    gets, the descriptors in shared memory and the flags of a transposed operand."""
+    head, asm, tail = re.split(r"(asm volatile\(.*?\);)", text, maxsplit=1, flags=re.S)
+    told = _WGMMA.search(asm)
+    assert told is not None, text
+    columns, kind = int(told[1]), _TYPES[told[2], told[3]]
+    flags = told[4].split(", ")
+    of_d, of_a, of_b = re.findall(r'"\+f"\(([^"]*)\)', asm)[0], "", ""
+    inputs = re.findall(r'"([rl])"\(([^"]*)\)', asm)
+    descriptors = [expression for letter, expression in inputs if letter == "l"]
+    of_a = "a" if len(descriptors) == 1 else descriptors[0]
+    of_b = descriptors[-1]
+    registers = len(descriptors) == 1
+    transposed = [flag == "1" for flag in flags[2:]]
+    a_major = bool(transposed) and not registers and transposed[0]
+    b_major = bool(transposed) and transposed[-1]
+    arguments = f"emulated::{kind}, {columns}, {_bool(a_major)}, {_bool(b_major)}"
+    call = f"emulated::wgmma<{arguments}>(&{of_d}, {of_a}, {of_b}, scale);"
+    if "asm" in tail:
+        raise UnknownError("two instructions in a helper function of wgmma")
+    if registers:  # what lies in them while the product is in flight
+        head = re.sub(r"    const unsigned a\[4\] = .*?;\n", "    auto& a = A;\n", head)
+    return f"{head}{call}{tail}"
+
+
+def _bool(value: bool) -> str:
+    return "true" if value else "false"
 
 
 def _statement(found: re.Match[str]) -> str:

@@ -175,6 +175,9 @@ def _remedy(finding: Misplaced) -> str:
             return f"{begin}, and pad the rows to as many" if short else begin
         case Rule.ROWS:
             return "let the rows of the window begin at a multiple of 8: the swizzle's repeat"
+        case Rule.STRIDE if finding.dim not in finding.layout.kept[-2:]:
+            which = f"the {ordinal(finding.dim)} dimension"
+            return f"let one step along {which} skip a multiple of {count} elements: pad the rest"
         case Rule.STRIDE | Rule.MAP:
             return f"let the rows have a multiple of {count} elements: pad them"
         case Rule.PITCH:

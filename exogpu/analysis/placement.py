@@ -122,6 +122,8 @@ def _asked(what: Misplaced, asked: Placement) -> Iterator[Misplaced]:
     window = [d for d in what.layout.kept if isinstance(access.coords[d], Interval)]
     for d in window[:-1]:
         yield replace(what, rule=Rule.STRIDE, bytes=asked.stride, dim=d)
+    for d in window[:-2]:
+        yield replace(what, rule=Rule.STRIDE, bytes=asked.blocks, dim=d)
     if asked.pitch and len(window) > 1:
         yield replace(what, rule=Rule.PITCH, bytes=asked.pitch, dim=window[-2])
     longer = [d for d in window[-asked.adjacent :] if constant(_extent(access, d)) != 1]

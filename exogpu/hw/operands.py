@@ -62,12 +62,13 @@ def aligned(
     stride: int = 1,
     pitch: int = 0,
     adjacent: int = 1,
+    blocks: int = 1,
 ) -> Operand:
     """The operand as a window that starts at a multiple of `align` bytes, its elements adjacent.
 
-    `rows`, `stride`, `pitch` and `adjacent` are those of `Placement`.
+    `rows`, `stride`, `pitch`, `adjacent` and `blocks` are those of `Placement`.
     """
-    return replace(operand, placement=Placement(align, rows, stride, pitch, adjacent))
+    return replace(operand, placement=Placement(align, rows, stride, pitch, adjacent, blocks))
 
 
 def by_rows(operand: Operand) -> Operand:

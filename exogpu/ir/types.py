@@ -212,6 +212,8 @@ class Placement:
     """That distance in the last dimension but one, exactly; 0 leaves it open."""
     adjacent: int = 1
     """So many last dimensions of the window lie without gaps."""
+    blocks: int = 1
+    """As `stride`, for every dimension but the last two."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,7 +60,7 @@ def _mapped(swizzle, box):
     return Sm90_tensorMap(swizzle, *box)
 
 
-def _operand(swizzle):
+def wgmma_operand(swizzle):
     """A wgmma descriptor counts in 16 bytes, and takes eight rows, which lie next to each other,
     for one repeat of the swizzle (PTX ISA, wgmma, matrix descriptor, base offset 0)."""
     return aligned(WGMMA_SMEM, 16, rows=8 * swizzle, pitch=swizzle)
@@ -81,8 +81,8 @@ def Sm90_zero_scale_d(D: f32[M, N] @ Sm90_RmemMatrixD(M, N), *, M=64, N=256):
 @sm90_instr(
     unit=cuda_warpgroup,
     D=WGMMA_D,
-    A=_operand,
-    B=_operand,
+    A=wgmma_operand,
+    B=wgmma_operand,
     template="Sm90_wgmma_tf32_n{N}<{M}, {swizzle}>({D}, {D.scale}, {A}, {B});",
 )
 def Sm90_wgmma_tf32(
@@ -106,8 +106,8 @@ def Sm90_wgmma_tf32(
 @sm90_instr(
     unit=cuda_warpgroup,
     D=WGMMA_D,
-    A=_operand,
-    B=_operand,
+    A=wgmma_operand,
+    B=wgmma_operand,
     template="Sm90_wgmma_{dtype_name}_n{N}<{M}, {swizzle}>({D}, {D.scale}, {A}, {B});",
 )
 def Sm90_wgmma_f16(
@@ -134,7 +134,7 @@ def Sm90_wgmma_f16(
     unit=cuda_warpgroup,
     D=WGMMA_D,
     A=WGMMA_A,
-    B=_operand,
+    B=wgmma_operand,
     template="Sm90_wgmma_rs_tf32_n{N}<{swizzle}>({D}, {D.scale}, {A}, {B});",
 )
 def Sm90_wgmma_rs_tf32(
@@ -157,7 +157,7 @@ def Sm90_wgmma_rs_tf32(
     unit=cuda_warpgroup,
     D=WGMMA_D,
     A=WGMMA_A,
-    B=_operand,
+    B=wgmma_operand,
     template="Sm90_wgmma_rs_{dtype_name}_n{N}<{swizzle}>({D}, {D.scale}, {A}, {B});",
 )
 def Sm90_wgmma_rs_f16(

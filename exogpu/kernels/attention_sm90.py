@@ -2,8 +2,7 @@
 
 The online softmax: 128 rows a task, 64 a consumer warpgroup; one producer warp fills rings with
 128 keys and values at a time.  Scores, weights and results stay in registers: what is computed with
-them are loops over fragments.  V is given with its columns in rows, and L is the logarithm of the
-sum of exponentials of each row.
+them are loops over fragments.  L is the logarithm of the sum of exponentials of each row.
 """
 
 from __future__ import annotations
@@ -14,8 +13,9 @@ from exogpu.api import Procedure, proc
 from exogpu.frontend.macros import macro
 from exogpu.hw.datatypes import bf16
 from exogpu.ir.nodes import WarpConfig as CudaWarpConfig
+from exogpu.isa.mn_major import Sm90_wgmma_rs_mn_f16
 from exogpu.isa.rows import Sm90_row_max, Sm90_row_sum
-from exogpu.isa.sm90 import Sm90_tma_load, Sm90_wgmma_f16, Sm90_wgmma_rs_f16, Sm90_zero_scale_d
+from exogpu.isa.sm90 import Sm90_tma_load, Sm90_wgmma_f16, Sm90_zero_scale_d
 
 WARPS = [
     CudaWarpConfig("producer", 1, 24, 0),
@@ -54,21 +54,6 @@ def make_attention(
             )
 
     @macro
-    def load_columns(tile, tensor, head, column, full):
-        for d in seq(0, KEYS / 64):
-            (
-                Sm90_tma_load(
-                    tile[d, :, :],
-                    tensor[head, 0:D, column + 64 * d : column + 64 * d + 64],
-                    rows=D,
-                    cols=64,
-                    box=(1, D, 64),
-                    dtype=bf16,
-                )
-                >> full
-            )
-
-    @macro
     def multiply_keys(scores, Q_smem, K_smem, wg, slot, group):
         Fence(wgmma_fence_1, wgmma_fence_2)
         Sm90_zero_scale_d(scores, M=64, N=KEYS)
@@ -88,10 +73,10 @@ def make_attention(
     @macro
     def multiply_values(result, weights, V_smem, slot, group):
         for k in seq(0, KEYS / 16):
-            Sm90_wgmma_rs_f16(
+            Sm90_wgmma_rs_mn_f16(
                 result,
                 weights[k, :, :],
-                V_smem[slot, k / 4, :, 16 * (k % 4) : 16 * (k % 4) + 16],
+                V_smem[slot, :, 16 * k : 16 * k + 16, :],
                 N=D,
                 dtype=bf16,
             )
@@ -136,7 +121,7 @@ def make_attention(
         """The task of 128 rows of one head."""
         Q_smem: bf16[parts, 128, 64] @ Sm90_SmemSwizzled(128)
         K_smem: bf16[RING, parts, KEYS, 64] @ Sm90_SmemSwizzled(128)
-        V_smem: bf16[RING, KEYS // 64, D, 64] @ Sm90_SmemSwizzled(128)
+        V_smem: bf16[RING, parts, KEYS, 64] @ Sm90_SmemSwizzled(128)
         scores: f32[2, 64, KEYS] @ Sm90_RmemMatrixD(64, KEYS)
         weights: bf16[2, KEYS // 16, 64, 16] @ Sm90_RmemMatrixA(64)
         result: f32[2, 64, D] @ Sm90_RmemMatrixD(64, D)
@@ -171,7 +156,7 @@ def make_attention(
                 load_rows(K_smem[j % RING, :, :, :], K_map, h / G, KEYS * j, K_full)
                 Arrive(cuda_temporal) >> K_full
                 Await(V_empty, cuda_temporal, ~RING)
-                load_columns(V_smem[j % RING, :, :, :], V_map, h / G, KEYS * j, V_full)
+                load_rows(V_smem[j % RING, :, :, :], V_map, h / G, KEYS * j, V_full)
                 Arrive(cuda_temporal) >> V_full
             with CudaWarps(name="consumer"):
                 Await(K_full, cuda_generic_and_async, ~0)
@@ -260,14 +245,13 @@ def make_attention(
             S: size,
             Q: bf16[G * H, S, D] @ CudaGmemLinear,
             K: bf16[H, S, D] @ CudaGmemLinear,
-            V: bf16[H, D, S] @ CudaGmemLinear,
+            V: bf16[H, S, D] @ CudaGmemLinear,
             Y: bf16[G * H, S, D] @ CudaGmemLinear,
             L: f32[G * H, S] @ CudaGmemLinear,
         ):
-            assert S % 8 == 0  # TMA strides are multiples of 16 bytes
             Q_map = Q[:, :, :] @ Sm90_tensorMap(128, 1, 128, 64)
             K_map = K[:, :, :] @ Sm90_tensorMap(128, 1, KEYS, 64)
-            V_map = V[:, :, :] @ Sm90_tensorMap(128, 1, D, 64)
+            V_map = V[:, :, :] @ Sm90_tensorMap(128, 1, KEYS, 64)
             with CudaDeviceFunction(warp_config=WARPS):
                 # The last rows have most keys: they come first, of all heads.
                 for early in cuda_tasks(0, (S + 127) / 128):
@@ -283,14 +267,13 @@ def make_attention(
             S: size,
             Q: bf16[G * H, S, D] @ CudaGmemLinear,
             K: bf16[H, S, D] @ CudaGmemLinear,
-            V: bf16[H, D, S] @ CudaGmemLinear,
+            V: bf16[H, S, D] @ CudaGmemLinear,
             Y: bf16[G * H, S, D] @ CudaGmemLinear,
             L: f32[G * H, S] @ CudaGmemLinear,
         ):
-            assert S % 8 == 0  # TMA strides are multiples of 16 bytes
             Q_map = Q[:, :, :] @ Sm90_tensorMap(128, 1, 128, 64)
             K_map = K[:, :, :] @ Sm90_tensorMap(128, 1, KEYS, 64)
-            V_map = V[:, :, :] @ Sm90_tensorMap(128, 1, D, 64)
+            V_map = V[:, :, :] @ Sm90_tensorMap(128, 1, KEYS, 64)
             with CudaDeviceFunction(warp_config=WARPS):
                 for h in cuda_tasks(0, G * H):
                     for block in cuda_tasks(0, (S + 127) / 128):
