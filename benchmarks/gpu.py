@@ -128,6 +128,8 @@ def candidates(folder: Path, problem: Problem) -> Iterator[tuple[str, Kernel, di
         names = parameters.keys()
         if ("x" in names) != (problem.N == 0) or ("L" not in names and problem.L > 1):
             continue
+        if "A" not in names:
+            continue  # no product
         if parameters["A"]["dtype"] != problem.dtype:
             continue
         kernel = Kernel.from_folder(folder, path.stem)

@@ -146,6 +146,30 @@ def with_split_k(splitk: Kernel) -> None:
     same("split-k", out.cpu().numpy(), wanted.cpu().numpy())
 
 
+def with_attention(folder: Path) -> None:
+    """The call on arrays, by the kernels of the folder; float64 tells what is right."""
+    from exogpu.kernels import attending, attention
+
+    def kernel(D: int, causal: bool, G: int, overlap: bool, dtype: str) -> Kernel:
+        if G > 1 or dtype != "bf16":
+            raise LaunchError("not in the folder")
+        suffix = "_causal" * causal + "_overlapped" * overlap
+        return Kernel.from_folder(folder, f"attention_sm90_{D}{suffix}")
+
+    attending.kernel = kernel
+    for shape, causal in (((2, 3, 500, 64), True), ((1, 2, 2100, 128), False)):
+        q, k, v = (torch.randn(shape, device="cuda", dtype=torch.bfloat16) for _ in range(3))
+        lse = torch.full(shape[:3], float("nan"), device="cuda")
+        out = attention(q, k, v, causal, lse=lse)
+        scores = q.double() @ k.double().mT / shape[-1] ** 0.5
+        if causal:
+            scores.masked_fill_(torch.ones_like(scores, dtype=torch.bool).triu(1), float("-inf"))
+        wanted = scores.softmax(-1) @ v.double()
+        same(f"attention {shape}", out.float().cpu().numpy(), wanted.cpu().numpy(), 1e-2)
+        sums = scores.logsumexp(-1).cpu().numpy()
+        same(f"attention {shape}, sums", lse.cpu().numpy(), sums, 1e-5)
+
+
 def refusals(gemm: Kernel) -> None:
     """Each is refused before anything is launched: the output stays poisoned."""
     a, b, _ = (torch.from_numpy(np.asarray(x, np.float32)).cuda() for x in data())
@@ -236,6 +260,7 @@ def main() -> int:
         ("cupy", lambda: with_cupy(gemm)),
         ("numpy", lambda: with_numpy(gemm, gemv)),
         ("split-k", lambda: with_split_k(splitk)),
+        ("attention", lambda: with_attention(folder)),
         ("refusals", lambda: refusals(gemm)),
         ("overhead", lambda: overhead(gemv)),
         ("jax", lambda: with_jax(gemm)),

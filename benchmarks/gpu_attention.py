@@ -1,7 +1,8 @@
 """Attention on a GPU beside what torch takes, by the method of `gpu.py`, in TFLOP/s.
 
+    exogpu compile exogpu.kernels.attention_sm90 -o build/gpu/attention --cubin
     exogpu compile benchmarks/fragments.py -o build/gpu/fragments --cubin
-    python benchmarks/gpu_attention.py build/gpu/fragments
+    python benchmarks/gpu_attention.py build/gpu/attention build/gpu/fragments
 
 The launch is enqueued before the clock starts, and the L2 cache is flushed.  Needs torch, and
 neither the solvers nor a compiler.  Whether results are right is asked by `gpu_check.py`.
@@ -22,7 +23,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 ROOT = Path(__file__).resolve().parent.parent
 RUNS = 30
-SIZES = ((64, 1024), (16, 4096), (16, 16384))
+SIZES = ((64, 1024), (32, 2048), (16, 4096), (16, 16384))
 """Heads, and rows of each."""
 BACKENDS = {"cudnn": SDPBackend.CUDNN_ATTENTION, "flash": SDPBackend.FLASH_ATTENTION}
 
@@ -55,16 +56,17 @@ def main() -> int:
     sys.path.insert(0, str(ROOT))
     runtime = importlib.import_module("exogpu.codegen.runtime")
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}")
-    folder = Path(sys.argv[1])
-    for path in sorted(folder.glob("attention_sm90_*.json")):
-        kernel = runtime.Kernel.from_folder(folder, path.stem)
+    found_in = [path for folder in sys.argv[1:] for path in Path(folder).glob("attention_*.json")]
+    for path in sorted(found_in, key=lambda path: path.stem):
+        kernel = runtime.Kernel.from_folder(path.parent, path.stem)
+        dtype = torch.float16 if "f16" in path.stem else torch.bfloat16
         depth = int(re.findall(r"sm90_(\d+)", path.stem)[0])
-        group = int((re.findall(r"_(\d+)$", path.stem.removeprefix("attention_sm90")) or ["1"])[0])
-        group, causal = (1 if group == depth else group), "causal" in path.stem
+        group = int((re.findall(r"sm90_\d+\w*_(\d+)$", path.stem) or ["1"])[0])
+        causal = "causal" in path.stem
         for heads, rows in SIZES:
 
-            def array(count: int, *shape: int) -> torch.Tensor:
-                return torch.randn((count, *shape), device="cuda").to(torch.bfloat16)
+            def array(count: int, *shape: int, dtype: torch.dtype = dtype) -> torch.Tensor:
+                return torch.randn((count, *shape), device="cuda").to(dtype)
 
             q, k, v = (array(n, rows, depth) for n in (heads, heads // group, heads // group))
             arrays = {"Q": q, "K": k, "V": v}

@@ -56,22 +56,23 @@ one says that nothing is claimed by such a mechanism, or that the hardware keeps
 _DESCRIPTORS = """\
 ## Matrices in shared memory
 
-wgmma is told of a matrix by 64 bits (matrix descriptor): where it starts, a leading and a stride byte
-offset, each in units of 16 bytes, and the swizzle. `m` and `k` below count elements; `row` is the bytes
-of one swizzle, 128, 64 or 32, and `item` those of an element. Address bits are exchanged last: the units
-of 16 bytes in a row by the number of the row of 128 bytes, as TMA does, so that nothing but the place of
-each row is left to say. The swizzle repeats after eight rows, where a matrix starts (base offset 0).
+wgmma is told of a matrix by 64 bits (matrix descriptor): where it starts, a leading and a stride
+byte offset, each in units of 16 bytes, and the swizzle.  Below, `T[m, k]` is in rows of k, and by
+columns `T[b, k, n]` has a block b for each `row / item` columns; `row` is the bytes of one swizzle,
+128, 64 or 32, and `item` those of an element.
 
-| operand | byte, before the exchange | stride | leading |
-| --- | --- | --- | --- |
-| K-major, `T[m, k]` in rows of k | `m / 8 * stride + m % 8 * row + k * item` | `8 * row`: rows lie next to each other | not used: a row has all k of a product |
-| by columns, `T[n / w, k, n % w]` with `w = row / item` | `n / w * leading + n % w * item + k / 8 * stride + k % 8 * row` | `8 * row` | from a block of `w` columns to the next |
+| operand | byte, before the exchange | stride |
+| --- | --- | --- |
+| K-major | `m / 8 * stride + m % 8 * row + k * item` | `8 * row` |
+| by columns | `b * leading + n * item + k / 8 * stride + k % 8 * row` | `8 * row` |
 
-The next product along k starts `k * item` bytes on where k is in the row: the exchange takes the whole
-address, so nothing else changes.  By columns it starts 16 rows on, where a repeat does. Of 16-bit types
-a flag of the instruction says which (imm-trans-b); others are K-major always.  The emulator
-(`campaigns/emulator/cuda.hpp`, `place`) reads each element at the address that this table gives of the
-emitted descriptor.
+Address bits are exchanged last: the units of 16 bytes in a row, by the number of the row of 128
+bytes, as TMA does; eight rows repeat, which is where a matrix starts (base offset 0).  The leading
+offset is the distance of two blocks; of a K-major matrix it is not used, since a row has all k of
+one product.  The next product along k starts `k * item` bytes further in the same row, or 16 rows
+further.  Of 16-bit types a flag of the instruction says which of both it is (imm-trans-b), others
+are K-major.  The emulator reads each element at the address that this table gives of the emitted
+descriptor (`campaigns/emulator/cuda.hpp`, `place`).
 """
 
 _REST = """\

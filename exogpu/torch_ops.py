@@ -1,10 +1,10 @@
-"""`torch.ops.exogpu.gemm` and `gemv`: custom operators, which `torch.compile` takes."""
+"""`torch.ops.exogpu.gemm`, `gemv`, `attention`: custom operators, which `torch.compile` takes."""
 
 from __future__ import annotations
 
 import torch
 
-from exogpu.kernels import calls
+from exogpu.kernels import attending, calls
 
 
 @torch.library.custom_op("exogpu::gemm", mutates_args=())
@@ -19,6 +19,14 @@ def gemv(A: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     return calls.gemv(A.contiguous(), x.contiguous())
 
 
+@torch.library.custom_op("exogpu::attention", mutates_args=())
+def attention(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool = False
+) -> torch.Tensor:
+    """softmax(q k^T / sqrt(D)) v, as `exogpu.kernels.attention`."""
+    return attending.attention(q.contiguous(), k.contiguous(), v.contiguous(), causal)
+
+
 @gemm.register_fake
 def _(A: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
     return A.new_empty((*A.shape[:-1], B.shape[-2]))
@@ -27,3 +35,8 @@ def _(A: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
 @gemv.register_fake
 def _(A: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     return A.new_empty(A.shape[:-1])
+
+
+@attention.register_fake
+def _(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool = False) -> torch.Tensor:
+    return q.new_empty(q.shape)

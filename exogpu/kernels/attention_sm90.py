@@ -1,4 +1,5 @@
-"""Y[h, i] = sum over j of softmax(Q[h, i] . K[h / G, j] / sqrt(D)) * V[h / G, j], bf16, for Hopper.
+"""Y[h, i] = sum over j of softmax(Q[h, i] . K[h / G, j] / sqrt(D)) * V[h / G, j], for Hopper: bf16
+or f16.
 
 The online softmax: 128 rows a task, 64 a consumer warpgroup; one producer warp fills rings with
 128 keys and values at a time.  Scores, weights and results stay in registers: what is computed with
@@ -11,7 +12,7 @@ import math
 
 from exogpu.api import Procedure, proc
 from exogpu.frontend.macros import macro
-from exogpu.hw.datatypes import bf16
+from exogpu.hw.datatypes import DataType, bf16
 from exogpu.ir.nodes import WarpConfig as CudaWarpConfig
 from exogpu.isa.mn_major import Sm90_wgmma_rs_mn_f16
 from exogpu.isa.rows import Sm90_row_max, Sm90_row_sum
@@ -26,15 +27,27 @@ KEYS = 128
 """Keys a step: so many columns has a tile of scores."""
 
 
+def name_of(D: int, causal: bool, G: int, overlap: bool, dtype: DataType) -> str:
+    """What the kernel is called."""
+    family = "attention_sm90" if dtype is bf16 else f"attention_{dtype.value}_sm90"
+    suffix = ("_causal" if causal else "") + ("_overlapped" if overlap else "")
+    return f"{family}_{D}{suffix}{f'_{G}' if G > 1 else ''}"
+
+
 def make_attention(
-    D: int, *, causal: bool = False, G: int = 1, RING: int = 2, overlap: bool = False
+    D: int,
+    *,
+    causal: bool = False,
+    G: int = 1,
+    RING: int = 2,
+    overlap: bool = False,
+    dtype: DataType = bf16,
 ) -> Procedure:
-    """The kernel for heads of D columns, 64 or 128; G heads of Q share one of K and V.
+    """The kernel for heads of D columns, 64 or 128, of bf16 or f16; G heads of Q share K and V.
 
     With `overlap` the softmax of one step goes on while the values of the step before are
     multiplied.
     """
-    suffix = ("_causal" if causal else "") + ("_overlapped" if overlap else "")
     scale = math.log2(math.e) / math.sqrt(D)
     parts = D // 64  # 64 columns of bf16 are a row of 128 bytes, the swizzle
 
@@ -48,7 +61,7 @@ def make_attention(
                     rows=128,
                     cols=64,
                     box=(1, 128, 64),
-                    dtype=bf16,
+                    dtype=dtype,
                 )
                 >> full
             )
@@ -66,7 +79,7 @@ def make_attention(
                     K_smem[slot, d, :, 16 * k : 16 * k + 16],
                     M=64,
                     N=KEYS,
-                    dtype=bf16,
+                    dtype=dtype,
                 )
         Arrive(wgmma_async) >> group
 
@@ -78,7 +91,7 @@ def make_attention(
                 weights[k, :, :],
                 V_smem[slot, :, 16 * k : 16 * k + 16, :],
                 N=D,
-                dtype=bf16,
+                dtype=dtype,
             )
         Arrive(wgmma_async) >> group
 
@@ -119,11 +132,11 @@ def make_attention(
     @macro
     def attend(h, block, S, Q_map, K_map, V_map, Y, L):
         """The task of 128 rows of one head."""
-        Q_smem: bf16[parts, 128, 64] @ Sm90_SmemSwizzled(128)
-        K_smem: bf16[RING, parts, KEYS, 64] @ Sm90_SmemSwizzled(128)
-        V_smem: bf16[RING, parts, KEYS, 64] @ Sm90_SmemSwizzled(128)
+        Q_smem: dtype[parts, 128, 64] @ Sm90_SmemSwizzled(128)
+        K_smem: dtype[RING, parts, KEYS, 64] @ Sm90_SmemSwizzled(128)
+        V_smem: dtype[RING, parts, KEYS, 64] @ Sm90_SmemSwizzled(128)
         scores: f32[2, 64, KEYS] @ Sm90_RmemMatrixD(64, KEYS)
-        weights: bf16[2, KEYS // 16, 64, 16] @ Sm90_RmemMatrixA(64)
+        weights: dtype[2, KEYS // 16, 64, 16] @ Sm90_RmemMatrixA(64)
         result: f32[2, 64, D] @ Sm90_RmemMatrixD(64, D)
         largest: f32[2, 64, 4] @ Sm90_RmemRows(64)
         total: f32[2, 64, 4] @ Sm90_RmemRows(64)
@@ -235,7 +248,7 @@ def make_attention(
                     if row + m < S:
                         Y[h, row + m, n] = result[wg, m, n] * total[wg, m]
 
-    name = f"attention_sm90_{D}{suffix}{f'_{G}' if G > 1 else ''}"
+    name = name_of(D, causal, G, overlap, dtype)
 
     if causal:
 
@@ -243,10 +256,10 @@ def make_attention(
         def attention_sm90(
             H: size,
             S: size,
-            Q: bf16[G * H, S, D] @ CudaGmemLinear,
-            K: bf16[H, S, D] @ CudaGmemLinear,
-            V: bf16[H, S, D] @ CudaGmemLinear,
-            Y: bf16[G * H, S, D] @ CudaGmemLinear,
+            Q: dtype[G * H, S, D] @ CudaGmemLinear,
+            K: dtype[H, S, D] @ CudaGmemLinear,
+            V: dtype[H, S, D] @ CudaGmemLinear,
+            Y: dtype[G * H, S, D] @ CudaGmemLinear,
             L: f32[G * H, S] @ CudaGmemLinear,
         ):
             Q_map = Q[:, :, :] @ Sm90_tensorMap(128, 1, 128, 64)
@@ -265,10 +278,10 @@ def make_attention(
         def attention_sm90(
             H: size,
             S: size,
-            Q: bf16[G * H, S, D] @ CudaGmemLinear,
-            K: bf16[H, S, D] @ CudaGmemLinear,
-            V: bf16[H, S, D] @ CudaGmemLinear,
-            Y: bf16[G * H, S, D] @ CudaGmemLinear,
+            Q: dtype[G * H, S, D] @ CudaGmemLinear,
+            K: dtype[H, S, D] @ CudaGmemLinear,
+            V: dtype[H, S, D] @ CudaGmemLinear,
+            Y: dtype[G * H, S, D] @ CudaGmemLinear,
             L: f32[G * H, S] @ CudaGmemLinear,
         ):
             Q_map = Q[:, :, :] @ Sm90_tensorMap(128, 1, 128, 64)
@@ -280,3 +293,15 @@ def make_attention(
                         attend(h, block, S, Q_map, K_map, V_map, Y, L)
 
     return attention_sm90
+
+
+KERNELS: dict[str, Procedure] = {
+    kernel.name: kernel
+    for kernel in (
+        make_attention(D, causal=causal, overlap=overlap)
+        for D in (64, 128)
+        for causal in (False, True)
+        for overlap in (False, True)
+    )
+}
+"""Those of bf16 in which each head has its own keys, by name."""

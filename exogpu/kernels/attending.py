@@ -1,0 +1,88 @@
+"""Attention of arrays in one call: the kernel is chosen by their shapes, compiled on first use."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, Final
+
+from exogpu.codegen.runtime import Kernel
+from exogpu.codegen.runtime.errors import LaunchError
+from exogpu.hw.datatypes import bf16, f16
+from exogpu.kernels.taken import empty, flat, rank_of, type_of
+
+_TYPES: Final = {"bf16": bf16, "f16": f16}
+
+OVERLAPPED: Final = {(128, False): 2048}
+"""Rows from which the softmax of one step goes on during the products of the one before, by columns
+of a head, and whether it is causal: where that was measured to be faster (docs/performance.md)."""
+
+
+def attention(
+    q: Any,
+    k: Any,
+    v: Any,
+    causal: bool = False,
+    out: Any = None,
+    lse: Any = None,
+    stream: object = None,
+) -> Any:
+    """softmax(q k^T / sqrt(D)) v for each head: q is (B, H, S, D), k and v (B, G, S, D), by rows.
+
+    H is a multiple of G: H / G heads of q share one of k and v.  D is 64 or 128; all are bf16, or
+    all f16.  With `causal` a row of q looks at no later row of k.  `lse` is an array of f32,
+    (B, H, S), for the logarithms of the rows' sums of exponentials.  Arrays, streams and errors are
+    those of `gemm`.
+    """
+    for name, array in (("q", q), ("k", k), ("v", v)):
+        rank_of(name, array, (4,))
+    B, H, S, D = map(int, q.shape)
+    batches, G, rows, columns = map(int, k.shape)
+    if tuple(v.shape) != tuple(k.shape) or (batches, rows, columns) != (B, S, D):
+        raise LaunchError(
+            f"q is {tuple(q.shape)}, k is {tuple(k.shape)} and v is {tuple(v.shape)}",
+            "all have as many rows and columns, and k and v as many heads",
+        )
+    if G == 0 or H % G:
+        raise LaunchError(f"q has {H} heads, and k {G}", "as many heads of q share each of k")
+    if D not in (64, 128):
+        raise LaunchError(f"heads have {D} columns", "give heads of 64 or 128: pad them with zeros")
+    dtype = type_of("q", q, tuple(_TYPES))
+    for name, array in (("k", k), ("v", v)):
+        if type_of(name, array, tuple(_TYPES)) != dtype:
+            raise LaunchError(f"q is {q.dtype} and {name} is {array.dtype}", "convert one of them")
+    result = empty(q, (B, H, S, D)) if out is None else out
+    sums = empty(q, (B, H, S), "float32") if lse is None else lse
+    for name, array, shape in (("out", result, (B, H, S, D)), ("lse", sums, (B, H, S))):
+        if tuple(array.shape) != shape:
+            raise LaunchError(f"{name} is {tuple(array.shape)}", f"give an array of {shape}")
+    chosen = kernel(D, bool(causal), H // G, overlapped(D, S, causal), dtype)
+    chosen(
+        stream=stream,
+        Q=flat("q", q, (B * H, S, D)),
+        K=flat("k", k, (B * G, S, D)),
+        V=flat("v", v, (B * G, S, D)),
+        Y=flat("out", result, (B * H, S, D)),
+        L=flat("lse", sums, (B * H, S)),
+    )
+    return result
+
+
+def overlapped(D: int, S: int, causal: bool) -> bool:
+    """Whether the kernel is the one that overlaps softmax and products.
+
+    >>> overlapped(128, 4096, False), overlapped(128, 1024, False)
+    (True, False)
+    """
+    least = OVERLAPPED.get((D, bool(causal)))
+    return least is not None and least <= S
+
+
+@cache
+def kernel(D: int, causal: bool, G: int, overlap: bool, dtype: str = "bf16") -> Kernel:
+    """The kernel, proved and compiled; with heads that share, or of f16, it is proved now."""
+    from exogpu.kernels import attention_sm90 as shipped
+
+    found = shipped.KERNELS.get(shipped.name_of(D, causal, G, overlap, _TYPES[dtype]))
+    if found is None:
+        found = shipped.make_attention(D, causal=causal, G=G, overlap=overlap, dtype=_TYPES[dtype])
+    return found.compile()

@@ -1,0 +1,55 @@
+"""What a call on arrays takes: their ranks and types, and arrays for its results."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from exogpu.codegen.runtime.errors import LaunchError
+
+_TYPES = {"float32": "f32", "bfloat16": "bf16", "float16": "f16"}
+"""By the names that libraries give them."""
+
+
+def rank_of(name: str, array: Any, ranks: tuple[int, ...]) -> int:
+    """How many dimensions an array has.  Raises LaunchError unless it is one of those."""
+    rank = len(getattr(array, "shape", ()))
+    if rank not in ranks:
+        wanted = " or ".join(map(str, ranks))
+        raise LaunchError(f"{name} has {rank} dimensions", f"give an array of {wanted} dimensions")
+    return rank
+
+
+def type_of(name: str, array: Any, types: Sequence[str]) -> str:
+    """The type of an array's elements.  Raises LaunchError unless it is one of those."""
+    found = _TYPES.get(str(array.dtype).rpartition(".")[2])
+    if found not in types:
+        said = [given for given, ours in _TYPES.items() if ours in types]
+        raise LaunchError(f"{name} is {array.dtype}", f"give arrays of {', '.join(said)}")
+    return found
+
+
+def empty(like: Any, shape: tuple[int, ...], dtype: str | None = None) -> Any:
+    """An array for a result, of the library and on the device of another; of its type, or of one
+    that the library calls `dtype`."""
+    module = type(like).__module__.partition(".")[0]
+    if hasattr(like, "new_empty"):  # torch
+        return like.new_empty(shape, dtype=dtype and getattr(sys.modules["torch"], dtype))
+    if module in ("cupy", "numpy"):
+        return importlib.import_module(module).empty(shape, dtype or like.dtype)
+    raise LaunchError(
+        f"an array of {module} cannot be made here", "give `out=`, an array for the result"
+    )
+
+
+def flat(name: str, array: Any, shape: tuple[int, ...]) -> Any:
+    """The same memory in another shape.  Raises LaunchError where it has gaps, so that another
+    shape would be a copy."""
+    told = getattr(array, "is_contiguous", None)
+    flags = getattr(array, "flags", None)
+    if (told is not None and not told()) or not getattr(flags, "c_contiguous", True):
+        what = f"{name} is not contiguous by rows"
+        raise LaunchError(what, "pass a copy that is: `.contiguous()` of torch")
+    return array.reshape(shape)

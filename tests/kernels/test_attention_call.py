@@ -1,0 +1,136 @@
+"""Attention in one call: which kernel gets which arrays, and what is said of others.
+
+The kernel itself is replaced by its meaning: what is tested here is what it is given.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from exogpu.codegen.runtime.errors import LaunchError
+from exogpu.hw.datatypes import bf16, f16
+from exogpu.kernels import attending, attention, attention_sm90
+
+
+class Called(list):
+    """The kernels that were asked for."""
+
+
+@pytest.fixture
+def called(monkeypatch):
+    names = Called()
+
+    def meaning(D, causal, G, overlap, dtype):
+        names.append((D, causal, G, overlap, dtype))
+
+        def run(stream=None, *, Q, K, V, Y, L):
+            (heads, S, _), shared = Q.shape, K.shape[0]
+            assert heads == G * shared and L.shape == (heads, S)
+            keys, values = (np.repeat(x, G, 0) for x in (K, V))
+            scores = np.einsum("hid,hjd->hij", Q, keys) / np.sqrt(D)
+            if causal:
+                scores = np.where(np.tril(np.ones((S, S))) > 0, scores, -np.inf)
+            weights = np.exp(scores)
+            Y[...] = np.einsum("hij,hjd->hid", weights, values) / weights.sum(-1, keepdims=True)
+            L[...] = np.log(weights.sum(-1))
+
+        return run
+
+    monkeypatch.setattr(attending, "kernel", meaning)
+    return names
+
+
+def halves(*shape: int) -> np.ndarray:
+    return np.random.default_rng(0).standard_normal(shape).astype(np.float16)
+
+
+def wanted(q, k, v, causal):
+    """A head at a time."""
+    share, out = q.shape[1] // k.shape[1], np.zeros(q.shape)
+    for b in range(q.shape[0]):
+        for h in range(q.shape[1]):
+            scores = q[b, h].astype(float) @ k[b, h // share].T.astype(float) / np.sqrt(q.shape[-1])
+            if causal:
+                scores[np.triu_indices(len(scores), 1)] = -np.inf
+            weights = np.exp(scores)
+            out[b, h] = weights @ v[b, h // share] / weights.sum(-1, keepdims=True)
+    return out
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(("heads", "shared"), [(3, 3), (4, 2), (6, 1)])
+def test_it_is_attention_of_each_head(called, heads, shared, causal):
+    q, k, v = halves(2, heads, 9, 64), halves(2, shared, 9, 64), halves(2, shared, 9, 64)
+    lse = np.zeros((2, heads, 9), np.float32)
+    out = np.zeros_like(q)
+    assert attention(q, k, v, causal, out=out, lse=lse) is out
+    np.testing.assert_allclose(out, wanted(q, k, v, causal), atol=4e-3)
+    assert np.isfinite(lse).all() and lse.any()
+    assert called == [(64, causal, heads // shared, False, "f16")]
+    assert np.array_equal(attention(q, k, v, causal), out)
+
+
+@pytest.mark.parametrize(
+    ("D", "S", "causal", "expected"),
+    [
+        (128, 2048, False, True),
+        (128, 2047, False, False),
+        (128, 4096, True, False),
+        (64, 4096, False, False),
+    ],
+)
+def test_the_rule_follows_what_was_measured(D, S, causal, expected):
+    assert attending.overlapped(D, S, causal) is expected
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("D", [64, 128])
+def test_what_the_rule_names_ships(D, causal):
+    for S in (1, 1024, 4096, 100000):
+        overlap = attending.overlapped(D, S, causal)
+        assert attention_sm90.name_of(D, causal, 1, overlap, bf16) in attention_sm90.KERNELS
+    names = {
+        attention_sm90.name_of(D, causal, G, overlap, dtype)
+        for G in (1, 2)
+        for overlap in (False, True)
+        for dtype in (bf16, f16)
+    }
+    assert len(names) == 8
+
+
+@pytest.mark.parametrize(
+    ("q", "k", "v", "said"),
+    [
+        ((2, 8, 64), (2, 8, 64), (2, 8, 64), "q has 3 dimensions"),
+        ((1, 2, 8, 64), (1, 2, 9, 64), (1, 2, 9, 64), "all have as many rows"),
+        ((1, 2, 8, 64), (1, 2, 8, 64), (1, 1, 8, 64), "all have as many rows"),
+        ((2, 2, 8, 64), (1, 2, 8, 64), (1, 2, 8, 64), "all have as many rows"),
+        ((1, 3, 8, 64), (1, 2, 8, 64), (1, 2, 8, 64), "q has 3 heads, and k 2"),
+        ((1, 2, 8, 64), (1, 0, 8, 64), (1, 0, 8, 64), "q has 2 heads, and k 0"),
+        ((1, 2, 8, 96), (1, 2, 8, 96), (1, 2, 8, 96), "heads have 96 columns"),
+    ],
+)
+def test_arrays_that_do_not_fit(called, q, k, v, said):
+    with pytest.raises(LaunchError, match=re.escape(said)):
+        attention(halves(*q), halves(*k), halves(*v))
+    assert not called
+
+
+def test_types_and_gaps(called):
+    q = halves(1, 2, 8, 64)
+    with pytest.raises(LaunchError, match=r"q is float32 .give arrays of bfloat16, float16"):
+        attention(q.astype(np.float32), q, q)
+    with pytest.raises(LaunchError, match="v is float64"):
+        attention(q, q, q.astype(float))
+    for wrong in (np.zeros((1, 2, 8, 32), np.float16), np.zeros((2, 8, 64), np.float16)):
+        with pytest.raises(LaunchError, match="out is"):
+            attention(q, q, q, out=wrong)
+    with pytest.raises(LaunchError, match="lse is"):
+        attention(q, q, q, lse=np.zeros((1, 2, 7), np.float32))
+    turned = np.zeros((1, 8, 2, 64), np.float16).transpose(0, 2, 1, 3)
+    for out, given in ((turned, q), (None, turned)):
+        with pytest.raises(LaunchError, match="is not contiguous by rows"):
+            attention(given, q, q, out=out)
