@@ -130,6 +130,17 @@ def make_attention(
         Fence(wgmma_fence_1, wgmma_fence_2)
 
     @macro
+    def load_step(j, h, K_smem, V_smem, K_map, V_map, K_full, K_empty, V_full, V_empty):
+        """The keys and values of one step."""
+        with CudaWarps(name="producer"):
+            Await(K_empty, cuda_temporal, ~RING)
+            load_rows(K_smem[j % RING, :, :, :], K_map, h / G, KEYS * j, K_full)
+            Arrive(cuda_temporal) >> K_full
+            Await(V_empty, cuda_temporal, ~RING)
+            load_rows(V_smem[j % RING, :, :, :], V_map, h / G, KEYS * j, V_full)
+            Arrive(cuda_temporal) >> V_full
+
+    @macro
     def attend(h, block, S, Q_map, K_map, V_map, Y, L):
         """The task of 128 rows of one head."""
         Q_smem: dtype[parts, 128, 64] @ Sm90_SmemSwizzled(128)
@@ -147,6 +158,7 @@ def make_attention(
         K_empty: barrier(K_full) @ CudaMbarrier
         V_full: barrier @ CudaMbarrier
         V_empty: barrier(V_full) @ CudaMbarrier
+        turn: barrier[2] @ CudaMbarrier
         cg: barrier[2] @ CudaCommitGroup
         with CudaWarps(name="producer"):
             load_rows(Q_smem, Q_map, h, 128 * block, Q_full)
@@ -163,47 +175,50 @@ def make_attention(
             steps = block + 1  # no key after the last row is looked at
         else:
             steps = (S + KEYS - 1) / KEYS
-        for j in seq(0, steps):
-            with CudaWarps(name="producer"):
-                Await(K_empty, cuda_temporal, ~RING)
-                load_rows(K_smem[j % RING, :, :, :], K_map, h / G, KEYS * j, K_full)
-                Arrive(cuda_temporal) >> K_full
-                Await(V_empty, cuda_temporal, ~RING)
-                load_rows(V_smem[j % RING, :, :, :], V_map, h / G, KEYS * j, V_full)
-                Arrive(cuda_temporal) >> V_full
+        if overlap:
+            load_step(0, h, K_smem, V_smem, K_map, V_map, K_full, K_empty, V_full, V_empty)
             with CudaWarps(name="consumer"):
                 Await(K_full, cuda_generic_and_async, ~0)
                 for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
-                    multiply_keys(scores[wg, :, :], Q_smem, K_smem, wg, j % RING, cg[wg])
-                if overlap:
-                    # Each branch is straight, or ptxas lets no product be in flight.
-                    if j > 0:
-                        Await(V_full, cuda_generic_and_async, ~0)
-                        for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
-                            multiply_values(
-                                result[wg, :, :],
-                                weights[wg, :, :, :],
-                                V_smem,
-                                (j + RING - 1) % RING,
-                                cg[wg],
-                            )
-                            Await(cg[wg], cuda_in_order, 1)
-                        Arrive(cuda_in_order) >> K_empty
-                        for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
-                            masked_softmax(wg, block, j, S, scores, largest, total, factor, shift)
-                            Await(cg[wg], cuda_in_order, 0)
-                        Arrive(cuda_in_order) >> V_empty
-                        for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
-                            weigh(wg, scores, weights, result, factor)
-                    else:
-                        for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
-                            Await(cg[wg], cuda_in_order, 0)
-                        Arrive(cuda_in_order) >> K_empty
-                        for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
-                            masked_softmax(wg, block, j, S, scores, largest, total, factor, shift)
-                            weigh(wg, scores, weights, result, factor)
-                else:
+                    multiply_keys(scores[wg, :, :], Q_smem, K_smem, wg, 0, cg[wg])
+                    Await(cg[wg], cuda_in_order, 0)
+                Arrive(cuda_in_order) >> K_empty
+                for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
+                    masked_softmax(wg, block, 0, S, scores, largest, total, factor, shift)
+                    weigh(wg, scores, weights, result, factor)
+                with CudaWarps(4, 8, name="consumer"):
+                    Arrive(cuda_temporal) >> turn[0]
+            for j in seq(1, steps):
+                load_step(j, h, K_smem, V_smem, K_map, V_map, K_full, K_empty, V_full, V_empty)
+                with CudaWarps(name="consumer"):
+                    Await(K_full, cuda_generic_and_async, ~0)
+                    Await(V_full, cuda_generic_and_async, ~0)
                     for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
+                        Await(turn[wg], cuda_temporal, ~0)
+                        multiply_keys(scores[wg, :, :], Q_smem, K_smem, wg, j % RING, cg[wg])
+                        multiply_values(
+                            result[wg, :, :],
+                            weights[wg, :, :, :],
+                            V_smem,
+                            (j + RING - 1) % RING,
+                            cg[wg],
+                        )
+                        Arrive(cuda_temporal) >> turn[1 - wg]
+                        Await(cg[wg], cuda_in_order, 1)
+                    Arrive(cuda_in_order) >> K_empty
+                    for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
+                        masked_softmax(wg, block, j, S, scores, largest, total, factor, shift)
+                        Await(cg[wg], cuda_in_order, 0)
+                    Arrive(cuda_in_order) >> V_empty
+                    for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
+                        weigh(wg, scores, weights, result, factor)
+        else:
+            for j in seq(0, steps):
+                load_step(j, h, K_smem, V_smem, K_map, V_map, K_full, K_empty, V_full, V_empty)
+                with CudaWarps(name="consumer"):
+                    Await(K_full, cuda_generic_and_async, ~0)
+                    for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
+                        multiply_keys(scores[wg, :, :], Q_smem, K_smem, wg, j % RING, cg[wg])
                         Await(cg[wg], cuda_in_order, 0)
                     Arrive(cuda_in_order) >> K_empty
                     for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
@@ -221,6 +236,8 @@ def make_attention(
                         Await(cg[wg], cuda_in_order, 0)
                     Arrive(cuda_in_order) >> V_empty
         if overlap:
+            with CudaWarps(0, 4, name="consumer"):
+                Await(turn[0], cuda_temporal, ~0)
             with CudaWarps(name="consumer"):
                 Await(V_full, cuda_generic_and_async, ~0)
                 for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
