@@ -202,9 +202,36 @@ def arrive(barriers: Barriers, stmt: Arrive, where: Where) -> Lines:
 
 def advanced(ring: Ring, number: str) -> str:
     """Counts one.  Where a ring is of a power of two, 2**32 arrivals are as good as none."""
-    if ring.depth & (ring.depth - 1) == 0:
+    if ring.whole:
         return f"++{number};"
     return f"{number} = {number} + 1 == {2 * ring.depth} ? 0 : {number} + 1;"
+
+
+def count_arrivals(barriers: Barriers, name: Sym, more: str) -> Lines:
+    """Counts so many Arrives by others, for numbers and for slots."""
+    slots = barriers.slots.get(name, {}).values()
+    return [
+        _advanced_by(barriers.rings[name], barriers.names(barriers.counters[name].arrived), more),
+        *(slot.advanced_by(barriers.names(slot.name), more) for slot in slots),
+    ]
+
+
+def count_awaits(barriers: Barriers, name: Sym, more: str) -> Lines:
+    """Counts so many Awaits by others."""
+    ring, counters = barriers.rings[name], barriers.counters[name]
+    lines = [_advanced_by(ring, barriers.names(counters.awaited), more)]
+    if ring.skip:
+        left = barriers.names(counters.left)
+        lines.insert(0, f"{left} = {left} > {more} ? {left} - {more} : 0;")
+    return lines
+
+
+def _advanced_by(ring: Ring, number: str, more: str) -> str:
+    if more == "1":
+        return advanced(ring, number)
+    if ring.whole:
+        return f"{number} += {more};"
+    return f"{number} = ({number} + {more}) % {2 * ring.depth};"
 
 
 def wait(barriers: Barriers, stmt: Await, where: Where) -> Lines:
@@ -222,17 +249,25 @@ def wait(barriers: Barriers, stmt: Await, where: Where) -> Lines:
         return [*waits, *after]
     counters = barriers.counters[name]
     awaited = _counter(barriers, ring, counters.awaited, stmt.barrier)
-    number = f"{awaited} - {ring.skip}" if ring.skip else awaited
     lines = sync.emit(
         _await_row(ring),
         depth=ring.depth,
         ring=_ring_at(barriers, ring, stmt.barrier),
-        number=number,
+        number=_skipping(ring, awaited),
     )
     if ring.skip:
         left = _counter(barriers, ring, counters.left, stmt.barrier)
         lines = [f"if ({left} > 0)", f"    --{left};", *braces("else", lines)]
     return [*lines, advanced(ring, awaited), *after]
+
+
+def _skipping(ring: Ring, awaited: str) -> str:
+    """The number of the arrival that the Await of this number waits for."""
+    if not ring.skip:
+        return awaited
+    if ring.whole:
+        return f"{awaited} - {ring.skip}"
+    return f"({awaited} + {2 * ring.depth - ring.skip}) % {2 * ring.depth}"
 
 
 def trailing(barriers: Barriers, stmt: CallInstr, count: int) -> tuple[str, Lines]:
