@@ -13,14 +13,14 @@ def consumers_in_turn(RING: int) -> Procedure:
 
     @proc(name=f"consumers_in_turn_{RING}")
     def kernel(
-        I: size,
+        T: size,
         K: size,
         J: size,
-        x: f32[I, K + J, 32] @ CudaGmemLinear,
-        y: f32[I, K + J, 32] @ CudaGmemLinear,
+        x: f32[T, K + J, 32] @ CudaGmemLinear,
+        y: f32[T, K + J, 32] @ CudaGmemLinear,
     ):
         with CudaDeviceFunction(warp_config=ROLES):
-            for i in cuda_tasks(0, I):
+            for i in cuda_tasks(0, T):
                 s: f32[RING, 32] @ CudaSmemLinear
                 full: barrier @ CudaMbarrier
                 empty: barrier(full) @ CudaMbarrier
