@@ -23,6 +23,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import combinations, product
 from typing import Final
 
@@ -89,6 +90,10 @@ class Ring:
     """Whether several roles arrive on its one element: all threads count what each does."""
     awaits_shared: bool = False
     """Whether several roles await it, likewise."""
+    arrives_on_one: bool = False
+    """Whether each thread arrives on one element only: it keeps one total, not one an element."""
+    awaits_one: bool = False
+    """Whether each thread awaits one element only, likewise."""
     every: bool = False
     """Whether each thread of the warps arrives, not one for all: what a race checker follows."""
 
@@ -171,12 +176,11 @@ def _ring(declared: Declared, alloc: BarrierAlloc, known: int | None, arrive_all
         if extent is None:
             raise _refuse(alloc, f"the extents of {alloc.name} depend on sizes", "use constants")
         extents.append(extent)
+    single = math.prod(extents) == 1
     arrivals_shared = not _alike(declared, alloc, [*homes, *trailing])
     awaits_shared = not _alike(declared, alloc, awaits)
     if arrivals_shared or awaits_shared:
-        counted = math.prod(extents) == 1 and (
-            known is not None or _takes_turns(declared, alloc, homes, awaits)
-        )
+        counted = single and (known is not None or _takes_turns(declared, alloc, homes, awaits))
         if arrivals_shared and (trailing or not counted or not all(map(_counts_arrival, homes))):
             raise _different(alloc, "arrive on")
         if awaits_shared and not (counted and all(map(_is_whole, awaits))):
@@ -208,6 +212,8 @@ def _ring(declared: Declared, alloc: BarrierAlloc, known: int | None, arrive_all
         copies,
         arrivals_shared,
         awaits_shared,
+        single or _one_each(declared, alloc, [*homes, *trailing], kept),
+        single or (not arrive_all and _one_each(declared, alloc, awaits, kept)),
         arrive_all,
     )
 
@@ -276,6 +282,20 @@ def _alike(declared: Declared, alloc: BarrierAlloc, uses: Sequence[Use]) -> bool
     maps = [relation(use, declared, inputs, "u").map for use in uses]
     alike = all(_agree(first, second) for first, second in combinations(maps, 2))
     return alike and all(_one_collective(use, inputs.values()) for use in uses)
+
+
+def _one_each(
+    declared: Declared, alloc: BarrierAlloc, uses: Sequence[Use], kept: Sequence[int]
+) -> bool:
+    """Whether all that a thread uses is one of a CTA's elements."""
+    inputs = _inputs(declared, alloc, uses)
+    if not {f"i{d}" for d in kept} <= inputs.keys():
+        return False
+    found = [relation(use, declared, inputs, "u") for use in uses]
+    # What an index reads outside may differ from one life of the variable to the next.
+    return not any(one.params for one in found) and isl.is_injective(
+        reduce(isl.union_map, (one.map for one in found))
+    )
 
 
 def _inputs(declared: Declared, alloc: BarrierAlloc, uses: Sequence[Use]) -> dict[str, int]:
