@@ -77,7 +77,7 @@ def declare_counters(barriers: Barriers, name: Sym) -> Mapping[Sym, str]:
     lines = {}
     for counter in (found.arrived, found.awaited, found.bytes):
         spelled = barriers.names.declare(counter)
-        if ring.elements == 1:
+        if ring.awaits_one if counter is found.awaited else ring.arrives_on_one:
             lines[counter] = f"unsigned {spelled} = 0;"
         else:
             lines[counter] = f"unsigned {spelled}[{ring.elements}] = {{}};"
@@ -95,7 +95,7 @@ def allocation(barriers: Barriers, stmt: BarrierAlloc) -> Lines:
         lines.append(slot.declared(barriers.names.declare(slot.name)))
     if ring.skip:
         left, awaited = barriers.names.declare(counters.left), barriers.names(counters.awaited)
-        if ring.elements == 1:
+        if ring.awaits_one:
             lines.append(f"unsigned {left} = {ring.skip};")
         else:
             lines.append(f"unsigned {left}[{ring.elements}];")
@@ -112,7 +112,7 @@ def _await_rest(ring: Ring, name: str, awaited: str) -> Lines:
     They are complete or will be, and nothing follows from that; but a checker of barriers wants
     somebody to wait for a phase before the next arrival on its mbarrier.
     """
-    at = "" if ring.elements == 1 else "[i]"
+    at = "" if ring.awaits_one else "[i]"
     where = name if ring.elements == 1 else f"{name} + {8 * ring.depth} * i"
     wait_for = sync.emit(
         _await_row(ring), depth=ring.depth, ring=where, number=f"{awaited}{at} - n"
@@ -148,7 +148,7 @@ def arrive(barriers: Barriers, stmt: Arrive, where: Where) -> Lines:
     home = home_of(stmt.targets)
     assert home is not None
     counters = barriers.counters[name]
-    number = _counter(barriers, ring, counters.arrived, home)
+    number = _counter(barriers, ring, counters.arrived, home, ring.arrives_on_one)
     fields: dict[str, int | str] = {
         "depth": ring.depth,
         "ring": _ring_at(barriers, ring, home),
@@ -167,7 +167,7 @@ def arrive(barriers: Barriers, stmt: Arrive, where: Where) -> Lines:
     if ring.copies and alone:
         lines += sync.emit("arrive mbarrier of cp.async", **fields)
     elif ring.trailing:
-        fields["bytes"] = _counter(barriers, ring, counters.bytes, home)
+        fields["bytes"] = _counter(barriers, ring, counters.bytes, home, ring.arrives_on_one)
         row = "arrive mbarrier with bytes"
         if not alone:
             row = "arrive mbarrier of CTAs with bytes"
@@ -202,9 +202,36 @@ def arrive(barriers: Barriers, stmt: Arrive, where: Where) -> Lines:
 
 def advanced(ring: Ring, number: str) -> str:
     """Counts one.  Where a ring is of a power of two, 2**32 arrivals are as good as none."""
-    if ring.depth & (ring.depth - 1) == 0:
+    if ring.whole:
         return f"++{number};"
     return f"{number} = {number} + 1 == {2 * ring.depth} ? 0 : {number} + 1;"
+
+
+def count_arrivals(barriers: Barriers, name: Sym, more: str) -> Lines:
+    """Counts so many Arrives by others, for numbers and for slots."""
+    slots = barriers.slots.get(name, {}).values()
+    return [
+        _advanced_by(barriers.rings[name], barriers.names(barriers.counters[name].arrived), more),
+        *(slot.advanced_by(barriers.names(slot.name), more) for slot in slots),
+    ]
+
+
+def count_awaits(barriers: Barriers, name: Sym, more: str) -> Lines:
+    """Counts so many Awaits by others."""
+    ring, counters = barriers.rings[name], barriers.counters[name]
+    lines = [_advanced_by(ring, barriers.names(counters.awaited), more)]
+    if ring.skip:
+        left = barriers.names(counters.left)
+        lines.insert(0, f"{left} = {left} > {more} ? {left} - {more} : 0;")
+    return lines
+
+
+def _advanced_by(ring: Ring, number: str, more: str) -> str:
+    if more == "1":
+        return advanced(ring, number)
+    if ring.whole:
+        return f"{number} += {more};"
+    return f"{number} = ({number} + {more}) % {2 * ring.depth};"
 
 
 def wait(barriers: Barriers, stmt: Await, where: Where) -> Lines:
@@ -221,18 +248,26 @@ def wait(barriers: Barriers, stmt: Await, where: Where) -> Lines:
         waits = [] if stmt in barriers.turns.over else sync.emit("await cluster")
         return [*waits, *after]
     counters = barriers.counters[name]
-    awaited = _counter(barriers, ring, counters.awaited, stmt.barrier)
-    number = f"{awaited} - {ring.skip}" if ring.skip else awaited
+    awaited = _counter(barriers, ring, counters.awaited, stmt.barrier, ring.awaits_one)
     lines = sync.emit(
         _await_row(ring),
         depth=ring.depth,
         ring=_ring_at(barriers, ring, stmt.barrier),
-        number=number,
+        number=_skipping(ring, awaited),
     )
     if ring.skip:
-        left = _counter(barriers, ring, counters.left, stmt.barrier)
+        left = _counter(barriers, ring, counters.left, stmt.barrier, ring.awaits_one)
         lines = [f"if ({left} > 0)", f"    --{left};", *braces("else", lines)]
     return [*lines, advanced(ring, awaited), *after]
+
+
+def _skipping(ring: Ring, awaited: str) -> str:
+    """The number of the arrival that the Await of this number waits for."""
+    if not ring.skip:
+        return awaited
+    if ring.whole:
+        return f"{awaited} - {ring.skip}"
+    return f"({awaited} + {2 * ring.depth - ring.skip}) % {2 * ring.depth}"
 
 
 def trailing(barriers: Barriers, stmt: CallInstr, count: int) -> tuple[str, Lines]:
@@ -240,9 +275,9 @@ def trailing(barriers: Barriers, stmt: CallInstr, count: int) -> tuple[str, Line
     assert stmt.trailing is not None
     ring = barriers.rings[stmt.trailing.name]
     counters = barriers.counters[stmt.trailing.name]
-    number = _counter(barriers, ring, counters.arrived, stmt.trailing)
+    number = _counter(barriers, ring, counters.arrived, stmt.trailing, ring.arrives_on_one)
     where = f"mbarrier_at<{ring.depth}>({_ring_at(barriers, ring, stmt.trailing)}, {number})"
-    expected = _counter(barriers, ring, counters.bytes, stmt.trailing)
+    expected = _counter(barriers, ring, counters.bytes, stmt.trailing, ring.arrives_on_one)
     return where, [f"{expected} += {count};"]
 
 
@@ -294,8 +329,7 @@ def _ring_at(barriers: Barriers, ring: Ring, access: Access) -> str:
     return f"{name} + {8 * ring.depth} * {c_atom(index, barriers.control)}"
 
 
-def _counter(barriers: Barriers, ring: Ring, counter: Sym, access: Access) -> str:
+def _counter(barriers: Barriers, ring: Ring, counter: Sym, access: Access, one: bool) -> str:
+    """A total: of all elements, or, where a thread uses only one, that one's."""
     name = barriers.names(counter)
-    if ring.elements == 1:
-        return name
-    return f"{name}[{c_control(_element(ring, access), barriers.control)}]"
+    return name if one else f"{name}[{c_control(_element(ring, access), barriers.control)}]"

@@ -1,52 +1,105 @@
-"""What a thread does where others arrive on a barrier that takes turns, or await it: it counts.
+"""What a thread does where others arrive on a barrier that several roles share, or await it: it
+counts.
 
 The threads that execute a statement count by themselves; here are the loops and conditions around
-such statements for the others, with nothing in them but the counting.
+such statements for the others, with nothing in them but the counting.  All of them pass the places
+of all in the program's order, so all have the number of what comes next.
+
+for k in seq(0, n):
+    with CudaWarps(name="other"):        ->   full_awaited = (full_awaited + n) % 10;
+        Await(full, cuda_temporal, ~0)
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from exogpu.analysis.executors import CollectiveFacts
-from exogpu.codegen.barriers import Barriers, advanced
+from exogpu.codegen.barriers import Barriers, count_arrivals, count_awaits
 from exogpu.codegen.errors import InternalError
-from exogpu.codegen.expressions import c_condition, c_control
+from exogpu.codegen.expressions import c_atom, c_condition, c_control, is_nonnegative, simplify
 from exogpu.codegen.lines import Lines, braces
+from exogpu.codegen.mbarriers import Ring
 from exogpu.codegen.names import CTA
 from exogpu.codegen.threads import inverse_of_loop
 from exogpu.ir.names import Sym
-from exogpu.ir.nodes import Arrive, Await, BarrierAlloc, Block, CudaThreads, For, If, Stmt, Warps
+from exogpu.ir.nodes import (
+    Arrive,
+    Await,
+    BarrierAlloc,
+    Block,
+    CallInstr,
+    CudaThreads,
+    DeviceFunction,
+    For,
+    If,
+    Int,
+    Slot,
+    Stmt,
+    Sub,
+    Warps,
+)
 from exogpu.ir.walk import control_variables, walk
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """The barrier variables that a path counts for others, too."""
+
+    arrivals: frozenset[Sym]
+    awaits: frozenset[Sym]
+
+
+_Use: TypeAlias = tuple[Sym, bool]
+"""A barrier variable, and whether its Arrives are counted, not its Awaits."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Counting:
     facts: CollectiveFacts
     barriers: Barriers
-    counted: frozenset[Sym]
-    """The barrier variables."""
+    shared: Shared
 
 
-def counted(facts: CollectiveFacts, barriers: Barriers, block: Block) -> Lines:
-    """The counting of a block that this thread does not execute; nothing without variables that
-    take turns, or for those that are allocated in the block."""
-    taking = {name for name, ring in barriers.rings.items() if ring.in_turn}
-    taking -= {stmt.name for stmt in walk(block) if isinstance(stmt, BarrierAlloc)}
-    return _block(_Counting(facts, barriers, frozenset(taking)), block) if taking else []
-
-
-def _counts(counting: _Counting, block: Block) -> bool:
-    """Whether there is anything to count."""
-    for stmt in walk(block):
+def shared_by(
+    launch: DeviceFunction, facts: CollectiveFacts, rings: Mapping[Sym, Ring], group: str | None
+) -> Shared:
+    """What the path of a warp group counts for others: of variables that several roles share, the
+    Arrives where it needs their number, and the Awaits where it awaits.  All threads where `group`
+    is None."""
+    arrivals, awaits = set(), set()
+    for stmt in walk(launch.body):
+        tiling = facts.scope.get(stmt)
+        if tiling is None or (group is not None and tiling.group != group):
+            continue
         match stmt:
-            case Arrive() if stmt.targets[0].name in counting.counted:
-                return True
-            case Await() if stmt.barrier.name in counting.counted:
-                return True
+            case Arrive():
+                arrivals.add(stmt.targets[0].name)
+            case CallInstr() if stmt.trailing is not None:
+                arrivals.add(stmt.trailing.name)
+            case For(mode=Slot(barrier)):
+                arrivals.add(barrier)
+            case Await():
+                awaits.add(stmt.barrier.name)
             case _:
                 pass
-    return False
+    return Shared(
+        frozenset(n for n in arrivals if n in rings and rings[n].arrivals_shared),
+        frozenset(n for n in awaits if n in rings and rings[n].awaits_shared),
+    )
+
+
+def counted(facts: CollectiveFacts, barriers: Barriers, shared: Shared, block: Block) -> Lines:
+    """The counting of a block that this thread does not execute; nothing for variables that are
+    allocated in the block."""
+    inside = {stmt.name for stmt in walk(block) if isinstance(stmt, BarrierAlloc)}
+    outside = Shared(shared.arrivals - inside, shared.awaits - inside)
+    if not outside.arrivals and not outside.awaits:
+        return []
+    return _block(_Counting(facts, barriers, outside), block)
 
 
 def _block(counting: _Counting, block: Block) -> Lines:
@@ -55,16 +108,9 @@ def _block(counting: _Counting, block: Block) -> Lines:
 
 
 def _statement(counting: _Counting, stmt: Stmt) -> Lines:
-    barriers = counting.barriers
+    if (use := _use(counting, stmt)) is not None:
+        return _counted(counting, use, "1")
     match stmt:
-        case Arrive() if stmt.targets[0].name in counting.counted:
-            name = stmt.targets[0].name
-            arrived = barriers.counters[name].arrived
-            return [advanced(barriers.rings[name], barriers.names(arrived))]
-        case Await() if stmt.barrier.name in counting.counted:
-            name = stmt.barrier.name
-            awaited = barriers.counters[name].awaited
-            return [advanced(barriers.rings[name], barriers.names(awaited))]
         case For(mode=CudaThreads()):
             return _thread_loop(counting, stmt)
         case For():
@@ -77,19 +123,61 @@ def _statement(counting: _Counting, stmt: Stmt) -> Lines:
             return []
 
 
+def _use(counting: _Counting, stmt: Stmt) -> _Use | None:
+    """What a statement by itself counts as."""
+    match stmt:
+        case Arrive() if (name := stmt.targets[0].name) in counting.shared.arrivals:
+            return name, True
+        case Await() if (name := stmt.barrier.name) in counting.shared.awaits:
+            return name, False
+        case _:
+            return None
+
+
+def _counted(counting: _Counting, use: _Use, more: str) -> Lines:
+    name, arrives = use
+    return (count_arrivals if arrives else count_awaits)(counting.barriers, name, more)
+
+
 def _loop(counting: _Counting, stmt: For) -> Lines:
+    """A loop; where each iteration counts alike, all of them at once."""
     control, names = counting.barriers.control, counting.barriers.names
     first, end = c_control(stmt.lo, control), c_control(stmt.hi, control)
+    alike = _alike(counting, stmt.body)
+    if alike:
+        trips = c_atom(simplify(Sub(stmt.hi, stmt.lo), control.constants), control)
+        if not (stmt.lo == Int(0) and is_nonnegative(stmt.hi, control)):
+            trips = f"({first} < {end} ? {trips} : 0)"
+        each = {use: trips if n == 1 else f"{n} * {trips}" for use, n in alike.items()}
+        return [
+            line for use, n in each.items() for line in _counted(counting, use, f"unsigned({n})")
+        ]
     with names.scope():
         name = names.declare(stmt.iterator)
         inside = _block(counting, stmt.body)
     return braces(f"for (int {name} = {first}; {name} < {end}; ++{name})", inside) if inside else []
 
 
+def _alike(counting: _Counting, block: Block) -> Counter[_Use] | None:
+    """What each execution of a block counts; None where executions may differ."""
+    found: Counter[_Use] = Counter()
+    for stmt in block:
+        if (use := _use(counting, stmt)) is not None:
+            found[use] += 1
+        elif isinstance(stmt, Warps):
+            inside = _alike(counting, stmt.body)
+            if inside is None:
+                return None
+            found += inside
+        elif any(_use(counting, inner) is not None for inner in walk((stmt,))):
+            return None
+    return found
+
+
 def _thread_loop(counting: _Counting, stmt: For) -> Lines:
-    """A loop over CTAs is for those that it goes over; others, around what takes turns, have one
+    """A loop over CTAs is for those that it goes over; others, around what is shared, have one
     iteration, which everybody counts."""
-    if not _counts(counting, stmt.body):
+    if all(_use(counting, inner) is None for inner in walk(stmt.body)):
         return []
     control, names = counting.barriers.control, counting.barriers.names
     parent, child = counting.facts.scope[stmt], counting.facts.inner[stmt]

@@ -12,7 +12,7 @@ from exogpu.codegen import barriers, scalars, sync
 from exogpu.codegen import where as place
 from exogpu.codegen.access import Accesses
 from exogpu.codegen.barriers import Barriers
-from exogpu.codegen.counting import counted
+from exogpu.codegen.counting import Shared, counted
 from exogpu.codegen.errors import unsupported
 from exogpu.codegen.expressions import (
     C_TYPE,
@@ -99,6 +99,8 @@ class Device:
     named: NamedBarriers
     proxies: Proxies
     maps: Mapping[TensorMap, Sym]
+    counts: Shared
+    """The barrier variables that this path counts for others, too."""
     access: Accesses = field(init=False)
     paired: set[Stmt] = field(default_factory=set)
     """Statements that write both elements of a register, one right after the other."""
@@ -251,6 +253,8 @@ def _pins(device: Device, stmt: For, parent: Tiling) -> Lines:
 
 def sequential_loop(device: Device, stmt: For) -> Lines:
     """`for i in seq(lo, hi)`."""
+    if _is_of_others(device, stmt.body):
+        return counted(device.facts, device.barriers, device.counts, (stmt,))
     control = device.control
     lo, hi = simplify(stmt.lo, control.constants), simplify(stmt.hi, control.constants)
     first, end = c_control(lo, control), c_control(hi, control)
@@ -268,12 +272,21 @@ def sequential_loop(device: Device, stmt: For) -> Lines:
     return [source(stmt), *unroll, *braces(head, inside)]
 
 
+def _is_of_others(device: Device, statements: Block) -> bool:
+    """Whether other warp groups execute all that is in a block."""
+    return device.path.by_role and all(
+        isinstance(stmt, Warps) and device.facts.inner[stmt].group != device.path.group
+        for stmt in statements
+    )
+
+
 def slot(device: Device, stmt: For, counter: SlotCounter) -> Lines:
     """The binding of a slot: what this thread has counted."""
     control = device.control
     control.iterate(stmt.iterator, stmt.lo, stmt.hi)
     control.nonnegative.add(stmt.iterator)
     with device.names.scope():
+        device.names(counter.barrier)  # beside which it is declared
         counted = device.names(counter.name)
         name = device.names.declare(stmt.iterator)
         inside = block(device, stmt.body)
@@ -316,7 +329,7 @@ def warps(device: Device, stmt: Warps) -> Lines:
     parent, child = device.facts.scope[stmt], device.facts.inner[stmt]
     assert parent is not None
     if device.path.by_role and child.group != device.path.group:
-        return counted(device.facts, device.barriers, stmt.body)
+        return counted(device.facts, device.barriers, device.counts, stmt.body)
     condition = condition_of_warps(stmt, parent, child)
     inside = block(device, stmt.body)
     if not inside:
@@ -330,7 +343,7 @@ def warps(device: Device, stmt: Warps) -> Lines:
 
 def _else_counted(device: Device, lines: Lines, body: Block) -> Lines:
     """What is in braces, with the counting of those who do not execute it."""
-    others = counted(device.facts, device.barriers, body)
+    others = counted(device.facts, device.barriers, device.counts, body)
     return [*lines[:-1], *braces("} else", others)] if others else lines
 
 

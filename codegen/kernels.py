@@ -11,6 +11,7 @@ from exogpu.codegen.barriers import Barriers, initialisation
 from exogpu.codegen.cluster_sync import turns
 from exogpu.codegen.completing import completing
 from exogpu.codegen.constants import POINTER, TENSOR_MAP, constants, declared
+from exogpu.codegen.counting import shared_by
 from exogpu.codegen.device import Device, Path
 from exogpu.codegen.expressions import C_TYPE, Control
 from exogpu.codegen.fits import INT, limits, size_ranges
@@ -131,6 +132,12 @@ def kernel(
                 named,
                 met,
                 maps,
+                shared_by(
+                    launch,
+                    source_.facts.collective,
+                    source_.rings,
+                    path.group if path.by_role else None,
+                ),
                 helpers=helpers,
             )
             inside = []

@@ -6,14 +6,16 @@ has arrived and how often it has awaited since the kernel began.  The invariant 
 enough: at every Free as many Arrives as Awaits have been executed on each element (BARRIER
 balance), all of them are ordered before what any thread of the cluster does next (the check of the
 Free), and all Arrives, as all Awaits, of an element are executed by the same threads (checked here;
-or, where several collectives use it in turn, all threads count what each of them does, see
-`exogpu.codegen.turn_taking`).  So all running totals agree on the number of the next task's first
-arrival.  Arrival number r, counted over all tasks, is phase r / depth of mbarrier r % depth; its
-parity is r / depth % 2.  An Await with skip m waits for its own number - m, and not at all for the
-first m of a task, or, where the variable resides from task to task (decision 27), of the kernel:
-then the model counts on as the hardware does.  When it waits, phase r / depth - 1 of the mbarrier
-is over, in an earlier task or, as PHASE (iii) says, because it was awaited depth Awaits ago, here
-by the same thread or by one that it follows; PHASE (ii) says that phase r / depth + 1 is not.
+or, where several roles arrive on it, or await it, each phase by one of them, all threads count what
+each of them does, see `exogpu.codegen.counting`).  So all running totals agree on the number of the
+next task's first arrival.  Arrival number r, counted over all tasks, is phase r / depth of mbarrier
+r % depth; its parity is r / depth % 2.  An Await with skip m waits for its own number - m, and not
+at all for the first m of a task, or, where the variable resides from task to task (decision 27), of
+the kernel: then the model counts on as the hardware does.  When it waits, phase r / depth - 1 of
+the mbarrier is over, in an earlier task or, as PHASE (iii) says, because it was awaited depth
+Awaits ago, here by the same thread or by one that it follows; PHASE (ii) says that phase
+r / depth + 1 is not.  Where several roles await an element its ring is as deep as PHASE was proved
+for, no deeper.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import combinations, product
 from typing import Final
 
@@ -83,8 +86,14 @@ class Ring:
     """The timelines of accesses that an Arrive, or an instruction that trails, orders."""
     copies: bool
     """Whether the Arrives order each thread's cp.async alone, and wait for none of them."""
-    in_turn: bool = False
-    """Whether several collectives use its one element in turn: all threads count what each does."""
+    arrivals_shared: bool = False
+    """Whether several roles arrive on its one element: all threads count what each does."""
+    awaits_shared: bool = False
+    """Whether several roles await it, likewise."""
+    arrives_on_one: bool = False
+    """Whether each thread arrives on one element only: it keeps one total, not one an element."""
+    awaits_one: bool = False
+    """Whether each thread awaits one element only, likewise."""
     every: bool = False
     """Whether each thread of the warps arrives, not one for all: what a race checker follows."""
 
@@ -92,6 +101,11 @@ class Ring:
     def elements(self) -> int:
         """Elements that one CTA holds, each a ring."""
         return math.prod(self.extents)
+
+    @property
+    def whole(self) -> bool:
+        """Whether the depth is a power of two; numbers of others are counted modulo 2 * depth."""
+        return self.depth & (self.depth - 1) == 0
 
     @property
     def bytes(self) -> int:
@@ -117,7 +131,7 @@ def rings(
             continue
         if alloc.mechanism is BarrierMechanism.MBARRIER:
             depth = facts.ring_depths[alloc.name] or (proved or {}).get(alloc.name.name)
-            found[alloc.name] = _ring(declared, alloc, laid_out(depth), arrive_all)
+            found[alloc.name] = _ring(declared, alloc, depth, arrive_all)
     return found
 
 
@@ -137,7 +151,8 @@ def barrier_bytes(
     return offsets, at
 
 
-def _ring(declared: Declared, alloc: BarrierAlloc, depth: int, arrive_all: bool) -> Ring:
+def _ring(declared: Declared, alloc: BarrierAlloc, known: int | None, arrive_all: bool) -> Ring:
+    """`known` is the depth at which PHASE is to hold, None where no proof has found one."""
     tiling = declared.where.tiling
     arrives = [u for u in declared.uses if isinstance(u.stmt, Arrive)]
     awaits = [u for u in declared.uses if isinstance(u.stmt, Await)]
@@ -161,13 +176,18 @@ def _ring(declared: Declared, alloc: BarrierAlloc, depth: int, arrive_all: bool)
         if extent is None:
             raise _refuse(alloc, f"the extents of {alloc.name} depend on sizes", "use constants")
         extents.append(extent)
-    alike = all(_alike(declared, alloc, uses) for uses in ([*homes, *trailing], awaits))
-    single = math.prod(extents) == 1 and not trailing
-    in_turn = not alike and single and _takes_turns(declared, alloc, homes, awaits)
-    if not in_turn:
+    single = math.prod(extents) == 1
+    arrivals_shared = not _alike(declared, alloc, [*homes, *trailing])
+    awaits_shared = not _alike(declared, alloc, awaits)
+    if arrivals_shared or awaits_shared:
+        counted = single and (known is not None or _takes_turns(declared, alloc, homes, awaits))
+        if arrivals_shared and (trailing or not counted or not all(map(_counts_arrival, homes))):
+            raise _different(alloc, "arrive on")
+        if awaits_shared and not (counted and all(map(_is_whole, awaits))):
+            raise _different(alloc, "await")
+    depth = laid_out(known)
+    if not awaits_shared:
         depth = power_of_two(depth)
-        _check_threads(declared, alloc, [*homes, *trailing], "arrive on")
-        _check_threads(declared, alloc, awaits, "await")
     first = homes[0]
     assert isinstance(first.stmt, Arrive)
     pre = [u.stmt.timeline.under(Policy.PTX).full for u in arrives if isinstance(u.stmt, Arrive)]
@@ -190,7 +210,10 @@ def _ring(declared: Declared, alloc: BarrierAlloc, depth: int, arrive_all: bool)
         any(masks != own for masks in targets.values()),
         frozenset().union(*pre, *map(_sources, trailing)),
         copies,
-        in_turn,
+        arrivals_shared,
+        awaits_shared,
+        single or _one_each(declared, alloc, [*homes, *trailing], kept),
+        single or (not arrive_all and _one_each(declared, alloc, awaits, kept)),
         arrive_all,
     )
 
@@ -227,27 +250,52 @@ def _homes(arrives: Sequence[Use]) -> Iterator[Use]:
             yield replace(use, access=home)
 
 
-def _check_threads(declared: Declared, alloc: BarrierAlloc, uses: Sequence[Use], what: str) -> None:
-    """All uses of an element are executed by the same threads: they count alike.
+def _different(alloc: BarrierAlloc, what: str) -> Exception:
+    """The refusal of threads of which none could count for all."""
+    return _refuse(
+        alloc,
+        f"different threads {what} one element of {alloc.name}: none of them could count for all",
+        "let one collective execute them all, or give each an element of its own: "
+        f"{alloc.name}[0], {alloc.name}[1]",
+    )
+
+
+def _counts_arrival(use: Use) -> bool:
+    """Whether threads that do not execute this Arrive can count it: it is one phase of a CTA."""
+    stmt = use.stmt
+    one = isinstance(stmt, Arrive) and len(stmt.targets) == 1
+    return one and _is_whole(use) and all(isinstance(c, Point) for c in use.access.coords)
+
+
+def _is_whole(use: Use) -> bool:
+    """Whether the thread loops around a use do not divide a CTA."""
+    return len(parts_of(use.where.tiling).sets) == 1
+
+
+def _alike(declared: Declared, alloc: BarrierAlloc, uses: Sequence[Use]) -> bool:
+    """Whether all uses of an element are executed by the same threads: they count alike.
 
     An element is told by its indices that the threads choose, and by those that are constant in
     every use.
     """
-    if not _alike(declared, alloc, uses):
-        raise _refuse(
-            alloc,
-            f"different threads {what} one element of {alloc.name}: none of them could count for "
-            "all",
-            "let one collective execute them all, or give each an element of its own: "
-            f"{alloc.name}[0], {alloc.name}[1]",
-        )
-
-
-def _alike(declared: Declared, alloc: BarrierAlloc, uses: Sequence[Use]) -> bool:
     inputs = _inputs(declared, alloc, uses)
     maps = [relation(use, declared, inputs, "u").map for use in uses]
     alike = all(_agree(first, second) for first, second in combinations(maps, 2))
     return alike and all(_one_collective(use, inputs.values()) for use in uses)
+
+
+def _one_each(
+    declared: Declared, alloc: BarrierAlloc, uses: Sequence[Use], kept: Sequence[int]
+) -> bool:
+    """Whether all that a thread uses is one of a CTA's elements."""
+    inputs = _inputs(declared, alloc, uses)
+    if not {f"i{d}" for d in kept} <= inputs.keys():
+        return False
+    found = [relation(use, declared, inputs, "u") for use in uses]
+    # What an index reads outside may differ from one life of the variable to the next.
+    return not any(one.params for one in found) and isl.is_injective(
+        reduce(isl.union_map, (one.map for one in found))
+    )
 
 
 def _inputs(declared: Declared, alloc: BarrierAlloc, uses: Sequence[Use]) -> dict[str, int]:
@@ -266,18 +314,11 @@ def _inputs(declared: Declared, alloc: BarrierAlloc, uses: Sequence[Use]) -> dic
 def _takes_turns(
     declared: Declared, alloc: BarrierAlloc, homes: Sequence[Use], awaits: Sequence[Use]
 ) -> bool:
-    """Whether different threads use the one element that a CTA has, in turn, and all of its threads
-    pass the places where any of them do."""
+    """Whether Arrives and Awaits alternate, so that PHASE holds at every depth."""
     uses = [*homes, *awaits]
     inputs = _inputs(declared, alloc, uses)
     threads = {use.stmt: relation(use, declared, inputs, "u").map for use in uses}
-    return (
-        all(isinstance(u.stmt, Await) and u.stmt.n == -1 for u in awaits)
-        and all(isinstance(u.stmt, Arrive) and len(u.stmt.targets) == 1 for u in homes)
-        and all(isinstance(c, Point) for u in homes for c in u.access.coords)
-        and all(len(parts_of(u.where.tiling).sets) == 1 for u in uses)
-        and take_turns(declared.block, alloc.name, threads)
-    )
+    return take_turns(declared.block, alloc.name, threads)
 
 
 def _read(coord: Coord) -> frozenset[Sym]:

@@ -28,6 +28,7 @@ class SlotCounter:
     """How a thread counts the slots of a ring of so many."""
 
     name: Sym
+    barrier: Sym
     ring: int
 
     def declared(self, spelled: str) -> str:
@@ -39,6 +40,10 @@ class SlotCounter:
         if self.ring & (self.ring - 1) == 0:
             return f"{spelled} = ({spelled} + 1) & {self.ring - 1};"
         return f"{spelled} = {spelled} == {self.ring - 1} ? 0 : {spelled} + 1;"
+
+    def advanced_by(self, spelled: str, more: str) -> str:
+        """After so many Arrives of others."""
+        return f"{spelled} = ({spelled} + {more}) % {self.ring};"
 
 
 Counters = Mapping[Sym, Mapping[int, SlotCounter]]
@@ -61,12 +66,12 @@ def slot_counters(
             for arrive, threads in counting.items()
             if arrive.targets[0].name == name and not _threads(loop, facts) <= threads
         )
-        if (arrive := next(missing, None)) is not None or rings[name].in_turn:
-            what = "threads take turns to arrive there"
-            if arrive is not None:
-                what = f"some of these threads do not execute the Arrive at line {arrive.span.line}"
+        # Where several roles arrive, all threads count.
+        arrive = None if rings[name].arrivals_shared else next(missing, None)
+        if arrive is not None:
             raise unsupported(
-                f"slot({name}) of threads that do not count: {what}",
+                f"slot({name}) of threads that do not count: some of these threads do not execute "
+                f"the Arrive at line {arrive.span.line}",
                 loop.span,
                 f"use slots of a barrier on which all of these threads arrive, such as one that "
                 f"is awaited where {name} is arrived on",
@@ -74,7 +79,7 @@ def slot_counters(
             )
         ring = loop.hi.value
         base = f"{name.name}_slot" if name not in found else f"{name.name}_slot{ring}"
-        found.setdefault(name, {}).setdefault(ring, SlotCounter(Sym(base), ring))
+        found.setdefault(name, {}).setdefault(ring, SlotCounter(Sym(base), name, ring))
     return found
 
 

@@ -76,7 +76,8 @@ def condition_of_warps(stmt: Warps, parent: Tiling, child: Tiling) -> BExpr:
     op = dim.ops[-1]
     condition: BExpr = Truth(True)
     if op.box < _box_before(dim):
-        warps = CVar(WARP) if where == CVar(THREAD) else FloorDiv(where, 32)
+        # Of the warp's number where it can be: ptxas takes a thread's for divergent.
+        warps = _quotient(where, 32)
         first, last = op.offset // 32, (op.offset + op.box) // 32
         condition = Compare("<", warps, Int(last))
         if first:

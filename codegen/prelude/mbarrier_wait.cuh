@@ -2,7 +2,10 @@
 template <unsigned depth>
 __device__ __forceinline__ void mbarrier_wait(unsigned ring, unsigned number)
 {
-    const unsigned barrier = ring + 8 * (number % depth), parity = number / depth % 2;
+    constexpr bool whole = (depth & (depth - 1)) == 0;  // else numbers are below 2 * depth
+    const bool second = number >= depth;
+    const unsigned parity = whole ? number / depth % 2 : second;
+    const unsigned barrier = ring + 8 * (whole ? number % depth : number - second * depth);
     unsigned done;
     do {
         asm volatile("{\n\t.reg .pred done;\n\t"

@@ -21,6 +21,8 @@ from exogpu.trial.differences import difference
 from exogpu.trial.packed import At
 from tests.codegen.kept_kernels import by_role, fragments
 from tests.codegen.nested_kernels import pipelined, relay
+from tests.codegen.shared_kernels import consumers_in_turn, producers_in_turn
+from tests.kernels.pingpong import make_pingpong
 
 pytestmark = [
     pytest.mark.slow,
@@ -42,6 +44,11 @@ CASES: list[tuple[Procedure, dict[str, int]]] = [
     (pipelined(0, 0), {"R": 3, "K": 5}),
     (relay(1, 1), {"R": 3, "K": 4}),
     (relay(2, 1), {"R": 2, "K": 3}),
+    (consumers_in_turn(2), {"T": 3, "K": 5, "J": 3}),
+    (consumers_in_turn(3), {"T": 2, "K": 5, "J": 2}),
+    (producers_in_turn(2), {"K": 3}),
+    (producers_in_turn(3), {"K": 2}),
+    (make_pingpong(64, 32, 2), {"L": 3, "M": 200, "N": 40, "cluster_K": 100}),
 ]
 IDS = [procedure.name for procedure, _ in CASES]
 
@@ -108,6 +115,18 @@ def test_wrong_without_a_synchronisation(folder: Path) -> None:
     for line, mutant in mutants:
         kernel = Emulated(mutant, manifest, folder)
         assert any(disagreement(kernel, procedure, sizes, order) for order in ORDERS), line
+
+
+def test_wrong_where_the_phases_of_others_are_not_counted(folder: Path) -> None:
+    procedure, sizes = CASES[-5]
+    source, manifest = emitted(procedure)
+    lines = source.split("\n")
+    counting = [at for at, line in enumerate(lines) if re.search(r"ed (\+=|= \(\w+ \+) ", line)]
+    assert len(counting) >= 2
+    for at in counting:
+        mutant = "\n".join([*lines[:at], *lines[at + 1 :]])
+        kernel = Emulated(mutant, manifest, folder)
+        assert any(disagreement(kernel, procedure, sizes, order) for order in ORDERS), lines[at]
 
 
 def test_what_is_not_known_is_said() -> None:

@@ -1,7 +1,7 @@
 """C[l, m, n] = sum over k of A[l, m, k] * B[l, n, k], for Hopper, two tiles in turn.
 
-Each of two consumer warpgroups has a tile of its own, and a ring of its own, filled by a producer
-warp of its own, both from task to task.  They take turns: while one multiplies, the other stores.
+Each of two consumer warpgroups has a tile of its own.  One producer warp fills one ring for both,
+from task to task: they await its phases in turn, so that while one multiplies, the other stores.
 docs/performance.md says why it does not ship.
 """
 
@@ -21,17 +21,16 @@ from exogpu.isa.sm90 import (
 )
 
 WARPS = [
-    CudaWarpConfig("producer_0", 1, 40, 0),
-    CudaWarpConfig("producer_1", 1, 40, 0),
-    CudaWarpConfig("unused", 2, 40, 0),
+    CudaWarpConfig("producer", 1, 40, 0),
+    CudaWarpConfig("unused", 3, 40, 0),
     CudaWarpConfig("consumer_0", 4, 0, 232),
     CudaWarpConfig("consumer_1", 4, 0, 232),
 ]
-"""Of each role one for each of the two tiles."""
+"""A consumer for each of the two tiles."""
 
 
 def make_pingpong(TM: int, TN: int, RING: int, dtype: DataType = f32) -> Procedure:
-    """The kernel for tiles of TM x TN, with rings of so many steps of 128 bytes a row."""
+    """The kernel for tiles of TM x TN, with a ring of so many steps of 128 bytes a row."""
     TK = 128 // dtype.bytes
     KK = 32 // dtype.bytes
     CHUNK = 16 // dtype.bytes
@@ -68,7 +67,6 @@ def make_pingpong(TM: int, TN: int, RING: int, dtype: DataType = f32) -> Procedu
     @macro
     def part(
         second,
-        producer,
         consumer,
         steps,
         batch,
@@ -97,7 +95,7 @@ def make_pingpong(TM: int, TN: int, RING: int, dtype: DataType = f32) -> Procedu
             else:
                 Await(mine, cuda_in_order, ~1)
         for k in seq(0, steps):
-            with CudaWarps(name=producer):
+            with CudaWarps(name="producer"):
                 Await(empty, cuda_temporal, ~RING)
                 load(A_smem[k % RING, :, :], A_map, batch, row, k, full, TM)
                 load(B_smem[k % RING, :, :], B_map, batch, column, k, full, TN)
@@ -131,14 +129,10 @@ def make_pingpong(TM: int, TN: int, RING: int, dtype: DataType = f32) -> Procedu
         A_map = A[:, :, :] @ Sm90_tensorMap(128, 1, TM, TK)
         B_map = B[:, :, :] @ Sm90_tensorMap(128, 1, TN, TK)
         with CudaDeviceFunction(warp_config=WARPS):
-            A_smem_0: dtype[RING, TM, TK] @ Sm90_SmemSwizzled(128)
-            B_smem_0: dtype[RING, TN, TK] @ Sm90_SmemSwizzled(128)
-            A_smem_1: dtype[RING, TM, TK] @ Sm90_SmemSwizzled(128)
-            B_smem_1: dtype[RING, TN, TK] @ Sm90_SmemSwizzled(128)
-            full_0: barrier @ CudaMbarrier
-            empty_0: barrier(full_0) @ CudaMbarrier
-            full_1: barrier @ CudaMbarrier
-            empty_1: barrier(full_1) @ CudaMbarrier
+            A_smem: dtype[RING, TM, TK] @ Sm90_SmemSwizzled(128)
+            B_smem: dtype[RING, TN, TK] @ Sm90_SmemSwizzled(128)
+            full: barrier @ CudaMbarrier
+            empty: barrier(full) @ CudaMbarrier
             turn_1: barrier @ CudaMbarrier
             turn_0: barrier(turn_1) @ CudaMbarrier
             for batch in cuda_tasks(0, L):
@@ -147,7 +141,6 @@ def make_pingpong(TM: int, TN: int, RING: int, dtype: DataType = f32) -> Procedu
                         steps = RING * ((cluster_K + TK * RING - 1) / (TK * RING))
                         part(
                             0,
-                            "producer_0",
                             "consumer_0",
                             steps,
                             batch,
@@ -158,16 +151,15 @@ def make_pingpong(TM: int, TN: int, RING: int, dtype: DataType = f32) -> Procedu
                             C,
                             M,
                             N,
-                            A_smem_0,
-                            B_smem_0,
-                            full_0,
-                            empty_0,
+                            A_smem,
+                            B_smem,
+                            full,
+                            empty,
                             turn_0,
                             turn_1,
                         )
                         part(
                             1,
-                            "producer_1",
                             "consumer_1",
                             steps,
                             batch,
@@ -178,10 +170,10 @@ def make_pingpong(TM: int, TN: int, RING: int, dtype: DataType = f32) -> Procedu
                             C,
                             M,
                             N,
-                            A_smem_1,
-                            B_smem_1,
-                            full_1,
-                            empty_1,
+                            A_smem,
+                            B_smem,
+                            full,
+                            empty,
                             turn_1,
                             turn_0,
                         )

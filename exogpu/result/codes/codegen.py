@@ -48,8 +48,9 @@ CODEGEN: Final[Mapping[str, tuple[str, str, str]]] = {
         "an mbarrier has no lowering",
         "Each thread counts the Arrives and the Awaits that it executes, to know which mbarrier "
         "of a ring comes next: one collective must execute all Arrives on an element, and one "
-        "all Awaits, with one skip; or Arrives and Awaits alternate, each Arrive by the threads of "
-        "the Await before it.",
+        "all Awaits, with one skip.  Where several roles do, each phase one of them, all threads "
+        "count what each does: of a variable with one element a CTA, whose depth `barrier(guard)` "
+        "or a proof tells, and on whose Arrives no copy trails.",
         "for w in cuda_threads(0, 2, unit=cuda_warp):\n    Await(z, cuda_in_order, ~0)\n"
         "# repair: one Await by all\nAwait(z, cuda_in_order, ~0)",
     ),

@@ -75,7 +75,8 @@ __device__ __forceinline__ void Sm90_tma_load(
 template <unsigned depth>
 __device__ __forceinline__ unsigned mbarrier_at(unsigned ring, unsigned number)
 {
-    return ring + 8 * (number % depth);
+    constexpr bool whole = (depth & (depth - 1)) == 0;  // else numbers are below 2 * depth
+    return ring + 8 * (whole ? number % depth : number - (number >= depth) * depth);
 }
 
 // Descriptor of a K-major matrix in swizzled shared memory, `swizzle` bytes a row: eight rows
@@ -219,7 +220,10 @@ __device__ __forceinline__ int2 grouped_tile(int number, int rows, int columns, 
 template <unsigned depth>
 __device__ __forceinline__ void mbarrier_wait(unsigned ring, unsigned number)
 {
-    const unsigned barrier = ring + 8 * (number % depth), parity = number / depth % 2;
+    constexpr bool whole = (depth & (depth - 1)) == 0;  // else numbers are below 2 * depth
+    const bool second = number >= depth;
+    const unsigned parity = whole ? number / depth % 2 : second;
+    const unsigned barrier = ring + 8 * (whole ? number % depth : number - second * depth);
     unsigned done;
     do {
         asm volatile("{\n\t.reg .pred done;\n\t"
