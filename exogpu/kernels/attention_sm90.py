@@ -23,10 +23,6 @@ WARPS = [
     CudaWarpConfig("unused", 3, 24, 0),
     CudaWarpConfig("consumer", 8, 0, 240),
 ]
-KEYS = 128
-"""Keys a step: so many columns has a tile of scores."""
-
-
 def name_of(D: int, causal: bool, G: int, overlap: bool, dtype: DataType) -> str:
     """What the kernel is called."""
     family = "attention_sm90" if dtype is bf16 else f"attention_{dtype.value}_sm90"
@@ -42,6 +38,7 @@ def make_attention(
     RING: int = 2,
     overlap: bool = False,
     dtype: DataType = bf16,
+    KEYS: int = 128,
 ) -> Procedure:
     """The kernel for heads of D columns, 64 or 128, of bf16 or f16; G heads of Q share K and V.
 
@@ -52,15 +49,15 @@ def make_attention(
     parts = D // 64  # 64 columns of bf16 are a row of 128 bytes, the swizzle
 
     @macro
-    def load_rows(tile, tensor, head, row, full):
+    def load_rows(tile, tensor, head, row, full, rows):
         for d in seq(0, parts):
             (
                 Sm90_tma_load(
                     tile[d, :, :],
-                    tensor[head, row : row + 128, 64 * d : 64 * d + 64],
-                    rows=128,
+                    tensor[head, row : row + rows, 64 * d : 64 * d + 64],
+                    rows=rows,
                     cols=64,
-                    box=(1, 128, 64),
+                    box=(1, rows, 64),
                     dtype=dtype,
                 )
                 >> full
@@ -134,10 +131,10 @@ def make_attention(
         """The keys and values of one step."""
         with CudaWarps(name="producer"):
             Await(K_empty, cuda_temporal, ~RING)
-            load_rows(K_smem[j % RING, :, :, :], K_map, h / G, KEYS * j, K_full)
+            load_rows(K_smem[j % RING, :, :, :], K_map, h / G, KEYS * j, K_full, KEYS)
             Arrive(cuda_temporal) >> K_full
             Await(V_empty, cuda_temporal, ~RING)
-            load_rows(V_smem[j % RING, :, :, :], V_map, h / G, KEYS * j, V_full)
+            load_rows(V_smem[j % RING, :, :, :], V_map, h / G, KEYS * j, V_full, KEYS)
             Arrive(cuda_temporal) >> V_full
 
     @macro
@@ -161,7 +158,7 @@ def make_attention(
         turn: barrier[2] @ CudaMbarrier
         cg: barrier[2] @ CudaCommitGroup
         with CudaWarps(name="producer"):
-            load_rows(Q_smem, Q_map, h, 128 * block, Q_full)
+            load_rows(Q_smem, Q_map, h, 128 * block, Q_full, 128)
             Arrive(cuda_temporal) >> Q_full
         with CudaWarps(name="consumer"):
             for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
@@ -172,7 +169,7 @@ def make_attention(
                     result[wg, m, n] = 0.0
             Await(Q_full, cuda_generic_and_async, ~0)
         if causal:  # noqa: SIM108
-            steps = block + 1  # no key after the last row is looked at
+            steps = (128 * block + 127 + KEYS) / KEYS  # no key after the last row is looked at
         else:
             steps = (S + KEYS - 1) / KEYS
         if overlap:
