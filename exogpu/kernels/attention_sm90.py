@@ -16,7 +16,12 @@ from exogpu.hw.datatypes import DataType, bf16
 from exogpu.ir.nodes import WarpConfig as CudaWarpConfig
 from exogpu.isa.mn_major import Sm90_wgmma_rs_mn_f16
 from exogpu.isa.rows import Sm90_row_max, Sm90_row_sum
-from exogpu.isa.sm90 import Sm90_tma_load, Sm90_wgmma_f16, Sm90_zero_scale_d
+from exogpu.isa.sm90 import (
+    Sm90_store_D_f16,
+    Sm90_tma_load,
+    Sm90_wgmma_f16,
+    Sm90_zero_scale_d,
+)
 
 WARPS = [
     CudaWarpConfig("producer", 1, 24, 0),
@@ -259,8 +264,16 @@ def make_attention(
                         )
                     total[wg, m, copy] = 1.0 / total[wg, m, copy]
                 for m, n in fragment(result[wg, :, :]):
-                    if row + m < S:
-                        Y[h, row + m, n] = result[wg, m, n] * total[wg, m]
+                    result[wg, m, n] = result[wg, m, n] * total[wg, m]
+                Sm90_store_D_f16(
+                    S - row,
+                    D,
+                    Y[h, row : row + 64, 0:D],
+                    result[wg, :, :],
+                    M=64,
+                    N=D,
+                    dtype=dtype,
+                )
 
     name = name_of(D, causal, G, overlap, dtype)
 
