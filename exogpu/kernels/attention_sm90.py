@@ -28,10 +28,14 @@ WARPS = [
     CudaWarpConfig("unused", 3, 24, 0),
     CudaWarpConfig("consumer", 8, 0, 240),
 ]
-def name_of(D: int, causal: bool, G: int, overlap: bool, dtype: DataType) -> str:
+HEADS = 4
+"""Heads of keys and values whose tasks come one after another."""
+
+
+def name_of(D: int, causal: bool, G: int, dtype: DataType) -> str:
     """What the kernel is called."""
     family = "attention_sm90" if dtype is bf16 else f"attention_{dtype.value}_sm90"
-    suffix = ("_causal" if causal else "") + ("_overlapped" if overlap else "")
+    suffix = "_causal" if causal else ""
     return f"{family}_{D}{suffix}{f'_{G}' if G > 1 else ''}"
 
 
@@ -41,15 +45,15 @@ def make_attention(
     causal: bool = False,
     G: int = 1,
     RING: int = 2,
-    overlap: bool = False,
     dtype: DataType = bf16,
-    KEYS: int = 128,
+    keys: int | None = None,
 ) -> Procedure:
     """The kernel for heads of D columns, 64 or 128, of bf16 or f16; G heads of Q share K and V.
 
-    With `overlap` the softmax of one step goes on while the values of the step before are
-    multiplied.
+    The softmax of one step goes on while the values of the step before are multiplied, and the
+    warpgroups take turns to multiply.
     """
+    KEYS = keys or (176 if D == 128 else 128)  # of a step
     scale = math.log2(math.e) / math.sqrt(D)
     parts = D // 64  # 64 columns of bf16 are a row of 128 bytes, the swizzle
 
@@ -177,81 +181,56 @@ def make_attention(
             steps = (128 * block + 127 + KEYS) / KEYS  # no key after the last row is looked at
         else:
             steps = (S + KEYS - 1) / KEYS
-        if overlap:
-            load_step(0, h, K_smem, V_smem, K_map, V_map, K_full, K_empty, V_full, V_empty)
+        load_step(0, h, K_smem, V_smem, K_map, V_map, K_full, K_empty, V_full, V_empty)
+        with CudaWarps(name="consumer"):
+            Await(K_full, cuda_generic_and_async, ~0)
+            for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
+                multiply_keys(scores[wg, :, :], Q_smem, K_smem, wg, 0, cg[wg])
+                Await(cg[wg], cuda_in_order, 0)
+            Arrive(cuda_in_order) >> K_empty
+            for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
+                masked_softmax(wg, block, 0, S, scores, largest, total, factor, shift)
+                weigh(wg, scores, weights, result, factor)
+            with CudaWarps(4, 8, name="consumer"):
+                Arrive(cuda_temporal) >> turn[0]
+        for j in seq(1, steps):
+            load_step(j, h, K_smem, V_smem, K_map, V_map, K_full, K_empty, V_full, V_empty)
             with CudaWarps(name="consumer"):
                 Await(K_full, cuda_generic_and_async, ~0)
-                for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
-                    multiply_keys(scores[wg, :, :], Q_smem, K_smem, wg, 0, cg[wg])
-                    Await(cg[wg], cuda_in_order, 0)
-                Arrive(cuda_in_order) >> K_empty
-                for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
-                    masked_softmax(wg, block, 0, S, scores, largest, total, factor, shift)
-                    weigh(wg, scores, weights, result, factor)
-                with CudaWarps(4, 8, name="consumer"):
-                    Arrive(cuda_temporal) >> turn[0]
-            for j in seq(1, steps):
-                load_step(j, h, K_smem, V_smem, K_map, V_map, K_full, K_empty, V_full, V_empty)
-                with CudaWarps(name="consumer"):
-                    Await(K_full, cuda_generic_and_async, ~0)
-                    Await(V_full, cuda_generic_and_async, ~0)
-                    for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
-                        Await(turn[wg], cuda_temporal, ~0)
-                        multiply_keys(scores[wg, :, :], Q_smem, K_smem, wg, j % RING, cg[wg])
-                        multiply_values(
-                            result[wg, :, :],
-                            weights[wg, :, :, :],
-                            V_smem,
-                            (j + RING - 1) % RING,
-                            cg[wg],
-                        )
-                        Arrive(cuda_temporal) >> turn[1 - wg]
-                        Await(cg[wg], cuda_in_order, 1)
-                    Arrive(cuda_in_order) >> K_empty
-                    for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
-                        masked_softmax(wg, block, j, S, scores, largest, total, factor, shift)
-                        Await(cg[wg], cuda_in_order, 0)
-                    Arrive(cuda_in_order) >> V_empty
-                    for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
-                        weigh(wg, scores, weights, result, factor)
-        else:
-            for j in seq(0, steps):
-                load_step(j, h, K_smem, V_smem, K_map, V_map, K_full, K_empty, V_full, V_empty)
-                with CudaWarps(name="consumer"):
-                    Await(K_full, cuda_generic_and_async, ~0)
-                    for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
-                        multiply_keys(scores[wg, :, :], Q_smem, K_smem, wg, j % RING, cg[wg])
-                        Await(cg[wg], cuda_in_order, 0)
-                    Arrive(cuda_in_order) >> K_empty
-                    for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
-                        masked_softmax(wg, block, j, S, scores, largest, total, factor, shift)
-                        weigh(wg, scores, weights, result, factor)
-                    Await(V_full, cuda_generic_and_async, ~0)
-                    for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
-                        multiply_values(
-                            result[wg, :, :],
-                            weights[wg, :, :, :],
-                            V_smem,
-                            j % RING,
-                            cg[wg],
-                        )
-                        Await(cg[wg], cuda_in_order, 0)
-                    Arrive(cuda_in_order) >> V_empty
-        if overlap:
-            with CudaWarps(0, 4, name="consumer"):
-                Await(turn[0], cuda_temporal, ~0)
-            with CudaWarps(name="consumer"):
                 Await(V_full, cuda_generic_and_async, ~0)
                 for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
+                    Await(turn[wg], cuda_temporal, ~0)
+                    multiply_keys(scores[wg, :, :], Q_smem, K_smem, wg, j % RING, cg[wg])
                     multiply_values(
                         result[wg, :, :],
                         weights[wg, :, :, :],
                         V_smem,
-                        (steps + RING - 1) % RING,
+                        (j + RING - 1) % RING,
                         cg[wg],
                     )
+                    Arrive(cuda_temporal) >> turn[1 - wg]
+                    Await(cg[wg], cuda_in_order, 1)
+                Arrive(cuda_in_order) >> K_empty
+                for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
+                    masked_softmax(wg, block, j, S, scores, largest, total, factor, shift)
                     Await(cg[wg], cuda_in_order, 0)
                 Arrive(cuda_in_order) >> V_empty
+                for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
+                    weigh(wg, scores, weights, result, factor)
+        with CudaWarps(0, 4, name="consumer"):
+            Await(turn[0], cuda_temporal, ~0)
+        with CudaWarps(name="consumer"):
+            Await(V_full, cuda_generic_and_async, ~0)
+            for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
+                multiply_values(
+                    result[wg, :, :],
+                    weights[wg, :, :, :],
+                    V_smem,
+                    (steps + RING - 1) % RING,
+                    cg[wg],
+                )
+                Await(cg[wg], cuda_in_order, 0)
+            Arrive(cuda_in_order) >> V_empty
         # The rings are done with: the next task's loads overlap the stores.
         Fence(cuda_in_order, cuda_in_order)
         with CudaWarps(name="consumer"):
@@ -275,60 +254,37 @@ def make_attention(
                     dtype=dtype,
                 )
 
-    name = name_of(D, causal, G, overlap, dtype)
+    name = name_of(D, causal, G, dtype)
 
-    if causal:
-
-        @proc(name=name)
-        def attention_sm90(
-            H: size,
-            S: size,
-            Q: dtype[G * H, S, D] @ CudaGmemLinear,
-            K: dtype[H, S, D] @ CudaGmemLinear,
-            V: dtype[H, S, D] @ CudaGmemLinear,
-            Y: dtype[G * H, S, D] @ CudaGmemLinear,
-            L: f32[G * H, S] @ CudaGmemLinear,
-        ):
-            Q_map = Q[:, :, :] @ Sm90_tensorMap(128, 1, 128, 64)
-            K_map = K[:, :, :] @ Sm90_tensorMap(128, 1, KEYS, 64)
-            V_map = V[:, :, :] @ Sm90_tensorMap(128, 1, KEYS, 64)
-            with CudaDeviceFunction(warp_config=WARPS):
-                # The last rows have most keys: they come first, of all heads.
+    @proc(name=name)
+    def attention_sm90(
+        H: size,
+        S: size,
+        Q: dtype[G * H, S, D] @ CudaGmemLinear,
+        K: dtype[H, S, D] @ CudaGmemLinear,
+        V: dtype[H, S, D] @ CudaGmemLinear,
+        Y: dtype[G * H, S, D] @ CudaGmemLinear,
+        L: f32[G * H, S] @ CudaGmemLinear,
+    ):
+        Q_map = Q[:, :, :] @ Sm90_tensorMap(128, 1, 128, 64)
+        K_map = K[:, :, :] @ Sm90_tensorMap(128, 1, KEYS, 64)
+        V_map = V[:, :, :] @ Sm90_tensorMap(128, 1, KEYS, 64)
+        with CudaDeviceFunction(warp_config=WARPS):
+            # Of causal tasks the last rows have most keys: they come first, of some heads together,
+            # whose keys and values the L2 cache holds.
+            for several in cuda_tasks(0, (H + HEADS - 1) / HEADS):
                 for early in cuda_tasks(0, (S + 127) / 128):
-                    for h in cuda_tasks(0, G * H):
+                    for one in cuda_tasks(0, G * HEADS):
+                        h = G * HEADS * several + one
                         block = (S + 127) / 128 - 1 - early
-                        attend(h, block, S, Q_map, K_map, V_map, Y, L)
-
-    else:
-
-        @proc(name=name)
-        def attention_sm90(
-            H: size,
-            S: size,
-            Q: dtype[G * H, S, D] @ CudaGmemLinear,
-            K: dtype[H, S, D] @ CudaGmemLinear,
-            V: dtype[H, S, D] @ CudaGmemLinear,
-            Y: dtype[G * H, S, D] @ CudaGmemLinear,
-            L: f32[G * H, S] @ CudaGmemLinear,
-        ):
-            Q_map = Q[:, :, :] @ Sm90_tensorMap(128, 1, 128, 64)
-            K_map = K[:, :, :] @ Sm90_tensorMap(128, 1, KEYS, 64)
-            V_map = V[:, :, :] @ Sm90_tensorMap(128, 1, KEYS, 64)
-            with CudaDeviceFunction(warp_config=WARPS):
-                for h in cuda_tasks(0, G * H):
-                    for block in cuda_tasks(0, (S + 127) / 128):
-                        attend(h, block, S, Q_map, K_map, V_map, Y, L)
+                        if h < G * H:
+                            attend(h, block, S, Q_map, K_map, V_map, Y, L)
 
     return attention_sm90
 
 
 KERNELS: dict[str, Procedure] = {
     kernel.name: kernel
-    for kernel in (
-        make_attention(D, causal=causal, overlap=overlap)
-        for D in (64, 128)
-        for causal in (False, True)
-        for overlap in (False, True)
-    )
+    for kernel in (make_attention(D, causal=causal) for D in (64, 128) for causal in (False, True))
 }
 """Those of bf16 in which each head has its own keys, by name."""
