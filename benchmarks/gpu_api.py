@@ -150,11 +150,10 @@ def with_attention(folder: Path) -> None:
     """The call on arrays, by the kernels of the folder; float64 tells what is right."""
     from exogpu.kernels import attending, attention
 
-    def kernel(D: int, causal: bool, G: int, overlap: bool, dtype: str) -> Kernel:
+    def kernel(D: int, causal: bool, G: int, dtype: str) -> Kernel:
         if G > 1 or dtype != "bf16":
             raise LaunchError("not in the folder")
-        suffix = "_causal" * causal + "_overlapped" * overlap
-        return Kernel.from_folder(folder, f"attention_sm90_{D}{suffix}")
+        return Kernel.from_folder(folder, f"attention_sm90_{D}" + "_causal" * causal)
 
     attending.kernel = kernel
     for shape, causal in (((2, 3, 500, 64), True), ((1, 2, 2100, 128), False)):

@@ -12,10 +12,6 @@ from exogpu.kernels.taken import empty, flat, rank_of, type_of
 
 _TYPES: Final = {"bf16": bf16, "f16": f16}
 
-OVERLAPPED: Final = {(128, False): 2048}
-"""Rows from which the softmax of one step goes on during the products of the one before, by columns
-of a head, and whether it is causal: where that was measured to be faster (docs/performance.md)."""
-
 
 def attention(
     q: Any,
@@ -55,7 +51,7 @@ def attention(
     for name, array, shape in (("out", result, (B, H, S, D)), ("lse", sums, (B, H, S))):
         if tuple(array.shape) != shape:
             raise LaunchError(f"{name} is {tuple(array.shape)}", f"give an array of {shape}")
-    chosen = kernel(D, bool(causal), H // G, overlapped(D, S, causal), dtype)
+    chosen = kernel(D, bool(causal), H // G, dtype)
     chosen(
         stream=stream,
         Q=flat("q", q, (B * H, S, D)),
@@ -67,22 +63,12 @@ def attention(
     return result
 
 
-def overlapped(D: int, S: int, causal: bool) -> bool:
-    """Whether the kernel is the one that overlaps softmax and products.
-
-    >>> overlapped(128, 4096, False), overlapped(128, 1024, False)
-    (True, False)
-    """
-    least = OVERLAPPED.get((D, bool(causal)))
-    return least is not None and least <= S
-
-
 @cache
-def kernel(D: int, causal: bool, G: int, overlap: bool, dtype: str = "bf16") -> Kernel:
+def kernel(D: int, causal: bool, G: int, dtype: str = "bf16") -> Kernel:
     """The kernel, proved and compiled; with heads that share, or of f16, it is proved now."""
     from exogpu.kernels import attention_sm90 as shipped
 
-    found = shipped.KERNELS.get(shipped.name_of(D, causal, G, overlap, _TYPES[dtype]))
+    found = shipped.KERNELS.get(shipped.name_of(D, causal, G, _TYPES[dtype]))
     if found is None:
-        found = shipped.make_attention(D, causal=causal, G=G, overlap=overlap, dtype=_TYPES[dtype])
+        found = shipped.make_attention(D, causal=causal, G=G, dtype=_TYPES[dtype])
     return found.compile()

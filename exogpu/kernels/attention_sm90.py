@@ -28,8 +28,6 @@ WARPS = [
     CudaWarpConfig("unused", 3, 24, 0),
     CudaWarpConfig("consumer", 8, 0, 240),
 ]
-HEADS = 4
-"""Heads of keys and values whose tasks come one after another."""
 
 
 def name_of(D: int, causal: bool, G: int, dtype: DataType) -> str:
@@ -256,29 +254,47 @@ def make_attention(
 
     name = name_of(D, causal, G, dtype)
 
-    @proc(name=name)
-    def attention_sm90(
-        H: size,
-        S: size,
-        Q: dtype[G * H, S, D] @ CudaGmemLinear,
-        K: dtype[H, S, D] @ CudaGmemLinear,
-        V: dtype[H, S, D] @ CudaGmemLinear,
-        Y: dtype[G * H, S, D] @ CudaGmemLinear,
-        L: f32[G * H, S] @ CudaGmemLinear,
-    ):
-        Q_map = Q[:, :, :] @ Sm90_tensorMap(128, 1, 128, 64)
-        K_map = K[:, :, :] @ Sm90_tensorMap(128, 1, KEYS, 64)
-        V_map = V[:, :, :] @ Sm90_tensorMap(128, 1, KEYS, 64)
-        with CudaDeviceFunction(warp_config=WARPS):
-            # Of causal tasks the last rows have most keys: they come first, of some heads together,
-            # whose keys and values the L2 cache holds.
-            for several in cuda_tasks(0, (H + HEADS - 1) / HEADS):
+    if causal:
+
+        @proc(name=name)
+        def attention_sm90(
+            H: size,
+            S: size,
+            Q: dtype[G * H, S, D] @ CudaGmemLinear,
+            K: dtype[H, S, D] @ CudaGmemLinear,
+            V: dtype[H, S, D] @ CudaGmemLinear,
+            Y: dtype[G * H, S, D] @ CudaGmemLinear,
+            L: f32[G * H, S] @ CudaGmemLinear,
+        ):
+            Q_map = Q[:, :, :] @ Sm90_tensorMap(128, 1, 128, 64)
+            K_map = K[:, :, :] @ Sm90_tensorMap(128, 1, KEYS, 64)
+            V_map = V[:, :, :] @ Sm90_tensorMap(128, 1, KEYS, 64)
+            with CudaDeviceFunction(warp_config=WARPS):
+                # The last rows have most keys: they come first, of all heads.
                 for early in cuda_tasks(0, (S + 127) / 128):
-                    for one in cuda_tasks(0, G * HEADS):
-                        h = G * HEADS * several + one
+                    for h in cuda_tasks(0, G * H):
                         block = (S + 127) / 128 - 1 - early
-                        if h < G * H:
-                            attend(h, block, S, Q_map, K_map, V_map, Y, L)
+                        attend(h, block, S, Q_map, K_map, V_map, Y, L)
+
+    else:
+
+        @proc(name=name)
+        def attention_sm90(
+            H: size,
+            S: size,
+            Q: dtype[G * H, S, D] @ CudaGmemLinear,
+            K: dtype[H, S, D] @ CudaGmemLinear,
+            V: dtype[H, S, D] @ CudaGmemLinear,
+            Y: dtype[G * H, S, D] @ CudaGmemLinear,
+            L: f32[G * H, S] @ CudaGmemLinear,
+        ):
+            Q_map = Q[:, :, :] @ Sm90_tensorMap(128, 1, 128, 64)
+            K_map = K[:, :, :] @ Sm90_tensorMap(128, 1, KEYS, 64)
+            V_map = V[:, :, :] @ Sm90_tensorMap(128, 1, KEYS, 64)
+            with CudaDeviceFunction(warp_config=WARPS):
+                for h in cuda_tasks(0, G * H):
+                    for block in cuda_tasks(0, (S + 127) / 128):
+                        attend(h, block, S, Q_map, K_map, V_map, Y, L)
 
     return attention_sm90
 

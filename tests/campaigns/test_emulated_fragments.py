@@ -30,7 +30,7 @@ CASES = [
     (make_gemm_fused(2, 1, 128, 64), {"L": 1, "M": 200, "N": 72, "cluster_K": 40}, 0.0),
     (make_attention(64), ATTENTION, 2e-2),
     (make_attention(64, causal=True, G=2), ATTENTION, 2e-2),
-    (make_attention(64, overlap=True), {"H": 1, "S": 400}, 2e-2),
+    (make_attention(64), {"H": 1, "S": 400}, 2e-2),
 ]
 
 

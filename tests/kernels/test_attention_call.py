@@ -23,8 +23,8 @@ class Called(list):
 def called(monkeypatch):
     names = Called()
 
-    def meaning(D, causal, G, overlap, dtype):
-        names.append((D, causal, G, overlap, dtype))
+    def meaning(D, causal, G, dtype):
+        names.append((D, causal, G, dtype))
 
         def run(stream=None, *, Q, K, V, Y, L):
             (heads, S, _), shared = Q.shape, K.shape[0]
@@ -69,36 +69,20 @@ def test_it_is_attention_of_each_head(called, heads, shared, causal):
     assert attention(q, k, v, causal, out=out, lse=lse) is out
     np.testing.assert_allclose(out, wanted(q, k, v, causal), atol=4e-3)
     assert np.isfinite(lse).all() and lse.any()
-    assert called == [(64, causal, heads // shared, False, "f16")]
+    assert called == [(64, causal, heads // shared, "f16")]
     assert np.array_equal(attention(q, k, v, causal), out)
-
-
-@pytest.mark.parametrize(
-    ("D", "S", "causal", "expected"),
-    [
-        (128, 2048, False, True),
-        (128, 2047, False, False),
-        (128, 4096, True, False),
-        (64, 4096, False, False),
-    ],
-)
-def test_the_rule_follows_what_was_measured(D, S, causal, expected):
-    assert attending.overlapped(D, S, causal) is expected
 
 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("D", [64, 128])
-def test_what_the_rule_names_ships(D, causal):
-    for S in (1, 1024, 4096, 100000):
-        overlap = attending.overlapped(D, S, causal)
-        assert attention_sm90.name_of(D, causal, 1, overlap, bf16) in attention_sm90.KERNELS
+def test_what_is_taken_ships(D, causal):
+    assert attention_sm90.name_of(D, causal, 1, bf16) in attention_sm90.KERNELS
     names = {
-        attention_sm90.name_of(D, causal, G, overlap, dtype)
+        attention_sm90.name_of(D, causal, G, dtype)
         for G in (1, 2)
-        for overlap in (False, True)
         for dtype in (bf16, f16)
     }
-    assert len(names) == 8
+    assert len(names) == 4
 
 
 @pytest.mark.parametrize(

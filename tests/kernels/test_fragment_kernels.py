@@ -25,17 +25,17 @@ def test_a_product_with_bias_and_relu(sizes):
 
 
 @pytest.mark.parametrize(
-    ("D", "causal", "G", "H", "S", "overlap"),
+    ("D", "causal", "G", "H", "S"),
     [
-        (64, False, 1, 2, 200, False),
-        (128, False, 1, 1, 128, False),
-        (64, True, 2, 1, 264, False),
-        (128, True, 1, 1, 8, False),
-        (64, True, 1, 1, 397, True),
-        (128, False, 1, 1, 520, True),
+        (64, False, 1, 2, 200),
+        (128, False, 1, 1, 128),
+        (64, True, 2, 1, 264),
+        (128, True, 1, 1, 8),
+        (64, True, 1, 1, 397),
+        (128, False, 1, 1, 520),
     ],
 )
-def test_attention_is_the_weighted_sum(D, causal, G, H, S, overlap):
+def test_attention_is_the_weighted_sum(D, causal, G, H, S):
     rng = np.random.default_rng(0)
 
     def array(*shape):
@@ -43,7 +43,7 @@ def test_attention_is_the_weighted_sum(D, causal, G, H, S, overlap):
 
     Q, K, V = array(G * H, S, D), array(H, S, D), array(H, S, D)
     Y, L = np.zeros((G * H, S, D), np.float32), np.zeros((G * H, S), np.float32)
-    make_attention(D, causal=causal, G=G, overlap=overlap).run(Q=Q, K=K, V=V, Y=Y, L=L)
+    make_attention(D, causal=causal, G=G).run(Q=Q, K=K, V=V, Y=Y, L=L)
     keys, values = (np.repeat(x.astype(np.float64), G, 0) for x in (K, V))
     scores = np.einsum("hid,hjd->hij", Q, keys) / np.sqrt(D)
     if causal:
