@@ -44,7 +44,7 @@ from exogpu.schedule.zeros import adding_zero
 from exogpu.solvers import isl_unions as un
 from exogpu.solvers.isl_budget import IslGaveUpError, limited
 
-BUDGET = 400_000_000
+BUDGET = 100_000_000
 """Operations of ISL for one rewriting."""
 
 

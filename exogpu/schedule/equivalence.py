@@ -41,7 +41,7 @@ from exogpu.schedule.terms import ROUNDS, Sums, Terms, Unclear
 from exogpu.solvers import isl_unions as un
 from exogpu.solvers.isl_budget import IslGaveUpError, limited
 
-BUDGET: Final = 400_000_000
+BUDGET: Final = 100_000_000
 """Of ISL's operations."""
 
 Word: TypeAlias = Literal["equivalent", "different", "undecided"]
