@@ -178,6 +178,26 @@ struct Bf16 {
     static float right(Element e) { return brain(e); }
 };
 
+struct E4m3 {
+    using Element = unsigned char;
+    static constexpr int depth = 32;
+    static float value(Element e)
+    {
+        const int exponent = e >> 3 & 15, fraction = e & 7;
+        const float size = (e & 127) == 127 ? NAN
+                           : exponent       ? std::ldexp(static_cast<float>(fraction + 8), exponent - 10)
+                                            : std::ldexp(static_cast<float>(fraction), -9);
+        return e >> 7 ? -size : size;
+    }
+    static float right(Element e) { return value(e); }
+};
+struct E5m2 {
+    using Element = unsigned char;
+    static constexpr int depth = 32;
+    static float value(Element e) { return half(static_cast<unsigned short>(e << 8)); }
+    static float right(Element e) { return value(e); }
+};
+
 // --- warps that act together -----------------------------------------------------------------
 
 // The lanes of a warp leave something each; the last to come acts, and all go on.

@@ -46,14 +46,20 @@ _ASM = re.compile(r'asm volatile\(((?:\s*"[^"]*")+)(.*?)\);', re.DOTALL)
 _HELPER = re.compile(
     r"^(?:template[^\n]*\n)?(?:__host__ )?__device__ __forceinline__ .*?^}\n", re.S | re.M
 )
-_ON_DEVICE = re.compile(r"#ifdef __CUDA_ARCH__\n.*?#else\n(.*?)#endif\n", re.S)
+_ON_DEVICE = re.compile(r"#if(?:def)? __CUDA_ARCH__.*?\n.*?#else\n(.*?)#endif\n", re.S)
 _NAME = re.compile(r"__forceinline__[^(]*?(\w+)\(")
 _WGMMA = re.compile(
     r"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k\d+\.f32\.(\w+)\.(\w+) .*?"
     r"accumulate, ([\d, ]+);",
     re.S,
 )
-_TYPES: Final = {("tf32", "tf32"): "Tf32", ("f16", "f16"): "F16", ("bf16", "bf16"): "Bf16"}
+_TYPES: Final = {
+    ("tf32", "tf32"): "Tf32",
+    ("f16", "f16"): "F16",
+    ("bf16", "bf16"): "Bf16",
+    ("e4m3", "e4m3"): "E4m3",
+    ("e5m2", "e5m2"): "E5m2",
+}
 """By the types of A and B."""
 
 
