@@ -68,6 +68,12 @@ def shapes_of(names: tuple[str, ...]) -> Iterator[dict[str, int]]:
             ):
                 yield {"L": batch, "M": m, "N": n, "K_split": s, "cluster_K": k}
             yield {"L": 1, "M": 512, "N": 512, "K_split": 16, "cluster_K": 4096}
+        case ("L", "M", "N", "cluster_K", "scales"):
+            for batch, m, n, k in itertools.product(
+                (1, 3), (1, 127, 256, 300), (1, 4, 250, 512), (4, 28, 32, 36, 128, 520)
+            ):
+                yield {"L": batch, "M": m, "N": n, "cluster_K": k, "scales": m + -m % 4}
+            yield {"L": 1, "M": 2000, "N": 1999, "cluster_K": 2048, "scales": 2004}
         case ("H", "S"):
             for heads, s in itertools.product(
                 (1, 2, 5),
@@ -106,6 +112,12 @@ def reference(arrays: dict[str, torch.Tensor]) -> torch.Tensor:
     match a.dim():
         case 2:
             return a @ b.T
+        case 3 if "A_scale" in arrays:
+            k = torch.arange(a.shape[-1], device="cuda") // 128
+            n = torch.arange(b.shape[1], device="cuda") // 128
+            a = a * arrays["A_scale"].double()[:, k, : a.shape[1]].mT
+            b = b * arrays["B_scale"].double()[:, n][:, :, k]
+            return torch.einsum("lmk,lnk->lmn", a, b)
         case 3:
             product = torch.einsum("lmk,lnk->lmn", a, b)
             if "scale" in arrays:
@@ -254,7 +266,7 @@ def quick(names: tuple[str, ...]) -> Iterator[dict[str, int]]:
         yield {}
         return
     for small in (36, 132):
-        known = {"M": 300, "N": 300, "L": 2, "K_split": 2, "H": 2, "S": 8 * small}
+        known = {"M": 300, "N": 300, "L": 2, "scales": 300, "K_split": 2, "H": 2, "S": 8 * small}
         yield {n: known.get(n, small) for n in names}
 
 

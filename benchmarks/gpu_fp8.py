@@ -1,6 +1,7 @@
 """Products of 8-bit floats on a GPU beside cuBLASLt, by the method of `gpu.py`, in TFLOP/s.
 
     exogpu compile exogpu.kernels.gemm_fp8_sm90 -o build/gpu/fp8 --cubin
+    exogpu compile exogpu.kernels.gemm_fp8_blocks_sm90 -o build/gpu/fp8 --cubin
     python benchmarks/gpu_fp8.py build/gpu/fp8
 
 cuBLASLt is `torch._scaled_mm`, with sums as tensor cores keep them (`fast`), and with sums of f32.
@@ -31,7 +32,7 @@ def main() -> int:
     runtime = importlib.import_module("exogpu.codegen.runtime")
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}")
     folder = Path(sys.argv[1])
-    names = sorted(path.stem for path in folder.glob("gemm_fp8_sm90_*.json"))
+    names = sorted(p.stem for p in folder.glob("gemm_fp8_*.json") if "e5m2" not in p.stem)
     kernels = {name: runtime.Kernel.from_folder(folder, name) for name in names}
     for m, n, k in SIZES:
         a, b = (torch.randn(r, k, device="cuda").to(torch.float8_e4m3fn) for r in (m, n))

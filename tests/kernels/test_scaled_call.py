@@ -35,8 +35,12 @@ def called(monkeypatch):
     def meaning(columns, dtype, result):
         names.append((columns, dtype, result))
 
-        def run(stream=None, *, A, B, scale, C):
+        def run(stream=None, *, A, B, C, scale=(1.0,), A_scale=None, B_scale=None):
             A, B = A.view(np.ndarray), B.view(np.ndarray)
+            if A_scale is not None:
+                k, n = np.arange(A.shape[-1]) // 128, np.arange(B.shape[1]) // 128
+                A = A * A_scale[:, k, : A.shape[1]].swapaxes(1, 2)
+                B = B * B_scale[:, n][:, :, k]
             C[...] = np.einsum("lmk,lnk->lmn", A, B) * scale[0]
 
         return run
@@ -96,3 +100,22 @@ def test_types(called):
         gemm_fp8(Eights(a), Eights(a, "float8_e5m2"), TWO)
     with pytest.raises(LaunchError, match="out is float16"):
         gemm_fp8(Eights(a), Eights(a), TWO, np.empty((8, 8), np.float16))
+
+
+@pytest.mark.parametrize("batches", [None, 2])
+def test_scales_of_blocks(called, batches):
+    lead = () if batches is None else (batches,)
+    a, b = integers(*lead, 10, 272), integers(*lead, 140, 272)
+    scales = integers(*lead, 3, 12), integers(*lead, 2, 3)
+    out = np.empty((*lead, 10, 140), np.float32)
+    gemm_fp8(Eights(a), Eights(b), scales, out)
+    wide = np.repeat(scales[0][..., :10].swapaxes(-1, -2), 128, -1)[..., :272]
+    block = np.repeat(np.repeat(scales[1], 128, -2), 128, -1)[..., :140, :272]
+    assert np.array_equal(out, (a * wide) @ (b * block).swapaxes(-1, -2))
+    assert called == [(0, "f8e4m3", "f32")]
+    with pytest.raises(LaunchError, match="give a scale for all"):
+        gemm_fp8(Eights(a, "float8_e5m2"), Eights(b, "float8_e5m2"), scales, out)
+    with pytest.raises(LaunchError, match=r"B_scale is \(2, 3\)" if batches is None else "B_scale"):
+        gemm_fp8(Eights(a), Eights(b), (scales[0], scales[1][..., :2]), out)
+    with pytest.raises(LaunchError, match="A_scale has 3 rows"):
+        gemm_fp8(Eights(a), Eights(b), (scales[0][..., :2, :], scales[1]), out)
