@@ -58,7 +58,10 @@ def gemm_fp8(A: Any, B: Any, scale: Any, out: Any = None, *, stream: object = No
 
 def _scales(scale: Any, batched: bool, L: int, N: int, K: int) -> dict[str, Any]:
     """What the kernel takes: one scale, or those of blocks."""
-    if not isinstance(scale, tuple):
+    if isinstance(scale, list | tuple) and len(scale) != 2:
+        what = f"scale has {len(scale)} arrays"
+        raise LaunchError(what, "give one array, or that of A and that of B")
+    if not isinstance(scale, list | tuple):
         type_of("scale", scale, ("f32",))
         if tuple(scale.shape) not in ((), (1,)):
             raise LaunchError(

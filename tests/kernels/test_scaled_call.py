@@ -117,5 +117,7 @@ def test_scales_of_blocks(called, batches):
         gemm_fp8(Eights(a, "float8_e5m2"), Eights(b, "float8_e5m2"), scales, out)
     with pytest.raises(LaunchError, match=r"B_scale is \(2, 3\)" if batches is None else "B_scale"):
         gemm_fp8(Eights(a), Eights(b), (scales[0], scales[1][..., :2]), out)
+    with pytest.raises(LaunchError, match="scale has 3 arrays"):
+        gemm_fp8(Eights(a), Eights(b), [*scales, TWO], out)
     with pytest.raises(LaunchError, match="A_scale has 3 rows"):
         gemm_fp8(Eights(a), Eights(b), (scales[0][..., :2, :], scales[1]), out)
