@@ -68,6 +68,12 @@ def shapes_of(names: tuple[str, ...]) -> Iterator[dict[str, int]]:
             ):
                 yield {"L": batch, "M": m, "N": n, "K_split": s, "cluster_K": k}
             yield {"L": 1, "M": 512, "N": 512, "K_split": 16, "cluster_K": 4096}
+        case ("L", "M", "N", "cluster_K", "scales"):
+            for batch, m, n, k in itertools.product(
+                (1, 3), (1, 127, 256, 300), (1, 4, 250, 512), (4, 28, 32, 36, 128, 520)
+            ):
+                yield {"L": batch, "M": m, "N": n, "cluster_K": k, "scales": m + -m % 4}
+            yield {"L": 1, "M": 2000, "N": 1999, "cluster_K": 2048, "scales": 2004}
         case ("H", "S"):
             for heads, s in itertools.product(
                 (1, 2, 5),
@@ -79,7 +85,13 @@ def shapes_of(names: tuple[str, ...]) -> Iterator[dict[str, int]]:
             raise SystemExit(f"no sizes are known for a kernel over {names}")
 
 
-DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
+DTYPES = {
+    "f32": torch.float32,
+    "f16": torch.float16,
+    "bf16": torch.bfloat16,
+    "f8e4m3": torch.float8_e4m3fn,
+    "f8e5m2": torch.float8_e5m2,
+}
 ROUNDED = {torch.float32: 0.0, torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8}
 """By how much a result is rounded at the end, relative to it; f16 by 2**-25 at least."""
 
@@ -100,8 +112,16 @@ def reference(arrays: dict[str, torch.Tensor]) -> torch.Tensor:
     match a.dim():
         case 2:
             return a @ b.T
+        case 3 if "A_scale" in arrays:
+            k = torch.arange(a.shape[-1], device="cuda") // 128
+            n = torch.arange(b.shape[1], device="cuda") // 128
+            a = a * arrays["A_scale"].double()[:, k, : a.shape[1]].mT
+            b = b * arrays["B_scale"].double()[:, n][:, :, k]
+            return torch.einsum("lmk,lnk->lmn", a, b)
         case 3:
             product = torch.einsum("lmk,lnk->lmn", a, b)
+            if "scale" in arrays:
+                product = product * arrays["scale"].double()
             return torch.relu(product + arrays["bias"].double()) if "bias" in arrays else product
         case _:
             return torch.einsum("lmsk,lnsk->lmn", a, b)
@@ -153,8 +173,10 @@ def wanted(
     value, dtype = reference(arrays), arrays[output].dtype
     if kind == "integers":
         return {output: Wanted(value.to(dtype).double(), torch.zeros_like(value))}
-    magnitude = reference({n: x.abs() for n, x in arrays.items() if n != output})
+    magnitude = reference({n: x.double().abs() for n, x in arrays.items() if n != output})
     tf32 = 2.0**-9 * 1.001 if arrays["A"].dtype == torch.float32 else 0.0
+    if arrays["A"].dtype.itemsize == 1:
+        tf32 = 2.0**-8  # tensor cores keep some 14 bits of such sums
     limit = magnitude * (tf32 + terms * 2.0**-23) * 1.001 + value.abs() * ROUNDED[dtype] * 1.001
     return {output: Wanted(value, limit + (2.0**-25 if dtype == torch.float16 else 0.0))}
 
@@ -244,7 +266,7 @@ def quick(names: tuple[str, ...]) -> Iterator[dict[str, int]]:
         yield {}
         return
     for small in (36, 132):
-        known = {"M": 300, "N": 300, "L": 2, "K_split": 2, "H": 2, "S": 8 * small}
+        known = {"M": 300, "N": 300, "L": 2, "scales": 300, "K_split": 2, "H": 2, "S": 8 * small}
         yield {n: known.get(n, small) for n in names}
 
 
@@ -285,11 +307,12 @@ def check_kernel(runtime: ModuleType, path: Path, is_quick: bool) -> Checked:
     manifest = json.loads(path.read_text())
     kernel = runtime.Kernel.from_folder(path.parent, path.stem)
     names = tuple(p["name"] for p in manifest["parameters"] if p["kind"] != "data")
-    kernel_halves = any(p.get("dtype") in ("f16", "bf16") for p in manifest["parameters"])
+    sizes_of = {"f16": 2, "bf16": 2, "f8e4m3": 1, "f8e5m2": 1}
+    least = min(sizes_of.get(p.get("dtype"), 4) for p in manifest["parameters"])
     right = count = 0
     for sizes in quick(names) if is_quick else shapes_of(names):
-        if kernel_halves:  # rows of 16 bytes have twice as many
-            sizes = sizes | {n: 2 * k for n, k in sizes.items() if n in ("K", "cluster_K")}
+        many = 4 // least  # rows of 16 bytes have as many times more
+        sizes = sizes | {n: many * k for n, k in sizes.items() if n in ("K", "cluster_K")}
         wrong = check(runtime, kernel, manifest, sizes)
         count += 1
         right += not wrong

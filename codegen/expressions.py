@@ -27,6 +27,8 @@ from exogpu.ir.types import DataType
 from exogpu.result.errors import Span
 
 C_TYPE: Final[Mapping[DataType, str]] = {
+    DataType.F8E4M3: "unsigned char",
+    DataType.F8E5M2: "unsigned char",
     DataType.F16: "unsigned short",
     DataType.BF16: "unsigned short",
     DataType.F32: "float",
@@ -38,7 +40,7 @@ C_TYPE: Final[Mapping[DataType, str]] = {
     DataType.UI16: "unsigned short",
     DataType.UI64: "unsigned long long",
 }
-"""Sixteen-bit floats are stored as their bits; instructions alone compute with them."""
+"""Floats of 8 and 16 bits are stored as their bits."""
 
 SIZE_OF: Final[Mapping[DataType, int]] = {dtype: dtype.bytes for dtype in DataType}
 """Bytes of an element."""

@@ -61,6 +61,8 @@ from exogpu.ir.types import DataType, Memcpy, Memset, Policy, QualTL, Space
 MAPPED_TYPE: Mapping[DataType, int] = {
     DataType.UI8: 0,
     DataType.I8: 0,
+    DataType.F8E4M3: 0,
+    DataType.F8E5M2: 0,
     DataType.UI16: 1,
     DataType.I32: 3,
     DataType.UI64: 4,
@@ -70,7 +72,7 @@ MAPPED_TYPE: Mapping[DataType, int] = {
     DataType.F64: 8,
     DataType.BF16: 9,
 }
-"""CUtensorMapDataType, which has no signed bytes: copies are the same, and sums are refused."""
+"""CUtensorMapDataType, which has one type of bytes: copies are the same, and sums are refused."""
 
 SWIZZLE: Mapping[int, int] = {0: 0, 32: 1, 64: 2, 128: 3}
 """CUtensorMapSwizzle, by bytes."""

@@ -26,13 +26,13 @@ from exogpu.ir.scalars import (
     assigned,
     half_bits,
 )
-from exogpu.ir.types import DataType
+from exogpu.ir.types import EIGHTS, DataType
 from exogpu.ir.walk import reads
 
 Place: TypeAlias = Callable[[Access], str]
 """C++ text of an element of a variable, as an lvalue."""
 
-HALVES: Final = frozenset({DataType.F16, DataType.BF16})
+HALVES: Final = EIGHTS | {DataType.F16, DataType.BF16}
 """Stored as their bits: the CPU's statements copy them, those of kernels compute with them."""
 
 _SUM, _PRODUCT, _UNARY, _ATOM = range(4)
@@ -67,13 +67,13 @@ _CALL: Final[Mapping[tuple[Function, DataType], str]] = {
     ("fma", DataType.F64): "fma",
 }
 
-_FROM: Final = {DataType.F16: "from_f16", DataType.BF16: "from_bf16"}
-_TO: Final = {DataType.F16: "to_f16", DataType.BF16: "to_bf16"}
-"""Sixteen-bit floats are stored as their bits."""
+_FROM: Final = {dtype: f"from_{dtype.value}" for dtype in HALVES}
+_TO: Final = {dtype: f"to_{dtype.value}" for dtype in HALVES}
+"""From their bits, and to them."""
 
 
 def halves(stmt: Assign | Reduce, of: TypeOf) -> Iterator[Access]:
-    """The 16-bit floats that a statement would compute with."""
+    """The floats of 8 or 16 bits that a statement would compute with."""
     operands = (stmt.target, *reads(stmt.value))
     copies = isinstance(stmt, Assign) and isinstance(stmt.value, Read)
     if not (copies and len({of(access.name) for access in operands}) == 1):
@@ -208,7 +208,7 @@ def constant(value: float | int, dtype: DataType) -> str:
             return "(-9223372036854775807LL - 1)" if value == -(1 << 63) else f"{value}LL"
         case DataType.UI64:
             return f"{value}ULL"
-        case DataType.F16 | DataType.BF16:
+        case DataType.F16 | DataType.BF16 | DataType.F8E4M3 | DataType.F8E5M2:
             return hex(half_bits(value, dtype))
         case _:
             assert_never(dtype)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-_NAME: Final = re.compile(r"Sm90_wgmma_(rs_)?(mn_)?(tf32|f16|bf16)_n(\d+)")
-_DEPTH: Final = {"tf32": 8, "f16": 16, "bf16": 16}
+_NAME: Final = re.compile(r"Sm90_wgmma_(rs_)?(mn_)?(tf32|f16|bf16|f8e4m3|f8e5m2)_n(\d+)")
+_DEPTH: Final = {"tf32": 8, "f16": 16, "bf16": 16, "f8e4m3": 32, "f8e5m2": 32}
 _BETWEEN: Final = ",\n              "
 _HALVES: Final = ("f16", "bf16")
 """Types of which an operand may be transposed."""
@@ -28,7 +28,8 @@ class Product:
     @property
     def shape(self) -> str:
         """Of wgmma.mma_async."""
-        return f"m64n{self.columns}k{_DEPTH[self.kind]}.f32.{self.kind}.{self.kind}"
+        ptx = self.kind.removeprefix("f8")
+        return f"m64n{self.columns}k{_DEPTH[self.kind]}.f32.{ptx}.{ptx}"
 
     @property
     def flags(self) -> str:
@@ -59,6 +60,8 @@ def product_of(name: str) -> Product | None:
     found = _NAME.fullmatch(name)
     if found is None or (found[2] and found[3] not in _HALVES):
         return None
+    if found[1] and found[3].startswith("f8"):
+        return None  # no register has four elements
     return Product(bool(found[1]), bool(found[2]), found[3], int(found[4]))
 
 

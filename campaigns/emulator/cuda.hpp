@@ -178,6 +178,26 @@ struct Bf16 {
     static float right(Element e) { return brain(e); }
 };
 
+struct E4m3 {
+    using Element = unsigned char;
+    static constexpr int depth = 32;
+    static float value(Element e)
+    {
+        const int exponent = e >> 3 & 15, fraction = e & 7;
+        const float size = (e & 127) == 127 ? NAN
+                           : exponent       ? std::ldexp(static_cast<float>(fraction + 8), exponent - 10)
+                                            : std::ldexp(static_cast<float>(fraction), -9);
+        return e >> 7 ? -size : size;
+    }
+    static float right(Element e) { return value(e); }
+};
+struct E5m2 {
+    using Element = unsigned char;
+    static constexpr int depth = 32;
+    static float value(Element e) { return half(static_cast<unsigned short>(e << 8)); }
+    static float right(Element e) { return value(e); }
+};
+
 // --- warps that act together -----------------------------------------------------------------
 
 // The lanes of a warp leave something each; the last to come acts, and all go on.
@@ -215,6 +235,33 @@ T shuffled(T value, int from)
         }
     });
     return mine.out;
+}
+
+// Four matrices of 8 x 8 elements of 16 bits: lane 8 i + j has the address of row j of matrix i, and
+// gets of each matrix two neighbours of row t / 4, or of a column where it is transposed.
+template <bool transposed>
+void ldmatrix(unsigned (&registers)[4], unsigned address)
+{
+    if (address % 16)
+        now->fail("ldmatrix of a row at " + std::to_string(address) + ", no multiple of 16 bytes");
+    struct Mine {
+        unsigned* registers;
+        unsigned address;
+    } mine{registers, address};
+    const unsigned char* memory = now->cta().shared;
+    together(&mine, [memory](std::vector<void*>& lanes) {
+        for (int t = 0; t < 32; ++t)
+            for (int i = 0; i < 4; ++i) {
+                unsigned both = 0;
+                for (int half = 0; half < 2; ++half) {
+                    const int row = transposed ? t % 4 * 2 + half : t / 4, column = transposed ? t / 4 : t % 4 * 2 + half;
+                    unsigned short found;
+                    std::memcpy(&found, memory + static_cast<Mine*>(lanes[8 * i + row])->address + 2 * column, sizeof found);
+                    both |= static_cast<unsigned>(found) << 16 * half;
+                }
+                static_cast<Mine*>(lanes[t])->registers[i] = both;
+            }
+    });
 }
 
 // --- wgmma -----------------------------------------------------------------------------------

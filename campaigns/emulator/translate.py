@@ -46,14 +46,25 @@ _ASM = re.compile(r'asm volatile\(((?:\s*"[^"]*")+)(.*?)\);', re.DOTALL)
 _HELPER = re.compile(
     r"^(?:template[^\n]*\n)?(?:__host__ )?__device__ __forceinline__ .*?^}\n", re.S | re.M
 )
-_ON_DEVICE = re.compile(r"#ifdef __CUDA_ARCH__\n.*?#else\n(.*?)#endif\n", re.S)
+_ON_DEVICE = re.compile(r"#if(?:def)? __CUDA_ARCH__.*?\n.*?#else\n(.*?)#endif\n", re.S)
 _NAME = re.compile(r"__forceinline__[^(]*?(\w+)\(")
 _WGMMA = re.compile(
     r"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k\d+\.f32\.(\w+)\.(\w+) .*?"
     r"accumulate, ([\d, ]+);",
     re.S,
 )
-_TYPES: Final = {("tf32", "tf32"): "Tf32", ("f16", "f16"): "F16", ("bf16", "bf16"): "Bf16"}
+_LDMATRIX = re.compile(
+    r'asm volatile\("ldmatrix\.sync\.aligned\.m8n8\.x4(\.trans)?\.shared\.b16 [^"]*"'
+    r'\s*: "=r"\((\w+)\[0\]\).*?: "r"\((\w+)\) : "memory"\);',
+    re.S,
+)
+_TYPES: Final = {
+    ("tf32", "tf32"): "Tf32",
+    ("f16", "f16"): "F16",
+    ("bf16", "bf16"): "Bf16",
+    ("e4m3", "e4m3"): "E4m3",
+    ("e5m2", "e5m2"): "E5m2",
+}
 """By the types of A and B."""
 
 
@@ -83,6 +94,7 @@ def _helper(text: str, known: set[str]) -> str:
         return ""
     if "wgmma.mma_async" in text:
         return _product(text)
+    text = _LDMATRIX.sub(_load, text)
     if "asm" in text:
         raise UnknownError(f"the helper function {name}")
     return text
@@ -112,6 +124,11 @@ def _product(text: str) -> str:
     if registers:  # what lies in them while the product is in flight
         head = re.sub(r"    const unsigned a\[4\] = .*?;\n", "    auto& a = A;\n", head)
     return f"{head}{call}{tail}"
+
+
+def _load(found: re.Match[str]) -> str:
+    """ldmatrix: the registers and the address."""
+    return f"emulated::ldmatrix<{_bool(bool(found[1]))}>({found[2]}, {found[3]});"
 
 
 def _bool(value: bool) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from exogpu.codegen.runtime.dlpack import Exporter, exported
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 TYPESTR: Final[Mapping[str, tuple[str, ...]]] = {
+    "f8e4m3": ("|E1", "|V1", "<f1", "|u1"),
+    "f8e5m2": ("|F1", "|V1", "<f1", "|u1"),
     "f16": ("<f2",),
     "bf16": ("<V2", "<u2"),
     "f32": ("<f4",),
@@ -27,8 +29,11 @@ TYPESTR: Final[Mapping[str, tuple[str, ...]]] = {
     "ui16": ("<u2",),
     "ui64": ("<u8",),
 }
-"""The array interface's types of each data type; bf16 may come as its bits, too, for libraries
-that do not have the type."""
+"""The array interface's types of each data type; bf16 and floats of 8 bits may come as their bits,
+too, for libraries that do not have the type.  E and F are ours: of 8 bits, and told which."""
+
+_EIGHTS: Final = {"float8_e4m3fn": "|E1", "float8_e5m2": "|F1"}
+"""Of floats of 8 bits, by the names that torch gives them."""
 
 ITEM_SIZE: Final[Mapping[str, int]] = {
     dtype: int(typestrs[0][2:]) for dtype, typestrs in TYPESTR.items()
@@ -83,6 +88,10 @@ def array_of(name: str, value: object, stream: int) -> Array:
         address, readonly = value.__array_interface__["data"]
         shape, typestr = value.shape, value.dtype.str
         return Array(address, shape, value.strides, typestr, readonly, None, host=True)
+    said = str(getattr(value, "dtype", "")).rpartition(".")[2]
+    if said in _EIGHTS and "torch" in sys.modules and hasattr(value, "view"):
+        as_bytes: object = value.view(sys.modules["torch"].uint8)
+        return replace(array_of(name, as_bytes, stream), typestr=_EIGHTS[said])
     try:
         interface = getattr(value, "__cuda_array_interface__", None)
     except Exception as error:  # torch raises for a tensor that requires a gradient

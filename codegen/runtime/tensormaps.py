@@ -15,6 +15,8 @@ from exogpu.codegen.runtime.manifest import MapOf
 _TYPE: Final[Mapping[str, int]] = {
     "ui8": 0,
     "i8": 0,
+    "f8e4m3": 0,
+    "f8e5m2": 0,
     "ui16": 1,
     "i32": 3,
     "ui64": 4,
@@ -24,7 +26,7 @@ _TYPE: Final[Mapping[str, int]] = {
     "f64": 8,
     "bf16": 9,
 }
-"""CUtensorMapDataType, which has no signed bytes: copies are the same, and sums are refused."""
+"""CUtensorMapDataType, which has one type of bytes: copies are the same, and sums are refused."""
 
 _SWIZZLE: Final[Mapping[int, int]] = {0: 0, 32: 1, 64: 2, 128: 3}
 """CUtensorMapSwizzle, by bytes."""

@@ -25,6 +25,7 @@ from exogpu.ir.types import DataType
 from exogpu.ir.walk import evaluate
 from exogpu.meaning.values import NUMPY, stored
 from exogpu.result.errors import Diagnostic, ExoGpuError
+from exogpu.trial.differences import decoded, encoded
 
 Arrays: TypeAlias = Mapping[str, npt.NDArray[np.generic]]
 
@@ -135,17 +136,13 @@ def arch_of(capability: tuple[int, int]) -> str:
 
 
 def to_device(array: npt.NDArray[np.generic], dtype: DataType) -> npt.NDArray[np.generic]:
-    """A copy as a kernel takes it: bf16, which is float32 here, as its bits."""
-    if dtype is DataType.BF16:
-        return (array.view(np.uint32) >> 16).astype(np.uint16)
-    return array.copy()
+    """A copy as a kernel takes it: what is float32 here, and narrower there, as its bits."""
+    return encoded(array, dtype.value)
 
 
 def from_device(array: npt.NDArray[np.generic], dtype: DataType) -> npt.NDArray[np.generic]:
     """The inverse of `to_device`."""
-    if dtype is DataType.BF16:
-        return (array.astype(np.uint32) << 16).view(np.float32)
-    return array
+    return decoded(array, dtype.value)
 
 
 def _errors(found: npt.NDArray[np.generic], wanted: npt.NDArray[np.generic]) -> str:

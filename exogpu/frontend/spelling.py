@@ -30,6 +30,8 @@ TYPES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("float", "float32", "fp32", "single"), "f32"),
     **dict.fromkeys(("double", "float64", "fp64"), "f64"),
     **dict.fromkeys(("half", "float16", "fp16", "__half"), "f16"),
+    **dict.fromkeys(("float8_e4m3fn", "fp8", "__nv_fp8_e4m3", "e4m3"), "f8e4m3"),
+    **dict.fromkeys(("float8_e5m2", "__nv_fp8_e5m2", "e5m2"), "f8e5m2"),
     **dict.fromkeys(("bfloat16", "__nv_bfloat16"), "bf16"),
     **dict.fromkeys(("int", "int32", "int32_t"), "i32"),
     **dict.fromkeys(("int8", "int8_t", "char"), "i8"),

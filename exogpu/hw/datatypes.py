@@ -4,6 +4,8 @@ from typing import Final
 
 from exogpu.ir.types import DataType
 
+f8e4m3: Final = DataType.F8E4M3
+f8e5m2: Final = DataType.F8E5M2
 f16: Final = DataType.F16
 bf16: Final = DataType.BF16
 f32: Final = DataType.F32

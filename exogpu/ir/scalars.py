@@ -1,8 +1,8 @@
 """The meaning of scalar arithmetic: the type that every operation of a data expression has.
 
-An operation is computed in the wider type of its operands, where f16 and bf16 count as f32, and
-integers below 32 bits as i32; ui64 is wider than i64.  A constant takes the type of what it
-meets: of the other operand, of the function's other arguments, at last of the variable that is
+An operation is computed in the wider type of its operands, where floats of 8 and 16 bits count as
+f32, and integers below 32 bits as i32; ui64 is wider than i64.  A constant takes the type of what
+it meets: of the other operand, of the function's other arguments, at last of the variable that is
 assigned.  An assignment converts last.  So a data expression becomes a tree in which every
 conversion is written; the sequential meaning and the emitted code both follow that tree.
 
@@ -18,12 +18,15 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Final, Literal, TypeAlias, assert_never
 
+from exogpu.ir import eights
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Access, Apply, BinOp, Const, DataFunction, DExpr, Negate, Read
-from exogpu.ir.types import FLOATS, DataType
+from exogpu.ir.types import EIGHTS, FLOATS, DataType
 from exogpu.result.errors import NOWHERE, Span
 
 COMPUTES: Final[Mapping[DataType, DataType]] = {
+    DataType.F8E4M3: DataType.F32,
+    DataType.F8E5M2: DataType.F32,
     DataType.F16: DataType.F32,
     DataType.BF16: DataType.F32,
     DataType.F32: DataType.F32,
@@ -263,7 +266,9 @@ def fits(value: float | int, dtype: DataType) -> bool:
 
 
 def half_bits(value: float | int, dtype: DataType) -> int:
-    """The bits of a constant as a 16-bit float, rounded to nearest, ties to even."""
+    """The bits of a constant as a float of 8 or 16 bits, rounded to nearest, ties to even."""
+    if dtype in EIGHTS:
+        return eights.nearest(value, dtype)
     if dtype is DataType.F16:
         (kept,) = struct.unpack("<H", struct.pack("<e", value))
         return int(kept)
@@ -274,6 +279,8 @@ def half_bits(value: float | int, dtype: DataType) -> int:
 def _is_kept(value: float, dtype: DataType) -> bool:
     """Raises OverflowError where the value is too large."""
     match dtype:
+        case DataType.F8E4M3 | DataType.F8E5M2:
+            return eights.fits(value, dtype)
         case DataType.F64:
             return True
         case DataType.F16 | DataType.F32:

@@ -17,6 +17,8 @@ from exogpu.result.verdict import Policy as Policy
 class DataType(Enum):
     """Precision of a data variable (figure "List of variable types", and decision 18)."""
 
+    F8E4M3 = "f8e4m3"
+    F8E5M2 = "f8e5m2"
     F16 = "f16"
     BF16 = "bf16"
     F32 = "f32"
@@ -30,11 +32,14 @@ class DataType(Enum):
 
     @property
     def bytes(self) -> int:
-        """Of one element; the number in a type's name is its bits."""
-        return int(self.value.lstrip("bfiu")) // 8
+        """Of one element; the first number in a type's name is its bits."""
+        return int(self.value.lstrip("bfiu").partition("e")[0]) // 8
 
 
-FLOATS: Final = frozenset({DataType.F16, DataType.BF16, DataType.F32, DataType.F64})
+EIGHTS: Final = frozenset({DataType.F8E4M3, DataType.F8E5M2})
+"""Floating point of 8 bits."""
+
+FLOATS: Final = EIGHTS | {DataType.F16, DataType.BF16, DataType.F32, DataType.F64}
 """Floating point; the others are integers."""
 
 

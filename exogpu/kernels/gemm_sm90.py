@@ -13,6 +13,8 @@ from exogpu.api import Procedure, proc
 from exogpu.frontend.macros import Macro, macro
 from exogpu.hw.datatypes import DataType, bf16, f16, f32
 from exogpu.ir.nodes import WarpConfig as CudaWarpConfig
+from exogpu.ir.types import EIGHTS
+from exogpu.isa.f8 import Sm90_wgmma_f8
 from exogpu.isa.sm90 import (
     Sm90_store_D,
     Sm90_store_D_f16,
@@ -59,6 +61,7 @@ def make_product(
     MM = TM // groups  # rows of a warpgroup
     TK = 128 // dtype.bytes  # columns of a step, and of one product
     KK = 32 // dtype.bytes
+    narrow = Sm90_wgmma_f8 if dtype in EIGHTS else Sm90_wgmma_f16
 
     @macro
     def load(tile, tensor, batch, row, s, k, full, n, stride, rows):
@@ -114,7 +117,7 @@ def make_product(
                     N=TN,
                 )
             else:
-                Sm90_wgmma_f16(
+                narrow(
                     sums[:, :],
                     A_tile[:, KK * kk : KK * kk + KK],
                     B_tile[:, KK * kk : KK * kk + KK],
@@ -210,7 +213,7 @@ def make_product(
                                             N=TN,
                                         )
                                     else:
-                                        Sm90_wgmma_f16(
+                                        narrow(
                                             D[m, n, wg, :, :],
                                             A_smem[
                                                 m,

@@ -9,7 +9,13 @@ from typing import Any
 
 from exogpu.codegen.runtime.errors import LaunchError
 
-_TYPES = {"float32": "f32", "bfloat16": "bf16", "float16": "f16"}
+_TYPES = {
+    "float32": "f32",
+    "bfloat16": "bf16",
+    "float16": "f16",
+    "float8_e4m3fn": "f8e4m3",
+    "float8_e5m2": "f8e5m2",
+}
 """By the names that libraries give them."""
 
 

@@ -16,6 +16,7 @@ from exogpu.ir.types import DataType
 from exogpu.meaning.arguments import bind, check_writes
 from exogpu.meaning.core import Buffer, Guard, Loop, Nodes, Store
 from exogpu.meaning.dependence import annotate
+from exogpu.meaning.eights import round_f8
 from exogpu.meaning.execute import Execution
 from exogpu.meaning.inline import inline
 from exogpu.meaning.lanes import Lanes
@@ -23,20 +24,20 @@ from exogpu.meaning.rewrite import split_digits
 from exogpu.meaning.slots import resolved
 from exogpu.meaning.values import NUMPY, Array, round_bf16
 
-__all__ = ["round_bf16", "run"]
+__all__ = ["round_bf16", "round_f8", "run"]
 
 
 def run(proc: Proc, arguments: Mapping[str, object]) -> None:
     """Run a procedure in program order on numpy arrays, which change in place.
 
     Loops of all kinds run in order, synchronisation does nothing.  A store rounds to the
-    variable's type; `bf16` arrays are float32 (or ml_dtypes' bfloat16).  Sums in f32 and f64 may
-    be added up in another order.  Fresh memory is NaN, or a pattern for integers.  Sizes that are
-    an extent of an array may be left out.  Raises ExoGpuError, before anything changes, for
-    arguments that do not fit (X901 to X904, X920 to X926); and on the way for an access out of
-    range (X927), a call whose precondition does not hold (X928) and an integer division by zero
-    (X929), with the arrays as far as the run has come; and before, where index arithmetic leaves 64
-    bits (X930), or a slot is no expression of the iterators (X931).
+    variable's type; arrays of `bf16` and of 8-bit floats are float32 (or of ml_dtypes' types).
+    Sums in f32 and f64 may be added up in another order.  Fresh memory is NaN, or a pattern for
+    integers.  Sizes that are an extent of an array may be left out.  Raises ExoGpuError, before
+    anything changes, for arguments that do not fit (X901 to X904, X920 to X926); and on the way for
+    an access out of range (X927), a call whose precondition does not hold (X928) and an integer
+    division by zero (X929), with the arrays as far as the run has come; and before, where index
+    arithmetic leaves 64 bits (X930), or a slot is no expression of the iterators (X931).
     """
     bound = bind(proc, arguments)
     buffers = {

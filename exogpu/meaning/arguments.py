@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from typing import Final
 
 import numpy as np
 
@@ -13,8 +14,15 @@ from exogpu.ir.names import Sym
 from exogpu.ir.nodes import ControlParam, CVar, DataParam, Proc
 from exogpu.ir.types import DataType
 from exogpu.ir.walk import control_variables, evaluate
-from exogpu.meaning.values import NUMPY, Array, round_bf16
+from exogpu.meaning.values import NUMPY, Array, stored
 from exogpu.result.errors import Diagnostic, ExoGpuError
+
+NARROW: Final = {
+    DataType.BF16: "bfloat16",
+    DataType.F8E4M3: "float8_e4m3fn",
+    DataType.F8E5M2: "float8_e5m2",
+}
+"""Types of which numpy has no numbers, and their names in ml_dtypes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,27 +86,25 @@ def _array(param: DataParam, arguments: Mapping[str, object]) -> Array | Diagnos
     if not isinstance(given, np.ndarray):
         message = f"{name} is a {type(given).__name__}, not a numpy array"
         return Diagnostic("X922", message, param.span, f"pass a numpy array of {kind}")
-    if given.dtype != kind and not _is_bf16(given, dtype):
+    if given.dtype != kind and given.dtype.name != NARROW.get(dtype):
         message = f"{name} is {dtype.value}, the array given holds {given.dtype}"
         return Diagnostic("X922", message, param.span, f"pass a numpy array of {kind}")
     if given.ndim != len(param.shape):
         message = f"{name} has {len(param.shape)} dimensions, the array given has {given.ndim}"
         return Diagnostic("X923", message, param.span, "pass an array of the declared rank")
-    return _exact_bf16(param, given)
+    return _exact(param, given)
 
 
-def _is_bf16(array: Array, dtype: DataType) -> bool:
-    return dtype is DataType.BF16 and array.dtype.name == "bfloat16"
-
-
-def _exact_bf16(param: DataParam, array: Array) -> Array | Diagnostic:
-    if param.dtype is not DataType.BF16 or array.dtype != np.float32:
+def _exact(param: DataParam, array: Array) -> Array | Diagnostic:
+    dtype = param.dtype
+    if dtype not in NARROW or array.dtype != np.float32:
         return array
-    if np.array_equal(round_bf16(array), array, equal_nan=True):
+    if np.array_equal(stored(array, dtype), array, equal_nan=True):
         return array
-    message = f"{param.name} is bf16, and the float32 array given holds values that are not"
-    remedy = "round it first: exogpu.meaning.round_bf16(array)"
-    return Diagnostic("X924", message, param.span, remedy)
+    name = dtype.value
+    message = f"{param.name} is {name}, and the float32 array given holds values that are not"
+    how = "round_bf16(array)" if dtype is DataType.BF16 else f'round_f8(array, "{name}")'
+    return Diagnostic("X924", message, param.span, f"round it first: exogpu.meaning.{how}")
 
 
 def _sizes(

@@ -1,7 +1,7 @@
 """Values: numpy's types for the language's, the functions of them, rounding at stores.
 
-`exogpu.ir.scalars` says in which type what is computed.  `bf16` variables are float32 arrays that
-hold bf16 values only.
+`exogpu.ir.scalars` says in which type what is computed.  Variables of `bf16`, `f8e4m3` and `f8e5m2`
+are float32 arrays that hold such values only.
 """
 
 from __future__ import annotations
@@ -15,11 +15,14 @@ import numpy as np
 import numpy.typing as npt
 
 from exogpu.ir.scalars import Function
-from exogpu.ir.types import DataType
+from exogpu.ir.types import EIGHTS, DataType
+from exogpu.meaning.eights import round_f8
 
 Array: TypeAlias = npt.NDArray[np.generic]
 
 NUMPY: Final[dict[DataType, np.dtype[np.generic]]] = {
+    DataType.F8E4M3: np.dtype(np.float32),
+    DataType.F8E5M2: np.dtype(np.float32),
     DataType.F16: np.dtype(np.float16),
     DataType.BF16: np.dtype(np.float32),
     DataType.F32: np.dtype(np.float32),
@@ -32,8 +35,8 @@ NUMPY: Final[dict[DataType, np.dtype[np.generic]]] = {
     DataType.UI64: np.dtype(np.uint64),
 }
 
-NARROW_FLOATS: Final = frozenset({DataType.F16, DataType.BF16})
-"""Types in which a sum depends heavily on its order, as every step rounds to 16 bits."""
+NARROW_FLOATS: Final = EIGHTS | {DataType.F16, DataType.BF16}
+"""Types in which a sum depends heavily on its order, as every step rounds to so few bits."""
 
 
 def poison(dtype: DataType) -> float | int:
@@ -57,6 +60,8 @@ def stored(value: Array, dtype: DataType) -> Array:
     """The value as a variable of the type holds it."""
     if dtype is DataType.BF16:
         return round_bf16(value.astype(np.float32, copy=False))
+    if dtype in EIGHTS:
+        return round_f8(value, dtype)
     return value.astype(NUMPY[dtype], copy=False)
 
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from exogpu.meaning.eights import from_bits, to_bits
+
 Array = npt.NDArray[np.generic]
 
 
 def decoded(array: Array, dtype: str) -> Array:
-    """The values of an array as a device holds it: bf16 comes as its bits."""
+    """The values of an array as a device holds it: bf16 and 8-bit floats come as their bits."""
+    if dtype.startswith("f8"):
+        return from_bits(array, dtype)
     if dtype == "bf16":
         return (array.astype(np.uint32) << 16).view(np.float32)
     return array
@@ -17,6 +21,8 @@ def decoded(array: Array, dtype: str) -> Array:
 
 def encoded(array: Array, dtype: str) -> Array:
     """A copy as a device holds it: the inverse of `decoded`."""
+    if dtype.startswith("f8"):
+        return to_bits(array.astype(np.float32), dtype)
     if dtype == "bf16":
         return (array.view(np.uint32) >> 16).astype(np.uint16)
     return array.copy()

@@ -208,6 +208,8 @@ def _sm80_multiply(kind: str, depth: int, d: str, a: str, b: str) -> str:
 
 def _sm80_operand(trial: Trial, asked: Asked) -> str:
     """A tile that is multiplied, if it is written, with another one: their product shows it."""
+    if len(asked.shape) > 2:
+        return _sm80_several(trial, asked)
     which = asked.param.memory.name.partition("(")[0][-1]
     rows, cols = asked.shape
     mine = _sm80_factor(trial, asked, which, rows, cols)
@@ -223,6 +225,27 @@ def _sm80_operand(trial: Trial, asked: Asked) -> str:
             f"Sm80_store_D(16, 8, {out}[task, u, :, :], {d}[:, :])",
         ]
     return f"{mine}[:, :]"
+
+
+def _sm80_several(trial: Trial, asked: Asked) -> str:
+    """Several tiles, which are filled and stored by their fragments."""
+    count, rows, cols = asked.shape
+    name, at = f"{asked.name}_tiles", "i, r, c"
+    source = trial.array(f"{asked.name}_in", asked.dtype, asked.shape)
+
+    def each(body: str) -> Node:
+        over = f"for r, c in fragment({name}[i, :, :]):"
+        return (f"for i in seq(0, {count}):", [(over, [body])])
+
+    memory = asked.param.memory.name
+    trial.before += [
+        f"{name}: {asked.dtype}[{count}, {rows}, {cols}] @ {memory}",
+        each(f"{name}[{at}] = {source}[task, u, {at}]"),
+    ]
+    if asked.written:
+        out = trial.array(f"{asked.name}_out", asked.dtype, asked.shape)
+        trial.after.append(each(f"{out}[task, u, {at}] = {name}[{at}]"))
+    return f"{name}[:, :, :]"
 
 
 def _sm80_accumulator(trial: Trial, asked: Asked) -> str:

@@ -10,6 +10,7 @@ from exogpu import Procedure, proc
 from exogpu.hw.datatypes import bf16, f16, f32
 from exogpu.kernels.derived_bias_relu_sm90 import textbook as bias_and_relu
 from exogpu.kernels.gemm_bias_relu_sm90 import make_gemm_bias_relu
+from exogpu.kernels.gemm_half_sm80 import KERNELS as HALF_SM80
 from exogpu.kernels.gemm_sm80 import gemm_sm80
 from exogpu.kernels.gemm_sm90 import KERNELS as GEMM
 from exogpu.kernels.gemm_sm90 import make_resident
@@ -34,6 +35,24 @@ def matrices(
             C[i, j] = 0
             for k in seq(0, K):
                 C[i, j] += A[i, k] * B[j, k]
+
+
+def matrices_of(half) -> Procedure:
+    """Sums of f32, rounded once."""
+
+    @proc
+    def matrices(
+        M: size, N: size, K: size, A: half[M, K] @ DRAM, B: half[N, K] @ DRAM, C: half[M, N] @ DRAM
+    ):
+        for i in seq(0, M):
+            for j in seq(0, N):
+                total: f32
+                total = 0
+                for k in seq(0, K):
+                    total += A[i, k] * B[j, k]
+                C[i, j] = total
+
+    return matrices
 
 
 @proc
@@ -119,6 +138,7 @@ def without_slots(kernel: Procedure) -> Procedure:
 CASES = [
     (matrix_vector, gemv),
     (matrices, gemm_sm80),
+    (matrices_of(bf16), HALF_SM80["gemm_bf16_sm80"]),
     *(
         (BATCHED[name.partition("_sm90")[0]], without_slots(kernel))
         for name, kernel in GEMM.items()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from exogpu.ir.types import DataType
-from exogpu.meaning.values import NUMPY, stored
+from exogpu.meaning.values import stored
 from exogpu.trial.differences import decoded, difference, encoded
 
 
@@ -27,7 +27,7 @@ def test_a_tolerance_is_relative():
 def test_values_come_back_from_what_a_device_holds(dtype):
     values = stored(np.arange(7, dtype=np.int64), dtype)
     coded = encoded(values, dtype.value)
-    assert coded.itemsize == (2 if dtype is DataType.BF16 else NUMPY[dtype].itemsize)
+    assert coded.itemsize == dtype.bytes
     np.testing.assert_array_equal(decoded(coded, dtype.value), values)
     assert difference(coded, coded.copy(), dtype.value, 0) == ""
     other = encoded(stored(np.arange(1, 8), dtype), dtype.value)

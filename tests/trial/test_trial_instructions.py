@@ -12,7 +12,7 @@ from exogpu.cli.commands import app
 from exogpu.cli.loader import load
 from exogpu.codegen.toolchain import find_toolchain
 from exogpu.frontend.instructions import InstructionTemplate
-from exogpu.isa import cuda, mn_major, sm80, sm90
+from exogpu.isa import cuda, f8, ldmatrix, mn_major, sm80, sm90
 from exogpu.result.errors import ExoGpuError
 from exogpu.trial.data import at_sizes
 from exogpu.trial.instructions import NotTried, copies_alone, program, variants
@@ -20,7 +20,7 @@ from exogpu.trial.pool import Result
 
 CATALOGUE = {
     name: (value, module.__name__)
-    for module in (cuda, sm80, sm90, mn_major)
+    for module in (cuda, sm80, sm90, mn_major, f8, ldmatrix)
     for name, value in vars(module).items()
     if isinstance(value, InstructionTemplate)
 }

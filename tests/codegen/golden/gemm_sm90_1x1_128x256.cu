@@ -274,28 +274,28 @@ gemm_sm90_1x1_128x256(const int L, const int M, const int N, const int cluster_K
             unsigned full_arrived = 0;
             unsigned full_bytes = 0;
             unsigned empty_awaited = 0;
-            // 321: for batch in cuda_tasks(0, L):
+            // 324: for batch in cuda_tasks(0, L):
             for (int task_number = blockIdx.x; task_number < tasks_batch * tasks_tm * tasks_tn; task_number += gridDim.x) {
                 [[maybe_unused]] const int batch = task_number / (tasks_tm * tasks_tn);
                 const int2 tile = grouped_tile(task_number % (tasks_tm * tasks_tn), tasks_tm, tasks_tn, 8);
                 [[maybe_unused]] const int tm = tile.x;
                 [[maybe_unused]] const int tn = tile.y;
-                // 238: A_smem: dtype[CM, CN, RING, TM, TK] @ Sm90_SmemSwizzled(128)
+                // 241: A_smem: dtype[CM, CN, RING, TM, TK] @ Sm90_SmemSwizzled(128)
                 float* const A_smem = reinterpret_cast<float*>(smem + 1024);
-                // 239: B_smem: dtype[CM, CN, RING, TN, TK] @ Sm90_SmemSwizzled(128)
+                // 242: B_smem: dtype[CM, CN, RING, TN, TK] @ Sm90_SmemSwizzled(128)
                 float* const B_smem = reinterpret_cast<float*>(smem + 66560);
-                // 240: full: barrier[CM, CN] @ CudaMbarrier
+                // 243: full: barrier[CM, CN] @ CudaMbarrier
                 const unsigned full = smem_address(smem + 0);
-                // 241: empty: barrier(full)[CM, CN] @ CudaMbarrier
+                // 244: empty: barrier(full)[CM, CN] @ CudaMbarrier
                 const unsigned empty = smem_address(smem + 64);
                 unsigned empty_left = 4;
-                // 135: for k in seq(0, steps):
+                // 138: for k in seq(0, steps):
                 for (int k = 0; k < (cluster_K + 31) / 32; ++k) {
-                    // 136: with CudaWarps(0, 1, name="producer"):
+                    // 139: with CudaWarps(0, 1, name="producer"):
                     {
                         /* m = 0 */ {
                             /* n = 0 */ {
-                                // 139: Await(empty[m, n], cuda_temporal, ~RING)
+                                // 142: Await(empty[m, n], cuda_temporal, ~RING)
                                 if (empty_left > 0)
                                     --empty_left;
                                 else {
@@ -305,18 +305,18 @@ gemm_sm90_1x1_128x256(const int L, const int M, const int N, const int cluster_K
                             }
                         }
                         /* m = 0 */ {
-                            // 80: (
+                            // 83: (
                             Sm90_tma_load<1>(&A_smem[4096 * (k % 4)], A_map, mbarrier_at<8>(full, full_arrived), 1, {32 * k, 128 * tm, batch});
                             full_bytes += 16384;
                         }
                         /* n = 0 */ {
-                            // 80: (
+                            // 83: (
                             Sm90_tma_load<1>(&B_smem[8192 * (k % 4)], B_map, mbarrier_at<8>(full, full_arrived), 1, {32 * k, 256 * tn, batch});
                             full_bytes += 32768;
                         }
                         /* m = 0 */ {
                             /* n = 0 */ {
-                                // 184: Arrive(cuda_temporal) >> full[m, n]
+                                // 187: Arrive(cuda_temporal) >> full[m, n]
                                 __syncwarp();
                                 if (lane == 0)
                                     mbarrier_arrive_expect_tx<8>(full, full_arrived, full_bytes);
@@ -326,7 +326,7 @@ gemm_sm90_1x1_128x256(const int L, const int M, const int N, const int cluster_K
                         }
                     }
                 }
-                // 327: Fence(cuda_in_order, cuda_in_order)
+                // 330: Fence(cuda_in_order, cuda_in_order)
                 asm volatile("barrier.cta.sync 0;" ::: "memory");
             }
         }
@@ -334,13 +334,13 @@ gemm_sm90_1x1_128x256(const int L, const int M, const int N, const int cluster_K
             const int tasks_batch = L;
             const int tasks_tm = (M + 127) / 128;
             const int tasks_tn = (N + 255) / 256;
-            // 321: for batch in cuda_tasks(0, L):
+            // 324: for batch in cuda_tasks(0, L):
             for (int task_number = blockIdx.x; task_number < tasks_batch * tasks_tm * tasks_tn; task_number += gridDim.x) {
                 [[maybe_unused]] const int batch = task_number / (tasks_tm * tasks_tn);
                 const int2 tile = grouped_tile(task_number % (tasks_tm * tasks_tn), tasks_tm, tasks_tn, 8);
                 [[maybe_unused]] const int tm = tile.x;
                 [[maybe_unused]] const int tn = tile.y;
-                // 327: Fence(cuda_in_order, cuda_in_order)
+                // 330: Fence(cuda_in_order, cuda_in_order)
                 asm volatile("barrier.cta.sync 0;" ::: "memory");
             }
         }
@@ -354,61 +354,61 @@ gemm_sm90_1x1_128x256(const int L, const int M, const int N, const int cluster_K
             unsigned full_awaited = 0;
             unsigned empty_arrived = 0;
             unsigned empty_awaited = 0;
-            // 321: for batch in cuda_tasks(0, L):
+            // 324: for batch in cuda_tasks(0, L):
             for (int task_number = blockIdx.x; task_number < tasks_batch * tasks_tm * tasks_tn; task_number += gridDim.x) {
                 [[maybe_unused]] const int batch = task_number / (tasks_tm * tasks_tn);
                 const int2 tile = grouped_tile(task_number % (tasks_tm * tasks_tn), tasks_tm, tasks_tn, 8);
                 [[maybe_unused]] const int tm = tile.x;
                 [[maybe_unused]] const int tn = tile.y;
-                // 324: D: f32[CM, CN, groups, MM, TN] @ Sm90_RmemMatrixD(MM, TN)
+                // 327: D: f32[CM, CN, groups, MM, TN] @ Sm90_RmemMatrixD(MM, TN)
                 float D[128];
                 int D_scale = 1;
-                // 238: A_smem: dtype[CM, CN, RING, TM, TK] @ Sm90_SmemSwizzled(128)
+                // 241: A_smem: dtype[CM, CN, RING, TM, TK] @ Sm90_SmemSwizzled(128)
                 float* const A_smem = reinterpret_cast<float*>(smem + 1024);
-                // 239: B_smem: dtype[CM, CN, RING, TN, TK] @ Sm90_SmemSwizzled(128)
+                // 242: B_smem: dtype[CM, CN, RING, TN, TK] @ Sm90_SmemSwizzled(128)
                 float* const B_smem = reinterpret_cast<float*>(smem + 66560);
-                // 240: full: barrier[CM, CN] @ CudaMbarrier
+                // 243: full: barrier[CM, CN] @ CudaMbarrier
                 const unsigned full = smem_address(smem + 0);
-                // 241: empty: barrier(full)[CM, CN] @ CudaMbarrier
+                // 244: empty: barrier(full)[CM, CN] @ CudaMbarrier
                 const unsigned empty = smem_address(smem + 64);
                 unsigned empty_left = 4;
-                // 129: with CudaWarps(name="consumer"):
+                // 132: with CudaWarps(name="consumer"):
                 {
                     /* m = 0 */ {
                         /* n = 0 */ {
-                            // 132: for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
+                            // 135: for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
                             if (const int wg = warp / 4 - 1; true) {
-                                // 133: Sm90_zero_scale_d(D[m, n, wg, :, :], M=MM, N=TN)
+                                // 136: Sm90_zero_scale_d(D[m, n, wg, :, :], M=MM, N=TN)
                                 D_scale = 0;
-                                // 134: Fence(wgmma_fence_1, wgmma_fence_2)
+                                // 137: Fence(wgmma_fence_1, wgmma_fence_2)
                                 asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
                             }
                         }
                     }
                 }
-                // 135: for k in seq(0, steps):
+                // 138: for k in seq(0, steps):
                 for (int k = 0; k < (cluster_K + 31) / 32; ++k) {
-                    // 185: with CudaWarps(name="consumer"):
+                    // 188: with CudaWarps(name="consumer"):
                     {
                         /* m = 0 */ {
                             /* n = 0 */ {
-                                // 188: Await(full[m, n], cuda_generic_and_async, ~0)
+                                // 191: Await(full[m, n], cuda_generic_and_async, ~0)
                                 mbarrier_wait<8>(full, full_awaited);
                                 ++full_awaited;
-                                // 189: for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
+                                // 192: for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
                                 if (const int wg = warp / 4 - 1; true) {
-                                    // 197: for kk in seq(0, 4):
+                                    // 200: for kk in seq(0, 4):
                                     #pragma unroll
                                     for (int kk = 0; kk < 4; ++kk) {
-                                        // 199: Sm90_wgmma_tf32(
+                                        // 202: Sm90_wgmma_tf32(
                                         Sm90_wgmma_tf32_n256<64, 128>(D, D_scale, &A_smem[4096 * (k % 4) + (2048 * wg + 8 * kk)], &B_smem[8192 * (k % 4) + 8 * kk]);
                                     }
-                                    // 227: Arrive(wgmma_async) >> cg[m, n, wg]
+                                    // 230: Arrive(wgmma_async) >> cg[m, n, wg]
                                     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-                                    // 228: Await(cg[m, n, wg], cuda_in_order, 0)
+                                    // 231: Await(cg[m, n, wg], cuda_in_order, 0)
                                     asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
                                 }
-                                // 230: Arrive(cuda_in_order) >> empty[m, :] >> empty[:, n]
+                                // 233: Arrive(cuda_in_order) >> empty[m, :] >> empty[:, n]
                                 __syncwarp();
                                 if (lane == 0)
                                     mbarrier_arrive<8>(empty, empty_arrived);
@@ -417,15 +417,15 @@ gemm_sm90_1x1_128x256(const int L, const int M, const int N, const int cluster_K
                         }
                     }
                 }
-                // 327: Fence(cuda_in_order, cuda_in_order)
+                // 330: Fence(cuda_in_order, cuda_in_order)
                 asm volatile("barrier.cta.sync 0;" ::: "memory");
-                // 256: with CudaWarps(name="consumer"):
+                // 259: with CudaWarps(name="consumer"):
                 {
                     /* m = 0 */ {
                         /* n = 0 */ {
-                            // 259: for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
+                            // 262: for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
                             if (const int wg = warp / 4 - 1; true) {
-                                // 263: Sm90_store_D(
+                                // 266: Sm90_store_D(
                                 Sm90_store_D<64, 256>(M - (128 * tm + 64 * wg), N - 256 * tn, &C[((long long)(batch) * M + (128 * tm + 64 * wg)) * N + (256 * tn)], N, D);
                             }
                         }
