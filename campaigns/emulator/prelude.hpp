@@ -78,6 +78,30 @@ void Sm90_store_D(int rows, int cols, float* C, int ld, float (&D)[M * N / 128])
 template <int M, int N>
 void Sm90_stage_D(float* C, int ld, float (&D)[M * N / 128]) { Sm90_store_D<M, N>(M, N, C, ld, D); }
 
+inline void store_two(unsigned to, float first, float second)
+{
+    if (to % 8)
+        emulated::now->fail("st.shared.v2 at " + std::to_string(to) + ", no multiple of 8 bytes");
+    const float both[2] = {first, second};
+    std::memcpy(emulated::shared() + to, both, sizeof both);
+}
+inline void stmatrix(unsigned row, unsigned a, unsigned b, unsigned c, unsigned d)
+{
+    struct Mine {
+        unsigned row, part[4];
+    } mine{row, {a, b, c, d}};
+    unsigned char* const memory = emulated::shared();
+    emulated::together(&mine, [memory](std::vector<void*>& lanes) {
+        for (int lane = 0; lane < 32; ++lane) {
+            const unsigned to = static_cast<Mine*>(lanes[lane])->row;
+            if (to % 16)
+                emulated::now->fail("stmatrix at " + std::to_string(to) + ", no multiple of 16 bytes");
+            for (int i = 0; i < 4; ++i)
+                std::memcpy(memory + to + 4 * i, &static_cast<Mine*>(lanes[lane % 8 * 4 + i])->part[lane / 8], 4);
+        }
+    });
+}
+
 inline float to_tf32(float value)
 {
     return bits<float>((bits<unsigned>(value) + 0x1000u) & 0xffffe000u);
