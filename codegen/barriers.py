@@ -77,10 +77,10 @@ def declare_counters(barriers: Barriers, name: Sym) -> Mapping[Sym, str]:
     lines = {}
     for counter in (found.arrived, found.awaited, found.bytes):
         spelled = barriers.names.declare(counter)
-        if ring.elements == 1:
+        if ring.counters == 1:
             lines[counter] = f"unsigned {spelled} = 0;"
         else:
-            lines[counter] = f"unsigned {spelled}[{ring.elements}] = {{}};"
+            lines[counter] = f"unsigned {spelled}[{ring.counters}] = {{}};"
     return lines
 
 
@@ -95,11 +95,11 @@ def allocation(barriers: Barriers, stmt: BarrierAlloc) -> Lines:
         lines.append(slot.declared(barriers.names.declare(slot.name)))
     if ring.skip:
         left, awaited = barriers.names.declare(counters.left), barriers.names(counters.awaited)
-        if ring.elements == 1:
+        if ring.counters == 1:
             lines.append(f"unsigned {left} = {ring.skip};")
         else:
-            lines.append(f"unsigned {left}[{ring.elements}];")
-            lines.append(f"for (int i = 0; i < {ring.elements}; ++i)")
+            lines.append(f"unsigned {left}[{ring.counters}];")
+            lines.append(f"for (int i = 0; i < {ring.counters}; ++i)")
             lines.append(f"    {left}[i] = {ring.skip};")
         if ring.every:
             lines += _await_rest(ring, name, awaited)
@@ -299,6 +299,6 @@ def _ring_at(barriers: Barriers, ring: Ring, access: Access) -> str:
 
 def _counter(barriers: Barriers, ring: Ring, counter: Sym, access: Access) -> str:
     name = barriers.names(counter)
-    if ring.elements == 1:
+    if ring.counters == 1:
         return name
     return f"{name}[{c_control(_element(ring, access), barriers.control)}]"

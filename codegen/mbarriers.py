@@ -88,10 +88,18 @@ class Ring:
     every: bool = False
     """Whether each thread of the warps arrives, not one for all: what a race checker follows."""
 
+    own: bool = False
+    """Whether no thread arrives on two elements of its CTA, or awaits two: its counts are scalars."""
+
     @property
     def elements(self) -> int:
         """Elements that one CTA holds, each a ring."""
         return math.prod(self.extents)
+
+    @property
+    def counters(self) -> int:
+        """Of each kind, in each thread."""
+        return 1 if self.own else self.elements
 
     @property
     def bytes(self) -> int:
@@ -192,7 +200,25 @@ def _ring(declared: Declared, alloc: BarrierAlloc, depth: int, arrive_all: bool)
         copies,
         in_turn,
         arrive_all,
+        not arrive_all and _one_each([*homes, *trailing], kept) and _one_each(awaits, kept),
     )
+
+
+def _one_each(uses: Sequence[Use], kept: Sequence[int]) -> bool:
+    """Whether no thread uses two of the elements that its CTA holds."""
+    mine: dict[int, list[int]] = {}
+    for use in uses:
+        coords = (use.access.coords[d] for d in kept)
+        firsts = [coord.at if isinstance(coord, Point) else coord.lo for coord in coords]
+        threads = use.where.tiling.thread_map()
+        for env in iterations(use.where.tiling):
+            if not all(control_variables(first) <= env.keys() for first in firsts):
+                return False
+            element = [evaluate(first, env) for first in firsts]
+            for thread in threads_of(threads, env):
+                if mine.setdefault(thread, element) != element:
+                    return False
+    return True
 
 
 def power_of_two(depth: int) -> int:

@@ -60,6 +60,8 @@ void Sm90_tma_store(const void* src, const TensorMap& map, const int (&at)[rank]
 template <int rank>
 void Sm90_tma_reduce(const void* src, const TensorMap& map, const int (&at)[rank]) { emulated::tma_store(src, map, at, true); }
 
+inline void prefetch_map(const TensorMap&) {}
+
 template <int N, typename T>
 void Sm80_cp_async_copy(T* dst, const T* src) { emulated::cp_async<N>(N, dst, src); }
 template <int N, typename T>
