@@ -102,9 +102,10 @@ def make_staged(
     LAG: int = 1,
     groups: int = 2,
     dtype: DataType = f32,
+    name: str = "staged",
 ) -> Procedure:
     """The kernel for a cluster of CM x CN CTAs with a tile of TM x TN a CTA, whose rows so many
-    consumer warpgroups divide among them, each with so many buffers."""
+    consumer warpgroups divide among them, each with so many buffers; `name` ends its name."""
     slots = CM * CN == 1
     MM = TM // groups  # rows of a warpgroup
     TK = 128 // dtype.bytes  # columns of a step, and of a slice
@@ -114,7 +115,7 @@ def make_staged(
     )
     epilogue = make_staged_epilogue(CM, CN, TM, TN, BUFFERS, LAG, groups, dtype)
 
-    @proc(name=f"{family(dtype)}_{CM}x{CN}_{TM}x{TN}_staged")
+    @proc(name=f"{family(dtype)}_{CM}x{CN}_{TM}x{TN}_{name}")
     def gemm_sm90_staged(
         L: size,
         M: size,
