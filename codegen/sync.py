@@ -152,9 +152,12 @@ def group_rows(kind: GroupKind, before: QualSet) -> tuple[str, str]:
     return f"arrive {kind.value}", f"await {kind.value}" + (", sources" if sources else "")
 
 
-def told_rows(kind: GroupKind, scope: Scope) -> list[str]:
-    """The rows after the wait of a commit group: each thread has waited for its own operations
-    alone, and one lane has made those of a bulk copy; a warpgroup's are its own."""
+def told_rows(kind: GroupKind, scope: Scope) -> tuple[str, ...]:
+    """The rows after the wait of a commit group, which belongs to a thread, a warp or a warpgroup.
+
+    Each thread has waited for its own operations alone, and one lane has made those of a bulk copy;
+    a warpgroup's are its own.
+    """
     if kind is GroupKind.WGMMA:
-        return []
-    return ["fence thread" if scope is Scope.THREAD else "fence warp"]
+        return ()
+    return ("fence thread",) if scope is Scope.THREAD else ("fence warp",)
