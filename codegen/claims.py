@@ -23,7 +23,15 @@ from exogpu.codegen.guarantees import (
     needed,
 )
 from exogpu.codegen.rows import Scope
-from exogpu.codegen.sync import after_await, drain_rows, fence_rows, full, group_rows, told_rows, unkept
+from exogpu.codegen.sync import (
+    after_await,
+    drain_rows,
+    fence_rows,
+    full,
+    group_rows,
+    told_rows,
+    unkept,
+)
 from exogpu.codegen.where import OF_BULK, SOURCES
 from exogpu.hw.timelines import ASYNC_PROXY, SYNC_TIMELINES, TEMPORAL_FROM
 from exogpu.ir.types import Level, Policy, QualSet, QualTL, SyncTL

@@ -89,7 +89,7 @@ class Ring:
     """Whether each thread of the warps arrives, not one for all: what a race checker follows."""
 
     own: bool = False
-    """Whether no thread arrives on two elements of its CTA, or awaits two: its counts are scalars."""
+    """Whether no thread arrives on two elements of its CTA, or awaits two: it counts in scalars."""
 
     @property
     def elements(self) -> int:

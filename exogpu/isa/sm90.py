@@ -298,7 +298,7 @@ def Sm90_stage_tile(
     assert M % 64 == 0 and M > 0 and N % 8 == 0 and N > 0
     assert 0 < cols <= N and cols * dtype.bytes % 32 == 0
     assert swizzle in (0, cols * dtype.bytes)
-    assert at % 8 == 0 and 0 <= at and at + cols <= N
+    assert at % 8 == 0 and at >= 0 and at + cols <= N
     for m in seq(0, M):
         for n in seq(0, cols):
             C[m, n] = D[m, at + n]

@@ -13,7 +13,7 @@ from exogpu.frontend.macros import Macro, macro
 from exogpu.hw.datatypes import DataType, f32
 from exogpu.ir.nodes import WarpConfig as CudaWarpConfig
 from exogpu.isa.sm90 import Sm90_stage_tile, Sm90_tma_store
-from exogpu.kernels.gemm_sm90 import HALVES, family, make_product
+from exogpu.kernels.gemm_sm90 import family, make_product
 
 
 def warps(groups: int) -> list[CudaWarpConfig]:

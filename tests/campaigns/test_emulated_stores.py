@@ -29,6 +29,8 @@ def tiles(swizzle: int, dtype: DataType, store: str = "store", buffers: int = 2)
     """An accumulator of 128 x 64 that is staged slice by slice, and stored, or added, by a warp."""
     cols = (swizzle or 64) // dtype.bytes
     name = dtype.value
+    memory = f"Sm90_SmemSwizzled({swizzle})" if swizzle else "CudaSmemLinear"
+    options = f"swizzle={swizzle}, dtype={name}"
     return made(f"""
 @proc
 def tiles(M: size, N: size, x: f32[M, N] @ CudaGmemLinear, y: {name}[M, N] @ CudaGmemLinear):
@@ -38,7 +40,7 @@ def tiles(M: size, N: size, x: f32[M, N] @ CudaGmemLinear, y: {name}[M, N] @ Cud
         for tm in cuda_tasks(0, (M + 127) / 128):
             for tn in cuda_tasks(0, (N + 63) / 64):
                 D: f32[128, 64] @ Sm90_RmemMatrixD(128, 64)
-                S: {name}[{buffers}, 128, {cols}] @ {f"Sm90_SmemSwizzled({swizzle})" if swizzle else "CudaSmemLinear"}
+                S: {name}[{buffers}, 128, {cols}] @ {memory}
                 read: barrier @ CudaCommitGroup
                 for wg in cuda_threads(0, 1, unit=cuda_warpgroup):
                     for m, n in fragment(D):
@@ -49,14 +51,15 @@ def tiles(M: size, N: size, x: f32[M, N] @ CudaGmemLinear, y: {name}[M, N] @ Cud
                     for wg in cuda_threads(0, 1, unit=cuda_warpgroup):
                         Sm90_stage_tile(
                             {cols} * j, S[j % {buffers}, :, :], D[:, :],
-                            M=128, N=64, cols={cols}, swizzle={swizzle}, dtype={name},
+                            M=128, N=64, cols={cols}, {options},
                         )
                     Fence(cuda_in_order, cuda_generic_and_async)
                     for w in cuda_threads(0, 1, unit=cuda_warp):
+                        n = 64 * tn + {cols} * j
                         Sm90_tma_{store}(
-                            y_map[128 * tm : 128 * tm + 128, 64 * tn + {cols} * j : 64 * tn + {cols} * j + {cols}],
+                            y_map[128 * tm : 128 * tm + 128, n : n + {cols}],
                             S[j % {buffers}, :, :],
-                            rows=128, cols={cols}, box=(128, {cols}), swizzle={swizzle}, dtype={name},
+                            rows=128, cols={cols}, box=(128, {cols}), {options},
                         )
                         Arrive(tma_to_gmem_source) >> read
                         Await(read, cuda_in_order, {buffers - 1})
@@ -133,7 +136,10 @@ WAITED = re.compile(r'(asm volatile\("cp\.async\.bulk\.wait_group[^;]*;" ::: "me
         (f32, lambda text: text.replace("(swizzle - 16)", "(swizzle - 32)")),
         (bf16, lambda text: text.replace("(swizzle - 16)", "(swizzle - 32)")),
         (f32, lambda text: text.replace("turned ? turn[0]", "turned ? own[0]")),
-        (bf16, lambda text: text.replace("row = t / 32 * 16 + t % 16", "row = t / 32 * 16 + t % 8")),
+        (
+            bf16,
+            lambda text: text.replace("row = t / 32 * 16 + t % 16", "row = t / 32 * 16 + t % 8"),
+        ),
         (bf16, lambda text: text.replace("at / 8 + group", "group")),
     ],
     ids=["reads", "swizzle of f32", "swizzle of bf16", "turned", "rows", "columns"],
