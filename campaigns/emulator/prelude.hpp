@@ -77,6 +77,16 @@ void Sm90_store_D(int rows, int cols, float* C, int ld, float (&D)[M * N / 128])
             C[m * static_cast<long long>(ld) + n] = D[i];
     }
 }
+template <int M, int N, class Pack>
+void Sm90_store_pairs(int rows, int cols, unsigned short* C, int ld, float (&D)[M * N / 128], Pack pack)
+{
+    const int t = emulated::now->self->index % 128, first = t / 32 * 16 + t % 32 / 4;
+    for (int i = 0; i < M * N / 128; ++i) {
+        const int m = i / (N / 2) * 64 + i % 4 / 2 * 8 + first, n = i % (N / 2) / 4 * 8 + t % 4 * 2 + i % 2;
+        if (m < rows && n < cols)
+            C[m * static_cast<long long>(ld) + n] = static_cast<unsigned short>(pack(D[i], 0.0f));
+    }
+}
 template <int M, int N>
 void Sm90_stage_D(float* C, int ld, float (&D)[M * N / 128]) { Sm90_store_D<M, N>(M, N, C, ld, D); }
 
