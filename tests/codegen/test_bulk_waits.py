@@ -95,3 +95,22 @@ def test_what_another_lane_has_copied_is_waited_for(lanes):
     found = emitted(procedure)
     wait = found.index('asm volatile("cp.async.wait_group 0;" ::: "memory");')
     assert (found[wait + 1] == "__syncwarp();") is (lanes == 32)
+
+
+@pytest.mark.parametrize(("argument", "unrolled"), [("8 * j", True), ("0", False)])
+def test_columns_of_a_tile_are_chosen_while_compiling(argument, unrolled):
+    """Registers have no addresses: a loop that tells an instruction which to take is unrolled."""
+    procedure = made(f"""
+@proc
+def staged():
+    with CudaDeviceFunction(blockDim=128):
+        for task in cuda_tasks(0, 1):
+            D: f32[64, 256] @ Sm90_RmemMatrixD(64, 256)
+            S: f32[32, 64, 8] @ Sm90_SmemSwizzled(32)
+            for j in seq(0, 32):
+                Sm90_stage_tile({argument}, S[j, :, :], D[:, :], cols=8, swizzle=32)
+            Fence(cuda_in_order, cuda_in_order)
+""")
+    found = emitted(procedure)
+    loop = next(at for at, line in enumerate(found) if line.startswith("for (int j"))
+    assert (found[loop - 1] == "#pragma unroll") is unrolled
