@@ -135,7 +135,7 @@ def arrive(barriers: Barriers, stmt: Arrive, where: Where) -> Lines:
     name = stmt.targets[0].name
     ring = barriers.rings.get(name)
     if barriers.mechanisms.barriers[name] is BarrierMechanism.COMMIT_GROUP:
-        return place.emit(f"arrive {_group(barriers, name)}", where)
+        return place.emit(_group(barriers, name)[0], where)
     reason = sync.unkept(stmt.timeline, None)
     if reason is not None and stmt not in barriers.completing:
         raise unsupported(f"an Arrive whose {reason.what}", stmt.span, reason.help, "G803")
@@ -243,7 +243,9 @@ def wait(barriers: Barriers, stmt: Await, where: Where) -> Lines:
         line for row in sync.after_await(before, stmt.timeline) for line in place.emit(row, where)
     ]
     if barriers.mechanisms.barriers[name] is BarrierMechanism.COMMIT_GROUP:
-        return [*place.emit(f"await {_group(barriers, name)}", where, n=stmt.n), *after]
+        waited = place.emit(_group(barriers, name)[1], where, n=stmt.n)
+        told = sync.told_rows(barriers.mechanisms.kinds[name], sync.scope_of(where.tiling))
+        return [*waited, *(line for row in told for line in sync.emit(row)), *after]
     if ring is None:
         waits = [] if stmt in barriers.turns.over else sync.emit("await cluster")
         return [*waits, *after]
@@ -296,11 +298,12 @@ def initialisation(barriers: Barriers) -> Lines:
     return [*lines, *sync.emit("publish mbarriers")] if lines else []
 
 
-def _group(barriers: Barriers, name: Sym) -> str:
+def _group(barriers: Barriers, name: Sym) -> tuple[str, str]:
+    """The rows of an Arrive and of an Await."""
     kind = barriers.mechanisms.kinds.get(name)
     if kind is None:
         raise AssertionError(f"{name} is no commit group")
-    return sync.GROUP_ROWS[kind]
+    return sync.group_rows(kind, barriers.mechanisms.before[name])
 
 
 def _mask(barriers: Barriers, masks: tuple[int, ...]) -> str:

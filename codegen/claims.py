@@ -14,7 +14,6 @@ from functools import cache
 
 from exogpu.analysis.mechanisms import group_kind
 from exogpu.codegen.guarantees import (
-    EFFECTS,
     KINDS,
     REGISTERS,
     Fact,
@@ -24,8 +23,16 @@ from exogpu.codegen.guarantees import (
     needed,
 )
 from exogpu.codegen.rows import Scope
-from exogpu.codegen.sync import GROUP_ROWS, after_await, drain_rows, fence_rows, full, unkept
-from exogpu.codegen.where import OF_BULK
+from exogpu.codegen.sync import (
+    after_await,
+    drain_rows,
+    fence_rows,
+    full,
+    group_rows,
+    told_rows,
+    unkept,
+)
+from exogpu.codegen.where import OF_BULK, SOURCES
 from exogpu.hw.timelines import ASYNC_PROXY, SYNC_TIMELINES, TEMPORAL_FROM
 from exogpu.ir.types import Level, Policy, QualSet, QualTL, SyncTL
 
@@ -81,7 +88,7 @@ def sequences() -> Iterator[Lowering]:
     """Every sequence that code generation may emit."""
     for sequence in _sequences():
         yield sequence
-        rows = tuple(f"{row}, sources" if row in OF_BULK else row for row in sequence.rows)
+        rows = tuple(OF_BULK.get(row, row) for row in sequence.rows)
         if rows != sequence.rows:
             yield replace(sequence, rows=rows)
 
@@ -139,8 +146,9 @@ def _split(first: SyncTL, second: SyncTL) -> Iterator[Lowering]:
         yield Lowering("arrive mbarrier of cp.async", first, second, rows)
     kind = group_kind(first)
     if kind is not None:
-        word = GROUP_ROWS[kind]
-        yield Lowering(f"{word} group", first, second, (f"arrive {word}", f"await {word}", *end))
+        for scope in (Scope.THREAD, Scope.WARP):
+            rows = (*group_rows(kind, full(first)), *told_rows(kind, scope), *end)
+            yield Lowering(f"{kind.value} group of {scope.value}", first, second, rows)
 
 
 def claims(sequence: Lowering) -> Iterator[Claim]:
@@ -166,12 +174,17 @@ def claims(sequence: Lowering) -> Iterator[Claim]:
 
 def _precedes(kind: Kind, sequence: Lowering) -> bool:
     """Whether such an access may come before the sequence, and another one meet it after."""
-    stored = (kind.timeline, kind.how) == (QualTL.TMA_G, "w")
-    if stored and any(EFFECTS[row].reads for row in sequence.rows):
+    stored = kind.timeline is QualTL.TMA_G
+    if stored and stored_only(sequence):
         return False  # `proxies`: nothing else accesses it
     if "arrive mbarrier of CTAs, reads" in sequence.rows and not kind.places <= REGISTERS:
         return kind.proxy == "async" and not stored  # `published.unwritten`
     return True
+
+
+def stored_only(sequence: Lowering) -> bool:
+    """Whether it waits for less of bulk stores than its first timeline takes."""
+    return QualTL.TMA_G in full(sequence.first) and any(row in SOURCES for row in sequence.rows)
 
 
 def _carried(kind: Kind) -> list[Facts]:

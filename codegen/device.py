@@ -48,6 +48,7 @@ from exogpu.ir.nodes import (
     CallInstr,
     CallProc,
     CExpr,
+    Const,
     CudaTasks,
     CudaThreads,
     DeviceFunction,
@@ -299,17 +300,24 @@ def _unrolled(device: Device, stmt: For, lo: CExpr, hi: CExpr) -> bool:
     if hi.value - lo.value <= UNROLL_LIMIT:
         return True
     return any(
-        device.storage[access.name].space is Space.REGISTER
-        and any(stmt.iterator in control_variables(e) for e in _indices(access))
+        stmt.iterator in control_variables(index)
         for inner in walk(stmt.body)
-        for access in accesses(inner)
-        if access.name in device.storage
+        for index in _chosen(device, inner)
     )
 
 
-def _indices(access: Access) -> Iterator[CExpr]:
-    for coord in access.coords:
-        yield coord.at if isinstance(coord, Point) else coord.lo
+def _chosen(device: Device, stmt: Stmt) -> Iterator[CExpr]:
+    """What tells the registers of a statement: indices of them, and, beside a tile, what an
+    instruction is told of its part."""
+    used = [a for a in accesses(stmt) if a.name in device.storage]
+    held = [a for a in used if device.storage[a.name].space is Space.REGISTER]
+    for access in held:
+        for coord in access.coords:
+            yield coord.at if isinstance(coord, Point) else coord.lo
+    if isinstance(stmt, CallInstr) and any(device.storage[a.name].tile_rank for a in held):
+        for argument in stmt.arguments:
+            if not isinstance(argument, Access | Const):
+                yield argument
 
 
 def conditional(device: Device, stmt: If) -> Lines:

@@ -67,7 +67,7 @@ cp.async source         | Sm80  | global               | r  | generic
 cp.async destination    | Sm80  | shared               | w  | generic
 TMA load source         | tmaS  | global               | r  | async
 TMA load destination    | tmaS  | shared               | w  | async
-TMA store source        | tmaG  | shared               | r  | async
+TMA store source        | tmaR  | shared               | r  | async
 TMA store destination   | tmaG  | global               | w  | async
 wgmma shared operand    | wgS   | shared               | r  | async
 wgmma register operand  | wgA   | fragment             | r  | wgmma
@@ -96,13 +96,10 @@ class Effect:
     """Of the accesses, by their short names, or "all"."""
     asks: Facts
     gives: Facts
-    reads: bool = False
-    """Whether it concerns reads alone."""
 
     def on(self, kind: Kind, known: Facts) -> Facts:
         """What is known after the row."""
         mine = self.timelines == "all" or kind.timeline in map(SHORT.get, self.timelines.split())
-        mine = mine and (kind.how == "r" or not self.reads)
         return known | self.gives if mine and self.asks <= known else known
 
 
@@ -124,8 +121,8 @@ EFFECTS: Final[Mapping[str, Effect]] = {
     "fence cluster":                  Effect("all", _DONE, _JOINED),
     # Completion: each names the asynchronous operations that it waits for.
     "drain cp.async":                 Effect("Sm80", _NONE, _DONE),
-    "drain bulk":                     Effect("tmaG", _NONE, _DONE),
-    "drain bulk, sources":            Effect("tmaG", _NONE, _DONE, reads=True),
+    "drain bulk":                     Effect("tmaG tmaR", _NONE, _DONE),
+    "drain bulk, sources":            Effect("tmaR", _NONE, _DONE),
     "drain wgmma":                    Effect("wgA wgD wgS", _NONE, _DONE),
     # Between proxies; registers belong to none.
     "proxy fence":                    Effect("cuda2 Sm80", _DONE, frozenset({Fact.PROXIED})),
@@ -140,18 +137,18 @@ EFFECTS: Final[Mapping[str, Effect]] = {
     "arrive mbarrier of CTAs with bytes, by all": Effect("all", _DONE, _RELEASED),
     "arrive mbarrier of CTAs, each thread": Effect("all", _DONE, _RELEASED),
     # Nothing of the generic proxy comes before it: `published` sees to that.
-    "arrive mbarrier of CTAs, reads": Effect("tmaS tmaG wgS", _DONE, _RELEASED),
+    "arrive mbarrier of CTAs, reads": Effect("tmaS tmaR wgS", _DONE, _RELEASED),
     "arrive mbarrier of cp.async":    Effect("Sm80", _NONE, _DONE | _RELEASED),
     "arrive cluster":                 Effect("all", _DONE, _RELEASED),
     "await mbarrier":                 Effect("all", _RELEASED, _JOINED),
     "await mbarrier of CTAs":         Effect("all", _RELEASED, _JOINED),
     "await cluster":                  Effect("all", _RELEASED, _JOINED),
-    # Groups: the thread, or the warpgroup, that made the operations waits for them itself.
+    # Groups: a thread waits for its own operations, a warpgroup for its own.
     "arrive cp.async":                Effect("Sm80", _NONE, _RELEASED),
-    "await cp.async":                 Effect("Sm80", _RELEASED, _DONE | _JOINED),
-    "arrive bulk":                    Effect("tmaG", _NONE, _RELEASED),
-    "await bulk":                     Effect("tmaG", _RELEASED, _DONE | _JOINED),
-    "await bulk, sources":            Effect("tmaG", _RELEASED, _DONE | _JOINED, reads=True),
+    "await cp.async":                 Effect("Sm80", _RELEASED, _DONE),
+    "arrive bulk":                    Effect("tmaG tmaR", _NONE, _RELEASED),
+    "await bulk":                     Effect("tmaG tmaR", _RELEASED, _DONE),
+    "await bulk, sources":            Effect("tmaR", _RELEASED, _DONE),
     "arrive wgmma":                   Effect("wgA wgD wgS", _NONE, _RELEASED),
     "await wgmma":                    Effect("wgA wgD wgS", _RELEASED, _DONE | _JOINED),
     # The bytes of a load complete on the mbarrier beside them.

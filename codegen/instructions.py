@@ -105,7 +105,8 @@ def _operand(calls: Calls, stmt: CallInstr, at: int, param: DataParam, argument:
     loops = calls.facts.operands.get((stmt, at))
     initial = param.operand.initial if param.operand is not None else None
     variable = calls.access.storage[argument.name]
-    if variable.swizzle and initial not in ASYNC_PROXY:
+    known = param.memory.swizzle == variable.swizzle  # the instruction is one of such memory
+    if variable.swizzle and initial not in ASYNC_PROXY and not known:
         if _in_one_unit(param, argument, variable):
             return Operand(f"&{calls.access.element(argument)}", ("1",), C_TYPE[variable.dtype])
         raise unsupported(

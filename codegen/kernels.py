@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from exogpu.analysis.facts import Facts
@@ -114,7 +114,7 @@ def kernel(
         control,
     )
     named, met = NamedBarriers(), proxies(launch, source_.facts.collective, source_.storage, shared)
-    body: Lines = _start(barriers, launch)
+    body: Lines = _start(barriers, launch, [spelled[n] for n in maps.values()])
     resides = resident(launch)
     outside = (*resides, *(stmt for stmt in launch.body if isinstance(stmt, Pass | Free)))
     nests = [task_nest(stmt) for stmt in launch.body if stmt not in outside]
@@ -271,13 +271,14 @@ def _mentions(lines: Lines, name: str) -> bool:
     return re.search(rf"(?<![\w.:]){name}\b", text) is not None
 
 
-def _start(barriers: Barriers, launch: DeviceFunction) -> Lines:
-    """Before the tasks: the mbarriers are initialised, and every thread of the cluster knows."""
+def _start(barriers: Barriers, launch: DeviceFunction, maps: Sequence[str]) -> Lines:
+    """Before the tasks: the mbarriers are initialised, and every thread of the cluster knows;
+    tensor maps are on their way meanwhile."""
+    prefetches = [f"prefetch_map({name});" for name in maps]
     inside = initialisation(barriers)
-    if not inside:
-        return []
+    start = braces(f"if ({THREAD} == 0)", [*prefetches, *inside]) if prefetches or inside else []
     fence = "fence cluster" if launch.cluster_dim > 1 else "fence cta"
-    return [*braces(f"if ({THREAD} == 0)", inside), *emit(fence)]
+    return [*start, *(emit(fence) if inside else [])]
 
 
 def _end(launch: DeviceFunction) -> Lines:

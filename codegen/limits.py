@@ -39,7 +39,15 @@ SM90_MECHANISMS: Final = frozenset({BarrierMechanism.MBARRIER, BarrierMechanism.
 """Mbarriers exist on sm_80, but not mbarrier.try_wait, by which an Await waits (PTX ISA)."""
 
 SM90_TIMELINES: Final[QualSet] = frozenset(
-    {QualTL.TMA_S, QualTL.TMA_G, QualTL.WG_A, QualTL.WG_D, QualTL.WG_S, QualTL.WG_0}
+    {
+        QualTL.TMA_S,
+        QualTL.TMA_G,
+        QualTL.TMA_R,
+        QualTL.WG_A,
+        QualTL.WG_D,
+        QualTL.WG_S,
+        QualTL.WG_0,
+    }
 )
 """Of TMA and wgmma: what synchronises their accesses exists where they do."""
 

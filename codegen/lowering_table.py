@@ -179,7 +179,7 @@ def _plain(rows: Iterable[str]) -> list[str]:
     names = [
         "barrier" if row.startswith("fence ") else "wait" if row.startswith("await ") else row
         for row in rows
-        if not row.startswith(("arrive ", "trailing ")) and not row.endswith(", sources")
+        if not row.startswith(("arrive ", "trailing "))
     ]
     return list(dict.fromkeys(names))
 

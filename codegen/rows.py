@@ -151,7 +151,8 @@ ROWS: Final[Mapping[str, Row]] = {
     "drain bulk, sources": Row(
         "Fence",
         "any",
-        "a pre side that is full in tmaG, where nothing else in the launch accesses what is stored",
+        "a pre side that is full in tmaR and not in tmaG, or where nothing else in the launch "
+        "accesses what is stored",
         _asm("cp.async.bulk.commit_group;") + "\n" + _asm("cp.async.bulk.wait_group.read 0;"),
         _BULK,
         "The executing thread's bulk stores have read their sources; their writes are over when "
@@ -192,7 +193,7 @@ ROWS: Final[Mapping[str, Row]] = {
     "arrive bulk": Row(
         "Arrive, CudaCommitGroup",
         "each thread",
-        "tmaG",
+        "tmaG, tmaR",
         _asm("cp.async.bulk.commit_group;"),
         _BULK,
         "The thread's bulk operations since its last group make one more group.",
@@ -200,7 +201,7 @@ ROWS: Final[Mapping[str, Row]] = {
     "await bulk": Row(
         "Await, CudaCommitGroup",
         "each thread",
-        "tmaG",
+        "tmaG, tmaR",
         _asm("cp.async.bulk.wait_group {n};"),
         _BULK,
         "All but the thread's newest n groups have completed, their writes included.",
@@ -208,7 +209,7 @@ ROWS: Final[Mapping[str, Row]] = {
     "await bulk, sources": Row(
         "Await, CudaCommitGroup",
         "each thread",
-        "tmaG, where nothing else in the launch accesses what is stored",
+        "tmaR alone, or tmaG where nothing else in the launch accesses what is stored",
         _asm("cp.async.bulk.wait_group.read {n};"),
         _BULK,
         "All but the thread's newest n groups have read their sources; their writes are over when "

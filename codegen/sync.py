@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -92,6 +91,8 @@ def drain_rows(pre: SyncTL) -> list[str]:
         rows.append("drain cp.async")
     if QualTL.TMA_G in before:
         rows.append("drain bulk")
+    elif QualTL.TMA_R in before:
+        rows.append("drain bulk, sources")
     if before & {QualTL.WG_A, QualTL.WG_D, QualTL.WG_S}:
         rows.append("drain wgmma")
     return rows
@@ -142,9 +143,21 @@ def fences_registers(before: QualSet, post: SyncTL) -> bool:
     return QualTL.CUDA1 in before and bool(full(post) & MULTIPLIED)
 
 
-GROUP_ROWS: Final[Mapping[GroupKind, str]] = {
-    GroupKind.CP_ASYNC: "cp.async",
-    GroupKind.BULK: "bulk",
-    GroupKind.WGMMA: "wgmma",
-}
-"""The last word of the rows of a commit group."""
+def group_rows(kind: GroupKind, before: QualSet) -> tuple[str, str]:
+    """The rows of an Arrive on a commit group, and of an Await; its Arrives are full in `before`.
+
+    What is stored is not waited for where no Arrive asks for it.
+    """
+    sources = kind is GroupKind.BULK and QualTL.TMA_G not in before
+    return f"arrive {kind.value}", f"await {kind.value}" + (", sources" if sources else "")
+
+
+def told_rows(kind: GroupKind, scope: Scope) -> tuple[str, ...]:
+    """The rows after the wait of a commit group, which belongs to a thread, a warp or a warpgroup.
+
+    Each thread has waited for its own operations alone, and one lane has made those of a bulk copy;
+    a warpgroup's are its own.
+    """
+    if kind is GroupKind.WGMMA:
+        return ()
+    return ("fence thread",) if scope is Scope.THREAD else ("fence warp",)

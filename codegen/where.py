@@ -10,6 +10,7 @@ waits for the global accesses of the CTA too.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -26,8 +27,13 @@ OF_WARPGROUPS: Final = frozenset({"drain wgmma", "wgmma fence", "arrive wgmma", 
 OF_PROXIES: Final = frozenset({"proxy fence", "proxy fence at free"})
 """Rows with a state space."""
 
-OF_BULK: Final = frozenset({"drain bulk", "await bulk"})
-"""Rows that wait for bulk stores, and have a variant that waits for the reads of their sources."""
+OF_BULK: Final[Mapping[str, str]] = {
+    "drain bulk": "drain bulk, sources",
+    "await bulk": "await bulk, sources",
+}
+"""Rows that wait for bulk stores, and what waits for the reads of their sources alone."""
+
+SOURCES: Final = frozenset(OF_BULK.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +50,8 @@ def emit(key: str, where: Where, **fields: int | str) -> list[str]:
     """The lines of a row, under a condition where warps of no warpgroup come along."""
     if key in OF_PROXIES:
         fields["space"] = where.proxies.space
-    if key in OF_BULK and where.proxies.sources:
-        key += ", sources"
+    if where.proxies.sources:
+        key = OF_BULK.get(key, key)
     lines = sync.emit(key, **fields)
     if key not in OF_WARPGROUPS or is_unit_scope(where.tiling, cuda_warpgroup):
         return lines

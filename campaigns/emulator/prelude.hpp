@@ -60,6 +60,8 @@ void Sm90_tma_store(const void* src, const TensorMap& map, const int (&at)[rank]
 template <int rank>
 void Sm90_tma_reduce(const void* src, const TensorMap& map, const int (&at)[rank]) { emulated::tma_store(src, map, at, true); }
 
+inline void prefetch_map(const TensorMap&) {}
+
 template <int N, typename T>
 void Sm80_cp_async_copy(T* dst, const T* src) { emulated::cp_async<N>(N, dst, src); }
 template <int N, typename T>
@@ -76,32 +78,41 @@ void Sm90_store_D(int rows, int cols, float* C, int ld, float (&D)[M * N / 128])
     }
 }
 template <int M, int N, class Pack>
-void Sm90_store_pairs(int rows, int cols, unsigned short* C, int ld, float (&D)[M * N / 128], Pack rounded)
+void Sm90_store_pairs(int rows, int cols, unsigned short* C, int ld, float (&D)[M * N / 128], Pack pack)
 {
     const int t = emulated::now->self->index % 128, first = t / 32 * 16 + t % 32 / 4;
     for (int i = 0; i < M * N / 128; ++i) {
         const int m = i / (N / 2) * 64 + i % 4 / 2 * 8 + first, n = i % (N / 2) / 4 * 8 + t % 4 * 2 + i % 2;
         if (m < rows && n < cols)
-            C[m * static_cast<long long>(ld) + n] = rounded(D[i]);
+            C[m * static_cast<long long>(ld) + n] = static_cast<unsigned short>(pack(D[i], 0.0f));
     }
 }
 template <int M, int N>
-void Sm90_store_D_bf16(int rows, int cols, unsigned short* C, int ld, float (&D)[M * N / 128])
-{
-    Sm90_store_pairs<M, N>(rows, cols, C, ld, D, [](float value) {
-        const unsigned whole = bits<unsigned>(value);
-        return static_cast<unsigned short>((whole + 0x7fffu + (whole >> 16 & 1u)) >> 16);
-    });
-}
-template <int M, int N>
-void Sm90_store_D_f16(int rows, int cols, unsigned short* C, int ld, float (&D)[M * N / 128])
-{
-    Sm90_store_pairs<M, N>(rows, cols, C, ld, D, [](float value) {
-        return bits<unsigned short>(static_cast<_Float16>(value));
-    });
-}
-template <int M, int N>
 void Sm90_stage_D(float* C, int ld, float (&D)[M * N / 128]) { Sm90_store_D<M, N>(M, N, C, ld, D); }
+
+inline void store_two(unsigned to, float first, float second)
+{
+    if (to % 8)
+        emulated::now->fail("st.shared.v2 at " + std::to_string(to) + ", no multiple of 8 bytes");
+    const float both[2] = {first, second};
+    std::memcpy(emulated::shared() + to, both, sizeof both);
+}
+inline void stmatrix(unsigned row, unsigned a, unsigned b, unsigned c, unsigned d)
+{
+    struct Mine {
+        unsigned row, part[4];
+    } mine{row, {a, b, c, d}};
+    unsigned char* const memory = emulated::shared();
+    emulated::together(&mine, [memory](std::vector<void*>& lanes) {
+        for (int lane = 0; lane < 32; ++lane) {
+            const unsigned to = static_cast<Mine*>(lanes[lane])->row;
+            if (to % 16)
+                emulated::now->fail("stmatrix at " + std::to_string(to) + ", no multiple of 16 bytes");
+            for (int i = 0; i < 4; ++i)
+                std::memcpy(memory + to + 4 * i, &static_cast<Mine*>(lanes[lane % 8 * 4 + i])->part[lane / 8], 4);
+        }
+    });
+}
 
 inline float to_tf32(float value)
 {

@@ -4,8 +4,6 @@ __device__ __forceinline__ void Sm90_store_D_bf16(
     int rows, int cols, unsigned short* C, int ld, float (&D)[M * N / 128])
 {
     Sm90_store_pairs<M, N>(rows, cols, C, ld, D, [](float first, float second) {
-        unsigned pair;
-        asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(second), "f"(first));
-        return pair;
+        return packed_bf16(first, second);
     });
 }

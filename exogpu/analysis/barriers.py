@@ -101,8 +101,8 @@ def _check_commit_group(declared: Declared, mechanisms: Mechanisms) -> Iterator[
                 "D511",
                 f"an Arrive on {use.stmt.timeline.name} does not end {other}",
                 use.span,
-                "arrive on one of wgmma_async, tma_to_gmem_async, Sm80_cp_async; "
-                "all Arrives on one variable on the same one",
+                "arrive on one of wgmma_async, tma_to_gmem_async, tma_to_gmem_source, "
+                "Sm80_cp_async; all Arrives on one variable on the same one",
                 (Note("allocated here", declared.declaration.span),),
             )
             return

@@ -18,7 +18,7 @@ class GroupKind(Enum):
 
 _TIMELINES: Final[dict[GroupKind, QualSet]] = {
     GroupKind.WGMMA: frozenset({QualTL.WG_A, QualTL.WG_D, QualTL.WG_S, QualTL.WG_0}),
-    GroupKind.BULK: frozenset({QualTL.TMA_G}),
+    GroupKind.BULK: frozenset({QualTL.TMA_G, QualTL.TMA_R}),
     GroupKind.CP_ASYNC: frozenset({QualTL.SM80}),
 }
 

@@ -25,6 +25,7 @@ _PRE: Final[Mapping[QualTL, str]] = {
     QualTL.SM80: "Sm80_cp_async",
     QualTL.TMA_S: "tma_to_smem_async",
     QualTL.TMA_G: "tma_to_gmem_async",
+    QualTL.TMA_R: "tma_to_gmem_source",
     QualTL.WG_A: "wgmma_async",
     QualTL.WG_D: "wgmma_async",
     QualTL.WG_S: "wgmma_async",
@@ -40,6 +41,7 @@ _POST: Final[Mapping[QualTL, str]] = {
     QualTL.SM80: "Sm80_generic",
     QualTL.TMA_S: "cuda_generic_and_async",
     QualTL.TMA_G: "cuda_generic_and_async",
+    QualTL.TMA_R: "cuda_generic_and_async",
     QualTL.WG_A: "wgmma_fence_2",
     QualTL.WG_D: "wgmma_fence_2",
     QualTL.WG_S: "cuda_generic_and_async",
@@ -47,7 +49,9 @@ _POST: Final[Mapping[QualTL, str]] = {
 }
 """A sync timeline that orders the timeline of the second access."""
 
-BY_COMMIT_GROUP: Final = frozenset({"Sm80_cp_async", "tma_to_gmem_async", "wgmma_async"})
+BY_COMMIT_GROUP: Final = frozenset(
+    {"Sm80_cp_async", "tma_to_gmem_async", "tma_to_gmem_source", "wgmma_async"}
+)
 """First timelines of an Arrive on a commit group only."""
 
 BY_COPY: Final = "tma_to_smem_async"

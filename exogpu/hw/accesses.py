@@ -68,10 +68,15 @@ CALLED: Final[Mapping[QualTL, Called]] = {
     QualTL.TMA_G: _called(
         "TMA store",
         "TMA stores",
-        "The read of shared memory and the write, or reduction, of global memory by a bulk tensor "
-        "copy (TMA), through the async proxy.",
-        "TMA store from shared memory",
-        "TMA store to global memory",
+        "The write, or reduction, of global memory by a bulk tensor copy (TMA), through the async "
+        "proxy.",
+    ),
+    QualTL.TMA_R: _called(
+        "TMA store's read",
+        "TMA stores' reads",
+        "The read of shared memory by a bulk tensor copy (TMA) to global memory, through the async "
+        "proxy.  It is over before the write is.",
+        "TMA store's read of shared memory",
     ),
     QualTL.WG_A: _called(
         "wgmma read of A registers",

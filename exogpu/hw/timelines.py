@@ -14,6 +14,7 @@ SHORT: Final[dict[str, QualTL]] = {
     "Sm80": QualTL.SM80,
     "tmaS": QualTL.TMA_S,
     "tmaG": QualTL.TMA_G,
+    "tmaR": QualTL.TMA_R,
     "wgA": QualTL.WG_A,
     "wgD": QualTL.WG_D,
     "wgS": QualTL.WG_S,
@@ -23,7 +24,7 @@ SHORT: Final[dict[str, QualTL]] = {
 
 SHORT_NAME: Final[dict[QualTL, str]] = {tl: name for name, tl in SHORT.items()}
 
-ASYNC_PROXY: Final[QualSet] = frozenset({QualTL.TMA_S, QualTL.TMA_G, QualTL.WG_S})
+ASYNC_PROXY: Final[QualSet] = frozenset({QualTL.TMA_S, QualTL.TMA_G, QualTL.TMA_R, QualTL.WG_S})
 """The timelines whose accesses go through the async proxy (decision 7)."""
 
 WGMMA: Final[QualSet] = frozenset({QualTL.WG_A, QualTL.WG_D, QualTL.WG_S, QualTL.WG_0})
@@ -41,28 +42,29 @@ ONLY_BEFORE: Final[dict[str, str]] = {"wgmma_fence_1": "wgmma_fence_2"}
 """First timelines that order without completing: what each may stand before, in a Fence alone."""
 
 _PAPER = """
-                        trans | cpu  strm cuda1 cuda2 Sm80 tmaS tmaG wgA  wgD  wgS  wg0
-empty_sync_tl           .     | .    .    .     .     .    .    .    .    .    .    .
-cpu_in_order            y     | full .    .     .     .    .    .    .    .    .    .
-cuda_stream_sync        y     | .    full full  full  full full full full full full .
-cuda_in_order           y     | .    temp full  full  temp temp temp temp temp temp temp
-cuda_temporal           .     | .    temp temp  temp  temp temp temp temp temp temp temp
-Sm80_cp_async           .     | .    .    .     .     full .    .    .    .    .    .
-Sm80_generic            .     | .    temp full  full  full temp temp temp temp temp temp
-tma_to_smem_async       .     | .    .    .     .     .    full .    .    .    .    .
-tma_to_gmem_async       .     | .    .    .     .     .    .    full .    .    .    .
-wgmma_async_smem        .     | .    .    .     .     .    .    .    .    .    full .
-wgmma_fence_1           .     | .    .    full  .     .    .    .    full full .    .
-wgmma_fence_2           .     | .    .    .     .     .    .    .    full full .    .
-wgmma_async             .     | .    .    .     .     .    .    .    full full full .
-cuda_async_proxy        .     | .    .    .     .     .    full full .    .    full .
-cuda_async_proxy_wgmma  .     | .    .    .     .     .    full full full full full .
-cuda_generic_and_async  .     | .    temp full  full  full full full temp temp full temp
+                        trans | cpu  strm cuda1 cuda2 Sm80 tmaS tmaG tmaR wgA  wgD  wgS  wg0
+empty_sync_tl           .     | .    .    .     .     .    .    .    .    .    .    .    .
+cpu_in_order            y     | full .    .     .     .    .    .    .    .    .    .    .
+cuda_stream_sync        y     | .    full full  full  full full full full full full full .
+cuda_in_order           y     | .    temp full  full  temp temp temp temp temp temp temp temp
+cuda_temporal           .     | .    temp temp  temp  temp temp temp temp temp temp temp temp
+Sm80_cp_async           .     | .    .    .     .     full .    .    .    .    .    .    .
+Sm80_generic            .     | .    temp full  full  full temp temp temp temp temp temp temp
+tma_to_smem_async       .     | .    .    .     .     .    full .    .    .    .    .    .
+tma_to_gmem_async       .     | .    .    .     .     .    .    full full .    .    .    .
+tma_to_gmem_source      .     | .    .    .     .     .    .    .    full .    .    .    .
+wgmma_async_smem        .     | .    .    .     .     .    .    .    .    .    .    full .
+wgmma_fence_1           .     | .    .    full  .     .    .    .    .    full full .    .
+wgmma_fence_2           .     | .    .    .     .     .    .    .    .    full full .    .
+wgmma_async             .     | .    .    .     .     .    .    .    .    full full full .
+cuda_async_proxy        .     | .    .    .     .     .    full full full .    .    full .
+cuda_async_proxy_wgmma  .     | .    .    .     .     .    full full full full full full .
+cuda_generic_and_async  .     | .    temp full  full  full full full full temp temp full temp
 """
 
 _PTX_CHANGES = """
-                        trans | cpu  strm cuda1 cuda2 Sm80 tmaS tmaG wgA  wgD  wgS  wg0
-wgmma_fence_1           .     | .    .    full  .     .    .    .    full full .    full
+                        trans | cpu  strm cuda1 cuda2 Sm80 tmaS tmaG tmaR wgA  wgD  wgS  wg0
+wgmma_fence_1           .     | .    .    full  .     .    .    .    .    full full .    full
 """
 
 

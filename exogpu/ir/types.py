@@ -53,6 +53,7 @@ class QualTL(Enum):
     SM80 = "Sm80_cp_async_qual"
     TMA_S = "tma_to_smem_async_qual"
     TMA_G = "tma_to_gmem_async_qual"
+    TMA_R = "tma_to_gmem_source_qual"
     WG_A = "wgmma_async_rmem_a_qual"
     WG_D = "wgmma_async_rmem_d_qual"
     WG_S = "wgmma_async_smem_qual"

@@ -17,6 +17,7 @@ from exogpu.hw.operands import (
     CUDA_REGISTER,
     TMA_LOAD,
     TMA_REDUCE,
+    TMA_SOURCE,
     TMA_STORE,
     WGMMA_A,
     WGMMA_D,
@@ -266,6 +267,43 @@ def Sm90_stage_D(
             C[m, n] = D[m, n]
 
 
+def _tile(swizzle):
+    """What a warpgroup stages: rows of one swizzle, eight to a repeat of it; without a swizzle rows
+    of 16 bytes or more, anywhere."""
+    if swizzle:
+        return aligned(CUDA_MEMORY, 8 * swizzle, pitch=swizzle, adjacent=2)
+    return aligned(CUDA_MEMORY, 16, stride=16)
+
+
+@sm90_instr(
+    unit=cuda_warpgroup,
+    C=_tile,
+    D=CUDA_REGISTER,
+    template="Sm90_stage_{dtype_name}<{M}, {N}, {cols}, {swizzle}>({C}, {C.ld}, {D}, {at});",
+)
+def Sm90_stage_tile(
+    at: index,
+    C: dtype[M, cols] @ _staged(swizzle),
+    D: f32[M, N] @ Sm90_RmemMatrixD(M, N),
+    *,
+    M=64,
+    N=256,
+    cols=32,
+    swizzle=128,
+    dtype=f32,
+):
+    """A warpgroup stores columns `at` to `at + cols` of an accumulator, rounded to the type, into
+    shared memory as TMA takes it (of 16 bits: stmatrix)."""
+    assert dtype in (f32, f16, bf16)
+    assert M % 64 == 0 and M > 0 and N % 8 == 0 and N > 0
+    assert 0 < cols <= N and cols * dtype.bytes % 32 == 0
+    assert swizzle in (0, cols * dtype.bytes)
+    assert at % 8 == 0 and at >= 0 and at + cols <= N
+    for m in seq(0, M):
+        for n in seq(0, cols):
+            C[m, n] = D[m, at + n]
+
+
 @sm90_instr(
     unit=cuda_warp,
     barrier=CudaMbarrier,
@@ -329,7 +367,7 @@ def Sm90_tma_multicast(
 @sm90_instr(
     unit=cuda_warp,
     dst=clipped(TMA_STORE),
-    src=lambda swizzle: _box(TMA_STORE, swizzle),
+    src=lambda swizzle: _box(TMA_SOURCE, swizzle),
     template="Sm90_tma_store({transfer.shared}, {transfer.tensor}, {transfer.coordinates});",
 )
 def Sm90_tma_store(
@@ -352,7 +390,7 @@ def Sm90_tma_store(
 @sm90_instr(
     unit=cuda_warp,
     dst=clipped(TMA_REDUCE),
-    src=lambda swizzle: _box(TMA_STORE, swizzle),
+    src=lambda swizzle: _box(TMA_SOURCE, swizzle),
     template="Sm90_tma_reduce({transfer.shared}, {transfer.tensor}, {transfer.coordinates});",
 )
 def Sm90_tma_reduce(

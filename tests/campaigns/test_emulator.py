@@ -15,6 +15,7 @@ from campaigns.emulator.launch import Emulated, EmulatedError
 from campaigns.emulator.orders import ORDERS, Order
 from campaigns.emulator.translate import UnknownError, translated
 from exogpu.api import Procedure
+from exogpu.hw.datatypes import bf16
 from exogpu.kernels import gemm_sm80, gemm_sm90
 from exogpu.trial.data import at_sizes
 from exogpu.trial.differences import difference
@@ -34,11 +35,14 @@ SM90 = gemm_sm90.KERNELS["gemm_sm90_1x1_128x64"]
 PAIR = gemm_sm90.KERNELS["gemm_sm90_2x1_128x256"]
 RUNNING = gemm_sm90.make_resident(1, 1, 128, 64)
 
+HALF = gemm_sm90.make_gemm(1, 1, 64, 64, 4, 1, dtype=bf16)
+
 CASES: list[tuple[Procedure, dict[str, int]]] = [
     (SM80, {"M": 70, "N": 100, "K": 100}),
     (SM90, {"L": 2, "M": 130, "N": 40, "cluster_K": 300}),
     (PAIR, {"L": 1, "M": 130, "N": 60, "cluster_K": 160}),
     (RUNNING, {"L": 3, "M": 130, "N": 40, "cluster_K": 160}),
+    (HALF, {"L": 1, "M": 70, "N": 33, "cluster_K": 168}),
     (fragments("Fence(cuda_in_order, wgmma_async)"), {}),
     (by_role(2), {}),
     (pipelined(0, 0), {"R": 3, "K": 5}),

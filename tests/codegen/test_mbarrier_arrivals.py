@@ -12,6 +12,7 @@ from exogpu.hw.timelines import SYNC_TIMELINES
 from exogpu.ir.nodes import WarpConfig as CudaWarpConfig
 from exogpu.isa.sm90 import Sm90_tma_load, Sm90_tma_multicast
 from exogpu.result.errors import ExoGpuError
+from tests.texts import made
 
 
 def body(procedure) -> str:
@@ -135,13 +136,47 @@ def turns(K: size, x: f32[32, K] @ CudaGmemLinear):
 
 
 def test_roles_take_turns_on_the_elements_of_one_barrier():
-    """Each role arrives on its own element and awaits the other's: each counts for itself."""
+    """Each role arrives on its own element and awaits the other's: each counts for itself, and one
+    number is enough."""
     text = body(turns)
     a, b = text.split("else {")
     assert "mbarrier_arrive<d>(turn, turn_arrived);" in a
     assert "mbarrier_wait<d>(turn + s * 1, turn_awaited);" in a
     assert "mbarrier_wait<d>(turn, turn_awaited);" in b
     assert "mbarrier_arrive<d>(turn + s * 1, turn_arrived);" in b
+
+
+WARPS = "for w in cuda_threads(0, 2, unit=cuda_warp)"
+
+
+@pytest.mark.parametrize(
+    ("loop", "arrive", "wait", "own"),
+    [
+        (WARPS, ("z[w]",), ("z[w]",), True),
+        (WARPS, ("z[w]",), ("z[1 - w]",), True),  # one to arrive on, and one to await
+        (WARPS, ("z[w]", "z[w]"), ("z[w]", "z[w]"), True),
+        ("if 0 < 1", ("z[k % 2]",), ("z[k % 2]",), False),
+        ("if 0 < 1", ("z[0]", "z[1]"), ("z[0]", "z[1]"), False),
+    ],
+)
+def test_a_thread_of_one_element_counts_in_a_scalar(loop, arrive, wait, own):
+    arrives = [f"                    Arrive(cuda_in_order) >> {one}\n" for one in arrive]
+    awaits = [f"                    Await({one}, cuda_in_order, ~0)\n" for one in wait]
+    procedure = made(f"""
+@proc
+def some(K: size):
+    with CudaDeviceFunction(blockDim=64):
+        for task in cuda_tasks(0, 1):
+            z: barrier[2] @ CudaMbarrier
+            for k in seq(0, K):
+                {loop}:
+{"".join(arrives)}
+                {loop}:
+{"".join(awaits)}
+            Fence(cuda_in_order, cuda_in_order)
+""")
+    (found,) = rings(procedure.facts, {"z": 4}).values()
+    assert (found.arrives_on_one, found.awaits_one) == (own, own)
 
 
 @proc

@@ -77,11 +77,7 @@ def test_it_is_attention_of_each_head(called, heads, shared, causal):
 @pytest.mark.parametrize("D", [64, 128])
 def test_what_is_taken_ships(D, causal):
     assert attention_sm90.name_of(D, causal, 1, bf16) in attention_sm90.KERNELS
-    names = {
-        attention_sm90.name_of(D, causal, G, dtype)
-        for G in (1, 2)
-        for dtype in (bf16, f16)
-    }
+    names = {attention_sm90.name_of(D, causal, G, dtype) for G in (1, 2) for dtype in (bf16, f16)}
     assert len(names) == 4
 
 

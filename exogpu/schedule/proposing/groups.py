@@ -37,6 +37,7 @@ from exogpu.schedule.rewrite import Path
 COMPLETED_BY: Final[dict[QualTL, str]] = {
     QualTL.SM80: "Sm80_cp_async",
     QualTL.TMA_G: "tma_to_gmem_async",
+    QualTL.TMA_R: "tma_to_gmem_async",
     QualTL.WG_A: "wgmma_async",
     QualTL.WG_D: "wgmma_async",
     QualTL.WG_S: "wgmma_async",

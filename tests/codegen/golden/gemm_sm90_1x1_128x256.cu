@@ -200,6 +200,12 @@ __device__ __forceinline__ void Sm90_store_D(
     }
 }
 
+// Brings a tensor map near, before the first copy asks for it (PTX ISA, prefetch.tensormap).
+__device__ __forceinline__ void prefetch_map(const TensorMap& map)
+{
+    asm volatile("prefetch.tensormap [%0];" :: "l"(&map) : "memory");
+}
+
 // Initialises `barriers` adjacent mbarriers; `count` arrivals complete a phase (mbarrier.init).
 __device__ __forceinline__ void mbarrier_init(unsigned ring, int barriers, unsigned count)
 {
@@ -259,6 +265,8 @@ gemm_sm90_1x1_128x256(const int L, const int M, const int N, const int cluster_K
     const int warp = __shfl_sync(0xffffffffu, thread / 32, 0);
     const int lane = thread % 32;
     if (thread == 0) {
+        prefetch_map(A_map);
+        prefetch_map(B_map);
         mbarrier_init(smem_address(smem + 0), 8, 1);  // full
         mbarrier_init(smem_address(smem + 64), 8, 8);  // empty
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");

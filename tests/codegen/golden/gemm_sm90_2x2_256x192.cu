@@ -188,6 +188,12 @@ __device__ __forceinline__ void Sm90_store_D(
     }
 }
 
+// Brings a tensor map near, before the first copy asks for it (PTX ISA, prefetch.tensormap).
+__device__ __forceinline__ void prefetch_map(const TensorMap& map)
+{
+    asm volatile("prefetch.tensormap [%0];" :: "l"(&map) : "memory");
+}
+
 // Initialises `barriers` adjacent mbarriers; `count` arrivals complete a phase (mbarrier.init).
 __device__ __forceinline__ void mbarrier_init(unsigned ring, int barriers, unsigned count)
 {
@@ -267,6 +273,8 @@ gemm_sm90_2x2_256x192(const int L, const int M, const int N, const int cluster_K
     const int lane = thread % 32;
     const int cta = blockIdx.x % 4;
     if (thread == 0) {
+        prefetch_map(A_map);
+        prefetch_map(B_map);
         mbarrier_init(smem_address(smem + 0), 8, 1);  // full
         mbarrier_init(smem_address(smem + 64), 8, 24);  // empty
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");

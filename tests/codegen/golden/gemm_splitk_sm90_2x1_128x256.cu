@@ -202,6 +202,12 @@ __device__ __forceinline__ void Sm90_tma_reduce(const void* src, const TensorMap
                      :: "l"(&map), "r"(smem_address(src)), "r"(at[0]), "r"(at[1]), "r"(at[2]) : "memory");
 }
 
+// Brings a tensor map near, before the first copy asks for it (PTX ISA, prefetch.tensormap).
+__device__ __forceinline__ void prefetch_map(const TensorMap& map)
+{
+    asm volatile("prefetch.tensormap [%0];" :: "l"(&map) : "memory");
+}
+
 // Initialises `barriers` adjacent mbarriers; `count` arrivals complete a phase (mbarrier.init).
 __device__ __forceinline__ void mbarrier_init(unsigned ring, int barriers, unsigned count)
 {
@@ -281,6 +287,9 @@ gemm_splitk_sm90_2x1_128x256(const int L, const int M, const int N, const int K_
     const int lane = thread % 32;
     const int cta = blockIdx.x % 2;
     if (thread == 0) {
+        prefetch_map(A_map);
+        prefetch_map(B_map);
+        prefetch_map(C_map);
         mbarrier_init(smem_address(smem + 0), 8, 1);  // full
         mbarrier_init(smem_address(smem + 64), 8, 16);  // empty
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
@@ -488,6 +497,7 @@ gemm_splitk_sm90_2x1_128x256(const int L, const int M, const int N, const int K_
                                     asm volatile("cp.async.bulk.commit_group;" ::: "memory");
                                     // 78: Await(done[m, n, wg], cuda_in_order, 0)
                                     asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+                                    __syncwarp();
                                 }
                             }
                         }

@@ -1,0 +1,11 @@
+// Two numbers as one register of bf16, the first one below (PTX ISA, cvt.rn.bf16x2).
+__device__ __forceinline__ unsigned packed_bf16(float first, float second)
+{
+#ifdef __CUDA_ARCH__
+    unsigned word;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(second), "f"(first));
+    return word;
+#else
+    return to_bf16(first) | static_cast<unsigned>(to_bf16(second)) << 16;
+#endif
+}
