@@ -24,6 +24,7 @@ from exogpu.codegen.task_order import TaskOrder
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
     Add,
+    Alloc,
     And,
     BExpr,
     Block,
@@ -49,8 +50,8 @@ from exogpu.ir.nodes import (
     Sub,
     Truth,
 )
-from exogpu.ir.types import Memset
-from exogpu.ir.walk import blocks
+from exogpu.ir.types import Memset, Space
+from exogpu.ir.walk import accesses, blocks
 
 Json: TypeAlias = "bool | int | str | list[Json] | dict[str, Json] | None"
 
@@ -159,11 +160,34 @@ def _steps(
                 steps.append(_launch(kernels[stmt]))
             case CallInstr(instr=Instr(template=Memset() as template)):
                 steps.append(_memset(stmt, template, storage))
+            case Alloc() if _is_workspace(stmt, proc, kernels):
+                steps.append(_workspace(stmt))
             case Pass() | Free():
                 pass
             case _:
                 return [{"op": "host", "kernels": [_needs(k) for k in kernels.values()]}]
     return steps
+
+
+def _is_workspace(stmt: Alloc, proc: Proc, kernels: Mapping[Stmt, Kernel]) -> bool:
+    """Whether it is device memory that nothing but kernels uses, through pointers."""
+    others = [s for s in proc.body if isinstance(s, CallInstr)]
+    declared = [s.name for s in (*proc.params, *(s for s in proc.body if isinstance(s, Alloc)))]
+    return (
+        stmt.memory.space is Space.GLOBAL
+        and sum(one.name == stmt.name.name for one in declared) == 1
+        and all(a.name != stmt.name for s in others for a in accesses(s))
+        and all(m.tensor != stmt.name for made in kernels.values() for m in made.maps)
+    )
+
+
+def _workspace(stmt: Alloc) -> Json:
+    return {
+        "op": "allocate",
+        "name": stmt.name.name,
+        "dtype": stmt.dtype.value,
+        "shape": [control_json(n) for n in stmt.shape],
+    }
 
 
 def _file_name(proc: Proc) -> str:

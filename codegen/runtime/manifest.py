@@ -67,11 +67,20 @@ class Fill:
 
 
 @dataclass(frozen=True, slots=True)
+class Workspace:
+    """Device memory of the procedure's own, from here to its end."""
+
+    name: str
+    dtype: str
+    shape: tuple[Json, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class HostCode:
     """Statements that only the C function of the procedure can do."""
 
 
-Step: TypeAlias = Launch | Fill | HostCode
+Step: TypeAlias = Launch | Fill | Workspace | HostCode
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +140,8 @@ def _step(step: Mapping[str, Any]) -> Step:
             )
         case "memset":
             return Fill(step["target"], step["byte"], step["offset"], step["count"])
+        case "allocate":
+            return Workspace(step["name"], step["dtype"], tuple(step["shape"]))
         case "host":
             return HostCode()
         case _:

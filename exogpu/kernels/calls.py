@@ -81,9 +81,10 @@ def of_vector(M: int, K: int) -> str:
 @cache
 def kernel(name: str) -> Kernel:
     """A kernel that ships, proved and compiled."""
-    from exogpu.kernels import gemm_sm90, gemm_splitk_sm90, gemv_f32
+    from exogpu.kernels import gemm_sm90, gemm_splitk_sm90, gemm_splitk_sum_sm90, gemv_f32
 
-    return {**gemm_sm90.KERNELS, **gemm_splitk_sm90.KERNELS, **gemv_f32.KERNELS}[name].compile()
+    modules = (gemm_sm90, gemm_splitk_sm90, gemm_splitk_sum_sm90, gemv_f32)
+    return next(m.KERNELS[name] for m in modules if name in m.KERNELS).compile()
 
 
 def _rank(name: str, array: Any, ranks: tuple[int, ...]) -> int:

@@ -14,6 +14,7 @@ from exogpu.kernels.gemm_sm80 import gemm_sm80
 from exogpu.kernels.gemm_sm90 import KERNELS as GEMM
 from exogpu.kernels.gemm_sm90 import make_resident
 from exogpu.kernels.gemm_splitk_sm90 import KERNELS as SPLIT_K
+from exogpu.kernels.gemm_splitk_sum_sm90 import KERNELS as SPLIT_K_SUM
 from exogpu.kernels.gemv_f32 import gemv
 
 
@@ -125,7 +126,7 @@ CASES = [
     ),
     (bias_and_relu(), make_gemm_bias_relu(2, 1, 128, 128)),
     (bias_and_relu(), make_gemm_bias_relu(1, 2, 128, 64)),
-    *((sliced, kernel) for kernel in SPLIT_K.values()),
+    *((sliced, kernel) for kernel in (*SPLIT_K.values(), *SPLIT_K_SUM.values())),
 ]
 
 
