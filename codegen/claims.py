@@ -24,7 +24,15 @@ from exogpu.codegen.guarantees import (
     needed,
 )
 from exogpu.codegen.rows import Scope
-from exogpu.codegen.sync import GROUP_ROWS, after_await, drain_rows, fence_rows, full, unkept
+from exogpu.codegen.sync import (
+    GROUP_ROWS,
+    after_await,
+    drain_rows,
+    fence_rows,
+    full,
+    launch_row,
+    unkept,
+)
 from exogpu.codegen.where import OF_BULK
 from exogpu.hw.timelines import ASYNC_PROXY, SYNC_TIMELINES, TEMPORAL_FROM
 from exogpu.ir.types import Level, Policy, QualSet, QualTL, SyncTL
@@ -104,6 +112,9 @@ def _sequences() -> Iterator[Lowering]:
                 rows = [*drain_rows(first), "trailing load", "arrive mbarrier with bytes"]
                 rows += ["await mbarrier", *after_await(full(first), second)]
                 yield Lowering("arrive with all loads", first, second, tuple(rows))
+    stream = SYNC_TIMELINES["cuda_stream_sync"]
+    for second in (*KERNEL, stream):
+        yield Lowering("end of a launch", stream, second, (launch_row(second),))
     for second in KERNEL:
         # Whatever the Arrives are full in, the rows after the wait are at least these.
         for wait in ("await mbarrier", "await mbarrier of CTAs"):
@@ -166,6 +177,8 @@ def claims(sequence: Lowering) -> Iterator[Claim]:
 
 def _precedes(kind: Kind, sequence: Lowering) -> bool:
     """Whether such an access may come before the sequence, and another one meet it after."""
+    if sequence.mechanism == "end of a launch" and kind.places != {"global"}:
+        return False  # registers and shared memory are not those of another launch
     stored = (kind.timeline, kind.how) == (QualTL.TMA_G, "w")
     if stored and any(EFFECTS[row].reads for row in sequence.rows):
         return False  # `proxies`: nothing else accesses it

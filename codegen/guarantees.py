@@ -146,6 +146,9 @@ EFFECTS: Final[Mapping[str, Effect]] = {
     "await mbarrier":                 Effect("all", _RELEASED, _JOINED),
     "await mbarrier of CTAs":         Effect("all", _RELEASED, _JOINED),
     "await cluster":                  Effect("all", _RELEASED, _JOINED),
+    # The end of a launch: its grid has completed, and everything that it did is performed.
+    "await launch":                   Effect("all", _NONE, _DONE | _JOINED),
+    "await launch, for TMA":          Effect("all", _NONE, _DONE | _JOINED | {Fact.PROXIED}),
     # Groups: the thread, or the warpgroup, that made the operations waits for them itself.
     "arrive cp.async":                Effect("Sm80", _NONE, _RELEASED),
     "await cp.async":                 Effect("Sm80", _RELEASED, _DONE | _JOINED),

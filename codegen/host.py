@@ -10,10 +10,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias, assert_never
 
+from exogpu.analysis.dependent import preceding
 from exogpu.analysis.facts import Facts
 from exogpu.codegen.host_cpp import HostFiles, host_files, host_text
 from exogpu.codegen.instructions import helper_text
-from exogpu.codegen.kernels import Kernel, Source, kernel
+from exogpu.codegen.kernels import Kernel, Source, kernel, written
 from exogpu.codegen.limits import check_arch, check_features, check_shared
 from exogpu.codegen.mbarriers import rings
 from exogpu.codegen.render import HostText, UnitText, render
@@ -107,7 +108,8 @@ def lowered(
     check_arch(arch)
     check_features(proc, arch)
     found = rings(facts, depths, arrive_all=arrive_all)
-    source = Source(facts, storages(facts), found, task_order)
+    followed = frozenset(preceding(proc).values())
+    source = Source(facts, storages(facts), found, task_order, followed, written(proc.body))
     helpers: list[str] = []
     kernels: dict[Stmt, Kernel] = {}
     launches = list(_launches(proc.body, ()))
@@ -233,6 +235,7 @@ def _launch(made: Kernel) -> Json:
         "tasks": counts,
         "fits": [control_json(n) for n in made.limits],
         "arguments": names,
+        **({"dependent": True} if made.dependent else {}),
     }
 
 

@@ -58,6 +58,8 @@ class _Ready:
     loaded: Loaded
     tasks: int
     arguments: list[ctypes._CData]
+    early: bool
+    """Whether it may begin before the kernel right before it has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +163,7 @@ class Kernel:
         """What enqueues a step."""
         if isinstance(step, _Ready):
             clusters = clusters_for(step.loaded, step.tasks, self.most_clusters)
-            return launcher(step.loaded, clusters, step.arguments, stream)
+            return launcher(step.loaded, clusters, step.arguments, stream, early=step.early)
         target, count = ctypes.c_uint64(step.pointer), ctypes.c_size_t(step.bytes)
         byte, where = ctypes.c_ubyte(step.byte), pointer(stream)
         return partial(call, "cuMemsetD8Async", target, byte, count, where)
@@ -193,8 +195,13 @@ class Kernel:
         own = {
             s.name: _place(s, device, known) for s in self._data.steps if isinstance(s, Workspace)
         }
-        steps = [self._step(s, device, dict(arrays), own, known) for s in self._data.steps]
-        return (*own.values(), *(step for step in steps if step is not None))
+        steps: list[_Ready | _Filled] = []
+        launched = False  # right before this step, by a kernel that had tasks
+        for one in self._data.steps:
+            step = self._step(one, device, dict(arrays), own, known, after_kernel=launched)
+            launched = isinstance(step, _Ready)
+            steps += [] if step is None else [step]
+        return (*own.values(), *steps)
 
     def _step(
         self,
@@ -203,6 +210,8 @@ class Kernel:
         arrays: Mapping[str, Array],
         own: Mapping[str, Place],
         sizes: Mapping[str, int],
+        *,
+        after_kernel: bool,
     ) -> _Ready | _Filled | None:
         """A kernel, or memory to fill; None where there is nothing to do."""
         if isinstance(step, Fill):
@@ -228,7 +237,8 @@ class Kernel:
             own[a].address if isinstance(a, str) and a in own else self._argument(a, arrays, sizes)
             for a in step.arguments
         ]
-        return _Ready(self._loaded[device][step.kernel], tasks, arguments)
+        early = step.dependent and after_kernel
+        return _Ready(self._loaded[device][step.kernel], tasks, arguments, early)
 
     def _argument(
         self, argument: str | MapOf, arrays: Mapping[str, Array], sizes: Mapping[str, int]

@@ -53,6 +53,8 @@ class Launch:
     fits: tuple[Json, ...]
     """What must have no more than 32 bits."""
     arguments: tuple[str | MapOf, ...]
+    dependent: bool = False
+    """Whether it may begin before the kernel right before it has ended, and waits by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +139,7 @@ def _step(step: Mapping[str, Any]) -> Step:
                 tuple(tuple(nest) for nest in step["tasks"]),
                 tuple(step["fits"]),
                 tuple(_argument(a) for a in step["arguments"]),
+                step.get("dependent", False),
             )
         case "memset":
             return Fill(step["target"], step["byte"], step["offset"], step["count"])

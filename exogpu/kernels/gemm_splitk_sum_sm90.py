@@ -65,7 +65,7 @@ def make_gemm_splitk_sum(
                             # The ring is done with: the next task's loads overlap the stores.
                             Fence(cuda_in_order, cuda_in_order)
                             epilogue(parts[s, :, :, :], D, M, N, batch, tm, tn)
-        with CudaDeviceFunction(blockDim=32 * SUMMING):
+        with CudaDeviceFunction(blockDim=32 * SUMMING, dependent=True):
             for batch in cuda_tasks(0, L):
                 for m in cuda_tasks(0, M):
                     for block in cuda_tasks(0, (N + 127) / 128):
