@@ -99,8 +99,8 @@ class Host:
     parameters: frozenset[Sym]
     """Data that the caller owns."""
     dependents: bool
-    """Whether a launch depends on another: then `launched` says whether the last thing on the stream
-    was a kernel that had tasks."""
+    """Whether a launch depends on another: then `launched` says whether the last thing on the
+    stream was a kernel that had tasks."""
 
 
 def host_files(text: HostText) -> HostFiles:

@@ -232,7 +232,7 @@ def t_device_function(low: Lowering, stmt: DeviceFunction) -> Ops:
     if stmt in low.followed:
         end = Access(low.followed[stmt], ())
         yield none
-        yield amir.Arrive(True, sets.full, end, (end,), origin)
+        yield amir.Arrive(True, sets.full, end, (end,), origin, launch=True)
     else:
         yield amir.Fence(True, sets.full, sets.full, sets.temporal, origin, launch=True)
 
@@ -241,7 +241,7 @@ def t_wait(low: Lowering, stmt: Fence) -> amir.Await:
     """Decision 29: `Await(end of the launch before, T_qfull(post), T_qtmp(post), 0)`."""
     sets = stmt.post.under(low.policy)
     end = Access(low.awaited[stmt], ())
-    return amir.Await(end, sets.full, sets.temporal, 0, origin_of(low, stmt))
+    return amir.Await(end, sets.full, sets.temporal, 0, origin_of(low, stmt), launch=True)
 
 
 def _meeting(low: Lowering, stmt: DeviceFunction, cluster: ThreadMap | None) -> amir.Fence:
