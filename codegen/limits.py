@@ -87,7 +87,7 @@ def _needs(stmt: Stmt) -> Iterator[tuple[str, str]]:
                 yield "setmaxnreg", SM90
         case BarrierAlloc() if stmt.mechanism in SM90_MECHANISMS:
             yield stmt.mechanism.value, SM90
-        case Fence():
+        case Fence(launches=False):
             yield from _timelines(stmt.pre, stmt.post)
         case Arrive() | Await():
             yield from _timelines(stmt.timeline)
