@@ -16,6 +16,7 @@ _COMPUTE_MINOR: Final = 76
 MULTIPROCESSORS: Final = 16  # CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
 _DEVICE_ORDINAL: Final = 9  # CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
 _NO_DEVICE: Final = 100  # CUDA_ERROR_NO_DEVICE
+_NOT_READY: Final = 600  # CUDA_ERROR_NOT_READY
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,16 @@ def call(name: str, *arguments: object) -> None:
     """One call of the driver.  Raises LaunchError with what the driver says."""
     driver = _driver()
     _check(driver, getattr(driver, name)(*arguments), name)
+
+
+def is_over(event: ctypes.c_void_p) -> bool:
+    """Whether the streams have come to an event.  Raises LaunchError where one has failed."""
+    driver = _driver()
+    status = driver.cuEventQuery(event)
+    if status == _NOT_READY:
+        return False
+    _check(driver, status, "cuEventQuery")
+    return True
 
 
 # --- devices --------------------------------------------------------------------------------
