@@ -28,9 +28,10 @@ def make_gemm_splitk_sum(
     RING: int = 4,
     groups: int = 2,
     dtype: DataType = f32,
+    dependent: bool = True,
 ) -> Procedure:
     """The kernels for a cluster of CM x CN CTAs with a tile of TM x TN a CTA, whose rows so many
-    consumer warpgroups divide among them."""
+    consumer warpgroups divide among them; the second may be `dependent` on the first."""
     MM = TM // groups  # rows of a warpgroup
     TK = 128 // dtype.bytes  # columns of a step
     CHUNK = 16 // dtype.bytes
@@ -38,8 +39,9 @@ def make_gemm_splitk_sum(
     product = make_product(CM, CN, TM, TN, RING, split=True, groups=groups, dtype=dtype)
     epilogue = make_epilogue(CM, CN, TM, TN, groups)
     half = "" if dtype is f32 else f"_{dtype.value}"
+    rest = "" if dependent else "_serial"
 
-    @proc(name=f"gemm_splitk_sum{half}_sm90_{CM}x{CN}_{TM}x{TN}")
+    @proc(name=f"gemm_splitk_sum{half}_sm90_{CM}x{CN}_{TM}x{TN}{rest}")
     def gemm_splitk_sum_sm90(
         L: size,
         M: size,
@@ -65,7 +67,7 @@ def make_gemm_splitk_sum(
                             # The ring is done with: the next task's loads overlap the stores.
                             Fence(cuda_in_order, cuda_in_order)
                             epilogue(parts[s, :, :, :], D, M, N, batch, tm, tn)
-        with CudaDeviceFunction(blockDim=32 * SUMMING, dependent=True):
+        with CudaDeviceFunction(blockDim=32 * SUMMING, dependent=dependent):
             for batch in cuda_tasks(0, L):
                 for m in cuda_tasks(0, M):
                     for block in cuda_tasks(0, (N + 127) / 128):
