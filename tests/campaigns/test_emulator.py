@@ -16,9 +16,11 @@ from campaigns.emulator.orders import ORDERS, Order
 from campaigns.emulator.translate import UnknownError, translated
 from exogpu.api import Procedure
 from exogpu.kernels import gemm_sm80, gemm_sm90
+from exogpu.kernels.gemm_splitk_sum_sm90 import make_gemm_splitk_sum
 from exogpu.trial.data import at_sizes
 from exogpu.trial.differences import difference
 from exogpu.trial.packed import At
+from tests.codegen.dependent_kernels import in_two, scaled_by
 from tests.codegen.kept_kernels import by_role, fragments
 from tests.codegen.nested_kernels import pipelined, relay
 
@@ -30,6 +32,7 @@ pytestmark = [
 SM80 = gemm_sm80.gemm_sm80
 SM90 = gemm_sm90.KERNELS["gemm_sm90_1x1_128x64"]
 PAIR = gemm_sm90.KERNELS["gemm_sm90_2x1_128x256"]
+SPLIT = make_gemm_splitk_sum(1, 1, 64, 16, 2, 1)
 RUNNING = gemm_sm90.make_resident(1, 1, 128, 64)
 
 CASES: list[tuple[Procedure, dict[str, int]]] = [
@@ -42,6 +45,9 @@ CASES: list[tuple[Procedure, dict[str, int]]] = [
     (pipelined(0, 0), {"R": 3, "K": 5}),
     (relay(1, 1), {"R": 3, "K": 4}),
     (relay(2, 1), {"R": 2, "K": 3}),
+    (scaled_by, {"M": 1}),
+    (in_two, {"n": 3}),
+    (SPLIT, {"L": 1, "M": 3, "N": 20, "K_split": 5, "cluster_K": 36}),
 ]
 IDS = [procedure.name for procedure, _ in CASES]
 
