@@ -15,11 +15,12 @@ import importlib.util
 import json
 import os
 import random
+from itertools import product
 from pathlib import Path
 from typing import Final
 
 import torch
-from gpu import LIBRARIES, RUNS, Problem, timed
+from gpu import HALF_BIT, LIBRARIES, RUNS, Problem, timed
 
 from exogpu.codegen.runtime import Kernel
 
@@ -35,17 +36,21 @@ PANEL: Final = (
 def wrong(kernel: Kernel, deterministic: bool, chosen: random.Random) -> str:
     """What is wrong at a random size; empty if nothing is."""
     L, M, N = chosen.randint(1, 2), chosen.randint(1, 700), 4 * chosen.randint(1, 170)
-    S, K = chosen.randint(1, 33), 4 * chosen.randint(1, 80)
-    a = torch.randn(L, M, S, K, device="cuda")
-    b = torch.randn(L, N, S, K, device="cuda")
-    found = [torch.full((L, M, N), float("nan"), device="cuda") for _ in range(3)]
+    S, K = chosen.randint(1, 33), 8 * chosen.randint(1, 40)
+    kind = next(p["dtype"] for p in kernel.manifest["parameters"] if p["name"] == "A")
+    dtype = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}[kind]
+    a = torch.randn(L, M, S, K, device="cuda", dtype=dtype)
+    b = torch.randn(L, N, S, K, device="cuda", dtype=dtype)
+    found = [torch.full((L, M, N), float("nan"), device="cuda", dtype=dtype) for _ in range(3)]
     for c in found:  # right behind each other: what one call frees the next one may get
         kernel(A=a, B=b, C=c)
     x, y = (t.view(L, -1, S * K).double() for t in (a, b))
-    limit = (x.abs() @ y.abs().mT) * (2.0**-9 * 1.001 + (S * K + S) * 2.0**-23)
+    tf32 = (kind == "f32") * 2.0**-9 * 1.001
+    limit = (x.abs() @ y.abs().mT) * (tf32 + (S * K + S) * 2.0**-23)
+    limit += (x @ y.mT).abs() * HALF_BIT.get(kind, 0.0) * 1.001 + 2.0**-24
     size = f"{L=} {M=} {N=} {S=} {K=}"
     for c in found:
-        error = float(((c - x @ y.mT).abs() / limit).nan_to_num(9e9).max())
+        error = float(((c.double() - x @ y.mT).abs() / limit).nan_to_num(9e9).max())
         if error > 1:
             return f"{size}: an error of {error:.2g} times its bound"
     if deterministic and not all(torch.equal(c, found[0]) for c in found):
@@ -97,15 +102,15 @@ def main() -> int:
         print("jax:", said or "right")
     options.output.mkdir(parents=True, exist_ok=True)
     with (options.output / "results.jsonl").open("w") as file:
-        for m, n, k in PANEL:
-            one = timed(options.folder, Problem("split", 1, m, n, k), options.runs, 1.3)
+        for (m, n, k), dtype in product(PANEL, ("f32", "bf16")):
+            one = timed(options.folder, Problem("split", 1, m, n, k, dtype), options.runs, 1.3)
             failures += len(one["wrong"])
             file.write(json.dumps(one) + "\n")
             file.flush()
             seconds = {name: t["seconds"] for name, t in one["times"].items()}
             seconds |= one["far"]
             base = seconds["cuBLAS"]
-            print(f"{m} {n} {k}: cuBLAS {base * 1e6:.1f} us", *one["wrong"])
+            print(f"{dtype} {m} {n} {k}: cuBLAS {base * 1e6:.1f} us", *one["wrong"])
             for kind in ("_sum_", "_serial", "splitk_sm90"):
                 ours = {
                     name: s

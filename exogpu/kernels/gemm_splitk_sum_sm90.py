@@ -4,7 +4,8 @@ passes: the same inputs give the same bits.
 The K_split slices of a tile are tasks of their own, multiplied as in `gemm_sm90`; each stores its
 part, and a second kernel, launched dependent on the first, adds the parts of an element in one
 order.  The parts are device memory of the procedure's own.
-One procedure a configuration: `gemm_splitk_sum_sm90_<cluster m>x<cluster n>_<tile m>x<tile n>`.
+One procedure a configuration: `gemm_splitk_sum_sm90_<cluster m>x<cluster n>_<tile m>x<tile n>`; A, B and C of
+`gemm_splitk_sum_bf16_sm90_...` and `gemm_splitk_sum_f16_sm90_...` have 16 bits.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 from exogpu.api import Procedure, proc
 from exogpu.hw.datatypes import DataType, f32
 from exogpu.isa.cuda import cuda_load, cuda_store
-from exogpu.kernels.gemm_sm90 import make_epilogue, make_product, warps
+from exogpu.kernels.gemm_sm90 import HALVES, make_epilogue, make_product, warps
 
 SUMMING = 4
 """Warps of a CTA of the second pass, which divide the slices among them."""
@@ -108,8 +109,14 @@ def make_gemm_splitk_sum(
 
 CONFIGURATIONS = ((1, 1, 128, 256, 4, 2), (2, 1, 128, 256, 4, 2), (1, 1, 64, 128, 6, 1))
 """Cluster, rows, columns, ring, consumer warpgroups."""
+HALF = ((1, 1, 128, 128, 6, 2), (1, 1, 64, 128, 6, 1))
+"""Of types of 16 bits, which are added in f32 and rounded once."""
 
 KERNELS: dict[str, Procedure] = {
-    kernel.name: kernel for kernel in (make_gemm_splitk_sum(*one) for one in CONFIGURATIONS)
+    kernel.name: kernel
+    for kernel in (
+        *(make_gemm_splitk_sum(*one) for one in CONFIGURATIONS),
+        *(make_gemm_splitk_sum(*one, dtype=half) for half in HALVES for one in HALF),
+    )
 }
 """Every configuration, by name."""

@@ -16,27 +16,34 @@ from exogpu.ir.walk import map_blocks, walk
 from exogpu.kernels import calls, choice, tuned
 from exogpu.kernels.choice import Product, Variant, fastest, shipped
 from exogpu.kernels.gemm_splitk_sum_sm90 import KERNELS, make_gemm_splitk_sum
+from exogpu.meaning import round_bf16
 
+ONE_OF_EACH = ("gemm_splitk_sum_sm90_2x1_128x256", "gemm_splitk_sum_bf16_sm90_1x1_64x128")
 ALL = pytest.mark.parametrize("name", KERNELS)
 
 
 @ALL
-@pytest.mark.parametrize("policy", Policy, ids=lambda p: p.value)
-def test_proved_for_all_sizes(name: str, policy: Policy) -> None:
-    verdict = KERNELS[name].check(policy=policy)
-    assert verdict.word == "proved" and verdict.proof is not None and verdict.proof.complete
+def test_proved_for_all_sizes(name: str) -> None:
+    for policy in Policy if name in ONE_OF_EACH else (Policy.PTX,):
+        verdict = KERNELS[name].check(policy=policy)
+        assert verdict.word == "proved" and verdict.proof is not None and verdict.proof.complete
 
 
 @ALL
 @pytest.mark.parametrize("slices", [1, 18])
 def test_values(name: str, slices: int) -> None:
+    kind = name.removeprefix("gemm_splitk_sum_").partition("_")[0]
+    rounded = {"bf16": round_bf16, "f16": np.float16}.get(kind, np.float32)
+    bits = {"bf16": 2.0**-8, "f16": 2.0**-11}.get(kind, 0.0)
     rng = np.random.default_rng(slices)
-    A = rng.standard_normal((1, 66, slices, 36), np.float32)
-    B = rng.standard_normal((1, 132, slices, 36), np.float32)
-    C = np.full((1, 66, 132), np.nan, np.float32)
+    A = rounded(rng.standard_normal((1, 66, slices, 40), np.float32))
+    B = rounded(rng.standard_normal((1, 132, slices, 40), np.float32))
+    C = rounded(np.full((1, 66, 132), np.nan, np.float32))
     KERNELS[name].run(A=A, B=B, C=C)
     exact = np.einsum("lmsk,lnsk->lmn", A.astype(np.float64), B.astype(np.float64))
-    assert np.abs(C - exact).max() <= 4 * 36 * slices * np.finfo(np.float32).eps * 4
+    limit = 16 * 40 * slices * np.finfo(np.float32).eps + 1.001 * bits * np.abs(exact)
+    assert (np.abs(C.astype(np.float64) - exact) <= limit).all()
+    assert np.array_equal(C, rounded(C))
 
 
 def test_no_element_is_added_to_atomically() -> None:
@@ -45,6 +52,7 @@ def test_no_element_is_added_to_atomically() -> None:
     assert re.search(r"\b(red|atom|cp\.reduce)\b|atomic", emitted) is None
 
 
+@pytest.mark.slow
 def test_a_part_that_is_not_waited_for_is_a_hazard() -> None:
     """Without the Fence between its halves, a sum may miss what another warp has not stored."""
     kernel = make_gemm_splitk_sum(1, 1, 64, 16, 2, 1)
