@@ -4,7 +4,8 @@ passes: the same inputs give the same bits.
 The K_split slices of a tile are tasks of their own, multiplied as in `gemm_sm90`; each stores its
 part, and a second kernel, launched dependent on the first, adds the parts of an element in one
 order.  The parts are device memory of the procedure's own.
-One procedure a configuration: `gemm_splitk_sum_sm90_<cluster m>x<cluster n>_<tile m>x<tile n>`; A, B and C of
+One procedure a configuration:
+`gemm_splitk_sum_sm90_<cluster m>x<cluster n>_<tile m>x<tile n>`; A, B and C of
 `gemm_splitk_sum_bf16_sm90_...` and `gemm_splitk_sum_f16_sm90_...` have 16 bits.
 """
 

@@ -13,6 +13,7 @@ from exogpu import Policy, Procedure, proc
 from exogpu.amir.nodes import Arrive, Await, Block, Fence, Op, Program
 from exogpu.amir.walk import operations, rewritten
 from exogpu.hw.timelines import SYNC_TIMELINES
+from exogpu.kernels.gemm_sm90 import make_epilogue, make_product, warps
 from exogpu.machine import fast, literal
 from tests.machine.launch_procs import NOTHING, READ, WRITE, make, race
 
@@ -202,3 +203,107 @@ def again(n: size, k: size, x: f32[n, 32] @ CudaGmemLinear, y: f32[n, 32] @ Cuda
 
 def test_in_a_loop_of_the_cpu_the_next_iteration_begins_after() -> None:
     assert again.check().word == "proved"
+
+
+# --- with what resides --------------------------------------------------------------------------
+
+
+def running_ring(where: str) -> Procedure:
+    """A ring that runs on from task to task, in a dependent launch; some of its warps wait."""
+
+    @proc
+    def ring(
+        M: size,
+        K: size,
+        w: f32[M, K, 32] @ CudaGmemLinear,
+        x: f32[M, K, 32] @ CudaGmemLinear,
+        y: f32[M, K, 32] @ CudaGmemLinear,
+    ):
+        assert K % 2 == 0
+        with CudaDeviceFunction(blockDim=32):
+            for m in cuda_tasks(0, M):
+                for k in seq(0, K):
+                    for t in cuda_threads(0, 32, unit=cuda_thread):
+                        x[m, k, t] = w[m, k, 31 - t]
+        with CudaDeviceFunction(blockDim=64, dependent=True):
+            tile: f32[2, 32] @ CudaSmemLinear
+            full: barrier @ CudaMbarrier
+            empty: barrier(full) @ CudaMbarrier
+            for m in cuda_tasks(0, M):
+                if where == "producer":
+                    with CudaWarps(0, 1):
+                        Fence(cuda_stream_sync, cuda_in_order)
+                if where == "consumer":
+                    with CudaWarps(1, 2):
+                        Fence(cuda_stream_sync, cuda_in_order)
+                for k in seq(0, K):
+                    with CudaWarps(0, 1):
+                        Await(empty, cuda_in_order, ~2)
+                        for t in cuda_threads(0, 32, unit=cuda_thread):
+                            tile[k % 2, t] = x[m, k, t]
+                        Arrive(cuda_in_order) >> full
+                    with CudaWarps(1, 2):
+                        Await(full, cuda_in_order, ~0)
+                        for t in cuda_threads(0, 32, unit=cuda_thread):
+                            y[m, k, t] = tile[k % 2, 31 - t]
+                        Arrive(cuda_in_order) >> empty
+
+    return ring
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("where", "word"), [("producer", "proved"), ("consumer", "refuted"), ("nowhere", "proved")]
+)
+def test_what_resides_may_be_in_a_dependent_launch(where: str, word: str) -> None:
+    verdict = running_ring(where).check()
+    assert verdict.word == word
+    assert {h.variable for h in verdict.hazards} == ({"x"} if word == "refuted" else set())
+
+
+def two_products(CM: int, TM: int, TN: int) -> Procedure:
+    """C = W (B A): the second product takes the first by TMA."""
+    product = make_product(CM, 1, TM, TN, 2, split=False)
+    epilogue = make_epilogue(CM, 1, TM, TN)
+    MM = TM // 2
+
+    @proc
+    def products(
+        M: size,
+        N: size,
+        K: size,
+        P: size,
+        A: f32[1, M, K] @ CudaGmemLinear,
+        B: f32[1, N, K] @ CudaGmemLinear,
+        W: f32[1, P, N] @ CudaGmemLinear,
+        C: f32[1, M, P] @ CudaGmemLinear,
+    ):
+        assert K % 4 == 0
+        assert N % 4 == 0
+        H: f32[1, M, N] @ CudaGmemLinear
+        A_map = A[:, :, :] @ Sm90_tensorMap(128, 1, TM, 32)
+        B_map = B[:, :, :] @ Sm90_tensorMap(128, 1, TN // CM, 32)
+        H_map = H[:, :, :] @ Sm90_tensorMap(128, 1, TM, 32)
+        W_map = W[:, :, :] @ Sm90_tensorMap(128, 1, TN // CM, 32)
+        with CudaDeviceFunction(clusterDim=CM, warp_config=warps(2)):
+            for tm in cuda_tasks(0, (M + CM * TM - 1) / (CM * TM)):
+                for tn in cuda_tasks(0, (N + TN - 1) / TN):
+                    D: f32[CM, 1, 2, MM, TN] @ Sm90_RmemMatrixD(MM, TN)
+                    product(D, A_map, B_map, K, 0, tm, tn, None)
+                    Fence(cuda_in_order, cuda_in_order)
+                    epilogue(H, D, M, N, 0, tm, tn)
+        with CudaDeviceFunction(clusterDim=CM, warp_config=warps(2), dependent=True):
+            for tm in cuda_tasks(0, (M + CM * TM - 1) / (CM * TM)):
+                for tn in cuda_tasks(0, (P + TN - 1) / TN):
+                    E: f32[CM, 1, 2, MM, TN] @ Sm90_RmemMatrixD(MM, TN)
+                    product(E, H_map, W_map, N, 0, tm, tn, None)
+                    Fence(cuda_in_order, cuda_in_order)
+                    epilogue(C, E, M, P, 0, tm, tn)
+
+    return products
+
+
+@pytest.mark.slow
+def test_products_in_a_row() -> None:
+    """Clusters and TMA, whose loads of H are ordered after the stores of another proxy."""
+    assert two_products(2, 128, 64).check().word == "proved"
