@@ -136,8 +136,9 @@ def candidates(folder: Path, problem: Problem) -> Iterator[tuple[str, Kernel, di
         if "K_split" not in names:
             yield path.stem, kernel, {"L": "L" in names}
             continue
+        chunk = 4 if problem.dtype == "f32" else 8  # elements of 16 bytes
         for slices in SPLITS:
-            if slices == 1 or (problem.K % (4 * slices) == 0 and problem.K // slices >= 128):
+            if slices == 1 or (problem.K % (chunk * slices) == 0 and problem.K // slices >= 128):
                 yield f"{path.stem} / {slices}", kernel, {"slices": slices}
 
 

@@ -18,15 +18,19 @@ from pathlib import Path
 
 import numpy as np
 
-from exogpu.kernels import gemm_sm90, gemm_splitk_sm90
+from exogpu.kernels import gemm_sm90, gemm_splitk_sm90, gemm_splitk_sum_sm90
 from exogpu.kernels.choice import TIMES, Product, Variant, fastest
 
-SHIPPED = {**gemm_sm90.KERNELS, **gemm_splitk_sm90.KERNELS}
+SHIPPED = {
+    **gemm_sm90.KERNELS,
+    **gemm_splitk_sm90.KERNELS,
+    **gemm_splitk_sum_sm90.KERNELS,
+}
 RING = 4
 """Of the clusters whose ring runs on: a tile ends where the ring does."""
 NEAR = 1.3
 """Times of the fastest, up to which a model has to be true; beyond it counts for less."""
-NAME = re.compile(r"gemm(_splitk)?(_bf16|_f16)?_sm90_(\d+)x(\d+)_(\d+)x(\d+)(_resident)?$")
+NAME = re.compile(r"gemm(_splitk(?:_sum)?)?(_bf16|_f16)?_sm90_(\d+)x(\d+)_(\d+)x(\d+)(_resident)?$")
 
 
 def read(folder: Path) -> Iterator[tuple[Product, Mapping[tuple[str, int], float]]]:

@@ -2,7 +2,8 @@
 
     exogpu compile benchmarks/staged.py -o build/gpu/staged --cubin
     python benchmarks/gpu_check.py build/gpu/staged --only staged
-    python benchmarks/gpu.py build/gpu/staged -o build/staged-bench --panels square,small,uneven,bf16,f16
+    python benchmarks/gpu.py build/gpu/staged -o build/staged-bench \\
+        --panels square,small,uneven,bf16,f16
 
 A name ends with the steps of the ring, the buffers of a warpgroup, and how many of them are left
 unread while the next is stored.

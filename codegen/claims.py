@@ -29,6 +29,7 @@ from exogpu.codegen.sync import (
     fence_rows,
     full,
     group_rows,
+    launch_row,
     told_rows,
     unkept,
 )
@@ -111,6 +112,9 @@ def _sequences() -> Iterator[Lowering]:
                 rows = [*drain_rows(first), "trailing load", "arrive mbarrier with bytes"]
                 rows += ["await mbarrier", *after_await(full(first), second)]
                 yield Lowering("arrive with all loads", first, second, tuple(rows))
+    stream = SYNC_TIMELINES["cuda_stream_sync"]
+    for second in (*KERNEL, stream):
+        yield Lowering("end of a launch", stream, second, (launch_row(second),))
     for second in KERNEL:
         # Whatever the Arrives are full in, the rows after the wait are at least these.
         for wait in ("await mbarrier", "await mbarrier of CTAs"):
@@ -174,6 +178,8 @@ def claims(sequence: Lowering) -> Iterator[Claim]:
 
 def _precedes(kind: Kind, sequence: Lowering) -> bool:
     """Whether such an access may come before the sequence, and another one meet it after."""
+    if sequence.mechanism == "end of a launch" and kind.places != {"global"}:
+        return False  # registers and shared memory are not those of another launch
     stored = kind.timeline is QualTL.TMA_G
     if stored and stored_only(sequence):
         return False  # `proxies`: nothing else accesses it

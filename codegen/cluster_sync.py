@@ -111,7 +111,8 @@ class _Walk:
 
     def is_of_cluster(self, stmt: Fence) -> bool:
         tiling = self.facts.scope[stmt]
-        return tiling is not None and scope_of(tiling) is Scope.CLUSTER
+        joins = not stmt.launches and tiling is not None
+        return joins and tiling is not None and scope_of(tiling) is Scope.CLUSTER
 
     def reached(self, stmt: Fence | Await, states: States) -> None:
         """What is emitted does not depend on the execution.  Raises ExoGpuError where it would."""

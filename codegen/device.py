@@ -393,6 +393,8 @@ def _scalar(device: Device, stmt: Assign | Reduce) -> str:
 
 def fence(device: Device, stmt: Fence) -> Lines:
     """A Fence: what its timelines ask for, then the barrier of its scope."""
+    if stmt.launches:
+        return sync.emit(sync.launch_row(stmt.post, tma=bool(device.maps)))
     tiling = device.facts.scope[stmt]
     assert tiling is not None
     reason = sync.unkept(stmt.pre, stmt.post)

@@ -143,6 +143,9 @@ EFFECTS: Final[Mapping[str, Effect]] = {
     "await mbarrier":                 Effect("all", _RELEASED, _JOINED),
     "await mbarrier of CTAs":         Effect("all", _RELEASED, _JOINED),
     "await cluster":                  Effect("all", _RELEASED, _JOINED),
+    # The end of a launch: its grid has completed, and everything that it did is performed.
+    "await launch":                   Effect("all", _NONE, _DONE | _JOINED),
+    "await launch, for TMA":          Effect("all", _NONE, _DONE | _JOINED | {Fact.PROXIED}),
     # Groups: a thread waits for its own operations, a warpgroup for its own.
     "arrive cp.async":                Effect("Sm80", _NONE, _RELEASED),
     "await cp.async":                 Effect("Sm80", _RELEASED, _DONE),

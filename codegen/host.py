@@ -10,10 +10,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias, assert_never
 
+from exogpu.analysis.dependent import preceding
 from exogpu.analysis.facts import Facts
 from exogpu.codegen.host_cpp import HostFiles, host_files, host_text
 from exogpu.codegen.instructions import helper_text
-from exogpu.codegen.kernels import Kernel, Source, kernel
+from exogpu.codegen.kernels import Kernel, Source, kernel, written
 from exogpu.codegen.limits import check_arch, check_features, check_shared
 from exogpu.codegen.mbarriers import rings
 from exogpu.codegen.render import HostText, UnitText, render
@@ -24,6 +25,7 @@ from exogpu.codegen.task_order import TaskOrder
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
     Add,
+    Alloc,
     And,
     BExpr,
     Block,
@@ -49,8 +51,8 @@ from exogpu.ir.nodes import (
     Sub,
     Truth,
 )
-from exogpu.ir.types import Memset
-from exogpu.ir.walk import blocks
+from exogpu.ir.types import Memset, Space
+from exogpu.ir.walk import accesses, blocks
 
 Json: TypeAlias = "bool | int | str | list[Json] | dict[str, Json] | None"
 
@@ -106,7 +108,8 @@ def lowered(
     check_arch(arch)
     check_features(proc, arch)
     found = rings(facts, depths, arrive_all=arrive_all)
-    source = Source(facts, storages(facts), found, task_order)
+    followed = frozenset(preceding(proc).values())
+    source = Source(facts, storages(facts), found, task_order, followed, written(proc.body))
     helpers: list[str] = []
     kernels: dict[Stmt, Kernel] = {}
     launches = list(_launches(proc.body, ()))
@@ -159,11 +162,34 @@ def _steps(
                 steps.append(_launch(kernels[stmt]))
             case CallInstr(instr=Instr(template=Memset() as template)):
                 steps.append(_memset(stmt, template, storage))
+            case Alloc() if _is_workspace(stmt, proc, kernels):
+                steps.append(_workspace(stmt))
             case Pass() | Free():
                 pass
             case _:
                 return [{"op": "host", "kernels": [_needs(k) for k in kernels.values()]}]
     return steps
+
+
+def _is_workspace(stmt: Alloc, proc: Proc, kernels: Mapping[Stmt, Kernel]) -> bool:
+    """Whether it is device memory that nothing but kernels uses, through pointers."""
+    others = [s for s in proc.body if isinstance(s, CallInstr)]
+    declared = [s.name for s in (*proc.params, *(s for s in proc.body if isinstance(s, Alloc)))]
+    return (
+        stmt.memory.space is Space.GLOBAL
+        and sum(one.name == stmt.name.name for one in declared) == 1
+        and all(a.name != stmt.name for s in others for a in accesses(s))
+        and all(m.tensor != stmt.name for made in kernels.values() for m in made.maps)
+    )
+
+
+def _workspace(stmt: Alloc) -> Json:
+    return {
+        "op": "allocate",
+        "name": stmt.name.name,
+        "dtype": stmt.dtype.value,
+        "shape": [control_json(n) for n in stmt.shape],
+    }
 
 
 def _file_name(proc: Proc) -> str:
@@ -209,6 +235,7 @@ def _launch(made: Kernel) -> Json:
         "tasks": counts,
         "fits": [control_json(n) for n in made.limits],
         "arguments": names,
+        **({"dependent": True} if made.dependent else {}),
     }
 
 

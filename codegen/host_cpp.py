@@ -100,6 +100,9 @@ class Host:
     control: Control
     parameters: frozenset[Sym]
     """Data that the caller owns."""
+    dependents: bool
+    """Whether a launch depends on another: then `launched` says whether the last thing on the
+    stream was a kernel that had tasks."""
 
 
 def host_files(text: HostText) -> HostFiles:
@@ -132,8 +135,12 @@ def host_text(
     arrays = [p for p in proc.params if isinstance(p, DataParam)]
     aligned = [names(p.name) for p in arrays if p.memory.space is Space.GLOBAL]
     owned = frozenset(p.name for p in arrays)
-    host = Host(storage, kernels, Accesses(storage, names, control), names, control, owned)
+    dependents = any(made.dependent for made in kernels.values())
+    accessed = Accesses(storage, names, control)
+    host = Host(storage, kernels, accessed, names, control, owned, dependents)
     body = _block(host, proc.body)
+    if dependents:
+        body = ["[[maybe_unused]] bool launched = false;", *body]
     check_host(control, size_ranges(proc), proc.span)
     helpers: list[str] = []
     note_helpers("\n".join(body), helpers)
@@ -172,8 +179,10 @@ def _statement(host: Host, stmt: Stmt) -> Lines:
             return [source(stmt), *_allocation(host, stmt)]
         case Free():
             known = host.storage.get(stmt.name)
-            device = known is not None and known.space is Space.GLOBAL
-            return [f"TRY({host.names(stmt.name)}.free());"] if device else []
+            if known is None or known.space is not Space.GLOBAL:
+                return []
+            after = ["launched = false;"] if host.dependents else []
+            return [f"TRY({host.names(stmt.name)}.free());", *after]
         case Fence():
             waits = ["TRY(cudaStreamSynchronize(stream));"] if _waits(stmt) else []
             return [source(stmt), *waits]
@@ -236,7 +245,14 @@ def _launch(host: Host, kernel: Kernel) -> Lines:
             inside.append(f"int sizes[] = {{{narrowed}}};")
         inside.append(f"void* arguments[] = {{{', '.join(values)}}};")
         shape = f"{kernel.cluster_dim}, {kernel.block_dim}, {kernel.shared_bytes}"
-        inside.append(f"TRY(launch({kernel.text.name}, {most}, {shape}, arguments, stream));")
+        rest = f"{shape}, arguments, stream"
+        if host.dependents:
+            inside.append(f"const long long task_count = {most};")
+            early = ", launched" if kernel.dependent else ""
+            inside.append(f"TRY(launch({kernel.text.name}, task_count, {rest}{early}));")
+            inside.append("launched = task_count > 0;")
+        else:
+            inside.append(f"TRY(launch({kernel.text.name}, {most}, {rest}));")
     return braces("", inside)
 
 

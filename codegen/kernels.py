@@ -65,6 +65,7 @@ class Kernel:
     data: tuple[Sym, ...]
     maps: tuple[TensorMap, ...]
     """The last parameters."""
+    dependent: bool
     limits: tuple[CExpr, ...]
     """Of sizes: what must fit `int`, beside the sizes themselves."""
 
@@ -78,6 +79,10 @@ class Source:
     rings: Mapping[Sym, Ring]
     order: TaskOrder | None
     """None: the default of each nest."""
+    followed: frozenset[DeviceFunction]
+    """The launches that a dependent one follows."""
+    written: frozenset[Sym]
+    """What any of the launches writes."""
 
 
 def kernel(
@@ -102,6 +107,8 @@ def kernel(
         p.name for p in params if isinstance(p, ControlParam) and p.kind == "size"
     }
     changed = written(launch.body)
+    if launch.dependent:  # The launches before it may still write.
+        changed |= source_.written
     barriers = Barriers(
         source_.facts.mechanisms,
         source_.rings,
@@ -114,7 +121,8 @@ def kernel(
         control,
     )
     named, met = NamedBarriers(), proxies(launch, source_.facts.collective, source_.storage, shared)
-    body: Lines = _start(barriers, launch, [spelled[n] for n in maps.values()])
+    body: Lines = emit("let dependents begin") if launch in source_.followed else []
+    body += _start(barriers, launch, [spelled[n] for n in maps.values()])
     resides = resident(launch)
     outside = (*resides, *(stmt for stmt in launch.body if isinstance(stmt, Pass | Free)))
     nests = [task_nest(stmt) for stmt in launch.body if stmt not in outside]
@@ -147,6 +155,9 @@ def kernel(
         lines = [*branch.registers, *lines]
         body += braces(branch.guard, lines) if branch.guard else lines
     body += _end(launch)
+    if launch.dependent:
+        # Whoever waits for this launch has waited for the one before it, too (decision 30).
+        body += emit("await launch")
     body = [*references, *_builtins(body, launch, shared), *body]
     note_helpers("\n".join(body), helpers)
     parameters = [f"const int {spelled[n]}" for n in sizes]
@@ -174,6 +185,7 @@ def kernel(
         sizes,
         (*data, *fixed),
         tuple(maps),
+        launch.dependent,
         limits(
             control, {**size_ranges(source_.facts.proc), **dict.fromkeys(outer, INT)}, launch.span
         ),

@@ -89,11 +89,13 @@ def _needs(stmt: Stmt) -> Iterator[tuple[str, str]]:
         case DeviceFunction():
             if stmt.cluster_dim > 1:
                 yield "a cluster of more than one CTA", SM90
+            if stmt.dependent:
+                yield "a dependent launch", SM90
             if any(g.setmaxnreg_dec or g.setmaxnreg_inc for g in stmt.warps):
                 yield "setmaxnreg", SM90
         case BarrierAlloc() if stmt.mechanism in SM90_MECHANISMS:
             yield stmt.mechanism.value, SM90
-        case Fence():
+        case Fence(launches=False):
             yield from _timelines(stmt.pre, stmt.post)
         case Arrive() | Await():
             yield from _timelines(stmt.timeline)

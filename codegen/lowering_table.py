@@ -146,8 +146,8 @@ def _claims() -> list[str]:
     lines = [
         f"{len(found)} claims of {count} sequences of rows; {still} that nothing guarantees.",
         "",
-        "| first access | later access | Fence | Arrive and Await | group | load |",
-        "| --- | --- | --- | --- | --- | --- |",
+        "| first access | later access | Fence | Arrive and Await | group | load | launch |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
     ]
     kept: dict[tuple[Kind, Kind], dict[str, dict[str, None]]] = {}
     for claim in found:
@@ -158,12 +158,17 @@ def _claims() -> list[str]:
         for later in KINDS:
             if (first, later) in kept:
                 cells = kept[first, later]
-                texts = [", ".join(_plain(cells[m])) for m in ("fence", "arrive", "group", "load")]
+                texts = [", ".join(_plain(cells[m])) for m in _COLUMNS]
                 lines.append(f"| {first.name} | {later.name} | {' | '.join(texts)} |")
     return lines
 
 
+_COLUMNS = ("fence", "arrive", "group", "load", "launch")
+
+
 def _mechanism(rows: tuple[str, ...]) -> str:
+    if any(row.startswith("await launch") for row in rows):
+        return "launch"
     if "trailing load" in rows:
         return "load"
     if any(row.startswith("await ") for row in rows):

@@ -75,6 +75,8 @@ def unwritten(
                 return after(stmt.body, dirty) | after(stmt.orelse, dirty)
             case Warps():
                 return after(stmt.body, dirty) | dirty
+            case Fence(launches=True):
+                return dirty
             case Fence():
                 tiling = facts.scope[stmt]
                 whole = (

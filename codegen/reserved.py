@@ -34,7 +34,7 @@ _EMITTED: Final = """
 
 TEMPLATE: Final = """
     stream stream_ status_ arguments sizes launch encode tasks wide fits elements host_array
-    DeviceArray
+    DeviceArray launched task_count
 """
 """What the template of the CPU part declares."""
 

@@ -361,6 +361,31 @@ ROWS: Final[Mapping[str, Row]] = {
         _MBARRIER + ": mbarrier.try_wait",
         "Acquires, at cluster scope, what was released or completed in the phase.",
     ),
+    "let dependents begin": Row(
+        "start of a kernel that a dependent launch follows",
+        "each thread",
+        "",
+        _asm("griddepcontrol.launch_dependents;"),
+        _MBARRIER + ": griddepcontrol",
+        "It orders nothing: what follows may begin once all CTAs are there, and waits by itself.",
+    ),
+    "await launch": Row(
+        "Fence(cuda_stream_sync, ..) in a dependent launch; and at its end",
+        "each thread",
+        "any",
+        _asm("griddepcontrol.wait;"),
+        _MBARRIER + ": griddepcontrol",
+        "The launch before has completed, and all its memory operations are visible to this grid.  "
+        "So it has waited itself, if it was dependent: none ends without.",
+    ),
+    "await launch, for TMA": Row(
+        "the same, where the second timeline is full in the async proxy",
+        "each thread",
+        "any",
+        _asm("griddepcontrol.wait;") + "\n" + _asm("fence.proxy.async.global;"),
+        _MBARRIER + ": griddepcontrol; Memory Consistency Model: Proxies",
+        "The accesses of the launch before were of the generic proxy, some that follow are not.",
+    ),
     "init mbarrier": Row(
         "start of the kernel, CudaMbarrier",
         "one thread of each CTA",

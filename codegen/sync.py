@@ -128,6 +128,11 @@ def fence_rows(pre: SyncTL, post: SyncTL, scope: Scope, *, by_role: bool) -> lis
     return rows
 
 
+def launch_row(post: SyncTL, *, tma: bool = True) -> str:
+    """The row that waits for the launch before, in a kernel with or without TMA."""
+    return "await launch, for TMA" if tma and full(post) & ASYNC_PROXY else "await launch"
+
+
 def after_await(before: QualSet, post: SyncTL) -> list[str]:
     """The rows that follow the wait of an Await, whose Arrives are full in `before`."""
     rows = []

@@ -14,6 +14,7 @@ import numpy as np
 
 from campaigns.emulator.orders import Order
 from campaigns.emulator.translate import HERE, UnknownError, translated
+from exogpu.codegen.runtime.arrays import ITEM_SIZE
 from exogpu.codegen.runtime.expressions import Json, evaluate
 
 _KINDS: Final = {"f32": 0, "f64": 1, "i32": 2, "ui32": 2, "i64": 3, "ui64": 3, "f16": 4, "bf16": 5}
@@ -82,7 +83,7 @@ class Emulated:
             match step["op"]:
                 case "launch":
                     text += _entry(text, step)
-                case "memset":
+                case "memset" | "allocate":
                     pass
                 case other:
                     raise UnknownError(f"the step {other}")
@@ -95,7 +96,11 @@ class Emulated:
         order: Order,
     ) -> None:
         """Runs the steps on the arrays, which change.  Raises EmulatedError."""
+        arrays = dict(arrays)
         for step in self.steps:
+            if step["op"] == "allocate":
+                arrays[step["name"]] = _garbage(step, sizes)
+                continue
             if step["op"] == "memset":
                 flat = arrays[step["target"]].reshape(-1)
                 first, count = (int(evaluate(step[n], sizes)) for n in ("offset", "count"))  # type: ignore[call-overload]
@@ -136,6 +141,12 @@ class Emulated:
     def _dtype(self, argument: Mapping[str, Any]) -> str:
         found = (p for p in self.manifest["parameters"] if p["name"] == argument["tensor"])
         return str(next(found)["dtype"])
+
+
+def _garbage(step: Mapping[str, Any], sizes: Mapping[str, int]) -> np.ndarray[Any, Any]:
+    """Memory of the procedure's own: NaN, where there is one, until it is written."""
+    shape = [int(evaluate(n, sizes)) for n in step["shape"]]
+    return np.full((int(np.prod(shape)), ITEM_SIZE[step["dtype"]]), 255, np.uint8)
 
 
 def _product(counts: Sequence[Json], sizes: Mapping[str, int]) -> int:

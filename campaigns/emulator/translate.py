@@ -21,6 +21,8 @@ STATEMENTS: Final[Mapping[str, str]] = {
     r"fence\.mbarrier_init\.release\.cluster": "",
     r"setmaxnreg\.(?:dec|inc)\.sync\.aligned\.u32 \d+": "",
     r"wgmma\.fence\.sync\.aligned": "",
+    # Launches follow each other here: a dependent one begins as late as it may.
+    r"griddepcontrol\.(?:launch_dependents|wait)": "",
     r"barrier\.cluster\.arrive\.release\.aligned": "emulated::cluster_arrive();",
     r"barrier\.cluster\.wait\.acquire\.aligned": "emulated::cluster_wait();",
     r"barrier\.cta\.sync(?:\.aligned)? (\d+)": r"emulated::cta_barrier(\1, 0);",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from exogpu.codegen.runtime.dlpack import Exporter, exported
 from exogpu.codegen.runtime.errors import LaunchError
+from exogpu.codegen.runtime.streams import has_current_stream
 
 if TYPE_CHECKING:
     import numpy as np
@@ -79,6 +80,12 @@ def is_numpy_scalar(value: object) -> TypeGuard[np.generic]:
     return numpy is not None and isinstance(value, numpy.generic)
 
 
+def is_jax(value: object) -> bool:
+    """Whether the value is of jax: its arrays never change, whatever DLPack says of them."""
+    bases = (base.__module__.partition(".")[0] for base in type(value).__mro__)
+    return any(library in ("jax", "jaxlib") for library in bases)
+
+
 def array_of(name: str, value: object, stream: int) -> Array:
     """The description of an array, which is going to be used on a stream.
 
@@ -96,17 +103,19 @@ def array_of(name: str, value: object, stream: int) -> Array:
         interface = getattr(value, "__cuda_array_interface__", None)
     except Exception as error:  # torch raises for a tensor that requires a gradient
         raise LaunchError(f"{name} cannot be used: {error}") from error
-    if interface is not None:
+    exports = isinstance(value, Exporter)
+    told = not exports or has_current_stream(value)
+    if interface is not None and (told or interface.get("stream") is not None):
         return _of_interface(interface)
+    # Without a stream nobody would wait for the array's library: DLPack lets it see to that.
     if not isinstance(value, Exporter):
         what = f"{name} is a {type(value).__name__}, and no array"
         raise LaunchError(what, "pass an array of torch, cupy, jax, numba or numpy")
     packed = exported(name, value, stream)
     item = int(packed.typestr[2:])
     strides = packed.strides and tuple(s * item for s in packed.strides)
-    return Array(
-        packed.pointer, packed.shape, strides, packed.typestr, packed.readonly, None, host=False
-    )
+    readonly = packed.readonly or is_jax(value)
+    return Array(packed.pointer, packed.shape, strides, packed.typestr, readonly, None, host=False)
 
 
 def _of_interface(interface: Mapping[str, Any]) -> Array:

@@ -10,7 +10,9 @@ from typing import Final, Protocol, runtime_checkable
 from exogpu.codegen.runtime.errors import LaunchError
 
 
-class _Tensor(ctypes.Structure):
+class Tensor(ctypes.Structure):
+    """DLTensor."""
+
     _fields_ = (
         ("data", ctypes.c_void_p),
         ("device_type", ctypes.c_int32),
@@ -32,7 +34,7 @@ class _Versioned(ctypes.Structure):
         ("context", ctypes.c_void_p),
         ("deleter", ctypes.c_void_p),
         ("flags", ctypes.c_uint64),
-        ("tensor", _Tensor),
+        ("tensor", Tensor),
     )
 
 
@@ -97,7 +99,7 @@ def _read(name: str, capsule: object) -> Packed:
             raise LaunchError(f"{name} comes in version {versioned.major} of DLPack")
         readonly, tensor = bool(versioned.flags & _READ_ONLY), versioned.tensor
     elif (pointer := _pointer(capsule, b"dltensor")) is not None:
-        tensor = _Tensor.from_address(pointer)
+        tensor = Tensor.from_address(pointer)
     else:
         raise LaunchError(f"{name}: what __dlpack__ returns is no DLPack capsule")
     rank, size = tensor.ndim, tensor.bits // 8

@@ -16,6 +16,7 @@ _COMPUTE_MINOR: Final = 76
 MULTIPROCESSORS: Final = 16  # CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
 _DEVICE_ORDINAL: Final = 9  # CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
 _NO_DEVICE: Final = 100  # CUDA_ERROR_NO_DEVICE
+_NOT_READY: Final = 600  # CUDA_ERROR_NOT_READY
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,16 @@ def call(name: str, *arguments: object) -> None:
     """One call of the driver.  Raises LaunchError with what the driver says."""
     driver = _driver()
     _check(driver, getattr(driver, name)(*arguments), name)
+
+
+def is_over(event: ctypes.c_void_p) -> bool:
+    """Whether the streams have come to an event.  Raises LaunchError where one has failed."""
+    driver = _driver()
+    status = driver.cuEventQuery(event)
+    if status == _NOT_READY:
+        return False
+    _check(driver, status, "cuEventQuery")
+    return True
 
 
 # --- devices --------------------------------------------------------------------------------
@@ -143,6 +154,45 @@ def allocate(count: int) -> int:
 def free(address: int) -> None:
     """Give memory back."""
     call("cuMemFree_v2", ctypes.c_uint64(address))
+
+
+class _PoolProps(ctypes.Structure):
+    _fields_ = (
+        ("kind", ctypes.c_int),
+        ("handles", ctypes.c_int),
+        ("place", ctypes.c_int),
+        ("device", ctypes.c_int),
+        ("security", ctypes.c_void_p),
+        ("most", ctypes.c_size_t),
+        ("rest", ctypes.c_ubyte * 56),
+    )
+
+
+_PINNED: Final = 1  # CU_MEM_ALLOCATION_TYPE_PINNED
+_ON_DEVICE: Final = 1  # CU_MEM_LOCATION_TYPE_DEVICE
+_RELEASE_THRESHOLD: Final = 4  # CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
+
+
+@cache
+def _pool(device: int) -> ctypes.c_void_p:
+    """Memory of a device that streams allocate from; what they give back is kept for others."""
+    pool, kept = ctypes.c_void_p(), ctypes.c_uint64(2**64 - 1)
+    props = _PoolProps(kind=_PINNED, place=_ON_DEVICE, device=device)
+    call("cuMemPoolCreate", ctypes.byref(pool), ctypes.byref(props))
+    call("cuMemPoolSetAttribute", pool, _RELEASE_THRESHOLD, ctypes.byref(kept))
+    return pool
+
+
+def allocate_on(stream: ctypes.c_void_p, device: int, count: int) -> int:
+    """The address of memory that exists once the stream comes to it."""
+    address, size = ctypes.c_uint64(), ctypes.c_size_t(max(count, 1))
+    call("cuMemAllocFromPoolAsync", ctypes.byref(address), size, _pool(device), stream)
+    return address.value
+
+
+def free_on(stream: ctypes.c_void_p, address: int) -> None:
+    """Give memory back once the stream comes to it."""
+    call("cuMemFreeAsync", ctypes.c_uint64(address), stream)
 
 
 def copy_in(device: int, host: int, count: int, stream: ctypes.c_void_p) -> None:

@@ -27,12 +27,21 @@ from exogpu.codegen.runtime.driver import (
 )
 from exogpu.codegen.runtime.errors import LaunchError
 from exogpu.codegen.runtime.expressions import Json, evaluate
-from exogpu.codegen.runtime.manifest import Fill, HostCode, Launch, MapOf, Step, read_manifest
+from exogpu.codegen.runtime.manifest import (
+    Fill,
+    HostCode,
+    Launch,
+    MapOf,
+    Step,
+    Workspace,
+    read_manifest,
+)
 from exogpu.codegen.runtime.modules import Loaded, check_arch, clusters_for, launcher, load
 from exogpu.codegen.runtime.repeated import key_of
 from exogpu.codegen.runtime.streams import current_stream, handle, pointer, wait_for
 from exogpu.codegen.runtime.tensormaps import tensor_map
 from exogpu.codegen.runtime.values import value_of
+from exogpu.codegen.runtime.workspaces import Place, enqueued
 
 MOST_REPEATED: Final = 256
 """Calls that are kept, to be repeated without looking at their arguments again."""
@@ -49,6 +58,8 @@ class _Ready:
     loaded: Loaded
     tasks: int
     arguments: list[ctypes._CData]
+    early: bool
+    """Whether it may begin before the kernel right before it has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +140,7 @@ class Kernel:
             ready = self._steps(device, tuple(placed.items()), sizes)
             waited = others | {a.stream for a in found.values() if a.stream is not None}
             wait_for(chosen, waited)
-            actions = tuple(self._action(step, chosen) for step in ready)
+            actions = self._actions(ready, chosen)
             for act in actions:
                 act()
             for other in others - {chosen}:
@@ -139,11 +150,20 @@ class Kernel:
                 self._repeated.clear()
             self._repeated[key] = device, actions
 
+    def _actions(
+        self, steps: tuple[_Ready | _Filled | Place, ...], stream: int
+    ) -> tuple[Callable[[], None], ...]:
+        """What enqueues the steps."""
+        places = [step for step in steps if isinstance(step, Place)]
+        actions = (self._action(step, stream) for step in steps if not isinstance(step, Place))
+        made = tuple(actions)
+        return (enqueued(made, places, stream),) if places else made
+
     def _action(self, step: _Ready | _Filled, stream: int) -> Callable[[], None]:
         """What enqueues a step."""
         if isinstance(step, _Ready):
             clusters = clusters_for(step.loaded, step.tasks, self.most_clusters)
-            return launcher(step.loaded, clusters, step.arguments, stream)
+            return launcher(step.loaded, clusters, step.arguments, stream, early=step.early)
         target, count = ctypes.c_uint64(step.pointer), ctypes.c_size_t(step.bytes)
         byte, where = ctypes.c_ubyte(step.byte), pointer(stream)
         return partial(call, "cuMemsetD8Async", target, byte, count, where)
@@ -169,17 +189,29 @@ class Kernel:
 
     def _ready(
         self, device: int, arrays: _Items[Array], sizes: _Items[int]
-    ) -> tuple[_Ready | _Filled, ...]:
-        """What is enqueued: kernels, and memory to fill."""
-        steps = [self._step(s, device, dict(arrays), dict(sizes)) for s in self._data.steps]
-        return tuple(step for step in steps if step is not None)
+    ) -> tuple[_Ready | _Filled | Place, ...]:
+        """What is enqueued: kernels, and memory to fill; and memory that is theirs."""
+        known = dict(sizes)
+        own = {
+            s.name: _place(s, device, known) for s in self._data.steps if isinstance(s, Workspace)
+        }
+        steps: list[_Ready | _Filled] = []
+        launched = False  # right before this step, by a kernel that had tasks
+        for one in self._data.steps:
+            step = self._step(one, device, dict(arrays), own, known, after_kernel=launched)
+            launched = isinstance(step, _Ready)
+            steps += [] if step is None else [step]
+        return (*own.values(), *steps)
 
     def _step(
         self,
         step: Step,
         device: int,
         arrays: Mapping[str, Array],
+        own: Mapping[str, Place],
         sizes: Mapping[str, int],
+        *,
+        after_kernel: bool,
     ) -> _Ready | _Filled | None:
         """A kernel, or memory to fill; None where there is nothing to do."""
         if isinstance(step, Fill):
@@ -189,7 +221,7 @@ class Kernel:
                 what = f"a memset leaves {step.target}: bytes {first} to {first + count}"
                 raise LaunchError(what, "compile the procedure again")
             return _Filled(target.pointer + first, count, step.byte) if count > 0 else None
-        if isinstance(step, HostCode):
+        if isinstance(step, HostCode | Workspace):
             return None
         counts = [math.prod(max(0, evaluate(n, sizes)) for n in nest) for nest in step.tasks]
         tasks = max(counts, default=0)
@@ -201,8 +233,12 @@ class Kernel:
             raise LaunchError(what, "divide the work into several calls")
         if device not in self._loaded:
             self._loaded[device] = load(self.cubin, self._launches, device)
-        arguments = [self._argument(a, arrays, sizes) for a in step.arguments]
-        return _Ready(self._loaded[device][step.kernel], tasks, arguments)
+        arguments = [
+            own[a].address if isinstance(a, str) and a in own else self._argument(a, arrays, sizes)
+            for a in step.arguments
+        ]
+        early = step.dependent and after_kernel
+        return _Ready(self._loaded[device][step.kernel], tasks, arguments, early)
 
     def _argument(
         self, argument: str | MapOf, arrays: Mapping[str, Array], sizes: Mapping[str, int]
@@ -219,6 +255,11 @@ class Kernel:
 
     def __repr__(self) -> str:
         return f"<kernel {self._data.name} for {self._data.arch}>"
+
+
+def _place(step: Workspace, device: int, sizes: Mapping[str, int]) -> Place:
+    count = math.prod(evaluate(n, sizes) for n in step.shape) * ITEM_SIZE[step.dtype]
+    return Place(ctypes.c_void_p(), count, device)
 
 
 @contextmanager

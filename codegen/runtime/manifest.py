@@ -53,6 +53,8 @@ class Launch:
     fits: tuple[Json, ...]
     """What must have no more than 32 bits."""
     arguments: tuple[str | MapOf, ...]
+    dependent: bool = False
+    """Whether it may begin before the kernel right before it has ended, and waits by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +69,20 @@ class Fill:
 
 
 @dataclass(frozen=True, slots=True)
+class Workspace:
+    """Device memory of the procedure's own, from here to its end."""
+
+    name: str
+    dtype: str
+    shape: tuple[Json, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class HostCode:
     """Statements that only the C function of the procedure can do."""
 
 
-Step: TypeAlias = Launch | Fill | HostCode
+Step: TypeAlias = Launch | Fill | Workspace | HostCode
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,9 +139,12 @@ def _step(step: Mapping[str, Any]) -> Step:
                 tuple(tuple(nest) for nest in step["tasks"]),
                 tuple(step["fits"]),
                 tuple(_argument(a) for a in step["arguments"]),
+                step.get("dependent", False),
             )
         case "memset":
             return Fill(step["target"], step["byte"], step["offset"], step["count"])
+        case "allocate":
+            return Workspace(step["name"], step["dtype"], tuple(step["shape"]))
         case "host":
             return HostCode()
         case _:

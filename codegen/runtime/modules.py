@@ -30,6 +30,7 @@ class _Config(ctypes.Structure):
 
 
 _CLUSTER_DIMENSION: Final = 4  # CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+_PROGRAMMATIC: Final = 6  # CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
 _MAX_SHARED: Final = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 _NON_PORTABLE: Final = 14  # CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
 _PORTABLE_CLUSTER: Final = 8
@@ -104,11 +105,17 @@ def clusters_for(loaded: Loaded, tasks: int, most: int | None) -> int:
 
 
 def launcher(
-    loaded: Loaded, clusters: int, arguments: list[ctypes._CData], stream: int
+    loaded: Loaded,
+    clusters: int,
+    arguments: list[ctypes._CData],
+    stream: int,
+    *,
+    early: bool = False,
 ) -> Callable[[], None]:
-    """Launches a kernel on so many clusters, which the device must hold at a time."""
+    """Launches a kernel on so many clusters, which the device must hold at a time; `early`, before
+    the kernel right before it on the stream has ended."""
     pointers = (ctypes.c_void_p * len(arguments))(*(ctypes.addressof(a) for a in arguments))
-    config = _config(loaded.launch, clusters, stream)
+    config = _config(loaded.launch, clusters, stream, early=early)
     where = ctypes.byref(config)
 
     def launch(kept: list[ctypes._CData] = arguments) -> None:  # `pointers` point into them
@@ -117,15 +124,21 @@ def launcher(
     return launch
 
 
-def _config(launch: Launch, clusters: int, stream: int) -> _Config:
-    cluster = _Attribute()
-    cluster.id = _CLUSTER_DIMENSION
-    cluster.value[0:3] = (launch.cluster, 1, 1)
+def _config(launch: Launch, clusters: int, stream: int, *, early: bool = False) -> _Config:
+    attributes, count = (_Attribute * 2)(), 0
+    if launch.cluster > 1:
+        attributes[0].id = _CLUSTER_DIMENSION
+        attributes[0].value[0:3] = (launch.cluster, 1, 1)
+        count = 1
+    if early:
+        attributes[count].id = _PROGRAMMATIC
+        attributes[count].value[0] = 1
+        count += 1
     return _Config(
         (clusters * launch.cluster, 1, 1),
         (launch.block, 1, 1),
         launch.shared_bytes,
         pointer(stream),
-        ctypes.pointer(cluster),
-        1 if launch.cluster > 1 else 0,
+        ctypes.cast(attributes, ctypes.POINTER(_Attribute)),
+        count,
     )

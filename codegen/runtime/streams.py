@@ -31,6 +31,11 @@ def current_stream(array: object) -> int | None:
     return None
 
 
+def has_current_stream(array: object) -> bool:
+    """Whether the array's library has streams of its own, one of them current."""
+    return any(base.__module__.partition(".")[0] in _CURRENT for base in type(array).__mro__)
+
+
 def handle(stream: object) -> int:
     """The driver's handle of a stream: an integer, or an object of torch, cupy or cuda.core.
 

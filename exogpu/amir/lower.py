@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import assert_never
+from typing import Final, assert_never
 
 from exogpu.amir import nodes as amir
 from exogpu.amir.lower_args import (
@@ -25,11 +25,13 @@ from exogpu.amir.lower_args import (
     t_trailing,
 )
 from exogpu.analysis.barriers import home_of
+from exogpu.analysis.dependent import preceding, waits
 from exogpu.analysis.derive import unit_threads
 from exogpu.analysis.facts import Facts
 from exogpu.analysis.operands import Demand, demands
 from exogpu.analysis.threadmap import ThreadMap
 from exogpu.hw.timelines import SYNC_TIMELINES
+from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
     Access,
     Alloc,
@@ -61,11 +63,13 @@ from exogpu.ir.nodes import (
     Warps,
     WindowStmt,
 )
-from exogpu.ir.types import Level, Policy, QualTL, Space
+from exogpu.ir.types import BarrierMechanism, Level, Policy, QualSet, QualTL, Space
 from exogpu.ir.walk import walk
 from exogpu.result.errors import Diagnostic, ExoGpuError
 
 Ops = Iterator[amir.Op]
+
+_NO: Final[QualSet] = frozenset()
 
 
 def lower(facts: Facts, policy: Policy) -> amir.Program:
@@ -80,12 +84,21 @@ def lower(facts: Facts, policy: Policy) -> amir.Program:
     for demand in demands(proc, facts.variables):
         asked.setdefault(demand.call, []).append(demand)
     variables = {d.name: d for d in declared}
-    low = Lowering(facts.collective, policy, variables, asked, facts.mechanisms)
+    pairs = preceding(proc)
+    ends = {launch: Sym(f"launch{n or ''}") for n, launch in enumerate(pairs)}
+    followed = {pairs[launch]: end for launch, end in ends.items()}
+    awaited = {wait: end for launch, end in ends.items() for wait in waits(launch)}
+    low = Lowering(
+        facts.collective, policy, variables, asked, facts.mechanisms, ends, followed, awaited
+    )
+    launched = (
+        amir.Variable(end, (), BarrierMechanism.LAUNCH, task_local=False) for end in ends.values()
+    )
     return amir.Program(
         name=proc.name,
         params=tuple(p for p in proc.params if isinstance(p, ControlParam)),
         preconditions=proc.preconditions,
-        variables=tuple(_variables(facts, declared)),
+        variables=(*_variables(facts, declared), *launched),
         body=_block(low, proc.body, None),
         policy=policy,
     )
@@ -148,7 +161,7 @@ def t_s(low: Lowering, stmt: Stmt, cluster: ThreadMap | None) -> Ops:
         case Free():
             yield from t_free(low, stmt, cluster)
         case Fence():
-            yield t_fence(low, stmt)
+            yield t_wait(low, stmt) if stmt.launches else t_fence(low, stmt)
         case Arrive():
             yield from t_arrive(low, stmt)
         case Await():
@@ -198,20 +211,37 @@ def t_device_function(low: Lowering, stmt: DeviceFunction) -> Ops:
     """`Fence(true, Qcs + {cpu}, Qcs, Tcs); T_s(s); Fence(true, Qcs, Qcs, Tcs)`, with Qcs and Tcs
     the full and temporal sets of cuda_stream_sync.
 
-    Decision 27: before what resides is freed, all threads of the cluster meet.
+    Decision 27: before what resides is freed, all threads of the cluster meet.  Decision 30: where
+    a dependent launch follows, all threads arrive on the end of this one in place of the Fence.
     """
     sets = SYNC_TIMELINES["cuda_stream_sync"].under(low.policy)
     origin = origin_of(low, stmt)
     cluster = low.facts.inner[stmt].thread_map()
     before = sets.full | {QualTL.CPU}
     yield from required_at_launch(low, stmt.body)
-    yield amir.Fence(True, before, sets.full, sets.temporal, origin, launch=True)
+    none = amir.Fence(True, _NO, _NO, _NO, origin, launch=True)
+    if stmt in low.ends:
+        yield none
+    else:
+        yield amir.Fence(True, before, sets.full, sets.temporal, origin, launch=True)
     ends = next((at for at, one in enumerate(stmt.body) if isinstance(one, Free)), len(stmt.body))
     yield from _block(low, stmt.body[:ends], cluster)
     if ends < len(stmt.body):
         yield _meeting(low, stmt, cluster)
     yield from _block(low, stmt.body[ends:], cluster)
-    yield amir.Fence(True, sets.full, sets.full, sets.temporal, origin, launch=True)
+    if stmt in low.followed:
+        end = Access(low.followed[stmt], ())
+        yield none
+        yield amir.Arrive(True, sets.full, end, (end,), origin, launch=True)
+    else:
+        yield amir.Fence(True, sets.full, sets.full, sets.temporal, origin, launch=True)
+
+
+def t_wait(low: Lowering, stmt: Fence) -> amir.Await:
+    """Decision 30: `Await(end of the launch before, T_qfull(post), T_qtmp(post), 0)`."""
+    sets = stmt.post.under(low.policy)
+    end = Access(low.awaited[stmt], ())
+    return amir.Await(end, sets.full, sets.temporal, 0, origin_of(low, stmt), launch=True)
 
 
 def _meeting(low: Lowering, stmt: DeviceFunction, cluster: ThreadMap | None) -> amir.Fence:

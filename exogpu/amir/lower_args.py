@@ -41,7 +41,9 @@ from exogpu.ir.nodes import (
     Coord,
     CVar,
     DataParam,
+    DeviceFunction,
     DExpr,
+    Fence,
     Int,
     Interval,
     Point,
@@ -75,6 +77,12 @@ class Lowering:
     operands: Mapping[CallInstr, Sequence[Demand]]
     """What calls ask of their operands."""
     mechanisms: Mechanisms
+    ends: Mapping[DeviceFunction, Sym]
+    """By dependent launch, the end of the one before it."""
+    followed: Mapping[DeviceFunction, Sym]
+    """By launch, its end, where a dependent one follows."""
+    awaited: Mapping[Fence, Sym]
+    """What a statement that waits for launches awaits."""
 
 
 # --- helpers of the figures ---------------------------------------------------------------

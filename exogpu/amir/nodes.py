@@ -165,6 +165,8 @@ class Arrive:
     home: Access
     targets: tuple[Access, ...]
     origin: Origin
+    launch: bool = False
+    """The end of a launch that a dependent one follows."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -174,6 +176,8 @@ class Await:
     temporal: QualSet
     n: int
     origin: Origin
+    launch: bool = False
+    """A wait for the launches before."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -60,8 +60,9 @@ def is_task(loop: Loop) -> bool:
 
 
 def is_launch(op: Op) -> bool:
-    """Whether a Fence is one of those around a kernel, which no statement of the source writes."""
-    return isinstance(op, Fence) and op.launch
+    """Whether it is one of the Fences around a kernel, which no statement of the source writes, or
+    the end of a launch that is waited for."""
+    return isinstance(op, Fence | Arrive | Await) and op.launch
 
 
 def rewritten(block: Block, changed: Mapping[Op, Block]) -> Block:

@@ -82,7 +82,7 @@ class _Walk:
                 self.call(stmt, tiling)
             case Assign() | Reduce() if tiling is not None:
                 self.scalar(stmt, tiling)
-            case Fence() if tiling is not None:
+            case Fence() if tiling is not None and not stmt.launches:
                 self.fence(stmt, tiling)
             case _:
                 pass

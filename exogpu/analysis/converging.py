@@ -29,7 +29,7 @@ def converging(stmt: Stmt, tiling: Tiling | None, mechanisms: Mechanisms) -> tup
     need = need_of(stmt, tiling, mechanisms)
     if need is None:
         # Inside a CTA the hardware synchronises whole warps, or threads of one warp.
-        alone = not isinstance(stmt, Fence) or tiling.threads <= 32
+        alone = not isinstance(stmt, Fence) or stmt.launches or tiling.threads <= 32
         return () if alone else groups(tiling, cuda_warp)
     unit = need.unit
     if unit is cuda_warpgroup and not isinstance(stmt, CallInstr):

@@ -139,6 +139,8 @@ def need_of(stmt: Stmt, tiling: Tiling, mechanisms: Mechanisms) -> Need | None:
     match stmt:
         case CallInstr():
             return Need(stmt.instr.unit, stmt.instr.name)
+        case Fence(launches=True):
+            return None
         case Fence():
             if _spans_ctas(tiling):
                 return Need(cuda_cluster, "a Fence across CTAs (barrier.cluster)")

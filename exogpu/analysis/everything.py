@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from exogpu.analysis import collective, distribution, slots
+from exogpu.analysis import collective, dependent, distribution, slots
 from exogpu.analysis.facts import Facts, gathered
 from exogpu.ir.nodes import Proc
 from exogpu.result.errors import Diagnostic
@@ -12,6 +12,7 @@ def facts_of(proc: Proc) -> tuple[Facts | None, tuple[Diagnostic, ...]]:
     """The facts of a procedure without windows and calls of procedures, with frees; or all that
     collective and distributed memory analysis refuse."""
     executors, found = collective.analyse(proc)
+    found = (*found, *dependent.check(proc))
     if found:
         return None, found
     facts = gathered(proc, executors)

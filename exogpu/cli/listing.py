@@ -10,6 +10,7 @@ from rich.text import Text
 from exogpu.amir.export import Json, to_json
 from exogpu.amir.nodes import Program
 from exogpu.analysis import collective
+from exogpu.analysis.dependent import with_waits
 from exogpu.analysis.inline import inline
 from exogpu.analysis.lifetimes import insert_frees
 from exogpu.analysis.listing import listing
@@ -28,7 +29,7 @@ def threads_listing(ir: Proc, *, relations: bool = False) -> Text:
     With `relations`, below each the exact ISL relation from iterators to thread indices.
     Raises ExoGpuError where the scopes do not fit the launch.
     """
-    flat = insert_frees(inline(ir))
+    flat = insert_frees(with_waits(inline(ir)))
     executors, wrong = collective.analyse(flat)
     if wrong:
         raise ExoGpuError(wrong)

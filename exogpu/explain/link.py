@@ -23,6 +23,7 @@ from exogpu.explain.edits import (
     Widened,
 )
 from exogpu.explain.journey import Missed, PassedOn, Unseen, Why, follow, granted
+from exogpu.explain.launches import Overlapping, overlapping
 from exogpu.explain.repair import (
     BY_COMMIT_GROUP,
     BY_COPY,
@@ -47,7 +48,7 @@ class Hop:
     """A synchronisation statement that passed the access on."""
 
     kind: str
-    """`Fence`, `Arrive`, `Await`; `launch` for the fences around a kernel."""
+    """`Fence`, `Arrive`, `Await`; `launch` for what is around a kernel, and `wait for launches`."""
     span: Span
     threads: str
     """Who executes it, in words."""
@@ -66,6 +67,8 @@ class BrokenLink:
     """Why it went no further."""
     repairs: tuple[Repair, ...] = ()
     """What may pass it on there; none where only a sync between the two would."""
+    advice: str = ""
+    """What would, where no edit is tried."""
 
     def __str__(self) -> str:
         """`ordered up to Await at line 41 by threads 0 to 127 of CTA 0; nobody ...`"""
@@ -100,6 +103,7 @@ class _Teller:
         resides = any(v.resident and v.name.name == violation.variable for v in program.variables)
         tasks = violation.record_task, violation.task
         self.apart = not resides and None not in tasks and tasks[0] != tasks[1]
+        self.launches = overlapping(program, violation)
         self.journey = failure.journey
         # A check that asks every thread fails for each of these; the first speaks for all.
         self.blind = failure.blind if self.check.convergent else frozenset({min(failure.blind)})
@@ -110,11 +114,20 @@ class _Teller:
             useful = [p for p in weak if granted(p) & self.check.timelines]
             last = (useful or weak)[-1]
             return BrokenLink(self._chain(last), *self._too_weak(last))
+        if self.launches is not None:
+            return self._of_launches(self.launches)
         if self.apart:
             return BrokenLink((), "tasks of one kernel are never ordered")
         missed = [m for m in self.journey.missed if self._is_ours(m.op, m.threads)]
         told = self._told(max(reversed(missed), key=_specific, default=None))
         return BrokenLink(self._chain(self._furthest()), *told)
+
+    def _of_launches(self, launches: Overlapping) -> BrokenLink:
+        reached = self._chain(self._furthest())
+        if reached and reached[-1].kind == "launch":
+            reached = ()  # which is no news
+        missing, advice = launches.missing(self._action()), launches.advice()
+        return BrokenLink(reached, missing, advice=advice)
 
     def _is_ours(self, op: Op, threads: Threads) -> bool:
         """Whether threads of the check learn what a sync passes on."""
@@ -376,7 +389,7 @@ def _specific(missed: Missed) -> int:
 def _fuller(passed: PassedOn, asked: QualSet) -> tuple[Repair, ...]:
     """What makes a sync full on timelines that it orders in time only, or not at all."""
     assert isinstance(passed.op, Fence | Await)
-    if is_launch(passed.op) or not asked:
+    if not asked or (isinstance(passed.op, Fence) and passed.op.launch):
         return ()
     here, second = _name(passed.op), second_timeline(asked)
     if second == "wgmma_fence_2":
@@ -412,11 +425,13 @@ def _hop(passed: PassedOn) -> Hop:
 
 
 def _kind(op: Fence | Arrive | Await) -> str:
-    return "launch" if is_launch(op) else type(op).__name__
+    if is_launch(op):
+        return "wait for launches" if isinstance(op, Await) else "launch"
+    return type(op).__name__
 
 
 def _article(kind: str) -> str:
-    return f"the {kind}" if kind == "launch" else kind
+    return f"the {kind}" if "launch" in kind else kind
 
 
 def _name(op: Fence | Arrive | Await) -> str:

@@ -15,6 +15,7 @@ from exogpu.analysis.operands_report import ALIGN, OVERLAP
 from exogpu.analysis.threadmap import threads_of
 from exogpu.explain.barrier_words import Words, barrier_words, element_of
 from exogpu.explain.edits import Repair
+from exogpu.explain.launches import overlapping
 from exogpu.explain.link import BrokenLink, broken_link
 from exogpu.explain.repair import advice, general_repairs, resident_names
 from exogpu.explain.trials import Trials
@@ -121,6 +122,8 @@ def tell(
         words = Words(_unordered(violation, program), _repairs(violation, broken, program))
     resides = program is not None and violation.variable in resident_names(program)
     help, repair = advice(violation, resides), None
+    if overlapping(program, violation) is not None:
+        help = "" if broken is None else broken.advice
     if trials is not None and not help:
         candidates = (*_known(before), *words.repairs)
         repair = next(trials.helpful(violation, candidates), None)

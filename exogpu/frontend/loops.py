@@ -142,14 +142,14 @@ def _may_stand(mode: LoopMode, node: ast.For, ctx: Context) -> None:
             pass
 
 
-LAUNCH: Final = ("clusterDim", "blockDim", "warp_config")
+LAUNCH: Final = ("clusterDim", "blockDim", "warp_config", "dependent")
 """What describes a launch."""
 
 
 def device_function(
     node: ast.With, head: ast.Call, body: Callable[[], Block], ctx: Context
 ) -> DeviceFunction:
-    """`with CudaDeviceFunction(clusterDim=n, blockDim=n | warp_config=[...])`."""
+    """`with CudaDeviceFunction(clusterDim=n, blockDim=n | warp_config=[...], dependent=b)`."""
     if ctx.cuda or ctx.instruction:
         raise ctx.reject(
             "S311", "a kernel launch stands inside a kernel", head, "launch from CPU scope"
@@ -179,6 +179,10 @@ def device_function(
         if "warp_config" in options
         else (WarpConfig("", _warps_of(options["blockDim"], ctx)),)
     )
+    dependent = ctx.evaluate(options["dependent"]) if "dependent" in options else False
+    if not isinstance(dependent, bool):
+        what = f"dependent is {dependent!r}"
+        raise ctx.reject("P121", what, options["dependent"], "write dependent=True")
     if not _is_kernel(node.body):
         raise ctx.reject(
             "S312",
@@ -188,11 +192,13 @@ def device_function(
             or "write for task in cuda_tasks(lo, hi): after what the tasks share, and nothing else",
         )
     ctx.cuda, ctx.resident, ctx.warp_groups = True, True, {g.name: g.count for g in groups}
+    ctx.dependent = dependent
     try:
         inside = body()
     finally:
         ctx.cuda, ctx.resident, ctx.warp_groups = False, False, {}
-    return DeviceFunction(cluster, groups, inside, span=ctx.source.span(node))
+        ctx.dependent = False
+    return DeviceFunction(cluster, groups, inside, dependent, span=ctx.source.span(node))
 
 
 def _warps_of(node: ast.expr, ctx: Context) -> int:

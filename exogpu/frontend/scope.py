@@ -96,6 +96,8 @@ class Context:
     """Whether it stands inside the innermost cuda_tasks loop."""
     resident: bool = False
     """Whether the statement stands in a CudaDeviceFunction, outside of its cuda_tasks loops."""
+    dependent: bool = False
+    """Whether it stands in a dependent launch, whose threads may wait for the launches before."""
     instruction: bool = False
     """Whether an instruction's body is being read: no scope rules hold there."""
     warp_groups: dict[str, int] = field(default_factory=dict)

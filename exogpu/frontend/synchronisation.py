@@ -11,16 +11,21 @@ from exogpu.ir.nodes import Access, Arrive, Await, Fence, Interval
 from exogpu.ir.types import BarrierMechanism, SyncTL
 from exogpu.result.errors import Note
 
-_HOST_TIMELINES = frozenset({"cpu_in_order", "cuda_stream_sync"})
+STREAM = "cuda_stream_sync"
+"""In a dependent launch: what the launches before it did."""
+
+_HOST_TIMELINES = frozenset({"cpu_in_order", STREAM})
 
 
 def fence(node: ast.Call, targets: list[ast.expr], stmt: ast.stmt, ctx: Context) -> Fence:
     """`Fence(pre, post)`"""
     if targets or node.keywords or len(node.args) != 2:
         raise ctx.reject("P123", "a Fence takes two sync timelines", node, "write Fence(pre, post)")
-    pre, post = (_timeline(a, ctx) for a in node.args)
+    pre = _timeline(node.args[0], ctx, waits=True)
+    launches = ctx.cuda and pre.name == STREAM
+    post = _timeline(node.args[1], ctx, waits=launches)
     _standing("Fence", node, ctx)
-    return Fence(pre, post, span=ctx.source.span(stmt))
+    return Fence(pre, post, launches, span=ctx.source.span(stmt))
 
 
 def arrive(node: ast.Call, targets: list[ast.expr], stmt: ast.stmt, ctx: Context) -> Arrive:
@@ -102,7 +107,8 @@ def _barrier(node: ast.expr, ctx: Context) -> tuple[Access, Barrier]:
     return window, meaning
 
 
-def _timeline(node: ast.expr, ctx: Context) -> SyncTL:
+def _timeline(node: ast.expr, ctx: Context, *, waits: bool = False) -> SyncTL:
+    """A timeline that the scope has; of the stream where a Fence waits for launches."""
     value = ctx.evaluate(node) if ctx.is_python(node) else None
     if not isinstance(value, SyncTL):
         raise ctx.reject(
@@ -118,13 +124,14 @@ def _timeline(node: ast.expr, ctx: Context) -> SyncTL:
             node,
             "at CPU scope use cpu_in_order and cuda_stream_sync",
         )
+    if waits and ctx.dependent and value.name == STREAM:
+        return value
     if ctx.cuda and value.name in _HOST_TIMELINES:
-        raise ctx.reject(
-            "S323",
-            f"{value.name} is used at CUDA scope",
-            node,
-            "inside a kernel use the cuda, Sm80, tma and wgmma timelines",
-        )
+        help = "inside a kernel use the cuda, Sm80, tma and wgmma timelines"
+        if value.name == STREAM:
+            help += "; a launch with dependent=True waits for the one before it by "
+            help += f"Fence({STREAM}, cuda_in_order)"
+        raise ctx.reject("S323", f"{value.name} is used at CUDA scope", node, help)
     return value
 
 

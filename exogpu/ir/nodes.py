@@ -308,6 +308,8 @@ class DeviceFunction(_Statement):
     cluster_dim: int
     warps: tuple[WarpConfig, ...]
     body: Block
+    dependent: bool = False
+    """Whether it may begin before the launch right before it has ended (decision 30)."""
 
     @property
     def block_dim(self) -> int:
@@ -400,8 +402,12 @@ class Free(_Statement):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fence(_Statement):
+    """`Fence(pre, post)`; with `launches`, in a dependent launch, each thread by itself waits for
+    the launches before (decision 30)."""
+
     pre: SyncTL
     post: SyncTL
+    launches: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

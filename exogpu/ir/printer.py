@@ -200,10 +200,11 @@ def _mode(mode: LoopMode, lo: str, hi: str, names: _Names) -> str:
 
 
 def _launch(stmt: DeviceFunction) -> str:
+    rest = ", dependent=True" if stmt.dependent else ""
     if [g.name for g in stmt.warps] == [""]:
-        return f"clusterDim={stmt.cluster_dim}, blockDim={stmt.block_dim}"
+        return f"clusterDim={stmt.cluster_dim}, blockDim={stmt.block_dim}{rest}"
     groups = ", ".join(_warps(g) for g in stmt.warps)
-    return f"clusterDim={stmt.cluster_dim}, warp_config=[{groups}]"
+    return f"clusterDim={stmt.cluster_dim}, warp_config=[{groups}]{rest}"
 
 
 def _warps(group: WarpConfig) -> str:

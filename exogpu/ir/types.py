@@ -180,6 +180,8 @@ class BarrierMechanism(Enum):
     MBARRIER = "CudaMbarrier"
     COMMIT_GROUP = "CudaCommitGroup"
     CLUSTER_SYNC = "CudaClusterSync"
+    LAUNCH = "CudaLaunch"
+    """Of the abstract machine alone: the end of a launch, which a dependent one waits for."""
 
     @property
     def sync_exempt(self) -> bool:

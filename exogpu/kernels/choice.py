@@ -4,6 +4,7 @@ The model of a kernel is a sum: what a launch takes, what a wave of tiles takes,
 of 128 bytes of a row, and more of it where they lie across cache lines, in one wave or in several;
 then operations, where power limits the clock, and elements of C.  Their seconds are in
 `times.json`, which `benchmarks/gpu_fit.py` writes; docs/performance.md has what they are worth.
+A kernel whose seconds are not there is never chosen.
 """
 
 from __future__ import annotations
@@ -62,8 +63,9 @@ class Variant:
         if not self.split:
             yield 1
         elif product.N % 4 == 0:
+            chunk = STEP[self.dtype] // 8  # elements of 16 bytes, which TMA takes
             for n in SLICES:
-                if n == 1 or (product.K % (4 * n) == 0 and product.K // n >= 128):
+                if n == 1 or (product.K % (chunk * n) == 0 and product.K // n >= 128):
                     yield n
 
     def features(self, product: Product, slices: int) -> tuple[float, ...]:

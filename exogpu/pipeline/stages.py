@@ -14,6 +14,7 @@ from exogpu.amir import nodes as amir
 from exogpu.amir.lower import lower
 from exogpu.analysis import bounds, operands
 from exogpu.analysis.bounds_report import Outside
+from exogpu.analysis.dependent import with_waits
 from exogpu.analysis.everything import facts_of
 from exogpu.analysis.facts import Facts
 from exogpu.analysis.inline import inline
@@ -81,7 +82,7 @@ class Stages:
     def _analysis(self) -> tuple[Facts | None, tuple[Diagnostic, ...]]:
         assert self.ir is not None
         inlined = inline(self.ir) if self._inlined is None else self._inlined
-        return facts_of(insert_frees(inlined))
+        return facts_of(insert_frees(with_waits(inlined)))
 
     @property
     def facts(self) -> Facts:

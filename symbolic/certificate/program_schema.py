@@ -17,6 +17,7 @@ from exogpu.ir.nodes import CVar
 from exogpu.ir.types import BarrierMechanism, Level, Policy
 from exogpu.result.hazards import HazardKind
 from exogpu.symbolic.certificate.expressions import Names, formula, number, threads
+from exogpu.symbolic.certificate.launched import LAUNCH, check_launches
 from exogpu.symbolic.certificate.strict_json import (
     FILE_NAME,
     NAME,
@@ -106,6 +107,7 @@ def check_program(program: object) -> dict[str, Any]:
             _barrier(scope)(one["guard"], f"{place}.guard")
     _shapes(found, scope)
     _whole(found)
+    check_launches(found["variables"], operations(found))
     return found
 
 
@@ -161,7 +163,8 @@ def _whole(program: Mapping[str, Any]) -> None:
         if at["Alloc"] and not at["Release"]:
             malformed("body", f"{name} is allocated and not released")
         if "mechanism" in variable:
-            if (at["Arrive"] or at["Await"]) and not at["CheckBarrier"]:
+            used = variable["mechanism"] != LAUNCH and (at["Arrive"] or at["Await"])
+            if used and not at["CheckBarrier"]:
                 malformed("body", f"{name} has no CheckBarrier")
             continue
         for record, check in _CHECKED_BY:

@@ -375,6 +375,8 @@ def _crossings(
         for label, number, base in grants.each()
     ]
     for via in syncs.firing:
+        if not pre_side(via, original):
+            continue  # nothing makes it fire
         alone = [
             one
             for one in seeing

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from exogpu.amir.nodes import Loop, Program
+from exogpu.amir.nodes import Arrive, Await, Loop, Program
 from exogpu.amir.walk import accesses_of
 from exogpu.ir.isltext import bexpr, cexpr, conjunction, identifier, in_range
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import BExpr, CExpr
+from exogpu.ir.types import BarrierMechanism
 from exogpu.ir.walk import control_variables
 from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
@@ -29,7 +30,7 @@ class Model(Placed):
         super().__init__(program)
         self.sizes = tuple(p.name for p in self.program.params)
         self.definitions = Definitions(frozenset(self.sizes))
-        self._frames: dict[tuple[Loop, ...], Frame] = {}
+        self._frames: dict[tuple[tuple[Loop, ...], bool], Frame] = {}
         self._known: dict[tuple[str, ...], isl.Set] = {}
         self._name_everything()
         self.names = (
@@ -102,11 +103,14 @@ class Model(Placed):
 
     # --- frames ---------------------------------------------------------------------------
 
-    def frame(self, loops: tuple[Loop, ...]) -> Frame:
-        """The frame of these loops, shortened until every barrier used in it is allocated in it."""
+    def frame(self, loops: tuple[Loop, ...], *, by_task: bool = False) -> Frame:
+        """The frame of these loops, shortened until every barrier used in it is allocated in it.
+
+        An end of a launch that is awaited in it, and was before it, orders nothing that is in it.
+        """
         asked = loops
-        if asked in self._frames:
-            return self._frames[asked]
+        if (asked, by_task) in self._frames:
+            return self._frames[asked, by_task]
         while True:
             inside = tuple(s for s in self.sites if s.loops[: len(loops)] == loops)
             outer = [
@@ -114,15 +118,23 @@ class Model(Placed):
                 for site in inside
                 for name in variables_of(site.op)
                 if self.variables[name].mechanism is not None
+                and not (isinstance(site.op, Await) and self._ended(name, inside))
             ]
             shortest = min((len(scope) for scope in outer), default=len(loops))
             if shortest >= len(loops):
                 break
             loops = loops[:shortest]
-        if loops not in self._frames:
-            self._frames[loops] = Frame(self, loops, inside)
-        self._frames[asked] = self._frames[loops]
-        return self._frames[asked]
+        if (loops, by_task) not in self._frames:
+            self._frames[loops, by_task] = Frame(self, loops, inside, by_task=by_task)
+        self._frames[asked, by_task] = self._frames[loops, by_task]
+        return self._frames[asked, by_task]
+
+    def _ended(self, name: Sym, inside: tuple[Site, ...]) -> bool:
+        """Whether a barrier is the end of a launch, which is none of these sites."""
+        if self.variables[name].mechanism is not BarrierMechanism.LAUNCH:
+            return False
+        arrives = (site.op for site in inside if isinstance(site.op, Arrive))
+        return all(op.home.name != name for op in arrives)
 
     def expr(self, expr: CExpr) -> str:
         """ISL text of an expression."""

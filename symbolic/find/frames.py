@@ -34,8 +34,18 @@ class Frame:
     """The instances within one iteration of the loops of a prefix, whose iterators are
     parameters."""
 
-    def __init__(self, model: Model, loops: tuple[Loop, ...], sites: tuple[Site, ...]) -> None:
+    def __init__(
+        self,
+        model: Model,
+        loops: tuple[Loop, ...],
+        sites: tuple[Site, ...],
+        *,
+        by_task: bool = False,
+    ) -> None:
         self.model = model
+        self.by_task = by_task
+        """Whether threads that execute one task of a cluster and another are two, as they are to
+        records of what does not reside (decision 27)."""
         self.loops = loops
         self.sites = sites
         self.depth = len(loops)
@@ -399,6 +409,8 @@ class Frame:
         if one_cluster(first, second):
             assert first.residence is not None
             around = first.residence.depth - self.depth
+            if self.by_task and first.task is not None and second.task is not None:
+                around += 1
             return rel.equal_dims(relation, [(at, at) for at in range(max(0, around))])
         if first.residence is not None or second.residence is not None:
             return rel.empty_like(relation)  # Of two launches.

@@ -73,7 +73,11 @@ class Evidence:
 def frame_of(model: Model, name: Sym) -> Frame | None:
     """The frame of a variable's allocation; None for a variable that is never used."""
     used = [s for s in model.sites if name in variables_of(s.op)]
-    return model.frame(model.scope(name, used[0].op.origin.span)) if used else None
+    variable = model.variables[name]
+    resides = variable.resident or variable.mechanism is not None
+    by_task = not resides and any(site.residence is not None for site in model.sites)
+    scope = model.scope(name, used[0].op.origin.span) if used else ()
+    return model.frame(scope, by_task=by_task) if used else None
 
 
 class _Analysis:
@@ -88,7 +92,7 @@ class _Analysis:
         self.orders: dict[Sym, Orders] = {}
         self.undecided: dict[tuple[str, Span], Undecided] = {}
         self.obligations = 0
-        self._syncs: dict[tuple[Loop, ...], Syncs] = {}
+        self._syncs: dict[Frame, Syncs] = {}
 
     def run(self) -> Findings:
         vacuous = isl.is_empty(self.model.exact_context)
@@ -124,9 +128,9 @@ class _Analysis:
             )
 
     def syncs(self, frame: Frame) -> Syncs:
-        if frame.loops not in self._syncs:
-            self._syncs[frame.loops] = Syncs(frame)
-        return self._syncs[frame.loops]
+        if frame not in self._syncs:
+            self._syncs[frame] = Syncs(frame)
+        return self._syncs[frame]
 
     def give_up(self, reason: UndecidedError) -> None:
         key = (reason.reason, reason.span)

@@ -17,9 +17,11 @@ from campaigns.emulator.translate import UnknownError, translated
 from exogpu.api import Procedure
 from exogpu.hw.datatypes import bf16
 from exogpu.kernels import gemm_sm80, gemm_sm90
+from exogpu.kernels.gemm_splitk_sum_sm90 import make_gemm_splitk_sum
 from exogpu.trial.data import at_sizes
 from exogpu.trial.differences import difference
 from exogpu.trial.packed import At
+from tests.codegen.dependent_kernels import in_two, scaled_by
 from tests.codegen.kept_kernels import by_role, fragments
 from tests.codegen.nested_kernels import pipelined, relay
 from tests.codegen.shared_kernels import consumers_in_turn, producers_in_turn
@@ -33,6 +35,7 @@ pytestmark = [
 SM80 = gemm_sm80.gemm_sm80
 SM90 = gemm_sm90.KERNELS["gemm_sm90_1x1_128x64"]
 PAIR = gemm_sm90.KERNELS["gemm_sm90_2x1_128x256"]
+SPLIT = make_gemm_splitk_sum(1, 1, 64, 16, 2, 1)
 RUNNING = gemm_sm90.make_resident(1, 1, 128, 64)
 
 HALF = gemm_sm90.make_gemm(1, 1, 64, 64, 4, 1, dtype=bf16)
@@ -53,6 +56,9 @@ CASES: list[tuple[Procedure, dict[str, int]]] = [
     (producers_in_turn(2), {"K": 3}),
     (producers_in_turn(3), {"K": 2}),
     (make_pingpong(64, 32, 2), {"L": 3, "M": 200, "N": 40, "cluster_K": 100}),
+    (scaled_by, {"M": 1}),
+    (in_two, {"n": 3}),
+    (SPLIT, {"L": 1, "M": 3, "N": 20, "K_split": 5, "cluster_K": 36}),
 ]
 IDS = [procedure.name for procedure, _ in CASES]
 
@@ -122,7 +128,7 @@ def test_wrong_without_a_synchronisation(folder: Path) -> None:
 
 
 def test_wrong_where_the_phases_of_others_are_not_counted(folder: Path) -> None:
-    procedure, sizes = CASES[-5]
+    procedure, sizes = next(case for case in CASES if case[0].name == "consumers_in_turn_2")
     source, manifest = emitted(procedure)
     lines = source.split("\n")
     counting = [at for at, line in enumerate(lines) if re.search(r"ed (\+=|= \(\w+ \+) ", line)]

@@ -59,6 +59,14 @@ class FakeDriver:
                 block = ctypes.create_string_buffer(arguments[1].value)
                 arguments[0]._obj.value = ctypes.addressof(block)
                 self.memory[ctypes.addressof(block)] = block
+            case "cuMemPoolCreate":
+                arguments[0]._obj.value = 1000 + arguments[1]._obj.device
+            case "cuMemAllocFromPoolAsync":
+                block = ctypes.create_string_buffer(arguments[1].value)
+                arguments[0]._obj.value = ctypes.addressof(block)
+                self.memory[ctypes.addressof(block)] = block
+            case "cuMemFreeAsync":
+                del self.memory[arguments[0].value]
             case "cuMemcpyHtoDAsync_v2" | "cuMemcpyDtoHAsync_v2":
                 to, source, count = (a.value for a in arguments[:3])
                 ctypes.memmove(to, source, count)

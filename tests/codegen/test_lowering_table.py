@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from dependent_kernels import in_two, scaled_by
 
 from benchmarks.tiles import KERNELS as TILES
 from exogpu.api import proc
@@ -105,6 +106,8 @@ EXAMPLES = [
     gemm_sm90.KERNELS["gemm_sm90_2x1_128x256"],
     gemm_splitk_sm90.KERNELS["gemm_splitk_sm90_1x1_128x256"],
     *TILES.values(),
+    scaled_by,
+    in_two,
 ]
 
 

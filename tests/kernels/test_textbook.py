@@ -15,6 +15,7 @@ from exogpu.kernels.gemm_sm80 import gemm_sm80
 from exogpu.kernels.gemm_sm90 import KERNELS as GEMM
 from exogpu.kernels.gemm_sm90 import make_resident
 from exogpu.kernels.gemm_splitk_sm90 import KERNELS as SPLIT_K
+from exogpu.kernels.gemm_splitk_sum_sm90 import KERNELS as SPLIT_K_SUM
 from exogpu.kernels.gemv_f32 import gemv
 
 
@@ -126,6 +127,42 @@ def sliced(
                         C[b, i, j] += A[b, i, s, k] * B[b, j, s, k]
 
 
+def sliced_half(half) -> Procedure:
+    """Sums of f32, rounded once."""
+
+    @proc
+    def sliced(
+        L: size,
+        M: size,
+        N: size,
+        S: size,
+        K: size,
+        A: half[L, M, S, K] @ DRAM,
+        B: half[L, N, S, K] @ DRAM,
+        C: half[L, M, N] @ DRAM,
+    ):
+        for b in seq(0, L):
+            for i in seq(0, M):
+                for j in seq(0, N):
+                    total: f32
+                    total = 0
+                    for s in seq(0, S):
+                        for k in seq(0, K):
+                            total += A[b, i, s, k] * B[b, j, s, k]
+                    C[b, i, j] = total
+
+    return sliced
+
+
+SLICED = {
+    "gemm_splitk": sliced,
+    "gemm_splitk_sum": sliced,
+    "gemm_splitk_sum_bf16": sliced_half(bf16),
+    "gemm_splitk_sum_f16": sliced_half(f16),
+}
+"""By the first words of kernels' names."""
+
+
 def without_slots(kernel: Procedure) -> Procedure:
     """The same kernel with a ring that each tile begins anew, where it has one that runs on."""
     shape = re.fullmatch(r"gemm_(bf16_|f16_)?sm90_1x1_(\d+)x(\d+)_resident", kernel.name)
@@ -145,7 +182,10 @@ CASES = [
     ),
     (bias_and_relu(), make_gemm_bias_relu(2, 1, 128, 128)),
     (bias_and_relu(), make_gemm_bias_relu(1, 2, 128, 64)),
-    *((sliced, kernel) for kernel in SPLIT_K.values()),
+    *(
+        (SLICED[name.partition("_sm90")[0]], kernel)
+        for name, kernel in {**SPLIT_K, **SPLIT_K_SUM}.items()
+    ),
 ]
 
 

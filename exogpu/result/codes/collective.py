@@ -147,6 +147,15 @@ COLLECTIVE: Final[dict[str, tuple[str, str, str]]] = {
         "    Fence(cuda_in_order, cuda_in_order)\n"
         "# repair: fence at warp or CTA scope",
     ),
+    "C418": (
+        "a dependent launch without a launch before it",
+        "A dependent launch may begin before the launch right before it has ended, and waits for "
+        "that one.  Between them stands nothing that the CPU or the stream does.",
+        "cuda_memset0_1d(n, x[:])\n"
+        "with CudaDeviceFunction(blockDim=128, dependent=True):\n"
+        "    ...\n"
+        "# repair: leave out dependent=True",
+    ),
     "C417": (
         "registers that the CTA does not have",
         "setmaxnreg.inc waits until the pool of the CTA has the registers, and setmaxnreg.dec puts "

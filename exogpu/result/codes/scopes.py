@@ -147,7 +147,8 @@ SCOPES: Final[dict[str, tuple[str, str, str, str]]] = {
     ),
     "S323": (
         "a timeline of CPU scope in a kernel",
-        "The host's and the stream's timelines cannot be waited for inside a kernel.",
+        "The host's timelines cannot be waited for inside a kernel; the stream's in a dependent "
+        "launch alone, as the first timeline of a Fence.",
         _TASK + "Fence(cuda_stream_sync, cuda_in_order)",
         "Fence(cuda_in_order, cuda_in_order)",
     ),

@@ -9,6 +9,7 @@ from typing import Final, Literal, TypeAlias
 
 from exogpu.amir.lower import lower
 from exogpu.amir.nodes import Program
+from exogpu.analysis.dependent import with_waits
 from exogpu.analysis.everything import facts_of
 from exogpu.analysis.inline import inline
 from exogpu.analysis.lifetimes import insert_frees
@@ -111,7 +112,7 @@ class Bench:
 
     def lowered(self, draft: Draft) -> tuple[Program | None, frozenset[Trouble]] | None:
         """The program and what stands against it at all sizes; None for an ill-formed draft."""
-        facts, wrong = facts_of(insert_frees(inline(draft.proc)))
+        facts, wrong = facts_of(insert_frees(with_waits(inline(draft.proc))))
         if facts is None or wrong:
             return None
         standing = {("DIVERGENCE", "", None, d.span.line) for d in facts.divergences}

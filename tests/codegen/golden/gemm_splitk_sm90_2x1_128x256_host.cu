@@ -77,10 +77,11 @@ template <typename T>
     return 0;
 }
 
-// As many clusters as the device holds at a time, or as there are tasks.
+// As many clusters as the device holds at a time, or as there are tasks; `early`, before the kernel
+// right before it on the stream has ended, for which it waits itself.
 template <typename Kernel>
 [[maybe_unused]] static int launch(Kernel* kernel, long long count, int cluster, int block, int shared_bytes,
-                            void** arguments, cudaStream_t stream)
+                            void** arguments, cudaStream_t stream, bool early = false)
 {
     if (count == 0)
         return 0;
@@ -90,16 +91,16 @@ template <typename Kernel>
     TRY(cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes));
     if (cluster > 8)
         TRY(cudaFuncSetAttribute(function, cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
-    cudaLaunchAttribute attribute{};
-    attribute.id = cudaLaunchAttributeClusterDimension;
-    attribute.val.clusterDim.x = cluster;
-    attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
+    cudaLaunchAttribute attributes[2]{};
+    attributes[0].id = cudaLaunchAttributeClusterDimension;
+    attributes[0].val.clusterDim.x = cluster;
+    attributes[0].val.clusterDim.y = attributes[0].val.clusterDim.z = 1;
     cudaLaunchConfig_t config{};
     config.gridDim = dim3(cluster);
     config.blockDim = dim3(block);
     config.dynamicSmemBytes = shared_bytes;
     config.stream = stream;
-    config.attrs = &attribute;
+    config.attrs = attributes;
     config.numAttrs = cluster > 1;
     int clusters = 0;
     if (cluster > 1) {
@@ -117,6 +118,11 @@ template <typename Kernel>
     if (count + clusters > INT32_MAX)  // a cluster's next task has a number, even if there is none
         return EXOGPU_TOO_MANY_TASKS;
     config.gridDim = dim3(cluster * clusters);
+    if (early) {
+        attributes[config.numAttrs].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+        attributes[config.numAttrs].val.programmaticStreamSerializationAllowed = 1;
+        ++config.numAttrs;
+    }
     return cudaLaunchKernelExC(&config, function, arguments);
 }
 
