@@ -5,7 +5,7 @@ Beside `exogpu.solvers.isl`, a file of functions that imports islpy.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -90,16 +90,43 @@ def graph(function: Function) -> Map:
 
 
 def choices(function: Function) -> tuple[tuple[Affine, ...], ...]:
-    """The distinct expressions that give a function's output, one of them at each input."""
+    """The distinct expressions that give a function's output, one of them at each input.
+
+    Few: of the expressions that have a coordinate's value in a piece, the one is taken that has
+    it in most.
+    """
     listed: list[tuple[islpy.Set, islpy.MultiAff]] = []
     # An exception of ISL must not cross it: it would be printed.
     function.foreach_piece(lambda points, value: listed.append((points, value)))
-    found: dict[tuple[Affine, ...], None] = {}
-    for points, value in listed:
-        rank = value.dim(islpy.dim_type.out)
-        each = (_simplest(points, value.get_aff(at)) for at in range(rank))
-        found[tuple(affine(aff) for aff in each)] = None
-    return tuple(found)
+    if not listed:
+        return ()
+    places = [points for points, _ in listed]
+    columns = [
+        _common(places, [_simplest(points, value.get_aff(at)) for points, value in listed])
+        for at in range(listed[0][1].dim(islpy.dim_type.out))
+    ]
+    return tuple(dict.fromkeys(zip(*columns, strict=True) if columns else [()]))
+
+
+def _common(places: Sequence[islpy.Set], values: Sequence[islpy.Aff]) -> list[Affine]:
+    """For each place an expression that has the value there, of those of all places and inputs."""
+    written = [affine(value) for value in values]
+    found = dict(zip(written, values, strict=True))
+    if len(found) == 1:
+        return written
+    space = values[0].get_domain_local_space()
+    for at in range(values[0].dim(_IN)):
+        given = islpy.Aff.var_on_domain(space, islpy.dim_type.set, at)
+        found.setdefault(affine(given), given)
+    holds = {
+        one: [
+            one == own or points.is_subset(aff.eq_set(value))
+            for points, value, own in zip(places, values, written, strict=True)
+        ]
+        for one, aff in found.items()
+    }
+    ranked = sorted(found, key=lambda one: -sum(holds[one]))
+    return [next(one for one in ranked if holds[one][at]) for at in range(len(places))]
 
 
 def _simplest(points: islpy.Set, aff: islpy.Aff) -> islpy.Aff:
