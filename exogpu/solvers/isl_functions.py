@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import islpy
 
 from exogpu.solvers.isl_relations import Count, Map, extreme
 
 Function: TypeAlias = islpy.PwMultiAff
+T = TypeVar("T")
 
 _PARAM, _IN, _DIV = islpy.dim_type.param, islpy.dim_type.in_, islpy.dim_type.div
 
@@ -82,6 +83,58 @@ def smallest(relation: Map) -> Function:
 def largest(relation: Map) -> Function:
     """The same with its largest output."""
     return extreme(relation, largest=True)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Between:
+    """A function that gives each pair `a -> b` a `c`, or `a` or `b` alone."""
+
+    function: Function
+    of_first: bool
+    of_second: bool
+    left: Map
+    """`a -> c`, for the pairs that matter."""
+    right: Map
+    """`b -> c`"""
+
+    def inputs(self, first: tuple[T, ...], second: tuple[T, ...]) -> tuple[T, ...]:
+        """The function's inputs, of the coordinates of `a` and `b`."""
+        return (*(first if self.of_first else ()), *(second if self.of_second else ()))
+
+
+def between(left: Map, right: Map, pairs: Map) -> Between:
+    """For the pairs `a -> b`, a `c` with `a -> c` in `left` and `b -> c` in `right`: the largest for
+    `b` or the smallest for `a`, if that does for all pairs, else the smallest of each."""
+    sides = (_of_second, _of_first) if _pieces(right) <= _pieces(left) else (_of_first, _of_second)
+    for one_sided in sides:
+        found = one_sided(left, right, pairs)
+        if found is not None:
+            return found
+    function = smallest(among(joined(left, right), pairs))
+    chosen = function.as_map()
+    return Between(function, True, True, first_of(chosen), second_of(chosen))
+
+
+def _pieces(relation: Map) -> int:
+    return int(relation.n_basic_map())
+
+
+def _of_first(left: Map, right: Map, pairs: Map) -> Between | None:
+    function = extreme(left)
+    chosen = function.as_map()
+    reached = pairs.reverse().apply_range(chosen)
+    if not pairs.domain().is_subset(chosen.domain()) or not reached.is_subset(right):
+        return None
+    return Between(function, True, False, chosen, reached)
+
+
+def _of_second(left: Map, right: Map, pairs: Map) -> Between | None:
+    function = extreme(right, largest=True)
+    chosen = function.as_map()
+    reached = pairs.apply_range(chosen)
+    if not pairs.range().is_subset(chosen.domain()) or not reached.is_subset(left):
+        return None
+    return Between(function, False, True, reached, chosen)
 
 
 def graph(function: Function) -> Map:
