@@ -167,7 +167,8 @@ def outcome(case: str) -> cases.Result:
         wrong += [dict(at) for at in agreement.sources_wrong(int(seed), sizes)]
     if shape in RUNNING:
         safe, chance = not findings.violations and not findings.undecided, int(seed)
-        wrong += [dict(at) for at in sizes if agreement.choices_wrong(program, at, chance, safe)]
+        several = [at for at in sizes if at["I"] > 1]  # Of one task there is one order.
+        wrong += [dict(at) for at in several if agreement.choices_wrong(program, at, chance, safe)]
     if agreement.by_slot(program.body) and agreement.refuted_wrongly(program, findings):
         wrong.append({})
     tally.disagreeing = int(bool(wrong))
