@@ -72,9 +72,9 @@ MEANING = {
     "orders, on several, 0 to 3 mutations",
     "slots": "a ring by slots that runs on from task to task, or over the iterations of a loop, at "
     "times by the slot of another barrier, a slot too early or after the Arrive, 0 to 3 mutations",
-    "relays": "two such rings one after the other, of different depths, in one CTA or two, at times "
-    "with a role that leaves steps out, a guard that reads the task, or a table that outlives its "
-    "task, 0 to 3 mutations",
+    "relays": "two such rings one after the other, of different depths, in one CTA or two, at "
+    "times with a role that leaves steps out, a guard that reads the task, or a table that outlives "
+    "its task, 0 to 3 mutations",
     "waits": "mbarriers awaited by one role, in turn or now and then, 0 to 3 mutations",
     "groups": "commit groups in flight, 0 to 3 mutations",
     "threads": "scalar threads that add up their neighbours' sums in tasks, 0 to 3 mutations",
@@ -338,11 +338,11 @@ windows, and of both sizes of nests).  At each size the sets of violations, as (
 element, check, iteration, record), are compared, those of the fast machine too; of a late Arrive
 and of PHASE, without the record.  Windows are programs in source form: whether they are in bounds,
 for all sizes and at each, is compared with a sequential run, and the elements that they touch with
-those of the same program written without windows and calls.  Where memory resides from task to task,
-the machines run five more choices of clusters and orders of tasks, in which what is found to be safe
-must not fail.  Of slots the prover predicts more pairs than there are, so that no sets are compared:
-it must find something where the machine does, what it refutes the machine must refute at the sizes
-named, and what is proved must not fail, whatever the choice.
+those of the same program written without windows and calls.  Where memory resides from task to
+task, the machines run five more choices of clusters and orders of tasks, in which what is found to
+be safe must not fail.  Of slots the prover predicts more pairs than there are, so that no sets are
+compared: it must find something where the machine does, what it refutes the machine must refute at
+the sizes named, and what is proved must not fail, whatever the choice.
 
 {answer}
 

@@ -103,8 +103,8 @@ class Between:
 
 
 def between(left: Map, right: Map, pairs: Map) -> Between:
-    """For the pairs `a -> b`, a `c` with `a -> c` in `left` and `b -> c` in `right`: the largest for
-    `b` or the smallest for `a`, if that does for all pairs, else the smallest of each."""
+    """For the pairs `a -> b`, a `c` with `a -> c` in `left` and `b -> c` in `right`: the smallest
+    for `a` or the largest for `b`, if that does for all pairs, else the smallest of each."""
     sides = (_of_second, _of_first) if _pieces(right) < _pieces(left) else (_of_first, _of_second)
     for one_sided in sides:
         found = one_sided(left, right, pairs)

@@ -212,8 +212,8 @@ class Nest:
     def _apart(
         self, first: Site, second: Site, least: int, *, anywhere: bool = False
     ) -> isl.Map | None:
-        """The pairs with `count(second) - count(first) >= least`, of ranks and numbers of Awaits, on
-        one element of one allocation, or `anywhere`; None where iterations differ."""
+        """The pairs with `count(second) - count(first) >= least`, of ranks and numbers of Awaits,
+        on one element of one allocation, or `anywhere`; None where iterations differ."""
         if self.steady is None:
             return None
         left, right = (first, self._graph(first)), (second, self._graph(second))
@@ -231,8 +231,8 @@ class Nest:
         return found
 
     def _graph(self, site: Site) -> isl.Map:
-        """Within an iteration, the rank of an Arrive, or of what else counts Arrives, and the number
-        of earlier Awaits at an Await."""
+        """Within an iteration, the rank of an Arrive, or of what else counts Arrives, and the
+        number of earlier Awaits at an Await."""
         key = (site.number, isinstance(site.op, Await))
         if key not in self._graphs:
             assert self.inner is not None

@@ -6,9 +6,7 @@ from exogpu import *
 
 
 @proc
-def counted(
-    M: size, K: size, x: f32[M, K, 32] @ CudaGmemLinear, y: f32[M, K, 32] @ CudaGmemLinear
-):
+def counted(M: size, K: size, x: f32[M, K, 32] @ CudaGmemLinear, y: f32[M, K, 32] @ CudaGmemLinear):
     with CudaDeviceFunction(blockDim=64):
         tile: f32[3, 32] @ CudaSmemLinear
         full: barrier @ CudaMbarrier

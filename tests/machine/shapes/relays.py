@@ -17,8 +17,8 @@ from tests.machine.shapes.slots import bound
 def relays(random: Random, b: Builder) -> None:
     """A loader fills one ring, of which a relay fills another, of other depth, which a consumer
     reads, in one CTA or in each of two, whose consumers release both; at times the slot of another
-    barrier, a slot too early, an access after its Arrive, a role that leaves steps out, a guard that
-    reads the task, or a table that should be written first."""
+    barrier, a slot too early, an access after its Arrive, a role that leaves steps out, a guard
+    that reads the task, or a table that should be written first."""
     r = random
     tasks, steps = b.size("I"), b.size("K")
     first, second = r.choice((1, 2, 2, 3)), r.choice((1, 2, 3))
@@ -33,7 +33,10 @@ def relays(random: Random, b: Builder) -> None:
     table = b.data("table", 2, resident=True)
     skips = [-size - 1 - r.choice((0,) * 12 + (1,)) for size in (first, second)]
     counted = [r.choice((empty[0],) * 9 + (empty[1], full[0], full[1]))]
-    counted += [r.choice((full[1],) * 9 + (full[0], empty[1])), r.choice((empty[1],) * 9 + (full[1],))]
+    counted += [
+        r.choice((full[1],) * 9 + (full[0], empty[1])),
+        r.choice((empty[1],) * 9 + (full[1],)),
+    ]
     asynchronous, multicast = r.random() < 0.4, ctas == 2 and r.random() < 0.6
     late = r.choice(("",) * 8 + ("relay", "consumer"))
     tabled = r.choice(("",) * 6 + ("first", "late", "once", "never"))
