@@ -26,11 +26,9 @@ SHIPPED = {
     **gemm_splitk_sm90.KERNELS,
     **gemm_splitk_sum_sm90.KERNELS,
 }
-RING = 4
-"""Of the clusters whose ring runs on: a tile ends where the ring does."""
 NEAR = 1.3
 """Times of the fastest, up to which a model has to be true; beyond it counts for less."""
-NAME = re.compile(r"gemm(_splitk(?:_sum)?)?(_bf16|_f16)?_sm90_(\d+)x(\d+)_(\d+)x(\d+)(_resident)?$")
+NAME = re.compile(r"gemm(_splitk(?:_sum)?)?(_bf16|_f16)?_sm90_(\d+)x(\d+)_(\d+)x(\d+)(?:_resident)?$")
 
 
 def read(folder: Path) -> Iterator[tuple[Product, Mapping[tuple[str, int], float]]]:
@@ -52,11 +50,9 @@ def named(name: str) -> Variant:
     """A kernel by its name, without times."""
     found = NAME.match(name)
     assert found is not None
-    split, half, *sizes, resident = found.groups()
+    split, half, *sizes = found.groups()
     cm, cn, tm, tn = map(int, sizes)
-    alone = cm == cn == 1  # its ring runs on where a tile ends
-    steps, dtype = RING if resident and not alone else 1, half[1:] if half else "f32"
-    return Variant(name, (cm, cn), (tm, tn), bool(split), steps, dtype=dtype)
+    return Variant(name, (cm, cn), (tm, tn), bool(split), dtype=half[1:] if half else "f32")
 
 
 def fitted(folders: Iterable[Path]) -> Mapping[str, Variant]:

@@ -341,17 +341,14 @@ def make_resident(
     RING: int = 4,
     groups: int = 2,
     dtype: DataType = f32,
-    slots: bool | None = None,
+    slots: bool = True,
 ) -> Procedure:
     """The same with a ring that runs on from tile to tile: while the consumers store one, the
     producer fills the ring for the next.
 
     With `slots` a tile ends anywhere in the ring, whose slots are counted from tile to tile.  Else
-    it ends where the ring does: in what is left of a last round the tensor maps give zeros.  A CTA
-    alone counts; clusters can, and their proof takes half a minute.
+    it ends where the ring does: in what is left of a last round the tensor maps give zeros.
     """
-    if slots is None:
-        slots = CM * CN == 1
     MM = TM // groups  # rows of a warpgroup
     TK = 128 // dtype.bytes  # columns of a step
     CHUNK = 16 // dtype.bytes

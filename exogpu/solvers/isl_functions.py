@@ -5,15 +5,16 @@ Beside `exogpu.solvers.isl`, a file of functions that imports islpy.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import islpy
 
 from exogpu.solvers.isl_relations import Count, Map, extreme
 
 Function: TypeAlias = islpy.PwMultiAff
+T = TypeVar("T")
 
 _PARAM, _IN, _DIV = islpy.dim_type.param, islpy.dim_type.in_, islpy.dim_type.div
 
@@ -84,22 +85,101 @@ def largest(relation: Map) -> Function:
     return extreme(relation, largest=True)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Between:
+    """A function that gives each pair `a -> b` a `c`, or `a` or `b` alone."""
+
+    function: Function
+    of_first: bool
+    of_second: bool
+    left: Map
+    """`a -> c`, for the pairs that matter."""
+    right: Map
+    """`b -> c`"""
+
+    def inputs(self, first: tuple[T, ...], second: tuple[T, ...]) -> tuple[T, ...]:
+        """The function's inputs, of the coordinates of `a` and `b`."""
+        return (*(first if self.of_first else ()), *(second if self.of_second else ()))
+
+
+def between(left: Map, right: Map, pairs: Map) -> Between:
+    """For the pairs `a -> b`, a `c` with `a -> c` in `left` and `b -> c` in `right`: the smallest
+    for `a` or the largest for `b`, if that does for all pairs, else the smallest of each."""
+    sides = (_of_second, _of_first) if _pieces(right) < _pieces(left) else (_of_first, _of_second)
+    for one_sided in sides:
+        found = one_sided(left, right, pairs)
+        if found is not None:
+            return found
+    function = smallest(among(joined(left, right), pairs))
+    chosen = function.as_map()
+    return Between(function, True, True, first_of(chosen), second_of(chosen))
+
+
+def _pieces(relation: Map) -> int:
+    return int(relation.n_basic_map())
+
+
+def _of_first(left: Map, right: Map, pairs: Map) -> Between | None:
+    function = extreme(left)
+    chosen = function.as_map()
+    reached = pairs.reverse().apply_range(chosen)
+    if not pairs.domain().is_subset(chosen.domain()) or not reached.is_subset(right):
+        return None
+    return Between(function, True, False, chosen, reached)
+
+
+def _of_second(left: Map, right: Map, pairs: Map) -> Between | None:
+    function = extreme(right, largest=True)
+    chosen = function.as_map()
+    reached = pairs.apply_range(chosen)
+    if not pairs.range().is_subset(chosen.domain()) or not reached.is_subset(left):
+        return None
+    return Between(function, False, True, reached, chosen)
+
+
 def graph(function: Function) -> Map:
     """The function as a relation."""
     return function.as_map()
 
 
 def choices(function: Function) -> tuple[tuple[Affine, ...], ...]:
-    """The distinct expressions that give a function's output, one of them at each input."""
+    """The distinct expressions that give a function's output, one of them at each input.
+
+    Few: of the expressions that have a coordinate's value in a piece, the one is taken that has
+    it in most.
+    """
     listed: list[tuple[islpy.Set, islpy.MultiAff]] = []
     # An exception of ISL must not cross it: it would be printed.
     function.foreach_piece(lambda points, value: listed.append((points, value)))
-    found: dict[tuple[Affine, ...], None] = {}
-    for points, value in listed:
-        rank = value.dim(islpy.dim_type.out)
-        each = (_simplest(points, value.get_aff(at)) for at in range(rank))
-        found[tuple(affine(aff) for aff in each)] = None
-    return tuple(found)
+    if not listed:
+        return ()
+    places = [points for points, _ in listed]
+    columns = [
+        _common(places, [_simplest(points, value.get_aff(at)) for points, value in listed])
+        for at in range(listed[0][1].dim(islpy.dim_type.out))
+    ]
+    return tuple(dict.fromkeys(zip(*columns, strict=True) if columns else [()]))
+
+
+def _common(places: Sequence[islpy.Set], values: Sequence[islpy.Aff]) -> list[Affine]:
+    """For each place an expression that has the value there, of those of all places and inputs."""
+    written = [affine(value) for value in values]
+    found = dict(zip(written, values, strict=True))
+    if len(found) == 1:
+        return written
+    space = values[0].get_domain_local_space()
+    for at in range(values[0].dim(_IN)):
+        given = islpy.Aff.var_on_domain(space, islpy.dim_type.set, at)
+        found.setdefault(affine(given), given)
+    holds = {
+        one: [
+            one == own or points.is_subset(aff.eq_set(value))
+            for points, value, own in zip(places, values, written, strict=True)
+        ]
+        for one, aff in found.items()
+    }
+    ranked = sorted(found, key=lambda one: -sum(holds[one]))
+    return [next(one for one in ranked if holds[one][at]) for at in range(len(places))]
 
 
 def _simplest(points: islpy.Set, aff: islpy.Aff) -> islpy.Aff:

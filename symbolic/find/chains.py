@@ -64,6 +64,10 @@ class Finder:
             for choice in functions.choices(found)
         ]
 
+    def between(self, found: functions.Between, first: Values, second: Values) -> list[Values]:
+        """The candidates for an instance between two."""
+        return self.values(found.function, found.inputs(first, second))
+
     # --- chains ---------------------------------------------------------------------------
 
     def seen(self, how: Ordered, ends: Ends) -> list[Seen]:
@@ -75,19 +79,14 @@ class Finder:
             inputs = (*record, ends.record_thread)
         if how.granted is None:
             return [Seen(None, self.common(how.records.site, how.check, record, check))]
-        relation = functions.joined(how.found, isl.inverse(how.reached))
-        # A ring of Arrives ahead has many cases; the grant next to the check has not.
-        by_slot = reads_slot(how.records.site) and reads_slot(how.check)
-        extreme = functions.largest if by_slot else functions.smallest
-        function = extreme(functions.among(relation, how.pairs))
-        needed = functions.first_of(functions.graph(function))
         last = check
         if how.by_thread:
             assert ends.check_thread is not None
             last = (*check, ends.check_thread)
-        at = self.values(function, (*inputs, *last))
+        chosen = functions.between(how.found, isl.inverse(how.reached), how.pairs)
+        at = self.between(chosen, inputs, last)
         trail = Trail(self, how.records.site, inputs, how.records.each)
-        ways = trail.ways(how.granted, how.label, how.steps, needed, at)
+        ways = trail.ways(how.granted, how.label, how.steps, chosen.left, at)
         return [
             Seen(
                 Granted(self.instance(how.granted, one), how.label, tuple(way)),
@@ -187,16 +186,17 @@ class Trail:
     ) -> None:
         """A sync that fires for the record's own threads."""
         finder, via = self.finder, step.via
-        function: functions.Function | None = None
+        chosen: functions.Between | None = None
         if via is not self.site and not isinstance(via.op, Fence):
-            edge = finder.syncs.edge(via, step.granted)
-            relation = functions.joined(step.base, isl.inverse(edge))
-            function = functions.smallest(functions.among(relation, here))
+            edge = isl.inverse(finder.syncs.edge(via, step.granted))
+            chosen = functions.between(step.base, edge, here)
         for one, ways in zip(at, found, strict=True):
             if via is self.site:
                 ways.append(Passed(finder.instance(via, self.record), (), None))
                 continue
-            fired = [one] if function is None else finder.values(function, (*self.record, *one))
+            fired = [one]
+            if chosen is not None:
+                fired = finder.between(chosen, self.record, one)
             for inner in fired:
                 own: Values = ()
                 if not self.each:
@@ -214,26 +214,22 @@ class Trail:
     ) -> None:
         """A sync that fires after another has granted."""
         finder, via = self.finder, step.via
-        hop = finder.syncs.hop(before, via, step.granted)
-        relation = functions.joined(step.base, isl.inverse(hop))
-        last = functions.smallest(functions.among(relation, here))
-        fires: functions.Function | None = None
+        hop = isl.inverse(finder.syncs.hop(before, via, step.granted))
+        last = functions.between(step.base, hop, here)
+        fires: functions.Between | None = None
         if not isinstance(via.op, Fence):
             shared = finder.frame.shared(before, via)
-            edge = finder.syncs.edge(via, step.granted)
-            pairs = isl.inverse(functions.second_of(functions.graph(last)))
-            relation = functions.joined(shared, isl.inverse(edge))
-            fires = functions.smallest(functions.among(relation, pairs))
-        needed = functions.first_of(functions.graph(last))
-        starts = [finder.values(last, (*self.record, *one)) for one in at]
+            edge = isl.inverse(finder.syncs.edge(via, step.granted))
+            fires = functions.between(shared, edge, isl.inverse(last.right))
+        starts = [finder.between(last, self.record, one) for one in at]
         flat = [start for several in starts for start in several]
-        ways = iter(self.ways(before, step.before_label, earlier, needed, flat))
+        ways = iter(self.ways(before, step.before_label, earlier, last.left, flat))
         for one, several, into in zip(at, starts, found, strict=True):
             for start in several:
                 granted = Granted(
                     finder.instance(before, start), step.before_label, tuple(next(ways))
                 )
-                fired = [one] if fires is None else finder.values(fires, (*start, *one))
+                fired = [one] if fires is None else finder.between(fires, start, one)
                 for inner in fired:
                     threads = finder.common(before, via, start, inner)
                     into.append(Passed(finder.instance(via, inner), threads, granted))

@@ -21,6 +21,7 @@ from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
 from exogpu.symbolic.find.counts import Counts
 from exogpu.symbolic.find.frames import Frame
+from exogpu.symbolic.find.steady import steady
 from exogpu.symbolic.sites import Site, UndecidedError, counted_on, home_of, targets_of
 
 Ends = Mapping[Site, isl.Map]
@@ -57,6 +58,9 @@ class Nest:
         self._meets: dict[Site, dict[Site, isl.Map]] = self._set_apart()
         self._chains: dict[tuple[Site, int], dict[Site, isl.Map]] = {}
         self._twinned: dict[Site, dict[Site, isl.Map]] = {}
+        self.steady = steady(self)
+        """Where all iterations count alike: the same comparisons in few pieces."""
+        self._graphs: dict[tuple[int, bool], isl.Map] = {}
 
     def skip(self, await_: Site) -> int:
         """m of `Await(..., ~m)`."""
@@ -143,7 +147,11 @@ class Nest:
         key = (site, count)
         if key not in self._chains:
             found: dict[Site, isl.Map] = {}
-            if count == 1:
+            least = count - (not isinstance(site.op, Arrive))
+            direct = {arrive: self._apart(site, arrive, least) for arrive in self.arrives}
+            if all(pairs is not None for pairs in direct.values()):
+                found = {arrive: pairs for arrive, pairs in direct.items() if pairs is not None}
+            elif count == 1:
                 found = {arrive: self._later(site, arrive) for arrive in self.arrives}
             else:
                 for middle, pairs in self.after(site, count - 1).items():
@@ -163,6 +171,10 @@ class Nest:
             return self.after(site, count + trailing)
         found: dict[Site, isl.Map] = {}
         for arrive in self.arrives:
+            direct = self._apart(site, arrive, count)
+            if direct is not None:
+                found[arrive] = direct
+                continue
             home, other = home_of(site), home_of(arrive)
             same = rel.pairs(self.frame.cells(site, home), self.frame.cells(arrive, other))
             same = self.frame.same_allocation(same, site, arrive, self.name)
@@ -177,6 +189,9 @@ class Nest:
         """The pairs with `rank(site) >= rank(arrive) + count`, count >= 1."""
         if isinstance(site.op, Arrive):
             return self.after(arrive, count)[site]
+        direct = self._apart(arrive, site, count)
+        if direct is not None:
+            return direct
         if count == 1:
             return self._earlier(arrive, site)
         found = rel.empty_like(self._earlier(arrive, site))
@@ -192,11 +207,53 @@ class Nest:
         same = rel.pairs(self.frame.cells(arrive, home), self.frame.cells(site, other))
         return rel.coalesce(isl.intersect_map(before, same))
 
+    # --- in closed form ---------------------------------------------------------------------
+
+    def _apart(
+        self, first: Site, second: Site, least: int, *, anywhere: bool = False
+    ) -> isl.Map | None:
+        """The pairs with `count(second) - count(first) >= least`, of ranks and numbers of Awaits,
+        on one element of one allocation, or `anywhere`; None where iterations differ."""
+        if self.steady is None:
+            return None
+        left, right = (first, self._graph(first)), (second, self._graph(second))
+        found = self.steady.at_least(left, right, least)
+        if found is None:
+            return None
+        frame = self.frame
+        found = isl.restrict_domain(found, frame.domain(first))
+        found = rel.restrict_range(found, frame.domain(second))
+        found = frame.same_allocation(found, first, second, self.name)
+        if not anywhere:
+            home, other = counted_on(first), counted_on(second)
+            same = rel.pairs(frame.cells(first, home), frame.cells(second, other))
+            found = isl.intersect_map(found, same)
+        return found
+
+    def _graph(self, site: Site) -> isl.Map:
+        """Within an iteration, the rank of an Arrive, or of what else counts Arrives, and the
+        number of earlier Awaits at an Await."""
+        key = (site.number, isinstance(site.op, Await))
+        if key not in self._graphs:
+            assert self.inner is not None
+            if isinstance(site.op, Await) and not self.newest:
+                count = rel.plus(self.inner.bound(site), self.skip(site))
+            else:
+                count = self.inner.arrivals(site, counted_on(site))
+            self._graphs[key] = rel.graph(count)
+        return self._graphs[key]
+
     # --- comparisons ------------------------------------------------------------------------
 
     def released(self, site: Site, await_: Site, plus: int) -> isl.Map:
         """The pairs with `rank(site) <= bound(await_) + plus`."""
-        if not self._is_multicast(site):
+        multicast = self._is_multicast(site)
+        if not self.newest:
+            least = self.skip(await_) - plus
+            direct = self._apart(site, await_, least, anywhere=multicast)
+            if direct is not None:
+                return direct
+        if not multicast:
             return self._released(site, await_, plus)
         found = rel.empty_like(self.frame.before(site, await_))
         for twin, pairs in self.twins(site).items():
@@ -272,6 +329,9 @@ class Nest:
         """The pairs of Awaits with `bound(await_) + plus <= bound(other)`."""
         found = rel.empty_like(self.frame.before(await_, other))
         count = plus - self.skip(await_) + self.skip(other)
+        direct = None if self.newest else self._apart(await_, other, count)
+        if direct is not None:
+            return direct
         for arrive, met in self._meets[await_].items():
             for last, pairs in self.beyond(arrive, count).items():
                 ends = isl.inverse(self._meets[other][last])

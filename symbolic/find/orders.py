@@ -149,10 +149,9 @@ class Ordering:
             by = self.orders.syncs.site(granted)
             pairs = isl.inverse(functions.first_of(functions.graph(start)))
             reached = self._reached(by, site, by_thread)
-            last = functions.joined(heard.full[granted], isl.inverse(reached))
-            function = extreme(functions.among(last, pairs))
+            last = functions.between(heard.full[granted], isl.inverse(reached), pairs)
             record = Trail(finder, await_, values, False)
-            for one, _ in _heard(record, heard, by, function, (*values, *inner)):
+            for one, _ in _heard(record, heard, by, last, inner):
                 yield After(waits, one, ())
 
     # --- (ii) -----------------------------------------------------------------------------
@@ -222,22 +221,20 @@ class Ordering:
                 continue
             by = self.orders.syncs.site(granted)
             heard = self.orders.heard(waiter)
-            last = functions.joined(heard.full[granted], isl.inverse(frame.shared(by, arrive)))
-            extreme = functions.largest if self.seeker.model.slots else functions.smallest
-            function = extreme(functions.among(last, functions.graph(start)))
+            shared = isl.inverse(frame.shared(by, arrive))
+            last = functions.between(heard.full[granted], shared, functions.graph(start))
             record = Trail(finder, await_, inputs, True)
-            for one, inner in _heard(record, heard, by, function, (*inputs, *values)):
+            for one, inner in _heard(record, heard, by, last, values):
                 yield After(there, one, finder.common(by, arrive, inner, values))
 
 
 def _heard(
-    trail: Trail, heard: Grants, by: Site, function: functions.Function, inputs: Values
+    trail: Trail, heard: Grants, by: Site, found: functions.Between, second: Values
 ) -> Iterator[tuple[Granted, Values]]:
     """Candidates for an instance of `by` whose threads hear of the Await."""
     finder: Finder = trail.finder
-    needed = functions.first_of(functions.graph(function))
-    at = finder.values(function, inputs)
-    for one, ways in zip(at, trail.ways(by, FULL, heard.steps, needed, at), strict=True):
+    at = finder.between(found, trail.record, second)
+    for one, ways in zip(at, trail.ways(by, FULL, heard.steps, found.left, at), strict=True):
         yield Granted(finder.instance(by, one), FULL, tuple(ways)), one
 
 

@@ -17,6 +17,7 @@ from exogpu.solvers import isl_relations as rel
 from exogpu.symbolic.find.frames import Frame
 from exogpu.symbolic.find.nests import Nest
 from exogpu.symbolic.find.ranks import Ranks
+from exogpu.symbolic.find.steady import Steady
 from exogpu.symbolic.sites import Site, UndecidedError, counted_on, slot_of, slots_around
 
 
@@ -106,12 +107,28 @@ class SlotPairs:
         found = one.outside(rel.alike(rank, count, ring), left, right)
         if surely:
             return found
+        if one.steady is not None and one.steady.is_like(other.steady):
+            far = self._apart(one.steady, left, rank, right, count, ring)
+            if far is not None:
+                return isl.union_map(found, far)
         later = self.frame.later_iteration(left, right, depth)
         for arrive, pairs in one.after(left, 1).items():
             between = isl.compose(pairs, self.frame.later_iteration(arrive, right, depth))
             later = isl.subtract_map(later, between)
         ahead = self._ahead(one, other, left, right, ring)
         return rel.coalesce(isl.union_map(found, isl.union_map(later, ahead)))
+
+    def _apart(
+        self, steady: Steady, left: Site, rank: isl.Map, right: Site, count: isl.Map, ring: int
+    ) -> isl.Map | None:
+        """The pairs of two iterations with none or at least a ring of Arrives between."""
+        given = (left, rank), (right, count)
+        some, one, far = (steady.at_least(*given, n, later=True) for n in (0, 1, ring))
+        if some is None or one is None or far is None:
+            return None
+        found = isl.union_map(isl.subtract_map(some, one), far)
+        found = isl.restrict_domain(found, self.frame.domain(left))
+        return rel.coalesce(rel.restrict_range(found, self.frame.domain(right)))
 
     def _ahead(self, one: Nest, other: Nest, left: Site, right: Site, ring: int) -> isl.Map:
         """The pairs of two iterations with at least a ring of Arrives between."""

@@ -165,11 +165,13 @@ SLICED = {
 
 def without_slots(kernel: Procedure) -> Procedure:
     """The same kernel with a ring that each tile begins anew, where it has one that runs on."""
-    shape = re.fullmatch(r"gemm_(bf16_|f16_)?sm90_1x1_(\d+)x(\d+)_resident", kernel.name)
-    if shape is None:
+    name = r"gemm_(bf16_|f16_)?sm90_(\d+)x(\d+)_(\d+)x(\d+)_resident"
+    found = re.fullmatch(name, kernel.name)
+    if found is None:
         return kernel
-    dtype = {"bf16_": bf16, "f16_": f16}.get(shape[1], f32)
-    return make_resident(1, 1, int(shape[2]), int(shape[3]), dtype=dtype, slots=False)
+    dtype = {"bf16_": bf16, "f16_": f16}.get(found[1], f32)
+    cm, cn, tm, tn = map(int, found.groups()[1:])
+    return make_resident(cm, cn, tm, tn, dtype=dtype, slots=False)
 
 
 CASES = [

@@ -18,8 +18,10 @@ from tests.machine.shapes import sources
 from tests.machine.shapes.mutate import mutate
 from tests.machine.shapes.nests import nests
 from tests.machine.shapes.random_code import nested, straight_line, tasked
+from tests.machine.shapes.relays import relays
 from tests.machine.shapes.resident import resident
 from tests.machine.shapes.rings import casts, multicast, ring
+from tests.machine.shapes.slots import slots
 from tests.machine.shapes.tasks import threads, tiles
 from tests.machine.shapes.waiting import groups, waits
 from tests.machine.shapes.windows import windows
@@ -47,9 +49,14 @@ BUILT: dict[str, Callable[[Random, Builder], None]] = {
     "nests": nests,
     "casts": casts,
     "resident": resident,
+    "slots": slots,
+    "relays": relays,
 }
 SHAPES = (*BUILT, "windows")
-IDIOMS = ("ring", "multicast", "waits", "groups", "threads", "tiles", "nests", "casts", "resident")
+IDIOMS = (
+    *("ring", "multicast", "waits", "groups", "threads", "tiles", "nests", "casts"),
+    *("resident", "slots", "relays"),
+)
 
 
 def program(random: Random, shape: str, sizes: int = 2) -> Generated:
@@ -75,7 +82,7 @@ def program(random: Random, shape: str, sizes: int = 2) -> Generated:
         return Generated(
             made, ({"I": 2, "K": 3}, {"I": 3, "K": random.choice((1, 4))})[:sizes], shape
         )
-    if shape == "resident":
+    if shape in ("resident", "slots", "relays"):
         return Generated(
             made, ({"I": 3, "K": 2}, {"I": random.choice((2, 7)), "K": 4})[:sizes], shape
         )
