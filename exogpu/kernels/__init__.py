@@ -1,5 +1,6 @@
-"""The kernels that ship, and products of arrays in one call."""
+"""The kernels that ship, and what they compute of arrays in one call."""
 
 from exogpu.kernels.calls import gemm, gemv
+from exogpu.kernels.row_calls import layer_norm, rms_norm, softmax, stencil, transpose
 
-__all__ = ["gemm", "gemv"]
+__all__ = ["gemm", "gemv", "layer_norm", "rms_norm", "softmax", "stencil", "transpose"]

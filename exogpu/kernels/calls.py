@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from functools import cache
 from typing import Any
 
@@ -11,14 +10,15 @@ from exogpu.codegen.runtime.arrays import ITEM_SIZE
 from exogpu.codegen.runtime.errors import LaunchError
 from exogpu.kernels import tuned
 from exogpu.kernels.choice import Product, fastest
+from exogpu.kernels.given import empty_like, rank_of, type_of
 
 LONG_ROW = 8192
 """Columns from which a CTA has a row of a GEMV for itself."""
 FEW_ROWS = 512
 """Rows up to which it has where a row has a quarter of `LONG_ROW` columns."""
 
-_TYPES = {"float32": "f32", "bfloat16": "bf16", "float16": "f16"}
-"""By the names that libraries give them."""
+TYPES = ("f32", "bf16", "f16")
+"""Of the elements that are multiplied."""
 
 
 def gemm(A: Any, B: Any, out: Any = None, *, stream: object = None) -> Any:
@@ -30,8 +30,8 @@ def gemm(A: Any, B: Any, out: Any = None, *, stream: object = None) -> Any:
     given, too.  Without a stream, the current one of the first array's library.  Raises LaunchError
     for arrays that do not fit, rows of A that are no multiple of 16 bytes, or no GPU.
     """
-    batched = _rank("A", A, (2, 3)) == 3
-    _rank("B", B, (3,) if batched else (2,))
+    batched = rank_of("A", A, (2, 3)) == 3
+    rank_of("B", B, (3,) if batched else (2,))
     a, b = (A, B) if batched else (A[None], B[None])
     (L, M, K), (matrices, N, columns) = a.shape, b.shape
     if (matrices, columns) != (L, K):
@@ -39,8 +39,8 @@ def gemm(A: Any, B: Any, out: Any = None, *, stream: object = None) -> Any:
             f"A is {tuple(A.shape)} and B is {tuple(B.shape)}",
             "both have K columns, and as many matrices: C = A B^T",
         )
-    dtype = _type("A", A)
-    if _type("B", B) != dtype:
+    dtype = type_of("A", A, TYPES)
+    if type_of("B", B, TYPES) != dtype:
         raise LaunchError(f"A is {A.dtype} and B is {B.dtype}", "convert one of them")
     size = ITEM_SIZE[dtype]
     if size * K % 16:
@@ -49,8 +49,8 @@ def gemm(A: Any, B: Any, out: Any = None, *, stream: object = None) -> Any:
             f"pad K to a multiple of {16 // size} with zeros",
         )
     shape = (L, M, N) if batched else (M, N)
-    result = _empty(A, shape) if out is None else out
-    _rank("out", result, (len(shape),))
+    result = empty_like(A, shape) if out is None else out
+    rank_of("out", result, (len(shape),))
     c = result if batched else result[None]
     product = Product(int(L), int(M), int(N), int(K), dtype)
     choice = tuned.choice(product) or fastest(product)
@@ -63,10 +63,10 @@ def gemm(A: Any, B: Any, out: Any = None, *, stream: object = None) -> Any:
 
 def gemv(A: Any, x: Any, out: Any = None, *, stream: object = None) -> Any:
     """y = A x in f32: A is (M, K) by rows, and x has K elements, as for `gemm`."""
-    _rank("A", A, (2,))
-    _rank("x", x, (1,))
+    rank_of("A", A, (2,))
+    rank_of("x", x, (1,))
     M, K = A.shape
-    result = _empty(A, (M,)) if out is None else out
+    result = empty_like(A, (M,)) if out is None else out
     choice = tuned.choice(Product(1, int(M), 0, int(K)))
     kernel(choice.name if choice else of_vector(M, K))(stream=stream, A=A, x=x, y=result)
     return result
@@ -84,32 +84,3 @@ def kernel(name: str) -> Kernel:
     from exogpu.kernels import gemm_sm90, gemm_splitk_sm90, gemv_f32
 
     return {**gemm_sm90.KERNELS, **gemm_splitk_sm90.KERNELS, **gemv_f32.KERNELS}[name].compile()
-
-
-def _rank(name: str, array: Any, ranks: tuple[int, ...]) -> int:
-    """How many dimensions an array has.  Raises LaunchError unless it is one of those."""
-    rank = len(getattr(array, "shape", ()))
-    if rank not in ranks:
-        wanted = " or ".join(map(str, ranks))
-        raise LaunchError(f"{name} has {rank} dimensions", f"give an array of {wanted} dimensions")
-    return rank
-
-
-def _type(name: str, array: Any) -> str:
-    """The type of an array's elements.  Raises LaunchError for one that is not multiplied."""
-    found = _TYPES.get(str(array.dtype).rpartition(".")[2])
-    if found is None:
-        raise LaunchError(f"{name} is {array.dtype}", f"give arrays of {', '.join(_TYPES)}")
-    return found
-
-
-def _empty(like: Any, shape: tuple[int, ...]) -> Any:
-    """An array for the result, of the library and on the device of another."""
-    if hasattr(like, "new_empty"):  # torch
-        return like.new_empty(shape)
-    module = type(like).__module__.partition(".")[0]
-    if module in ("cupy", "numpy"):
-        return importlib.import_module(module).empty(shape, like.dtype)
-    raise LaunchError(
-        f"an array of {module} cannot be made here", "give `out=`, an array for the result"
-    )
