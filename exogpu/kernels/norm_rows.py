@@ -115,7 +115,9 @@ def _normalise(shape: Shape, *, centred: bool) -> Macro:
                     v[w, t, i, j] = v[w, t, i, j] + raw[w, t, i, j]
 
     @macro
-    def averaged(body, of_deviations, raw, v, x, mean, total, other, shared, slot, count, task, M, N):
+    def averaged(
+        body, of_deviations, raw, v, x, mean, total, other, shared, slot, count, task, M, N
+    ):
         """The mean of what `body` sums: of elements, or of their deviations from `mean`."""
         for w in cuda_threads(0, WARPS, unit=cuda_warp):
             for t in cuda_threads(0, 32, unit=cuda_thread):

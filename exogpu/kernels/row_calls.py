@@ -35,9 +35,9 @@ def rms_norm(
 def layer_norm(
     x: Any, weight: Any, bias: Any, eps: float = 1e-5, out: Any = None, *, stream: object = None
 ) -> Any:
-    """(x - mean) / sqrt(variance + eps) * weight + bias of each row, as `torch.nn.functional` has it.
+    """(x - mean) / sqrt(variance + eps) * weight + bias: `torch.nn.functional.layer_norm`.
 
-    As for `rms_norm`.
+    As for `rms_norm`, of each row.
     """
     return _of_rows("layer_norm", x, {"weight": weight, "bias": bias}, out, stream, eps)
 
@@ -93,7 +93,9 @@ def _of_rows(
     if len(shape) != 2:
         flat = (math.prod(shape[:-1]), shape[-1])
         for of, array in arrays.items():
-            check_layout("out" if of == "y" else of, array_of(of, array, 0))  # else it would be copied
+            check_layout(
+                "out" if of == "y" else of, array_of(of, array, 0)
+            )  # else it would be copied
         arrays = {of: array.reshape(flat) for of, array in arrays.items()}
     numbers = {} if eps is None else {"count": float(shape[-1]), "eps": float(eps)}
     of_shape = shape_of(kind, int(shape[-1]))

@@ -1,4 +1,4 @@
-"""y[l, n, m] = x[l, m, n], by tiles through shared memory, of 16 or 32 bits."""
+"""y[b, n, m] = x[b, m, n], by tiles through shared memory, of 16 or 32 bits."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def make_transpose(kind: str) -> Procedure:
         y: dtype[L, N, M] @ CudaGmemLinear,
     ):
         with CudaDeviceFunction(blockDim=32 * WARPS):
-            for l in cuda_tasks(0, L):
+            for b in cuda_tasks(0, L):
                 for tm in cuda_tasks(0, (M + TILE - 1) / TILE):
                     for tn in cuda_tasks(0, (N + TILE - 1) / TILE):
                         tile: dtype[TILE, PITCH] @ CudaSmemLinear
@@ -40,7 +40,7 @@ def make_transpose(kind: str) -> Procedure:
                                         m = TILE * tm + WARPS * i + w
                                         n = TILE * tn + 32 * j + t
                                         if m < M and n < N:
-                                            part[i, j] = x[l, m, n]
+                                            part[i, j] = x[b, m, n]
                                 for i in seq(0, TILE / WARPS):
                                     for j in seq(0, TILE / 32):
                                         m = TILE * tm + WARPS * i + w
@@ -55,7 +55,7 @@ def make_transpose(kind: str) -> Procedure:
                                         m = TILE * tm + 32 * j + t
                                         n = TILE * tn + WARPS * i + w
                                         if m < M and n < N:
-                                            y[l, n, m] = tile[32 * j + t, WARPS * i + w]
+                                            y[b, n, m] = tile[32 * j + t, WARPS * i + w]
                         Fence(cuda_in_order, cuda_in_order)
 
     return transpose

@@ -30,7 +30,9 @@ def called(monkeypatch):
                 y[...] = x * weight[1][1]
             else:
                 centred = x - x.mean(-1, keepdims=True) if name == "layer_norm" else x
-                y[...] = centred / np.sqrt((centred**2).mean(-1, keepdims=True) + eps) * weight + bias
+                y[...] = (
+                    centred / np.sqrt((centred**2).mean(-1, keepdims=True) + eps) * weight + bias
+                )
 
         return run
 

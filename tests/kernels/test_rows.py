@@ -54,7 +54,11 @@ def given(name, shape, M, N, seed=0):
     x = array(M, N) * np.exp(array(M, 1)) + 3 * array(M, 1)
     arrays = {"x": x, "y": np.full((M, N), np.nan, np.float32)}
     if name != "softmax":
-        arrays |= {"weight": array(N), "count": np.array(N, np.float32), "eps": np.array(EPS, np.float32)}
+        arrays |= {
+            "weight": array(N),
+            "count": np.array(N, np.float32),
+            "eps": np.array(EPS, np.float32),
+        }
     if name == "layer_norm":
         arrays["bias"] = array(N)
     if shape.dtype == "bf16":
