@@ -71,15 +71,15 @@ class Shape:
 def _ladder(kind: str, own: tuple[int, ...], loads: int, vectors: bool = True) -> tuple[Shape, ...]:
     """Warps that have a row each, with so many loads, then CTAs of more and more warps."""
     warps = tuple(Shape(kind, 1, n, vectors) for n in own)
-    ctas = tuple(Shape(kind, n, loads, vectors) for n in (4, 8, 16, 32))
+    ctas = tuple(Shape(kind, n, loads, vectors) for n in (2, 4, 8, 16, 32))
     return (*warps, *ctas, Shape(kind, 16, loads, vectors, looped=True))
 
 
 SHAPES: Final = (
-    *_ladder("f32", (1, 2, 4, 8), 4),
-    *_ladder("bf16", (1, 2, 4), 2),
-    *_ladder("f32", (4, 16), 8, vectors=False),
-    *_ladder("bf16", (4, 16), 8, vectors=False),
+    *_ladder("f32", (1, 2, 4), 4),
+    *_ladder("bf16", (1, 2), 2),
+    *_ladder("f32", (4,), 8, vectors=False),
+    *_ladder("bf16", (4,), 8, vectors=False),
 )
 """Of each type those of short rows first; the last takes any row."""
 
