@@ -19,8 +19,8 @@ def check_atomic(
         if operation(body, param.name) is None:
             yield Diagnostic(
                 "T255",
-                f"{param.name} is an atomic operand of {name}, whose body does not add to it alone, "
-                "nor take a maximum or minimum alone",
+                f"{param.name} is an atomic operand of {name}, whose body neither adds to it "
+                "alone nor takes a maximum or minimum alone",
                 span,
                 f"write {param.name}[...] += e, or {param.name}[...] = max({param.name}[...], e), "
                 "where e reads something else",

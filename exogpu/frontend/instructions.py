@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from exogpu.frontend.atomics import check_atomic
 from exogpu.frontend import limits
+from exogpu.frontend.atomics import check_atomic
 from exogpu.frontend.in_place import check_in_place
 from exogpu.frontend.procedures import parameters, read_body, split_docstring, split_preconditions
 from exogpu.frontend.scope import Constant, Context

@@ -110,8 +110,8 @@ def new_record(
 def at_least(record: VisibilityRecord, level: Level, timeline: QualTL) -> Threads:
     """The threads g with `s(g, timeline) >= level`.
 
-    Decision 29: an atomic operation reads what it changes, so that `atomic_only` is asked of records
-    of such operations alone, and full order of all others.
+    Decision 29: an atomic operation reads what it changes, so that `atomic_only` is asked of
+    records of such operations alone, and full order of all others.
     """
     everyone = frozenset({EVERYONE})
     full = record.full.get(timeline, NOBODY)

@@ -344,7 +344,7 @@ def atomics_take_temporal_order(patch):
 
 @careless()
 def atomics_take_what_is_unordered(patch):
-    """Decision 29 forgotten: the figure's order of levels, in which unordered is more than atomic."""
+    """Decision 29 forgotten: in the order of levels unordered is more than atomic."""
     patch.setattr(closure, "asked_of_others", lambda check: check.level)
 
 

@@ -317,7 +317,7 @@ TYPES: Final[dict[str, tuple[str, str, str, str]]] = {
     ),
     "T255": (
         "an atomic operand is changed otherwise than by one operation",
-        "The threads of a kernel may execute atomic operations on one element in any order, and the "
+        "Threads may execute atomic operations on one element in any order, and the "
         "result must be that of the sequential meaning.  So the body adds to the operand alone, or "
         "takes a maximum alone, or a minimum, of the operand and what it does not read of it.",
         "@instr(..., dst=CUDA_ATOMIC, src=CUDA_REGISTER)\n...\n    dst = src",
