@@ -28,7 +28,9 @@ SHIPPED = {
 }
 NEAR = 1.3
 """Times of the fastest, up to which a model has to be true; beyond it counts for less."""
-NAME = re.compile(r"gemm(_splitk(?:_sum)?)?(_bf16|_f16)?_sm90_(\d+)x(\d+)_(\d+)x(\d+)(?:_resident)?$")
+NAME = re.compile(
+    r"gemm(_splitk(?:_sum)?)?(_bf16|_f16)?_sm90_(\d+)x(\d+)_(\d+)x(\d+)(?:_resident)?$"
+)
 
 
 def read(folder: Path) -> Iterator[tuple[Product, Mapping[tuple[str, int], float]]]:

@@ -178,3 +178,16 @@ T atomicAdd(T* to, T value)
     *to = old + value;
     return old;
 }
+template <typename T>
+void cuda_atomic_add(T* to, T value)
+{
+    emulated::now->yield("red.add");
+    atomicAdd(to, value);
+}
+template <typename T>
+void cuda_atomic_max(T* to, T value)
+{
+    emulated::now->yield("red.max");
+    const T old = *to;
+    *to = old == 0 && value == 0 ? old + value : old > value || old != old ? old : value;
+}

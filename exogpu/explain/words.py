@@ -318,7 +318,7 @@ def _unordered(violation: Violation, program: Program | None) -> str:
     what = "write" if record.mutate else "read"
     ordered = "ordered" if check.level is Level.TEMPORALLY_ORDERED else "ordered and visible"
     if check.level is Level.ATOMIC_ONLY:
-        ordered = "atomic with it or ordered"
+        ordered = "atomic with it, or ordered and visible,"
     variables = () if program is None else program.variables
     made = called(record, variables)
     if check.free:

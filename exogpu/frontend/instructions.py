@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from exogpu.frontend import limits
+from exogpu.frontend.atomics import check_atomic
 from exogpu.frontend.in_place import check_in_place
 from exogpu.frontend.procedures import parameters, read_body, split_docstring, split_preconditions
 from exogpu.frontend.scope import Constant, Context
@@ -144,13 +145,16 @@ class InstructionTemplate:
             raise self._wrong(f"{self.name}: operands and data differ in {sorted(odd)}", remedy)
         self._check_template({p.name.name for p in data})
         barrier_units = self._given("barrier_units", self.barrier_units, values, tuple)
+        params = tuple(
+            replace(p, operand=operands[p.name.name]) if isinstance(p, DataParam) else p
+            for p in params
+        )
+        if orders := tuple(check_atomic(self.name, params, inside, self.source.span(function))):
+            raise ExoGpuError(orders)
         return Instr(
             name=self.name,
             constants=tuple((n, values[n]) for n in self.constant_names),
-            params=tuple(
-                replace(p, operand=operands[p.name.name]) if isinstance(p, DataParam) else p
-                for p in params
-            ),
+            params=params,
             preconditions=preconditions,
             body=inside,
             cuda=self.cuda,

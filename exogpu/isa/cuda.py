@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from exogpu.frontend.instructions import instr
 from exogpu.hw.datatypes import f32
-from exogpu.hw.operands import CUDA_MEMORY, CUDA_REGISTER, STREAM, aligned, over
+from exogpu.hw.operands import CUDA_ATOMIC, CUDA_MEMORY, CUDA_REGISTER, STREAM, aligned, over
 from exogpu.hw.units import cuda_thread, cuda_warp
 from exogpu.ir.types import Memcpy, Memset
 
 VECTORS = (1, 2, 4, 8, 16)
 """Bytes that a thread reads or writes at once, and must be aligned to (PTX ISA, Vectors)."""
+
+ATOMIC_TYPES = ("i32", "i64", "ui64", "f32", "f64")
+"""Of elements that change atomically."""
 
 
 def _vector(n, dtype):
@@ -32,6 +35,30 @@ def cuda_store(
     assert n * dtype.bytes in VECTORS
     for i in seq(0, n):
         dst[i] = src[i]
+
+
+@instr(
+    unit=cuda_thread,
+    dst=CUDA_ATOMIC,
+    src=CUDA_REGISTER,
+    template="cuda_atomic_add({dst}, {src});",
+)
+def cuda_atomic_add(dst: dtype @ CudaDeviceVisibleLinear, src: dtype @ CudaRmem, *, dtype=f32):
+    """A thread adds its register to an element, atomically (red.relaxed, of gpu scope)."""
+    assert dtype.value in ATOMIC_TYPES
+    dst += src
+
+
+@instr(
+    unit=cuda_thread,
+    dst=CUDA_ATOMIC,
+    src=CUDA_REGISTER,
+    template="cuda_atomic_max({dst}, {src});",
+)
+def cuda_atomic_max(dst: dtype @ CudaDeviceVisibleLinear, src: dtype @ CudaRmem, *, dtype=f32):
+    """A thread replaces an element by the greater of it and its register, atomically (red.max)."""
+    assert dtype.value in ATOMIC_TYPES[:4]
+    dst = max(dst, src)
 
 
 @instr(

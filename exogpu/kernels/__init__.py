@@ -1,7 +1,18 @@
-"""The kernels that ship, and products and attention of arrays in one call."""
+"""The kernels that ship, and what they compute of arrays in one call."""
 
 from exogpu.kernels.attending import attention
 from exogpu.kernels.calls import gemm, gemv
+from exogpu.kernels.row_calls import layer_norm, rms_norm, softmax, stencil, transpose
 from exogpu.kernels.scaled import gemm_fp8
 
-__all__ = ["attention", "gemm", "gemm_fp8", "gemv"]
+__all__ = [
+    "attention",
+    "gemm",
+    "gemm_fp8",
+    "gemv",
+    "layer_norm",
+    "rms_norm",
+    "softmax",
+    "stencil",
+    "transpose",
+]

@@ -15,6 +15,7 @@ _TYPES = {
     "float16": "f16",
     "float8_e4m3fn": "f8e4m3",
     "float8_e5m2": "f8e5m2",
+    "int32": "i32",
 }
 """By the names that libraries give them."""
 
@@ -30,10 +31,11 @@ def rank_of(name: str, array: Any, ranks: tuple[int, ...]) -> int:
 
 def type_of(name: str, array: Any, types: Sequence[str]) -> str:
     """The type of an array's elements.  Raises LaunchError unless it is one of those."""
-    found = _TYPES.get(str(array.dtype).rpartition(".")[2])
+    given = str(getattr(array, "dtype", type(array).__name__))
+    found = _TYPES.get(given.rpartition(".")[2])
     if found not in types:
-        said = [given for given, ours in _TYPES.items() if ours in types]
-        raise LaunchError(f"{name} is {array.dtype}", f"give arrays of {', '.join(said)}")
+        wanted = ", ".join(theirs for theirs, ours in _TYPES.items() if ours in types)
+        raise LaunchError(f"{name} is {given}", f"give arrays of {wanted}")
     return found
 
 

@@ -108,16 +108,21 @@ def new_record(
 
 
 def at_least(record: VisibilityRecord, level: Level, timeline: QualTL) -> Threads:
-    """The threads g with `s(g, timeline) >= level`."""
+    """The threads g with `s(g, timeline) >= level`.
+
+    Decision 31: an atomic operation reads what it changes, so that `atomic_only` is asked of
+    records of such operations alone, and full order of all others.
+    """
     everyone = frozenset({EVERYONE})
     full = record.full.get(timeline, NOBODY)
     temporal = record.temporal.get(timeline, NOBODY)
-    own = record.own if timeline is record.timeline and record.level >= level else NOBODY
+    asked = Level.FULLY_ORDERED if level is Level.ATOMIC_ONLY else level
+    own = record.own if timeline is record.timeline and record.level >= asked else NOBODY
     match level:
         case Level.INVISIBLE:
             return everyone
         case Level.ATOMIC_ONLY:
-            return everyone if timeline in record.atomic else join(join(full, temporal), own)
+            return everyone if timeline in record.atomic else join(full, own)
         case Level.UNORDERED | Level.TEMPORALLY_ORDERED:
             return join(join(full, temporal), own)
         case Level.FULLY_ORDERED:

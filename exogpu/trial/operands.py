@@ -97,6 +97,16 @@ def whole(shape: Sequence[int]) -> str:
     return ", ".join(":" for _ in shape)
 
 
+def comma(*indices: str) -> str:
+    """Those that there are: of a scalar there are none."""
+    return ", ".join(filter(None, indices))
+
+
+def element(name: str, index: str) -> str:
+    """A name, with an index if it has one."""
+    return f"{name}[{index}]" if index else name
+
+
 def place(trial: Trial, asked: Asked, where: str) -> str:
     """Makes the operand, and answers the argument; `where` is a kind of place that it may have."""
     memory = asked.param.memory
@@ -109,7 +119,7 @@ def place(trial: Trial, asked: Asked, where: str) -> str:
         return _registers(trial, asked)
     if where == "global":
         name = trial.array(asked.name, asked.dtype, asked.shape)
-        return f"{name}[task, u, {whole(asked.shape)}]"
+        return f"{name}[{comma('task', 'u', whole(asked.shape))}]"
     return _shared(trial, asked)
 
 
@@ -145,7 +155,7 @@ def _shared(trial: Trial, asked: Asked) -> str:
     operand = asked.param.operand
     pitch = operand.placement.pitch if operand is not None and operand.placement else 0
     width = pitch // asked.param.dtype.bytes
-    if width > asked.shape[-1]:
+    if asked.shape and width > asked.shape[-1]:
         # The rows are wider than the operand, which is their last part.
         name = trial.staged(asked.name, asked.dtype, (*asked.shape[:-1], width), kind)
         return f"{name}[u, {whole(asked.shape[:-1])}, {width - asked.shape[-1]}:{width}]"
@@ -153,7 +163,7 @@ def _shared(trial: Trial, asked: Asked) -> str:
     if asked.written:
         out = trial.array(f"{asked.name}_out", asked.dtype, asked.shape)
         trial.drain.append(trial.each(asked.shape, lambda at: f"{out}[task, {at}] = {name}[{at}]"))
-    return f"{name}[u, {whole(asked.shape)}]"
+    return f"{name}[{comma('u', whole(asked.shape))}]"
 
 
 def _registers(trial: Trial, asked: Asked) -> str:
@@ -165,8 +175,8 @@ def _registers(trial: Trial, asked: Asked) -> str:
     spread = operand is not None and bool(operand.units)
     lead = f"{trial.units}, " if spread else ""
     at = ", ".join(f"i{d}" for d in range(len(shape)))
-    mine = f"{name}[u, {at}]" if spread else f"{name}[{at}]"
-    declared = f"{name}: {asked.dtype}[{lead}{', '.join(map(str, shape))}]"
+    mine = f"{name}[u, {at}]" if spread else element(name, at)
+    declared = element(f"{name}: {asked.dtype}", f"{lead}{', '.join(map(str, shape))}")
     (trial.shared if spread else trial.before).append(declared)
 
     def loops(body: str) -> Node:
@@ -178,10 +188,10 @@ def _registers(trial: Trial, asked: Asked) -> str:
             node = (f"for i{d} in {over}:", [node])
         return node
 
-    trial.before.append(loops(f"{mine} = {source}[task, u, {at}]"))
+    trial.before.append(loops(f"{mine} = {source}[{comma('task', 'u', at)}]"))
     if out:
-        trial.after.append(loops(f"{out}[task, u, {at}] = {mine}"))
-    return f"{name}[{'u, ' if spread else ''}{whole(shape)}]"
+        trial.after.append(loops(f"{out}[{comma('task', 'u', at)}] = {mine}"))
+    return element(name, comma("u" if spread else "", whole(shape)))
 
 
 # --- register tiles -----------------------------------------------------------------------------

@@ -474,7 +474,7 @@ def granted_at(
     """Whether what `site` shows reaches the level that a check asks for, on one of its timelines
     (decision 17)."""
     sight = shown(site, label, original, policy)
-    if check.level is Level.FULLY_ORDERED:
+    if asked_of_others(check) is Level.FULLY_ORDERED:
         return bool(check.timelines & sight.full)
     return bool(check.timelines & (sight.full | sight.temporal))
 
@@ -483,4 +483,9 @@ def granted_from_start(records: Record, check: Check) -> bool:
     """Whether the threads that make a record see it at the level that a check asks for."""
     if records.timeline is None or records.timeline not in check.timelines:
         return False
-    return records.level >= Level.UNORDERED and records.level >= check.level
+    return records.level >= Level.UNORDERED and records.level >= asked_of_others(check)
+
+
+def asked_of_others(check: Check) -> Level:
+    """The level that a check asks of records that are not atomic with it (decision 31)."""
+    return Level.FULLY_ORDERED if check.level is Level.ATOMIC_ONLY else check.level

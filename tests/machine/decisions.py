@@ -10,6 +10,7 @@ from exogpu.hw.timelines import SYNC_TIMELINES
 from exogpu.ir.nodes import Int
 from exogpu.ir.types import Policy, QualTL
 from tests.machine.build import (
+    ATOMIC,
     BARRIER,
     COMMIT,
     CPU,
@@ -669,3 +670,29 @@ def test_what_resides_orders_nothing_else_from_task_to_task(run, policy):
         b.arrive(t(0), Q1, z[()])
     b.free_barrier(z)
     assert all_of(run, b, policy) == [(WAW, "y", (), line(bad))]
+
+
+# 29 -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("policy", BOTH)
+def test_an_atomic_reads_what_it_changes(run, policy):
+    b = Builder()
+    x, y = b.data("x"), b.data("y")
+    for of in (x, y):
+        b.record(of[()], t(0), Q1, mutate=True, level=FULL)
+    b.fence(t(0, 2), Q1, Q1)
+    b.check(x[()], t(1), Q1, mutates=True, level=ATOMIC)  # ordered in full
+    b.record(y[()], t(0), Q1, mutate=True, level=FULL)
+    b.fence(t(0, 2), Q1, (), Q1)
+    bad = b.check(y[()], t(1), Q1, mutates=True, level=ATOMIC)  # in time alone
+    assert all_of(run, b, policy) == [(WAW, "y", (), line(bad))]
+
+
+@pytest.mark.parametrize("policy", BOTH)
+def test_what_is_out_of_order_is_not_atomic(run, policy):
+    b = Builder()
+    x = b.data("x")
+    b.record(x[()], t(0), Q1, mutate=True, level=UNORDERED)
+    bad = b.check(x[()], t(0), Q1, mutates=True, level=ATOMIC)  # by the same thread
+    assert all_of(run, b, policy) == [(WAW, "x", (), line(bad))]

@@ -331,6 +331,23 @@ def atomics_are_like_writes(patch):
     patch.setattr(dependences, "always_visible", lambda records, check: False)
 
 
+@careless()
+def atomics_take_temporal_order(patch):
+    """Decision 31 forgotten: an add is ordered after what it adds to, and does not read it."""
+
+    def asked(check):
+        atomic = check.level is Level.ATOMIC_ONLY
+        return Level.TEMPORALLY_ORDERED if atomic else check.level
+
+    patch.setattr(closure, "asked_of_others", asked)
+
+
+@careless()
+def atomics_take_what_is_unordered(patch):
+    """Decision 31 forgotten: in the order of levels unordered is more than atomic."""
+    patch.setattr(closure, "asked_of_others", lambda check: check.level)
+
+
 @careless(7)
 def atomics_never_conflict(patch):
     """A record of an atomic is visible to every check."""

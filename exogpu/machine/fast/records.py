@@ -373,19 +373,22 @@ def visible(check: CheckFacts, threads: Threads, facts: RecordFacts, family: Fam
     """Whether every record of the family passes the check by these threads."""
     if check.level is Level.INVISIBLE:
         return True
-    if check.level is Level.ATOMIC_ONLY and check.timelines & facts.atomic:
-        return True
+    level = check.level
+    if level is Level.ATOMIC_ONLY:  # decision 31
+        if check.timelines & facts.atomic:
+            return True
+        level = Level.FULLY_ORDERED
     _, owners, full, temporal, _ = family
     seen = 0
     for i, timeline in enumerate(facts.timelines):
         if timeline in check.timelines:
             seen |= full[i]
-            if check.level is not Level.FULLY_ORDERED:
+            if level is not Level.FULLY_ORDERED:
                 seen |= temporal[i]
     own = (
         facts.timeline in check.timelines
         and facts.own is not Level.INVISIBLE
-        and facts.own >= check.level
+        and facts.own >= level
     )
     if own and not facts.each:
         seen |= owners

@@ -165,5 +165,13 @@ SCOPES: Final[dict[str, tuple[str, str, str, str]]] = {
         "with CudaDeviceFunction(blockDim=128):\n    Fence(cuda_in_order, cuda_in_order)",
         _TASK + "Fence(cuda_in_order, cuda_in_order)",
     ),
+    "S331": (
+        "two kinds of atomic operations change one variable",
+        "Atomic adds among themselves give the same in any order, and so do maxima; an add and a "
+        "maximum do not.  Nothing orders the atomic operations of a kernel, so that all on one "
+        "variable are of one kind.",
+        _TASK + "cuda_atomic_add(y[m], value)\ncuda_atomic_max(y[m], value)",
+        _TASK + "cuda_atomic_add(y[m], value)\ncuda_atomic_max(z[m], value)",
+    ),
 }
 """By code."""

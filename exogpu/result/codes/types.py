@@ -315,6 +315,14 @@ TYPES: Final[dict[str, tuple[str, str, str, str]]] = {
         "    D[wg, m, n] = 0.0",
         "for m, n in fragment(D[wg, :, :]):\n    D[wg, m, n] = 0.0",
     ),
+    "T255": (
+        "an atomic operand is changed otherwise than by one operation",
+        "Threads may execute atomic operations on one element in any order, and the "
+        "result must be that of the sequential meaning.  So the body adds to the operand alone, or "
+        "takes a maximum alone, or a minimum, of the operand and what it does not read of it.",
+        "@instr(..., dst=CUDA_ATOMIC, src=CUDA_REGISTER)\n...\n    dst = src",
+        "@instr(..., dst=CUDA_ATOMIC, src=CUDA_REGISTER)\n...\n    dst += src",
+    ),
     "T245": (
         "an instruction does not work in place",
         "The parameters that `in_place` names may be one and the same window.  They have the same "
