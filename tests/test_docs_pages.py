@@ -1,0 +1,71 @@
+"""The pages with a console are true: their files are written, their commands run and print that."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.pages import BLOCK, DOCS, ROOT, Shell, blocks, pattern, rerun, without_cost
+
+PAGES = [
+    page
+    for page in (ROOT / "README.md", *sorted(DOCS.glob("*.md")))
+    if any(block.language == "console" for block in blocks(page.read_text()))
+]
+
+
+@pytest.fixture(autouse=True)
+def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A folder as a reader's is: the repository's examples, and nothing else."""
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    (tmp_path / "build").mkdir()
+    monkeypatch.chdir(tmp_path)
+    yield
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_consoles_show_what_is_printed(page: Path, request: pytest.FixtureRequest) -> None:
+    shell, text = Shell(), page.read_text()
+    updated = text
+    for block in blocks(text):
+        if block.title is not None and not block.title.startswith("examples/"):
+            Path(block.title).write_text(block.text)
+        if block.language == "console":
+            now = rerun(block.text, shell)
+            if not request.config.getoption("--update-golden"):
+                assert now == block.text
+            updated = updated.replace(block.text, now)
+    if request.config.getoption("--update-golden"):
+        page.write_text(updated)
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.stem)
+def test_files_shown_are_those_of_the_repository(page: Path) -> None:
+    for block in blocks(page.read_text()):
+        if block.title is not None and block.title.startswith("examples/"):
+            assert (ROOT / block.title).read_text() == block.text, block.title
+
+
+def test_a_console_that_shows_something_else_is_noticed() -> None:
+    shell = Shell()
+    for shown in ("$ echo one\ntwo\n", "$ echo one\n", "$ echo one\none\ntwo\n", "$ false\nx\n"):
+        assert rerun(shown, shell) != shown
+    for shown in ("$ echo one\none\n", "$ echo one\n...\n", "$ printf 'a\\nb\\n'\n...\nb\n"):
+        assert rerun(shown, shell) == shown
+    assert rerun("$ false\n$ echo $?\n1\n", shell) == "$ false\n$ echo $?\n1\n"
+
+
+def test_costs_do_not_count_and_words_do() -> None:
+    shown = "p: proved for all sizes (2 obligations in 0.03 s, policy ptx)\n"
+    assert pattern(shown).fullmatch(without_cost(shown.replace("0.03", "12.50")))
+    assert not pattern(shown).fullmatch(without_cost(shown.replace("proved", "refuted")))
+    assert not pattern(shown).fullmatch(without_cost(shown.replace("ptx", "paper")))
+
+
+def test_there_are_pages_and_each_block_is_found() -> None:
+    assert {"README", "tutorial"} <= {page.stem for page in PAGES}
+    for page in PAGES:
+        assert len(BLOCK.findall(page.read_text())) * 2 == page.read_text().count("```")
