@@ -102,14 +102,14 @@ def _instantiate(
 
 
 def _no_parameter(name: str, keyword: ast.keyword, takes: tuple[str, ...], ctx: Context) -> Reject:
-    close = meant(keyword.arg or "", takes)
     remedy = f"its parameters are {', '.join(takes)}"
-    return ctx.reject(
-        "T222",
-        f"{name} has no parameter {keyword.arg or 'list'}",
-        keyword.value,
-        f"did you mean {close}? {remedy}" if close else remedy,
-    )
+    if keyword.arg is None:
+        problem, close = f"{name} is given parameters without their names", None
+        remedy = f"write each by its name in place of **; {remedy}"
+    else:
+        problem, close = f"{name} has no parameter {keyword.arg}", meant(keyword.arg, takes)
+    help = f"did you mean {close}? {remedy}" if close else remedy
+    return ctx.reject("T222", problem, keyword.value, help)
 
 
 def _right_scope(instr: Instr, node: ast.Call, ctx: Context) -> None:
@@ -198,11 +198,14 @@ def _data_argument(param: DataParam, node: ast.expr, ctx: Context) -> Access | C
     if param.window is not None:
         if meaning.window is None or meaning.window.name != param.window.name:
             has = meaning.window.name if meaning.window else meaning.memory.name
+            remedy = f"make a window: w = {meaning.name}[...] @ {param.window.name}"
+            if meaning.window is not None:
+                remedy = f"let {meaning.name} be made so, or give the call its swizzle and box"
             raise ctx.reject(
                 "T226",
                 f"{meaning.name} is {has}, {param.name} must be a {param.window.name}",
                 node,
-                f"make a window: w = {meaning.name}[...] @ {param.window.name}",
+                remedy,
                 declared,
             )
     elif meaning.window is not None or not meaning.memory.is_a(param.memory):
