@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from exogpu.cli.loader import load
 from tests.pages import BLOCK, DOCS, ROOT, Shell, blocks, pattern, rerun, without_cost
 
 PAGES = [
@@ -47,6 +49,39 @@ def test_files_shown_are_those_of_the_repository(page: Path) -> None:
     for block in blocks(page.read_text()):
         if block.title is not None and block.title.startswith("examples/"):
             assert (ROOT / block.title).read_text() == block.text, block.title
+
+
+def codes_of(program: str, folder: Path) -> set[str]:
+    """The codes of all that is found wrong with a program, and of what would not compile."""
+    file = folder / "changed.py"
+    file.write_text(program)
+    found = set()
+    for unit in load(str(file)):
+        found |= {one.code for one in unit.diagnostics}
+        if unit.procedure is not None:
+            verdict = unit.procedure.check()
+            told = (*verdict.diagnostics, *verdict.hazards, *verdict.warnings)
+            found |= {one.code for one in told}
+    return found
+
+
+def refused() -> Iterator[tuple[str, str, str, str]]:
+    """The tables of refusals: a program, what is changed in it, and the codes of what is said."""
+    programs = {one.title: one.text for one in blocks((DOCS / "tma.md").read_text())}
+    _, *sections = re.split(
+        r"^.*of `(\w+\.py)`.*$", (DOCS / "tma.md").read_text().split("## What is refused")[1], flags=re.M
+    )
+    for title, section in zip(sections[::2], sections[1::2], strict=True):
+        rows = re.findall(r"^\| `(.*?)` \| (?:`(.*?)`)? *\| ([A-Z0-9 ]+) \| .* \|$", section, re.M)
+        yield from ((programs[title], *row) for row in rows)
+
+
+@pytest.mark.parametrize(("program", "old", "new", "codes"), [*refused()])
+def test_what_the_page_on_tma_says_is_refused_is(
+    program: str, old: str, new: str, codes: str, tmp_path: Path
+) -> None:
+    assert old in program
+    assert codes_of(program.replace(old, new), tmp_path) == set(codes.split())
 
 
 def test_a_console_that_shows_something_else_is_noticed() -> None:

@@ -22,6 +22,7 @@ from exogpu.ir.nodes import (
     Param,
     Proc,
 )
+from exogpu.ir.types import DataType
 from exogpu.result.errors import ExoGpuError, Note
 
 
@@ -90,7 +91,10 @@ def _instantiate(
         # What does not fit makes others fail.
         found = [d for d in error.diagnostics if d.code == "T221"][:1] or error.diagnostics
         notes = tuple(Note(d.message, d.span) for d in found)
-        given = ", ".join(f"{name}={value!r}" for name, value in constants.items())
+        given = ", ".join(
+            f"{name}={value.value if isinstance(value, DataType) else repr(value)}"
+            for name, value in constants.items()
+        )
         raise ctx.reject(
             "T221",
             f"{ast.unparse(node.func)} cannot be made with these compile-time parameters: "
