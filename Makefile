@@ -44,8 +44,9 @@ lint: $(INSTALLED)
 check: test-all lint
 
 docs: $(INSTALLED)
-	@$(BIN)/python -c 'import material' 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
-	$(BIN)/mkdocs build --strict
+	@$(BIN)/python -c "import material" 2>/dev/null || \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 bench: $(INSTALLED)
 	$(BIN)/python benchmarks/machine.py

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
+from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
 from exogpu.result.codes import CODES
@@ -58,7 +58,7 @@ def linked(markdown: str) -> list[str]:
     return [found[1].rstrip("/") for found in OUTSIDE.finditer(markdown)]
 
 
-def on_files(files: Files, config: Any) -> Files:
+def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Adds the generated pages."""
     pages = [Path(one.abs_src_path).read_text() for one in files.documentation_pages()]
     sources = {path for page in pages for path in linked(page)}
@@ -68,6 +68,6 @@ def on_files(files: Files, config: Any) -> Files:
     return files
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
+def on_page_markdown(markdown: str, **_: object) -> str:
     """Links to files of the repository go to their pages."""
     return OUTSIDE.sub(lambda found: f"](source/{found[1].rstrip('/')}.md)", markdown)

@@ -17,7 +17,7 @@ DOCS = ROOT / "docs"
 BLOCK = re.compile(
     r'^```(?P<language>\w+)(?: title="(?P<title>[^"]*)")?\n(?P<text>.*?)^```', re.DOTALL | re.M
 )
-COST = re.compile(r"(?: in |, |\()(?:\d+\.\d+ s|from cache)(?=[,)])")
+COST = re.compile(r"(?: in |, |(?<=\())(?:\d+\.\d+ s|from cache)(?=[,)])")
 """Seconds, which depend on the machine."""
 
 

@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 
 from exogpu.cli.loader import load
+from exogpu.explain.words import CODES as KINDS
+from exogpu.hw.language import LANGUAGE
+from exogpu.isa import cuda, rows, sm80, sm90
 from tests.pages import BLOCK, DOCS, ROOT, Shell, blocks, pattern, rerun, without_cost
 
 PAGES = [
@@ -69,7 +72,9 @@ def refused() -> Iterator[tuple[str, str, str, str]]:
     """The tables of refusals: a program, what is changed in it, and the codes of what is said."""
     programs = {one.title: one.text for one in blocks((DOCS / "tma.md").read_text())}
     _, *sections = re.split(
-        r"^.*of `(\w+\.py)`.*$", (DOCS / "tma.md").read_text().split("## What is refused")[1], flags=re.M
+        r"^.*of `(\w+\.py)`.*$",
+        (DOCS / "tma.md").read_text().split("## What is refused")[1],
+        flags=re.M,
     )
     for title, section in zip(sections[::2], sections[1::2], strict=True):
         rows = re.findall(r"^\| `(.*?)` \| (?:`(.*?)`)? *\| ([A-Z0-9 ]+) \| .* \|$", section, re.M)
@@ -82,6 +87,60 @@ def test_what_the_page_on_tma_says_is_refused_is(
 ) -> None:
     assert old in program
     assert codes_of(program.replace(old, new), tmp_path) == set(codes.split())
+
+
+def cells(page: str, after: str) -> list[list[str]]:
+    """The rows of the first table of a page after a text, cell by cell."""
+    table = (DOCS / page).read_text().partition(after)[2].partition("\n|")[2].partition("\n\n")[0]
+    return [re.split(r" \| ", row.strip("| ")) for row in table.split("\n")[2:]]
+
+
+LINE_BY_LINE = cells("reading-a-refutation.md", "## Line by line")
+
+
+@pytest.mark.parametrize("said", [row[0] for row in LINE_BY_LINE])
+def test_what_is_explained_line_by_line_is_said(said: str) -> None:
+    (console, *_) = (
+        block.text
+        for block in blocks((DOCS / "reading-a-refutation.md").read_text())
+        if block.language == "console"
+    )
+    parts = said.strip("`").split("...")
+    assert re.search(".*".join(map(re.escape, parts)), console)
+
+
+def test_every_kind_of_hazard_is_listed_with_its_code() -> None:
+    listed = cells("reading-a-refutation.md", "## The kinds")
+    assert {row[0]: row[1] for row in listed} == {kind.value: of for kind, of in KINDS.items()}
+
+
+def test_the_words_of_a_chain_are_those_of_the_tool() -> None:
+    """Each fragment of the page's words stands in what the tool may print."""
+    source = (ROOT / "exogpu" / "explain" / "link.py").read_text()
+    said = re.sub(r"\{[^{}]*\}", "...", re.sub(r'"\s+f?"', "", source))
+    words = cells("reading-a-refutation.md", "## What the chain says")
+    assert len(words) > 8
+    for row in words:
+        for part in re.split(r"\.\.\.?|\d", row[0].strip("`")):
+            assert part.strip(" ,") in said, part
+
+
+OURS = re.compile(r"\b(?:cuda_|Cuda|Sm\d\d_|wgmma_|tma_to_)\w+|\b(?:Fence|Arrive|Await)\b")
+STATEMENTS = (DOCS / "language.md").read_text().partition("## Statements")[2].partition("\n## ")[0]
+KNOWN = {
+    *OURS.findall(STATEMENTS),
+    *LANGUAGE,
+    *(name for one in (cuda, sm80, sm90, rows) for name in vars(one)),
+}
+
+
+def test_what_other_languages_are_compared_with_exists() -> None:
+    page = (DOCS / "coming-from-cuda.md").read_text()
+    used = {
+        name for row in re.findall(r"^\|.* \|(.*)\|$", page, re.M) for name in OURS.findall(row)
+    }
+    assert len(used) > 30
+    assert sorted(used - KNOWN) == []
 
 
 def test_a_console_that_shows_something_else_is_noticed() -> None:
