@@ -100,5 +100,6 @@ def test_the_site_has_every_code_and_the_sources_that_pages_link_to(site: Path) 
 @pytest.mark.slow
 def test_the_site_leaves_no_link_out_of_itself(site: Path) -> None:
     for page in {*site.glob("*.html")} - {site / "404.html"}:
+        assert not re.search(r'src="https?:', page.read_text())
         for href in re.findall(r'(?:href|src)="(?!https?:|#|data:)([^"#?]+)', page.read_text()):
             assert (page.parent / href).exists(), (page.name, href)
