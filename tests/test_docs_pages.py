@@ -25,12 +25,14 @@ PAGES = [
 @pytest.fixture(autouse=True)
 def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A folder as a reader's is: the repository's examples, and nothing else."""
-    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    caches = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "examples", tmp_path / "examples", ignore=caches)
     (tmp_path / "build").mkdir()
     monkeypatch.chdir(tmp_path)
     yield
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_consoles_show_what_is_printed(page: Path, request: pytest.FixtureRequest) -> None:
     shell, text = Shell(), page.read_text()

@@ -48,7 +48,12 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
         made = folder / "sources" / name
         made.parent.mkdir(exist_ok=True)
         if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, made, symlinks=True)
+            shutil.copytree(
+                ROOT / name,
+                made,
+                symlinks=True,
+                ignore=shutil.ignore_patterns("__pycache__"),
+            )
         else:
             shutil.copy(ROOT / name, made)
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
