@@ -1,5 +1,6 @@
 # Everything works from a clean clone: each target first makes .venv, once, with what it needs.
-#   make demo    check a shipped Hopper kernel
+#   make demo    prove a shipped Hopper kernel, and write its report
+#   make docs    the site of all pages, in build/site
 #   make test    the quick tests       make check   all tests and linters: what CI runs
 #   make test-all   all tests
 #   make lint    the linters           make bench   seconds and memory of the checker
@@ -19,15 +20,14 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-KERNEL := exogpu/kernels/gemm_sm90.py
 PYTEST_FLAGS ?=
 # One that has torch.
 GPU_PYTHON ?= python3
 
-.PHONY: demo test test-all proofs lint check bench gpu-emit gpu-test gpu-bench gpu-fuzz-emit gpu-fuzz clean install
+.PHONY: demo test test-all proofs lint check docs bench gpu-emit gpu-test gpu-bench gpu-fuzz-emit gpu-fuzz clean install
 
 demo: $(INSTALLED)
-	$(BIN)/exogpu check $(KERNEL)
+	$(BIN)/exogpu demo -o build/demo
 
 test: $(INSTALLED)
 	$(BIN)/python -m pytest -n auto -m "not slow" $(PYTEST_FLAGS)
@@ -42,6 +42,11 @@ lint: $(INSTALLED)
 	$(BIN)/lint-imports
 
 check: test-all lint
+
+docs: $(INSTALLED)
+	@$(BIN)/python -c "import material" 2>/dev/null || \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 bench: $(INSTALLED)
 	$(BIN)/python benchmarks/machine.py

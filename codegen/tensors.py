@@ -95,9 +95,16 @@ def transfer(
     ctas = math.prod(a.extent for a in axes)
     cut = [d for d, c in enumerate(counts) if c > 1]
     if whole != extents or len(axes) > 1 or math.prod(counts) != ctas or len(cut) > 1:
+        box = list(tensor_map.box)
+        if ctas == 1:
+            raise unsupported(
+                f"a copy moves one box, and the window of {extents} is not one of {box}",
+                stmt.span,
+                "let the box be the window, or copy it in several calls",
+            )
         raise unsupported(
-            f"a window of {extents} in boxes of {list(tensor_map.box)} is not one box for each "
-            f"of {ctas} CTAs, adjacent in one dimension",
+            f"a window of {extents} in boxes of {box} is not one box for each of {ctas} CTAs, "
+            "adjacent in one dimension",
             stmt.span,
             "let the box be the tile, divided in one dimension by the CTAs of the multicast",
         )

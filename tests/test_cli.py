@@ -74,6 +74,13 @@ def call(tmp_path, monkeypatch):
 # --- verdicts -----------------------------------------------------------------------------
 
 
+def test_the_demo_proves_a_kernel_and_says_where_its_report_is(call):
+    result = call("demo", "-o", "out")
+    assert result.exit_code == 0 and "proved for all sizes" in result.stdout
+    page = result.stdout.partition("opens in a browser: ")[2].splitlines()[0]
+    assert page.startswith("out/") and Path(page).exists()
+
+
 def test_safe(call):
     result = call("check", "k.py", "--at", "M=4", k=SAFE)
     assert result.exit_code == 0

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from examples import insets, matmul_cuda_cores, undistributed_register
+from examples.tutorial import copy, double_buffer, product, ring, tiles
 from exogpu.api import Procedure, collecting
 from exogpu.ir.types import Policy
 
@@ -46,6 +47,25 @@ def test_matmul() -> None:
     C = np.full((17, 33), np.nan, np.float32)
     matmul_cuda_cores.matmul_cuda_cores.run(A=A, B=B, C=C)
     assert np.allclose(C, A @ B, atol=1e-5)
+
+
+def test_the_kernels_of_the_tutorial_compute_what_their_texts_say() -> None:
+    rng = np.random.default_rng(4)
+    x = rng.standard_normal((20, 128), dtype=np.float32)
+    y = np.full(20 * 128, np.nan, np.float32)
+    copy.copy.run(x=x.reshape(-1), y=y)
+    assert (y == x.reshape(-1)).all()
+    turned = np.full((128, 20), np.nan, np.float32)
+    tiles.transpose.run(x=x, y=turned)
+    assert (turned == x.T).all()
+    for kernel in (double_buffer.column_sums, ring.column_sums):
+        sums = np.full(128, np.nan, np.float32)
+        kernel.run(x=x, y=sums)
+        assert np.allclose(sums, x.sum(0), atol=1e-5)
+    A, B = (rng.integers(-4, 5, (n, 72)).astype(np.float32) for n in (5, 9))
+    C = np.full((5, 9), np.nan, np.float32)
+    product.product.run(A=A, B=B, C=C)
+    assert (C == A @ B.T).all()
 
 
 def test_the_abstract_machine_program_is_json() -> None:

@@ -198,7 +198,7 @@ def _divergence(
         whole = "whole warpgroups, four warps from a multiple of four on"
     return Diagnostic(
         "H730",
-        f"DIVERGENCE: {need.mechanism} needs {whole}, and only {executors(tiling)} execute it",
+        f"DIVERGENCE: {need.mechanism} needs {whole}, and is executed by {executors(tiling)} alone",
         stmt.span,
         f"move it to {need.unit.name} scope, out of the block that narrows the threads",
         notes,

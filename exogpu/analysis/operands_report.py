@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, assert_never
 
 from exogpu.analysis.affine import constant
@@ -120,15 +120,19 @@ def _found(finding: Misplaced, point: Mapping[Sym, int]) -> str:
     """What it gets at one instance."""
     layout, access = finding.layout, finding.operand.access
     strides = dict(zip(layout.kept, strides_at(layout, point), strict=True))
-    first = {d: evaluate(_first(access, d), point) for d in layout.kept}
+
+    def byte(dims: Iterable[int]) -> int:
+        """Where the window's first element of these dimensions lies.  A tensor map has none: it is
+        made before there are the iterators that its windows read."""
+        return sum(strides[d] * evaluate(_first(access, d), point) for d in dims)
+
     match finding.rule:
         case Rule.BASE:
             return f"{access.name} begins at a multiple of {layout.base} only"
         case Rule.ALIGN:
-            return f"it begins at byte {sum(strides[d] * i for d, i in first.items())}"
+            return f"it begins at byte {byte(layout.kept)}"
         case Rule.ROWS:
-            rows = {d: i for d, i in first.items() if d != layout.kept[-1]}
-            return f"the row begins at byte {sum(strides[d] * i for d, i in rows.items())}"
+            return f"the row begins at byte {byte(layout.kept[:-1])}"
         case Rule.STRIDE | Rule.PITCH | Rule.ADJACENT | Rule.MAP:
             apart = f"elements along the {ordinal(finding.dim)} dimension of {access.name} are"
             return f"{apart} {strides[finding.dim]} bytes apart"

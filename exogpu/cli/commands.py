@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from functools import partial
 from math import isnan
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -33,6 +33,7 @@ from exogpu.cli.options import (
     Timeout,
 )
 from exogpu.cli.outcome import STATUS, exit_status, worst
+from exogpu.cli.procedures import parsed, procedures_of
 from exogpu.cli.render import (
     console,
     draw_codes,
@@ -48,9 +49,6 @@ from exogpu.ir.types import Policy
 from exogpu.result.codes import CODES
 from exogpu.result.errors import ExoGpuError
 from exogpu.solvers.workers import Limits
-
-if TYPE_CHECKING:
-    from exogpu.api import Procedure
 
 app = typer.Typer(
     name="exogpu",
@@ -227,6 +225,23 @@ def report(
     raise typer.Exit(exit_status(outcomes))
 
 
+@app.command()
+def demo(
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="DIR", help="Where the report is written.")
+    ] = Path("exogpu-demo"),
+) -> None:
+    """Prove a kernel that comes with exogpu, and write its report; needs no GPU, no compiler."""
+    from exogpu.cli.demo import demo as shown
+
+    outcomes = []
+    with writing():
+        for text, outcome in shown(output, bar=console(stderr=True).is_terminal):
+            console().print(text, end="")
+            outcomes += [outcome] if outcome else []
+    raise typer.Exit(exit_status(outcomes))
+
+
 @app.command("recheck")
 def recheck_command(
     folder: Annotated[
@@ -290,7 +305,7 @@ def why(
 
     try:
         target, line = parse_place(place)
-        for text in explanations(_procedures(target), line, Policy.of(policy), formal=formal):
+        for text in explanations(procedures_of(target), line, Policy.of(policy), formal=formal):
             console().print(text, end="")
     except ExoGpuError as error:
         stop(*error.diagnostics)
@@ -313,7 +328,7 @@ def run(
         stop(wrong("X949", "run has no data to work on", "add --random"))
     try:
         sizes = parse_sizes(at or ())
-        procedures = _procedures(target)
+        procedures = procedures_of(target)
         if unknown := unknown_to_all(procedures, sizes):
             stop(*unknown)
         for procedure in procedures:
@@ -385,7 +400,7 @@ def threads(
     from exogpu.cli.listing import threads_listing
 
     try:
-        for procedure in _parsed(target):
+        for procedure in parsed(target):
             assert procedure.ir is not None
             console().print(threads_listing(procedure.ir, relations=relations), end="")
     except ExoGpuError as error:
@@ -399,7 +414,7 @@ def amir(target: Target, policy: PolicyOption = "ptx", as_json: AsJson = False) 
     from exogpu.cli.listing import amir_listing
 
     try:
-        programs = [procedure.amir(Policy.of(policy)) for procedure in _procedures(target)]
+        programs = [procedure.amir(Policy.of(policy)) for procedure in procedures_of(target)]
     except ExoGpuError as error:
         stop(*error.diagnostics)
     if as_json:
@@ -439,7 +454,7 @@ def history(
         stop(wrong("X949", "--certify and -o go together", "give both, or none"))
     with writing():
         with deriving(console(stderr=True).is_terminal, not no_cache):
-            procedures = _parsed(target, derive=True)
+            procedures = parsed(target, derive=True)
         complete = tell(procedures, html, output, diff=diff)
     raise typer.Exit(0 if complete else 3)
 
@@ -481,27 +496,3 @@ def doctor() -> None:
     findings = examine()
     console().print(draw_findings(findings), end="")
     raise typer.Exit(2 if any(f.repair and f.needed for f in findings) else 0)
-
-
-def _parsed(target: str, *, derive: bool = False) -> list[Procedure]:
-    """The procedures of a target.  Raises ExoGpuError where one could not be read."""
-    from exogpu.cli.loader import load
-
-    units = load(target, derive=derive)
-    wrong = [
-        diagnostic
-        for unit in units
-        if unit.procedure is None or unit.procedure.ir is None
-        for diagnostic in (unit.procedure.diagnostics if unit.procedure else unit.diagnostics)
-    ]
-    if wrong:
-        raise ExoGpuError(wrong)
-    return [unit.procedure for unit in units if unit.procedure is not None]
-
-
-def _procedures(target: str) -> list[Procedure]:
-    """The procedures of a target.  Raises ExoGpuError with all that is wrong with them."""
-    procedures = _parsed(target)
-    if wrong := [found for procedure in procedures for found in procedure.diagnostics]:
-        raise ExoGpuError(wrong)
-    return procedures

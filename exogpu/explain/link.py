@@ -237,7 +237,7 @@ class _Teller:
                 (_, index), _ = missed.tag
                 return (
                     f"{here} waits on another element than {self._barrier(missed, index)}",
-                    self._on_element(missed.op, index),
+                    (*self._on_element(missed.op, index), *self._wider()),
                 )
             case Why.EARLIER:
                 assert isinstance(missed.op, Await)

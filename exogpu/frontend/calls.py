@@ -22,6 +22,7 @@ from exogpu.ir.nodes import (
     Param,
     Proc,
 )
+from exogpu.ir.types import DataType
 from exogpu.result.errors import ExoGpuError, Note
 
 
@@ -90,7 +91,10 @@ def _instantiate(
         # What does not fit makes others fail.
         found = [d for d in error.diagnostics if d.code == "T221"][:1] or error.diagnostics
         notes = tuple(Note(d.message, d.span) for d in found)
-        given = ", ".join(f"{name}={value!r}" for name, value in constants.items())
+        given = ", ".join(
+            f"{name}={value.value if isinstance(value, DataType) else repr(value)}"
+            for name, value in constants.items()
+        )
         raise ctx.reject(
             "T221",
             f"{ast.unparse(node.func)} cannot be made with these compile-time parameters: "
@@ -102,14 +106,14 @@ def _instantiate(
 
 
 def _no_parameter(name: str, keyword: ast.keyword, takes: tuple[str, ...], ctx: Context) -> Reject:
-    close = meant(keyword.arg or "", takes)
     remedy = f"its parameters are {', '.join(takes)}"
-    return ctx.reject(
-        "T222",
-        f"{name} has no parameter {keyword.arg or 'list'}",
-        keyword.value,
-        f"did you mean {close}? {remedy}" if close else remedy,
-    )
+    if keyword.arg is None:
+        problem, close = f"{name} is given parameters without their names", None
+        remedy = f"write each by its name in place of **; {remedy}"
+    else:
+        problem, close = f"{name} has no parameter {keyword.arg}", meant(keyword.arg, takes)
+    help = f"did you mean {close}? {remedy}" if close else remedy
+    return ctx.reject("T222", problem, keyword.value, help)
 
 
 def _right_scope(instr: Instr, node: ast.Call, ctx: Context) -> None:
@@ -198,11 +202,14 @@ def _data_argument(param: DataParam, node: ast.expr, ctx: Context) -> Access | C
     if param.window is not None:
         if meaning.window is None or meaning.window.name != param.window.name:
             has = meaning.window.name if meaning.window else meaning.memory.name
+            remedy = f"make a window: w = {meaning.name}[...] @ {param.window.name}"
+            if meaning.window is not None:
+                remedy = f"let {meaning.name} be made so, or give the call its swizzle and box"
             raise ctx.reject(
                 "T226",
                 f"{meaning.name} is {has}, {param.name} must be a {param.window.name}",
                 node,
-                f"make a window: w = {meaning.name}[...] @ {param.window.name}",
+                remedy,
                 declared,
             )
     elif meaning.window is not None or not meaning.memory.is_a(param.memory):

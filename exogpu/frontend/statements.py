@@ -213,11 +213,15 @@ def _window_of(
         raise ctx.reject("P102", f"name '{name}' is not defined", node, remedy)
     window, meaning = access(source, ctx)
     if not isinstance(meaning, Data) or meaning.window is not None:
+        problem, remedy = f"{meaning.name} cannot be windowed", "make windows of data variables"
+        if isinstance(meaning, Data):
+            problem = f"{meaning.name} is a tensor map, of which no window has a name"
+            remedy = f"pass {meaning.name}[...] to the instruction that copies it"
         raise ctx.reject(
             "T218",
-            f"{meaning.name} cannot be windowed",
+            problem,
             node,
-            "make windows of data variables",
+            remedy,
             Note("declared here", meaning.span),
         )
     scope_rules.window(meaning, special, node, ctx)

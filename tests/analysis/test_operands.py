@@ -432,6 +432,39 @@ def test_a_tensor_map_is_made_at_the_launch_whatever_guards_the_load() -> None:
     assert loads(1, 1).check().hazards[0].help == "add the precondition `assert K % 4 == 0`"
 
 
+def test_the_windows_of_a_tensor_map_may_read_iterators_that_its_strides_do_not() -> None:
+    """The map is made before there is an iterator: what is said of it names sizes alone."""
+
+    @proc
+    def kernel(M: size, K: size, x: f32[M, K] @ CudaGmemLinear):
+        x_map = x[:, :] @ Sm90_tensorMap(0, 8, 32)
+        with CudaDeviceFunction(blockDim=32):
+            for task in cuda_tasks(0, (M + 7) / 8):
+                s: f32[8, 32] @ CudaSmemLinear
+                z: barrier @ CudaMbarrier
+                for k in seq(0, (K + 31) / 32):
+                    (
+                        Sm90_tma_load(
+                            s[:, :],
+                            x_map[8 * task : 8 * task + 8, 32 * k : 32 * k + 32],
+                            rows=8,
+                            cols=32,
+                            box=(8, 32),
+                            swizzle=0,
+                        )
+                        >> z
+                    )
+                    Arrive(cuda_temporal) >> z
+                    Await(z, cuda_generic_and_async, ~0)
+
+    first = kernel.check().hazards[0]
+    assert (first.kind, dict(first.sizes)) == (ALIGN, {"M": 1, "K": 1})
+    assert first.help == "add the precondition `assert K % 4 == 0`"
+    assert (
+        "at M = 1, K = 1 elements along the first dimension of x are 4 bytes apart" in first.message
+    )
+
+
 def wgmma_from(row: int, column: int, swizzle: int = 128) -> Procedure:
     @proc
     def kernel(M: size):

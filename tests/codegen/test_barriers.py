@@ -170,7 +170,7 @@ def part_of_a_box(A: f32[256, 32] @ CudaGmemLinear):
     [
         (two_waiters, "G807", "different threads await one element of z"),
         (two_skips, "G807", "differ in their skip"),
-        (part_of_a_box, "G801", "is not one box for each"),
+        (part_of_a_box, "G801", "a copy moves one box, and the window of [64, 32] is not one"),
     ],
     ids=lambda x: getattr(x, "name", ""),
 )

@@ -149,6 +149,8 @@ MAPPED = {
     "box=(8, 32), swizzle=48": "32, 64 or 128 bytes",
     "box=(0, 32), swizzle=0": "such as Sm90_tensorMap(0, 8, 32)",
     "box=(8, 32)": "swizzle=0",
+    "box=(4, 32), swizzle=0": "let w be made so, or give the call its swizzle and box",
+    "**{'box': (8, 32)}": "write each by its name in place of **",
 }
 
 
@@ -157,6 +159,13 @@ def test_parameters_of_a_tma_load(told, given):
     text = HEAD % "M: size, x: f32[M, 64] @ CudaGmemLinear" + TMA.replace("x[:]", "x[:, :]") % given
     output = told(text)
     assert MAPPED[given] in output and "has no len" not in output
+
+
+def test_a_window_of_a_map_has_no_name(told):
+    text = HEAD % "M: size, x: f32[M, 64] @ CudaGmemLinear"
+    output = told(text + "    w = x[:, :] @ Sm90_tensorMap(0, 8, 32)\n    v = w[0:8, 0:32]\n")
+    assert "error T218: w is a tensor map" in output
+    assert "remedy: pass w[...] to the instruction that copies it" in output
 
 
 def test_a_box_of_a_map_is_integers(told):

@@ -1,0 +1,34 @@
+"""The procedures of a target that commands work on; what is wrong with them ends the command."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from exogpu.result.errors import ExoGpuError
+
+if TYPE_CHECKING:
+    from exogpu.api import Procedure
+
+
+def parsed(target: str, *, derive: bool = False) -> list[Procedure]:
+    """The procedures of a target.  Raises ExoGpuError where one could not be read."""
+    from exogpu.cli.loader import load
+
+    units = load(target, derive=derive)
+    wrong = [
+        diagnostic
+        for unit in units
+        if unit.procedure is None or unit.procedure.ir is None
+        for diagnostic in (unit.procedure.diagnostics if unit.procedure else unit.diagnostics)
+    ]
+    if wrong:
+        raise ExoGpuError(wrong)
+    return [unit.procedure for unit in units if unit.procedure is not None]
+
+
+def procedures_of(target: str) -> list[Procedure]:
+    """The procedures of a target.  Raises ExoGpuError with all that is wrong with them."""
+    procedures = parsed(target)
+    if wrong := [found for procedure in procedures for found in procedure.diagnostics]:
+        raise ExoGpuError(wrong)
+    return procedures
