@@ -476,6 +476,19 @@ def explain(
 
 
 @app.command()
+def lsp() -> None:
+    """Serve an editor on standard input and output: hazards, repairs, explanations."""
+    try:
+        from exogpu.cli.lsp.server import serve
+    except ModuleNotFoundError as error:
+        if error.name not in ("pygls", "lsprotocol"):
+            raise
+        remedy = "pip install 'exogpu[lsp]'"
+        stop(wrong("X940", f"the package {error.name} is missing", remedy))
+    serve()
+
+
+@app.command()
 def doctor() -> None:
     """Say what is installed, what is missing, how to get it."""
     findings = examine()

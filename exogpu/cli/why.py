@@ -82,7 +82,7 @@ def _mark(mark: Mark, use: Use | None, rows: tuple[Row, ...], formal: bool) -> T
     for row in needed[:SHOWN]:
         broken = row.answer != "holds"
         text.append(f"    {row.kind}", "bold red" if broken else "bold")
-        text.append(f" {row.variable}: {_pair(row)}\n")
+        text.append(f" {row.variable}: {pair_text(row)}\n")
         text.append(f"      {row.plain}\n", "dim")
         if formal:
             text.append(f"      formally: {row.claim}\n", "dim")
@@ -91,7 +91,8 @@ def _mark(mark: Mark, use: Use | None, rows: tuple[Row, ...], formal: bool) -> T
     return text
 
 
-def _pair(row: Row) -> str:
+def pair_text(row: Row) -> str:
+    """The two statements that an obligation is about, with their lines."""
     shown = [_place(place) for place in (row.first, row.second) if place is not None]
     return ", then ".join(shown)
 

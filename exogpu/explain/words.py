@@ -16,6 +16,7 @@ from exogpu.analysis.threadmap import threads_of
 from exogpu.explain.barrier_words import Words, barrier_words, element_of
 from exogpu.explain.edits import Repair
 from exogpu.explain.link import BrokenLink, broken_link
+from exogpu.explain.pasting import changes
 from exogpu.explain.repair import advice, general_repairs, resident_names
 from exogpu.explain.trials import Trials
 from exogpu.hw.accesses import CALLED
@@ -85,7 +86,10 @@ def with_shared_repairs(
         if one.repair is not None or one.hazard.help:
             return one.hazard
         helpful = trials(one.hazard).helpful(one.violation, known)
-        return replace(one.hazard, help=next((repair.text for repair in helpful), ""))
+        repair = next(iter(helpful), None)
+        if repair is None:
+            return one.hazard
+        return replace(one.hazard, help=repair.text, changes=changes(repair))
 
     return tuple(map(mended, told))
 
@@ -143,6 +147,7 @@ def tell(
         help=help,
         replayed=True,
         link="" if broken is None else str(broken),
+        changes=() if repair is None else changes(repair),
     )
     return Told(hazard, violation, repair)
 
