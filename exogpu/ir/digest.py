@@ -98,7 +98,7 @@ class _Writer:
                     return
                 self._known[id(value)] = len(self._known)
                 say(f"{kind.__qualname__}")
-                value = self._moved(value) if kind is Span else value
+                value = self._moved(value) if isinstance(value, Span) else value
                 for name in _fields(kind):
                     if self._places or name not in _PLACES:
                         self.write(getattr(value, name))

@@ -74,16 +74,7 @@ class Document:
                 self.files, self.failed = frozenset(told.files), told.failed
                 return False
             case Judged():
-                known = [
-                    one for one in self._fresh if (one.name, one.place) == (told.name, told.place)
-                ]
-                if known:
-                    self._fresh[self._fresh.index(known[0])] = told
-                else:
-                    self._fresh.append(told)
-                return self.current or (
-                    monotonic() - self._began > SHOWN_AFTER and self._show(version)
-                )
+                return self._judge(told, version)
             case Hover():
                 self.hovers.append(told)
                 return False
@@ -100,6 +91,17 @@ class Document:
                 return False
             case Stage():
                 return self._show(version)
+
+    def _judge(self, told: Judged, version: int) -> bool:
+        """Takes a verdict, in place of an earlier one on the same procedure."""
+        names = [(one.name, one.place) for one in self._fresh]
+        if (told.name, told.place) in names:
+            self._fresh[names.index((told.name, told.place))] = told
+        else:
+            self._fresh.append(told)
+        if self.current:
+            return True
+        return monotonic() - self._began > SHOWN_AFTER and self._show(version)
 
     def _show(self, version: int, failure: Finding | None = None) -> bool:
         self.judged, self.failure = self._fresh, failure

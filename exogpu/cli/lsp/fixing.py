@@ -72,7 +72,8 @@ class _Trials:
 
     def _checked(self, text: str, limits: Limits) -> Verdict | None:
         buffers.use({self.path: text})
-        named = [unit for unit in load_file(Path(self.path)) if unit.name == self.name]
+        units = load_file(Path(self.path))
+        named = tuple(unit for unit in units if unit.name == self.name)
         if len(named) != 1 or named[0].procedure is None:
             return None
         (outcome,) = check_all(named, None, self.policy, limits=limits, cached=True)

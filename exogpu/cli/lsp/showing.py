@@ -109,7 +109,7 @@ def hover(document: Document, text: Text, at: lsp.Position) -> lsp.Hover | None:
     here = [(one, found) for one, found in here if contains(found, at)]
     if not here:
         return None
-    one, found = min(here, key=lambda pair: (_size(pair[1]), here.index(pair)))
+    _, found = min(here, key=lambda pair: (_size(pair[1]), here.index(pair)))
     same = dict.fromkeys(other.text for other, place in here if place == found)
     said = "\n\n---\n\n".join(list(same)[:3])
     return lsp.Hover(lsp.MarkupContent(lsp.MarkupKind.Markdown, said), found)

@@ -136,4 +136,4 @@ def _work(number: int, job: Job, writer: BinaryIO) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
