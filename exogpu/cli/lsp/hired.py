@@ -41,6 +41,11 @@ class Worker:
         """Whether it has nothing to do."""
         return self._current is None
 
+    async def begin(self) -> None:
+        """Starts the process, so that the first job finds it warm."""
+        async with self._gate:
+            await self._started()
+
     @property
     def next_number(self) -> int:
         """Of the next job."""
@@ -51,7 +56,7 @@ class Worker:
         self._number += 1
         number = self._number
         if not FORKS and not self.idle:
-            self.close()  # it does the work itself, and hears of nothing meanwhile
+            self.kill()  # it does the work itself, and hears of nothing meanwhile
         self._current, self._tries = (number, job), 0
         await self._give()
         return number
@@ -67,14 +72,22 @@ class Worker:
         if self._current is not None and self._current[0] == number:
             self._current = None
 
-    def close(self) -> None:
-        """Ends the process."""
+    def kill(self) -> None:
+        """What is under way is given up, and the process with it."""
         self._current = None
         if self._process is not None and self._process.returncode is None:
             with suppress(ProcessLookupError):
                 self._process.kill()
+        self._process = None
+
+    async def end(self) -> None:
+        """Ends the process, and waits for its end."""
+        process = self._process
+        self.kill()
+        if process is not None:
+            await process.wait()
         if self._reading is not None:
-            self._reading.cancel()
+            await self._reading
 
     async def _give(self) -> None:
         if self._current is not None:
@@ -84,31 +97,34 @@ class Worker:
 
     async def _send(self, message: object) -> None:
         async with self._gate:
-            process = self._process
-            if process is None or process.returncode is not None:
-                process = self._process = await asyncio.create_subprocess_exec(
-                    *(sys.executable, "-m", WORKER),
-                    stdin=PIPE,
-                    stdout=PIPE,
-                    stderr=DEVNULL,
-                    limit=LONGEST,
-                )
-                self._reading = asyncio.create_task(self._read(process))
+            process = await self._started()
             assert process.stdin is not None
             with suppress(ConnectionError):
                 process.stdin.write(json.dumps(message).encode() + b"\n")
                 await process.stdin.drain()
+
+    async def _started(self) -> Process:
+        process = self._process
+        if process is None or process.returncode is not None:
+            process = self._process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", WORKER),
+                stdin=PIPE,
+                stdout=PIPE,
+                stderr=DEVNULL,
+                limit=LONGEST,
+            )
+            self._reading = asyncio.create_task(self._read(process))
+        return process
 
     async def _read(self, process: Process) -> None:
         assert process.stdout is not None
         while line := await process.stdout.readline():
             try:
                 message = json.loads(line)
-                number = message.get("id")
-                if number is not None:
-                    self._heard(number, from_json(message))
-            except (ValueError, KeyError, TypeError, AttributeError):
+            except ValueError:
                 continue  # an empty line, or what a killed child began
+            if "id" in message:
+                self._heard(message["id"], from_json(message))
         await process.wait()
         if self._current is None or self._process is not process:
             return

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Literal, TypeAlias
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, cast
 
+from exogpu.result.codec import Json, decode, encode
 from exogpu.result.errors import Span
 
 Place: TypeAlias = tuple[int, int, int, int]
@@ -110,23 +111,11 @@ Told: TypeAlias = Judged | Loaded | Fix | Hover | Stage | Failed
 _KINDS = {kind.__name__: kind for kind in (Judged, Loaded, Fix, Hover, Stage, Failed)}
 
 
-def to_json(told: Told) -> dict[str, Any]:
-    """One message as an object, its kind among its members."""
-    return {"kind": type(told).__name__, **asdict(told)}
+def to_json(told: Told) -> dict[str, Json]:
+    """One message as an object."""
+    return {"kind": type(told).__name__, "told": encode(told)}
 
 
-def from_json(message: Mapping[str, Any]) -> Told:
-    """The message of an object.  Raises KeyError and TypeError for what is none."""
-    fields = {name: value for name, value in message.items() if name not in ("kind", "id")}
-    kind = _KINDS[message["kind"]]
-    if kind is Judged:
-        fields["findings"] = tuple(_finding(one) for one in fields["findings"])
-    elif kind is Fix:
-        fields["edits"] = tuple(Edit(**one) for one in fields["edits"])
-    told: Told = kind(**fields)
-    return told
-
-
-def _finding(value: Mapping[str, Any]) -> Finding:
-    related = tuple(Related(**one) for one in value["related"])
-    return Finding(**{**value, "related": related})
+def from_json(message: Mapping[str, Json]) -> Told:
+    """The message of an object.  Raises KeyError and UnreadableError for what is none."""
+    return cast(Told, decode(_KINDS[str(message["kind"])], message["told"]))

@@ -102,9 +102,16 @@ class Checker:
         """The client's number of the present text."""
         return self._server.workspace.get_text_document(document.uri).version
 
-    def close(self) -> None:
+    async def begin(self) -> None:
+        """Starts the worker."""
+        await self._worker.begin()
+
+    async def end(self) -> None:
         """Ends the worker."""
-        self._worker.close()
+        if self._timer is not None:
+            self._timer.cancel()
+        self._documents.clear()
+        await self._worker.end()
 
     # --- checks ---------------------------------------------------------------------------------
 
@@ -149,7 +156,7 @@ class Checker:
         """Where the worker itself executes the file, it may come to no end with it."""
         if self._running is None or self._running[0] != number or not self._running[1].loading:
             return
-        self._worker.close()
+        self._worker.kill()
         reason = f"executing this file came to no end within {job.loading:g} s"
         self._heard(number, Failed(reason, True))
 
@@ -198,6 +205,10 @@ def make_server() -> LanguageServer:
     def initialize(params: lsp.InitializeParams) -> None:
         given = params.initialization_options
         checker.options = dict(given) if isinstance(given, dict) else {}
+
+    @server.feature(lsp.INITIALIZED)
+    async def initialized(_: lsp.InitializedParams) -> None:
+        await checker.begin()
 
     @server.feature(lsp.TEXT_DOCUMENT_DID_OPEN)
     async def opened(params: lsp.DidOpenTextDocumentParams) -> None:
@@ -256,7 +267,7 @@ def make_server() -> LanguageServer:
 
     @server.feature(lsp.SHUTDOWN)
     async def shutdown(_: None) -> None:
-        checker.close()
+        await checker.end()
 
     return server
 
@@ -275,4 +286,7 @@ async def _looks(document: Document | None) -> Any:  # noqa: ANN401  an async ge
 
 def serve() -> None:
     """Serves on standard input and output until the client says that it ends."""
-    make_server().start_io()
+    # What else is printed in this process is no message.
+    reads, writes = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    make_server().start_io(reads, writes)

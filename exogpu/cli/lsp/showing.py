@@ -74,11 +74,13 @@ def actions(
     document: Document, text: Text, asked: lsp.Range, version: int | None
 ) -> list[lsp.CodeAction]:
     """The changes that were tried, of what is found in a range."""
-    return [
-        _action(fix, finding, document, text, version)
-        for fix, finding in _offered(document)
-        if overlap(text.range(finding.place), asked)
-    ]
+    found: dict[object, tuple[Fix, list[Finding]]] = {}
+    for fix, finding in _offered(document):
+        if overlap(text.range(finding.place), asked):
+            # What mends several findings is offered once.
+            found.setdefault((fix.title, fix.edits), (fix, []))[1].append(finding)
+    offered = sorted(found.values(), key=lambda one: not one[0].proved)
+    return [_action(fix, mended, document, text, version) for fix, mended in offered]
 
 
 def _offered(document: Document) -> Iterator[tuple[Fix, Finding]]:
@@ -90,14 +92,14 @@ def _offered(document: Document) -> Iterator[tuple[Fix, Finding]]:
 
 
 def _action(
-    fix: Fix, finding: Finding, document: Document, text: Text, version: int | None
+    fix: Fix, mended: list[Finding], document: Document, text: Text, version: int | None
 ) -> lsp.CodeAction:
     edits = [lsp.TextEdit(text.range(one.place), one.text) for one in fix.edits]
     target = lsp.OptionalVersionedTextDocumentIdentifier(document.uri, version)
     return lsp.CodeAction(
         title=fix.title,
         kind=lsp.CodeActionKind.QuickFix,
-        diagnostics=[_diagnostic(finding, 1, document, text)],
+        diagnostics=[_diagnostic(one, 1, document, text) for one in mended],
         is_preferred=fix.proved,
         edit=lsp.WorkspaceEdit(document_changes=[lsp.TextDocumentEdit(target, edits)]),
     )
