@@ -23,11 +23,15 @@ class Client:
     """One server, and the documents that are open in it."""
 
     def __init__(self, folder: Path, **options: object) -> None:
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), "EXOGPU_CACHE": str(folder / ".cache")}
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "EXOGPU_CACHE": str(folder / ".cache"),
+        }
         self.process = subprocess.Popen(
             [sys.executable, "-m", "exogpu", "lsp"],
             cwd=folder,
-            env=environment,
+            env={**os.environ, **paths},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
@@ -137,7 +141,9 @@ class Client:
     def hover(self, name: str, place: str, at: int = 1) -> str:
         """What is said of the n-th place of the text where these characters stand; or nothing."""
         position = self.position(name, place, at)
-        said = self.ask("textDocument/hover", textDocument={"uri": self.uri(name)}, position=position)
+        said = self.ask(
+            "textDocument/hover", textDocument={"uri": self.uri(name)}, position=position
+        )
         return said["contents"]["value"] if said else ""
 
     def position(self, name: str, place: str, at: int = 1) -> dict[str, int]:

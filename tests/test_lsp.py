@@ -28,7 +28,10 @@ LOOP = "            for t in cuda_threads"
 HAZARD = HEAD + REVERSE + FENCE
 SAFE = HEAD + FENCE.join(REVERSE.rsplit(LOOP, 1)[0:1]) + FENCE + LOOP + REVERSE.rsplit(LOOP, 1)[1]
 SAFE += FENCE
-PLAIN = HEAD + "@proc\ndef fill(n: size, z: f32[n] @ DRAM):\n    for i in seq(0, n):\n        z[i] = 1.0\n"
+PLAIN = (
+    HEAD
+    + "@proc\ndef fill(n: size, z: f32[n] @ DRAM):\n    for i in seq(0, n):\n        z[i] = 1.0\n"
+)
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -122,7 +125,9 @@ def test_ends_of_lines_and_characters_beyond_ascii(client: Client) -> None:
     assert client.found("crab.py") == []
     assert client.texts["crab.py"].count("\r\n") == client.texts["crab.py"].count("\n")
     # A place behind characters of two units, on one line.
-    client.change("crab.py", PLAIN.replace("z[i] = 1.0", "z[i * n] = 1.0 + 0.0 * z[i]  # \U0001f980"))
+    client.change(
+        "crab.py", PLAIN.replace("z[i] = 1.0", "z[i * n] = 1.0 + 0.0 * z[i]  # \U0001f980")
+    )
     (wrong,) = client.found("crab.py")
     assert wrong["range"]["start"] == client.position("crab.py", "i * n")
 
@@ -298,7 +303,9 @@ def test_a_worker_that_is_killed_is_replaced(own: Client) -> None:
 def test_no_process_outlives_the_server(own: Client) -> None:
     own.open("endless.py", "while True:\n    pass\n")
     until = monotonic() + 60
-    while not list(Path(f"/proc/{own.process.pid}/task").glob("*/children")) and monotonic() < until:
+    while (
+        not list(Path(f"/proc/{own.process.pid}/task").glob("*/children")) and monotonic() < until
+    ):
         sleep(0.05)
     sleep(0.5)
     worker = worker_of(own)

@@ -285,12 +285,14 @@ def why(
     ] = False,
 ) -> None:
     """Say why a synchronisation statement is needed, or that it is not."""
-    from exogpu.cli.why import parse_place
+    from exogpu.cli.loader import load
+    from exogpu.cli.why import parse_place, well_formed
     from exogpu.cli.why import why as explanations
 
     try:
         target, line = parse_place(place)
-        for text in explanations(_procedures(target), line, Policy.of(policy), formal=formal):
+        procedures = well_formed(load(target), line)
+        for text in explanations(procedures, line, Policy.of(policy), formal=formal):
             console().print(text, end="")
     except ExoGpuError as error:
         stop(*error.diagnostics)

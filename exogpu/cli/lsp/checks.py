@@ -8,6 +8,8 @@ import sys
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from time import sleep
+from typing import Final
 
 from exogpu.cli.checker import check_all
 from exogpu.cli.loader import LOADING, Unit, load_file
@@ -20,6 +22,12 @@ from exogpu.ir.types import Policy
 from exogpu.pipeline import moved
 from exogpu.result.verdict import Verdict
 from exogpu.solvers.workers import Limits, Stopped, stage, streamed
+
+PAUSE: Final = 0.2
+"""Seconds before repairs are tried: with the next change all this is given up."""
+
+IDLE: Final = 1.0
+"""Seconds before what is proved is proved anew, for what is said of it alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +89,12 @@ def _answers(job: Job, older: Collection[str]) -> Iterator[Told]:
     yield Stage("checked")
     for unit, verdict in verdicts:
         yield from _places(unit, verdict, job.path)
+    sleep(PAUSE if any(verdict.hazards for _, verdict in verdicts) else 0.0)
     for unit, verdict in verdicts:
         if verdict.hazards and unit.procedure is not None:
             yield from fixes(verdict, job.path, job.buffers[job.path], policy, limits)
+    yield Stage("repaired")
+    sleep(IDLE if later else 0.0)
     for unit in later:
         # What says why is made anew: it names lines.
         verdict = _verdict(unit, policy, limits)

@@ -33,6 +33,8 @@ class Document:
     """That it imports."""
     failed: bool = False
     """Whether it could not be loaded."""
+    repaired: bool = False
+    """Whether no more fixes come."""
     dirty: bool = True
     """Whether it has to be checked."""
     complete: asyncio.Event = field(default_factory=asyncio.Event)
@@ -63,7 +65,7 @@ class Document:
 
     def begin(self) -> None:
         """A check of the present text begins."""
-        self.dirty, self._loaded = False, False
+        self.dirty, self._loaded, self.repaired = False, False, False
         self._fresh, self._began = [], monotonic()
 
     def tell(self, told: Told, version: int) -> bool:
@@ -83,14 +85,16 @@ class Document:
                 return False
             case Failed():
                 self.failure = Finding(FIRST, "error", "exogpu", told.reason)
-                self.failed = told.loading
+                self.failed, self.repaired = told.loading, True
                 self.complete.set()
                 return self._show(version, self.failure)
-            case Stage(done="all"):
-                self.complete.set()
-                return False
-            case Stage():
+            case Stage(done="checked"):
                 return self._show(version)
+            case Stage():
+                self.repaired = True
+                if told.done == "all":
+                    self.complete.set()
+                return False
 
     def _judge(self, told: Judged, version: int) -> bool:
         """Takes a verdict, in place of an earlier one on the same procedure."""

@@ -92,9 +92,9 @@ class Hover:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """What comes is done: all verdicts are in, or all there is."""
+    """All verdicts are in; all repairs; all there is."""
 
-    done: Literal["checked", "all"]
+    done: Literal["checked", "repaired", "all"]
 
 
 @dataclass(frozen=True, slots=True)

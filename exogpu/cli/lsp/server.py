@@ -254,7 +254,7 @@ def make_server() -> LanguageServer:
             if document is not None and document.current:
                 text, version = checker.text(document), checker.client_version(document)
                 found = showing.actions(document, text, params.range, version)
-                if document.complete.is_set():
+                if document.repaired:
                     break
         return found
 
