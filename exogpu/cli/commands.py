@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from functools import partial
 from math import isnan
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -48,9 +48,6 @@ from exogpu.ir.types import Policy
 from exogpu.result.codes import CODES
 from exogpu.result.errors import ExoGpuError
 from exogpu.solvers.workers import Limits
-
-if TYPE_CHECKING:
-    from exogpu.api import Procedure
 
 app = typer.Typer(
     name="exogpu",
@@ -98,6 +95,9 @@ def check(
     no_cache: Annotated[
         bool, typer.Option("--no-cache", help="Neither read nor write what is kept on disk.")
     ] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Check again each time that a file changes.")
+    ] = False,
     as_json: AsJson = False,
     sarif: Annotated[
         Path | None, typer.Option(metavar="F", help="Write SARIF 2.1.0 to this file.")
@@ -109,21 +109,29 @@ def check(
     """Check procedures, at the given sizes or else for all."""
     from exogpu.cli.several import checked
 
-    outcomes = []
     rules, limits = Policy.of(policy), Limits(timeout, memory)
-    for outcome in checked(targets, at, rules, limits, redundant, not no_cache):
-        outcomes.append(outcome)
-        if not as_json:
-            console().print(draw_verdict(outcome.verdict), end="")
-    if as_json:
-        typer.echo(json_text(outcomes))
-    elif len(outcomes) > 1:
-        console().print(draw_summary([outcome.verdict for outcome in outcomes]), end="")
-    if sarif is not None:
-        _write(sarif, sarif_text(outcomes, exogpu_version()))
-    if junit is not None:
-        _write(junit, junit_text(outcomes))
-    raise typer.Exit(exit_status(outcomes))
+
+    def once() -> int:
+        outcomes = []
+        for outcome in checked(targets, at, rules, limits, redundant, not no_cache):
+            outcomes.append(outcome)
+            if not as_json:
+                console().print(draw_verdict(outcome.verdict), end="")
+        if as_json:
+            typer.echo(json_text(outcomes))
+        elif len(outcomes) > 1:
+            console().print(draw_summary([outcome.verdict for outcome in outcomes]), end="")
+        if sarif is not None:
+            _write(sarif, sarif_text(outcomes, exogpu_version()))
+        if junit is not None:
+            _write(junit, junit_text(outcomes))
+        return exit_status(outcomes)
+
+    if watch:
+        from exogpu.cli.watching import watch as watching
+
+        watching(targets, once)
+    raise typer.Exit(once())
 
 
 def _write(path: Path, text: str) -> None:
@@ -310,12 +318,13 @@ def run(
     """Run the sequential meaning; print checksums, and the errors of a GPU if there is one."""
     from exogpu.cli.checker import parse_sizes, sizes_for, unknown_to_all
     from exogpu.cli.random_run import run_on_random_data
+    from exogpu.cli.targets import well_formed
 
     if not random:
         stop(wrong("X949", "run has no data to work on", "add --random"))
     try:
         sizes = parse_sizes(at or ())
-        procedures = _procedures(target)
+        procedures = well_formed(target)
         if unknown := unknown_to_all(procedures, sizes):
             stop(*unknown)
         for procedure in procedures:
@@ -385,9 +394,10 @@ def threads(
 ) -> None:
     """Say for each scope which threads execute it."""
     from exogpu.cli.listing import threads_listing
+    from exogpu.cli.targets import parsed
 
     try:
-        for procedure in _parsed(target):
+        for procedure in parsed(target):
             assert procedure.ir is not None
             console().print(threads_listing(procedure.ir, relations=relations), end="")
     except ExoGpuError as error:
@@ -399,9 +409,10 @@ def amir(target: Target, policy: PolicyOption = "ptx", as_json: AsJson = False) 
     """Print the abstract machine program; --json as a list."""
     from exogpu.amir.export import to_json
     from exogpu.cli.listing import amir_listing
+    from exogpu.cli.targets import well_formed
 
     try:
-        programs = [procedure.amir(Policy.of(policy)) for procedure in _procedures(target)]
+        programs = [procedure.amir(Policy.of(policy)) for procedure in well_formed(target)]
     except ExoGpuError as error:
         stop(*error.diagnostics)
     if as_json:
@@ -436,12 +447,13 @@ def history(
     """
     from exogpu.cli.history import tell
     from exogpu.cli.progress import deriving
+    from exogpu.cli.targets import parsed
 
     if certify != (output is not None):
         stop(wrong("X949", "--certify and -o go together", "give both, or none"))
     with writing():
         with deriving(console(stderr=True).is_terminal, not no_cache):
-            procedures = _parsed(target, derive=True)
+            procedures = parsed(target, derive=True)
         complete = tell(procedures, html, output, diff=diff)
     raise typer.Exit(0 if complete else 3)
 
@@ -480,13 +492,8 @@ def explain(
 @app.command()
 def lsp() -> None:
     """Serve an editor on standard input and output: hazards, repairs, explanations."""
-    try:
-        from exogpu.cli.lsp.server import serve
-    except ModuleNotFoundError as error:
-        if error.name not in ("pygls", "lsprotocol"):
-            raise
-        remedy = "pip install 'exogpu[lsp]'"
-        stop(wrong("X940", f"the package {error.name} is missing", remedy))
+    from exogpu.cli.lsp.server import serve
+
     serve()
 
 
@@ -496,27 +503,3 @@ def doctor() -> None:
     findings = examine()
     console().print(draw_findings(findings), end="")
     raise typer.Exit(2 if any(f.repair and f.needed for f in findings) else 0)
-
-
-def _parsed(target: str, *, derive: bool = False) -> list[Procedure]:
-    """The procedures of a target.  Raises ExoGpuError where one could not be read."""
-    from exogpu.cli.loader import load
-
-    units = load(target, derive=derive)
-    wrong = [
-        diagnostic
-        for unit in units
-        if unit.procedure is None or unit.procedure.ir is None
-        for diagnostic in (unit.procedure.diagnostics if unit.procedure else unit.diagnostics)
-    ]
-    if wrong:
-        raise ExoGpuError(wrong)
-    return [unit.procedure for unit in units if unit.procedure is not None]
-
-
-def _procedures(target: str) -> list[Procedure]:
-    """The procedures of a target.  Raises ExoGpuError with all that is wrong with them."""
-    procedures = _parsed(target)
-    if wrong := [found for procedure in procedures for found in procedure.diagnostics]:
-        raise ExoGpuError(wrong)
-    return procedures
