@@ -94,7 +94,8 @@ def mypy(python: Path, folder: Path, text: str, plugin: bool = True) -> list[str
         text=True,
     )
     assert found.returncode in (0, 1), found.stderr
-    return [json.loads(line)["code"] for line in found.stdout.splitlines()]
+    assert "Traceback" not in found.stdout, found.stdout
+    return [json.loads(line)["code"] for line in found.stdout.splitlines() if line[:1] == "{"]
 
 
 def test_mypy_finds_an_editable_install_and_no_fault_in_kernels(python: Path, tmp_path) -> None:
