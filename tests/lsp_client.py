@@ -23,11 +23,7 @@ class Client:
     """One server, and the documents that are open in it."""
 
     def __init__(self, folder: Path, **options: object) -> None:
-        environment = {
-            **os.environ,
-            "PYTHONPATH": str(ROOT),
-            "EXOGPU_CACHE": str(folder / ".cache"),
-        }
+        paths = {"PYTHONPATH": str(ROOT), "EXOGPU_CACHE": str(folder / ".cache")}
         self.process = subprocess.Popen(
             [sys.executable, "-m", "exogpu", "lsp"],
             cwd=folder,

@@ -33,6 +33,8 @@ PLAIN = (
     + "@proc\ndef fill(n: size, z: f32[n] @ DRAM):\n    for i in seq(0, n):\n        z[i] = 1.0\n"
 )
 
+ENDLESS = "import exogpu\nwhile True:\n    pass\n"
+
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -241,13 +243,29 @@ def test_the_text_of_the_editor_counts_and_not_that_of_the_disk(client: Client) 
     assert client.again("both.py") == [], "what is closed is not underlined"
 
 
+def test_a_file_without_kernels_is_not_executed(client: Client) -> None:
+    """An editor opens any file: opening one runs nothing that is not a file of kernels."""
+    touched = client.folder / "touched"
+    text = f"from pathlib import Path\nPath({str(touched)!r}).touch()\nsyntax error\n"
+    client.open("plain.py", text)
+    assert client.found("plain.py") == [] and not touched.exists()
+    assert client.hover("plain.py", "Path") == "" and client.verdicts("plain.py") == []
+    client.change("plain.py", text.replace("syntax error", "import exogpu"))
+    assert client.found("plain.py") == []
+    assert client.hover("plain.py", "Path") == "" and touched.exists()
+    client.change("plain.py", "import exogpu\nwrong")
+    assert codes(client.found("plain.py")) == ["X944"]
+    client.change("plain.py", "wrong")
+    assert client.found("plain.py") == []
+
+
 # --- files that misbehave -----------------------------------------------------------------------
 
 
 def test_a_file_that_comes_to_no_end_is_told_of(own: Client) -> None:
     own.open("safe.py", SAFE)
     assert own.found("safe.py") == []
-    own.open("endless.py", "while True:\n    pass\n")
+    own.open("endless.py", ENDLESS)
     # Meanwhile the server answers.
     assert "Needed by" in own.hover("safe.py", "Fence")
     (wrong,) = own.found("endless.py")
@@ -258,8 +276,8 @@ def test_a_file_that_comes_to_no_end_is_told_of(own: Client) -> None:
 
 def test_a_check_of_a_text_that_has_changed_is_given_up(client: Client) -> None:
     """Its file would be executed for a minute."""
-    client.open("stale.py", "import time\ntime.sleep(1000)\n")
-    client.change("stale.py", "while True:\n    pass\n")
+    client.open("stale.py", "import exogpu, time\ntime.sleep(1000)\n")
+    client.change("stale.py", ENDLESS)
     client.change("stale.py", SAFE)
     start = monotonic()
     assert client.found("stale.py") == []
@@ -267,10 +285,13 @@ def test_a_check_of_a_text_that_has_changed_is_given_up(client: Client) -> None:
 
 
 MISBEHAVING = {
-    "exits": ("import os\nos._exit(3)\n", "ended its process (exit status 3)"),
-    "crashes": ("import ctypes\nctypes.string_at(0)\n", "ended its process (SIGSEGV)"),
-    "leaves": ("raise SystemExit('enough')\n", "enough"),
-    "kills": ("import os, signal\nos.kill(os.getppid(), signal.SIGKILL)\n", "process ended"),
+    "exits": ("import exogpu, os\nos._exit(3)\n", "ended its process (exit status 3)"),
+    "crashes": ("import exogpu, ctypes\nctypes.string_at(0)\n", "ended its process (SIGSEGV)"),
+    "leaves": ("import exogpu\nraise SystemExit('enough')\n", "enough"),
+    "kills": (
+        "import exogpu, os, signal\nos.kill(os.getppid(), signal.SIGKILL)\n",
+        "process ended",
+    ),
 }
 
 
@@ -301,7 +322,7 @@ def test_a_worker_that_is_killed_is_replaced(own: Client) -> None:
 
 
 def test_no_process_outlives_the_server(own: Client) -> None:
-    own.open("endless.py", "while True:\n    pass\n")
+    own.open("endless.py", ENDLESS)
     until = monotonic() + 60
     while (
         not list(Path(f"/proc/{own.process.pid}/task").glob("*/children")) and monotonic() < until

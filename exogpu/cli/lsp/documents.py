@@ -68,6 +68,13 @@ class Document:
         self.dirty, self._loaded, self.repaired = False, False, False
         self._fresh, self._began = [], monotonic()
 
+    def leave(self) -> None:
+        """It has no kernels, and is not checked."""
+        self.begin()
+        self._show(self.version)
+        self.failed, self.repaired = False, True
+        self.complete.set()
+
     def tell(self, told: Told, version: int) -> bool:
         """Takes what is told of the check of a version; whether there is something new to show."""
         match told:

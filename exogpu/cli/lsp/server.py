@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from functools import partial
 from typing import Any, Final
 
@@ -33,6 +34,9 @@ PATIENCE: Final = 4.0
 
 LOOK: Final = 0.03
 """Seconds between two looks whether it has an answer."""
+
+KERNELS: Final = re.compile(r"\bexogpu\b|^\s*@([\w.]+\.)?(proc|macro|instr)\b", re.MULTILINE)
+"""What a file of kernels has: it names exogpu, or decorates as its kernels are."""
 
 _PYTHON: Final = lsp.FileOperationRegistrationOptions(
     [lsp.FileOperationFilter(lsp.FileOperationPattern("**/*.py"))]
@@ -123,7 +127,7 @@ class Checker:
     def _begin(self) -> None:
         """The document changed last is checked, whatever else is: that is given up."""
         self._timer = None
-        waiting = [one for one in self._documents.values() if one.dirty]
+        waiting = [one for one in self._documents.values() if one.dirty and self._concerns(one)]
         if not waiting:
             return
         document = waiting[-1]
@@ -134,6 +138,15 @@ class Checker:
         task = asyncio.get_running_loop().create_task(self._ask(document))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    def _concerns(self, document: Document) -> bool:
+        """Whether a document may have kernels: no other is executed."""
+        text = self._server.workspace.get_text_document(document.uri).source
+        if KERNELS.search(text) is not None:
+            return True
+        document.leave()
+        self._publish(document.uri, [])
+        return False
 
     async def _ask(self, document: Document) -> None:
         texts = {
