@@ -235,9 +235,39 @@ def _group(edit: NewGroup) -> Iterator[Change]:
         assert isinstance(loop, ast.For) and isinstance(loop.iter, ast.Call)
         names.append(ast.unparse(loop.target))
         extents.append(ast.unparse(loop.iter.args[1]))
-    declared = f"cg: barrier[{', '.join(extents)}] @ CudaCommitGroup"
-    used = both(f"cg[{', '.join(names)}]")
-    yield (_before(text, loops[0], declared), _after(text, stmt, *used))
+    index = f"[{', '.join(names)}]"
+    if unused := _declared_group(path, len(names)):
+        yield (_after(text, stmt, *both(unused + index)),)
+    name = _fresh("cg", path)
+    declared = f"{name}: barrier[{', '.join(extents)}] @ CudaCommitGroup"
+    yield (_before(text, loops[0], declared), _after(text, stmt, *both(name + index)))
+
+
+def _declared_group(path: Path, rank: int) -> str:
+    """A commit group of so many dimensions that is known at a statement; empty where none is."""
+    for block, at in path:
+        for stmt in block[:at]:
+            match stmt:
+                case ast.AnnAssign(
+                    target=ast.Name(id=name),
+                    annotation=ast.BinOp(
+                        left=ast.Subscript(slice=extents), right=ast.Name(id="CudaCommitGroup")
+                    ),
+                ):
+                    found = len(extents.elts) if isinstance(extents, ast.Tuple) else 1
+                    if found == rank:
+                        return name
+                case _:
+                    pass
+    return ""
+
+
+def _fresh(name: str, path: Path) -> str:
+    """The name, with a number where the function has it already."""
+    function = next((s for s in map(_statement, path) if isinstance(s, ast.FunctionDef)), None)
+    nodes = () if function is None else ast.walk(function)
+    taken = {node.id for node in nodes if isinstance(node, ast.Name)}
+    return next(n for n in (name, *(f"{name}{i}" for i in range(2, 99))) if n not in taken)
 
 
 def _divides(stmt: ast.stmt) -> bool:
