@@ -49,7 +49,6 @@ def test_it_is_another_where_a_part_moves_or_changes(tmp_path: Path) -> None:
     texts = [
         HEAD + MACRO + KERNEL,
         HEAD + MACRO + "\n" + KERNEL,
-        HEAD + MACRO.replace("    z[i]", "\n    z[i]") + KERNEL,
         HEAD + MACRO + KERNEL.replace("seq(0", "seq(1"),
         HEAD + MACRO.replace("1.0", "2.0") + KERNEL,
         HEAD + MACRO + KERNEL.replace("    for", "\n    for"),

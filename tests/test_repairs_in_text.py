@@ -77,6 +77,7 @@ DECLARED = "            cg: barrier[64] @ CudaCommitGroup\n"
 FENCE = "            Fence(cuda_in_order, cuda_in_order)"
 NARROW = f"for w in cuda_threads(0, 2, unit=cuda_warp):\n    {FENCE}"
 MARKED = "Fence(cuda_in_order, cuda_in_order)  # for all"
+ASYNC = "Sm80_cp_async,"
 PLAIN = REVERSE.replace("  # for all", "")
 
 BROKEN = {
