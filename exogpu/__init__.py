@@ -13,7 +13,7 @@ inside a procedure without an import; the import makes them Python names too.
 import importlib as _importlib
 from typing import TYPE_CHECKING
 
-from exogpu.hw.language import LANGUAGE as _LANGUAGE
+from exogpu.hw.names import *  # noqa: F403
 from exogpu.ir.types import Policy
 from exogpu.result.errors import Diagnostic, ExoGpuError, Span
 from exogpu.result.started import STARTED as _STARTED  # noqa: F401  taken as early as can be
@@ -41,19 +41,78 @@ def __getattr__(name: str) -> object:
     return value
 
 
-globals().update(_LANGUAGE)
-
+# With the names of exogpu.hw.names: a type checker reads no list but one that is written out.
 __all__ = [
+    "DRAM",
+    "CudaBasicDeviceVisible",
+    "CudaBasicSmem",
+    "CudaClusterSync",
+    "CudaCommitGroup",
+    "CudaDeviceVisibleAtomicity16B",
+    "CudaDeviceVisibleLinear",
+    "CudaGmemLinear",
+    "CudaGridConstant",
+    "CudaMbarrier",
+    "CudaRmem",
+    "CudaSmemAtomicity16B",
+    "CudaSmemLinear",
+    "CudaWarpConfig",
     "Diagnostic",
     "ExoGpuError",
     "Hazard",
     "HazardKind",
     "Policy",
     "Procedure",
+    "Sm80_RmemMatrixA",
+    "Sm80_RmemMatrixB",
+    "Sm80_RmemMatrixD",
+    "Sm80_cp_async",
+    "Sm80_generic",
+    "Sm90_RmemMatrixA",
+    "Sm90_RmemMatrixD",
+    "Sm90_RmemRows",
+    "Sm90_SmemSwizzled",
+    "Sm90_tensorMap",
     "Span",
     "Verdict",
+    "bf16",
+    "cpu_in_order",
+    "cuda_agnostic_intact_cta",
+    "cuda_agnostic_sub_cta",
+    "cuda_async_proxy",
+    "cuda_async_proxy_wgmma",
+    "cuda_cluster",
+    "cuda_cta_in_cluster",
+    "cuda_cta_in_cluster_strided",
+    "cuda_generic_and_async",
+    "cuda_in_order",
+    "cuda_quadpair",
+    "cuda_stream_sync",
+    "cuda_temporal",
+    "cuda_thread",
+    "cuda_threads_strided",
+    "cuda_warp",
+    "cuda_warp_in_cluster",
+    "cuda_warp_in_cluster_strided",
+    "cuda_warpgroup",
+    "empty_sync_tl",
+    "f16",
+    "f32",
+    "f64",
+    "i8",
+    "i32",
+    "i64",
     "instr",
     "macro",
     "proc",
-    *_LANGUAGE,
+    "standalone_thread",
+    "tma_to_gmem_async",
+    "tma_to_smem_async",
+    "ui8",
+    "ui16",
+    "ui64",
+    "wgmma_async",
+    "wgmma_async_smem",
+    "wgmma_fence_1",
+    "wgmma_fence_2",
 ]

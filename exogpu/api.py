@@ -203,6 +203,8 @@ class Procedure(Stages):
         return emit(self, Target(arch, task_order, arrive_all), check, check_at)
 
     def __repr__(self) -> str:
+        if self.ir is None and self.refusals:
+            return f"<procedure {self.name}: ill-formed>"
         return f"<procedure {self.name}({', '.join(self.size_names)})>"
 
     def _repr_html_(self) -> str:
@@ -240,6 +242,12 @@ def _read(
     return ir, diagnostics, inlined
 
 
+def _typed(frame: FrameType) -> bool:
+    """Whether a definition is typed into a notebook, whose reader sees what it prints."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return shell is not None and frame.f_globals.get("__name__") == "__main__"
+
+
 def _inlined(ir: Proc) -> Proc | None:
     """None where that is too large."""
     try:
@@ -259,7 +267,9 @@ def proc(
     """Read a function as a procedure of the language: it is parsed, never executed.
 
     `name` is the procedure's name where it is not the function's, as for kernels made by a
-    function of their configuration.  Raises ExoGpuError with all that is wrong.
+    function of their configuration.  What is ill-formed is made all the same, so that the others
+    of its module can be used: its first use raises ExoGpuError with all that is wrong, and `check`
+    says it.  In a notebook its cell says so, too.  Raises ExoGpuError for what is no function.
     """
     frame = sys._getframe(1)
 
@@ -274,8 +284,10 @@ def proc(
         collected = _collector.get()
         if collected is not None:
             collected.append(made)
-        elif diagnostics:
+        elif name is not None and given != name:
             raise ExoGpuError(diagnostics)
+        elif diagnostics and _typed(frame):
+            print(made.check())
         return made
 
     return read if function is None else read(function)

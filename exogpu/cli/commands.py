@@ -96,6 +96,9 @@ def check(
     no_cache: Annotated[
         bool, typer.Option("--no-cache", help="Neither read nor write what is kept on disk.")
     ] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Check again each time that a file changes.")
+    ] = False,
     as_json: AsJson = False,
     sarif: Annotated[
         Path | None, typer.Option(metavar="F", help="Write SARIF 2.1.0 to this file.")
@@ -107,21 +110,29 @@ def check(
     """Check procedures, at the given sizes or else for all."""
     from exogpu.cli.several import checked
 
-    outcomes = []
     rules, limits = Policy.of(policy), Limits(timeout, memory)
-    for outcome in checked(targets, at, rules, limits, redundant, not no_cache):
-        outcomes.append(outcome)
-        if not as_json:
-            console().print(draw_verdict(outcome.verdict), end="")
-    if as_json:
-        typer.echo(json_text(outcomes))
-    elif len(outcomes) > 1:
-        console().print(draw_summary([outcome.verdict for outcome in outcomes]), end="")
-    if sarif is not None:
-        _write(sarif, sarif_text(outcomes, exogpu_version()))
-    if junit is not None:
-        _write(junit, junit_text(outcomes))
-    raise typer.Exit(exit_status(outcomes))
+
+    def once() -> int:
+        outcomes = []
+        for outcome in checked(targets, at, rules, limits, redundant, not no_cache):
+            outcomes.append(outcome)
+            if not as_json:
+                console().print(draw_verdict(outcome.verdict), end="")
+        if as_json:
+            typer.echo(json_text(outcomes))
+        elif len(outcomes) > 1:
+            console().print(draw_summary([outcome.verdict for outcome in outcomes]), end="")
+        if sarif is not None:
+            _write(sarif, sarif_text(outcomes, exogpu_version()))
+        if junit is not None:
+            _write(junit, junit_text(outcomes))
+        return exit_status(outcomes)
+
+    if watch:
+        from exogpu.cli.watching import watch as watching
+
+        watching(targets, once)
+    raise typer.Exit(once())
 
 
 def _write(path: Path, text: str) -> None:
@@ -300,12 +311,14 @@ def why(
     ] = False,
 ) -> None:
     """Say why a synchronisation statement is needed, or that it is not."""
-    from exogpu.cli.why import parse_place
+    from exogpu.cli.loader import load
+    from exogpu.cli.why import parse_place, well_formed
     from exogpu.cli.why import why as explanations
 
     try:
         target, line = parse_place(place)
-        for text in explanations(procedures_of(target), line, Policy.of(policy), formal=formal):
+        procedures = well_formed(load(target), line)
+        for text in explanations(procedures, line, Policy.of(policy), formal=formal):
             console().print(text, end="")
     except ExoGpuError as error:
         stop(*error.diagnostics)
@@ -488,6 +501,14 @@ def explain(
         console().print(text, end="")
     else:
         stop(wrong("X947", f"there is no code, hazard or timeline {name}", nearest(name)))
+
+
+@app.command()
+def lsp() -> None:
+    """Serve an editor on standard input and output: hazards, repairs, explanations."""
+    from exogpu.cli.lsp.server import serve
+
+    serve()
 
 
 @app.command()

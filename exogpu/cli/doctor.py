@@ -47,7 +47,8 @@ PACKAGES: Final = (
 def examine() -> list[Finding]:
     """The findings, those that exogpu needs first."""
     packages = (_package(*names) for names in PACKAGES)
-    return [_python(), _exogpu(), *packages, _plot(), *_verdicts(), *_cuda()]
+    extras = (_extra("matplotlib", "plot", "plots"), _extra("pygls", "lsp", "the language server"))
+    return [_python(), _exogpu(), *packages, *extras, *_verdicts(), *_cuda()]
 
 
 def _python() -> Finding:
@@ -88,13 +89,14 @@ def _package(distribution: str, module: str) -> Finding:
     return Finding(distribution, version)
 
 
-def _plot() -> Finding:
+def _extra(distribution: str, extra: str, purpose: str) -> Finding:
+    """What only some use needs."""
     try:
-        return Finding("matplotlib", metadata.version("matplotlib"), needed=False)
+        return Finding(distribution, metadata.version(distribution), needed=False)
     except metadata.PackageNotFoundError:
-        repair = "pip install 'exogpu[plot]'"
-        state = "not installed (only for plots)"
-        return Finding("matplotlib", state, repair, needed=False, found=False)
+        repair = f"pip install 'exogpu[{extra}]'"
+        state = f"not installed (only for {purpose})"
+        return Finding(distribution, state, repair, needed=False, found=False)
 
 
 # --- CUDA: only compiling and running kernels need it ---------------------------------------

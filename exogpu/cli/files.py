@@ -29,6 +29,9 @@ LARGEST: Final = 4 * 2**20
 UNPARSED: Final = (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError, SystemError)
 """What Python's parser and compiler raise for what they do not take."""
 
+BUFFERS: Final[dict[str, bytes]] = {}
+"""What stands for the text of files, by absolute path: an editor has not saved it."""
+
 _DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 _LOOPS: Final = frozenset({"seq", "cuda_tasks", "cuda_threads"})
 _BLOCKS: Final = frozenset({"CudaDeviceFunction", "CudaWarps"})
@@ -74,6 +77,8 @@ def in_words(error: BaseException) -> str:
 
 def read_source(path: Path) -> bytes:
     """The bytes of a source file.  Raises ExoGpuError for what is no file, or far too large."""
+    if (buffer := BUFFERS.get(str(path))) is not None:
+        return buffer
     try:
         # Opening a pipe that nobody writes to would wait for ever.
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))

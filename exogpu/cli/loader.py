@@ -12,7 +12,7 @@ import linecache
 import os
 import sys
 import traceback
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -60,20 +60,32 @@ def load(target: str, skip: Collection[str] = (), *, derive: bool = False) -> tu
     made, too.
     """
     path, _, wanted = target.partition("::")
-    older = frozenset(sys.modules)
     try:
-        kept = cast(TextIO, _KeptOpen(sys.stderr))
-        with redirect_stdout(kept), redirect_stderr(kept), collecting() as found:
-            named = tuple(file for file in files(path) if str(file) not in skip)
-            units = tuple(
-                unit for file in named for unit in _units(file, path, older, found, derive)
-            )
+        units = _loaded(lambda: (f for f in files(path) if str(f) not in skip), path, derive)
         if skip and not any(unit.name == (wanted or unit.name) for unit in units):
             return ()
         units = units or (_no_procedure(path),)
         return _select(units, wanted, path) if wanted else units
     except ExoGpuError as error:
         return tuple(_failure(path, diagnostic) for diagnostic in error.diagnostics)
+
+
+def load_file(path: Path) -> tuple[Unit, ...]:
+    """The procedures of one file, which need not be on the disk (`exogpu.cli.files.BUFFERS`)."""
+    try:
+        return _loaded(lambda: (path,), str(path), derive=False)
+    except ExoGpuError as error:
+        return tuple(_failure(str(path), diagnostic) for diagnostic in error.diagnostics)
+
+
+def _loaded(
+    named: Callable[[], Iterable[Path | Diagnostic]], target: str, derive: bool
+) -> tuple[Unit, ...]:
+    older = frozenset(sys.modules)
+    kept = cast(TextIO, _KeptOpen(sys.stderr))
+    with redirect_stdout(kept), redirect_stderr(kept), collecting() as found:
+        paths = tuple(named())
+        return tuple(unit for file in paths for unit in _units(file, target, older, found, derive))
 
 
 def load_modules(target: str) -> tuple[ModuleType, ...]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from rich.text import Text
 
 from exogpu.api import Procedure
+from exogpu.cli.loader import Unit
 from exogpu.ir.types import Policy
 from exogpu.report.model import Mark, Place, Row, Use
 from exogpu.report.obligations import rows_of, uses_of
@@ -30,6 +31,32 @@ def parse_place(text: str) -> tuple[str, int]:
         raise ExoGpuError([Diagnostic("X981", f"{text} is no FILE:LINE", NOWHERE, remedy)])
     proc = match["proc"]
     return match["file"] + (f"::{proc}" if proc else ""), int(match["line"])
+
+
+def well_formed(units: Iterable[Unit], line: int) -> list[Procedure]:
+    """The procedures of a target that can be explained, whatever is wrong with others.
+
+    Raises ExoGpuError where the line is in one that is ill-formed, or where there is no other.
+    """
+    wrong, found = list[Diagnostic](), list[Procedure]()
+    for unit in units:
+        here = unit.diagnostics if unit.procedure is None else unit.procedure.diagnostics
+        if unit.procedure is not None and not here:
+            found.append(unit.procedure)
+        elif _asked(unit, here, line):
+            raise ExoGpuError(here)
+        wrong += here
+    if not found:
+        raise ExoGpuError(wrong)
+    return found
+
+
+def _asked(unit: Unit, wrong: tuple[Diagnostic, ...], line: int) -> bool:
+    """Whether a line is one of an ill-formed procedure, as far as that could be read."""
+    ir = None if unit.procedure is None else unit.procedure.ir
+    whole = () if ir is None else (ir.span,)
+    spans = (*whole, *(diagnostic.span for diagnostic in wrong))
+    return any(span.line <= line <= span.end_line for span in spans)
 
 
 def why(
@@ -82,7 +109,7 @@ def _mark(mark: Mark, use: Use | None, rows: tuple[Row, ...], formal: bool) -> T
     for row in needed[:SHOWN]:
         broken = row.answer != "holds"
         text.append(f"    {row.kind}", "bold red" if broken else "bold")
-        text.append(f" {row.variable}: {_pair(row)}\n")
+        text.append(f" {row.variable}: {pair_text(row)}\n")
         text.append(f"      {row.plain}\n", "dim")
         if formal:
             text.append(f"      formally: {row.claim}\n", "dim")
@@ -91,7 +118,8 @@ def _mark(mark: Mark, use: Use | None, rows: tuple[Row, ...], formal: bool) -> T
     return text
 
 
-def _pair(row: Row) -> str:
+def pair_text(row: Row) -> str:
+    """The two statements that an obligation is about, with their lines."""
     shown = [_place(place) for place in (row.first, row.second) if place is not None]
     return ", then ".join(shown)
 

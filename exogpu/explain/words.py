@@ -17,6 +17,7 @@ from exogpu.explain.barrier_words import Words, barrier_words, element_of
 from exogpu.explain.edits import Repair
 from exogpu.explain.launches import overlapping
 from exogpu.explain.link import BrokenLink, broken_link
+from exogpu.explain.pasting import changes
 from exogpu.explain.repair import advice, general_repairs, resident_names
 from exogpu.explain.trials import Trials
 from exogpu.hw.accesses import CALLED
@@ -86,7 +87,10 @@ def with_shared_repairs(
         if one.repair is not None or one.hazard.help:
             return one.hazard
         helpful = trials(one.hazard).helpful(one.violation, known)
-        return replace(one.hazard, help=next((repair.text for repair in helpful), ""))
+        repair = next(iter(helpful), None)
+        if repair is None:
+            return one.hazard
+        return replace(one.hazard, help=repair.text, changes=changes(repair))
 
     return tuple(map(mended, told))
 
@@ -146,6 +150,7 @@ def tell(
         help=help,
         replayed=True,
         link="" if broken is None else str(broken),
+        changes=() if repair is None else changes(repair),
     )
     return Told(hazard, violation, repair)
 

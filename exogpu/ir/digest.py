@@ -7,7 +7,7 @@ procedures that are called, and the places of it all in the source, which verdic
 from __future__ import annotations
 
 import hashlib
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from enum import Enum
 from fractions import Fraction
 from functools import cache
@@ -15,13 +15,16 @@ from typing import Final
 
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Proc
+from exogpu.result.errors import Span
 
 
-def digest(proc: Proc, *, places: bool = True) -> str | None:
+def digest(proc: Proc, *, places: bool = True, from_first_line: bool = False) -> str | None:
     """The SHA-256, in hexadecimal; None where a compile-time parameter is an object of which it is
     not known what determines it.  Without `places`, neither they nor docstrings count, nor whether
-    equal parts are one object."""
-    return _digest(_Writer(places, identity=places), proc)
+    equal parts are one object.  With `from_first_line`, lines of the procedure's file are counted
+    from its first one: it is the same where it moves up or down as a whole."""
+    origin = proc.span if from_first_line else None
+    return _digest(_Writer(places, identity=places, origin=origin), proc)
 
 
 def digest_of(value: object) -> str | None:
@@ -62,9 +65,9 @@ def _ours(kind: type) -> bool:
 class _Writer:
     """Writes objects as words; what was written before is written as its number."""
 
-    def __init__(self, places: bool, identity: bool) -> None:
+    def __init__(self, places: bool, identity: bool, origin: Span | None = None) -> None:
         self.words: list[str] = []
-        self._places, self._identity = places, identity
+        self._places, self._identity, self._origin = places, identity, origin
         self._known: dict[int, int] = {}
         self._names: dict[int, int] = {}
 
@@ -95,11 +98,19 @@ class _Writer:
                     return
                 self._known[id(value)] = len(self._known)
                 say(f"{kind.__qualname__}")
+                value = self._moved(value) if isinstance(value, Span) else value
                 for name in _fields(kind):
                     if self._places or name not in _PLACES:
                         self.write(getattr(value, name))
             case _:
                 raise _UnknownError(kind)
+
+    def _moved(self, span: Span) -> Span:
+        """With its lines counted from the origin's."""
+        if self._origin is None or span.file != self._origin.file:
+            return span
+        up = self._origin.line
+        return replace(span, line=span.line - up, end_line=span.end_line - up)
 
     def _alone(self, value: object) -> str:
         """A member of a set, in one word."""

@@ -56,6 +56,13 @@ class ExoGpuError(Exception):
     def __reduce__(self) -> tuple[type[ExoGpuError], tuple[tuple[Diagnostic, ...]]]:
         return type(self), (self.diagnostics,)
 
+    def _render_traceback_(self) -> list[str]:
+        """What a notebook shows in place of a traceback: what the command line prints."""
+        from exogpu.result.verdict import Policy, Verdict
+
+        drawn = Verdict("", "error", None, Policy.PTX, 0.0, diagnostics=self.diagnostics)
+        return str(drawn).splitlines()
+
 
 class UnfitError(ValueError):
     """A value that a name of the language does not take: why, and what it takes."""

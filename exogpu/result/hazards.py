@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from typing import TypeAlias
 
 from exogpu.result.errors import Span
 
@@ -69,6 +70,18 @@ class Occurrence:
 
 
 @dataclass(frozen=True, slots=True)
+class Replacement:
+    """The text of a range of the source becomes another; an empty range is an insertion."""
+
+    span: Span
+    text: str
+
+
+Change: TypeAlias = tuple[Replacement, ...]
+"""Replacements that are made together, their ranges apart."""
+
+
+@dataclass(frozen=True, slots=True)
 class Hazard:
     """A refutation: two statements and the concrete instance at which they are not ordered."""
 
@@ -87,3 +100,5 @@ class Hazard:
     replayed: bool
     link: str = ""
     """How far the first access was ordered, and what broke the chain then; empty if not known."""
+    changes: tuple[Change, ...] = ()
+    """Of the source: ways to write what `help` says, to be checked, the likeliest first."""

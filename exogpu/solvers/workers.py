@@ -305,7 +305,7 @@ def _serve(
         gc.freeze()  # what the caller made stays shared
         gc.set_threshold(YOUNG)
         _keep_memory()
-        _alone(caller)
+        end_with(caller)
         try:
             message: tuple[str, object] = ("found", work(lambda told: sender.send(("told", told))))
         except BaseException as error:
@@ -342,8 +342,8 @@ def _keep_memory() -> None:
         library.mallopt(_MMAP_THRESHOLD, 1 << 25)
 
 
-def _alone(caller: int) -> None:
-    """The process ends with its caller, and silently."""
+def end_with(caller: int) -> None:
+    """This process ends with its caller, and silently."""
     with suppress(ValueError):  # not in the main thread
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     if not os.environ.get("EXOGPU_DEBUG"):

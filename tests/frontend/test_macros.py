@@ -92,23 +92,20 @@ def test_names_do_not_meet() -> None:
     def sees(x):
         x[0] = hidden
 
-    with pytest.raises(ExoGpuError) as refused:
+    @proc
+    def p(x: f32[4] @ DRAM):
+        leaves(x)
+        x[0] = t
 
-        @proc
-        def p(x: f32[4] @ DRAM):
-            leaves(x)
-            x[0] = t
+    assert [found.code for found in p.diagnostics] == ["P102"]
 
-    assert codes(refused) == ["P102"]
-    with pytest.raises(ExoGpuError) as refused:
+    @proc
+    def q(x: f32[4] @ DRAM):
+        hidden: f32
+        hidden = 0.0
+        sees(x)
 
-        @proc
-        def q(x: f32[4] @ DRAM):
-            hidden: f32
-            hidden = 0.0
-            sees(x)
-
-    (one,) = refused.value.diagnostics
+    (one,) = q.diagnostics
     assert one.code == "P102" and "x[0] = hidden" in one.span.text
     assert [note.span.text.strip() for note in one.notes] == ["sees(x)"]
 
@@ -140,9 +137,7 @@ def test_parts_of_barriers_and_tensor_maps() -> None:
         return p
 
     assert ">> full[0:1]" in print_proc(make(False).ir)
-    with pytest.raises(ExoGpuError) as refused:
-        make(True)
-    assert codes(refused) == ["T205"]
+    assert [found.code for found in make(True).diagnostics] == ["T205"]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,175 @@
+"""Repairs of a document: each proposal is made in its text, which is loaded and checked anew.
+
+What does not take the hazard away, or brings another, is not offered.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic
+from typing import Final
+
+from exogpu.cli.checker import check_all
+from exogpu.cli.loader import load_file
+from exogpu.cli.lsp import buffers
+from exogpu.cli.lsp.records import Edit, Fix, place_of
+from exogpu.ir.types import Policy
+from exogpu.pipeline import moved
+from exogpu.result.hazards import Change, Hazard
+from exogpu.result.verdict import Verdict
+from exogpu.solvers.workers import Limits, Stopped, isolated
+
+PATIENCE: Final = 30.0
+"""Seconds for all repairs of one procedure."""
+
+STEPS: Final = 8
+"""Repairs that are made one after the other, to mend all hazards."""
+
+ALL: Final = -1
+"""In place of a hazard's number: the change mends all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Tried:
+    """A change of the text and what it makes of the procedure."""
+
+    text: str
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class _Trials:
+    """Of one document and procedure."""
+
+    path: str
+    name: str
+    policy: Policy
+    limits: Limits
+    until: float
+    known: dict[str, _Tried | None] = field(default_factory=dict)
+    """By text."""
+
+    def tried(self, text: str, change: Change) -> _Tried | None:
+        """The verdict on the changed text; None where it has none, or the time is up."""
+        if any(one.span.file != self.path for one in change):
+            return None
+        changed = applied(text, change)
+        if changed not in self.known:
+            self.known[changed] = self._try(changed)
+        return self.known[changed]
+
+    def _try(self, changed: str) -> _Tried | None:
+        left = self.until - monotonic()
+        if left <= 0:
+            return None
+        within = Limits(min(left, self.limits.seconds or left))
+        found = isolated(lambda _: self._checked(changed, within), within)
+        return None if isinstance(found, Stopped) or found is None else _Tried(changed, found)
+
+    def _checked(self, text: str, limits: Limits) -> Verdict | None:
+        buffers.use({self.path: text})
+        units = load_file(Path(self.path))
+        named = tuple(unit for unit in units if unit.name == self.name)
+        if len(named) != 1 or named[0].procedure is None:
+            return None
+        (outcome,) = check_all(named, None, self.policy, limits=limits, cached=True)
+        moved.keep(named[0].procedure, outcome.verdict)
+        return outcome.verdict
+
+
+def fixes(verdict: Verdict, path: str, text: str, policy: Policy, limits: Limits) -> Iterator[Fix]:
+    """For each hazard the first change that helps, then one that mends all."""
+    trials = _Trials(path, verdict.proc, policy, limits, monotonic() + PATIENCE)
+    first: _Tried | None = None
+    for number, hazard in enumerate(verdict.hazards):
+        found = _helpful(trials, text, verdict, hazard)
+        if found is None:
+            continue
+        first = first or found
+        proved = found.verdict.word == "proved"
+        left = len(found.verdict.hazards)
+        then = "proved then" if proved else f"{left} other hazard{'s' if left > 1 else ''} left"
+        title = f"{hazard.help[:1].upper()}{hazard.help[1:]} ({then})"
+        yield Fix(verdict.proc, number, title, proved, edits_of(text, found.text))
+    if first is not None and first.verdict.word != "proved":
+        whole = _all(trials, first)
+        if whole is not None:
+            title = f"Repair all hazards of {verdict.proc} (proved then)"
+            yield Fix(verdict.proc, ALL, title, True, edits_of(text, whole.text))
+
+
+def _helpful(trials: _Trials, text: str, verdict: Verdict, hazard: Hazard) -> _Tried | None:
+    """The first change of a hazard with which it is gone, and no other one has come."""
+    for change in hazard.changes:
+        found = trials.tried(text, change)
+        if found is not None and better(verdict, found.verdict, hazard):
+            return found
+    return None
+
+
+def better(before: Verdict, after: Verdict, mended: Hazard) -> bool:
+    """Whether a hazard is gone and the others are some of those before."""
+    if after.word == "proved":
+        return True
+    if after.word != "refuted":
+        return False
+    old, new = Counter(map(_kind, before.hazards)), Counter(map(_kind, after.hazards))
+    return new <= old and new[_kind(mended)] < old[_kind(mended)]
+
+
+def _kind(hazard: Hazard) -> tuple[str, str, str, str]:
+    """What tells hazards apart where lines move."""
+    first = "" if hazard.first is None else hazard.first.text
+    return hazard.kind.value, hazard.variable, first, hazard.second.text
+
+
+def _all(trials: _Trials, first: _Tried) -> _Tried | None:
+    """The repairs of what is left, one after the other, until it is proved."""
+    now = first
+    for _ in range(STEPS):
+        if now.verdict.word == "proved":
+            return now
+        for hazard in now.verdict.hazards:
+            found = _helpful(trials, now.text, now.verdict, hazard)
+            if found is not None:
+                now = found
+                break
+        else:
+            return None
+    return None
+
+
+# --- text ---------------------------------------------------------------------------------------
+
+
+def applied(text: str, change: Change) -> str:
+    """The text with the replacements of a change made; its line ends are those of the text."""
+    lines = text.splitlines(keepends=True)
+    end = "\r\n" if lines and lines[0].endswith("\r\n") else "\n"
+    starts = [0]
+    for part in lines:
+        starts.append(starts[-1] + len(part))
+
+    def at(line: int, column: int) -> int:
+        return min(starts[min(line, len(starts)) - 1] + column - 1, len(text))
+
+    for one in sorted(change, key=lambda one: place_of(one.span), reverse=True):
+        line, column, end_line, end_column = place_of(one.span)
+        start, stop = at(line, column), at(end_line, end_column)
+        text = text[:start] + one.text.replace("\n", end) + text[stop:]
+    return text
+
+
+def edits_of(old: str, new: str) -> tuple[Edit, ...]:
+    """The lines that differ, as edits of whole lines."""
+    before, after = old.splitlines(keepends=True), new.splitlines(keepends=True)
+    found = []
+    matcher = difflib.SequenceMatcher(a=before, b=after, autojunk=False)
+    for tag, a, b, c, d in matcher.get_opcodes():
+        if tag != "equal":
+            found.append(Edit((a + 1, 1, b + 1, 1), "".join(after[c:d])))
+    return tuple(found)
