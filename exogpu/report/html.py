@@ -7,7 +7,7 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
-from jinja2 import Environment, StrictUndefined, Template
+from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from exogpu.report.model import Place, Report, Row
@@ -28,7 +28,7 @@ def html(report: Report) -> str:
         kinds=list(dict.fromkeys(row.kind for row in report.rows)),
         variables=list(dict.fromkeys(row.variable for row in report.rows if row.variable)),
         answers=list(dict.fromkeys(row.answer for row in report.rows)),
-        style=Markup(_resource("report.css")),
+        style=_style(),
         script=Markup(_resource("report.js")),
         data=script_json(_data(report)),
     )
@@ -36,15 +36,22 @@ def html(report: Report) -> str:
 
 def history_html(history: History) -> str:
     """The page of a derivation; it has no script."""
-    style = Markup(_resource("report.css") + _resource("history.css"))
-    return _template("history.html.j2").render(h=history, style=style)
+    return _template("history.html.j2").render(h=history, style=_style())
+
+
+def _style() -> Markup:
+    return Markup(_resource("steps.css") + _resource("report.css"))
 
 
 def _template(name: str) -> Template:
     environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        loader=FunctionLoader(_resource),
     )
-    return environment.from_string(_resource(name))
+    return environment.get_template(name)
 
 
 def script_json(value: object) -> Markup:

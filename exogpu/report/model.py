@@ -7,7 +7,10 @@ reader of the data all see the same ones.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:  # it needs ISL, and pages of reports do not
+    from exogpu.report.taken import Taken
 
 MarkKind = Literal[
     "read", "write", "update", "signal", "fence", "arrive", "await", "alloc", "launch"
@@ -371,3 +374,5 @@ class Report:
     shared: tuple[SharedMemory, ...]
     rings: tuple[Ring, ...]
     timeline: Timeline | None
+    taken: Taken | None = None
+    """How it was derived; None for a procedure that was written."""
