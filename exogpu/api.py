@@ -65,9 +65,7 @@ class Procedure(Stages):
         made_in: str = "",
         inlined: Proc | None = None,
     ) -> None:
-        super().__init__(name, ir, diagnostics, inlined)
-        self.made_in = made_in
-        """The file whose execution made it; not where it is written, if a function made it."""
+        super().__init__(name, ir, diagnostics, inlined, made_in)
         self._verdicts: dict[Policy, Verdict] = {}
 
     def check(
