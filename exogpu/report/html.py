@@ -12,7 +12,8 @@ from markupsafe import Markup
 
 from exogpu.report.model import Place, Report, Row
 
-if TYPE_CHECKING:  # it needs ISL, and pages of reports do not
+if TYPE_CHECKING:  # they need ISL, and pages of reports do not
+    from exogpu.report.comparison import Comparison
     from exogpu.report.steps import History
 
 _SAFE: Final = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028"}
@@ -37,6 +38,22 @@ def html(report: Report) -> str:
 def history_html(history: History) -> str:
     """The page of a derivation; it has no script."""
     return _template("history.html.j2").render(h=history, style=_style())
+
+
+def comparison_html(comparison: Comparison) -> str:
+    """The page of a comparison; it has no script."""
+    from exogpu.report.comparison_text import counts, headline, standing, unproved, where
+
+    return _template("comparison.html.j2").render(
+        c=comparison,
+        headline=headline(comparison),
+        counts=counts,
+        where=where,
+        standing=standing,
+        unproved=unproved,
+        signs={"new": "plus", "gone": "minus", "changed": ""},
+        style=_style(),
+    )
 
 
 def _style() -> Markup:

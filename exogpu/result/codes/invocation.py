@@ -180,5 +180,12 @@ INVOCATION: Final[dict[str, tuple[str, str, str]]] = {
         "exogpu why gemm.py:1\n# repair: the line of a Fence, Arrive or Await\n"
         "exogpu why gemm.py:58",
     ),
+    "X983": (
+        "there is nothing to compare with",
+        "`exogpu report --against` takes a folder that `exogpu report` wrote, a certificate, or an "
+        "older source with the same procedures.  The one given has none, or cannot be read.",
+        "exogpu report gemm.py -o new --against empty\n"
+        "# repair\nexogpu report gemm.py -o new --against old",
+    ),
 }
 """Title, explanation and example by code."""
