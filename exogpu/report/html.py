@@ -15,6 +15,7 @@ from exogpu.report.model import Place, Report, Row
 if TYPE_CHECKING:  # they need ISL, and pages of reports do not
     from exogpu.report.comparison import Comparison
     from exogpu.report.steps import History
+    from exogpu.report.widget import Widget
 
 _SAFE: Final = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028"}
 
@@ -53,6 +54,24 @@ def comparison_html(comparison: Comparison) -> str:
         unproved=unproved,
         signs={"new": "plus", "gone": "minus", "changed": ""},
         style=_style(),
+    )
+
+
+def widget_html(widget: Widget) -> str:
+    """The page inside of a notebook's frame."""
+    data = [
+        {
+            "rows": sorted({box.y for box in run.timeline.boxes}),
+            "signals": [[s.y, s.arrives, s.element, s.rank] for s in run.timeline.signals],
+            "rings": [[ring.element, ring.depth] for ring in run.rings],
+        }
+        for run in widget.runs
+    ]
+    return _template("widget.html.j2").render(
+        w=widget,
+        style=Markup(_resource("report.css") + _resource("widget.css")),
+        script=Markup(_resource("widget.js")),
+        data=script_json(data),
     )
 
 

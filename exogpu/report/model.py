@@ -298,6 +298,18 @@ class Lane:
 
 
 @dataclass(frozen=True, slots=True)
+class Signal:
+    """An Arrive on a barrier element, or an Await of it."""
+
+    y: float
+    """Of its box."""
+    arrives: bool
+    element: str
+    rank: int
+    """Of an arrival its number; of an Await that of the last that it waits for, or less than 0."""
+
+
+@dataclass(frozen=True, slots=True)
 class Timeline:
     """The first events of a kernel, each lane's from top to bottom."""
 
@@ -307,6 +319,8 @@ class Timeline:
     boxes: tuple[Box, ...]
     bonds: tuple[Bond, ...]
     arrows: tuple[Arrow, ...]
+    signals: tuple[Signal, ...]
+    """In the order of their rows."""
     width: float
     height: float
 
