@@ -36,6 +36,8 @@ CODES: Final[dict[str, Code]] = {
         "    for m in seq(0, 64):\n"
         "        A[64 * i + m] = 0  # at M = 1, i = 0, m = 1 the first index is 1\n"
         "# repair: guard it, or add the precondition `assert M % 64 == 0`\n"
+        "for i in seq(0, (M + 63) / 64):\n"
+        "    for m in seq(0, 64):\n"
         "        if 64 * i + m < M:\n"
         "            A[64 * i + m] = 0",
     ),
@@ -45,7 +47,8 @@ CODES: Final[dict[str, Code]] = {
         "dimension.",
         "tmp: f32[M - 4] @ DRAM  # at M = 1 the extent is -3\n"
         "# repair: a precondition\n"
-        "assert M >= 4",
+        "assert M >= 4\n"
+        "tmp: f32[M - 4] @ DRAM",
     ),
     "B603": Code(
         "a precondition of a call does not hold",
@@ -60,7 +63,11 @@ CODES: Final[dict[str, Code]] = {
     "B604": Code(
         "the preconditions contradict each other",
         "No sizes satisfy all preconditions, so there is nothing to check or to run.",
-        "assert M % 2 == 0\nassert M == 5\n# repair: remove or weaken one of them",
+        "assert M % 2 == 0\n"
+        "assert M == 5\n"
+        "# repair: remove or weaken one of them\n"
+        "assert M % 2 == 0\n"
+        "assert M == 6",
     ),
     "B605": Code(
         "operands of one call overlap",
@@ -79,7 +86,7 @@ CODES: Final[dict[str, Code]] = {
         "where a window begins, how far apart its rows are, that its elements are adjacent.  They "
         "hold for all sizes, as bounds do.  Global variables begin at a multiple of 16 bytes, "
         "which every launch checks, and shared variables at 128, swizzled ones at 1024.",
-        "cuda_load(r[:], A[m, 4 * k : 4 * k + 4])  # A: f32[M, K]; rows of K * 4 bytes\n"
+        "cuda_load(r[:], A[m, 0:4])  # A: f32[M, K]: rows of K * 4 bytes\n"
         "# repair: a precondition\n"
         "assert K % 4 == 0",
     ),
@@ -87,18 +94,9 @@ CODES: Final[dict[str, Code]] = {
         "an argument has not the extent of its parameter",
         "The window passed to a procedure or instruction must have, for all sizes, the extents "
         "that the parameter declares.",
-        "load(A_smem[0:64, 0:16], ...)  # the parameter is f32[64, 32]\n"
+        "copy(n, x[0:8])  # def copy(n: size, x: f32[n] @ DRAM)\n"
         "# repair: pass a window of the declared extents\n"
-        "load(A_smem[0:64, 0:32], ...)",
-    ),
-    "S341": Code(
-        "an arrive has no home barrier",
-        "An Arrive on windows of a barrier variable is homed at the one element that all of them "
-        "have in common; its targets are tagged with the arrive count of that element.  In each "
-        "dimension one of the windows must have a point.",
-        "Arrive(cuda_in_order) >> z[:, n]  # no window says which z[., n] is the home\n"
-        "# repair: add the arriving CTA's own row\n"
-        "Arrive(cuda_in_order) >> z[m, :] >> z[:, n]",
+        "copy(8, x[0:8])",
     ),
     "X901": Code(
         "an unknown size",

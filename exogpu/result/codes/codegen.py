@@ -10,7 +10,9 @@ CODEGEN: Final[Mapping[str, tuple[str, str, str]]] = {
         "a statement has no lowering",
         "The kernel can be checked, but code generation does not know how to emit this "
         "statement.  Nothing is emitted in its place.",
-        "x: f32[4] @ CudaGmemLinear  # inside a kernel\n# repair: make it a parameter",
+        "x_map = x[:, :, :] @ Sm90_tensorMap(128, 8, 32)  # a box of 2 dimensions, of 3\n"
+        "# repair: of a box, an extent for each dimension\n"
+        "x_map = x[:, :, :] @ Sm90_tensorMap(128, 1, 8, 32)",
     ),
     "G802": (
         "an extent in a kernel depends on sizes",
@@ -20,22 +22,34 @@ CODEGEN: Final[Mapping[str, tuple[str, str, str]]] = {
     "G803": (
         "a synchronisation has no lowering",
         "No row of the lowering table serves this mechanism, scope and pair of timelines.",
-        "Fence(cuda_in_order, cuda_in_order)  # executed by 7 lanes of a warp\n"
-        "# repair: fence at warp or CTA scope",
+        "for w in cuda_threads(0, 16, unit=2 * cuda_warp):  # a CTA has 15 barriers for parts of it\n"
+        "    Fence(cuda_in_order, cuda_in_order)\n"
+        "# repair: fence at warp or CTA scope\n"
+        "Fence(cuda_in_order, cuda_in_order)",
     ),
     "G804": (
         "an instruction has no emitted text",
         "The instruction's definition says what it means, and not yet what it is in CUDA C++.",
-        "@instr(unit=cuda_thread, ...)  # no template\n"
-        '# repair\n@instr(unit=cuda_thread, ..., template="add_one({x});")',
+        "@instr(unit=cuda_thread, x=CUDA_REGISTER)\n"
+        "def add_one(x: f32 @ CudaRmem):\n"
+        "    x += 1.0\n"
+        "# repair: a template\n"
+        '@instr(unit=cuda_thread, x=CUDA_REGISTER, template="{x} += 1.0f;")\n'
+        "def add_one(x: f32 @ CudaRmem):\n"
+        "    x += 1.0",
     ),
     "G805": (
         "tasks do not form a rectangle",
         "A kernel is a sequence of cuda_tasks nests; the bounds of a nest do not depend on its "
         "own iterators, and nothing stands outside of it.",
-        "for i in cuda_tasks(0, M):\n    for j in cuda_tasks(0, i): ...\n"
-        "# repair\nfor i in cuda_tasks(0, M):\n    for j in cuda_tasks(0, M):\n"
-        "        if j < i: ...",
+        "for i in cuda_tasks(0, M):\n"
+        "    for j in cuda_tasks(0, i):\n"
+        "        pass\n"
+        "# repair\n"
+        "for i in cuda_tasks(0, M):\n"
+        "    for j in cuda_tasks(0, M):\n"
+        "        if j < i:\n"
+        "            pass",
     ),
     "G806": (
         "a statement of the CPU part has no lowering",
@@ -50,8 +64,10 @@ CODEGEN: Final[Mapping[str, tuple[str, str, str]]] = {
         "of a ring comes next: one collective must execute all Arrives on an element, and one "
         "all Awaits, with one skip; or Arrives and Awaits alternate, each Arrive by the threads of "
         "the Await before it.",
-        "for w in cuda_threads(0, 2, unit=cuda_warp):\n    Await(z, cuda_in_order, ~0)\n"
-        "# repair: one Await by all\nAwait(z, cuda_in_order, ~0)",
+        "for w in cuda_threads(0, 2, unit=cuda_warp):\n"
+        "    Await(z, cuda_in_order, ~0)\n"
+        "# repair: one Await by all\n"
+        "Await(z, cuda_in_order, ~0)",
     ),
     "G808": (
         "a task order finds no two loops to walk together",
@@ -80,8 +96,12 @@ CODEGEN: Final[Mapping[str, tuple[str, str, str]]] = {
         "Kernels compute indices, bounds and task numbers in 32 bits, the CPU part in 64.  What "
         "may not fit for some sizes is found by the launch, which then returns EXOGPU_TOO_LARGE "
         "or raises LaunchError; what fits for none is refused where it stands.",
-        "for i in cuda_tasks(0, 3000000000): ...\n"
-        "# repair\nfor i in cuda_tasks(0, 3):\n    for j in cuda_tasks(0, 1000000000): ...",
+        "for i in cuda_tasks(0, 3000000000):\n"
+        "    pass\n"
+        "# repair\n"
+        "for i in cuda_tasks(0, 3):\n"
+        "    for j in cuda_tasks(0, 1000000000):\n"
+        "        pass",
     ),
     "G812": (
         "a kernel has too many bytes of parameters",
@@ -102,10 +122,12 @@ CODEGEN: Final[Mapping[str, tuple[str, str, str]]] = {
         "it has to execute all of them: the producer counts what it fills, the consumer what it "
         "empties.",
         "with CudaWarps(1, 2):\n"
-        "    y[k, t] = tile[slot(full), t]  # the other warp arrives on full\n"
+        "    for t in cuda_threads(0, 32, unit=cuda_thread):\n"
+        "        y[k, t] = tile[slot(full), t]  # the other warp arrives on full\n"
         "# repair\n"
         "with CudaWarps(1, 2):\n"
-        "    y[k, t] = tile[slot(empty), t]",
+        "    for t in cuda_threads(0, 32, unit=cuda_thread):\n"
+        "        y[k, t] = tile[slot(empty), t]",
     ),
 }
 """By code: title, explanation, example."""

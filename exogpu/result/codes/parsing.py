@@ -77,8 +77,15 @@ PARSING: Final[dict[str, tuple[str, str, str, str]]] = {
         "a call of something that is no instruction or procedure",
         "A procedure calls functions decorated with @instr, @macro or @proc, not ordinary Python "
         "functions: its body is parsed, never executed.",
-        "def helper(x): ...\n# in a procedure\nhelper(x[:])",
-        "@proc\ndef helper(n: size, x: f32[n] @ DRAM): ...",
+        ("def helper(x): ...\n\n@proc\ndef f(n: size, x: f32[n] @ DRAM):\n    helper(x[:])"),
+        (
+            "@proc\n"
+            "def helper(n: size, x: f32[n] @ DRAM): ...\n"
+            "\n"
+            "@proc\n"
+            "def f(n: size, x: f32[n] @ DRAM):\n"
+            "    helper(n, x[:])"
+        ),
     ),
     "P112": (
         "an update that is no +=",
@@ -218,15 +225,27 @@ PARSING: Final[dict[str, tuple[str, str, str, str]]] = {
         "a procedure is too large",
         "A procedure may have 256 parameters, and 20,000 statements with the loops that Python "
         "unrolls and the procedures that it calls written out.",
-        "for i in range(10**6): x[i] = 0.0  # a Python loop is unrolled",
-        "for i in seq(0, 10**6): x[i] = 0.0",
+        (
+            "for i in range(200):  # Python's loops are unrolled\n"
+            "    for j in range(200):\n"
+            "        x[200 * i + j] = 0.0"
+        ),
+        ("for i in seq(0, 40000):\n    x[i] = 0.0"),
     ),
     "P133": (
         "a macro is called by Python",
         "The statements of a macro are read where a procedure calls it; as a procedure's, they are "
         "never executed.",
-        "clear(x)  # at the top of the file",
-        "@proc\ndef f(n: size, x: f32[n] @ DRAM):\n    clear(x)",
+        ("@macro\ndef clear(x):\n    x[0] = 0.0\n\nclear([1.0])  # at the top of the file"),
+        (
+            "@macro\n"
+            "def clear(x):\n"
+            "    x[0] = 0.0\n"
+            "\n"
+            "@proc\n"
+            "def f(n: size, x: f32[n] @ DRAM):\n"
+            "    clear(x)"
+        ),
     ),
 }
 """By code."""
