@@ -45,12 +45,12 @@ SCOPES: Final[dict[str, tuple[str, str, str, str]]] = {
         "an instruction calls an instruction",
         "The body of an @instr is its whole meaning, written with loops and assignments.",
         (
-            "@instr(dst=CUDA_REGISTER, src=CUDA_MEMORY)\n"
+            "@instr(unit=cuda_thread, dst=CUDA_REGISTER, src=CUDA_MEMORY)\n"
             "def load4(dst: f32[4] @ CudaRmem, src: f32[4] @ CudaGmemLinear):\n"
             "    cuda_load(dst[:], src[:])"
         ),
         (
-            "@instr(dst=CUDA_REGISTER, src=CUDA_MEMORY)\n"
+            "@instr(unit=cuda_thread, dst=CUDA_REGISTER, src=CUDA_MEMORY)\n"
             "def load4(dst: f32[4] @ CudaRmem, src: f32[4] @ CudaGmemLinear):\n"
             "    for i in seq(0, 4):\n"
             "        dst[i] = src[i]"
@@ -216,13 +216,13 @@ SCOPES: Final[dict[str, tuple[str, str, str, str]]] = {
         "The body of an instruction computes; a barrier that it signals is written after >> at "
         "the call.",
         (
-            "@instr(dst=CUDA_REGISTER, src=CUDA_MEMORY)\n"
+            "@instr(unit=cuda_thread, dst=CUDA_REGISTER, src=CUDA_MEMORY)\n"
             "def load(dst: f32 @ CudaRmem, src: f32 @ CudaGmemLinear):\n"
             "    dst = src\n"
             "    Arrive(cuda_in_order) >> z"
         ),
         (
-            "@instr(dst=CUDA_REGISTER, src=CUDA_MEMORY)\n"
+            "@instr(unit=cuda_thread, dst=CUDA_REGISTER, src=CUDA_MEMORY)\n"
             "def load(dst: f32 @ CudaRmem, src: f32 @ CudaGmemLinear):\n"
             "    dst = src  # and at the call, Arrive(cuda_in_order) >> z"
         ),
