@@ -1,8 +1,8 @@
 """The examples of diagnostic codes put into whole files, which tell what is found in them.
 
 A frame is a file with the line `HERE`, where the example stands, or its repair.  Lines after which
-stands `# bad` or `# good` are only in the file of one of them.  Where a repair stands beside what it
-repairs, `BAD` is the example, in both files, and `GOOD` the repair.
+stands `# bad` or `# good` are only in the file of one of them.  Where a repair stands beside what
+it repairs, `BAD` is the example, in both files, and `GOOD` the repair.
 """
 
 from __future__ import annotations

@@ -162,8 +162,11 @@ KERNELS: Mapping[str, Frame] = {
         "    for task in cuda_tasks(0, 1):\n"
         "        tile: f32[8, 32] @ Sm90_SmemSwizzled(128)\n"
         "        full: barrier @ CudaMbarrier\n"
-        "        Sm90_tma_load(tile[:, :], x_map[0, :, :], rows=8, cols=32, box=(8, 32)) >> full  # bad\n"
-        "        Sm90_tma_load(tile[:, :], x_map[0, :, :], rows=8, cols=32, box=(1, 8, 32)) >> full  # good\n"
+        "        Sm90_tma_load(  # the same box as the map's\n"
+        "            tile[:, :], x_map[0, :, :], rows=8, cols=32,\n"
+        "            box=(8, 32),  # bad\n"
+        "            box=(1, 8, 32),  # good\n"
+        "        ) >> full\n"
         "        Arrive(cuda_temporal) >> full\n"
         "        Await(full, cuda_generic_and_async, ~0)",
         "x: f32[2, 8, 32] @ CudaGmemLinear",

@@ -42,7 +42,10 @@ def called(call: str) -> Frame:
 
 
 READ: Mapping[str, Frame] = {
+    "P110": ALONE,
     "P111": ALONE,
+    "P118": cpu("HERE"),
+    "P121": cpu("HERE"),
     "P130": replace(
         cpu("HERE", "x: f32[1] @ DRAM, y: f32[200] @ DRAM"),
         spelt=(("+ ...", " ".join(f"+ y[{i}]" for i in range(3, 200))),),
@@ -66,14 +69,26 @@ READ: Mapping[str, Frame] = {
     "S319": cpu("HERE", "x: f32[64, 32] @ CudaGmemLinear"),
     "S321": cpu("HERE", "c: f32[4] @ CudaGridConstant"),
     "S324": called("load(r[0], x[0])"),
+    "S311": cpu("HERE"),
     "S312": cpu("HERE", HOST),
     "S325": cpu("HERE", HOST),
+    "T214": task("tile: f32[4] @ CudaSmemLinear\nHERE"),
+    "T217": cpu("HERE", "x: f32[64, 32] @ CudaGmemLinear"),
     "T218": cpu("HERE", "x: f32[64, 32] @ CudaGmemLinear, h: f32[64, 32] @ DRAM"),
     "T224": Frame(
         "@instr(unit=cuda_thread, dst=CUDA_REGISTER, src=CUDA_MEMORY)\n"
         "def load(dst: f32[4, 32] @ CudaRmem, src: f32[4, 32] @ CudaGmemLinear):\n"
-        "    for i in seq(0, 4):\n        for j in seq(0, 32):\n            dst[i, j] = src[i, j]\n\n\n"
+        "    for i in seq(0, 4):\n        for j in seq(0, 32):\n"
+        "            dst[i, j] = src[i, j]\n\n\n"
         + thread("").text.replace("r: f32[4]", "tile: f32[4, 32]")
+    ),
+    "T221": thread("", "x: f32[64] @ CudaGmemLinear"),
+    "T225": Frame(
+        "".join(
+            f"@proc\ndef {name}(n: size, x: {kind}[n] @ DRAM):\n    pass\n\n\n"
+            for name, kind in (("copy", "f32"), ("copy_f16", "f16"))
+        )
+        + cpu("HERE", "n: size, x: f16[n] @ DRAM").text
     ),
     "T226": tma("HERE"),
     "T227": thread("tile: f32[64, 32] @ CudaSmemLinear"),
@@ -97,6 +112,13 @@ READ: Mapping[str, Frame] = {
     "T240": task("z: barrier[2] @ CudaMbarrier\nHERE"),
     "T244": cpu("HERE", "x: f32[64, 64] @ CudaGmemLinear"),
     "T245": called("each(r[:], r[:])"),
+    "T248": task("HERE", "blockDim=256"),
+    "T250": task(
+        "tile: f32[2, 32] @ CudaSmemLinear\nfull: barrier @ CudaMbarrier\n"
+        "for k in seq(0, 4):\n    for t in cuda_threads(0, 32, unit=cuda_thread):\n        HERE",
+        "blockDim=32",
+        "x: f32[32] @ CudaGmemLinear",
+    ),
     "T247": cpu("for i in seq(0, 8):\n    HERE", "n: i32[8] @ DRAM"),
 }
 """By code; these are found where the file is read."""

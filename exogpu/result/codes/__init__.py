@@ -101,9 +101,9 @@ CODES: Final[dict[str, Code]] = {
     "X901": Code(
         "an unknown size",
         "A name was given a value that the procedure has no size or index argument for.",
-        "exogpu check gemm.py --at m=512  # the size is called M\n"
+        "exogpu check gemm.py --at m=512,N=512,K=256  # the size is called M\n"
         "# repair\n"
-        "exogpu check gemm.py --at M=512",
+        "exogpu check gemm.py --at M=512,N=512,K=256",
     ),
     "X902": Code(
         "a size is missing",
@@ -117,8 +117,8 @@ CODES: Final[dict[str, Code]] = {
         "A size is at least 1.  A procedure admits 0 by a precondition that bounds the size from "
         "below and holds at 0.",
         "exogpu check gemm.py --at M=0,N=512,K=256\n"
-        "# repair: give a positive size, or, if the procedure works at 0, write there\n"
-        "assert M >= 0",
+        "# repair: give a positive size, or write `assert M >= 0` there\n"
+        "exogpu check gemm.py --at M=1,N=512,K=256",
     ),
     "X904": Code(
         "the sizes break a precondition",
@@ -140,7 +140,7 @@ CODES: Final[dict[str, Code]] = {
     "X920": Code(
         "a run is given an argument that the procedure does not have",
         "Arguments of a run are given by the names of the procedure's parameters.",
-        "p.run(AA=a)  # p has A\n# repair\np.run(A=a)",
+        "p.run(AA=a, A=a)  # p has A\n# repair\np.run(A=a)",
     ),
     "X921": Code(
         "a run is not given an array",
@@ -159,8 +159,9 @@ CODES: Final[dict[str, Code]] = {
         "an array of a run has the wrong shape",
         "The extents of a parameter, at the sizes given or read off the other arrays, are not "
         "those of the array.",
-        "# A: f32[M, K], x: f32[K]\np.run(A=np.zeros((4, 8), np.float32), "
-        "x=np.zeros(7, np.float32))\n# repair: arrays that agree on K",
+        "p.run(A=np.zeros((4, 8), np.float32), x=np.zeros(7, np.float32))  # x: f32[K]\n"
+        "# repair: arrays that agree on K\n"
+        "p.run(A=np.zeros((4, 8), np.float32), x=np.zeros(8, np.float32))",
     ),
     "X924": Code(
         "a bf16 array holds values that are not bf16",
@@ -183,14 +184,18 @@ CODES: Final[dict[str, Code]] = {
         "an access is out of range",
         "While it ran, the procedure accessed an element that a variable or window does not have.  "
         "Only the global operands of TMA instructions are clipped.",
-        "for i in seq(0, 8):\n    x[i + 1] = 0  # x: f32[8]\n"
-        "# repair: guard it\n    if i + 1 < 8:\n        x[i + 1] = 0",
+        "for i in seq(0, 8):\n"
+        "    x[i + 1] = 0  # x: f32[8]\n"
+        "# repair: guard it\n"
+        "for i in seq(0, 8):\n"
+        "    if i + 1 < 8:\n"
+        "        x[i + 1] = 0",
     ),
     "X928": Code(
         "a call does not satisfy what its callee asks for",
         "While it ran, the procedure called another, or an instruction, with arguments that break "
         "a precondition, or with a window of other extents than the parameter's.",
-        "scale(x[0:n])  # def scale(x: f32[4]), and n is 3\n# repair\nscale(x[0:4])",
+        "scale(x[0:n])  # def scale(x: f32[4] @ DRAM), and n is 3\n# repair\nscale(x[0:4])",
     ),
     "X929": Code(
         "an integer is divided by zero",
@@ -201,15 +206,14 @@ CODES: Final[dict[str, Code]] = {
         "index arithmetic leaves 64 bits",
         "Control expressions are integers without a limit where they are proved; a run computes "
         "them in 64 bits, and refuses sizes and constants at which it could not.",
-        "y[(10**18 * i) % 7] = 1.0  # i up to 19\n# repair\ny[(10**18 % 7 * i) % 7] = 1.0",
+        "y[(10**18 * i) / 3 % 7] = 1.0  # i up to 19\n# repair\ny[i / 3 % 7] = 1.0",
     ),
     "X931": Code(
         "a slot is no expression of the iterators",
         "A run of the sequential meaning computes `slot(b)` from the iterators around it, at the "
         "sizes given.  Where the number of Arrives in an iteration depends on the iteration that "
         "is no expression; a check at these sizes counts.",
-        "p.run(x=x, y=y)  # if k < 3: Arrive(cuda_in_order) >> full\n"
-        "# repair\np.check_at(M=3, K=4)",
+        "p.run(x=x, y=y)  # if k < 3: Arrive(cuda_in_order) >> full\n# repair\np.check_at(K=4)",
     ),
     **{
         code: Code(*entry)

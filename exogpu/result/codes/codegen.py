@@ -22,7 +22,7 @@ CODEGEN: Final[Mapping[str, tuple[str, str, str]]] = {
     "G803": (
         "a synchronisation has no lowering",
         "No row of the lowering table serves this mechanism, scope and pair of timelines.",
-        "for w in cuda_threads(0, 16, unit=2 * cuda_warp):  # a CTA has 15 barriers for parts of it\n"
+        "for w in cuda_threads(0, 16, unit=2 * cuda_warp):  # there are 15 such barriers\n"
         "    Fence(cuda_in_order, cuda_in_order)\n"
         "# repair: fence at warp or CTA scope\n"
         "Fence(cuda_in_order, cuda_in_order)",
@@ -74,8 +74,9 @@ CODEGEN: Final[Mapping[str, tuple[str, str, str]]] = {
         "Grouped and Hilbert orders walk two cuda_tasks loops together.  Without names they are "
         "the first two such that some global data depend on one of them alone, and some on the "
         "other.",
-        'exogpu: task_order=Grouped(8, loops=("tm", "tx"))  # there is no loop over tx\n'
-        '# repair\ntask_order=Grouped(8, loops=("tm", "tn"))',
+        'gemm.emit(task_order=Grouped(8, loops=("tm", "tx")))  # there is no loop over tx\n'
+        "# repair\n"
+        'gemm.emit(task_order=Grouped(8, loops=("tm", "tn")))',
     ),
     "G809": (
         "a kernel takes more shared memory than there is",
@@ -88,8 +89,9 @@ CODEGEN: Final[Mapping[str, tuple[str, str, str]]] = {
     "G810": (
         "the architecture lacks what the kernel uses",
         "wgmma, TMA and what synchronises them, mbarriers, clusters and setmaxnreg need sm_90a.",
-        "exogpu compile gemm_sm90.py -o build --arch sm_80\n"
-        "# repair\nexogpu compile gemm_sm90.py -o build --arch sm_90a",
+        "exogpu compile ring.py -o build --arch sm_80\n"
+        "# repair\n"
+        "exogpu compile ring.py -o build --arch sm_90a",
     ),
     "G811": (
         "index arithmetic does not fit the type in which it is computed",
@@ -113,8 +115,9 @@ CODEGEN: Final[Mapping[str, tuple[str, str, str]]] = {
         "code generation fails",
         "A mistake of exogpu: the procedure is proved, and no kernel is made of it.  With "
         "EXOGPU_DEBUG=1 `exogpu compile` shows where.",
-        "exogpu compile kernel.py -o build\n"
-        "# repair: report what this prints\nEXOGPU_DEBUG=1 exogpu compile kernel.py -o build",
+        "exogpu check gemm.py  # warning G813\n"
+        "# repair: report what this prints\n"
+        "EXOGPU_DEBUG=1 exogpu compile gemm.py -o build",
     ),
     "G814": (
         "a thread does not count what its slot is",

@@ -40,7 +40,7 @@ COLLECTIVE: Final[dict[str, tuple[str, str, str]]] = {
         "dimensions: an extent of one does not divide an extent of the other.",
         "with CudaDeviceFunction(blockDim=96):\n"
         "    for task in cuda_tasks(0, 1):\n"
-        "        for i in cuda_threads(0, 1, unit=2 * cuda_threads_strided(32, 64)):  # every other warp\n"
+        "        for i in cuda_threads(0, 1, unit=2 * cuda_threads_strided(32, 64)):\n"
         "            pass\n"
         "# repair: launch whole pairs of warps\n"
         "with CudaDeviceFunction(blockDim=128):\n"
@@ -76,7 +76,7 @@ COLLECTIVE: Final[dict[str, tuple[str, str, str]]] = {
         "a range of warps is outside of its group",
         "CudaWarps(lo, hi) counts the warps of its group from 0; inside another CudaWarps the "
         "range must lie in the outer one.",
-        'with CudaWarps(4, 12, name="consumer"):  # CudaWarpConfig("consumer", 8, 0, 232): warps 0 to 7\n'
+        'with CudaWarps(4, 12, name="consumer"):  # of CudaWarpConfig("consumer", 8)\n'
         "    pass\n"
         "# repair\n"
         'with CudaWarps(4, 8, name="consumer"):\n'
@@ -260,7 +260,7 @@ COLLECTIVE: Final[dict[str, tuple[str, str, str]]] = {
         "a multicast goes over something else than CTAs",
         "A multicast signals the same barrier in every CTA along whole dimensions that are "
         "distributed over CTAs.",
-        "Arrive(cuda_in_order) >> full[cta, 0] >> full[cta, :]  # dimension 1 is the ring of one CTA\n"
+        "Arrive(cuda_in_order) >> full[cta, 0] >> full[cta, :]  # dimension 1 is a ring\n"
         "# repair\n"
         "Arrive(cuda_in_order) >> full[cta, 0] >> full[:, 0]",
     ),

@@ -30,7 +30,7 @@ HAZARDS: Final[dict[str, tuple[str, str, str]]] = {
         "    y[t] = tile[63 - t]\n"
         "for t in cuda_threads(0, 64, unit=cuda_thread):\n"
         "    tile[t] = 0.0  # another thread may still read it\n"
-        "# repair: between the loops; before a TMA load Fence(cuda_in_order, cuda_generic_and_async)\n"
+        "# repair: between the loops; before TMA loads (cuda_in_order, cuda_generic_and_async)\n"
         "for t in cuda_threads(0, 64, unit=cuda_thread):\n"
         "    y[t] = tile[63 - t]\n"
         "Fence(cuda_in_order, cuda_in_order)\n"

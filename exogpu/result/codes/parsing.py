@@ -9,8 +9,8 @@ PARSING: Final[dict[str, tuple[str, str, str, str]]] = {
         "the source of a procedure cannot be found",
         "Procedures are read from the text of their file.  A function typed into a plain "
         "interpreter, or made by exec, has no file.",
-        ">>> @proc\n... def f(n: size): ...",
-        "# in f.py\n@proc\ndef f(n: size): ...",
+        ">>> @proc\n... def f(n: size): pass",
+        "# in f.py\n@proc\ndef f(n: size): pass",
     ),
     "P102": (
         "a name is not defined",
@@ -70,8 +70,8 @@ PARSING: Final[dict[str, tuple[str, str, str, str]]] = {
         "a type is a string",
         "Types are written without quotes; `from __future__ import annotations` keeps Python from "
         "evaluating them.",
-        "def f(x: 'f32[8] @ DRAM'): ...",
-        "from __future__ import annotations\ndef f(x: f32[8] @ DRAM): ...",
+        ("@proc\ndef f(x: 'f32[8] @ DRAM'): ..."),
+        ("@proc\ndef f(x: f32[8] @ DRAM): ..."),
     ),
     "P111": (
         "a call of something that is no instruction or procedure",
@@ -132,7 +132,7 @@ PARSING: Final[dict[str, tuple[str, str, str, str]]] = {
         "The with-blocks are CudaDeviceFunction, one kernel launch, and CudaWarps, a range of "
         "warps of it.",
         "with open('f') as f: ...",
-        "with CudaDeviceFunction(blockDim=128): ...",
+        ("with CudaDeviceFunction(blockDim=128):\n    for task in cuda_tasks(0, 1): ..."),
     ),
     "P119": (
         "an expression has no effect",
@@ -150,8 +150,8 @@ PARSING: Final[dict[str, tuple[str, str, str, str]]] = {
     "P121": (
         "a launch is not described",
         "CudaDeviceFunction takes clusterDim, and either blockDim or warp_config.",
-        "with CudaDeviceFunction(128): ...",
-        "with CudaDeviceFunction(blockDim=128): ...",
+        ("with CudaDeviceFunction(128):\n    for task in cuda_tasks(0, 1): ..."),
+        ("with CudaDeviceFunction(blockDim=128):\n    for task in cuda_tasks(0, 1): ..."),
     ),
     "P122": (
         "the arguments of CudaWarps are wrong",

@@ -118,8 +118,17 @@ SCOPES: Final[dict[str, tuple[str, str, str, str]]] = {
     "S311": (
         "a launch stands inside a launch",
         "Kernels are launched from CPU scope, one after the other.",
-        _TASK + "with CudaDeviceFunction(blockDim=32): ...",
-        "with CudaDeviceFunction(blockDim=128): ...\nwith CudaDeviceFunction(blockDim=32): ...",
+        (
+            "with CudaDeviceFunction(blockDim=128):\n"
+            "    for task in cuda_tasks(0, 1):\n"
+            "        with CudaDeviceFunction(blockDim=32): ..."
+        ),
+        (
+            "with CudaDeviceFunction(blockDim=128):\n"
+            "    for task in cuda_tasks(0, 1): ...\n"
+            "with CudaDeviceFunction(blockDim=32):\n"
+            "    for task in cuda_tasks(0, 1): ..."
+        ),
     ),
     "S312": (
         "a launch is not a nest of tasks",

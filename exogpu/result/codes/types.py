@@ -135,8 +135,8 @@ TYPES: Final[dict[str, tuple[str, str, str, str]]] = {
         "an instruction cannot be made",
         "The compile-time parameters of the instruction are missing, unknown, or refused by its "
         "definition; the notes say why.",
-        "Sm90_wgmma_tf32(D[:, :], A[:, :], B[:, :], M=65, N=256)",
-        "Sm90_wgmma_tf32(D[:, :], A[:, :], B[:, :], M=64, N=256)",
+        "cuda_load(r[:], x[0:4], n=5)",
+        "cuda_load(r[:], x[0:4], n=4)",
     ),
     "T222": (
         "the arguments do not fit the parameters",
@@ -167,10 +167,10 @@ TYPES: Final[dict[str, tuple[str, str, str, str]]] = {
     "T226": (
         "a parameter takes a special window",
         "This instruction reads or writes through a tensor map.",
-        "Sm90_tma_load(tile[:, :], x[0:64, 0:32], rows=64, cols=32, box=(64, 32), swizzle=128) >> z",
+        "Sm90_tma_load(tile[:, :], x[0:64, 0:32], rows=64, cols=32, box=(64, 32)) >> z",
         (
             "# before the launch, x_map = x[:, :] @ Sm90_tensorMap(128, 64, 32)\n"
-            "Sm90_tma_load(tile[:, :], x_map[0:64, 0:32], rows=64, cols=32, box=(64, 32), swizzle=128) >> z"
+            "Sm90_tma_load(tile[:, :], x_map[0:64, 0:32], rows=64, cols=32, box=(64, 32)) >> z"
         ),
     ),
     "T227": (
@@ -182,8 +182,8 @@ TYPES: Final[dict[str, tuple[str, str, str, str]]] = {
     "T228": (
         "an instruction must signal a barrier",
         "Nothing else tells when this asynchronous instruction has finished.",
-        "Sm90_tma_load(tile[:, :], x_map[0:64, 0:32], rows=64, cols=32, box=(64, 32), swizzle=128)",
-        "Sm90_tma_load(tile[:, :], x_map[0:64, 0:32], rows=64, cols=32, box=(64, 32), swizzle=128) >> z",
+        "Sm90_tma_load(tile[:, :], x_map[0:64, 0:32], rows=64, cols=32, box=(64, 32))",
+        "Sm90_tma_load(tile[:, :], x_map[0:64, 0:32], rows=64, cols=32, box=(64, 32)) >> z",
     ),
     "T229": (
         "an instruction signals no barrier, or only one",
@@ -196,9 +196,9 @@ TYPES: Final[dict[str, tuple[str, str, str, str]]] = {
         "The barrier after >> must have the mechanism by which the instruction completes.",
         (
             "# cg @ CudaCommitGroup, z @ CudaMbarrier\n"
-            "Sm90_tma_load(tile[:, :], x_map[0:64, 0:32], rows=64, cols=32, box=(64, 32), swizzle=128) >> cg"
+            "Sm90_tma_load(tile[:, :], x_map[0:64, 0:32], rows=64, cols=32, box=(64, 32)) >> cg"
         ),
-        "Sm90_tma_load(tile[:, :], x_map[0:64, 0:32], rows=64, cols=32, box=(64, 32), swizzle=128) >> z",
+        "Sm90_tma_load(tile[:, :], x_map[0:64, 0:32], rows=64, cols=32, box=(64, 32)) >> z",
     ),
     "T231": (
         "a trailing barrier has the wrong dimensions",
@@ -323,10 +323,18 @@ TYPES: Final[dict[str, tuple[str, str, str, str]]] = {
         "a fragment of something that is not one whole register tile",
         "`fragment` goes over the elements of one tile of mma or wgmma, in the shape and type that "
         "these instructions know.",
-        "D: f32[2, 64, 128] @ Sm90_RmemMatrixD(64, 128)\n"
-        "for m, n in fragment(D):\n"
-        "    D[wg, m, n] = 0.0",
-        "for m, n in fragment(D[wg, :, :]):\n    D[wg, m, n] = 0.0",
+        (
+            "D: f32[2, 64, 128] @ Sm90_RmemMatrixD(64, 128)\n"
+            "for wg in cuda_threads(0, 2, unit=cuda_warpgroup):\n"
+            "    for m, n in fragment(D):\n"
+            "        D[wg, m, n] = 0.0"
+        ),
+        (
+            "D: f32[2, 64, 128] @ Sm90_RmemMatrixD(64, 128)\n"
+            "for wg in cuda_threads(0, 2, unit=cuda_warpgroup):\n"
+            "    for m, n in fragment(D[wg, :, :]):\n"
+            "        D[wg, m, n] = 0.0"
+        ),
     ),
     "T245": (
         "an instruction does not work in place",
@@ -334,13 +342,15 @@ TYPES: Final[dict[str, tuple[str, str, str, str]]] = {
         "extents, and the body is one statement, or one in each branch of an `if`, in loops over "
         "their elements: it takes all of them at the index of the loops' iterators.",
         (
-            '@instr(unit=cuda_thread, dst=CUDA_REGISTER, src=CUDA_REGISTER, in_place=("dst", "src"))\n'
+            "@instr(unit=cuda_thread, dst=CUDA_REGISTER, src=CUDA_REGISTER, "
+            'in_place=("dst", "src"))\n'
             "def each(dst: f32[4] @ CudaRmem, src: f32[4] @ CudaRmem):\n"
             "    for i in seq(0, 4):\n"
             "        dst[i] = src[3 - i]"
         ),
         (
-            '@instr(unit=cuda_thread, dst=CUDA_REGISTER, src=CUDA_REGISTER, in_place=("dst", "src"))\n'
+            "@instr(unit=cuda_thread, dst=CUDA_REGISTER, src=CUDA_REGISTER, "
+            'in_place=("dst", "src"))\n'
             "def each(dst: f32[4] @ CudaRmem, src: f32[4] @ CudaRmem):\n"
             "    for i in seq(0, 4):\n"
             "        dst[i] = relu(src[i])"
