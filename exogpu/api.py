@@ -234,7 +234,8 @@ class Procedure(Stages):
         assert self.ir is not None
         if sizes and (wrong := check_sizes(self.ir, sizes)):
             raise ExoGpuError(wrong)
-        return Animated(self.name, sizes, widget(self, sizes or None))
+        shown = widget(self, sizes or None, choice=not sizes)
+        return Animated(self.name, sizes, shown)
 
 
 def _module_file(frame: FrameType | None) -> str:

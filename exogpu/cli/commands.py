@@ -238,6 +238,8 @@ def report(
             new += [] if written.snapshot is None else [written.snapshot]
             console(stderr=old is not None).print(written.text, end="")
         if against is not None and old is not None:
+            if "::" in (target or ""):  # of the others nothing was asked
+                old = tuple(one for one in old if one.name in {made.name for made in new})
             typer.echo(write_comparison(output, old, new, against), nl=False)
     raise typer.Exit(exit_status(outcomes))
 

@@ -61,7 +61,7 @@ def timeline(
 ) -> Timeline | None:
     """The first events at the sizes given, else those around a refutation, or at small sizes; None
     without a kernel."""
-    sizes = dict(given) if given is not None else _sizes(facts, program, hazard)
+    sizes = dict(given) if given is not None else drawn_sizes(facts, program, hazard)
     if sizes is None:
         return None
     run = trace(program, sizes, tasks=1 if hazard is None else hazard.task)
@@ -83,7 +83,8 @@ def timeline(
     return _drawn(cells, lanes, caption + ".")
 
 
-def _sizes(facts: Facts, program: Program, hazard: Hazard | None) -> dict[str, int] | None:
+def drawn_sizes(facts: Facts, program: Program, hazard: Hazard | None) -> dict[str, int] | None:
+    """Those of a refutation, or the smallest at which the rings of a kernel go round."""
     if hazard is not None and all(p.name.name in hazard.sizes for p in program.params):
         return dict(hazard.sizes)
     proc = facts.proc

@@ -16,7 +16,7 @@ from exogpu.report.instance import main_loop, sizes_for_trips
 from exogpu.report.model import Cluster, Timeline
 from exogpu.report.theorem import sizes_text
 from exogpu.report.threads import clusters
-from exogpu.report.timeline import timeline
+from exogpu.report.timeline import drawn_sizes, timeline
 from exogpu.result.verdict import Hazard
 
 TRIPS: Final = 6
@@ -75,15 +75,20 @@ class Animated:
 
 
 def widget(
-    procedure: Stages, sizes: Mapping[str, int] | None = None, hazard: Hazard | None = None
+    procedure: Stages,
+    sizes: Mapping[str, int] | None = None,
+    hazard: Hazard | None = None,
+    *,
+    choice: bool = False,
 ) -> str:
-    """HTML of a frame with the threads of a kernel and its timeline at the sizes, else at several
-    numbers of trips through its main loop; empty for a procedure without one.
+    """HTML of a frame with the threads of a kernel and its timeline at the sizes, else where it is
+    refuted, or at small sizes; with a choice, at several numbers of trips through its main loop.
+    Empty for a procedure without a kernel.
     """
     if procedure.diagnostics:
         return ""
     facts = procedure.facts
-    runs = tuple(_runs(procedure, sizes, hazard))
+    runs = tuple(_chosen(procedure) if choice else _one(procedure, sizes, hazard))
     found = clusters(facts.proc, facts.collective)
     if not runs:
         return ""
@@ -99,16 +104,19 @@ def widget(
     return f'<iframe {shown_as} srcdoc="{page}"></iframe>'
 
 
-def _runs(
+def _one(
     procedure: Stages, sizes: Mapping[str, int] | None, hazard: Hazard | None
 ) -> Iterator[Run]:
     facts, program = procedure.facts, procedure.amir()
-    if sizes is not None or hazard is not None:
-        found = timeline(facts, program, hazard, sizes)
-        if found is not None:
-            at = dict(hazard.sizes) if sizes is None and hazard is not None else sizes or {}
-            yield _run(procedure, sizes_text(at), found)
-        return
+    shown = drawn_sizes(facts, program, hazard) if sizes is None else sizes
+    found = None if shown is None else timeline(facts, program, hazard, shown)
+    if shown is not None and found is not None:
+        yield _run(procedure, sizes_text(shown), found)
+
+
+def _chosen(procedure: Stages) -> Iterator[Run]:
+    """At the smallest sizes for each number of trips."""
+    facts, program = procedure.facts, procedure.amir()
     main = main_loop(facts.proc)
     for trips in range(1, (TRIPS if main is not None else 1) + 1):
         small = sizes_for_trips(facts.proc, main, trips)

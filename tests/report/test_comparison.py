@@ -99,6 +99,9 @@ def test_against_an_earlier_report(call, tmp_path):
     )
     one = call("old.py::reverse", "-o", "third", "--against", "other/reverse")
     assert one.stdout.startswith("## exogpu: 1 changed\n")
+    # Of one procedure the others are not gone.
+    one = call("old.py::reverse", "-o", "third", "--against", "other")
+    assert one.stdout.startswith("## exogpu: 1 changed\n")
 
 
 def test_against_a_certificate_alone(call, tmp_path):

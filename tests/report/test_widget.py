@@ -144,8 +144,8 @@ def test_it_plays_and_stops(opened):
 
 @needs_chromium
 def test_a_size_is_chosen(opened):
-    """Of a kernel that is only displayed, the number of trips through its main loop."""
-    one = opened(page_of(GEMM))
+    """Of a kernel without sizes, the number of trips through its main loop."""
+    one = opened(page_of(GEMM.animate()))
     labels = one.js("[...document.getElementById('run').options].map((o) => o.innerText)")
     assert (
         len(labels) == len(set(labels)) == 6 and labels[2] == "L = 1, M = 1, N = 1, cluster_K = 68"
