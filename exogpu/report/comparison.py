@@ -249,7 +249,7 @@ def _pairs(old: Snapshot, new: Snapshot) -> dict[int, Synchronising]:
     lines: dict[int, int] = {}
     blocks = SequenceMatcher(None, new.source, old.source, autojunk=False).get_matching_blocks()
     for a, b, size in blocks:
-        lines |= {new.first_line + a + n: old.first_line + b + n for n in range(size)}
+        lines |= dict(zip(new.numbers[a : a + size], old.numbers[b : b + size], strict=True))
     left, found = list(old.synchronising), dict[int, Synchronising]()
     for stays in (True, False):
         for number, one in enumerate(new.synchronising):

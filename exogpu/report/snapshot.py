@@ -62,7 +62,8 @@ class Snapshot:
     theorem: str
     policy: str
     sizes: str
-    first_line: int
+    numbers: tuple[int, ...]
+    """Of the lines of the source."""
     source: tuple[str, ...]
     claims: tuple[Claim, ...]
     synchronising: tuple[Synchronising, ...]
@@ -83,7 +84,7 @@ def snapshot_of(report: Report) -> Snapshot:
         theorem=report.theorem,
         policy=facts.get("Policy", ""),
         sizes=facts.get("Sizes", ""),
-        first_line=report.lines[0].number if report.lines else 0,
+        numbers=tuple(line.number for line in report.lines),
         source=tuple(
             "".join(piece.text for segment in line.segments for piece in segment.pieces)
             for line in report.lines
@@ -158,6 +159,8 @@ def _report(value: Mapping[str, Json]) -> Snapshot:
         raise ValueError("it is of another version of exogpu")
     found = decode(Snapshot, value["report"])
     assert isinstance(found, Snapshot)
+    if len(found.numbers) != len(found.source):
+        raise ValueError("its lines and their numbers are not as many")
     if any(not 0 <= at < len(found.claims) for s in found.synchronising for at in s.needed_by):
         raise ValueError("a statement is needed by an obligation that is not there")
     return found
@@ -175,7 +178,7 @@ def _certificate(value: Mapping[str, Json]) -> Snapshot:
         theorem="",
         policy=str(value["policy"]),
         sizes="all",
-        first_line=0,
+        numbers=(),
         source=(),
         claims=tuple(_listed(listed if isinstance(listed, list) else [])),
         synchronising=(),

@@ -172,7 +172,7 @@ def test_nothing_changed_where_lines_moved():
     one = snapshot_of(build(reverse, verdict_of(reverse, proof_of(reverse, 2))))
     moved = replace(
         one,
-        first_line=one.first_line + 7,
+        numbers=tuple(number + 7 for number in one.numbers),
         claims=tuple(replace(c, said=c.said.replace("ine ", "ine 1")) for c in one.claims),
         synchronising=tuple(replace(s, line=s.line + 7) for s in one.synchronising),
     )
@@ -208,7 +208,9 @@ def replaced():
 
 def test_everything_is_escaped():
     one = snapshot_of(build(hostile, verdict_of(hostile, proof_of(hostile))))
-    other = replace(one, badge="refuted", claims=(), synchronising=(), source=("``` " + HOSTILE,))
+    other = replace(
+        one, badge="refuted", claims=(), synchronising=(), numbers=(1,), source=("``` " + HOSTILE,)
+    )
     found = compared([one], [other], HOSTILE)
     text, page = comparison_markdown(found), comparison_html(found)
     assert "<img" not in page and page.count("<script") == 0
@@ -225,7 +227,8 @@ def test_everything_is_escaped():
 def test_a_comparison_does_not_scroll_sideways(tmp_path, width):
     one = snapshot_of(build(reverse, verdict_of(reverse, proof_of(reverse))))
     wide = ("x" * 90, *one.source)
-    other = replace(one, badge="refuted", claims=(), synchronising=(), source=wide)
+    numbers = (1, *one.numbers)
+    other = replace(one, badge="refuted", claims=(), synchronising=(), numbers=numbers, source=wide)
     file = tmp_path / "page.html"
     file.write_text(comparison_html(compared([one], [other, replace(one, name="n" * 70)], "it")))
     with Browser() as browser:
