@@ -19,7 +19,7 @@ KERNEL = "gemm_sm90_2x1_256x192"
 PICTURE = Path(__file__).parent / "report.png"
 WIDTH, HEIGHT = 1440, 900
 
-# Shows the ring's write and what orders it, from the theorem down to the loop.
+# Shows a read of the ring and what orders it, from the theorem down to the loop.
 CHOOSE = """<script>
   for (const part of document.querySelectorAll(".facts, .two, nav, .hint")) part.remove();
   document.querySelector("#source h2").remove();
@@ -27,9 +27,9 @@ CHOOSE = """<script>
   document.querySelector("header").style.maxWidth = "1400px";
   document.querySelector("#source").style.paddingTop = "16px";
   const lines = [...document.querySelectorAll("#code li")];
-  const first = lines.findIndex((line) => line.innerText.includes("for k in seq"));
-  for (const line of lines.slice(0, first)) line.remove();
-  [...document.querySelectorAll(".mark.write")]
+  const first = lines.findIndex((line) => line.innerText.includes("Arrive(cuda_temporal) >> full"));
+  for (const line of lines.slice(0, first - 2)) line.remove();
+  [...document.querySelectorAll(".mark.read")]
     .find((mark) => mark.innerText.startsWith("A_smem")).click();
 </script>
 """

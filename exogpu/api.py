@@ -12,6 +12,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, overload
 
 from exogpu.analysis.inline import inline
+from exogpu.analysis.sizes import check_sizes
 from exogpu.frontend.limits import bad_name, is_name, is_too_large_inlined, large_when_inlined
 from exogpu.frontend.procedures import parse_proc
 from exogpu.ir.nodes import Proc
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from exogpu.codegen.host import Emitted
     from exogpu.codegen.runtime.expressions import Json
     from exogpu.codegen.task_order import TaskOrder
+    from exogpu.report.widget import Animated
     from exogpu.schedule.equivalence import Equivalence
 
 _collector: ContextVar[list[Procedure] | None] = ContextVar("collector", default=None)
@@ -65,9 +67,7 @@ class Procedure(Stages):
         made_in: str = "",
         inlined: Proc | None = None,
     ) -> None:
-        super().__init__(name, ir, diagnostics, inlined)
-        self.made_in = made_in
-        """The file whose execution made it; not where it is written, if a function made it."""
+        super().__init__(name, ir, diagnostics, inlined, made_in)
         self._verdicts: dict[Policy, Verdict] = {}
 
     def check(
@@ -208,10 +208,36 @@ class Procedure(Stages):
         return f"<procedure {self.name}({', '.join(self.size_names)})>"
 
     def _repr_html_(self) -> str:
-        """The procedure as a notebook shows it: its text, or what is wrong with it."""
+        """The procedure as a notebook shows it: its text, or what is wrong with it; the verdict, if
+        it was checked; who executes it, and its timeline step by step."""
+        from exogpu.report.widget import widget
+
         wrong = [(f"{d.code} line {d.span.line}", d.message) for d in self.refusals]
         text = "" if self.ir is None else print_proc(self.ir)
-        return card(repr(self).strip("<>"), "error" if wrong else "", wrong, text)
+        known = next(iter(self._verdicts.values()), None)
+        if wrong or known is None:
+            shown = card(repr(self).strip("<>"), "error" if wrong else "", wrong, text)
+        else:
+            shown = known._repr_html_() + card("", "", (), text)
+        hazard = known.hazards[0] if known is not None and known.hazards else None
+        return shown + widget(self, hazard=hazard)
+
+    def animate(self, **sizes: int) -> Animated:
+        """The first task of a kernel step by step, for a notebook to show: what each role does,
+        who waits for whom, and what the slots of each barrier's ring hold.
+
+        Without sizes they can be chosen among the smallest at which the main loop runs so often.
+        Raises ExoGpuError for an ill-formed procedure, and for sizes that do not fit.
+        """
+        from exogpu.report.widget import Animated, widget
+
+        if self.diagnostics:
+            raise ExoGpuError(self.diagnostics)
+        assert self.ir is not None
+        if sizes and (wrong := check_sizes(self.ir, sizes)):
+            raise ExoGpuError(wrong)
+        shown = widget(self, sizes or None, choice=not sizes)
+        return Animated(self.name, sizes, shown)
 
 
 def _module_file(frame: FrameType | None) -> str:

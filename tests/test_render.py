@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from io import StringIO
 from xml.etree import ElementTree
@@ -11,7 +12,14 @@ import pytest
 from rich.console import Console
 
 from exogpu.cli.outcome import Outcome, exit_status
-from exogpu.cli.render import draw_code, draw_diagnostics, draw_hazard, draw_verdict
+from exogpu.cli.render import (
+    console,
+    draw_code,
+    draw_diagnostics,
+    draw_hazard,
+    draw_verdict,
+    wrapped,
+)
 from exogpu.cli.to_json import json_text
 from exogpu.cli.to_junit import junit_text
 from exogpu.cli.to_sarif import sarif_text
@@ -287,3 +295,27 @@ def test_a_site_may_say_its_own_role():
     told = replace(HAZARD, second=replace(HAZARD.second, role="the Arrive that it waits for"))
     text = draw_hazard(told).plain
     assert "k.py:5:9: the Arrive that it waits for\n" in text and "k.py:3:5: the write\n" in text
+
+
+def test_sentences_are_as_wide_as_the_terminal(monkeypatch):
+    """Lines of source are not broken, nor is anything in a pipe."""
+    long = replace(HAZARD, message="the read waits for nothing " * 8, help="a fence " * 20)
+    told = draw_hazard(long)
+    narrow = wrapped(told, 60).plain
+    assert narrow.split() == told.plain.split()
+    begins = narrow.index("  missing: ")
+    assert max(map(len, narrow[begins:].splitlines())) <= 60
+    assert narrow[:begins] == told.plain[: told.plain.index("  missing: ")]
+    after = narrow[begins:].splitlines()
+    assert after[0].startswith("  missing: the read") and after[1].startswith("    ")
+    assert wrapped(told, 1000).plain == told.plain
+    for terminal in (True, False):
+        monkeypatch.setenv("COLUMNS", "60")
+        file = StringIO()
+        shown = console()
+        shown.file, shown._force_terminal = file, terminal
+        shown.print(told, end="")
+        found = re.sub(r"\x1b\[[0-9;]*m", "", file.getvalue())
+        assert found == (narrow if terminal else told.plain)
+    remedy = draw_diagnostics([replace(BOUNDS, help="guard it, " * 12)])
+    assert max(map(len, wrapped(remedy, 60).plain.splitlines()[-3:])) <= 60

@@ -75,7 +75,7 @@ _NO: Final[QualSet] = frozenset()
 def lower(facts: Facts, policy: Policy) -> amir.Program:
     """The AMIR program of a procedure under a policy; only control parameters are kept.
 
-    Raises ExoGpuError (S341) for an Arrive whose targets do not meet in one home barrier.
+    Raises ExoGpuError (D507) for an Arrive whose targets do not meet in one home barrier.
     """
     proc = facts.proc
     inner = [s for s in walk(proc.body) if isinstance(s, Alloc | BarrierAlloc)]
@@ -345,7 +345,7 @@ def t_arrive(low: Lowering, stmt: Arrive) -> Ops:
 
 def _no_home(stmt: Arrive) -> Diagnostic:
     return Diagnostic(
-        "S341",
+        "D507",
         f"a dimension of {stmt.targets[0].name} is an interval in every target, so the arrive "
         "has no home",
         stmt.span,

@@ -206,11 +206,11 @@ def _group(
         if len(warps) == 1:
             return warps[0]
         return TilingError(
-            "C406", "CudaWarps needs a name here: the launch has several warp groups", known
+            "S314", "CudaWarps needs a name here: the launch has several warp groups", known
         )
     if name not in names:
         return TilingError(
-            "C406",
+            "S314",
             f'the launch has no warp group "{name}"',
             f"name one of {known}" if known != '""' else "leave the name out",
         )

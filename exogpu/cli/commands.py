@@ -213,8 +213,18 @@ def report(
     timeout: Timeout = None,
     memory: Memory = None,
     scripts: Scripts = None,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            "--against",
+            metavar="OLD",
+            help="Compare with an earlier report or certificate, or with another target: a page, "
+            "and Markdown on standard output.",
+        ),
+    ] = None,
 ) -> None:
     """Check procedures, and write a report of each: a page, Markdown, and results for CI."""
+    from exogpu.cli.against import snapshots, write_comparison
     from exogpu.cli.checker import parse_sizes
     from exogpu.cli.guarded import guarded
     from exogpu.cli.loader import Unit
@@ -226,13 +236,20 @@ def report(
     limits, bar = Limits(timeout, memory), console(stderr=True).is_terminal
     with writing():
         sizes, rules = None if at is None else parse_sizes(at), Policy.of(policy)
+        old = None if against is None else snapshots(against, sizes, rules, limits, bar=bar)
 
         def work(units: tuple[Unit, ...]) -> Iterator[Written]:
             return report_all(units, output, sizes, rules, limits=limits, bar=bar, scripts=scripts)
 
+        new = []
         for written in guarded(target or SHIPPED, limits, work, unloaded, rules):
             outcomes.append(written.outcome)
-            console().print(written.text, end="")
+            new += [] if written.snapshot is None else [written.snapshot]
+            console(stderr=old is not None).print(written.text, end="")
+        if against is not None and old is not None:
+            if "::" in (target or ""):  # of the others nothing was asked
+                old = tuple(one for one in old if one.name in {made.name for made in new})
+            typer.echo(write_comparison(output, old, new, against), nl=False)
     raise typer.Exit(exit_status(outcomes))
 
 

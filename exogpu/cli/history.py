@@ -13,7 +13,8 @@ from exogpu.api import Procedure
 from exogpu.cli.places import Places
 from exogpu.cli.render import console, shown_path
 from exogpu.report.html import history_html
-from exogpu.report.steps import changed, history
+from exogpu.report.steps import history
+from exogpu.report.taken import changed
 from exogpu.schedule.certifying.chain import Certificate, certificate
 from exogpu.schedule.procedures import chain, derivation
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from textwrap import fill, indent
+from textwrap import fill, indent, wrap
 from typing import Final, assert_never
 
 from rich.cells import cell_len
-from rich.console import Console
+from rich.console import Console, ConsoleRenderable, RenderHook
+from rich.style import Style
 from rich.text import Text
 
 from exogpu.cli.doctor import Finding
@@ -26,15 +27,58 @@ MOST_LINES: Final = 6
 """So many lines of a span are drawn."""
 
 
+PROSE: Final = Style(meta={"prose": True})
+"""Of sentences, which a terminal may break between words; lines of source stay whole."""
+
+
 def console(*, stderr: bool = False) -> Console:
-    """A console that neither wraps nor colours in a pipe, nor colours where NO_COLOR is set."""
-    return _Console(stderr=stderr, soft_wrap=True, highlight=False, markup=False, emoji=False)
+    """A console that neither wraps nor colours in a pipe, nor colours where NO_COLOR is set; on a
+    terminal sentences are as wide as it is."""
+    made = _Console(stderr=stderr, soft_wrap=True, highlight=False, markup=False, emoji=False)
+    made.push_render_hook(_Wrapping(made))
+    return made
+
+
+class _Wrapping(RenderHook):
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
+        """Breaks sentences where there is a terminal."""
+        if not self._console.is_terminal:
+            return renderables
+        width = self._console.width
+        return [wrapped(one, width) if isinstance(one, Text) else one for one in renderables]
 
 
 class _Console(Console):
     def on_broken_pipe(self) -> None:
         """The command ends by it, not with the status that rich would choose."""
         raise BrokenPipeError
+
+
+def wrapped(text: Text, width: int) -> Text:
+    """The text with its sentences broken between words, further lines under the first."""
+    lines = text.split("\n", allow_blank=True)
+    return Text("\n", end=text.end).join(_wrapped(line, width) for line in lines)
+
+
+def _wrapped(line: Text, width: int) -> Text:
+    starts = [s.start for s in line.spans if isinstance(s.style, Style) and s.style.meta]
+    if not starts or cell_len(line.plain) <= width:
+        return line
+    before, prose = line[: min(starts)], line.plain[min(starts) :]
+    own = len(prose) - len(prose.lstrip()) if not before.plain else 0
+    first, rest = " " * (before.cell_len + own), " " * max(own, 4)
+    broken = wrap(
+        prose,
+        max(width, 24),
+        initial_indent=first,
+        subsequent_indent=rest,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return before.append("\n".join(broken)[before.cell_len :])
 
 
 def place(span: Span) -> str:
@@ -86,7 +130,7 @@ def draw_diagnostic(diagnostic: Diagnostic, *, warning: bool = False) -> Text:
         text.append(f"{place(diagnostic.span)}: ", "bold")
     word, colour = ("warning", "bold yellow") if warning else ("error", "bold red")
     text.append(f"{word} {diagnostic.code}: ", colour)
-    text.append(f"{diagnostic.message}\n", "bold")
+    text.append(Text(diagnostic.message, PROSE + Style(bold=True))).append("\n")
     text.append(draw_span(diagnostic.span))
     for note in diagnostic.notes:
         text.append(f"  {place(note.span)}: " if note.span.line else "  ")
@@ -94,7 +138,7 @@ def draw_diagnostic(diagnostic: Diagnostic, *, warning: bool = False) -> Text:
         text.append(f"{note.message}\n")
         text.append(draw_span(note.span))
     text.append("  remedy: ", "green")
-    return text.append(f"{_hanging(diagnostic.help)}\n")
+    return text.append(_hanging(diagnostic.help)).append("\n")
 
 
 def draw_diagnostics(diagnostics: Iterable[Diagnostic], *, warning: bool = False) -> Text:
@@ -111,7 +155,7 @@ def draw_verdict(verdict: Verdict) -> Text:
     for hazard in verdict.hazards:
         text.append("\n").append(draw_hazard(hazard))
     if verdict.note:
-        text.append("\nnote: ", "cyan").append(f"{_hanging(verdict.note)}\n")
+        text.append("\nnote: ", "cyan").append(_hanging(verdict.note)).append("\n")
     if verdict.condition is not None:
         word = "iff" if verdict.necessary else "if"
         text.append(f"\nsafe {word} {verdict.condition}\n", "bold")
@@ -171,7 +215,7 @@ def _headline(verdict: Verdict) -> Text:
             text.append("refuted", "bold red").append(f"{at} ({cost})\n")
         case "undecided":
             text.append("undecided", "bold yellow").append(f"{_at(verdict.sizes)} ({cost})\n")
-            text.append(f"  reason: {_hanging(verdict.reason)}\n")
+            text.append("  reason: ").append(_hanging(verdict.reason)).append("\n")
         case "error":
             found = len(verdict.diagnostics)
             text.append("not checked", "bold red")
@@ -217,11 +261,11 @@ def draw_hazard(hazard: Hazard) -> Text:
     if hazard.first is not None:
         text.append(_draw_site(hazard.first, first_role))
     text.append(_draw_site(hazard.second, second_role))
-    text.append("  missing: ", "cyan").append(f"{_hanging(hazard.message)}\n")
+    text.append("  missing: ", "cyan").append(_hanging(hazard.message)).append("\n")
     if hazard.link:
-        text.append("  chain: ", "cyan").append(f"{_hanging(hazard.link)}\n")
+        text.append("  chain: ", "cyan").append(_hanging(hazard.link)).append("\n")
     if hazard.help:
-        text.append("  repair: ", "green").append(f"{_hanging(hazard.help)}\n")
+        text.append("  repair: ", "green").append(_hanging(hazard.help)).append("\n")
     if hazard.replayed:
         text.append("  replayed on the abstract machine at these sizes\n", "dim")
     return text
@@ -239,9 +283,9 @@ def _draw_site(site: Occurrence, role: str) -> Text:
     return text.append(f"        {told}\n" if told else "")
 
 
-def _hanging(message: str) -> str:
-    """Further lines of a message stand under its first."""
-    return message.replace("\n", "\n    ")
+def _hanging(message: str) -> Text:
+    """A message, of which further lines stand under the first."""
+    return Text(message.replace("\n", "\n    "), PROSE)
 
 
 def draw_summary(verdicts: Sequence[Verdict]) -> Text:

@@ -18,6 +18,7 @@ from exogpu.cli.render import draw_diagnostics, draw_verdict, shown_path
 from exogpu.cli.to_sarif import sarif_text
 from exogpu.ir.types import Policy
 from exogpu.report.build import build
+from exogpu.report.snapshot import Snapshot
 from exogpu.report.write import write_report
 from exogpu.solvers.workers import Limits
 from exogpu.symbolic.certificate.write import remove_certificate, write_certificate, write_scripts
@@ -32,6 +33,8 @@ class Written:
 
     outcome: Outcome
     text: Text
+    snapshot: Snapshot | None = None
+    """What the report says; None where there is none."""
 
 
 def unloaded(outcome: Outcome) -> Written:
@@ -65,13 +68,14 @@ def report_all(
         name = places.name(unit.procedure.name)
         remove_certificate(folder / name)
         report = build(unit.procedure, verdict)
-        write_report(folder / name, report)
+        snapshot = write_report(folder / name, report)
         if verdict.proof is not None and verdict.proof.complete:
             write_certificate(folder / name, unit.procedure, verdict)
             if scripts is not None:
                 made = (one.obligation for one in verdict.proof.answered)
                 write_scripts(scripts / name, ((one.name, one.smt) for one in made if one.smt))
         page = shown_path(str(folder / name / "report.html"))
-        yield Written(outcome, Text.assemble((verdict.proc, "bold"), f": {report.badge}, {page}\n"))
+        said = Text.assemble((verdict.proc, "bold"), f": {report.badge}, {page}\n")
+        yield Written(outcome, said, snapshot)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "results.sarif").write_text(sarif_text(outcomes, exogpu_version()), encoding="utf-8")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 
 from exogpu.frontend.callables import HasProc, InstrTemplate, Refused
 from exogpu.frontend.control import control
@@ -90,6 +91,11 @@ def _instantiate(
     except ExoGpuError as error:
         # What does not fit makes others fail.
         found = [d for d in error.diagnostics if d.code == "T221"][:1] or error.diagnostics
+        if not constants and found[0].code != "T221":
+            # Without parameters it is the definition that is wrong, whoever calls it.
+            ctx.diagnostics += found[1:]
+            note = Note("it is called here", ctx.source.span(node))
+            raise Reject(replace(found[0], notes=(*found[0].notes, note))) from None
         notes = tuple(Note(d.message, d.span) for d in found)
         given = ", ".join(
             f"{name}={value.value if isinstance(value, DataType) else repr(value)}"

@@ -94,7 +94,7 @@ def scalar_statement(target: Data, node: ast.AST, ctx: Context) -> None:
     if ctx.instruction:
         return
     if ctx.cuda and not ctx.in_task:
-        raise ctx.reject("S320", "a statement stands outside a device task", node, "put it in one")
+        raise ctx.reject("S312", "a statement stands outside a device task", node, "put it in one")
     if ctx.cuda and target.memory.space is Space.GRID_CONSTANT:
         raise ctx.reject(
             "S321", f"{target.name} is a grid constant", node, "write to global memory instead"

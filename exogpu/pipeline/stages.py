@@ -33,12 +33,15 @@ class Stages:
         ir: Proc | None,
         refusals: tuple[Diagnostic, ...] | Callable[[], tuple[Diagnostic, ...]],
         inlined: Proc | None = None,
+        made_in: str = "",
     ) -> None:
         self.name = name
         self.ir = ir
         self._refusals = refusals
         self._inlined = inlined
         """The same without windows and calls of procedures, where it is made already."""
+        self.made_in = made_in
+        """The file whose execution made it; not where it is written, if a function made it."""
         self._programs: dict[Policy, amir.Program] = {}
 
     @cached_property

@@ -22,11 +22,13 @@ from exogpu.report.rings import rings_of
 from exogpu.report.roles import roles_of
 from exogpu.report.shared import shared
 from exogpu.report.source import Source, source_of
+from exogpu.report.taken import Taken, taken
 from exogpu.report.theorem import assumptions, badge, sizes_text, theorem, trusted, uncovered
 from exogpu.report.threads import clusters
 from exogpu.report.timeline import timeline
 from exogpu.result.errors import one_line
 from exogpu.result.verdict import Hazard, Verdict
+from exogpu.schedule.procedures import derivation
 from exogpu.symbolic.certificate.write import certificate_digest
 
 
@@ -66,6 +68,7 @@ def build(procedure: Stages, verdict: Verdict) -> Report:
         shared=shared(facts, {} if proof is None else dict(proof.depths)),
         rings=rings_of(facts, program),
         timeline=timeline(facts, program, hazard),
+        taken=_taken(procedure),
     )
 
 
@@ -99,6 +102,11 @@ def _ill_formed(procedure: Stages, verdict: Verdict) -> Report:
         rings=(),
         timeline=None,
     )
+
+
+def _taken(procedure: Stages) -> Taken | None:
+    """The steps of a procedure that was derived."""
+    return None if derivation(procedure) is None else taken(procedure)
 
 
 def _legend(program: Program) -> tuple[tuple[str, str, str], ...]:

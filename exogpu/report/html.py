@@ -7,13 +7,15 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
-from jinja2 import Environment, StrictUndefined, Template
+from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from exogpu.report.model import Place, Report, Row
 
-if TYPE_CHECKING:  # it needs ISL, and pages of reports do not
+if TYPE_CHECKING:  # they need ISL, and pages of reports do not
+    from exogpu.report.comparison import Comparison
     from exogpu.report.steps import History
+    from exogpu.report.widget import Widget
 
 _SAFE: Final = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028"}
 
@@ -28,7 +30,7 @@ def html(report: Report) -> str:
         kinds=list(dict.fromkeys(row.kind for row in report.rows)),
         variables=list(dict.fromkeys(row.variable for row in report.rows if row.variable)),
         answers=list(dict.fromkeys(row.answer for row in report.rows)),
-        style=Markup(_resource("report.css")),
+        style=_style(),
         script=Markup(_resource("report.js")),
         data=script_json(_data(report)),
     )
@@ -36,15 +38,56 @@ def html(report: Report) -> str:
 
 def history_html(history: History) -> str:
     """The page of a derivation; it has no script."""
-    style = Markup(_resource("report.css") + _resource("history.css"))
-    return _template("history.html.j2").render(h=history, style=style)
+    return _template("history.html.j2").render(h=history, style=_style())
+
+
+def comparison_html(comparison: Comparison) -> str:
+    """The page of a comparison; it has no script."""
+    from exogpu.report.comparison_text import counts, headline, standing, unproved, where
+
+    return _template("comparison.html.j2").render(
+        c=comparison,
+        headline=headline(comparison),
+        counts=counts,
+        where=where,
+        standing=standing,
+        unproved=unproved,
+        signs={"new": "plus", "gone": "minus", "changed": ""},
+        style=_style(),
+    )
+
+
+def widget_html(widget: Widget) -> str:
+    """The page inside of a notebook's frame."""
+    data = [
+        {
+            "rows": sorted({box.y for box in run.timeline.boxes}),
+            "signals": [[s.y, s.arrives, s.element, s.rank] for s in run.timeline.signals],
+            "rings": [[ring.element, ring.depth] for ring in run.rings],
+        }
+        for run in widget.runs
+    ]
+    return _template("widget.html.j2").render(
+        w=widget,
+        style=Markup(_resource("report.css") + _resource("widget.css")),
+        script=Markup(_resource("widget.js")),
+        data=script_json(data),
+    )
+
+
+def _style() -> Markup:
+    return Markup(_resource("steps.css") + _resource("report.css"))
 
 
 def _template(name: str) -> Template:
     environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        loader=FunctionLoader(_resource),
     )
-    return environment.from_string(_resource(name))
+    return environment.get_template(name)
 
 
 def script_json(value: object) -> Markup:

@@ -21,17 +21,17 @@ def markdown(report: Report) -> str:
 
 
 def _lines(report: Report) -> Iterator[str]:
-    yield f"# {_text(report.name)}: {_text(report.badge)}"
+    yield f"# {escaped(report.name)}: {escaped(report.badge)}"
     yield ""
-    yield _text(report.theorem)
+    yield escaped(report.theorem)
     yield ""
     if report.formula is not None:
-        yield f"It computes {_code(report.formula.text)} ({_text(report.formula.evidence)})."
+        yield f"It computes {code(report.formula.text)} ({escaped(report.formula.evidence)})."
         yield ""
     if report.doc:
-        yield _text(report.doc)
+        yield escaped(report.doc)
         yield ""
-    yield from (f"- {_text(label)}: {_text(value)}" for label, value in report.facts)
+    yield from (f"- {escaped(label)}: {escaped(value)}" for label, value in report.facts)
     yield ""
     for title, items in (
         ("Assumed", report.assumptions),
@@ -41,15 +41,15 @@ def _lines(report: Report) -> Iterator[str]:
         if items:
             yield f"## {title}"
             yield ""
-            yield from (f"- {_text(item)}" for item in items)
+            yield from (f"- {escaped(item)}" for item in items)
             yield ""
     if report.problems:
         yield "## What is wrong"
         yield ""
-        yield from (f"- {_text(problem)}" for problem in report.problems)
+        yield from (f"- {escaped(problem)}" for problem in report.problems)
         yield ""
     for hazard in report.hazards:
-        yield f"## {_text(hazard.title)}"
+        yield f"## {escaped(hazard.title)}"
         yield ""
         for place, role in (
             (hazard.first, hazard.first_role),
@@ -57,11 +57,11 @@ def _lines(report: Report) -> Iterator[str]:
         ):
             if place is not None:
                 facts = [f"by {place.threads}"] if place.threads else []
-                detail = "".join(f", {_text(fact)}" for fact in (*facts, place.detail) if fact)
+                detail = "".join(f", {escaped(fact)}" for fact in (*facts, place.detail) if fact)
                 yield f"- {role}: {_place(place)}{detail}"
-        yield f"- missing: {_text(hazard.missing)}"
+        yield f"- missing: {escaped(hazard.missing)}"
         if hazard.repair:
-            yield f"- repair: {_text(hazard.repair)}"
+            yield f"- repair: {escaped(hazard.repair)}"
         if hazard.replayed:
             yield "- replayed on the abstract machine at these sizes"
         yield ""
@@ -78,7 +78,7 @@ def _synchronisation(report: Report) -> Iterator[str]:
     yield ""
     for use in report.uses:
         mark = marks[use.mark]
-        yield f"- line {mark.line}: {_code(mark.text)}: {_text(use.why)}"
+        yield f"- line {mark.line}: {code(mark.text)}: {escaped(use.why)}"
     yield ""
 
 
@@ -95,14 +95,14 @@ def _obligations(report: Report) -> Iterator[str]:
 
 
 def _cells(row: Row) -> Iterator[str]:
-    yield _text(row.name)
+    yield escaped(row.name)
     yield row.kind
-    yield _code(row.variable) if row.variable else ""
+    yield code(row.variable) if row.variable else ""
     places = [place for place in (row.first, row.second) if place is not None]
     yield " then ".join(f"line {place.line}" for place in places)
-    yield _text(row.plain)
+    yield escaped(row.plain)
     yield row.answer
-    yield _text(row.solver or "by the rules")
+    yield escaped(row.solver or "by the rules")
     yield "" if row.seconds is None else f"{row.seconds:.3f}"
 
 
@@ -117,20 +117,20 @@ def _threads(report: Report) -> Iterator[str]:
         yield "| --- | --- | --- |"
         for scope in cluster.scopes:
             lines = ", ".join(map(str, scope.lines))
-            yield f"| {lines} | {_code(scope.opens)} | {_text(scope.executors)} |"
+            yield f"| {lines} | {code(scope.opens)} | {escaped(scope.executors)} |"
         yield ""
 
 
 def _place(place: Place) -> str:
-    return f"line {place.line}: {_code(place.text)}" if place.line else _code(place.text)
+    return f"line {place.line}: {code(place.text)}" if place.line else code(place.text)
 
 
-def _text(text: str) -> str:
+def escaped(text: str) -> str:
     """Plain text: what Markdown or HTML would take for markup is escaped."""
     return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
 
 
-def _code(text: str) -> str:
+def code(text: str) -> str:
     """A code span, with as many backticks as it needs; a table's bar is escaped."""
     plain = " ".join(text.split()).replace("|", "\\|")
     ticks = "`" * (1 + max((len(run) for run in re.findall("`+", plain)), default=0))

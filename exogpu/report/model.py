@@ -7,7 +7,10 @@ reader of the data all see the same ones.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:  # it needs ISL, and pages of reports do not
+    from exogpu.report.taken import Taken
 
 MarkKind = Literal[
     "read", "write", "update", "signal", "fence", "arrive", "await", "alloc", "launch"
@@ -295,6 +298,18 @@ class Lane:
 
 
 @dataclass(frozen=True, slots=True)
+class Signal:
+    """An Arrive on a barrier element, or an Await of it."""
+
+    y: float
+    """Of its box."""
+    arrives: bool
+    element: str
+    rank: int
+    """Of an arrival its number; of an Await that of the last that it waits for, or less than 0."""
+
+
+@dataclass(frozen=True, slots=True)
 class Timeline:
     """The first events of a kernel, each lane's from top to bottom."""
 
@@ -304,6 +319,8 @@ class Timeline:
     boxes: tuple[Box, ...]
     bonds: tuple[Bond, ...]
     arrows: tuple[Arrow, ...]
+    signals: tuple[Signal, ...]
+    """In the order of their rows."""
     width: float
     height: float
 
@@ -371,3 +388,5 @@ class Report:
     shared: tuple[SharedMemory, ...]
     rings: tuple[Ring, ...]
     timeline: Timeline | None
+    taken: Taken | None = None
+    """How it was derived; None for a procedure that was written."""

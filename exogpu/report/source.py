@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import linecache
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -100,10 +101,15 @@ class Source:
 
 def source_of(proc: Proc) -> Source:
     """The marked source of a procedure; `proc` has no windows (`analysis.inline`)."""
-    first, text = _text(proc)
+    blocks = tuple(_blocks(proc))
     found = list(dict.fromkeys(f for stmt in walk(proc.body) for f in _places(stmt)))
     found.sort(key=lambda f: (f.at.line, f.at.column))
-    inside = [f for f in found if f.at.file == proc.span.file and f.at.line >= first]
+    inside = [
+        f
+        for f in found
+        if f.at.file == proc.span.file
+        and any(first <= f.at.line < first + len(text) for first, text in blocks)
+    ]
     marks = tuple(
         Mark(number, f.kind, f.statement.line, f.variable, f.text)
         for number, f in enumerate(inside)
@@ -113,18 +119,46 @@ def source_of(proc: Proc) -> Source:
         by_statement[place.statement] = (*by_statement.get(place.statement, ()), mark)
     spans = {mark: place.at for mark, place in zip(marks, inside, strict=True)}
     by_place = {place: mark for mark, place in spans.items()}
-    return Source(tuple(_lines(first, text, spans)), marks, by_statement, by_place)
+    lines = tuple(line for first, text in blocks for line in _lines(first, text, spans))
+    return Source(lines, marks, by_statement, by_place)
 
 
-def _text(proc: Proc) -> tuple[int, list[str]]:
-    """Number of the first line, and the lines, decorators included; none if there is no file."""
+def _blocks(proc: Proc) -> Iterator[tuple[int, list[str]]]:
+    """The procedure, and the macros of its file whose statements it has, in the order of the file:
+    of each the number of its first line and the lines, decorators included; none if there is no
+    file."""
     span = proc.span
-    lines = linecache.getlines(span.file)
-    first = span.line
-    while first > 1 and lines[first - 2 : first - 1] and lines[first - 2].strip().startswith("@"):
-        first -= 1
-    last = max([span.end_line, *(stmt.span.end_line for stmt in walk(proc.body))])
-    return first, [line.rstrip("\n").expandtabs(4) for line in lines[first - 1 : last]]
+    lines = [line.rstrip("\n").expandtabs(4) for line in linecache.getlines(span.file)]
+    inside = [stmt.span for stmt in walk(proc.body) if stmt.span.file == span.file]
+    defined = _functions("\n".join(lines))
+    own = _decorated(span.line, lines), span.end_line
+    found = {own}
+    for stmt in inside:
+        if not own[0] <= stmt.line <= own[1]:
+            around = [f for f in defined if f[0] <= stmt.line and stmt.end_line <= f[1]]
+            found |= {max(around)} if around else set()  # the innermost begins last
+    for first, last in sorted(found):
+        if lines:
+            yield first, lines[first - 1 : last]
+
+
+def _decorated(line: int, lines: list[str]) -> int:
+    while line > 1 and lines[line - 2 : line - 1] and lines[line - 2].strip().startswith("@"):
+        line -= 1
+    return line
+
+
+def _functions(text: str) -> list[tuple[int, int]]:
+    """First and last lines of all functions of a module, with their decorators."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError):
+        return []
+    return [
+        (min([node.lineno, *(d.lineno for d in node.decorator_list)]), node.end_lineno or 0)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef)
+    ]
 
 
 # --- what is marked -----------------------------------------------------------------------

@@ -6,7 +6,7 @@ arrivals that release it, so that what overlaps in a run stands side by side.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
@@ -17,9 +17,9 @@ from exogpu.ir.nodes import DeviceFunction, Proc
 from exogpu.ir.walk import walk
 from exogpu.report.instance import main_loop, sizes_for_trips
 from exogpu.report.lanes import Role, lanes_of, roles
-from exogpu.report.model import Arrow, Bond, Box, Lane, Timeline
+from exogpu.report.model import Arrow, Bond, Box, Lane, Signal, Timeline
 from exogpu.report.theorem import sizes_text
-from exogpu.report.trace import Event, trace
+from exogpu.report.trace import BarrierElement, Event, trace
 from exogpu.result.errors import Span
 from exogpu.result.verdict import Hazard, Occurrence
 
@@ -49,11 +49,19 @@ class _Cell:
     events: int = 1
     failing: str = ""
     sources: list[_Cell] = field(default_factory=list)
+    signals: list[tuple[BarrierElement, int]] = field(default_factory=list)
+    """Of an Arrive or Await: the elements, with their ranks."""
 
 
-def timeline(facts: Facts, program: Program, hazard: Hazard | None) -> Timeline | None:
-    """The first events, or those around a refutation; None without a kernel."""
-    sizes = _sizes(facts, program, hazard)
+def timeline(
+    facts: Facts,
+    program: Program,
+    hazard: Hazard | None,
+    given: Mapping[str, int] | None = None,
+) -> Timeline | None:
+    """The first events at the sizes given, else those around a refutation, or at small sizes; None
+    without a kernel."""
+    sizes = dict(given) if given is not None else drawn_sizes(facts, program, hazard)
     if sizes is None:
         return None
     run = trace(program, sizes, tasks=1 if hazard is None else hazard.task)
@@ -75,7 +83,8 @@ def timeline(facts: Facts, program: Program, hazard: Hazard | None) -> Timeline 
     return _drawn(cells, lanes, caption + ".")
 
 
-def _sizes(facts: Facts, program: Program, hazard: Hazard | None) -> dict[str, int] | None:
+def drawn_sizes(facts: Facts, program: Program, hazard: Hazard | None) -> dict[str, int] | None:
+    """Those of a refutation, or the smallest at which the rings of a kernel go round."""
     if hazard is not None and all(p.name.name in hazard.sizes for p in program.params):
         return dict(hazard.sizes)
     proc = facts.proc
@@ -174,6 +183,8 @@ def _cells(
             for lane in mine:
                 last[lane] = cell
         known[key] = cell_of[event] = cell
+        if event.kind in ("arrive", "await"):
+            cell.signals += [(element, event.rank) for element in event.elements]
         sources = [cell_of[e] for e in _releasing(event) if e in cell_of]
         cell.sources += [s for s in dict.fromkeys(sources) if s not in (*cell.sources, cell)]
         if event is first or event is second:
@@ -231,9 +242,18 @@ def _drawn(cells: list[_Cell], lanes: tuple[Role, ...], caption: str) -> Timelin
         boxes=boxes,
         bonds=bonds,
         arrows=tuple(arrows),
+        signals=tuple(_signals(cells)),
         width=width * len(lanes) + 14,
         height=HEAD + ROW * (1 + max((cell.row for cell in cells), default=0)),
     )
+
+
+def _signals(cells: Iterable[_Cell]) -> Iterator[Signal]:
+    for cell in sorted(cells, key=lambda cell: cell.row):
+        for (name, index), rank in dict.fromkeys(cell.signals):
+            at = f"[{', '.join(map(str, index))}]" if index else ""
+            y = HEAD + ROW * cell.row
+            yield Signal(y, cell.event.kind == "arrive", f"{name}{at}", rank)
 
 
 def _runs(lanes: tuple[int, ...]) -> list[tuple[int, int]]:

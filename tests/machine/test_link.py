@@ -447,15 +447,30 @@ def test_an_arrive_after_the_await_that_needs_it() -> None:
     b.alloc(z)
     b.await_(z[()], t(0), Q1)
     b.arrive(t(1), Q1, z[()])
-    at_await, at_arrive = (h for h in hazards(b) if h.kind is HazardKind.DEADLOCK)
-    lines = at_await.second.span.line, at_arrive.second.span.line
-    assert at_arrive.first is not None and at_arrive.first.span.line == lines[0]
-    assert roles_of(at_arrive) == (
+    found = literal.run(b.program(Policy.PTX), {}, collect=True)
+    assert [v.kind for v in found].count(HazardKind.DEADLOCK) == 2  # of the Await, of the Arrive
+    (hazard,) = (h for h in hazards(b) if h.kind is HazardKind.DEADLOCK)
+    assert hazard.first is not None and hazard.first.span.line < hazard.second.span.line
+    assert roles_of(hazard) == (
         "the Await at which program order blocks",
         "the Arrive that it waits for",
     )
-    assert f"move the Arrive at line {lines[1]} before the Await" in at_await.help
-    assert f"move the Arrive at line {lines[1]} before the Await" in at_arrive.help
+    line = hazard.second.span.line
+    assert f"move the Arrive at line {line} before the Await" in hazard.help
+
+
+def test_awaits_that_block_are_told_one_by_one() -> None:
+    """Two Awaits are two hazards, and one that nothing arrives for keeps its place."""
+    b = Builder()
+    z, y = b.barrier("z"), b.barrier("y")
+    b.alloc(z)
+    b.alloc(y)
+    b.await_(z[()], t(0), Q1)
+    b.await_(z[()], t(0), Q1)
+    b.await_(y[()], t(0), Q1)
+    b.arrive(t(1), Q1, z[()])
+    found = [h for h in hazards(b) if h.kind is HazardKind.DEADLOCK]
+    assert len({(h.variable, (h.first or h.second).span) for h in found}) == len(found) == 3
 
 
 @pytest.mark.parametrize("awaited", [True, False])

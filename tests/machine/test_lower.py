@@ -436,7 +436,7 @@ def test_an_arrive_without_home_is_refused():
     facts = gathered(flat, analyse(flat)[0])
     with pytest.raises(ExoGpuError) as error:
         lower(facts, Policy.PTX)
-    assert [d.code for d in error.value.diagnostics] == ["S341"]
+    assert [d.code for d in error.value.diagnostics] == ["D507"]
 
 
 def test_json():

@@ -131,6 +131,10 @@ class Browser:
             case _:
                 pass
 
+    def medium(self, name: str) -> None:
+        """`print`, or empty for the screen."""
+        self.send("Emulation.setEmulatedMedia", media=name)
+
     # --- what a person does ---------------------------------------------------------------
 
     def open(self, file: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from exogpu import schedule
 from exogpu.amir.lower_args import statement_text
 from exogpu.api import Procedure, proc
 from exogpu.ir.nodes import Assign, Fence, Stmt
@@ -42,6 +43,17 @@ reverse = make_reverse("reverse", True)
 hazardous = make_reverse("hazardous", False)
 assert reverse.ir is not None
 hostile = Procedure(HOSTILE, replace(reverse.ir, name=HOSTILE), ())
+
+
+@proc
+def two_loops(n: size, x: f32[n] @ DRAM):
+    assert n % 4 == 0
+    for i in seq(0, n):
+        x[i] = 2
+
+
+tiled = schedule.divide_loop(two_loops, "i", 4, ["outer_iterator", "inner_iterator"])
+"""A procedure that was derived."""
 
 
 def proof_of(procedure: Procedure, copies: int = 1) -> Proof:

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 from browser import CHROMIUM, Browser
-from samples import HOSTILE, hazardous, hostile, proof_of, reverse, verdict_of
+from samples import HOSTILE, hazardous, hostile, proof_of, reverse, tiled, verdict_of
 
 from exogpu.kernels.gemm_sm90 import KERNELS
 from exogpu.report.build import build
-from exogpu.report.html import html
+from exogpu.report.html import history_html, html
+from exogpu.report.steps import history
 
 pytestmark = pytest.mark.skipif(
     CHROMIUM is None, reason="Chromium is not installed (Debian's package `chromium`)"
@@ -40,12 +41,15 @@ def pages(tmp_path_factory) -> dict[str, Path]:
         "refuted": build(hazardous, hazardous.check_at(M=2)),
         "hostile": build(hostile, verdict_of(hostile, proof_of(hostile))),
         "gemm": build(gemm, gemm.check_at(L=1, M=1, N=1, cluster_K=4)),
+        "derived": build(tiled, tiled.check()),
     }
     folder = tmp_path_factory.mktemp("pages")
     made = {}
     for name, report in reports.items():
         made[name] = folder / f"{name}.html"
         made[name].write_text(html(report), encoding="utf-8")
+    made["history"] = folder / "history.html"
+    made["history"].write_text(history_html(history(tiled, tiled, tiled.check())), encoding="utf-8")
     return made
 
 
@@ -160,11 +164,67 @@ def test_the_trip_count_of_the_rings_can_be_chosen(page):
     assert set(one.js(shown)) == {"3"}
 
 
-@pytest.mark.parametrize("name", ["small", "large", "refuted", "hostile", "gemm"])
-def test_a_1000_pixel_window_does_not_scroll_sideways(page, name):
+PAGES = ["small", "large", "refuted", "hostile", "gemm", "derived", "history"]
+INNER = """[...document.querySelectorAll('body *')].filter((e) => e.clientWidth
+  && e.scrollWidth > e.clientWidth + 1 && ['auto', 'scroll'].includes(getComputedStyle(e).overflowX)
+).map((e) => e.className || e.tagName)"""
+
+
+@pytest.mark.parametrize("width", [1000, 400])
+@pytest.mark.parametrize("name", PAGES)
+def test_a_window_does_not_scroll_sideways(page, name, width):
+    """Nor in a narrow one does a part of the page, but for the drawing of many lanes."""
     one = page(name)
-    assert one.js("document.documentElement.scrollWidth") <= one.js("innerWidth")
+    one.resize(width, 800)
+    one.js("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
+    assert one.js("document.scrollingElement.scrollWidth") <= width
     assert one.js("document.body.scrollWidth <= document.documentElement.clientWidth")
+    if width == 400:
+        assert set(one.js(INNER)) <= {"scroll"}
+
+
+def test_a_narrow_window_shows_every_cell(page):
+    """What a row says stands below each other, and an access can still be asked about."""
+    one = page("small")
+    one.resize(400, 800)
+    shown = "[...document.querySelectorAll('#table td')].every((d) => d.innerText.trim() === '' || "
+    assert one.js(shown + "d.getBoundingClientRect().right <= 400)")
+    one.click(".mark.write")
+    assert one.js(ARCS) == 7
+
+
+def test_paper_has_what_a_click_would_show(page):
+    """What needs each statement, formal texts, the number of trips; no hint to click or to type."""
+    one = page("small")
+    assert one.js("getComputedStyle(document.querySelector('.printed')).display") == "none"
+    one.medium("print")
+    try:
+        text = one.js("document.body.innerText")
+        assert "Needed by 2 obligations." in text and "Needed by none: redundant." in text
+        closed = "document.querySelectorAll('details[open]').length"
+        assert one.js(closed) == 0
+        tall = "[...document.querySelectorAll('#table details')].every((d) => "
+        assert one.js(tall + "d.offsetHeight > 1.5 * d.firstElementChild.offsetHeight)")
+        assert "Choose an access" not in text
+    finally:
+        one.medium("")
+    one = page("gemm")
+    one.medium("print")
+    try:
+        hint = "document.querySelector('#barriers .hint')"
+        assert one.js(f"getComputedStyle({hint}.querySelector('label')).display") != "none"
+        assert one.js("document.getElementById('trips').offsetWidth") > 0
+    finally:
+        one.medium("")
+
+
+def test_a_derived_procedure_has_its_steps(page):
+    one = page("derived")
+    assert "divide_loop" in one.js("document.getElementById('steps').innerText")
+    one.click("#step1 summary code")
+    assert "outer_iterator" in one.js("document.querySelector('#step1 .diff').innerText")
+    page("small")
+    assert not one.js("document.getElementById('steps') !== null")
 
 
 def test_hostile_names_show_as_text(page):

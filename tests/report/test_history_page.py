@@ -11,7 +11,8 @@ from exogpu import proc
 from exogpu import schedule as s
 from exogpu.api import Procedure
 from exogpu.report.html import history_html
-from exogpu.report.steps import changed, history
+from exogpu.report.steps import history
+from exogpu.report.taken import changed
 
 
 @proc

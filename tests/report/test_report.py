@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from itertools import combinations
+from pathlib import Path
 
 import pytest
 from samples import HOSTILE, hazardous, hostile, proof_of, reverse, verdict_of
@@ -115,6 +116,27 @@ def test_rows_have_their_places():
     (row, *_) = build(reverse, verdict_of(reverse, proof_of(reverse))).rows
     assert row.in_words == f"fence {row.chains[0][0].place.line}"
     assert row.first.line < row.chains[0][0].place.line < row.second.line
+
+
+def test_statements_of_macros_are_in_the_source():
+    """A GEMM's main loop stands in macros of its file: their text is shown, and marked."""
+    report = build(GEMM, GEMM.check_at(L=1, M=1, N=1, cluster_K=4))
+    numbers = [line.number for line in report.lines]
+    assert numbers == sorted(set(numbers))
+    text = {
+        line.number: "".join(p.text for s in line.segments for p in s.pieces)
+        for line in report.lines
+    }
+    assert any("Sm90_wgmma_tf32" in one for one in text.values())
+    file = Path(GEMM.ir.span.file).read_text().splitlines()
+    assert all(one.strip() == file[number - 1].strip() for number, one in text.items())
+    marked = {mark.line for mark in report.marks}
+    assert {box.line for box in report.timeline.boxes if box.kind in ("await", "arrive")} <= marked
+    assert marked <= set(numbers)
+    # A macro that it does not use is not shown; a procedure without macros is alone.
+    assert len(numbers) < len(file) / 2 + 50
+    alone = [line.number for line in build(reverse, reverse.check_at(M=2)).lines]
+    assert alone == list(range(alone[0], alone[-1] + 1))
 
 
 # --- the formula ----------------------------------------------------------------------------

@@ -36,6 +36,8 @@ CODES: Final[dict[str, Code]] = {
         "    for m in seq(0, 64):\n"
         "        A[64 * i + m] = 0  # at M = 1, i = 0, m = 1 the first index is 1\n"
         "# repair: guard it, or add the precondition `assert M % 64 == 0`\n"
+        "for i in seq(0, (M + 63) / 64):\n"
+        "    for m in seq(0, 64):\n"
         "        if 64 * i + m < M:\n"
         "            A[64 * i + m] = 0",
     ),
@@ -45,7 +47,8 @@ CODES: Final[dict[str, Code]] = {
         "dimension.",
         "tmp: f32[M - 4] @ DRAM  # at M = 1 the extent is -3\n"
         "# repair: a precondition\n"
-        "assert M >= 4",
+        "assert M >= 4\n"
+        "tmp: f32[M - 4] @ DRAM",
     ),
     "B603": Code(
         "a precondition of a call does not hold",
@@ -60,7 +63,11 @@ CODES: Final[dict[str, Code]] = {
     "B604": Code(
         "the preconditions contradict each other",
         "No sizes satisfy all preconditions, so there is nothing to check or to run.",
-        "assert M % 2 == 0\nassert M == 5\n# repair: remove or weaken one of them",
+        "assert M % 2 == 0\n"
+        "assert M == 5\n"
+        "# repair: remove or weaken one of them\n"
+        "assert M % 2 == 0\n"
+        "assert M == 6",
     ),
     "B605": Code(
         "operands of one call overlap",
@@ -79,7 +86,7 @@ CODES: Final[dict[str, Code]] = {
         "where a window begins, how far apart its rows are, that its elements are adjacent.  They "
         "hold for all sizes, as bounds do.  Global variables begin at a multiple of 16 bytes, "
         "which every launch checks, and shared variables at 128, swizzled ones at 1024.",
-        "cuda_load(r[:], A[m, 4 * k : 4 * k + 4])  # A: f32[M, K]; rows of K * 4 bytes\n"
+        "cuda_load(r[:], A[m, 0:4])  # A: f32[M, K]: rows of K * 4 bytes\n"
         "# repair: a precondition\n"
         "assert K % 4 == 0",
     ),
@@ -87,25 +94,16 @@ CODES: Final[dict[str, Code]] = {
         "an argument has not the extent of its parameter",
         "The window passed to a procedure or instruction must have, for all sizes, the extents "
         "that the parameter declares.",
-        "load(A_smem[0:64, 0:16], ...)  # the parameter is f32[64, 32]\n"
+        "copy(n, x[0:8])  # def copy(n: size, x: f32[n] @ DRAM)\n"
         "# repair: pass a window of the declared extents\n"
-        "load(A_smem[0:64, 0:32], ...)",
-    ),
-    "S341": Code(
-        "an arrive has no home barrier",
-        "An Arrive on windows of a barrier variable is homed at the one element that all of them "
-        "have in common; its targets are tagged with the arrive count of that element.  In each "
-        "dimension one of the windows must have a point.",
-        "Arrive(cuda_in_order) >> z[:, n]  # no window says which z[., n] is the home\n"
-        "# repair: add the arriving CTA's own row\n"
-        "Arrive(cuda_in_order) >> z[m, :] >> z[:, n]",
+        "copy(8, x[0:8])",
     ),
     "X901": Code(
         "an unknown size",
         "A name was given a value that the procedure has no size or index argument for.",
-        "exogpu check gemm.py --at m=512  # the size is called M\n"
+        "exogpu check gemm.py --at m=512,N=512,K=256  # the size is called M\n"
         "# repair\n"
-        "exogpu check gemm.py --at M=512",
+        "exogpu check gemm.py --at M=512,N=512,K=256",
     ),
     "X902": Code(
         "a size is missing",
@@ -119,8 +117,8 @@ CODES: Final[dict[str, Code]] = {
         "A size is at least 1.  A procedure admits 0 by a precondition that bounds the size from "
         "below and holds at 0.",
         "exogpu check gemm.py --at M=0,N=512,K=256\n"
-        "# repair: give a positive size, or, if the procedure works at 0, write there\n"
-        "assert M >= 0",
+        "# repair: give a positive size, or write `assert M >= 0` there\n"
+        "exogpu check gemm.py --at M=1,N=512,K=256",
     ),
     "X904": Code(
         "the sizes break a precondition",
@@ -142,7 +140,7 @@ CODES: Final[dict[str, Code]] = {
     "X920": Code(
         "a run is given an argument that the procedure does not have",
         "Arguments of a run are given by the names of the procedure's parameters.",
-        "p.run(AA=a)  # p has A\n# repair\np.run(A=a)",
+        "p.run(AA=a, A=a)  # p has A\n# repair\np.run(A=a)",
     ),
     "X921": Code(
         "a run is not given an array",
@@ -161,8 +159,9 @@ CODES: Final[dict[str, Code]] = {
         "an array of a run has the wrong shape",
         "The extents of a parameter, at the sizes given or read off the other arrays, are not "
         "those of the array.",
-        "# A: f32[M, K], x: f32[K]\np.run(A=np.zeros((4, 8), np.float32), "
-        "x=np.zeros(7, np.float32))\n# repair: arrays that agree on K",
+        "p.run(A=np.zeros((4, 8), np.float32), x=np.zeros(7, np.float32))  # x: f32[K]\n"
+        "# repair: arrays that agree on K\n"
+        "p.run(A=np.zeros((4, 8), np.float32), x=np.zeros(8, np.float32))",
     ),
     "X924": Code(
         "a bf16 array holds values that are not bf16",
@@ -185,14 +184,18 @@ CODES: Final[dict[str, Code]] = {
         "an access is out of range",
         "While it ran, the procedure accessed an element that a variable or window does not have.  "
         "Only the global operands of TMA instructions are clipped.",
-        "for i in seq(0, 8):\n    x[i + 1] = 0  # x: f32[8]\n"
-        "# repair: guard it\n    if i + 1 < 8:\n        x[i + 1] = 0",
+        "for i in seq(0, 8):\n"
+        "    x[i + 1] = 0  # x: f32[8]\n"
+        "# repair: guard it\n"
+        "for i in seq(0, 8):\n"
+        "    if i + 1 < 8:\n"
+        "        x[i + 1] = 0",
     ),
     "X928": Code(
         "a call does not satisfy what its callee asks for",
         "While it ran, the procedure called another, or an instruction, with arguments that break "
         "a precondition, or with a window of other extents than the parameter's.",
-        "scale(x[0:n])  # def scale(x: f32[4]), and n is 3\n# repair\nscale(x[0:4])",
+        "scale(x[0:n])  # def scale(x: f32[4] @ DRAM), and n is 3\n# repair\nscale(x[0:4])",
     ),
     "X929": Code(
         "an integer is divided by zero",
@@ -203,15 +206,14 @@ CODES: Final[dict[str, Code]] = {
         "index arithmetic leaves 64 bits",
         "Control expressions are integers without a limit where they are proved; a run computes "
         "them in 64 bits, and refuses sizes and constants at which it could not.",
-        "y[(10**18 * i) % 7] = 1.0  # i up to 19\n# repair\ny[(10**18 % 7 * i) % 7] = 1.0",
+        "y[(10**18 * i) / 3 % 7] = 1.0  # i up to 19\n# repair\ny[i / 3 % 7] = 1.0",
     ),
     "X931": Code(
         "a slot is no expression of the iterators",
         "A run of the sequential meaning computes `slot(b)` from the iterators around it, at the "
         "sizes given.  Where the number of Arrives in an iteration depends on the iteration that "
         "is no expression; a check at these sizes counts.",
-        "p.run(x=x, y=y)  # if k < 3: Arrive(cuda_in_order) >> full\n"
-        "# repair\np.check_at(M=3, K=4)",
+        "p.run(x=x, y=y)  # if k < 3: Arrive(cuda_in_order) >> full\n# repair\np.check_at(K=4)",
     ),
     **{
         code: Code(*entry)

@@ -10,7 +10,9 @@ CODEGEN: Final[Mapping[str, tuple[str, str, str]]] = {
         "a statement has no lowering",
         "The kernel can be checked, but code generation does not know how to emit this "
         "statement.  Nothing is emitted in its place.",
-        "x: f32[4] @ CudaGmemLinear  # inside a kernel\n# repair: make it a parameter",
+        "x_map = x[:, :, :] @ Sm90_tensorMap(128, 8, 32)  # a box of 2 dimensions, of 3\n"
+        "# repair: of a box, an extent for each dimension\n"
+        "x_map = x[:, :, :] @ Sm90_tensorMap(128, 1, 8, 32)",
     ),
     "G802": (
         "an extent in a kernel depends on sizes",
@@ -20,22 +22,34 @@ CODEGEN: Final[Mapping[str, tuple[str, str, str]]] = {
     "G803": (
         "a synchronisation has no lowering",
         "No row of the lowering table serves this mechanism, scope and pair of timelines.",
-        "Fence(cuda_in_order, cuda_in_order)  # executed by 7 lanes of a warp\n"
-        "# repair: fence at warp or CTA scope",
+        "for w in cuda_threads(0, 16, unit=2 * cuda_warp):  # there are 15 such barriers\n"
+        "    Fence(cuda_in_order, cuda_in_order)\n"
+        "# repair: fence at warp or CTA scope\n"
+        "Fence(cuda_in_order, cuda_in_order)",
     ),
     "G804": (
         "an instruction has no emitted text",
         "The instruction's definition says what it means, and not yet what it is in CUDA C++.",
-        "@instr(unit=cuda_thread, ...)  # no template\n"
-        '# repair\n@instr(unit=cuda_thread, ..., template="add_one({x});")',
+        "@instr(unit=cuda_thread, x=CUDA_REGISTER)\n"
+        "def add_one(x: f32 @ CudaRmem):\n"
+        "    x += 1.0\n"
+        "# repair: a template\n"
+        '@instr(unit=cuda_thread, x=CUDA_REGISTER, template="{x} += 1.0f;")\n'
+        "def add_one(x: f32 @ CudaRmem):\n"
+        "    x += 1.0",
     ),
     "G805": (
         "tasks do not form a rectangle",
         "A kernel is a sequence of cuda_tasks nests; the bounds of a nest do not depend on its "
         "own iterators, and nothing stands outside of it.",
-        "for i in cuda_tasks(0, M):\n    for j in cuda_tasks(0, i): ...\n"
-        "# repair\nfor i in cuda_tasks(0, M):\n    for j in cuda_tasks(0, M):\n"
-        "        if j < i: ...",
+        "for i in cuda_tasks(0, M):\n"
+        "    for j in cuda_tasks(0, i):\n"
+        "        pass\n"
+        "# repair\n"
+        "for i in cuda_tasks(0, M):\n"
+        "    for j in cuda_tasks(0, M):\n"
+        "        if j < i:\n"
+        "            pass",
     ),
     "G806": (
         "a statement of the CPU part has no lowering",
@@ -59,8 +73,9 @@ CODEGEN: Final[Mapping[str, tuple[str, str, str]]] = {
         "Grouped and Hilbert orders walk two cuda_tasks loops together.  Without names they are "
         "the first two such that some global data depend on one of them alone, and some on the "
         "other.",
-        'exogpu: task_order=Grouped(8, loops=("tm", "tx"))  # there is no loop over tx\n'
-        '# repair\ntask_order=Grouped(8, loops=("tm", "tn"))',
+        'gemm.emit(task_order=Grouped(8, loops=("tm", "tx")))  # there is no loop over tx\n'
+        "# repair\n"
+        'gemm.emit(task_order=Grouped(8, loops=("tm", "tn")))',
     ),
     "G809": (
         "a kernel takes more shared memory than there is",
@@ -73,16 +88,21 @@ CODEGEN: Final[Mapping[str, tuple[str, str, str]]] = {
     "G810": (
         "the architecture lacks what the kernel uses",
         "wgmma, TMA and what synchronises them, mbarriers, clusters and setmaxnreg need sm_90a.",
-        "exogpu compile gemm_sm90.py -o build --arch sm_80\n"
-        "# repair\nexogpu compile gemm_sm90.py -o build --arch sm_90a",
+        "exogpu compile ring.py -o build --arch sm_80\n"
+        "# repair\n"
+        "exogpu compile ring.py -o build --arch sm_90a",
     ),
     "G811": (
         "index arithmetic does not fit the type in which it is computed",
         "Kernels compute indices, bounds and task numbers in 32 bits, the CPU part in 64.  What "
         "may not fit for some sizes is found by the launch, which then returns EXOGPU_TOO_LARGE "
         "or raises LaunchError; what fits for none is refused where it stands.",
-        "for i in cuda_tasks(0, 3000000000): ...\n"
-        "# repair\nfor i in cuda_tasks(0, 3):\n    for j in cuda_tasks(0, 1000000000): ...",
+        "for i in cuda_tasks(0, 3000000000):\n"
+        "    pass\n"
+        "# repair\n"
+        "for i in cuda_tasks(0, 3):\n"
+        "    for j in cuda_tasks(0, 1000000000):\n"
+        "        pass",
     ),
     "G812": (
         "a kernel has too many bytes of parameters",
@@ -94,8 +114,9 @@ CODEGEN: Final[Mapping[str, tuple[str, str, str]]] = {
         "code generation fails",
         "A mistake of exogpu: the procedure is proved, and no kernel is made of it.  With "
         "EXOGPU_DEBUG=1 `exogpu compile` shows where.",
-        "exogpu compile kernel.py -o build\n"
-        "# repair: report what this prints\nEXOGPU_DEBUG=1 exogpu compile kernel.py -o build",
+        "exogpu check gemm.py  # warning G813\n"
+        "# repair: report what this prints\n"
+        "EXOGPU_DEBUG=1 exogpu compile gemm.py -o build",
     ),
     "G814": (
         "a thread does not count what its slot is",
@@ -103,10 +124,12 @@ CODEGEN: Final[Mapping[str, tuple[str, str, str]]] = {
         "it has to execute all of them: the producer counts what it fills, the consumer what it "
         "empties.",
         "with CudaWarps(1, 2):\n"
-        "    y[k, t] = tile[slot(full), t]  # the other warp arrives on full\n"
+        "    for t in cuda_threads(0, 32, unit=cuda_thread):\n"
+        "        y[k, t] = tile[slot(full), t]  # the other warp arrives on full\n"
         "# repair\n"
         "with CudaWarps(1, 2):\n"
-        "    y[k, t] = tile[slot(empty), t]",
+        "    for t in cuda_threads(0, 32, unit=cuda_thread):\n"
+        "        y[k, t] = tile[slot(empty), t]",
     ),
 }
 """By code: title, explanation, example."""

@@ -10,29 +10,43 @@ COLLECTIVE: Final[dict[str, tuple[str, str, str]]] = {
         "A cuda_threads loop divides one dimension of the threads that execute it.  This unit is "
         "smaller than its scope in two, so it does not say which of them the loop goes over.",
         "with CudaDeviceFunction(clusterDim=2, blockDim=128):\n"
-        "    ...\n"
+        "    for task in cuda_tasks(0, 1):\n"
         "        for w in cuda_threads(0, 4, unit=cuda_warp):  # warps of which CTA?\n"
+        "            pass\n"
         "# repair\n"
+        "with CudaDeviceFunction(clusterDim=2, blockDim=128):\n"
+        "    for task in cuda_tasks(0, 1):\n"
         "        for cta in cuda_threads(0, 2, unit=cuda_cta_in_cluster):\n"
-        "            for w in cuda_threads(0, 4, unit=cuda_warp):",
+        "            for w in cuda_threads(0, 4, unit=cuda_warp):\n"
+        "                pass",
     ),
     "C402": (
         "not enough threads",
         "The iterations of a cuda_threads loop take one tile of the unit each, and the scope has "
         "fewer tiles than the loop has iterations.",
         "with CudaDeviceFunction(blockDim=128):\n"
-        "    ...\n"
+        "    for task in cuda_tasks(0, 1):\n"
         "        for w in cuda_threads(0, 8, unit=cuda_warp):  # 128 threads are 4 warps\n"
-        "# repair: launch blockDim=256, or iterate 4 times",
+        "            pass\n"
+        "# repair: launch more threads, or iterate 4 times\n"
+        "with CudaDeviceFunction(blockDim=256):\n"
+        "    for task in cuda_tasks(0, 1):\n"
+        "        for w in cuda_threads(0, 8, unit=cuda_warp):\n"
+        "            pass",
     ),
     "C403": (
         "the unit does not divide the scope",
         "The domain of the unit and that of the scope cannot be split so that they have the same "
         "dimensions: an extent of one does not divide an extent of the other.",
         "with CudaDeviceFunction(blockDim=96):\n"
-        "    ...\n"
-        "        for i in cuda_threads(0, 1, unit=4 * cuda_threads_strided(4, 64)):\n"
-        "# repair: launch blockDim=128, which 64 divides",
+        "    for task in cuda_tasks(0, 1):\n"
+        "        for i in cuda_threads(0, 1, unit=2 * cuda_threads_strided(32, 64)):\n"
+        "            pass\n"
+        "# repair: launch whole pairs of warps\n"
+        "with CudaDeviceFunction(blockDim=128):\n"
+        "    for task in cuda_tasks(0, 1):\n"
+        "        for i in cuda_threads(0, 1, unit=2 * cuda_threads_strided(32, 64)):\n"
+        "            pass",
     ),
     "C404": (
         "CudaWarps under a loop that divided the CTA",
@@ -40,44 +54,44 @@ COLLECTIVE: Final[dict[str, tuple[str, str, str]]] = {
         "there is no whole CTA left to count in.",
         "for w in cuda_threads(0, 4, unit=cuda_warp):\n"
         '    with CudaWarps(0, 1, name="producer"):\n'
+        "        pass\n"
         "# repair: the other way round, and loops over CTAs may stay outside\n"
         'with CudaWarps(0, 4, name="consumer"):\n'
-        "    for w in cuda_threads(0, 4, unit=cuda_warp):",
+        "    for w in cuda_threads(0, 4, unit=cuda_warp):\n"
+        "        pass",
     ),
     "C405": (
         "a nested CudaWarps changes the name",
         "The threads of one warp group are never in another, so the inner block would have none.",
         'with CudaWarps(0, 4, name="consumer"):\n'
         '    with CudaWarps(0, 1, name="producer"):\n'
-        "# repair: put the two blocks one after the other",
-    ),
-    "C406": (
-        "an unknown warp group",
-        "CudaWarps names a group that warp_config does not have, or no group where there are "
-        "several.",
-        'with CudaDeviceFunction(warp_config=[CudaWarpConfig("producer", 1, 40, 0), ...]):\n'
-        "    ...\n"
-        '        with CudaWarps(0, 1, name="loader"):\n'
-        "# repair\n"
-        '        with CudaWarps(0, 1, name="producer"):',
+        "        pass\n"
+        "# repair: put the two blocks one after the other\n"
+        'with CudaWarps(0, 4, name="consumer"):\n'
+        "    pass\n"
+        'with CudaWarps(0, 1, name="producer"):\n'
+        "    pass",
     ),
     "C407": (
         "a range of warps is outside of its group",
         "CudaWarps(lo, hi) counts the warps of its group from 0; inside another CudaWarps the "
         "range must lie in the outer one.",
-        'CudaWarpConfig("consumer", 8, 0, 232)\n'
-        'with CudaWarps(4, 12, name="consumer"):  # the group has warps 0 to 7\n'
+        'with CudaWarps(4, 12, name="consumer"):  # of CudaWarpConfig("consumer", 8)\n'
+        "    pass\n"
         "# repair\n"
-        'with CudaWarps(4, 8, name="consumer"):',
+        'with CudaWarps(4, 8, name="consumer"):\n'
+        "    pass",
     ),
     "C408": (
         "the bounds of a cuda_threads loop are not constant",
         "How many threads a kernel has is fixed when it is compiled, so thread loops have "
         "constant bounds.",
         "for t in cuda_threads(0, M, unit=cuda_thread):\n"
+        "    x[t] = 0.0\n"
         "# repair: a fixed number of threads, and a guard\n"
         "for t in cuda_threads(0, 128, unit=cuda_thread):\n"
-        "    if 128 * task + t < M:",
+        "    if 128 * task + t < M:\n"
+        "        x[128 * task + t] = 0.0",
     ),
     "C409": (
         "a register change that the hardware does not have",
@@ -93,32 +107,38 @@ COLLECTIVE: Final[dict[str, tuple[str, str, str]]] = {
         "an instruction is called at the wrong scope",
         "A CUDA instruction is executed by one collective unit, such as a warp.  Here more "
         "threads execute the call, or threads that are no such unit at all.",
-        "# at CTA scope\n"
-        "Sm80_mma_tf32(D[0, :, :], A[0, :, :], B[0, :, :])\n"
+        "Sm80_zero_D(D[0, :, :])  # at CTA scope\n"
         "# repair\n"
         "for w in cuda_threads(0, 4, unit=cuda_warp):\n"
-        "    Sm80_mma_tf32(D[w, :, :], A[w, :, :], B[w, :, :])",
+        "    Sm80_zero_D(D[w, :, :])",
     ),
     "C411": (
         "a CTA has too many threads",
         "CUDA launches at most 1024 threads a CTA.",
         "with CudaDeviceFunction(blockDim=2048):\n"
+        "    for task in cuda_tasks(0, 1):\n"
+        "        pass\n"
         "# repair\n"
-        "with CudaDeviceFunction(blockDim=1024):",
+        "with CudaDeviceFunction(blockDim=1024):\n"
+        "    for task in cuda_tasks(0, 1):\n"
+        "        pass",
     ),
     "C412": (
         "a cluster has too many CTAs",
         "sm_90 launches at most 16 CTAs a cluster, more than 8 only on request.",
         "with CudaDeviceFunction(clusterDim=32, blockDim=128):\n"
+        "    for task in cuda_tasks(0, 1):\n"
+        "        pass\n"
         "# repair\n"
-        "with CudaDeviceFunction(clusterDim=8, blockDim=128):",
+        "with CudaDeviceFunction(clusterDim=8, blockDim=128):\n"
+        "    for task in cuda_tasks(0, 1):\n"
+        "        pass",
     ),
     "C413": (
         "a scalar statement is executed by several threads",
         "A scalar assignment or reduction at CUDA scope stands where exactly one thread executes "
         "it; several threads write by instructions only.",
-        "# at CTA scope\n"
-        "buf[0] = 0\n"
+        "buf[0] = 0  # at CTA scope\n"
         "# repair\n"
         "for t in cuda_threads(0, 1, unit=cuda_thread):\n"
         "    buf[0] = 0",
@@ -127,10 +147,12 @@ COLLECTIVE: Final[dict[str, tuple[str, str, str]]] = {
         "a unit is not aligned",
         "A warpgroup begins at a multiple of 4 warps of the CTA, and the threads of a warp at a "
         "multiple of 32.",
-        'warp_config=[CudaWarpConfig("producer", 1), CudaWarpConfig("consumer", 4)]\n'
-        'with CudaWarps(name="consumer"):  # warps 1 to 4\n'
-        "    Sm90_wgmma_tf32(...)\n"
-        "# repair: put the consumers first, or pad the producers to 4 warps",
+        '# warp_config=[CudaWarpConfig("producer", 1), CudaWarpConfig("consumer", 7)]\n'
+        'with CudaWarps(0, 4, name="consumer"):  # warps 1 to 4 of the CTA\n'
+        "    Sm90_zero_scale_d(D[:, :])\n"
+        "# repair: take the warps 4 to 7, or pad the producers to 4 warps\n"
+        'with CudaWarps(3, 7, name="consumer"):\n'
+        "    Sm90_zero_scale_d(D[:, :])",
     ),
     "C415": (
         "a distributed operand has no constant extent",
@@ -145,7 +167,8 @@ COLLECTIVE: Final[dict[str, tuple[str, str, str]]] = {
         "Inside a CTA the hardware synchronises whole warps, or threads of one warp.",
         "for i in cuda_threads(0, 2, unit=16 * cuda_threads_strided(4, 8)):\n"
         "    Fence(cuda_in_order, cuda_in_order)\n"
-        "# repair: fence at warp or CTA scope",
+        "# repair: fence at warp or CTA scope\n"
+        "Fence(cuda_in_order, cuda_in_order)",
     ),
     "C418": (
         "a dependent launch without a launch before it",
@@ -176,17 +199,30 @@ COLLECTIVE: Final[dict[str, tuple[str, str, str]]] = {
         "    tmp[i] = A[i]\n"
         "for i in cuda_threads(0, 32, unit=cuda_thread):\n"
         "    B[i] = tmp[31 - i]  # in another thread's registers\n"
-        "# repair: a warp shuffle, or go through shared memory",
+        "# repair: go through shared memory, or a warp shuffle\n"
+        "tmp: f32[32] @ CudaSmemLinear\n"
+        "for i in cuda_threads(0, 32, unit=cuda_thread):\n"
+        "    tmp[i] = A[i]\n"
+        "Fence(cuda_in_order, cuda_in_order)\n"
+        "for i in cuda_threads(0, 32, unit=cuda_thread):\n"
+        "    B[i] = tmp[31 - i]\n"
+        "Fence(cuda_in_order, cuda_in_order)",
     ),
     "D502": (
         "one owner has several elements of a distributed dimension",
         "A distributed dimension gives each owner one index; what an owner has several of is a "
         "dimension of its own, with an index that does not depend on the thread.",
         "cg: barrier[2] @ CudaCommitGroup\n"
-        "for k in seq(0, 8):\n"
-        "    Arrive(Sm80_cp_async) >> cg[k % 2]  # a thread has one commit group\n"
+        "for t in cuda_threads(0, 1, unit=cuda_thread):\n"
+        "    for k in seq(0, 8):\n"
+        "        Arrive(Sm80_cp_async) >> cg[k % 2]  # a thread has one commit group\n"
+        "        Await(cg[k % 2], cuda_in_order, 0)\n"
         "# repair\n"
-        "cg: barrier @ CudaCommitGroup",
+        "cg: barrier @ CudaCommitGroup\n"
+        "for t in cuda_threads(0, 1, unit=cuda_thread):\n"
+        "    for k in seq(0, 8):\n"
+        "        Arrive(Sm80_cp_async) >> cg\n"
+        "        Await(cg, cuda_in_order, 0)",
     ),
     "D503": (
         "an element does not belong to one unit",
@@ -209,6 +245,9 @@ COLLECTIVE: Final[dict[str, tuple[str, str, str]]] = {
         "    for k in seq(0, 4):\n"
         "        acc[t, (t + k) % 4] = 0\n"
         "# repair\n"
+        "acc: f32[128, 4]\n"
+        "for t in cuda_threads(0, 128, unit=cuda_thread):\n"
+        "    for k in seq(0, 4):\n"
         "        acc[t, k] = 0",
     ),
     "D505": (
@@ -230,9 +269,9 @@ COLLECTIVE: Final[dict[str, tuple[str, str, str]]] = {
         "a multicast goes over something else than CTAs",
         "A multicast signals the same barrier in every CTA along whole dimensions that are "
         "distributed over CTAs.",
-        "Arrive(cuda_temporal) >> full[0:4, cta]  # dimension 0 is the ring of one CTA\n"
+        "Arrive(cuda_in_order) >> full[cta, 0] >> full[cta, :]  # dimension 1 is a ring\n"
         "# repair\n"
-        "Arrive(cuda_temporal) >> full[k % 4, cta] >> full[k % 4, :]",
+        "Arrive(cuda_in_order) >> full[cta, 0] >> full[:, 0]",
     ),
     "D509": (
         "Arrives on one mbarrier differ in their number of threads",
@@ -242,7 +281,11 @@ COLLECTIVE: Final[dict[str, tuple[str, str, str]]] = {
         "    Arrive(cuda_in_order) >> z\n"
         "for w in cuda_threads(0, 1, unit=cuda_warp):\n"
         "    Arrive(cuda_in_order) >> z\n"
-        "# repair: arrive at the same scope, or use two barriers",
+        "# repair: arrive at the same scope, or use two barriers\n"
+        "for w in cuda_threads(0, 1, unit=cuda_warp):\n"
+        "    Arrive(cuda_in_order) >> z\n"
+        "for w in cuda_threads(0, 1, unit=cuda_warp):\n"
+        "    Arrive(cuda_in_order) >> z",
     ),
     "D510": (
         "two solitary barriers are used in turns",
@@ -251,10 +294,12 @@ COLLECTIVE: Final[dict[str, tuple[str, str, str]]] = {
         "Arrive(Sm80_cp_async) >> a\n"
         "Arrive(Sm80_cp_async) >> b\n"
         "Await(a, cuda_in_order, 0)\n"
+        "Await(b, cuda_in_order, 0)\n"
         "# repair: one variable\n"
         "Arrive(Sm80_cp_async) >> a\n"
         "Arrive(Sm80_cp_async) >> a\n"
-        "Await(a, cuda_in_order, 1)",
+        "Await(a, cuda_in_order, 1)\n"
+        "Await(a, cuda_in_order, 0)",
     ),
     "D511": (
         "an Arrive does not end a commit group of its variable's kind",
@@ -263,6 +308,7 @@ COLLECTIVE: Final[dict[str, tuple[str, str, str]]] = {
         "cg: barrier @ CudaCommitGroup\n"
         "Arrive(cuda_in_order) >> cg\n"
         "# repair\n"
+        "cg: barrier @ CudaCommitGroup\n"
         "Arrive(Sm80_cp_async) >> cg",
     ),
     "D512": (
@@ -285,25 +331,31 @@ COLLECTIVE: Final[dict[str, tuple[str, str, str]]] = {
         "iterations would share that one allocation.",
         "for w in cuda_threads(0, 4, unit=cuda_warp):\n"
         "    buf: f32[32] @ CudaSmemLinear  # one for each warp?\n"
+        "    for t in cuda_threads(0, 32, unit=cuda_thread):\n"
+        "        buf[t] = 0\n"
         "# repair\n"
         "buf: f32[4, 32] @ CudaSmemLinear\n"
         "for w in cuda_threads(0, 4, unit=cuda_warp):\n"
-        "    ...  # uses buf[w, :]",
+        "    for t in cuda_threads(0, 32, unit=cuda_thread):\n"
+        "        buf[w, t] = 0",
     ),
     "D515": (
         "the launch has no unit that could own the memory",
         "A register tile belongs to a warp or a warpgroup, and the CTA is smaller than that.",
         "with CudaDeviceFunction(blockDim=64):\n"
-        "    ...\n"
+        "    for task in cuda_tasks(0, 1):\n"
         "        D: f32[64, 256] @ Sm90_RmemMatrixD(64, 256)\n"
-        "# repair: blockDim=128",
+        "# repair\n"
+        "with CudaDeviceFunction(blockDim=128):\n"
+        "    for task in cuda_tasks(0, 1):\n"
+        "        D: f32[64, 256] @ Sm90_RmemMatrixD(64, 256)",
     ),
     "D516": (
         "a commit group at the wrong scope",
         "A wgmma group belongs to one warpgroup; a group of cp.async or bulk copies to one "
         "thread, or to the threads of one warp.",
-        "# at CTA scope\n"
-        "Arrive(Sm80_cp_async) >> cg\n"
+        "cg: barrier @ CudaCommitGroup\n"
+        "Arrive(Sm80_cp_async) >> cg  # at CTA scope\n"
         "# repair\n"
         "cg: barrier[128] @ CudaCommitGroup\n"
         "for t in cuda_threads(0, 128, unit=cuda_thread):\n"
@@ -317,18 +369,23 @@ COLLECTIVE: Final[dict[str, tuple[str, str, str]]] = {
         "no condition or bound inside depends, and the slot stands outside of these loops.",
         "for w in cuda_threads(0, 1, unit=cuda_warp):  # full: barrier[2]\n"
         "    Arrive(cuda_in_order) >> full[w]\n"
+        "    Await(full[w], cuda_in_order, ~0)\n"
         "# repair\n"
-        "for w in cuda_threads(0, 2, unit=cuda_warp):\n    Arrive(cuda_in_order) >> full[w]",
+        "for w in cuda_threads(0, 2, unit=cuda_warp):\n"
+        "    Arrive(cuda_in_order) >> full[w]\n"
+        "    Await(full[w], cuda_in_order, ~0)",
     ),
     "D517": (
         "a part of a register tile",
         "The elements of a tile lie in the registers of its threads as the matrix instructions "
         "want them; an instruction takes all of them, or the tile of another index.",
-        "A: f16[64, 64] @ Sm90_RmemMatrixA(64)\n"
-        "Sm90_wgmma_rs_f16(D[:, :], A[:, 16 * k : 16 * k + 16], B[:, :])\n"
+        "A: f32[64, 32] @ Sm90_RmemMatrixA(64)\n"
+        "for k in seq(0, 4):\n"
+        "    Sm90_load_A(A[:, 8 * k : 8 * k + 8], s[:, 8 * k : 8 * k + 8])\n"
         "# repair\n"
-        "A: f16[4, 64, 16] @ Sm90_RmemMatrixA(64)\n"
-        "Sm90_wgmma_rs_f16(D[:, :], A[k, :, :], B[:, :])",
+        "A: f32[4, 64, 8] @ Sm90_RmemMatrixA(64)\n"
+        "for k in seq(0, 4):\n"
+        "    Sm90_load_A(A[k, :, :], s[:, 8 * k : 8 * k + 8])",
     ),
     "D518": (
         "an element of a register tile is accessed by a thread that does not hold it",
@@ -345,7 +402,7 @@ COLLECTIVE: Final[dict[str, tuple[str, str, str]]] = {
         "DIVERGENCE: not all threads of a mechanism's unit reach it",
         "The hardware waits for every thread of the unit, and some have other work: a cluster "
         "barrier under a role or a CTA loop, a wgmma below a warpgroup.",
-        'with CudaWarps(name="consumer"):\n'
+        "with CudaWarps(0, 1):\n"
         "    Arrive(cuda_in_order) >> cluster_sync\n"
         "# repair: at cluster scope\n"
         "Arrive(cuda_in_order) >> cluster_sync",

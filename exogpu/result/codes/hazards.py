@@ -15,28 +15,42 @@ HAZARDS: Final[dict[str, tuple[str, str, str]]] = {
         "for t in cuda_threads(0, 64, unit=cuda_thread):\n"
         "    y[t] = tile[63 - t]  # another thread's element\n"
         "# repair: between the loops\n"
-        "Fence(cuda_in_order, cuda_in_order)",
+        "for t in cuda_threads(0, 64, unit=cuda_thread):\n"
+        "    tile[t] = x[t]\n"
+        "Fence(cuda_in_order, cuda_in_order)\n"
+        "for t in cuda_threads(0, 64, unit=cuda_thread):\n"
+        "    y[t] = tile[63 - t]",
     ),
     "H702": (
         "a write may overtake an earlier read (WAR)",
         "In program order the read comes first, but nothing makes the write wait for it.  Under "
         "policy ptx, an overwrite through the async proxy (TMA, wgmma's shared-memory operands) "
         "needs a proxy fence after an ordinary read: a post side of cuda_generic_and_async.",
-        "consume(tile[:])\n"
-        "tma_load(tile[:], src[:])  # may arrive while others still consume\n"
-        "# repair: between them\n"
-        "Fence(cuda_in_order, cuda_generic_and_async)",
+        "for t in cuda_threads(0, 64, unit=cuda_thread):\n"
+        "    y[t] = tile[63 - t]\n"
+        "for t in cuda_threads(0, 64, unit=cuda_thread):\n"
+        "    tile[t] = 0.0  # another thread may still read it\n"
+        "# repair: between the loops; before TMA loads (cuda_in_order, cuda_generic_and_async)\n"
+        "for t in cuda_threads(0, 64, unit=cuda_thread):\n"
+        "    y[t] = tile[63 - t]\n"
+        "Fence(cuda_in_order, cuda_in_order)\n"
+        "for t in cuda_threads(0, 64, unit=cuda_thread):\n"
+        "    tile[t] = 0.0",
     ),
     "H703": (
         "a write may overtake an earlier write (WAW)",
         "Two writes of one element are not ordered, so that either value may remain.  Atomic "
         "reductions on the same timeline are exempt.",
-        "tma_load(tile[:], zeros[:])\n"
         "for t in cuda_threads(0, 64, unit=cuda_thread):\n"
-        "    tile[t] = 1.0\n"
-        "# repair: let the load signal an mbarrier, and await it before the loop\n"
-        "tma_load(tile[:], zeros[:]) >> full\n"
-        "Await(full, cuda_in_order, ~0)",
+        "    tile[t] = 0.0\n"
+        "for t in cuda_threads(0, 64, unit=cuda_thread):\n"
+        "    tile[63 - t] = 1.0  # another thread's element\n"
+        "# repair: between the loops; after a TMA load, await the mbarrier that it signals\n"
+        "for t in cuda_threads(0, 64, unit=cuda_thread):\n"
+        "    tile[t] = 0.0\n"
+        "Fence(cuda_in_order, cuda_in_order)\n"
+        "for t in cuda_threads(0, 64, unit=cuda_thread):\n"
+        "    tile[63 - t] = 1.0",
     ),
     "H704": (
         "memory may be reused while it is accessed",
@@ -45,9 +59,13 @@ HAZARDS: Final[dict[str, tuple[str, str, str]]] = {
         "all accesses must be ordered before that point, for all threads of the cluster.",
         "for m in cuda_tasks(0, M):\n"
         "    tile: f32[64] @ CudaSmemLinear\n"
-        "    ...\n"
-        "        y[m, t] = tile[t]\n"
+        "    for t in cuda_threads(0, 64, unit=cuda_thread):\n"
+        "        tile[t] = x[m, t]\n"
         "# repair: end the task with a fence, so that the next one may overwrite tile\n"
+        "for m in cuda_tasks(0, M):\n"
+        "    tile: f32[64] @ CudaSmemLinear\n"
+        "    for t in cuda_threads(0, 64, unit=cuda_thread):\n"
+        "        tile[t] = x[m, t]\n"
         "    Fence(cuda_in_order, cuda_in_order)",
     ),
     "H705": (
@@ -56,6 +74,7 @@ HAZARDS: Final[dict[str, tuple[str, str, str]]] = {
         "awaited: an arrival that nobody awaits would be taken for one of the next task.",
         "Arrive(cuda_in_order) >> z\n"
         "# repair: await it, or remove the Arrive\n"
+        "Arrive(cuda_in_order) >> z\n"
         "Await(z, cuda_in_order, ~0)",
     ),
     "H706": (
@@ -66,7 +85,8 @@ HAZARDS: Final[dict[str, tuple[str, str, str]]] = {
         "Await(z, cuda_in_order, ~0)\n"
         "Arrive(cuda_in_order) >> z\n"
         "# repair: arrive first, or skip the first phase with ~1\n"
-        "Await(z, cuda_in_order, ~1)",
+        "Arrive(cuda_in_order) >> z\n"
+        "Await(z, cuda_in_order, ~0)",
     ),
     "H707": (
         "an mbarrier may run a whole ring ahead, or a waiter may (PHASE)",
@@ -77,10 +97,21 @@ HAZARDS: Final[dict[str, tuple[str, str, str]]] = {
         "in its old phase, lets it pass at once.  Guards of the barrier, barrier(guard), and skip "
         "counts ~m decide the depth.",
         "full: barrier @ CudaMbarrier\n"
-        "...  # the producer arrives on full in every iteration, and never waits\n"
+        "for k in seq(0, K):\n"
+        "    with CudaWarps(0, 1):\n"
+        "        Arrive(cuda_in_order) >> full  # and never waits\n"
+        "    with CudaWarps(1, 2):\n"
+        "        Await(full, cuda_in_order, ~0)\n"
         "# repair: a second barrier, awaited by the producer, by which consumers release a slot\n"
+        "full: barrier @ CudaMbarrier\n"
         "empty: barrier(full) @ CudaMbarrier\n"
-        "Await(empty, cuda_temporal, ~4)",
+        "for k in seq(0, K):\n"
+        "    with CudaWarps(0, 1):\n"
+        "        Await(empty, cuda_in_order, ~1)\n"
+        "        Arrive(cuda_in_order) >> full\n"
+        "    with CudaWarps(1, 2):\n"
+        "        Await(full, cuda_in_order, ~0)\n"
+        "        Arrive(cuda_in_order) >> empty",
     ),
     "H708": (
         "a value passes from one task to the next (LEAK)",
@@ -93,7 +124,12 @@ HAZARDS: Final[dict[str, tuple[str, str, str]]] = {
         "        for t in cuda_threads(0, 32, unit=cuda_thread):\n"
         "            total[t] += x[m, t]  # of which tasks?\n"
         "# repair: write it first\n"
-        "            total[t] = 0.0",
+        "with CudaDeviceFunction(blockDim=32):\n"
+        "    total: f32[32] @ CudaSmemLinear\n"
+        "    for m in cuda_tasks(0, M):\n"
+        "        for t in cuda_threads(0, 32, unit=cuda_thread):\n"
+        "            total[t] = 0.0\n"
+        "            total[t] += x[m, t]",
     ),
 }
 """Title, explanation and example by code."""

@@ -23,17 +23,20 @@ INVOCATION: Final[dict[str, tuple[str, str, str]]] = {
         "the target is no Python source",
         "The file has another name than *.py, or it does not parse as Python, or the module is "
         "compiled.  Kernels are written in Python's syntax, whatever the language means by it.",
-        "def gemm(M: size,:\n    ...\n# repair\ndef gemm(M: size):\n    ...",
+        "def gemm(M: size,:\n    pass\n# repair\n@proc\ndef gemm(M: size):\n    pass",
     ),
     "X943": (
         "the target has no procedure",
         "Only functions decorated with @proc are kernels; the target has none.  In a folder, only "
         "files that import exogpu or use @proc are loaded.",
-        "def copy(n: size, x: f32[n] @ DRAM): ...\n"
+        "def copy(n: size, x: f32[n] @ DRAM):\n"
+        "    pass\n"
         "# repair\n"
         "from exogpu import *\n"
+        "\n"
         "@proc\n"
-        "def copy(n: size, x: f32[n] @ DRAM): ...",
+        "def copy(n: size, x: f32[n] @ DRAM):\n"
+        "    pass",
     ),
     "X944": (
         "loading the target stopped",
@@ -52,7 +55,7 @@ INVOCATION: Final[dict[str, tuple[str, str, str]]] = {
     "X946": (
         "--at is no list of sizes",
         "Sizes are given as name=integer, with commas between them; one name has one value.",
-        "exogpu check gemm.py --at M:512\n# repair\nexogpu check gemm.py --at M=512,N=512",
+        "exogpu check gemm.py --at M:512\n# repair\nexogpu check gemm.py --at M=512,N=512,K=256",
     ),
     "X947": (
         "there is no such code",
@@ -64,8 +67,8 @@ INVOCATION: Final[dict[str, tuple[str, str, str]]] = {
         "The file that --sarif or --junit names cannot be written: its folder does not exist, or "
         "it is not writable.",
         "exogpu check gemm.py --sarif out/gemm.sarif\n"
-        "# repair: make the folder first\n"
-        "mkdir out; exogpu check gemm.py --sarif out/gemm.sarif",
+        "# repair: a folder that is there\n"
+        "exogpu check gemm.py --sarif gemm.sarif",
     ),
     "X949": (
         "a run has no data",
@@ -106,7 +109,8 @@ INVOCATION: Final[dict[str, tuple[str, str, str]]] = {
         "unchecked; the manifest says which it was.  What is refuted at any size is not compiled, "
         "even if it is safe at those given.",
         "exogpu compile gemm.py -o build\n"
-        "# repair\nexogpu compile gemm.py -o build --at L=1,M=512,N=512,cluster_K=512",
+        "# repair\n"
+        "exogpu compile gemm.py -o build --at M=512,N=512,K=512",
     ),
     "X961": (
         "emitted code cannot be compiled",
@@ -179,6 +183,13 @@ INVOCATION: Final[dict[str, tuple[str, str, str]]] = {
         "`exogpu why` explains statements that synchronise, and accesses: the line has neither.",
         "exogpu why gemm.py:1\n# repair: the line of a Fence, Arrive or Await\n"
         "exogpu why gemm.py:58",
+    ),
+    "X983": (
+        "there is nothing to compare with",
+        "`exogpu report --against` takes a folder that `exogpu report` wrote, a certificate, or an "
+        "older source with the same procedures.  The one given has none, or cannot be read.",
+        "exogpu report gemm.py -o new --against empty\n"
+        "# repair\nexogpu report gemm.py -o new --against old",
     ),
 }
 """Title, explanation and example by code."""

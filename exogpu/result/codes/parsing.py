@@ -9,8 +9,8 @@ PARSING: Final[dict[str, tuple[str, str, str, str]]] = {
         "the source of a procedure cannot be found",
         "Procedures are read from the text of their file.  A function typed into a plain "
         "interpreter, or made by exec, has no file.",
-        ">>> @proc\n... def f(n: size): ...",
-        "# in f.py\n@proc\ndef f(n: size): ...",
+        ">>> @proc\n... def f(n: size): pass",
+        "# in f.py\n@proc\ndef f(n: size): pass",
     ),
     "P102": (
         "a name is not defined",
@@ -70,15 +70,22 @@ PARSING: Final[dict[str, tuple[str, str, str, str]]] = {
         "a type is a string",
         "Types are written without quotes; `from __future__ import annotations` keeps Python from "
         "evaluating them.",
-        "def f(x: 'f32[8] @ DRAM'): ...",
-        "from __future__ import annotations\ndef f(x: f32[8] @ DRAM): ...",
+        ("@proc\ndef f(x: 'f32[8] @ DRAM'): ..."),
+        ("@proc\ndef f(x: f32[8] @ DRAM): ..."),
     ),
     "P111": (
         "a call of something that is no instruction or procedure",
         "A procedure calls functions decorated with @instr, @macro or @proc, not ordinary Python "
         "functions: its body is parsed, never executed.",
-        "def helper(x): ...\n# in a procedure\nhelper(x[:])",
-        "@proc\ndef helper(n: size, x: f32[n] @ DRAM): ...",
+        ("def helper(x): ...\n\n@proc\ndef f(n: size, x: f32[n] @ DRAM):\n    helper(x[:])"),
+        (
+            "@proc\n"
+            "def helper(n: size, x: f32[n] @ DRAM): ...\n"
+            "\n"
+            "@proc\n"
+            "def f(n: size, x: f32[n] @ DRAM):\n"
+            "    helper(n, x[:])"
+        ),
     ),
     "P112": (
         "an update that is no +=",
@@ -125,7 +132,7 @@ PARSING: Final[dict[str, tuple[str, str, str, str]]] = {
         "The with-blocks are CudaDeviceFunction, one kernel launch, and CudaWarps, a range of "
         "warps of it.",
         "with open('f') as f: ...",
-        "with CudaDeviceFunction(blockDim=128): ...",
+        ("with CudaDeviceFunction(blockDim=128):\n    for task in cuda_tasks(0, 1): ..."),
     ),
     "P119": (
         "an expression has no effect",
@@ -143,8 +150,8 @@ PARSING: Final[dict[str, tuple[str, str, str, str]]] = {
     "P121": (
         "a launch is not described",
         "CudaDeviceFunction takes clusterDim, and either blockDim or warp_config.",
-        "with CudaDeviceFunction(128): ...",
-        "with CudaDeviceFunction(blockDim=128): ...",
+        ("with CudaDeviceFunction(128):\n    for task in cuda_tasks(0, 1): ..."),
+        ("with CudaDeviceFunction(blockDim=128):\n    for task in cuda_tasks(0, 1): ..."),
     ),
     "P122": (
         "the arguments of CudaWarps are wrong",
@@ -218,15 +225,27 @@ PARSING: Final[dict[str, tuple[str, str, str, str]]] = {
         "a procedure is too large",
         "A procedure may have 256 parameters, and 20,000 statements with the loops that Python "
         "unrolls and the procedures that it calls written out.",
-        "for i in range(10**6): x[i] = 0.0  # a Python loop is unrolled",
-        "for i in seq(0, 10**6): x[i] = 0.0",
+        (
+            "for i in range(200):  # Python's loops are unrolled\n"
+            "    for j in range(200):\n"
+            "        x[200 * i + j] = 0.0"
+        ),
+        ("for i in seq(0, 40000):\n    x[i] = 0.0"),
     ),
     "P133": (
         "a macro is called by Python",
         "The statements of a macro are read where a procedure calls it; as a procedure's, they are "
         "never executed.",
-        "clear(x)  # at the top of the file",
-        "@proc\ndef f(n: size, x: f32[n] @ DRAM):\n    clear(x)",
+        ("@macro\ndef clear(x):\n    x[0] = 0.0\n\nclear([1.0])  # at the top of the file"),
+        (
+            "@macro\n"
+            "def clear(x):\n"
+            "    x[0] = 0.0\n"
+            "\n"
+            "@proc\n"
+            "def f(n: size, x: f32[n] @ DRAM):\n"
+            "    clear(x)"
+        ),
     ),
 }
 """By code."""

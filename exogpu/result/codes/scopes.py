@@ -10,7 +10,7 @@ SCOPES: Final[dict[str, tuple[str, str, str, str]]] = {
     "S301": (
         "a special window is accessed directly",
         "A tensor map is a description for TMA instructions; only they read and write through it.",
-        "y[0] = x_map[0, 0]",
+        "y[0] = x_map[0, 0]  # x_map = x[:, :] @ Sm90_tensorMap(128, 64, 32)",
         "y[0] = x[0, 0]  # the variable under the map",
     ),
     "S302": (
@@ -22,8 +22,18 @@ SCOPES: Final[dict[str, tuple[str, str, str, str]]] = {
     "S303": (
         "CUDA code accesses host memory",
         "Inside a launch, variables in DRAM are out of reach.",
-        _TASK + "cuda_op(h[:])  # h @ DRAM",
-        "x: f32[8] @ CudaGmemLinear  # filled by a stream copy before the launch",
+        (
+            "with CudaDeviceFunction(blockDim=128):\n"
+            "    for task in cuda_tasks(0, 1):\n"
+            "        for t in cuda_threads(0, 1, unit=cuda_thread):\n"
+            "            h[0] = 0.0  # h @ DRAM"
+        ),
+        (
+            "with CudaDeviceFunction(blockDim=128):\n"
+            "    for task in cuda_tasks(0, 1):\n"
+            "        for t in cuda_threads(0, 1, unit=cuda_thread):\n"
+            "            x[0] = 0.0  # x @ CudaGmemLinear, then a stream copy from x to h"
+        ),
     ),
     "S304": (
         "a procedure is called inside a kernel",
@@ -34,14 +44,32 @@ SCOPES: Final[dict[str, tuple[str, str, str, str]]] = {
     "S305": (
         "an instruction calls an instruction",
         "The body of an @instr is its whole meaning, written with loops and assignments.",
-        "@instr\ndef load4(...):\n    load1(...)",
-        "@instr\ndef load4(...):\n    for i in seq(0, 4):\n        dst[i] = src[i]",
+        (
+            "@instr(unit=cuda_thread, dst=CUDA_REGISTER, src=CUDA_MEMORY)\n"
+            "def load4(dst: f32[4] @ CudaRmem, src: f32[4] @ CudaGmemLinear):\n"
+            "    cuda_load(dst[:], src[:])"
+        ),
+        (
+            "@instr(unit=cuda_thread, dst=CUDA_REGISTER, src=CUDA_MEMORY)\n"
+            "def load4(dst: f32[4] @ CudaRmem, src: f32[4] @ CudaGmemLinear):\n"
+            "    for i in seq(0, 4):\n"
+            "        dst[i] = src[i]"
+        ),
     ),
     "S306": (
         "an instruction is called at the wrong scope",
         "An instruction belongs to CPU scope (stream copies, memset) or to CUDA scope.",
-        "Sm90_tma_load(...)  # outside any launch",
-        _TASK + "Sm90_tma_load(...)",
+        (
+            "with CudaDeviceFunction(blockDim=128):\n"
+            "    for task in cuda_tasks(0, 1):\n"
+            "        cuda_memset0_1d(n, x[:])"
+        ),
+        (
+            "cuda_memset0_1d(n, x[:])  # before the launch\n"
+            "with CudaDeviceFunction(blockDim=128):\n"
+            "    for task in cuda_tasks(0, 1):\n"
+            "        pass"
+        ),
     ),
     "S307": (
         "a variable is freed by hand",
@@ -53,14 +81,33 @@ SCOPES: Final[dict[str, tuple[str, str, str, str]]] = {
     "S308": (
         "an instruction's body has a parallel loop",
         "Who executes an instruction is said by its unit; its body has sequential loops.",
-        "for i in cuda_threads(0, 32, unit=cuda_thread): ...",
-        "for i in seq(0, 32): ...",
+        (
+            "@instr(unit=cuda_warp, x=CUDA_MEMORY)\n"
+            "def clear(x: f32[32] @ CudaSmemLinear):\n"
+            "    for i in cuda_threads(0, 32, unit=cuda_thread):\n"
+            "        x[i] = 0.0"
+        ),
+        (
+            "@instr(unit=cuda_warp, x=CUDA_MEMORY)\n"
+            "def clear(x: f32[32] @ CudaSmemLinear):\n"
+            "    for i in seq(0, 32):\n"
+            "        x[i] = 0.0"
+        ),
     ),
     "S309": (
         "a cuda_tasks loop stands in the wrong place",
         "The tasks of a launch are one nest of cuda_tasks loops directly inside it.",
-        _TASK + "for i in seq(0, 4):\n            for u in cuda_tasks(0, 2): ...",
-        "for t in cuda_tasks(0, 1):\n    for u in cuda_tasks(0, 2):\n        ...",
+        (
+            "with CudaDeviceFunction(blockDim=128):\n"
+            "    for t in cuda_tasks(0, 1):\n"
+            "        for i in seq(0, 4):\n"
+            "            for u in cuda_tasks(0, 2): ..."
+        ),
+        (
+            "with CudaDeviceFunction(blockDim=128):\n"
+            "    for t in cuda_tasks(0, 1):\n"
+            "        for u in cuda_tasks(0, 2): ..."
+        ),
     ),
     "S310": (
         "a cuda_threads loop stands outside a task",
@@ -71,15 +118,29 @@ SCOPES: Final[dict[str, tuple[str, str, str, str]]] = {
     "S311": (
         "a launch stands inside a launch",
         "Kernels are launched from CPU scope, one after the other.",
-        _TASK + "with CudaDeviceFunction(blockDim=32): ...",
-        "with CudaDeviceFunction(blockDim=128): ...\nwith CudaDeviceFunction(blockDim=32): ...",
+        (
+            "with CudaDeviceFunction(blockDim=128):\n"
+            "    for task in cuda_tasks(0, 1):\n"
+            "        with CudaDeviceFunction(blockDim=32): ..."
+        ),
+        (
+            "with CudaDeviceFunction(blockDim=128):\n"
+            "    for task in cuda_tasks(0, 1): ...\n"
+            "with CudaDeviceFunction(blockDim=32):\n"
+            "    for task in cuda_tasks(0, 1): ..."
+        ),
     ),
     "S312": (
         "a launch is not a nest of tasks",
         "The only statement in a CudaDeviceFunction is a cuda_tasks loop, after declarations of "
         "what its tasks share.",
-        "with CudaDeviceFunction(blockDim=128):\n    x[0] = 0.0",
-        _TASK + "...",
+        ("with CudaDeviceFunction(blockDim=128):\n    x[0] = 0.0"),
+        (
+            "with CudaDeviceFunction(blockDim=128):\n"
+            "    for task in cuda_tasks(0, 1):\n"
+            "        for t in cuda_threads(0, 1, unit=cuda_thread):\n"
+            "            x[0] = 0.0"
+        ),
     ),
     "S313": (
         "CudaWarps stands outside a task",
@@ -124,19 +185,27 @@ SCOPES: Final[dict[str, tuple[str, str, str, str]]] = {
     "S319": (
         "a tensor map is made inside a kernel",
         "Tensor maps are encoded by the driver, on the host, and passed to the kernel.",
-        _TASK + "m = x[:, :] @ Sm90_tensorMap(128, 64, 32)",
-        "m = x[:, :] @ Sm90_tensorMap(128, 64, 32)  # before the launch",
-    ),
-    "S320": (
-        "a statement stands outside a task",
-        "Inside a launch, everything is executed by the threads of a task.",
-        "with CudaDeviceFunction(blockDim=128):\n    x[0] = 0.0",
-        _TASK + "...",
+        (
+            "with CudaDeviceFunction(blockDim=128):\n"
+            "    for task in cuda_tasks(0, 1):\n"
+            "        m = x[:, :] @ Sm90_tensorMap(128, 64, 32)"
+        ),
+        (
+            "m = x[:, :] @ Sm90_tensorMap(128, 64, 32)  # before the launch\n"
+            "with CudaDeviceFunction(blockDim=128):\n"
+            "    for task in cuda_tasks(0, 1):\n"
+            "        pass"
+        ),
     ),
     "S321": (
         "a grid constant is written in a kernel",
         "Grid constants are set at the launch and read-only inside it.",
-        _TASK + "c[0] = 1.0  # c @ CudaGridConstant",
+        (
+            "with CudaDeviceFunction(blockDim=128):\n"
+            "    for task in cuda_tasks(0, 1):\n"
+            "        for t in cuda_threads(0, 1, unit=cuda_thread):\n"
+            "            c[0] = 1.0  # c @ CudaGridConstant"
+        ),
         "c[0] = 1.0  # before the launch",
     ),
     "S322": (
@@ -156,14 +225,28 @@ SCOPES: Final[dict[str, tuple[str, str, str, str]]] = {
         "an instruction synchronises",
         "The body of an instruction computes; a barrier that it signals is written after >> at "
         "the call.",
-        "@instr\ndef load(...):\n    Arrive(cuda_in_order) >> z",
-        "load(...) >> z",
+        (
+            "@instr(unit=cuda_thread, dst=CUDA_REGISTER, src=CUDA_MEMORY)\n"
+            "def load(dst: f32 @ CudaRmem, src: f32 @ CudaGmemLinear):\n"
+            "    dst = src\n"
+            "    Arrive(cuda_in_order) >> z"
+        ),
+        (
+            "@instr(unit=cuda_thread, dst=CUDA_REGISTER, src=CUDA_MEMORY)\n"
+            "def load(dst: f32 @ CudaRmem, src: f32 @ CudaGmemLinear):\n"
+            "    dst = src  # and at the call, Arrive(cuda_in_order) >> z"
+        ),
     ),
     "S325": (
         "synchronisation stands outside a task",
         "Arrive and Await, and in a launch also Fence, are executed by the threads of a task.",
-        "with CudaDeviceFunction(blockDim=128):\n    Fence(cuda_in_order, cuda_in_order)",
-        _TASK + "Fence(cuda_in_order, cuda_in_order)",
+        "Arrive(cuda_stream_sync) >> z  # at CPU scope",
+        (
+            "with CudaDeviceFunction(blockDim=128):\n"
+            "    for task in cuda_tasks(0, 1):\n"
+            "        z: barrier @ CudaMbarrier\n"
+            "        Arrive(cuda_in_order) >> z"
+        ),
     ),
     "S331": (
         "two kinds of atomic operations change one variable",

@@ -116,7 +116,7 @@ TYPES: Final[dict[str, tuple[str, str, str, str]]] = {
     "T218": (
         "this variable cannot be windowed so",
         "Windows are of data variables, and tensor maps of variables in global memory.",
-        "w = tile[:, :] @ Sm90_tensorMap(128, 64, 32)  # tile @ CudaSmemLinear",
+        "w = h[:, :] @ Sm90_tensorMap(128, 64, 32)  # h @ DRAM",
         "w = x[:, :] @ Sm90_tensorMap(128, 64, 32)  # x @ CudaGmemLinear",
     ),
     "T219": (
@@ -135,8 +135,8 @@ TYPES: Final[dict[str, tuple[str, str, str, str]]] = {
         "an instruction cannot be made",
         "The compile-time parameters of the instruction are missing, unknown, or refused by its "
         "definition; the notes say why.",
-        "Sm90_wgmma_tf32(D[:, :], A[:, :], B[:, :], M=65, N=256)",
-        "Sm90_wgmma_tf32(D[:, :], A[:, :], B[:, :], M=64, N=256)",
+        "cuda_load(r[:], x[0:4], n=5)",
+        "cuda_load(r[:], x[0:4], n=4)",
     ),
     "T222": (
         "the arguments do not fit the parameters",
@@ -167,40 +167,53 @@ TYPES: Final[dict[str, tuple[str, str, str, str]]] = {
     "T226": (
         "a parameter takes a special window",
         "This instruction reads or writes through a tensor map.",
-        "Sm90_tma_load(tile[:, :], x[0:64, 0:32])",
-        "x_map = x[:, :] @ Sm90_tensorMap(128, 64, 32)  # before the launch\n"
-        "Sm90_tma_load(tile[:, :], x_map[0:64, 0:32])",
+        "Sm90_tma_load(tile[:, :], x[0:64, 0:32], rows=64, cols=32, box=(64, 32)) >> z",
+        (
+            "# before the launch, x_map = x[:, :] @ Sm90_tensorMap(128, 64, 32)\n"
+            "Sm90_tma_load(tile[:, :], x_map[0:64, 0:32], rows=64, cols=32, box=(64, 32)) >> z"
+        ),
     ),
     "T227": (
         "an argument is in the wrong memory",
         "An instruction works on operands in certain memories, of certain swizzles and tile sizes.",
-        "Sm90_wgmma_tf32(D[:, :], A[:, :], B[:, :])  # A @ CudaSmemLinear",
-        "A: f32[64, 32] @ Sm90_SmemSwizzled(128)",
+        "cuda_load(tile[0, 0:4], x[0, 0:4])  # tile @ CudaSmemLinear",
+        "cuda_load(r[:], x[0, 0:4])  # r: f32[4], in registers",
     ),
     "T228": (
         "an instruction must signal a barrier",
         "Nothing else tells when this asynchronous instruction has finished.",
-        "Sm90_tma_load(tile[:, :], x_map[0:64, 0:32])",
-        "Sm90_tma_load(tile[:, :], x_map[0:64, 0:32]) >> full",
+        "Sm90_tma_load(tile[:, :], x_map[0:64, 0:32], rows=64, cols=32, box=(64, 32))",
+        "Sm90_tma_load(tile[:, :], x_map[0:64, 0:32], rows=64, cols=32, box=(64, 32)) >> z",
     ),
     "T229": (
         "an instruction signals no barrier, or only one",
         "What follows >> must be what the instruction can signal: nothing, or one barrier.",
-        "cuda_load(a[:], x[0:4]) >> z",
-        "cuda_load(a[:], x[0:4])",
+        "cuda_load(r[:], x[0, 0:4]) >> z",
+        "cuda_load(r[:], x[0, 0:4])",
     ),
     "T230": (
         "an instruction signals another kind of barrier",
         "The barrier after >> must have the mechanism by which the instruction completes.",
-        "Sm90_tma_load(tile[:, :], x_map[0:64, 0:32]) >> cg  # cg @ CudaCommitGroup",
-        "Sm90_tma_load(tile[:, :], x_map[0:64, 0:32]) >> full  # full @ CudaMbarrier",
+        (
+            "# cg @ CudaCommitGroup, z @ CudaMbarrier\n"
+            "Sm90_tma_load(tile[:, :], x_map[0:64, 0:32], rows=64, cols=32, box=(64, 32)) >> cg"
+        ),
+        "Sm90_tma_load(tile[:, :], x_map[0:64, 0:32], rows=64, cols=32, box=(64, 32)) >> z",
     ),
     "T231": (
         "a trailing barrier has the wrong dimensions",
         "A multicast instruction signals one barrier a CTA: the dimension over the CTAs is a "
         "whole range, the others are points.",
-        "Sm90_tma_multicast(A[0, :, 0, :, :], ...) >> full[0, 0]",
-        "Sm90_tma_multicast(A[0, :, 0, :, :], ...) >> full[0, :]",
+        (
+            "Sm90_tma_multicast(\n"
+            "    S[:, :, :], x_map[0:64, 0:32], n=2, rows=64, cols=32, box=(32, 32)\n"
+            ") >> full[0]"
+        ),
+        (
+            "Sm90_tma_multicast(\n"
+            "    S[:, :, :], x_map[0:64, 0:32], n=2, rows=64, cols=32, box=(32, 32)\n"
+            ") >> full[:]"
+        ),
     ),
     "T232": (
         "clusterDim is not positive",
@@ -310,10 +323,18 @@ TYPES: Final[dict[str, tuple[str, str, str, str]]] = {
         "a fragment of something that is not one whole register tile",
         "`fragment` goes over the elements of one tile of mma or wgmma, in the shape and type that "
         "these instructions know.",
-        "D: f32[2, 64, 128] @ Sm90_RmemMatrixD(64, 128)\n"
-        "for m, n in fragment(D):\n"
-        "    D[wg, m, n] = 0.0",
-        "for m, n in fragment(D[wg, :, :]):\n    D[wg, m, n] = 0.0",
+        (
+            "D: f32[2, 64, 128] @ Sm90_RmemMatrixD(64, 128)\n"
+            "for wg in cuda_threads(0, 2, unit=cuda_warpgroup):\n"
+            "    for m, n in fragment(D):\n"
+            "        D[wg, m, n] = 0.0"
+        ),
+        (
+            "D: f32[2, 64, 128] @ Sm90_RmemMatrixD(64, 128)\n"
+            "for wg in cuda_threads(0, 2, unit=cuda_warpgroup):\n"
+            "    for m, n in fragment(D[wg, :, :]):\n"
+            "        D[wg, m, n] = 0.0"
+        ),
     ),
     "T255": (
         "an atomic operand is changed otherwise than by one operation",
@@ -328,14 +349,20 @@ TYPES: Final[dict[str, tuple[str, str, str, str]]] = {
         "The parameters that `in_place` names may be one and the same window.  They have the same "
         "extents, and the body is one statement, or one in each branch of an `if`, in loops over "
         "their elements: it takes all of them at the index of the loops' iterators.",
-        '@instr(..., in_place=("dst", "src"))\n'
-        "...\n"
-        "    for i in seq(0, 4):\n"
-        "        dst[i] = src[3 - i]",
-        '@instr(..., in_place=("dst", "src"))\n'
-        "...\n"
-        "    for i in seq(0, 4):\n"
-        "        dst[i] = relu(src[i])",
+        (
+            "@instr(unit=cuda_thread, dst=CUDA_REGISTER, src=CUDA_REGISTER, "
+            'in_place=("dst", "src"))\n'
+            "def each(dst: f32[4] @ CudaRmem, src: f32[4] @ CudaRmem):\n"
+            "    for i in seq(0, 4):\n"
+            "        dst[i] = src[3 - i]"
+        ),
+        (
+            "@instr(unit=cuda_thread, dst=CUDA_REGISTER, src=CUDA_REGISTER, "
+            'in_place=("dst", "src"))\n'
+            "def each(dst: f32[4] @ CudaRmem, src: f32[4] @ CudaRmem):\n"
+            "    for i in seq(0, 4):\n"
+            "        dst[i] = relu(src[i])"
+        ),
     ),
 }
 """By code."""
