@@ -24,35 +24,11 @@ from exogpu.result.codes.types import TYPES
 EXAMPLES = {**PARSING, **SCOPES, **TYPES}
 """Those that are of one statement, or a few, with the same repaired."""
 
-<<<<<<< HEAD:tests/test_code_examples.py
-ELSEWHERE = frozenset(
-    {
-        *("P101", "P111", "P130", "P132", "P133", "S301", "S302", "S303", "S305", "S306", "S308"),
-        *(
-            "S309",
-            "S319",
-            "S320",
-            "S321",
-            "S324",
-            "S325",
-            "S331",
-            "T218",
-            "T224",
-            "T226",
-            "T227",
-            "T228",
-        ),
-        *("T229", "T230", "T231", "T235", "T239", "T240", "T244", "T245", "T247", "T255"),
-    }
-)
-"""Those whose example needs more around it than its comments say."""
-=======
 PLACED = sorted(EXAMPLES.keys() - READ.keys() - {"P101"})
 """Those of which the comments say enough of what stands around them."""
 
 NOT_APPLIED: dict[str, str] = {}
 """Codes whose repair no test applies, and why."""
->>>>>>> report:tests/codes/test_code_examples.py
 
 HEAD = """from __future__ import annotations
 from exogpu import *
