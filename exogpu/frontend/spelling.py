@@ -22,6 +22,12 @@ CUDA: Final[Mapping[str, str]] = {
     "blockIdx": "write a loop, for b in cuda_tasks(0, n), and use b",
     "blockDim": "use the number that CudaDeviceFunction(blockDim=...) is given",
     "gridDim": "use the bounds of the cuda_tasks loop",
+    "cudaGridDependencySynchronize": (
+        "write Fence(cuda_stream_sync, cuda_in_order) in a launch with dependent=True"
+    ),
+    "cudaTriggerProgrammaticLaunchCompletion": (
+        "leave it out: a launch lets the dependent one after it begin"
+    ),
     "warpSize": "use 32, or a unit such as cuda_warp",
 }
 """What stands for a name of CUDA C++."""

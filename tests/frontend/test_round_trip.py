@@ -40,6 +40,7 @@ from exogpu.ir.printer import print_proc
 from exogpu.ir.types import DataType
 from exogpu.kernels import gemm_sm80, gemm_sm90, gemm_splitk_sm90, gemv_f32
 from exogpu.result.errors import Span
+from tests.codegen.dependent_kernels import scaled_by
 from tests.texts import made
 
 
@@ -67,6 +68,7 @@ KERNELS = [
     gemv_f32.gemv,
     *gemm_sm90.KERNELS.values(),
     *gemm_splitk_sm90.KERNELS.values(),
+    scaled_by,
 ]
 
 
