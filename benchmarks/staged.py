@@ -2,8 +2,8 @@
 
     exogpu compile benchmarks/staged.py -o build/gpu/staged --cubin
     python benchmarks/gpu_check.py build/gpu/staged --only staged
-    python benchmarks/gpu.py build/gpu/staged -o build/staged-bench \\
-        --panels square,small,uneven,bf16,f16
+    python benchmarks/gpu.py build/gpu/staged -o build/staged-bench --panels square,uneven,bf16,f16
+    python benchmarks/staged.py build/staged-bench         # ratios to cuBLAS, all kernels
 
 A name ends with the steps of the ring, the buffers of a warpgroup, and how many of them are left
 unread while the next is stored.
@@ -11,9 +11,13 @@ unread while the next is stored.
 
 from __future__ import annotations
 
+import json
+import sys
+from pathlib import Path
+
 from exogpu.api import Procedure
 from exogpu.hw.datatypes import bf16, f16, f32
-from exogpu.kernels import gemm_sm90
+from exogpu.kernels.gemm_sm90 import make_resident
 from exogpu.kernels.gemm_staged_sm90 import make_staged
 
 SINGLES = (
@@ -32,7 +36,8 @@ HALVES = (
     (1, 1, 128, 256, 3, 4, 2),
     (2, 1, 128, 256, 4, 2, 1),
 )
-BESIDE = ("1x1_128x256_resident", "2x1_128x256_resident", "1x2_256x192_resident")
+BESIDE = ((1, 1, 128, 256), (2, 1, 128, 256), (1, 2, 256, 192))
+"""What stores from registers."""
 
 
 def _staged(one: tuple[int, ...], dtype: object) -> Procedure:
@@ -44,12 +49,22 @@ KERNELS: dict[str, Procedure] = {
     for kernel in (
         *(_staged(one, f32) for one in SINGLES),
         *(_staged(one, half) for half in (bf16, f16) for one in HALVES),
-        *(
-            gemm_sm90.KERNELS[f"{gemm_sm90.family(dtype)}_{name}"]
-            for dtype in (f32, bf16, f16)
-            for name in BESIDE
-        ),
-        *(gemm_sm90.KERNELS[f"gemm_sm90_{m}x1_128x192_resident"] for m in (1, 2)),
+        *(make_resident(*one, dtype=dtype) for dtype in (f32, bf16, f16) for one in BESIDE),
+        *(make_resident(clusters, 1, 128, 192) for clusters in (1, 2)),
     )
 }
 """By name."""
+
+
+def main(folder: Path) -> None:
+    """The ratios to cuBLAS of each kernel at each size, the best one first."""
+    for line in (folder / "results.jsonl").read_text().splitlines():
+        one = json.loads(line)
+        seconds = {name: time["seconds"] for name, time in one["times"].items()} | one["far"]
+        print(*(one[n] for n in ("panel", "M", "N", "K")), *one["wrong"])
+        for name, time in sorted(seconds.items(), key=lambda item: item[1]):
+            print(f"    {seconds['cuBLAS'] / time:.3f} {name}")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -381,7 +381,7 @@ def Sm90_tma_store(
     dtype=f32,
 ):
     """One lane starts the copy of a tile from shared to global memory (cp.async.bulk.tensor)."""
-    assert 2 <= len(box) <= 3
+    assert 2 <= len(box) <= 5
     for i in seq(0, rows):
         for j in seq(0, cols):
             dst[i, j] = src[i, j]
@@ -404,7 +404,7 @@ def Sm90_tma_reduce(
     dtype=f32,
 ):
     """One lane starts adding a tile into global memory, atomically (cp.reduce.async.bulk)."""
-    assert 2 <= len(box) <= 3
+    assert 2 <= len(box) <= 5
     assert dtype in SUMMED
     for i in seq(0, rows):
         for j in seq(0, cols):

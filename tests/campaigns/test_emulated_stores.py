@@ -187,6 +187,34 @@ def test_the_lanes_that_store_nothing_wait_too(folder) -> None:
     assert alone
 
 
+def test_tensor_maps_of_four_dimensions(folder) -> None:
+    procedure = made("""
+@proc
+def rank4(B: size, H: size, S: size, y: f32[B, H, S, 32] @ CudaGmemLinear):
+    w = y[:, :, :, :] @ Sm90_tensorMap(128, 1, 1, 64, 32)
+    with CudaDeviceFunction(blockDim=32):
+        for b in cuda_tasks(0, B):
+            for h in cuda_tasks(0, H):
+                T: f32[64, 32] @ Sm90_SmemSwizzled(128)
+                for t in cuda_threads(0, 32, unit=cuda_thread):
+                    v: f32
+                    v = 1.0
+                    for i in seq(0, 3 * b + h):
+                        v += 1.0
+                    for k in seq(0, 64):
+                        T[k, t] = v
+                Fence(cuda_in_order, cuda_generic_and_async)
+                for s in seq(0, (S + 63) / 64):
+                    Sm90_tma_store(
+                        w[b, h, 64 * s : 64 * s + 64, :], T[:, :],
+                        rows=64, cols=32, box=(1, 1, 64, 32), swizzle=128,
+                    )
+                Fence(tma_to_gmem_source, cuda_in_order)
+""")
+    assert procedure.check().word == "proved"
+    assert wrong(procedure, {"B": 2, "H": 3, "S": 100}, folder) == []
+
+
 STAGED = [
     (make_staged(1, 1, 128, 64, 4, 2, 1), {"L": 3, "M": 130, "N": 40, "cluster_K": 160}),
     (

@@ -63,6 +63,29 @@ def test_loads_have_no_wait() -> None:
         assert open_claims(tuple(claims(emitted)))
 
 
+@pytest.mark.parametrize(
+    ("first", "group"),
+    [
+        ("tma_to_gmem_async", "bulk"),
+        ("tma_to_gmem_source", "bulk, sources"),
+        ("Sm80_cp_async", "cp.async"),
+    ],
+)
+def test_the_lanes_of_a_group_join(first: str, group: str) -> None:
+    """Each has waited for its own operations: what another one made is not known to it."""
+    pair = SYNC_TIMELINES[first], SYNC_TIMELINES["cuda_in_order"]
+    rows = f"arrive {group.partition(',')[0]}", f"await {group}"
+    assert open_claims(tuple(claims(Lowering("group", *pair, rows))))
+    assert not open_claims(tuple(claims(Lowering("group", *pair, (*rows, "fence warp")))))
+
+
+def test_a_wait_for_sources_says_nothing_of_what_is_stored() -> None:
+    """The claims of a pair whose first timeline takes the reads alone are of reads alone."""
+    found = [c for c in all_claims() if c.sequence.first.name == "tma_to_gmem_source"]
+    asynchronous = {c.before.name for c in found if not c.carried}
+    assert asynchronous == {"TMA store source"}
+
+
 # --- the machine's own rules as the oracle ------------------------------------------------------
 
 
