@@ -165,6 +165,11 @@ def with_attention(folder: Path) -> None:
             scores.masked_fill_(torch.ones_like(scores, dtype=torch.bool).triu(1), float("-inf"))
         wanted = scores.softmax(-1) @ v.double()
         same(f"attention {shape}", out.float().cpu().numpy(), wanted.cpu().numpy(), 1e-2)
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        again = attention(q, k, v, causal, stream=side)
+        side.synchronize()
+        expect(f"attention {shape}, a stream given", torch.equal(again, out))
         sums = scores.logsumexp(-1).cpu().numpy()
         same(f"attention {shape}, sums", lse.cpu().numpy(), sums, 1e-5)
 

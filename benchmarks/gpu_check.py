@@ -99,7 +99,7 @@ ROUNDED = {torch.float32: 0.0, torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8}
 def inputs(kind: str, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
     """Small integers, whose products and sums are exact in f32 and tf32, or normal numbers."""
     if kind == "integers":
-        return torch.randint(-3, 4, shape, device="cuda").to(dtype)
+        return torch.randint(-3, 4, shape, device="cuda").float().to(dtype)
     return torch.randn(shape, device="cuda").to(dtype)
 
 

@@ -1,10 +1,10 @@
-"""`torch.ops.exogpu.gemm`, `gemv`, `attention`: custom operators, which `torch.compile` takes."""
+"""Custom operators, `torch.ops.exogpu.gemm` and others, which `torch.compile` takes."""
 
 from __future__ import annotations
 
 import torch
 
-from exogpu.kernels import attending, calls
+from exogpu.kernels import attending, calls, scaled
 
 
 @torch.library.custom_op("exogpu::gemm", mutates_args=())
@@ -27,6 +27,12 @@ def attention(
     return attending.attention(q.contiguous(), k.contiguous(), v.contiguous(), causal)
 
 
+@torch.library.custom_op("exogpu::gemm_fp8", mutates_args=())
+def gemm_fp8(A: torch.Tensor, B: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+    """C = scale A B^T in bf16, as `exogpu.kernels.gemm_fp8`."""
+    return scaled.gemm_fp8(A.contiguous(), B.contiguous(), scale)
+
+
 @gemm.register_fake
 def _(A: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
     return A.new_empty((*A.shape[:-1], B.shape[-2]))
@@ -40,3 +46,8 @@ def _(A: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
 @attention.register_fake
 def _(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool = False) -> torch.Tensor:
     return q.new_empty(q.shape)
+
+
+@gemm_fp8.register_fake
+def _(A: torch.Tensor, B: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+    return A.new_empty((*A.shape[:-1], B.shape[-2]), dtype=torch.bfloat16)

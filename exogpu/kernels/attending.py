@@ -8,7 +8,7 @@ from typing import Any, Final
 from exogpu.codegen.runtime import Kernel
 from exogpu.codegen.runtime.errors import LaunchError
 from exogpu.hw.datatypes import bf16, f16
-from exogpu.kernels.taken import empty, flat, rank_of, type_of
+from exogpu.kernels.taken import empty, flat, rank_of, scratch, type_of
 
 _TYPES: Final = {"bf16": bf16, "f16": f16}
 
@@ -47,7 +47,7 @@ def attention(
         if type_of(name, array, tuple(_TYPES)) != dtype:
             raise LaunchError(f"q is {q.dtype} and {name} is {array.dtype}", "convert one of them")
     result = empty(q, (B, H, S, D)) if out is None else out
-    sums = empty(q, (B, H, S), "float32") if lse is None else lse
+    sums = scratch(q, (B, H, S), "float32", stream) if lse is None else lse
     for name, array, shape in (("out", result, (B, H, S, D)), ("lse", sums, (B, H, S))):
         if tuple(array.shape) != shape:
             raise LaunchError(f"{name} is {tuple(array.shape)}", f"give an array of {shape}")

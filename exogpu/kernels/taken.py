@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from exogpu.codegen.runtime.errors import LaunchError
+from exogpu.codegen.runtime.streams import handle
 
 _TYPES = {
     "float32": "f32",
@@ -50,6 +51,20 @@ def empty(like: Any, shape: tuple[int, ...], dtype: str | None = None) -> Any:
     raise LaunchError(
         f"an array of {module} cannot be made here", "give `out=`, an array for the result"
     )
+
+
+def scratch(like: Any, shape: tuple[int, ...], dtype: str, stream: object) -> Any:
+    """An array as of `empty` that nobody keeps: made on the stream that uses it, so that its memory
+    is not given to another stream before it is done with."""
+    library = sys.modules.get(type(like).__module__.partition(".")[0])
+    cuda = getattr(library, "cuda", None)
+    if stream is None or cuda is None or not getattr(like, "is_cuda", True):
+        return empty(like, shape, dtype)
+    if hasattr(like, "new_empty"):  # torch
+        with cuda.stream(cuda.ExternalStream(handle(stream), device=like.device)):
+            return empty(like, shape, dtype)
+    with cuda.ExternalStream(handle(stream)):
+        return empty(like, shape, dtype)
 
 
 def flat(name: str, array: Any, shape: tuple[int, ...]) -> Any:

@@ -103,6 +103,7 @@ CARELESS = [
 ]
 
 
+@pytest.mark.slow
 @needs_compiler
 @pytest.mark.parametrize(("which", "right", "careless"), CARELESS)
 def test_a_wrong_address_is_seen(which, right, careless, folder) -> None:

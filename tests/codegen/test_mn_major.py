@@ -68,6 +68,7 @@ CARELESS = {
 }
 
 
+@pytest.mark.slow
 @needs_compiler
 @pytest.mark.parametrize("name", CARELESS)
 def test_a_wrong_descriptor_is_seen(name, folder) -> None:

@@ -6,6 +6,9 @@ The kernel itself is replaced by its meaning: what is tested here is what it is 
 from __future__ import annotations
 
 import re
+import sys
+from contextlib import contextmanager
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,6 +16,7 @@ import pytest
 from exogpu.codegen.runtime.errors import LaunchError
 from exogpu.hw.datatypes import bf16, f16
 from exogpu.kernels import attending, attention, attention_sm90
+from exogpu.kernels.taken import scratch
 
 
 class Called(list):
@@ -114,3 +118,34 @@ def test_types_and_gaps(called):
     for out, given in ((turned, q), (None, turned)):
         with pytest.raises(LaunchError, match="is not contiguous by rows"):
             attention(given, q, q, out=out)
+
+
+def test_what_nobody_keeps_is_made_on_the_stream(monkeypatch):
+    """Else its memory may be another stream's while the kernel still writes it."""
+    entered: list[int] = []
+
+    class ExternalStream:
+        def __init__(self, number, device):
+            assert device == "this one"
+            self.number = number
+
+    @contextmanager
+    def stream(of):
+        entered.append(of.number)
+        yield
+        entered.append(-of.number)
+
+    class Tensor:
+        device = "this one"
+
+        def new_empty(self, shape, dtype):
+            return entered[-1:], shape, dtype
+
+    Tensor.__module__ = "fake_torch"
+    cuda = SimpleNamespace(ExternalStream=ExternalStream, stream=stream)
+    monkeypatch.setitem(sys.modules, "fake_torch", SimpleNamespace(cuda=cuda))
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(float32="single"))
+    assert scratch(Tensor(), (2, 3), "float32", 7) == ([7], (2, 3), "single")
+    assert entered == [7, -7]
+    assert scratch(Tensor(), (2,), "float32", None) == ([-7], (2,), "single")
+    assert scratch(halves(2, 2), (4,), "float32", 7).shape == (4,)

@@ -6,6 +6,10 @@ import pytest
 
 from exogpu.api import Procedure
 from exogpu.ir.types import Policy
+from exogpu.kernels.attention_sm90 import KERNELS as ATTENTION
+from exogpu.kernels.gemm_fp8_blocks_sm90 import KERNELS as BLOCKS
+from exogpu.kernels.gemm_fp8_sm90 import KERNELS as FP8
+from exogpu.kernels.gemm_half_sm80 import KERNELS as HALF_SM80
 from exogpu.kernels.gemm_sm80 import gemm_sm80
 from exogpu.kernels.gemm_sm90 import KERNELS as GEMM
 from exogpu.kernels.gemm_splitk_sm90 import KERNELS as SPLITK
@@ -89,3 +93,22 @@ def test_zero_sizes_are_not_admitted() -> None:
 def test_preconditions_hold_before_a_concrete_run() -> None:
     assert gemv.check_at(M=4, K=5).word == "error"  # K % 4 == 0
     assert gemm_sm80.check_at(M=1, N=1, K=2).word == "error"
+
+
+OTHERS = [
+    (ATTENTION["attention_sm90_64"], {"H": 1, "S": 130}),
+    (ATTENTION["attention_sm90_64_causal_overlapped"], {"H": 1, "S": 130}),
+    (FP8["gemm_fp8_sm90_1x1_128x128"], {"L": 1, "M": 64, "N": 68, "cluster_K": 144}),
+    (FP8["gemm_fp8_sm90_2x1_128x256"], {"L": 1, "M": 64, "N": 68, "cluster_K": 144}),
+    (
+        BLOCKS["gemm_fp8_blocks_sm90"],
+        {"L": 1, "M": 64, "N": 68, "cluster_K": 144, "scales": 64},
+    ),
+    *((kernel, {"M": 65, "N": 63, "K": 72}) for kernel in HALF_SM80.values()),
+]
+
+
+@BOTH
+@pytest.mark.parametrize(("kernel", "sizes"), OTHERS, ids=lambda x: getattr(x, "name", ""))
+def test_others(kernel: Procedure, sizes: dict[str, int], policy: Policy) -> None:
+    safe(kernel, policy, sizes)
