@@ -60,6 +60,7 @@ gpu-emit: $(INSTALLED)
 	$(BIN)/exogpu compile benchmarks/tiles.py -o build/gpu/tiles --cubin
 	$(BIN)/exogpu compile benchmarks/derived.py -o build/gpu/derived --cubin
 	$(BIN)/exogpu compile benchmarks/fragments.py -o build/gpu/fragments --cubin
+	$(BIN)/exogpu compile benchmarks/rows.py -o build/gpu/rows --cubin
 	$(BIN)/python benchmarks/host_functions.py build/gpu/host
 
 gpu-test: gpu-emit
@@ -71,6 +72,8 @@ gpu-test: gpu-emit
 gpu-bench: gpu-emit
 	$(GPU_PYTHON) benchmarks/gpu.py build/gpu -o build/gpu-bench
 	$(GPU_PYTHON) benchmarks/gpu.py --write build/gpu-bench
+	$(GPU_PYTHON) benchmarks/gpu_rows.py build/gpu/rows -o build/gpu-rows.json
+	$(GPU_PYTHON) benchmarks/gpu_rows.py --write build/gpu-rows.json
 
 # Random programs.  The first part needs no GPU and goes on where it stopped; the second needs the
 # driver and numpy alone, so that build/gpu-fuzz and build/gpu-fuzz-all can go to another machine.

@@ -126,6 +126,8 @@ def candidates(folder: Path, problem: Problem) -> Iterator[tuple[str, Kernel, di
     for path in sorted(folder.glob("*.json")):
         parameters = {p["name"]: p for p in json.loads(path.read_text())["parameters"]}
         names = parameters.keys()
+        if "A" not in names:
+            continue  # it is timed by gpu_rows.py
         if ("x" in names) != (problem.N == 0) or ("L" not in names and problem.L > 1):
             continue
         if "A" not in names:
