@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from exogpu.api import Procedure
-from exogpu.cli.loader import load
+from exogpu.cli import loader
 from exogpu.result.errors import ExoGpuError
 
 
 def parsed(target: str, *, derive: bool = False) -> list[Procedure]:
     """The procedures of a target.  Raises ExoGpuError where one could not be read."""
-    units = load(target, derive=derive)
+    units = loader.load(target, derive=derive)
     wrong = [
         diagnostic
         for unit in units
