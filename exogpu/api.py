@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
 from functools import partial
+from inspect import isasyncgenfunction, iscoroutinefunction
 from types import FrameType
 from typing import TYPE_CHECKING, overload
 
@@ -256,7 +257,11 @@ def _read(
     """
     try:
         ir, diagnostics = parse_proc(function, frame)
-    except (ExoGpuError, InternalError, MemoryError):
+    except ExoGpuError as error:
+        if not (iscoroutinefunction(function) or isasyncgenfunction(function)):
+            raise
+        ir, diagnostics = None, error.diagnostics  # a definition of a file, if of another kind
+    except (InternalError, MemoryError):
         raise
     except Exception as error:
         raise InternalError(f"reading {function!r}: {type(error).__name__}: {error}") from error

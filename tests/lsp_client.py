@@ -44,7 +44,7 @@ class Client:
             processId=os.getpid(),
             rootUri=folder.as_uri(),
             capabilities={"general": {"positionEncodings": ["utf-16"]}},
-            initializationOptions={"delay": 0.02, **options},
+            initializationOptions={"delay": 0.02, "patience": 90, **options},
         )["capabilities"]
         self.tell("initialized")
 

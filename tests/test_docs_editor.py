@@ -27,6 +27,7 @@ def test_the_options_are_those_of_the_server() -> None:
     shown = dict(re.findall(r"^\| `(\w+)` \| (\S+) \|", PAGE, re.MULTILINE))
     job = Job("/file.py", {})
     assert float(shown.pop("delay")) == server.DELAY
+    assert float(shown.pop("patience")) == server.PATIENCE
     assert {name: eval(value.strip("`")) for name, value in shown.items()} == {
         name: getattr(job, name) for name in inspect.signature(Job).parameters if name in shown
     }

@@ -146,6 +146,8 @@ def test_a_syntax_error(client: Client) -> None:
 def test_ill_formed_beside_proved(client: Client) -> None:
     text = PLAIN + "\n" + REVERSE.replace("tile[t] = x", "tiles[t] = x")
     client.open("ill.py", text)
+    client.found("ill.py")
+    assert client.hover("ill.py", "from exogpu") == "", "all is told then"
     (wrong, *_) = client.found("ill.py")
     assert wrong["code"].startswith("P") and "remedy: " in wrong["message"]
     assert client.verdicts("ill.py") == ["proved for all sizes (2 obligations)", "ill-formed"]

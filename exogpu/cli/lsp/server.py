@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any, Final
 
@@ -116,6 +117,17 @@ class Checker:
             self._timer.cancel()
         self._documents.clear()
         await self._worker.end()
+
+    async def looks(self, document: Document | None) -> AsyncIterator[None]:
+        """Looks at a document until nothing more is told of it, or patience ends."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + float(self.options.get("patience", PATIENCE))
+        while document is not None:
+            last = document.complete.is_set() or loop.time() > until
+            yield None
+            if last:
+                return
+            await asyncio.sleep(LOOK)
 
     # --- checks ---------------------------------------------------------------------------------
 
@@ -249,7 +261,7 @@ def make_server() -> LanguageServer:
     @server.feature(lsp.TEXT_DOCUMENT_HOVER)
     async def hover(params: lsp.HoverParams) -> lsp.Hover | None:
         document = checker.document(params.text_document.uri)
-        async for _ in _looks(document):
+        async for _ in checker.looks(document):
             if document is not None and document.current:
                 text = checker.text(document)
                 found = showing.hover(document, text, params.position)
@@ -263,7 +275,7 @@ def make_server() -> LanguageServer:
     async def actions(params: lsp.CodeActionParams) -> list[lsp.CodeAction]:
         document = checker.document(params.text_document.uri)
         found: list[lsp.CodeAction] = []
-        async for _ in _looks(document):
+        async for _ in checker.looks(document):
             if document is not None and document.current:
                 text, version = checker.text(document), checker.client_version(document)
                 found = showing.actions(document, text, params.range, version)
@@ -283,18 +295,6 @@ def make_server() -> LanguageServer:
         await checker.end()
 
     return server
-
-
-async def _looks(document: Document | None) -> Any:  # noqa: ANN401  an async generator
-    """Looks at a document until nothing more is told of it, or patience ends."""
-    loop = asyncio.get_running_loop()
-    until = loop.time() + PATIENCE
-    while document is not None:
-        last = document.complete.is_set() or loop.time() > until
-        yield None
-        if last:
-            return
-        await asyncio.sleep(LOOK)
 
 
 def serve() -> None:
