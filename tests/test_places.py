@@ -78,4 +78,4 @@ def test_a_report_of_what_is_refuted_has_no_older_certificate() -> None:
     assert call("report k.py -o out", SAFE.replace("VALUE", "1.0")) == 0
     assert "k/certificate.json" in written("out")
     assert call("report k.py -o out", RACE.replace("VALUE", "1.0")) == 1
-    assert written("out") == {"results.sarif", "k/report.html", "k/report.md"}
+    assert written("out") == {"results.sarif", "k/report.html", "k/report.md", "k/report.json"}

@@ -53,6 +53,14 @@ def snapshots(
     return made
 
 
+def asked(
+    old: Sequence[Snapshot], new: Sequence[Snapshot], target: str | None
+) -> Sequence[Snapshot]:
+    """Of the old side, where one procedure of the target was asked for, that one alone."""
+    names = {one.name for one in new}
+    return [one for one in old if one.name in names] if "::" in (target or "") else old
+
+
 def write_comparison(
     folder: Path, old: Sequence[Snapshot], new: Sequence[Snapshot], against: str
 ) -> str:

@@ -21,6 +21,7 @@ import typer
 from exogpu.cli.doctor import examine, exogpu_version
 from exogpu.cli.handler import INTERNAL, Commands, handled, prepare_streams
 from exogpu.cli.options import (
+    Against,
     AsJson,
     At,
     AtUndecided,
@@ -41,7 +42,7 @@ from exogpu.cli.render import (
     draw_summary,
     draw_verdict,
 )
-from exogpu.cli.stopping import stop, writing, wrong
+from exogpu.cli.stopping import stop, write_text, writing, wrong
 from exogpu.cli.to_json import json_text
 from exogpu.cli.to_junit import junit_text
 from exogpu.cli.to_sarif import sarif_text
@@ -123,9 +124,9 @@ def check(
         elif len(outcomes) > 1:
             console().print(draw_summary([outcome.verdict for outcome in outcomes]), end="")
         if sarif is not None:
-            _write(sarif, sarif_text(outcomes, exogpu_version()))
+            write_text(sarif, sarif_text(outcomes, exogpu_version()))
         if junit is not None:
-            _write(junit, junit_text(outcomes))
+            write_text(junit, junit_text(outcomes))
         return exit_status(outcomes)
 
     if watch:
@@ -133,13 +134,6 @@ def check(
 
         watching(targets, once)
     raise typer.Exit(once())
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        stop(wrong("X948", f"{path} cannot be written: {error.strerror}", "choose another file"))
 
 
 @app.command("compile")
@@ -213,18 +207,10 @@ def report(
     timeout: Timeout = None,
     memory: Memory = None,
     scripts: Scripts = None,
-    against: Annotated[
-        str | None,
-        typer.Option(
-            "--against",
-            metavar="OLD",
-            help="Compare with an earlier report or certificate, or with another target: a page, "
-            "and Markdown on standard output.",
-        ),
-    ] = None,
+    against: Against = None,
 ) -> None:
     """Check procedures, and write a report of each: a page, Markdown, and results for CI."""
-    from exogpu.cli.against import snapshots, write_comparison
+    from exogpu.cli.against import asked, snapshots, write_comparison
     from exogpu.cli.checker import parse_sizes
     from exogpu.cli.guarded import guarded
     from exogpu.cli.loader import Unit
@@ -247,9 +233,7 @@ def report(
             new += [] if written.snapshot is None else [written.snapshot]
             console(stderr=old is not None).print(written.text, end="")
         if against is not None and old is not None:
-            if "::" in (target or ""):  # of the others nothing was asked
-                old = tuple(one for one in old if one.name in {made.name for made in new})
-            typer.echo(write_comparison(output, old, new, against), nl=False)
+            typer.echo(write_comparison(output, asked(old, new, target), new, against), nl=False)
     raise typer.Exit(exit_status(outcomes))
 
 

@@ -69,3 +69,14 @@ class Solver(Enum):
     Z3 = "z3"
     CVC5 = "cvc5"
     ALL = "all"
+
+
+Against = Annotated[
+    str | None,
+    typer.Option(
+        "--against",
+        metavar="OLD",
+        help="Compare with an earlier report or certificate, or with another target: a page, and "
+        "Markdown on standard output.",
+    ),
+]

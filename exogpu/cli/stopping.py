@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import NoReturn
 
 import typer
@@ -35,3 +36,11 @@ def writing() -> Iterator[None]:
     except OSError as error:
         message = f"{error.filename or 'the output'} cannot be written: {error.strerror}"
         stop(wrong("X948", message, "choose another folder"))
+
+
+def write_text(path: Path, text: str) -> None:
+    """Writes a result; a file that cannot be written ends the command."""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        stop(wrong("X948", f"{path} cannot be written: {error.strerror}", "choose another file"))
