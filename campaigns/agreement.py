@@ -73,8 +73,8 @@ MEANING = {
     "slots": "a ring by slots that runs on from task to task, or over the iterations of a loop, at "
     "times by the slot of another barrier, a slot too early or after the Arrive, 0 to 3 mutations",
     "relays": "two such rings one after the other, of different depths, in one CTA or two, at "
-    "times with a role that leaves steps out, a guard that reads the task, or a table that "
-    "outlives its task, 0 to 3 mutations",
+    "times with a role that leaves steps out, a guard that reads the task, or a table that outlasts"
+    " its task, 0 to 3 mutations",
     "waits": "mbarriers awaited by one role, in turn or now and then, 0 to 3 mutations",
     "groups": "commit groups in flight, 0 to 3 mutations",
     "threads": "scalar threads that add up their neighbours' sums in tasks, 0 to 3 mutations",

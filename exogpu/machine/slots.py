@@ -39,6 +39,7 @@ def _parts(block: Block) -> Iterator[tally.Part]:
             case Loop(slot=Access() as slot):
                 index = tuple(evaluate(at, {}) for at in _indices(slot))
                 yield tally.Place((slot.name, index))
+                yield from _parts(op.body)  # One statement may read two slots.
             case Loop():
                 yield tally.Repeated(op.iterator, op.lo, op.hi, [*_parts(op.body)])
             case Guard():
@@ -60,7 +61,8 @@ def _without(op: Op, counts: Iterator[CExpr]) -> Op:
     match op:
         case Loop(slot=Access(), hi=Int(ring)):
             at = Mod(next(counts), ring)
-            return replace(op, lo=at, hi=Add(at, Int(1)), slot=None)
+            body = tuple(_without(inner, counts) for inner in op.body)
+            return replace(op, lo=at, hi=Add(at, Int(1)), body=body, slot=None)
         case Loop() | Guard():
             return replace(op, body=tuple(_without(inner, counts) for inner in op.body))
         case _:

@@ -54,6 +54,7 @@ def _parts(block: Block, barriers: Mapping[Sym, int]) -> Iterator[tally.Part]:
         match stmt:
             case For(mode=Slot(barrier)):
                 yield tally.Place((barrier, (0,) * barriers[barrier]))
+                yield from _parts(stmt.body, barriers)  # One statement may read two slots.
             case For():
                 body = [*_parts(stmt.body, barriers)]
                 yield tally.Repeated(stmt.iterator, stmt.lo, stmt.hi, body)
@@ -77,7 +78,8 @@ def _without(block: Block, counts: Iterator[CExpr]) -> Block:
     def one(stmt: Stmt) -> Stmt:
         if isinstance(stmt, For) and isinstance(stmt.mode, Slot) and isinstance(stmt.hi, Int):
             at = Mod(next(counts), stmt.hi.value)
-            return replace(stmt, lo=at, hi=Add(at, Int(1)), mode=Seq())
+            body = _without(stmt.body, counts)
+            return replace(stmt, lo=at, hi=Add(at, Int(1)), body=body, mode=Seq())
         return map_blocks(stmt, lambda inner: _without(inner, counts))
 
     return tuple(one(stmt) for stmt in block)

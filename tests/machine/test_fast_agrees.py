@@ -24,11 +24,20 @@ PROGRAMS = dict.fromkeys(generate.BUILT, 300) | {
     "nests": 150,
     "casts": 30,
     "resident": 60,
+    "slots": 60,
+    "relays": 40,
     "windows": 50,
 }
 """Of each shape; clusters are slow on the literal machine, and sources are to be read."""
 
-LONG = {"nests": (40, 17), "casts": (10, 9), "resident": (10, 9), "windows": (20, 53)}
+LONG = {
+    "nests": (40, 17),
+    "casts": (10, 9),
+    "resident": (10, 9),
+    "slots": (10, 9),
+    "relays": (6, 9),
+    "windows": (20, 53),
+}
 """Of some shapes, how many programs are run with many iterations to skip, and how many; of the
 others 60, and 53."""
 

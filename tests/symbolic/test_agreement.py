@@ -16,6 +16,7 @@ from exogpu.ir.names import Sym
 from exogpu.ir.nodes import CExpr, Int
 from exogpu.symbolic.find.prover import analyse
 from tests.symbolic.agreement import (
+    RUNNING,
     SHAPES,
     admitting_zero,
     check,
@@ -43,6 +44,8 @@ SEEDS = {
     "nests": 10,
     "casts": 6,
     "resident": 6,
+    "slots": 10,
+    "relays": 6,
     "windows": 10,
 }
 """By shape, how many programs: a few tenths of a second each for rings, less for others; nests and
@@ -60,7 +63,7 @@ def test_same_violations(shape: str, seed: int) -> None:
     program = admitting_zero(generated(shape, seed))
     sizes = small_sizes(shape, program)
     check(program, sizes)
-    if shape == "resident":
+    if shape in RUNNING:
         safe = not analyse(program).violations
         assert not any(choices_wrong(program, at, seed, safe) for at in sizes[-6:])
     if shape == "windows":
