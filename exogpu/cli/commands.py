@@ -39,13 +39,8 @@ from exogpu.cli.render import (
     console,
     draw_codes,
     draw_findings,
-    draw_summary,
-    draw_verdict,
 )
-from exogpu.cli.stopping import stop, write_text, writing, wrong
-from exogpu.cli.to_json import json_text
-from exogpu.cli.to_junit import junit_text
-from exogpu.cli.to_sarif import sarif_text
+from exogpu.cli.stopping import stop, writing, wrong
 from exogpu.ir.types import Policy
 from exogpu.result.codes import CODES
 from exogpu.result.errors import ExoGpuError
@@ -109,25 +104,15 @@ def check(
     ] = None,
 ) -> None:
     """Check procedures, at the given sizes or else for all."""
+    from exogpu.cli.answering import answered
     from exogpu.cli.several import checked
 
     rules, limits = Policy.of(policy), Limits(timeout, memory)
 
     def once() -> int:
-        outcomes = []
-        for outcome in checked(targets, at, rules, limits, redundant, not no_cache):
-            outcomes.append(outcome)
-            if not as_json:
-                console().print(draw_verdict(outcome.verdict), end="")
-        if as_json:
-            typer.echo(json_text(outcomes))
-        elif len(outcomes) > 1:
-            console().print(draw_summary([outcome.verdict for outcome in outcomes]), end="")
-        if sarif is not None:
-            write_text(sarif, sarif_text(outcomes, exogpu_version()))
-        if junit is not None:
-            write_text(junit, junit_text(outcomes))
-        return exit_status(outcomes)
+        return answered(
+            checked(targets, at, rules, limits, redundant, not no_cache), as_json, sarif, junit
+        )
 
     if watch:
         from exogpu.cli.watching import watch as watching
