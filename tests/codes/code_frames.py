@@ -19,7 +19,7 @@ from exogpu.result.errors import ExoGpuError
 HEAD = """\
 from __future__ import annotations
 from exogpu import *
-from exogpu.hw.operands import CUDA_MEMORY, CUDA_REGISTER
+from exogpu.hw.operands import CUDA_ATOMIC, CUDA_MEMORY, CUDA_REGISTER
 from exogpu.hw.units import cuda_thread, cuda_warp
 from exogpu.isa.cuda import *
 from exogpu.isa.sm80 import *

@@ -82,6 +82,7 @@ KERNELS: Mapping[str, Frame] = {
     "C417": cpu(
         "with CudaDeviceFunction(\n    HERE\n):\n    for task in cuda_tasks(0, 1):\n        pass"
     ),
+    "C418": cpu("HERE", "x: f32[128] @ CudaGmemLinear"),
     # --- distributed memory ---------------------------------------------------------------------
     "D501": task("HERE", "blockDim=32", "A: f32[32] @ CudaGmemLinear, B: f32[32] @ CudaGmemLinear"),
     "D502": task("HERE"),

@@ -119,6 +119,12 @@ READ: Mapping[str, Frame] = {
         "blockDim=32",
         "x: f32[32] @ CudaGmemLinear",
     ),
+    "T255": called("put(x[0], r[0])"),
+    "S331": task(
+        "for t in cuda_threads(0, 128, unit=cuda_thread):\n    value: f32[1]\n    value[0] = 1.0\n"
+        "    HERE",
+        parameters="y: f32[128] @ CudaGmemLinear, z: f32[128] @ CudaGmemLinear",
+    ),
     "T247": cpu("for i in seq(0, 8):\n    HERE", "n: i32[8] @ DRAM"),
 }
 """By code; these are found where the file is read."""

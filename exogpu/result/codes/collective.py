@@ -174,10 +174,15 @@ COLLECTIVE: Final[dict[str, tuple[str, str, str]]] = {
         "a dependent launch without a launch before it",
         "A dependent launch may begin before the launch right before it has ended, and waits for "
         "that one.  Between them stands nothing that the CPU or the stream does.",
-        "cuda_memset0_1d(n, x[:])\n"
+        "cuda_memset0_1d(128, x[:])\n"
         "with CudaDeviceFunction(blockDim=128, dependent=True):\n"
-        "    ...\n"
-        "# repair: leave out dependent=True",
+        "    for task in cuda_tasks(0, 1):\n"
+        "        pass\n"
+        "# repair: leave out dependent=True\n"
+        "cuda_memset0_1d(128, x[:])\n"
+        "with CudaDeviceFunction(blockDim=128):\n"
+        "    for task in cuda_tasks(0, 1):\n"
+        "        pass",
     ),
     "C417": (
         "registers that the CTA does not have",

@@ -253,8 +253,8 @@ SCOPES: Final[dict[str, tuple[str, str, str, str]]] = {
         "Atomic adds among themselves give the same in any order, and so do maxima; an add and a "
         "maximum do not.  Nothing orders the atomic operations of a kernel, so that all on one "
         "variable are of one kind.",
-        _TASK + "cuda_atomic_add(y[m], value)\ncuda_atomic_max(y[m], value)",
-        _TASK + "cuda_atomic_add(y[m], value)\ncuda_atomic_max(z[m], value)",
+        "cuda_atomic_add(y[t], value[0])\ncuda_atomic_max(y[t], value[0])",
+        "cuda_atomic_add(y[t], value[0])\ncuda_atomic_max(z[t], value[0])",
     ),
 }
 """By code."""

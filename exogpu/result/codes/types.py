@@ -341,8 +341,16 @@ TYPES: Final[dict[str, tuple[str, str, str, str]]] = {
         "Threads may execute atomic operations on one element in any order, and the "
         "result must be that of the sequential meaning.  So the body adds to the operand alone, or "
         "takes a maximum alone, or a minimum, of the operand and what it does not read of it.",
-        "@instr(..., dst=CUDA_ATOMIC, src=CUDA_REGISTER)\n...\n    dst = src",
-        "@instr(..., dst=CUDA_ATOMIC, src=CUDA_REGISTER)\n...\n    dst += src",
+        (
+            "@instr(unit=cuda_thread, dst=CUDA_ATOMIC, src=CUDA_REGISTER)\n"
+            "def put(dst: f32 @ CudaDeviceVisibleLinear, src: f32 @ CudaRmem):\n"
+            "    dst = src"
+        ),
+        (
+            "@instr(unit=cuda_thread, dst=CUDA_ATOMIC, src=CUDA_REGISTER)\n"
+            "def put(dst: f32 @ CudaDeviceVisibleLinear, src: f32 @ CudaRmem):\n"
+            "    dst += src"
+        ),
     ),
     "T245": (
         "an instruction does not work in place",
