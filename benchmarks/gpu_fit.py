@@ -18,18 +18,19 @@ from pathlib import Path
 
 import numpy as np
 
-from exogpu.kernels import gemm_sm90, gemm_splitk_sm90, gemm_splitk_sum_sm90
+from exogpu.kernels import gemm_sm90, gemm_splitk_sm90, gemm_splitk_sum_sm90, gemm_staged_sm90
 from exogpu.kernels.choice import TIMES, Product, Variant, fastest
 
 SHIPPED = {
     **gemm_sm90.KERNELS,
     **gemm_splitk_sm90.KERNELS,
     **gemm_splitk_sum_sm90.KERNELS,
+    **gemm_staged_sm90.KERNELS,
 }
 NEAR = 1.3
 """Times of the fastest, up to which a model has to be true; beyond it counts for less."""
 NAME = re.compile(
-    r"gemm(_splitk(?:_sum)?)?(_bf16|_f16)?_sm90_(\d+)x(\d+)_(\d+)x(\d+)(?:_resident)?$"
+    r"gemm(_splitk(?:_sum)?)?(_bf16|_f16)?_sm90_(\d+)x(\d+)_(\d+)x(\d+)(?:_resident|(_staged))?$"
 )
 
 
@@ -52,9 +53,10 @@ def named(name: str) -> Variant:
     """A kernel by its name, without times."""
     found = NAME.match(name)
     assert found is not None
-    split, half, *sizes = found.groups()
+    split, half, *sizes, staged = found.groups()
     cm, cn, tm, tn = map(int, sizes)
-    return Variant(name, (cm, cn), (tm, tn), bool(split), dtype=half[1:] if half else "f32")
+    dtype = half[1:] if half else "f32"
+    return Variant(name, (cm, cn), (tm, tn), bool(split), dtype=dtype, bulk=bool(staged))
 
 
 def fitted(folders: Iterable[Path]) -> Mapping[str, Variant]:
@@ -127,6 +129,7 @@ def main() -> None:
                 "split": v.split,
                 "steps": v.steps,
                 "dtype": v.dtype,
+                "bulk": v.bulk,
                 "seconds": [float(f"{s:.4g}") for s in v.seconds],
             }
             for v in variants.values()

@@ -120,7 +120,13 @@ def of_vector(M: int, K: int) -> str:
 @cache
 def kernel(name: str) -> Kernel:
     """A kernel that ships, proved and compiled."""
-    from exogpu.kernels import gemm_sm90, gemm_splitk_sm90, gemm_splitk_sum_sm90, gemv_f32
+    from exogpu.kernels import (
+        gemm_sm90,
+        gemm_splitk_sm90,
+        gemm_splitk_sum_sm90,
+        gemm_staged_sm90,
+        gemv_f32,
+    )
 
-    modules = (gemm_sm90, gemm_splitk_sm90, gemm_splitk_sum_sm90, gemv_f32)
+    modules = (gemm_sm90, gemm_staged_sm90, gemm_splitk_sm90, gemm_splitk_sum_sm90, gemv_f32)
     return next(m.KERNELS[name] for m in modules if name in m.KERNELS).compile()

@@ -52,6 +52,8 @@ class Variant:
     steps: int = 1
     seconds: tuple[float, ...] = ()
     dtype: str = "f32"
+    bulk: bool = False
+    """Whether TMA stores C, of which rows then are multiples of 16 bytes."""
 
     def slices(self, product: Product) -> Iterator[int]:
         """The ways to divide K.
@@ -60,10 +62,11 @@ class Variant:
         >>> list(splitk.slices(Product(1, 64, 64, 512)))
         [1, 2, 4]
         """
+        chunk = STEP[self.dtype] // 8  # elements of 16 bytes, which TMA takes
         if not self.split:
-            yield 1
+            if not self.bulk or product.N % chunk == 0:
+                yield 1
         elif product.N % 4 == 0:
-            chunk = STEP[self.dtype] // 8  # elements of 16 bytes, which TMA takes
             for n in SLICES:
                 if n == 1 or (product.K % (chunk * n) == 0 and product.K // n >= 128):
                     yield n
@@ -137,4 +140,5 @@ def variant(name: str, read: Mapping[str, Any]) -> Variant:
     """A kernel as `times.json` has it."""
     (cm, cn), (tm, tn) = read["cluster"], read["tile"]
     seconds, dtype = tuple(read["seconds"]), read.get("dtype", "f32")
-    return Variant(name, (cm, cn), (tm, tn), bool(read["split"]), read["steps"], seconds, dtype)
+    split, bulk = bool(read["split"]), bool(read.get("bulk"))
+    return Variant(name, (cm, cn), (tm, tn), split, read["steps"], seconds, dtype, bulk)

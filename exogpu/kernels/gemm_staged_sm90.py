@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from exogpu.api import Procedure, proc
 from exogpu.frontend.macros import Macro, macro
-from exogpu.hw.datatypes import DataType, f32
+from exogpu.hw.datatypes import DataType, bf16, f16, f32
 from exogpu.ir.nodes import WarpConfig as CudaWarpConfig
 from exogpu.isa.sm90 import Sm90_stage_tile, Sm90_tma_store
 from exogpu.kernels.gemm_sm90 import family, make_product
@@ -163,3 +163,13 @@ def make_staged(
                         epilogue(C_map, D, batch, tm, tn, C_smem, staged, drained)
 
     return gemm_sm90_staged
+
+
+KERNELS: dict[str, Procedure] = {
+    kernel.name: kernel
+    for kernel in (
+        make_staged(1, 1, 128, 256, 4, 2, 0),
+        *(make_staged(1, 1, 128, 256, 3, 4, 2, dtype=dtype) for dtype in (bf16, f16)),
+    )
+}
+"""By name."""
