@@ -49,6 +49,8 @@ from exogpu.hw.units import (
 from exogpu.ir.nodes import WarpConfig as CudaWarpConfig
 from exogpu.ir.types import DataType
 
+f8e4m3: Final = DataType.F8E4M3
+f8e5m2: Final = DataType.F8E5M2
 f16: Final = DataType.F16
 bf16: Final = DataType.BF16
 f32: Final = DataType.F32
@@ -69,6 +71,7 @@ Sm80_cp_async: Final = SYNC_TIMELINES["Sm80_cp_async"]
 Sm80_generic: Final = SYNC_TIMELINES["Sm80_generic"]
 tma_to_smem_async: Final = SYNC_TIMELINES["tma_to_smem_async"]
 tma_to_gmem_async: Final = SYNC_TIMELINES["tma_to_gmem_async"]
+tma_to_gmem_source: Final = SYNC_TIMELINES["tma_to_gmem_source"]
 wgmma_async_smem: Final = SYNC_TIMELINES["wgmma_async_smem"]
 wgmma_fence_1: Final = SYNC_TIMELINES["wgmma_fence_1"]
 wgmma_fence_2: Final = SYNC_TIMELINES["wgmma_fence_2"]
@@ -123,6 +126,8 @@ __all__ = [
     "cuda_warp_in_cluster_strided",
     "cuda_warpgroup",
     "empty_sync_tl",
+    "f8e4m3",
+    "f8e5m2",
     "f16",
     "f32",
     "f64",
@@ -131,6 +136,7 @@ __all__ = [
     "i64",
     "standalone_thread",
     "tma_to_gmem_async",
+    "tma_to_gmem_source",
     "tma_to_smem_async",
     "ui8",
     "ui16",

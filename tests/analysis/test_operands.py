@@ -569,8 +569,7 @@ def test_a_store_takes_the_layout_that_its_map_copies_from(swizzle: int, fits: b
     if fits:
         assert not violations(*analysed_of(store()))
     else:
-        with pytest.raises(Exception, match="T227"):
-            store()
+        assert "T227" in {found.code for found in store().diagnostics}
 
 
 def test_every_slice_of_a_multicast_begins_where_tma_writes() -> None:
@@ -613,7 +612,7 @@ def test_an_instruction_says_how_its_windows_lie(name: str) -> None:
     """What a kernel addresses in memory: its text takes a pointer, and adjacent elements."""
     found = made(name)
     for param in found.params:
-        if isinstance(param, DataParam) and found.cuda and param.window is None:
+        if isinstance(param, DataParam) and found.cuda and param.window is None and param.shape:
             assert param.operand is not None
             in_memory = param.memory.space in (Space.GLOBAL, Space.SHARED)
             assert in_memory == (param.operand.placement is not None), param.name

@@ -85,7 +85,7 @@ def no_memory(patch: pytest.MonkeyPatch) -> None:
 
 
 def disk_full(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("exogpu.cli.commands.draw_verdict", raising(OSError(28, "No space left")))
+    patch.setattr("exogpu.cli.answering.draw_verdict", raising(OSError(28, "No space left")))
     patch.setattr("exogpu.cli.handler._silence", lambda: None)
 
 

@@ -57,15 +57,11 @@ def test_an_open_question_claims_nothing():
 
 
 def test_an_ill_formed_program_shows_what_is_wrong():
-    try:
+    @proc
+    def wrong(n: size, x: f32[n] @ Nowhere):
+        pass
 
-        @proc
-        def wrong(n: size, x: f32[n] @ Nowhere):
-            pass
-
-    except Exception as error:
-        found = error.diagnostics
-    verdict = replace(verdict_of(reverse, None), word="error", diagnostics=found)
+    verdict = replace(verdict_of(reverse, None), word="error", diagnostics=wrong.diagnostics)
     report = build(reverse, verdict)
     assert report.problems and "Nowhere" in report.problems[0]
     assert "Nowhere" in html(report)
