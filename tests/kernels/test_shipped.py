@@ -97,7 +97,7 @@ def test_preconditions_hold_before_a_concrete_run() -> None:
 
 OTHERS = [
     (ATTENTION["attention_sm90_64"], {"H": 1, "S": 130}),
-    (ATTENTION["attention_sm90_64_causal_overlapped"], {"H": 1, "S": 130}),
+    (ATTENTION["attention_sm90_64_causal"], {"H": 1, "S": 130}),
     (FP8["gemm_fp8_sm90_1x1_128x128"], {"L": 1, "M": 64, "N": 68, "cluster_K": 144}),
     (FP8["gemm_fp8_sm90_2x1_128x256"], {"L": 1, "M": 64, "N": 68, "cluster_K": 144}),
     (

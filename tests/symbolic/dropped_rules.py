@@ -55,16 +55,6 @@ def _(b, count):
 
 
 @killed(
-    "one cluster executes all tasks", holds(chains, "within_task"), "chains_lead_from_task_to_task"
-)
-def _(b, count):
-    x, table = b.data("x"), b.data("table", resident=True)
-    b.alloc(table)
-    with b.tasks("task", 0, count):
-        b.write(x[()], t(0), Q1)
-
-
-@killed(
     "threads outside of tasks are the same",
     method(Model, "follows_a_task", lambda *_: False),
     "tasks_share_threads",
