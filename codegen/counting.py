@@ -36,7 +36,6 @@ from exogpu.ir.nodes import (
     DeviceFunction,
     For,
     If,
-    Int,
     Slot,
     Stmt,
     Sub,
@@ -145,12 +144,15 @@ def _loop(counting: _Counting, stmt: For) -> Lines:
     first, end = c_control(stmt.lo, control), c_control(stmt.hi, control)
     alike = _alike(counting, stmt.body)
     if alike:
-        trips = c_atom(simplify(Sub(stmt.hi, stmt.lo), control.constants), control)
-        if not (stmt.lo == Int(0) and is_nonnegative(stmt.hi, control)):
+        count = simplify(Sub(stmt.hi, stmt.lo), control.constants)
+        trips = c_atom(count, control)
+        if not is_nonnegative(count, control):
             trips = f"({first} < {end} ? {trips} : 0)"
-        each = {use: trips if n == 1 else f"{n} * {trips}" for use, n in alike.items()}
+        each = {use: "" if n == 1 else f"{n} * " for use, n in alike.items()}
         return [
-            line for use, n in each.items() for line in _counted(counting, use, f"unsigned({n})")
+            line
+            for use, times in each.items()
+            for line in _counted(counting, use, f"{times}unsigned({trips})")
         ]
     with names.scope():
         name = names.declare(stmt.iterator)

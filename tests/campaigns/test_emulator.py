@@ -24,7 +24,7 @@ from exogpu.trial.packed import At
 from tests.codegen.dependent_kernels import in_two, scaled_by
 from tests.codegen.kept_kernels import by_role, fragments
 from tests.codegen.nested_kernels import pipelined, relay
-from tests.codegen.shared_kernels import consumers_in_turn, producers_in_turn
+from tests.codegen.shared_kernels import consumers_in_turn, producers_in_turn, slots_of_two
 from tests.kernels.pingpong import make_pingpong
 
 pytestmark = [
@@ -55,6 +55,7 @@ CASES: list[tuple[Procedure, dict[str, int]]] = [
     (consumers_in_turn(3), {"T": 2, "K": 5, "J": 2}),
     (producers_in_turn(2), {"K": 3}),
     (producers_in_turn(3), {"K": 2}),
+    (slots_of_two(3), {"K": 3}),
     (make_pingpong(64, 32, 2), {"L": 3, "M": 200, "N": 40, "cluster_K": 100}),
     (scaled_by, {"M": 1}),
     (in_two, {"n": 3}),
@@ -125,6 +126,14 @@ def test_wrong_without_a_synchronisation(folder: Path) -> None:
     for line, mutant in mutants:
         kernel = Emulated(mutant, manifest, folder)
         assert any(disagreement(kernel, procedure, sizes, order) for order in ORDERS), line
+
+
+def test_what_is_refuted_hangs_or_is_wrong(folder: Path) -> None:
+    """Two producers that take no turns: PHASE, and the phases are mistaken for each other."""
+    procedure = slots_of_two(3, turns=False)
+    assert procedure.check().word == "refuted"
+    kernel = Emulated(*emitted(procedure), folder)
+    assert any(disagreement(kernel, procedure, {"K": 3}, order) for order in ORDERS)
 
 
 def test_wrong_where_the_phases_of_others_are_not_counted(folder: Path) -> None:

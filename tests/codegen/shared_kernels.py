@@ -92,3 +92,54 @@ def producers_in_turn(RING: int) -> Procedure:
                 Fence(cuda_in_order, cuda_in_order)
 
     return kernel
+
+
+def slots_of_two(RING: int, turns: bool = True) -> Procedure:
+    """b, then c, fill slots that both count, with turns or without; a empties them."""
+
+    @proc(name=f"slots_of_two_{RING}")
+    def kernel(K: size, x: f32[K, 8, 32] @ CudaGmemLinear, y: f32[K, 8, 32] @ CudaGmemLinear):
+        with CudaDeviceFunction(warp_config=ROLES):
+            for i in cuda_tasks(0, 1):
+                s: f32[RING, 32] @ CudaSmemLinear
+                full: barrier @ CudaMbarrier
+                empty: barrier(full) @ CudaMbarrier
+                to_c: barrier @ CudaMbarrier
+                to_b: barrier(to_c) @ CudaMbarrier
+                for k in seq(0, K):
+                    if turns:
+                        with CudaWarps(name="b"):
+                            Await(to_b, cuda_in_order, ~1)
+                    for n in seq(0, 5):
+                        with CudaWarps(name="b"):
+                            Await(empty, cuda_in_order, ~RING)
+                            for t in cuda_threads(0, 32, unit=cuda_thread):
+                                s[slot(full), t] = x[k, n, t]
+                            Arrive(cuda_in_order) >> full
+                        with CudaWarps(name="a"):
+                            Await(full, cuda_in_order, ~0)
+                            for t in cuda_threads(0, 32, unit=cuda_thread):
+                                y[k, n, t] = s[slot(empty), t]
+                            Arrive(cuda_in_order) >> empty
+                    if turns:
+                        with CudaWarps(name="b"):
+                            Arrive(cuda_in_order) >> to_c
+                        with CudaWarps(name="c"):
+                            Await(to_c, cuda_in_order, ~0)
+                    for n in seq(5, 8):
+                        with CudaWarps(name="c"):
+                            Await(empty, cuda_in_order, ~RING)
+                            for t in cuda_threads(0, 32, unit=cuda_thread):
+                                s[slot(full), t] = x[k, n, t] * 3.0
+                            Arrive(cuda_in_order) >> full
+                        with CudaWarps(name="a"):
+                            Await(full, cuda_in_order, ~0)
+                            for t in cuda_threads(0, 32, unit=cuda_thread):
+                                y[k, n, t] = s[slot(empty), t]
+                            Arrive(cuda_in_order) >> empty
+                    if turns:
+                        with CudaWarps(name="c"):
+                            Arrive(cuda_in_order) >> to_b
+                Fence(cuda_in_order, cuda_in_order)
+
+    return kernel

@@ -6,7 +6,7 @@ import pytest
 
 from exogpu.api import Procedure
 from exogpu.result.errors import ExoGpuError
-from tests.codegen.shared_kernels import consumers_in_turn, producers_in_turn
+from tests.codegen.shared_kernels import consumers_in_turn, producers_in_turn, slots_of_two
 from tests.texts import made
 
 HEAD = """
@@ -47,7 +47,7 @@ FILLS = [
 ]
 
 
-@pytest.mark.parametrize("make", [consumers_in_turn, producers_in_turn])
+@pytest.mark.parametrize("make", [consumers_in_turn, producers_in_turn, slots_of_two])
 @pytest.mark.parametrize("ring", [2, 3])
 def test_roles_that_share_a_ring_are_proved(make, ring) -> None:
     assert make(ring).check().word == "proved"
