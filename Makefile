@@ -21,6 +21,8 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 PYTEST_FLAGS ?=
+# Each worker has half of the tests, in order: what the tests of a file share is made once.
+PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 # One that has torch.
 GPU_PYTHON ?= python3
 
@@ -30,10 +32,10 @@ demo: $(INSTALLED)
 	$(BIN)/exogpu demo -o build/demo
 
 test: $(INSTALLED)
-	$(BIN)/python -m pytest -n auto -m "not slow" $(PYTEST_FLAGS)
+	$(PYTEST) -m "not slow" $(PYTEST_FLAGS)
 
 test-all: $(INSTALLED)
-	$(BIN)/python -m pytest -n auto $(PYTEST_FLAGS)
+	$(PYTEST) $(PYTEST_FLAGS)
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .

@@ -29,6 +29,8 @@ SHIPPED = {
 }
 NEAR = 1.3
 """Times of the fastest, up to which a model has to be true; beyond it counts for less."""
+HICCUP = 2
+"""Times of what a model says, from which on the launch was late, not the kernel slow."""
 NAME = re.compile(
     r"gemm(_splitk(?:_sum)?)?(_bf16|_f16)?_sm90_(\d+)x(\d+)_(\d+)x(\d+)(?:_resident|(_staged))?$"
 )
@@ -70,7 +72,8 @@ def fitted(folders: Iterable[Path]) -> Mapping[str, Variant]:
     for name, each in rows.items():
         counts = np.array([c for _, _, c in each])
         features = np.array([f for f, _, _ in each]) / np.array([[s] for _, s, _ in each])
-        weights = nonnegative(features, counts)
+        likely = features @ nonnegative(features, counts) > 1 / HICCUP
+        weights = nonnegative(features[likely], counts[likely])
         found[name] = replace(named(name), seconds=tuple(map(float, weights)))
     return found
 

@@ -29,14 +29,16 @@ MARK = "<!-- What follows is written by benchmarks/gpu_rows.py. -->"
 RUNS = 40
 EPS = 1e-5
 ROWS = (1, 7, 8, 133, 1000)
-TIMED = (1024, 2048, 4096, 8192, 16384, 65536)
+TIMED = (1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072)
 """Columns of the rows that are timed."""
 ELEMENTS = 1 << 27
 """Of the arrays that are timed: far more than the L2 cache has."""
 TYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
 ROUNDED = {"f32": 0.0, "bf16": 2.0**-8}
 NORMS = ("softmax", "rms_norm", "layer_norm")
-TILED = ((1, 1, 1), (1, 64, 64), (3, 65, 127), (2, 1000, 33), (1, 4096, 4100))
+OF_ROWS = (*NORMS, "cross_entropy_i64")
+SCANNED = {"f32": torch.float32, "i32": torch.int32}
+TILED = ((1, 1, 1), (1, 64, 64), (3, 65, 127), (2, 1000, 33), (1, 4096, 4100), (2, 1000, 72))
 """Extents of transposes that are checked."""
 
 Tensors = dict[str, torch.Tensor]
@@ -50,6 +52,10 @@ def given(name: str, kind: str, M: int, N: int) -> tuple[Tensors, dict[str, floa
         return torch.randn(shape, device="cuda").to(TYPES[kind])
 
     arrays = {"x": array(M, N)}
+    if name == "cross_entropy_i64":
+        arrays["target"] = torch.randint(N, (M,), device="cuda")
+        nothing = torch.full((M,), float("nan"), device="cuda")
+        return {**arrays, "loss": nothing, "lse": nothing.clone()}, {}
     if name != "softmax":
         arrays["weight"] = array(N)
     if name == "layer_norm":
@@ -60,7 +66,11 @@ def given(name: str, kind: str, M: int, N: int) -> tuple[Tensors, dict[str, floa
 
 def theirs(name: str, a: Tensors, dtype: torch.dtype | None = None) -> torch.Tensor:
     """What torch computes, of other types if one is given."""
-    a = {of: each.to(dtype or each.dtype) for of, each in a.items() if of != "y"}
+    a = {
+        of: each if of == "target" else each.to(dtype or each.dtype)
+        for of, each in a.items()
+        if of != "y"
+    }
     N = (a["x"].shape[-1],)
     match name:
         case "softmax":
@@ -69,7 +79,22 @@ def theirs(name: str, a: Tensors, dtype: torch.dtype | None = None) -> torch.Ten
             return functional.rms_norm(a["x"], N, a["weight"], EPS)
         case "layer_norm":
             return functional.layer_norm(a["x"], N, a["weight"], a["bias"], EPS)
+        case "cross_entropy_i64":
+            return functional.cross_entropy(a["x"], a["target"], reduction="none")
     raise SystemExit(f"torch has no {name}")
+
+
+def shape_for(name: str, kind: str, N: int, choose: Callable[[str, int], object]) -> object:
+    """Who has a row: of cross entropy no cluster."""
+    if name.startswith("cross_entropy"):
+        return importlib.import_module("exogpu.kernels.rows").shape_of(kind, N)
+    return choose(kind, N)
+
+
+def transposing(kind: str, extents: tuple[int, ...]) -> str:
+    """The kernel that `exogpu.kernels.transpose` takes."""
+    blocks = kind == "bf16" and all(extent % 8 == 0 for extent in extents[1:])
+    return f"transpose_blocks_{kind}" if blocks else f"transpose_{kind}"
 
 
 def wrong(found: torch.Tensor, wanted: torch.Tensor, kind: str) -> str:
@@ -87,21 +112,33 @@ def checks(
     kernels = importlib.import_module("exogpu.codegen.runtime").Kernel.from_folder
     for kind, all_n in columns.items():
         for N in all_n:
-            for name in NORMS:
-                kernel = kernels(folder, f"{name}_{choose(kind, N)}")
+            for name in OF_ROWS:
+                kernel = kernels(folder, f"{name}_{shape_for(name, kind, N, choose)}")
                 for M in ROWS:
                     arrays, numbers = given(name, kind, M, N)
                     kernel(**arrays, **numbers)
-                    found = wrong(arrays["y"], theirs(name, arrays, torch.float64), kind)
+                    y, of = (arrays["y"], kind) if "y" in arrays else (arrays["loss"], "f32")
+                    found = wrong(y, theirs(name, arrays, torch.float64), of)
                     yield found and f"{name} {kind} {M} x {N}: {found}"
-        kernel = kernels(folder, f"transpose_{kind}")
         for extents in TILED:
+            kernel = kernels(folder, transposing(kind, extents))
             x = torch.randn(extents, device="cuda").to(TYPES[kind])
             y = torch.full((extents[0], *extents[:0:-1]), float("nan"), device="cuda").to(x.dtype)
             kernel(x=x, y=y)
             yield "" if torch.equal(y, x.transpose(1, 2)) else f"transpose {kind} {extents}"
-    kernel = kernels(folder, "stencil")
-    for M, N in ((1, 1), (31, 129), (32, 128), (33, 127), (1000, 1001)):
+    scan_shape = importlib.import_module("exogpu.kernels.scan_rows").scan_shape
+    for kind, dtype in SCANNED.items():
+        for N in columns["f32"]:
+            kernel = kernels(folder, f"scan_{scan_shape(kind, N)}")
+            for M in ROWS:
+                x = (100 * torch.randn(M, N, device="cuda")).to(dtype)
+                y = torch.full_like(x, 77)
+                kernel(x=x, y=y)
+                wanted = x.double().cumsum(-1) if kind == "f32" else x.cumsum(-1, dtype=dtype)
+                found = wrong(y, wanted, "f32")
+                yield found and f"scan {kind} {M} x {N}: {found}"
+    for M, N in ((1, 1), (31, 129), (32, 128), (33, 127), (1000, 1001), (129, 260), (1, 4)):
+        kernel = kernels(folder, "stencil" if N % 4 else "stencil_rows")
         x, weight = torch.randn(M, N, device="cuda"), torch.randn(3, 3)
         y = torch.full_like(x, float("nan"))
         kernel(x=x, weight=weight.numpy(), y=y)
@@ -127,16 +164,19 @@ def problems(
     for kind in TYPES:
         for N in TIMED:
             M = ELEMENTS // N
-            for name in NORMS:
+            for name in OF_ROWS:
                 arrays, numbers = given(name, kind, M, N)
-                kernel = kernels(folder, f"{name}_{choose(kind, N)}")
+                kernel = kernels(folder, f"{name}_{shape_for(name, kind, N, choose)}")
+                half = arrays["x"].view(-1)[: arrays["x"].numel() // 2]
                 yield (
                     f"{name} {kind}",
                     f"{M} x {N}",
                     {
                         "exogpu": ours(kernel, {**arrays, **numbers}),
                         "torch": lambda name=name, arrays=arrays: theirs(name, arrays),
-                        "copy": copied(arrays["x"], arrays["y"]),
+                        "copy": copied(arrays["x"], arrays["y"])
+                        if "y" in arrays
+                        else copied(half, torch.empty_like(half)),
                     },
                 )
         for extents in ((1, 8192, 16384), (1, 10000, 10000), (64, 1024, 2048)):
@@ -146,8 +186,24 @@ def problems(
                 f"transpose {kind}",
                 " x ".join(map(str, extents)),
                 {
-                    "exogpu": ours(kernels(folder, f"transpose_{kind}"), {"x": x, "y": y}),
+                    "exogpu": ours(kernels(folder, transposing(kind, extents)), {"x": x, "y": y}),
                     "torch": lambda x=x, y=y: y.copy_(x.transpose(1, 2)),
+                    "copy": copied(x, y),
+                },
+            )
+    scan_shape = importlib.import_module("exogpu.kernels.scan_rows").scan_shape
+    for kind, dtype in SCANNED.items():
+        for N in TIMED:
+            x = (100 * torch.randn(ELEMENTS // N, N, device="cuda")).to(dtype)
+            y = torch.empty_like(x)
+            yield (
+                f"scan {kind}",
+                f"{ELEMENTS // N} x {N}",
+                {
+                    "exogpu": ours(
+                        kernels(folder, f"scan_{scan_shape(kind, N)}"), {"x": x, "y": y}
+                    ),
+                    "torch": lambda x=x, y=y: torch.cumsum(x, -1, out=y),
                     "copy": copied(x, y),
                 },
             )
@@ -159,7 +215,7 @@ def problems(
             "stencil f32",
             f"{M} x {N}",
             {
-                "exogpu": ours(kernels(folder, "stencil"), arguments),
+                "exogpu": ours(kernels(folder, "stencil_rows"), arguments),
                 "torch": lambda x=x, there=there: functional.conv2d(
                     x[None, None], there, padding=1
                 ),
@@ -199,7 +255,7 @@ def main() -> int:
         written(options.write)
         return 0
     sys.path.insert(0, str(ROOT))
-    choose = importlib.import_module("exogpu.kernels.rows").shape_of
+    choose = importlib.import_module("exogpu.kernels.row_calls").row_shape_of
     found = list(checks(options.folder, COLUMNS, choose))
     bad = list(filter(None, found))
     print(f"{len(found)} checks, {len(bad)} wrong", *bad[:20], sep="\n  ")
@@ -209,7 +265,7 @@ def main() -> int:
         count = 1
         for extent in size.split(" x "):
             count *= int(extent)
-        moved = 2 * count * (2 if "bf16" in name else 4)
+        moved = (1 if "entropy" in name else 2) * count * (2 if "bf16" in name else 4)
         times.append({"name": name, "size": size, "bytes": moved, **seconds})
         print(
             f"{name} {size}: {moved / seconds['exogpu'] / 1e12:.2f} TB/s, "

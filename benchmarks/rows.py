@@ -6,21 +6,38 @@ exogpu compile benchmarks/rows.py -o build/gpu/rows --cubin
 import sys
 from pathlib import Path
 
-from exogpu.kernels import stencil_tiles, transpose_tiles
+from exogpu.kernels.cross_entropy_rows import make_cross_entropy
+from exogpu.kernels.long_rows import LONG_MAKERS, LongShape
 from exogpu.kernels.norm_rows import make_layer_norm, make_rms_norm
-from exogpu.kernels.rows import shape_of
+from exogpu.kernels.row_calls import row_shape_of
+from exogpu.kernels.rows import TYPES, shape_of
+from exogpu.kernels.scan_rows import KINDS, make_scan, scan_shape
 from exogpu.kernels.softmax_rows import make_softmax
+from exogpu.kernels.stencil_rows import make_stencil_rows
+from exogpu.kernels.stencil_tiles import make_stencil
+from exogpu.kernels.transpose_blocks import make_transpose_blocks
+from exogpu.kernels.transpose_tiles import make_transpose
 
 sys.path.insert(0, str(Path(__file__).parent))
 from row_sizes import COLUMNS
 
 KERNELS = {
-    f"{name}_{shape}": make(shape)
+    f"{name}_{shape}": (LONG_MAKERS[name] if isinstance(shape, LongShape) else make)(shape)
     for name, make in (
         ("softmax", make_softmax),
         ("rms_norm", make_rms_norm),
         ("layer_norm", make_layer_norm),
     )
+    for shape in {row_shape_of(kind, n): 0 for kind, all_n in COLUMNS.items() for n in all_n}
+}
+KERNELS |= {
+    f"cross_entropy_i64_{shape}": make_cross_entropy(shape)
     for shape in {shape_of(kind, n): 0 for kind, all_n in COLUMNS.items() for n in all_n}
 }
-KERNELS |= transpose_tiles.KERNELS | stencil_tiles.KERNELS
+KERNELS |= {
+    f"scan_{shape}": make_scan(shape)
+    for shape in {scan_shape(kind, n): 0 for kind in KINDS for n in COLUMNS["f32"]}
+}
+KERNELS |= {f"transpose_{kind}": make_transpose(kind) for kind in TYPES}
+KERNELS |= {"transpose_blocks_bf16": make_transpose_blocks("bf16")}
+KERNELS |= {"stencil": make_stencil(), "stencil_rows": make_stencil_rows()}

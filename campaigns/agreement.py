@@ -1,6 +1,6 @@
 """The prover against the literal machine, on thousands of generated programs.
 
-    python -m campaigns.agreement [--programs N] [--seed S] [--only SHAPE|running]
+    python -m campaigns.agreement [--programs N] [--seed S] [--only SHAPE|running|reach]
                                   [--replay SHAPE:SEED] [--jobs N] [--scheduler ADDRESS]
                                   [--resume] [--write]
 
@@ -10,9 +10,10 @@ windows).  Of programs in source form, bounds are compared with a run too.  At e
 violations, as (kind, variable, element, check, iteration, record), must be the same, and the fast
 machine's.  Where memory resides from task to task, the machines run further choices of clusters
 too: they find the same, and nothing where the prover found nothing.  Of slots the prover predicts
-more pairs than there are: there it must find something where the machine does, what it refutes must
-happen, and what is proved must not.  With --write docs/campaign.md is made of all shapes, and
-docs/campaign-running.md of `--only running`, the rings that run on.
+more pairs than there are: there it must find what the machine does, and perhaps more, what it
+refutes must happen, and what is proved must not.  With --write docs/campaign.md is made of all
+shapes, docs/campaign-running.md of `--only running`, the rings that run on, and
+docs/campaign-reach.md of `--only reach`, programs of `campaigns/reach`.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from time import perf_counter
 from rich.console import Console
 
 from campaigns import cases
+from campaigns.shapes import EVERY, GROUPS, MEANING, RUNNING, SHARES
 from exogpu.amir import nodes as amir
 from exogpu.analysis.threadmap import threads_of
 from exogpu.ir.names import Sym
@@ -38,57 +40,6 @@ from exogpu.symbolic.find.prover import BUDGET, Findings, analyse
 from exogpu.symbolic.prove import prove
 from tests.symbolic import agreement
 from tests.symbolic.shrink import listing, smaller
-
-SHARES = {
-    "ring": 8,
-    "multicast": 6,
-    "waits": 6,
-    "groups": 6,
-    "threads": 4,
-    "tiles": 4,
-    "chains": 6,
-    "fences": 6,
-    "proxies": 6,
-    "straight_line": 6,
-    "tasked": 6,
-    "nested": 6,
-    "nests": 5,
-    "casts": 3,
-    "resident": 6,
-    "slots": 5,
-    "relays": 5,
-    "windows": 6,
-}
-"""Of a hundred programs, how many have a shape."""
-
-RUNNING = {"resident": 30, "slots": 30, "relays": 40}
-"""The same of rings that run on."""
-
-MEANING = {
-    "ring": "a ring of mbarriers between a producer and consumers, 0 to 3 mutations",
-    "multicast": "a ring of tiles sent along the rows or columns of a cluster, 0 to 3 mutations",
-    "casts": "such a ring of tiles in two symbolic loops, 0 to 3 mutations",
-    "resident": "a ring of mbarriers that runs on from task to task, on one cluster and, in other "
-    "orders, on several, 0 to 3 mutations",
-    "slots": "a ring by slots that runs on from task to task, or over the iterations of a loop, at "
-    "times by the slot of another barrier, a slot too early or after the Arrive, 0 to 3 mutations",
-    "relays": "two such rings one after the other, of different depths, in one CTA or two, at "
-    "times with a role that leaves steps out, a guard that reads the task, or a table that outlasts"
-    " its task, 0 to 3 mutations",
-    "waits": "mbarriers awaited by one role, in turn or now and then, 0 to 3 mutations",
-    "groups": "commit groups in flight, 0 to 3 mutations",
-    "threads": "scalar threads that add up their neighbours' sums in tasks, 0 to 3 mutations",
-    "tiles": "kernels one after the other on tiles of a matrix, 0 to 3 mutations",
-    "chains": "few accesses, many syncs between them",
-    "fences": "fences alone, many between accesses",
-    "proxies": "ordinary and async accesses, and syncs of the language's timelines between them",
-    "straight_line": "random statements, rich in fences, without a size",
-    "tasked": "random statements in tasks",
-    "nested": "random statements in random loops and guards",
-    "nests": "rings, hand-overs and commit groups in two symbolic loops, 0 to 3 mutations",
-    "windows": "windows of windows, of shared memory, registers and global memory, through calls "
-    "too, in source form; bounds as well, and the same program without windows; 0 to 4 mutations",
-}
 
 
 @dataclass
@@ -165,10 +116,16 @@ def outcome(case: str) -> cases.Result:
             wrong.append(dict(at))
     if shape == "windows":
         wrong += [dict(at) for at in agreement.sources_wrong(int(seed), sizes)]
-    if shape in RUNNING:
+    if any(v.resident for v in program.variables):
         safe, chance = not findings.violations and not findings.undecided, int(seed)
-        several = [at for at in sizes if at["I"] > 1]  # Of one task there is one order.
-        wrong += [dict(at) for at in several if agreement.choices_wrong(program, at, chance, safe)]
+        # Of one task there is one order.
+        several = [at for at in sizes if any(at.get(n, 0) > 1 for n in agreement.TASKS)]
+        choices = 5 if shape in RUNNING else 1
+        wrong += [
+            dict(at)
+            for at in several
+            if agreement.choices_wrong(program, at, chance, safe, choices)
+        ]
     if agreement.by_slot(program.body) and agreement.refuted_wrongly(program, findings):
         wrong.append({})
     tally.disagreeing = int(bool(wrong))
@@ -238,7 +195,7 @@ def replay(shape: str, seed: int, console: Console) -> int:
     sizes = agreement.small_sizes(shape, program)
 
     def wrong(
-        candidate: amir.Program,
+        candidate: amir.Program, sizes: Iterable[agreement.Sizes]
     ) -> tuple[Findings, list[tuple[agreement.Sizes, agreement.Comparison]]]:
         findings = analyse(candidate)
         compared = ((at, agreement.compared(candidate, findings, at)) for at in sizes)
@@ -246,17 +203,17 @@ def replay(shape: str, seed: int, console: Console) -> int:
 
     def disagrees(candidate: amir.Program) -> bool:
         try:
-            return bool(wrong(candidate)[1])
+            return bool(wrong(candidate, [at for at, _ in found])[1])
         except (AssertionError, KeyError, IndexError):  # no longer a program of the machine
             return False
 
-    findings, found = wrong(program)
+    findings, found = wrong(program, sizes)
     console.print(f"{shape}:{seed}: {len(findings.violations)} findings")
     for undecided in findings.undecided:
         console.print(f"undecided at line {undecided.span.line}: {undecided.reason}")
     if found:
         program = smaller(program, disagrees)
-        _, found = wrong(program)
+        _, found = wrong(program, sizes)
     if shape == "windows":
         console.print(agreement.source(seed).windows, markup=False, highlight=False, soft_wrap=True)
         for at in (wrong_source := agreement.sources_wrong(seed, sizes)):
@@ -276,7 +233,7 @@ def replay(shape: str, seed: int, console: Console) -> int:
 
 def programs(total: int, first: int, only: str | None) -> list[str]:
     """Shapes and seeds, shape by shape."""
-    shares = RUNNING if only == "running" else {only: 100} if only else SHARES
+    shares = SHARES if only is None else GROUPS.get(only, {only: 100})
     return [
         f"{shape}:{seed}"
         for shape, share in shares.items()
@@ -292,9 +249,7 @@ def table(tallies: dict[tuple[str, str], Tally]) -> str:
         "| --- | --- |" + " ---: |" * len(ROW),
     ]
     every = Tally()
-    for (shape, policy), tally in sorted(
-        tallies.items(), key=lambda t: list(SHARES).index(t[0][0])
-    ):
+    for (shape, policy), tally in sorted(tallies.items(), key=lambda t: EVERY.index(t[0][0])):
         every.add(tally)
         lines.append(row(f"{shape} | {policy}", tally))
     lines.append(row("**all** |", every))
@@ -401,9 +356,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="the first seed of each shape")
     parser.add_argument(
         "--only",
-        choices=[*SHARES, "running"],
+        choices=[*EVERY, *GROUPS],
         metavar="SHAPE",
-        help="one shape, or `running`: rings that run on",
+        help="one shape; or `running`: rings that run on, or `reach`: what came after them",
     )
     parser.add_argument("--write", action="store_true", help="make the page under docs")
     cases.add_arguments(parser)
@@ -412,13 +367,13 @@ def main() -> int:
     console = Console()
     if options.replay:
         shape, _, seed = options.replay.partition(":")
-        if shape not in SHARES or not seed.isdecimal():
-            parser.error(f"--replay needs SHAPE:SEED, with a shape of {', '.join(SHARES)}")
+        if shape not in EVERY or not seed.isdecimal():
+            parser.error(f"--replay needs SHAPE:SEED, with a shape of {', '.join(EVERY)}")
         return replay(shape, int(seed), console)
     if options.programs < 1:
         parser.error("--programs needs at least 1")
-    if options.write and options.only not in (None, "running"):
-        parser.error("--write wants all shapes or those of --only running")
+    if options.write and options.only not in (None, *GROUPS):
+        parser.error(f"--write wants all shapes, or one of {', '.join(GROUPS)}")
     given = cases.options(options)
     return campaign(options.programs, options.seed, options.only, given, write=options.write)
 

@@ -1,22 +1,26 @@
 """Random programs of the whole language on the emulator, against their meaning: needs no GPU.
 
     python -m campaigns.emulated [--programs 500] [--seed 0] [--jobs N] [--resume] [--write]
-    python -m campaigns.emulated --show SEED
+                                 [--only reach|SHAPE]
+    python -m campaigns.emulated --show [SHAPE:]SEED
 
-The programs are those of `campaigns.gpu_fuzz`.  Each one that is proved is emitted, translated for
-the emulator (`campaigns/emulator`) and run at its sizes, in several orders, with all clusters and
-with one.  A wrong value, a hang, or an access of what is over is a failure.  `--write` writes
-docs/emulated.md at the end of a whole run.
+The programs are those of `campaigns.gpu_fuzz`, or of `campaigns.reach`.  Each one that is proved is
+emitted, translated for the emulator (`campaigns/emulator`) and run at its sizes, in several orders,
+with all clusters and with one.  A wrong value, a hang, or an access of what is over is a failure.
+`--write` writes docs/emulated.md, or of `--only reach` docs/emulated-reach.md, at the end of a
+whole run.
 """
 
 from __future__ import annotations
 
 import argparse
+import atexit
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Mapping
 from datetime import date
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,6 +32,7 @@ from campaigns.emulator.orders import ORDERS
 from campaigns.emulator.translate import UnknownError
 from campaigns.gpu.emitting import INEXACT, procedure_of
 from campaigns.gpu.programs import Program, generated
+from campaigns.reach import generate as reach
 from exogpu.api import Procedure
 from exogpu.result.errors import ExoGpuError
 from exogpu.trial.data import at_sizes
@@ -41,24 +46,38 @@ FAILURES: Final = ("wrong", "died", "crash")
 """States that are mistakes of ours."""
 
 
+@cache
+def _folder() -> Path:
+    """Where this process keeps what it compiles: the emulator's header once."""
+    kept = tempfile.TemporaryDirectory()
+    atexit.register(kept.cleanup)
+    return Path(kept.name)
+
+
+def program_of(case: str) -> Program:
+    """The program of `SEED`, or of `SHAPE:SEED`."""
+    shape, _, seed = case.rpartition(":")
+    return reach.generated(shape, int(seed)) if shape else generated(int(seed))
+
+
 def judge(case: str) -> Mapping[str, Any]:
-    """What becomes of the program with a seed."""
-    program = generated(int(case))
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            procedure = procedure_of(program, Path(folder))
-            verdict = procedure.check(timeout=SECONDS)
-            if verdict.word != "proved":
-                return {"state": verdict.word}
-            emitted, manifest = procedure.emit()
-            kernel = Emulated(emitted.source, manifest, Path(folder))
-            return run(kernel, procedure, program)
-        except ExoGpuError as error:
-            return {"state": "no lowering", "what": error.diagnostics[0].message}
-        except UnknownError as error:
-            return {"state": "not emulated", "what": str(error)[:600]}
-        except Exception as error:
-            return {"state": "crash", "what": f"{type(error).__name__}: {error}"}
+    """What becomes of a program."""
+    program = program_of(case)
+    try:
+        procedure = procedure_of(program, _folder())
+        verdict = procedure.check(timeout=SECONDS)
+        if verdict.word != "proved":
+            codes = [d.code for d in verdict.diagnostics]
+            return {"state": verdict.word, "what": verdict.reason or " ".join(codes)}
+        emitted, manifest = procedure.emit()
+        kernel = Emulated(emitted.source, manifest, _folder())
+        return run(kernel, procedure, program)
+    except ExoGpuError as error:
+        return {"state": "no lowering", "what": error.diagnostics[0].message}
+    except UnknownError as error:
+        return {"state": "not emulated", "what": str(error)[:600]}
+    except Exception as error:
+        return {"state": "crash", "what": f"{type(error).__name__}: {error}"}
 
 
 def run(kernel: Emulated, procedure: Procedure, program: Program) -> Mapping[str, Any]:
@@ -82,19 +101,28 @@ def run(kernel: Emulated, procedure: Procedure, program: Program) -> Mapping[str
     return {"state": "right", "runs": runs, "features": sorted(program.features)}
 
 
-def page(results: Mapping[str, Mapping[str, Any]], seed: int) -> str:
-    """The text of docs/emulated.md."""
+def programs(total: int, first: int, only: str | None) -> list[str]:
+    """Seeds, or shapes and seeds."""
+    if only is None:
+        return [str(seed) for seed in range(first, first + total)]
+    shapes = list(reach.SHAPES) if only == "reach" else [only]
+    return [f"{shapes[n % len(shapes)]}:{first + n // len(shapes)}" for n in range(total)]
+
+
+def page(results: Mapping[str, Mapping[str, Any]], seed: int, only: str | None) -> str:
+    """The text of docs/emulated.md, or of docs/emulated-reach.md."""
+    chosen = f" --only {only}" if only else ""
     states = Counter(result.get("state", "died") for result in results.values())
     runs = sum(result.get("runs", 0) for result in results.values())
     right = [r for r in results.values() if r.get("state") == "right"]
     features = Counter(f for r in right for f in r["features"])
     wrong = sum(states[state] for state in FAILURES)
     lines = [
-        "# Emitted kernels on the emulator",
+        "# Emitted kernels on the emulator" + (": what came after rings" if only else ""),
         "",
         f"{len(results):,} random programs from seed {seed}, {date.today()}: {states['right']:,} "
         f"proved ones were emitted and emulated in {runs:,} runs, {wrong} of them wrong.  Made by "
-        "`python -m campaigns.emulated --write`.",
+        f"`python -m campaigns.emulated{chosen} --write`.",
         "",
         "The emulator (`campaigns/emulator`) runs the emitted CUDA C++ with every thread a fiber "
         "that others may overtake between any two synchronisations, and copies and matrix "
@@ -117,23 +145,33 @@ def main() -> int:
     )
     parser.add_argument("--programs", type=int, default=500, metavar="N")
     parser.add_argument("--seed", type=int, default=0, metavar="S", help="of the first program")
-    parser.add_argument("--show", type=int, metavar="SEED", help="one program and its result")
+    parser.add_argument("--show", metavar="[SHAPE:]SEED", help="one program and its result")
+    parser.add_argument(
+        "--only",
+        choices=["reach", *reach.SHAPES],
+        metavar="SHAPE",
+        help="the shapes of campaigns.reach, or one of them",
+    )
     parser.add_argument("--write", action="store_true", help="write docs/emulated.md")
     cases.add_arguments(parser)
     options = parser.parse_args()
     if options.show is not None:
-        print(generated(options.show).source)
-        print(judge(str(options.show)))
+        print(program_of(options.show).source)
+        print(judge(options.show))
         return 0
-    named = [str(seed) for seed in range(options.seed, options.seed + options.programs)]
-    results = cases.judge_all("emulated", named, judge, cases.options(options))
+    if options.write and options.only not in (None, "reach"):
+        parser.error("--write wants all shapes")
+    named = programs(options.programs, options.seed, options.only)
+    name = f"emulated-{options.only}" if options.only else "emulated"
+    results = cases.judge_all(name, named, judge, cases.options(options))
     failures = {c: r for c, r in results.items() if r.get("state", "died") in FAILURES}
     for case, result in failures.items():
         print(f"{case}: {result.get('state', 'died')}: {result.get('what', result)}")
     for state, count in Counter(r.get("state", "died") for r in results.values()).most_common():
         print(f"{count:6} {state}")
     if options.write:
-        cases.write_whole(PAGE, page(results, options.seed))
+        made = page(results, options.seed, options.only)
+        cases.write_whole(PAGE.with_stem(name), made)
     return 1 if failures else 0
 
 

@@ -61,13 +61,13 @@ class Accesses:
         if variable.swizzle:
             offset = self._constant_offset(variable, firsts)
             how = f"{variable.swizzle}, {SIZE_OF[variable.dtype]}"
-            return f"{self.names(variable.name)}[swizzled<{how}>({offset})]"
+            return f"{self._pointer(access)}[swizzled<{how}>({offset})]"
         if variable.packed:
             word, half = self.packed(access)
             return f"half_of({word}, {half})"
         if variable.held is not None:
             return self._held(access, variable, variable.held.register(self._inside(access)))
-        return self._at(variable, firsts)
+        return self._at(access, firsts)
 
     def is_packed(self, access: Access) -> bool:
         """Whether an element shares a register with another one."""
@@ -97,7 +97,7 @@ class Accesses:
 
     def first(self, access: Access) -> str:
         """The first element of a window, as an lvalue."""
-        return self._at(self.storage[access.name], [_first(c) for c in access.coords])
+        return self._at(access, [_first(c) for c in access.coords])
 
     def operand(self, access: Access, distributed: int) -> Operand:
         """A window; its first `distributed` interval coordinates belong to the threads."""
@@ -109,7 +109,7 @@ class Accesses:
         if variable.space is Space.REGISTER:
             return self._register(access, variable, firsts, window, dtype)
         strides = tuple(self._stride(variable, d) for d in window)
-        return Operand(f"&{self._at(variable, firsts)}", strides, dtype)
+        return Operand(f"&{self._at(access, firsts)}", strides, dtype)
 
     def _register(
         self,
@@ -129,10 +129,10 @@ class Accesses:
                 "put the window's dimension last",
             )
         if not inside:
-            return Operand(self._at(variable, firsts), (), dtype)
+            return Operand(self._at(access, firsts), (), dtype)
         if simplify(firsts[inside[0]], self.control.constants) == Int(0):
             return Operand(self._registers(variable, firsts, variable.kept[:-1]), ("1",), dtype)
-        return Operand(f"&{self._at(variable, firsts)}", ("1",), dtype)
+        return Operand(f"&{self._at(access, firsts)}", ("1",), dtype)
 
     def _tiles(
         self,
@@ -156,11 +156,20 @@ class Accesses:
             scale = f"{self.names(variable.scale)}{self._indices(firsts, outer)}"
         return Operand(self._registers(variable, firsts, outer), (), dtype, scale)
 
-    def _at(self, variable: Storage, firsts: Sequence[CExpr]) -> str:
+    def _pointer(self, access: Access) -> str:
+        """Where a variable in memory begins; of a cluster's memory, the part of the CTA that the
+        access is of."""
+        variable, name = self.storage[access.name], self.names(access.name)
+        if not variable.of_cluster or access in variable.own:
+            return name
+        return f"of_cta({name}, {c_control(_first(access.coords[0]), self.control)})"
+
+    def _at(self, access: Access, firsts: Sequence[CExpr]) -> str:
         """The element, or the fragment of a register tile, at the given indices."""
-        name = self.names(variable.name)
+        variable = self.storage[access.name]
         if variable.space is Space.REGISTER:
             return self._registers(variable, firsts, variable.kept)
+        name = self._pointer(access)
         if not variable.kept:
             return f"{name}[0]"
         if variable.space is Space.SHARED:

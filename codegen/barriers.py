@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from exogpu.analysis.barriers import home_of
+from exogpu.analysis.barriers import first_home
 from exogpu.analysis.divergence import Mechanisms
 from exogpu.codegen import sync
 from exogpu.codegen import where as place
@@ -14,6 +14,7 @@ from exogpu.codegen.errors import unsupported
 from exogpu.codegen.expressions import Control, c_atom, c_control, plus, simplify
 from exogpu.codegen.lines import braces
 from exogpu.codegen.mbarriers import Ring
+from exogpu.codegen.named import Split
 from exogpu.codegen.names import CTA, Names
 from exogpu.codegen.slots import Counters as SlotCounters
 from exogpu.codegen.where import Where
@@ -61,6 +62,7 @@ class Barriers:
     turns: Turns
     """Of the cluster's barrier."""
     slots: SlotCounters
+    named: Mapping[Sym, Split]
     names: Names
     control: Control
     counters: dict[Sym, Counters] = field(default_factory=dict)
@@ -77,10 +79,12 @@ def declare_counters(barriers: Barriers, name: Sym) -> Mapping[Sym, str]:
     lines = {}
     for counter in (found.arrived, found.awaited, found.bytes):
         spelled = barriers.names.declare(counter)
-        if ring.awaits_one if counter is found.awaited else ring.arrives_on_one:
+        awaits = counter is found.awaited
+        if ring.awaits_one if awaits else ring.arrives_on_one:
             lines[counter] = f"unsigned {spelled} = 0;"
         else:
-            lines[counter] = f"unsigned {spelled}[{ring.elements}] = {{}};"
+            others = ring.roles.arriving if awaits else ring.roles.waiting
+            lines[counter] = f"unsigned {spelled}[{ring.along(others)}] = {{}};"
     return lines
 
 
@@ -98,8 +102,9 @@ def allocation(barriers: Barriers, stmt: BarrierAlloc) -> Lines:
         if ring.awaits_one:
             lines.append(f"unsigned {left} = {ring.skip};")
         else:
-            lines.append(f"unsigned {left}[{ring.elements}];")
-            lines.append(f"for (int i = 0; i < {ring.elements}; ++i)")
+            elements = ring.along(ring.roles.arriving)
+            lines.append(f"unsigned {left}[{elements}];")
+            lines.append(f"for (int i = 0; i < {elements}; ++i)")
             lines.append(f"    {left}[i] = {ring.skip};")
         if ring.every:
             lines += _await_rest(ring, name, awaited)
@@ -117,6 +122,9 @@ def _await_rest(ring: Ring, name: str, awaited: str) -> Lines:
     wait_for = sync.emit(
         _await_row(ring), depth=ring.depth, ring=where, number=f"{awaited}{at} - n"
     )
+    roles = ring.along(ring.roles.arriving) // ring.elements
+    if roles > 1:  # Each that awaits has waited for some phase of the one mbarrier, or will.
+        return []
     return [
         f"for (int i = 0; i < {ring.elements}; ++i)",
         f"    for (unsigned n = {min(ring.skip, ring.depth)}; n > 0; --n)",
@@ -143,12 +151,13 @@ def arrive(barriers: Barriers, stmt: Arrive, where: Where) -> Lines:
     if ring is None or not ring.copies:
         rows = sync.drain_rows(stmt.timeline)
         lines = [line for row in rows for line in place.emit(row, where)]
+    if name in barriers.named:
+        return [*lines, *_named(barriers, "arrive named", stmt, stmt.targets[0])]
     if ring is None:
         return [*lines, *sync.emit("arrive cluster")]
-    home = home_of(stmt.targets)
-    assert home is not None
+    home = first_home(stmt.targets)
     counters = barriers.counters[name]
-    number = _counter(barriers, ring, counters.arrived, home, ring.arrives_on_one)
+    number = _of_arrivals(barriers, ring, counters.arrived, home)
     fields: dict[str, int | str] = {
         "depth": ring.depth,
         "ring": _ring_at(barriers, ring, home),
@@ -167,7 +176,7 @@ def arrive(barriers: Barriers, stmt: Arrive, where: Where) -> Lines:
     if ring.copies and alone:
         lines += sync.emit("arrive mbarrier of cp.async", **fields)
     elif ring.trailing:
-        fields["bytes"] = _counter(barriers, ring, counters.bytes, home, ring.arrives_on_one)
+        fields["bytes"] = _of_arrivals(barriers, ring, counters.bytes, home)
         row = "arrive mbarrier with bytes"
         if not alone:
             row = "arrive mbarrier of CTAs with bytes"
@@ -198,6 +207,12 @@ def arrive(barriers: Barriers, stmt: Arrive, where: Where) -> Lines:
     slots = barriers.slots.get(name, {}).values()
     counted = [slot.advanced(barriers.names(slot.name)) for slot in slots]
     return [*lines, advanced(ring, number), *counted]
+
+
+def _named(barriers: Barriers, row: str, stmt: Arrive | Await, access: Access) -> Lines:
+    split = barriers.named[access.name]
+    number = simplify(split.number(access), barriers.control.constants)
+    return sync.emit(row, id=c_control(number, barriers.control), threads=split.threads[stmt])
 
 
 def advanced(ring: Ring, number: str) -> str:
@@ -246,11 +261,13 @@ def wait(barriers: Barriers, stmt: Await, where: Where) -> Lines:
         waited = place.emit(_group(barriers, name)[1], where, n=stmt.n)
         told = sync.told_rows(barriers.mechanisms.kinds[name], sync.scope_of(where.tiling))
         return [*waited, *(line for row in told for line in sync.emit(row)), *after]
+    if name in barriers.named:
+        return [*_named(barriers, "await named", stmt, stmt.barrier), *after]
     if ring is None:
         waits = [] if stmt in barriers.turns.over else sync.emit("await cluster")
         return [*waits, *after]
     counters = barriers.counters[name]
-    awaited = _counter(barriers, ring, counters.awaited, stmt.barrier, ring.awaits_one)
+    awaited = _of_awaits(barriers, ring, counters.awaited, stmt.barrier)
     lines = sync.emit(
         _await_row(ring),
         depth=ring.depth,
@@ -258,7 +275,7 @@ def wait(barriers: Barriers, stmt: Await, where: Where) -> Lines:
         number=_skipping(ring, awaited),
     )
     if ring.skip:
-        left = _counter(barriers, ring, counters.left, stmt.barrier, ring.awaits_one)
+        left = _of_awaits(barriers, ring, counters.left, stmt.barrier)
         lines = [f"if ({left} > 0)", f"    --{left};", *braces("else", lines)]
     return [*lines, advanced(ring, awaited), *after]
 
@@ -277,9 +294,9 @@ def trailing(barriers: Barriers, stmt: CallInstr, count: int) -> tuple[str, Line
     assert stmt.trailing is not None
     ring = barriers.rings[stmt.trailing.name]
     counters = barriers.counters[stmt.trailing.name]
-    number = _counter(barriers, ring, counters.arrived, stmt.trailing, ring.arrives_on_one)
+    number = _of_arrivals(barriers, ring, counters.arrived, stmt.trailing)
     where = f"mbarrier_at<{ring.depth}>({_ring_at(barriers, ring, stmt.trailing)}, {number})"
-    expected = _counter(barriers, ring, counters.bytes, stmt.trailing, ring.arrives_on_one)
+    expected = _of_arrivals(barriers, ring, counters.bytes, stmt.trailing)
     return where, [f"{expected} += {count};"]
 
 
@@ -314,10 +331,12 @@ def _mask(barriers: Barriers, masks: tuple[int, ...]) -> str:
     return f"{packed:#x}ull >> {len(masks)} * {barriers.names(CTA)}"
 
 
-def _element(ring: Ring, access: Access) -> CExpr:
-    """The number of an element among those of its CTA."""
+def _element(ring: Ring, access: Access, without: frozenset[int]) -> CExpr:
+    """The number of an element among those of its CTA, without some dimensions."""
     index: CExpr = Int(0)
     for d, extent in zip(ring.kept, ring.extents, strict=True):
+        if d in without:
+            continue
         coord = access.coords[d]
         at = coord.at if isinstance(coord, Point) else coord.lo
         index = plus(Mul(extent, index) if index != Int(0) else index, at)
@@ -326,13 +345,27 @@ def _element(ring: Ring, access: Access) -> CExpr:
 
 def _ring_at(barriers: Barriers, ring: Ring, access: Access) -> str:
     name = barriers.names(ring.name)
-    index = simplify(_element(ring, access), barriers.control.constants)
+    index = simplify(_element(ring, access, ring.roles.dims), barriers.control.constants)
     if ring.elements == 1 or index == Int(0):
         return name
     return f"{name} + {8 * ring.depth} * {c_atom(index, barriers.control)}"
 
 
-def _counter(barriers: Barriers, ring: Ring, counter: Sym, access: Access, one: bool) -> str:
+def _of_arrivals(barriers: Barriers, ring: Ring, counter: Sym, access: Access) -> str:
+    """A total of arrivals on an element: by role that arrives."""
+    return _counter(barriers, ring, counter, access, ring.arrives_on_one, ring.roles.waiting)
+
+
+def _of_awaits(barriers: Barriers, ring: Ring, counter: Sym, access: Access) -> str:
+    """A total of Awaits: by role that awaits."""
+    return _counter(barriers, ring, counter, access, ring.awaits_one, ring.roles.arriving)
+
+
+def _counter(
+    barriers: Barriers, ring: Ring, counter: Sym, access: Access, one: bool, without: frozenset[int]
+) -> str:
     """A total: of all elements, or, where a thread uses only one, that one's."""
     name = barriers.names(counter)
-    return name if one else f"{name}[{c_control(_element(ring, access), barriers.control)}]"
+    if one:
+        return name
+    return f"{name}[{c_control(_element(ring, access, without), barriers.control)}]"

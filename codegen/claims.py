@@ -34,7 +34,7 @@ from exogpu.codegen.sync import (
     unkept,
 )
 from exogpu.codegen.where import OF_BULK, SOURCES
-from exogpu.hw.timelines import ASYNC_PROXY, SYNC_TIMELINES, TEMPORAL_FROM
+from exogpu.hw.timelines import AFTER_FLAG, ASYNC_PROXY, ORDINARY, SYNC_TIMELINES, TEMPORAL_FROM
 from exogpu.ir.types import Level, Policy, QualSet, QualTL, SyncTL
 
 KERNEL: tuple[SyncTL, ...] = tuple(
@@ -137,6 +137,7 @@ _MBARRIERS = (
     ("arrive mbarrier of CTAs, each thread", "await mbarrier of CTAs"),
     ("arrive mbarrier of CTAs, reads", "await mbarrier of CTAs"),
     ("arrive cluster", "await cluster"),
+    ("arrive named", "await named"),
 )
 
 
@@ -145,6 +146,8 @@ def _split(first: SyncTL, second: SyncTL) -> Iterator[Lowering]:
     for arrive, wait in _MBARRIERS:
         rows = (*drain_rows(first), arrive, wait, *end)
         yield Lowering(f"{arrive}, {wait}", first, second, rows)
+    if first.name == ORDINARY and second.name in AFTER_FLAG:
+        yield Lowering("flag", first, second, ("arrive flag", "await flag", *end))
     if full(first) == {QualTL.SM80}:
         rows = ("arrive mbarrier of cp.async", "await mbarrier", *end)
         yield Lowering("arrive mbarrier of cp.async", first, second, rows)

@@ -28,6 +28,8 @@ from exogpu.ir.nodes import (
     Fence,
     For,
     If,
+    Loaded,
+    Slot,
     Stmt,
     Warps,
 )
@@ -96,7 +98,9 @@ class _Walk:
 
     def loop(self, stmt: For, states: States) -> States:
         """A loop of a known number of iterations, or of any; each cluster has some of the tasks,
-        each thread one iteration of a thread loop."""
+        each thread one iteration of a thread loop; a value is bound once."""
+        if isinstance(stmt.mode, Slot | Loaded):
+            return self.block(stmt.body, states)
         count = difference(stmt.hi, stmt.lo)
         if count is None or isinstance(stmt.mode, CudaTasks):
             once = states | self.block(stmt.body, states)

@@ -36,6 +36,7 @@ def completing(launch: DeviceFunction, rings: Mapping[Sym, Ring]) -> frozenset[A
         and (ring := rings.get(stmt.targets[0].name)) is not None
         and signalled <= {ring.name}
         and ring.elements == 1
+        and not ring.roles.dims
         and ring.skip == 0
         and ring.warps
         and all(mask == 1 << cta for cta, mask in enumerate(ring.targets[stmt]))

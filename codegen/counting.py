@@ -18,10 +18,12 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from exogpu.analysis.executors import CollectiveFacts
+from exogpu.codegen.access import Accesses
 from exogpu.codegen.barriers import Barriers, count_arrivals, count_awaits
 from exogpu.codegen.errors import InternalError
 from exogpu.codegen.expressions import c_atom, c_condition, c_control, is_nonnegative, simplify
 from exogpu.codegen.lines import Lines, braces
+from exogpu.codegen.loaded import load
 from exogpu.codegen.mbarriers import Ring
 from exogpu.codegen.names import CTA
 from exogpu.codegen.threads import inverse_of_loop
@@ -36,6 +38,7 @@ from exogpu.ir.nodes import (
     DeviceFunction,
     For,
     If,
+    Loaded,
     Slot,
     Stmt,
     Sub,
@@ -58,6 +61,7 @@ _Use: TypeAlias = tuple[Sym, bool]
 
 @dataclass(frozen=True, slots=True)
 class _Counting:
+    access: Accesses
     facts: CollectiveFacts
     barriers: Barriers
     shared: Shared
@@ -91,14 +95,16 @@ def shared_by(
     )
 
 
-def counted(facts: CollectiveFacts, barriers: Barriers, shared: Shared, block: Block) -> Lines:
+def counted(
+    access: Accesses, facts: CollectiveFacts, barriers: Barriers, shared: Shared, block: Block
+) -> Lines:
     """The counting of a block that this thread does not execute; nothing for variables that are
     allocated in the block."""
     inside = {stmt.name for stmt in walk(block) if isinstance(stmt, BarrierAlloc)}
     outside = Shared(shared.arrivals - inside, shared.awaits - inside)
     if not outside.arrivals and not outside.awaits:
         return []
-    return _block(_Counting(facts, barriers, outside), block)
+    return _block(_Counting(access, facts, barriers, outside), block)
 
 
 def _block(counting: _Counting, block: Block) -> Lines:
@@ -112,6 +118,8 @@ def _statement(counting: _Counting, stmt: Stmt) -> Lines:
     match stmt:
         case For(mode=CudaThreads()):
             return _thread_loop(counting, stmt)
+        case For(mode=Loaded()):
+            return _loaded(counting, stmt)
         case For():
             return _loop(counting, stmt)
         case If():
@@ -158,6 +166,14 @@ def _loop(counting: _Counting, stmt: For) -> Lines:
         name = names.declare(stmt.iterator)
         inside = _block(counting, stmt.body)
     return braces(f"for (int {name} = {first}; {name} < {end}; ++{name})", inside) if inside else []
+
+
+def _loaded(counting: _Counting, stmt: For) -> Lines:
+    """What is counted may depend on the value, which these threads load, too."""
+    with counting.barriers.names.scope():
+        bound = load(counting.access, stmt)
+        inside = _block(counting, stmt.body)
+    return braces("", [bound, *inside]) if inside else []
 
 
 def _alike(counting: _Counting, block: Block) -> Counter[_Use] | None:

@@ -8,8 +8,7 @@ from typing import assert_never
 
 from exogpu.analysis.executors import CollectiveFacts
 from exogpu.analysis.tiling import Tiling
-from exogpu.codegen import barriers, scalars, sync
-from exogpu.codegen import where as place
+from exogpu.codegen import barriers, fences, flags, scalars, sync
 from exogpu.codegen.access import Accesses
 from exogpu.codegen.barriers import Barriers
 from exogpu.codegen.counting import Shared, counted
@@ -17,25 +16,24 @@ from exogpu.codegen.errors import unsupported
 from exogpu.codegen.expressions import (
     C_TYPE,
     Control,
-    c_atom,
     c_condition,
     c_control,
     is_nonnegative,
     simplify,
 )
+from exogpu.codegen.flags import Wait
 from exogpu.codegen.instructions import Calls, call_text, note_helpers
 from exogpu.codegen.lines import Lines, braces
-from exogpu.codegen.named import LAST, NamedBarriers, adjacent_lanes, lanes_of
+from exogpu.codegen.loaded import load
+from exogpu.codegen.named import NamedBarriers
 from exogpu.codegen.names import CTA, LANE, THREAD, WARP, Names
 from exogpu.codegen.proxies import Proxies
 from exogpu.codegen.registers import pairs
-from exogpu.codegen.rows import Scope
 from exogpu.codegen.slots import SlotCounter
 from exogpu.codegen.smem import SharedLayout
 from exogpu.codegen.storage import Storage
 from exogpu.codegen.tensors import TensorMap
 from exogpu.codegen.threads import condition_of_warps, inverse_of_loop
-from exogpu.codegen.where import Where
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
     Access,
@@ -57,6 +55,7 @@ from exogpu.ir.nodes import (
     Free,
     If,
     Int,
+    Loaded,
     Pass,
     Point,
     Reduce,
@@ -100,6 +99,8 @@ class Device:
     named: NamedBarriers
     proxies: Proxies
     maps: Mapping[TensorMap, Sym]
+    waits: Mapping[Await, Wait]
+    """By Await of a flag, for how many arrivals."""
     counts: Shared
     """The barrier variables that this path counts for others, too."""
     access: Accesses = field(init=False)
@@ -164,6 +165,8 @@ def statement(device: Device, stmt: Stmt) -> Lines:
             return sequential_loop(device, stmt)
         case For(mode=Slot(barrier), hi=Int(ring)):
             return slot(device, stmt, device.barriers.slots[barrier][ring])
+        case For(mode=Loaded()):
+            return loaded(device, stmt)
         case For():
             raise AssertionError(stmt.mode)
         case If():
@@ -180,11 +183,18 @@ def statement(device: Device, stmt: Stmt) -> Lines:
             lines = barriers.allocation(device.barriers, stmt)
             return [source(stmt), *lines] if lines else []
         case Fence():
-            return [source(stmt), *fence(device, stmt)]
+            return [source(stmt), *fences.fence(device, stmt)]
+        case Arrive() if flags.is_flag(device, stmt.targets[0]):
+            return [source(stmt), *flags.arrive(device, stmt)]
+        case Await() if flags.is_flag(device, stmt.barrier):
+            return [source(stmt), *flags.wait(device, stmt)]
         case Arrive():
-            return [source(stmt), *barriers.arrive(device.barriers, stmt, _where(device, stmt))]
+            return [
+                source(stmt),
+                *barriers.arrive(device.barriers, stmt, fences.where(device, stmt)),
+            ]
         case Await():
-            return [source(stmt), *barriers.wait(device.barriers, stmt, _where(device, stmt))]
+            return [source(stmt), *barriers.wait(device.barriers, stmt, fences.where(device, stmt))]
         case Free():
             if stmt.name not in device.proxies.freed:
                 return []
@@ -255,7 +265,7 @@ def _pins(device: Device, stmt: For, parent: Tiling) -> Lines:
 def sequential_loop(device: Device, stmt: For) -> Lines:
     """`for i in seq(lo, hi)`."""
     if _is_of_others(device, stmt.body):
-        return counted(device.facts, device.barriers, device.counts, (stmt,))
+        return counted(device.access, device.facts, device.barriers, device.counts, (stmt,))
     control = device.control
     lo, hi = simplify(stmt.lo, control.constants), simplify(stmt.hi, control.constants)
     first, end = c_control(lo, control), c_control(hi, control)
@@ -292,6 +302,15 @@ def slot(device: Device, stmt: For, counter: SlotCounter) -> Lines:
         name = device.names.declare(stmt.iterator)
         inside = block(device, stmt.body)
     return braces("", [f"const int {name} = {counted};", *inside]) if inside else []
+
+
+def loaded(device: Device, stmt: For) -> Lines:
+    """A value from memory, and the rest of its block."""
+    with device.names.scope():
+        bound = load(device.access, stmt)
+        note_helpers(bound, device.helpers)
+        inside = block(device, stmt.body)
+    return [source(stmt), bound, *inside] if inside else []
 
 
 def _unrolled(device: Device, stmt: For, lo: CExpr, hi: CExpr) -> bool:
@@ -337,7 +356,7 @@ def warps(device: Device, stmt: Warps) -> Lines:
     parent, child = device.facts.scope[stmt], device.facts.inner[stmt]
     assert parent is not None
     if device.path.by_role and child.group != device.path.group:
-        return counted(device.facts, device.barriers, device.counts, stmt.body)
+        return counted(device.access, device.facts, device.barriers, device.counts, stmt.body)
     condition = condition_of_warps(stmt, parent, child)
     inside = block(device, stmt.body)
     if not inside:
@@ -351,7 +370,7 @@ def warps(device: Device, stmt: Warps) -> Lines:
 
 def _else_counted(device: Device, lines: Lines, body: Block) -> Lines:
     """What is in braces, with the counting of those who do not execute it."""
-    others = counted(device.facts, device.barriers, device.counts, body)
+    others = counted(device.access, device.facts, device.barriers, device.counts, body)
     return [*lines[:-1], *braces("} else", others)] if others else lines
 
 
@@ -386,61 +405,3 @@ def _scalar(device: Device, stmt: Assign | Reduce) -> str:
         return scalars.statement(stmt, of, place)
     word, half = device.access.packed(stmt.target)
     return scalars.half_statement(stmt, of, place, word, half, paired=stmt in device.paired)
-
-
-# --- synchronisation ------------------------------------------------------------------------
-
-
-def fence(device: Device, stmt: Fence) -> Lines:
-    """A Fence: what its timelines ask for, then the barrier of its scope."""
-    if stmt.launches:
-        return sync.emit(sync.launch_row(stmt.post, tma=bool(device.maps)))
-    tiling = device.facts.scope[stmt]
-    assert tiling is not None
-    reason = sync.unkept(stmt.pre, stmt.post)
-    if reason is not None:
-        raise unsupported(f"a Fence whose {reason.what}", stmt.span, reason.help, "G803")
-    where = _where(device, stmt)
-    scope = sync.scope_of(tiling)
-    lines: Lines = []
-    if stmt in device.barriers.turns.waiting:
-        lines += sync.emit("await cluster")
-    for key in sync.fence_rows(stmt.pre, stmt.post, scope, by_role=device.path.by_role):
-        match key:
-            case "proxy fence" if _others_fence(device, scope, tiling):
-                pass
-            case "fence warps" if (found := device.named.of(tiling)) is not None:
-                number = c_control(found.number, device.control)
-                lines += sync.emit(key, id=number, threads=found.threads)
-            case "fence lanes" if (lanes := adjacent_lanes(tiling)) is not None:
-                lines += sync.emit(key, mask=hex((1 << lanes) - 1), lanes=lanes)
-            case "fence lanes":
-                some = lanes_of(tiling)
-                first = c_atom(some.first, device.control)
-                lines += sync.emit("fence some lanes", mask=hex(some.pattern), first=first)
-            case "fence warps":
-                raise unsupported(
-                    f"the Fences of this kernel, each of some warps of the CTA, need more than the "
-                    f"{LAST} named barriers that there are",
-                    stmt.span,
-                    "fence at warp or CTA scope, or signal mbarriers",
-                    "G803",
-                )
-            case _:
-                lines += place.emit(key, where)
-    return lines
-
-
-def _others_fence(device: Device, scope: Scope, tiling: Tiling) -> bool:
-    """Whether every thread with accesses of the generic proxy executes the Fence on another path:
-    where a CTA is alone, all of its threads do."""
-    alone = scope is Scope.CTA and tiling.cluster_dim == 1
-    return alone and device.path.by_role and device.path.group not in device.proxies.groups
-
-
-def _where(device: Device, stmt: Stmt) -> Where:
-    tiling = device.facts.scope[stmt]
-    assert tiling is not None
-    path = device.path
-    warps = (path.first, path.first + path.count) if path.by_role else None
-    return Where(tiling, warps, device.proxies)

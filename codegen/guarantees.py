@@ -62,6 +62,7 @@ _IN_ORDER: Final = frozenset({QualTL.CUDA1, QualTL.CUDA2, QualTL.WG_0})
 _KINDS = """
 ordinary register       | cuda1 | fragment accumulator | rw | generic
 ordinary shared         | cuda2 | shared               | rw | generic
+ordinary, another CTA's | cuda2 | shared               | rw | generic
 ordinary global         | cuda2 | global               | rw | generic
 cp.async source         | Sm80  | global               | r  | generic
 cp.async destination    | Sm80  | shared               | w  | generic
@@ -128,6 +129,7 @@ EFFECTS: Final[Mapping[str, Effect]] = {
     "proxy fence":                    Effect("cuda2 Sm80", _DONE, frozenset({Fact.PROXIED})),
     "wgmma fence":                    Effect("cuda1 wgA wgD wg0", _NONE, frozenset({Fact.FENCED})),
     # Split barriers: the arrival releases, the wait acquires.
+    "arrive named":                   Effect("all", _DONE, _RELEASED),
     "arrive mbarrier":                Effect("all", _DONE, _RELEASED),
     "arrive mbarrier of warps":       Effect("all", _DONE, _RELEASED),
     "arrive mbarrier with bytes":     Effect("all", _DONE, _RELEASED),
@@ -140,9 +142,13 @@ EFFECTS: Final[Mapping[str, Effect]] = {
     "arrive mbarrier of CTAs, reads": Effect("tmaS tmaR wgS", _DONE, _RELEASED),
     "arrive mbarrier of cp.async":    Effect("Sm80", _NONE, _DONE | _RELEASED),
     "arrive cluster":                 Effect("all", _DONE, _RELEASED),
+    "await named":                    Effect("all", _RELEASED, _JOINED),
     "await mbarrier":                 Effect("all", _RELEASED, _JOINED),
     "await mbarrier of CTAs":         Effect("all", _RELEASED, _JOINED),
     "await cluster":                  Effect("all", _RELEASED, _JOINED),
+    # Flags: the barriers of both scopes, and what goes from CTA to CTA through global memory.
+    "arrive flag":                    Effect("all", _DONE, _RELEASED),
+    "await flag":                     Effect("all", _RELEASED, _JOINED),
     # The end of a launch: its grid has completed, and everything that it did is performed.
     "await launch":                   Effect("all", _NONE, _DONE | _JOINED),
     "await launch, for TMA":          Effect("all", _NONE, _DONE | _JOINED | {Fact.PROXIED}),

@@ -6,55 +6,44 @@ The manifest is JSON.  Expressions in it are integers, names of sizes, or lists
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias, assert_never
+from typing import assert_never
 
 from exogpu.analysis.dependent import preceding
 from exogpu.analysis.facts import Facts
+from exogpu.codegen.flags import waits_of
 from exogpu.codegen.host_cpp import HostFiles, host_files, host_text
 from exogpu.codegen.instructions import helper_text
 from exogpu.codegen.kernels import Kernel, Source, kernel, written
 from exogpu.codegen.limits import check_arch, check_features, check_shared
+from exogpu.codegen.loaded import loads_of
 from exogpu.codegen.mbarriers import rings
 from exogpu.codegen.render import HostText, UnitText, render
 from exogpu.codegen.reserved import function_name
 from exogpu.codegen.storage import Storage, storages
 from exogpu.codegen.stream import argument_of, run_of
 from exogpu.codegen.task_order import TaskOrder
+from exogpu.ir.listed import Json, condition_json, control_json
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
-    Add,
     Alloc,
-    And,
-    BExpr,
+    BarrierAlloc,
     Block,
     CallInstr,
     CExpr,
-    Compare,
     ControlParam,
-    CVar,
     DataParam,
     DeviceFunction,
-    FloorDiv,
     For,
     Free,
     Instr,
-    Int,
-    Mod,
-    Mul,
-    Not,
-    Or,
     Pass,
     Proc,
     Stmt,
-    Sub,
-    Truth,
 )
-from exogpu.ir.types import Memset, Space
+from exogpu.ir.types import DataType, Memset, Space
 from exogpu.ir.walk import accesses, blocks
-
-Json: TypeAlias = "bool | int | str | list[Json] | dict[str, Json] | None"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,16 +63,17 @@ def emit(
     task_order: TaskOrder | None = None,
     depths: Mapping[str, int] | None = None,
     arrive_all: bool = False,
+    waits: Sequence[str] = (),
 ) -> Emitted:
     """CUDA C++ of all kernels of a procedure, and its manifest.
 
-    Clusters take tasks in `task_order`;
-    None is the default, grouped where two loops share data.  `depths` are ring depths that a proof
-    found, by mbarrier.  With `arrive_all` every thread arrives on mbarriers by itself, which is
-    slower and what race checkers follow.  Raises ExoGpuError (G8...) for what has no lowering or
-    does not fit the architecture, X963 for one that is not known.
+    Clusters take tasks in `task_order`; None is the default, grouped where two loops share data.
+    `depths` are ring depths that a proof found, by mbarrier, and `waits` how many arrivals it found
+    that Awaits of flags wait for.  With `arrive_all` every thread arrives on mbarriers by itself,
+    which is slower and what race checkers follow.  Raises ExoGpuError (G8...) for what has no
+    lowering or does not fit the architecture, X963 for one that is not known.
     """
-    made = lowered(facts, arch, task_order, depths, arrive_all)
+    made = lowered(facts, arch, task_order, depths, arrive_all, waits)
     return Emitted(facts.proc.name, render(made.unit), made.manifest, host_files(made.host))
 
 
@@ -102,6 +92,7 @@ def lowered(
     task_order: TaskOrder | None = None,
     depths: Mapping[str, int] | None = None,
     arrive_all: bool = False,
+    waits: Sequence[str] = (),
 ) -> Lowered:
     """All that `emit` finds, without the texts; it raises what `emit` does."""
     proc = facts.proc
@@ -109,7 +100,10 @@ def lowered(
     check_features(proc, arch)
     found = rings(facts, depths, arrive_all=arrive_all)
     followed = frozenset(preceding(proc).values())
-    source = Source(facts, storages(facts), found, task_order, followed, written(proc.body))
+    counted = waits_of(proc, waits)
+    source = Source(
+        facts, storages(facts), found, task_order, followed, written(proc.body), counted
+    )
     helpers: list[str] = []
     kernels: dict[Stmt, Kernel] = {}
     launches = list(_launches(proc.body, ()))
@@ -135,6 +129,10 @@ def lowered(
     }
     if arrive_all:
         manifest["arrive_all"] = True
+    if proc.contracts:
+        manifest["contracts"] = [{"kind": c.kind, "array": c.array.name} for c in proc.contracts]
+    if loads := {str(s.span.line): s.span.text.strip() for s in loads_of(proc.body)}:
+        manifest["loads"] = {**loads}
     return Lowered(unit, manifest, host_text(proc, source.storage, kernels))
 
 
@@ -163,7 +161,9 @@ def _steps(
             case CallInstr(instr=Instr(template=Memset() as template)):
                 steps.append(_memset(stmt, template, storage))
             case Alloc() if _is_workspace(stmt, proc, kernels):
-                steps.append(_workspace(stmt))
+                steps.append(_workspace(stmt.name, stmt.dtype, stmt.shape))
+            case BarrierAlloc() if _is_told(stmt.name, proc):
+                steps.append({**_workspace(stmt.name, DataType.I32, stmt.shape), "zeroed": True})
             case Pass() | Free():
                 pass
             case _:
@@ -174,21 +174,26 @@ def _steps(
 def _is_workspace(stmt: Alloc, proc: Proc, kernels: Mapping[Stmt, Kernel]) -> bool:
     """Whether it is device memory that nothing but kernels uses, through pointers."""
     others = [s for s in proc.body if isinstance(s, CallInstr)]
-    declared = [s.name for s in (*proc.params, *(s for s in proc.body if isinstance(s, Alloc)))]
     return (
         stmt.memory.space is Space.GLOBAL
-        and sum(one.name == stmt.name.name for one in declared) == 1
+        and _is_told(stmt.name, proc)
         and all(a.name != stmt.name for s in others for a in accesses(s))
         and all(m.tensor != stmt.name for made in kernels.values() for m in made.maps)
     )
 
 
-def _workspace(stmt: Alloc) -> Json:
+def _is_told(name: Sym, proc: Proc) -> bool:
+    """Whether no other array of the procedure has the name."""
+    own = [s for s in proc.body if isinstance(s, Alloc | BarrierAlloc)]
+    return sum(s.name.name == name.name for s in (*proc.params, *own)) == 1
+
+
+def _workspace(name: Sym, dtype: DataType, shape: Sequence[CExpr]) -> dict[str, Json]:
     return {
         "op": "allocate",
-        "name": stmt.name.name,
-        "dtype": stmt.dtype.value,
-        "shape": [control_json(n) for n in stmt.shape],
+        "name": name.name,
+        "dtype": dtype.value,
+        "shape": [control_json(n) for n in shape],
     }
 
 
@@ -236,6 +241,7 @@ def _launch(made: Kernel) -> Json:
         "fits": [control_json(n) for n in made.limits],
         "arguments": names,
         **({"dependent": True} if made.dependent else {}),
+        **({"together": True} if made.together else {}),
     }
 
 
@@ -262,44 +268,3 @@ def _memset(stmt: CallInstr, template: Memset, storage: Mapping[Sym, Storage]) -
 
 def _sum(left: Json, right: Json) -> Json:
     return left if right == 0 else ["+", left, right]
-
-
-# --- expressions ----------------------------------------------------------------------------
-
-
-def control_json(expr: CExpr) -> Json:
-    """A control expression as JSON."""
-    match expr:
-        case Int():
-            return expr.value
-        case CVar():
-            return expr.name.name
-        case Add():
-            return ["+", control_json(expr.left), control_json(expr.right)]
-        case Sub():
-            return ["-", control_json(expr.left), control_json(expr.right)]
-        case Mul():
-            return ["*", expr.factor, control_json(expr.term)]
-        case FloorDiv():
-            return ["//", control_json(expr.term), expr.divisor]
-        case Mod():
-            return ["%", control_json(expr.term), expr.divisor]
-        case _:
-            assert_never(expr)
-
-
-def condition_json(expr: BExpr) -> Json:
-    """A boolean expression as JSON."""
-    match expr:
-        case Truth():
-            return expr.value
-        case Compare():
-            return [expr.op, control_json(expr.left), control_json(expr.right)]
-        case And():
-            return ["and", condition_json(expr.left), condition_json(expr.right)]
-        case Or():
-            return ["or", condition_json(expr.left), condition_json(expr.right)]
-        case Not():
-            return ["not", condition_json(expr.term)]
-        case _:
-            assert_never(expr)

@@ -30,7 +30,7 @@ from exogpu.codegen.instructions import constant_text, helper_text, note_helpers
 from exogpu.codegen.kernels import Kernel, written
 from exogpu.codegen.lines import Lines, braces
 from exogpu.codegen.names import Names
-from exogpu.codegen.render import HeaderText, HostText, render_header, render_host
+from exogpu.codegen.render import ContractText, HeaderText, HostText, render_header, render_host
 from exogpu.codegen.reserved import TEMPLATE
 from exogpu.codegen.storage import Storage
 from exogpu.codegen.stream import argument_of, run_of
@@ -40,6 +40,7 @@ from exogpu.ir.nodes import (
     Access,
     Alloc,
     Assign,
+    BarrierAlloc,
     Block,
     CallInstr,
     CExpr,
@@ -150,7 +151,11 @@ def host_text(
         for p in arrays
     )
     sizes = tuple(names(p.name) for p in proc.params if isinstance(p, ControlParam))
-    header = HeaderText(proc.name, tuple(parameters), sizes, tuple(checks), described)
+    extents = {p.name: c_control(p.shape[0], control) for p in arrays if len(p.shape) == 1}
+    contracts = tuple(
+        ContractText(c.kind, names(c.array), extents[c.array]) for c in proc.contracts
+    )
+    header = HeaderText(proc.name, tuple(parameters), sizes, tuple(checks), described, contracts)
     texts = tuple(helper_text(name) for name in helpers if name not in _IN_TEMPLATE)
     maps = any(k.maps for k in kernels.values())
     return HostText(header, texts, tuple(aligned), tuple(body), maps)
@@ -177,6 +182,8 @@ def _statement(host: Host, stmt: Stmt) -> Lines:
             return [source(stmt), *lines]
         case Alloc():
             return [source(stmt), *_allocation(host, stmt)]
+        case BarrierAlloc():
+            return [source(stmt), *_flag(host, stmt)]
         case Free():
             known = host.storage.get(stmt.name)
             if known is None or known.space is not Space.GLOBAL:
@@ -246,9 +253,11 @@ def _launch(host: Host, kernel: Kernel) -> Lines:
         inside.append(f"void* arguments[] = {{{', '.join(values)}}};")
         shape = f"{kernel.cluster_dim}, {kernel.block_dim}, {kernel.shared_bytes}"
         rest = f"{shape}, arguments, stream"
+        if kernel.together:
+            rest += ", {/* early */ false, /* together */ true}"
         if host.dependents:
             inside.append(f"const long long task_count = {most};")
-            early = ", launched" if kernel.dependent else ""
+            early = ", {/* early */ launched}" if kernel.dependent else ""
             inside.append(f"TRY(launch({kernel.text.name}, task_count, {rest}{early}));")
             inside.append("launched = task_count > 0;")
         else:
@@ -305,6 +314,19 @@ def _allocation(host: Host, stmt: Alloc) -> Lines:
             return [f"std::vector<{dtype}> {name};", f"TRY(host_array({name}, {count}));"]
         case _:
             raise _unsupported(stmt)
+
+
+def _flag(host: Host, stmt: BarrierAlloc) -> Lines:
+    """Counts in device memory, 0 before the launch whose tasks raise them."""
+    name = host.names.declare(stmt.name)
+    count = f"elements({{{', '.join(c_control(n, host.control) for n in stmt.shape)}}})"
+    after = ["launched = false;"] if host.dependents else []
+    return [
+        f"DeviceArray<int> {name}(stream);",
+        f"TRY({name}.allocate({count}));",
+        f"TRY({name}.zero({count}));",
+        *after,
+    ]
 
 
 def _pointer(host: Host, name: Sym) -> str:

@@ -15,10 +15,11 @@ from exogpu.codegen.counting import shared_by
 from exogpu.codegen.device import Device, Path
 from exogpu.codegen.expressions import C_TYPE, Control
 from exogpu.codegen.fits import INT, limits, size_ranges
+from exogpu.codegen.flags import Wait, increasing
 from exogpu.codegen.instructions import note_helpers
 from exogpu.codegen.lines import Lines, braces
 from exogpu.codegen.mbarriers import Ring, barrier_bytes
-from exogpu.codegen.named import NamedBarriers
+from exogpu.codegen.named import LAST, NamedBarriers, split_barriers
 from exogpu.codegen.names import CTA, LANE, THREAD, WARP, Names
 from exogpu.codegen.proxies import proxies
 from exogpu.codegen.published import unwritten
@@ -35,6 +36,7 @@ from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
     Access,
     Assign,
+    Await,
     Block,
     CallInstr,
     CExpr,
@@ -66,6 +68,8 @@ class Kernel:
     maps: tuple[TensorMap, ...]
     """The last parameters."""
     dependent: bool
+    together: bool
+    """Whether all of its CTAs must be on the device at a time: their tasks wait for each other."""
     limits: tuple[CExpr, ...]
     """Of sizes: what must fit `int`, beside the sizes themselves."""
 
@@ -83,6 +87,8 @@ class Source:
     """The launches that a dependent one follows."""
     written: frozenset[Sym]
     """What any of the launches writes."""
+    waits: Mapping[Await, Wait]
+    """By Await of a flag, for how many arrivals."""
 
 
 def kernel(
@@ -106,7 +112,9 @@ def kernel(
     control.nonnegative |= {
         p.name for p in params if isinstance(p, ControlParam) and p.kind == "size"
     }
-    changed = written(launch.body)
+    flags = frozenset(n for n in data if source_.storage[n].flag)
+    order = increasing(source_.order, launch, flags)
+    changed = written(launch.body) | flags
     if launch.dependent:  # The launches before it may still write.
         changed |= source_.written
     barriers = Barriers(
@@ -117,12 +125,15 @@ def kernel(
         completing(launch, source_.rings),
         turns(launch, source_.facts.collective, source_.facts.mechanisms),
         slot_counters(launch, source_.facts.collective, source_.rings),
+        split_barriers(launch, source_.facts),
         names,
         control,
     )
-    named, met = NamedBarriers(), proxies(launch, source_.facts.collective, source_.storage, shared)
+    named = NamedBarriers(min([LAST + 1, *(one.first for one in barriers.named.values())]) - 1)
+    met = proxies(launch, source_.facts.collective, source_.storage, shared)
     body: Lines = emit("let dependents begin") if launch in source_.followed else []
-    body += _start(barriers, launch, [spelled[n] for n in maps.values()])
+    meet = any(storage.of_cluster for n, storage in source_.storage.items() if n in used)
+    body += _start(barriers, launch, [spelled[n] for n in maps.values()], meet=meet)
     resides = resident(launch)
     outside = (*resides, *(stmt for stmt in launch.body if isinstance(stmt, Pass | Free)))
     nests = [task_nest(stmt) for stmt in launch.body if stmt not in outside]
@@ -140,6 +151,7 @@ def kernel(
                 named,
                 met,
                 maps,
+                source_.waits,
                 shared_by(
                     launch,
                     source_.facts.collective,
@@ -150,7 +162,7 @@ def kernel(
             )
             inside = []
             for nest in nests:
-                inside += task_loop(device, nest, resides, source_.order, launch.cluster_dim)
+                inside += task_loop(device, nest, resides, order, launch.cluster_dim)
             lines += braces(branch.guards[path], inside) if path.by_role else inside
         lines = [*branch.registers, *lines]
         body += braces(branch.guard, lines) if branch.guard else lines
@@ -174,7 +186,8 @@ def kernel(
         if needed and helper not in helpers:
             helpers.insert(0, helper)
     changes = any(g.setmaxnreg_dec or g.setmaxnreg_inc for g in launch.warps)
-    bounds = f"{launch.block_dim}, 1" if changes else str(launch.block_dim)
+    several = changes or launch.min_blocks > 1
+    bounds = f"{launch.block_dim}, {launch.min_blocks}" if several else str(launch.block_dim)
     text = KernelText(name, launch.cluster_dim, bounds, tuple(parameters), tuple(body))
     return Kernel(
         text,
@@ -186,6 +199,7 @@ def kernel(
         (*data, *fixed),
         tuple(maps),
         launch.dependent,
+        bool(flags),
         limits(
             control, {**size_ranges(source_.facts.proc), **dict.fromkeys(outer, INT)}, launch.span
         ),
@@ -283,14 +297,15 @@ def _mentions(lines: Lines, name: str) -> bool:
     return re.search(rf"(?<![\w.:]){name}\b", text) is not None
 
 
-def _start(barriers: Barriers, launch: DeviceFunction, maps: Sequence[str]) -> Lines:
+def _start(barriers: Barriers, launch: DeviceFunction, maps: Sequence[str], *, meet: bool) -> Lines:
     """Before the tasks: the mbarriers are initialised, and every thread of the cluster knows;
-    tensor maps are on their way meanwhile."""
+    tensor maps are on their way meanwhile.  CTAs that access each other's memory have `meet`."""
     prefetches = [f"prefetch_map({name});" for name in maps]
     inside = initialisation(barriers)
     start = braces(f"if ({THREAD} == 0)", [*prefetches, *inside]) if prefetches or inside else []
-    fence = "fence cluster" if launch.cluster_dim > 1 else "fence cta"
-    return [*start, *(emit(fence) if inside else [])]
+    if inside:
+        return [*start, *emit("fence cluster" if launch.cluster_dim > 1 else "fence cta")]
+    return [*start, *(emit("meet CTAs") if meet and launch.cluster_dim > 1 else [])]
 
 
 def _end(launch: DeviceFunction) -> Lines:

@@ -75,6 +75,38 @@ are K-major.  The emulator reads each element at the address that this table giv
 descriptor (`campaigns/emulator/cuda.hpp`, `place`).
 """
 
+_LOADED = """\
+## Values from memory
+
+    b = load_index(offsets[g], lo, hi)   ->   const int b = checked_index(offsets[g], lo, hi, 12);
+
+Every thread that executes the statement loads the element and compares it, so that no thread waits
+for another one's value: all of them have the same, since nothing writes the array.  It is a load of
+the read-only path, an array that no launch of the procedure writes being `const __restrict__`.  The
+value is an `int`; a range that does not fit one is refused by the launch, as sizes are.
+
+Outside of its range the kernel ends, before the value is used.  Why it does not go on:
+
+- with a value of the range in the place of the other, what the proof has of it would be wrong: two
+  loads of one element could differ, and an array that is injective would no longer be;
+- a thread that returned would leave others waiting for its arrivals, and a word that all threads
+  look at would cost a barrier at each load.
+
+`trap` needs no call.  `assert`, or a print, is a call, at which ptxas lets no wgmma be under way:
+it makes each wait for the one before (C7510), in a kernel that never fails.  After a trap nothing
+of the device can be read, and the error, CUDA_ERROR_LAUNCH_FAILED, names nothing.  So the first
+thread that finds such a value leaves it, its range and its line in the host's memory, which stays;
+the others wait for the end.  `Kernel.wrong_index` has the sentence, and a call that meets the error
+has it: `line 12: b = load_index(offsets[g], 0, M): 70000 is not one of 0 .. 9`.  As after a failed
+`assert`, the process must make a new context.  Called from C, the kernel ends in the same way, and
+the error is all that is told.
+
+What a proof assumes of an array is not looked at by a launch: it is a property of all elements.
+`Kernel.check_contracts`, with the arguments of a call, and `<name>_check_contracts` in C copy the
+arrays to the CPU and name the first elements that break a contract.  An array that does breaks the
+proof: threads may then write the same element, and bounds hold as far as they follow from ranges.
+"""
+
 _REST = """\
 ## Every row
 
@@ -96,6 +128,7 @@ def document() -> str:
         *_claims(),
         "",
         _DESCRIPTORS,
+        _LOADED,
         _REST,
     ]
     for name, row in ROWS.items():
@@ -146,8 +179,8 @@ def _claims() -> list[str]:
     lines = [
         f"{len(found)} claims of {count} sequences of rows; {still} that nothing guarantees.",
         "",
-        "| first access | later access | Fence | Arrive and Await | group | load | launch |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
+        "| first access | later access | Fence | Arrive and Await | flag | group | load | launch |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     kept: dict[tuple[Kind, Kind], dict[str, dict[str, None]]] = {}
     for claim in found:
@@ -163,7 +196,7 @@ def _claims() -> list[str]:
     return lines
 
 
-_COLUMNS = ("fence", "arrive", "group", "load", "launch")
+_COLUMNS = ("fence", "arrive", "flag", "group", "load", "launch")
 
 
 def _mechanism(rows: tuple[str, ...]) -> str:
@@ -171,6 +204,8 @@ def _mechanism(rows: tuple[str, ...]) -> str:
         return "launch"
     if "trailing load" in rows:
         return "load"
+    if "await flag" in rows:
+        return "flag"
     if any(row.startswith("await ") for row in rows):
         grouped = any(
             row.startswith(("await cp.async", "await bulk", "await wgmma")) for row in rows

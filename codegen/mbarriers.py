@@ -16,6 +16,9 @@ the mbarrier is over, in an earlier task or, as PHASE (iii) says, because it was
 Awaits ago, here by the same thread or by one that it follows; PHASE (ii) says that phase
 r / depth + 1 is not.  Where several roles await an element its ring is as deep as PHASE was proved
 for, no deeper.
+
+The elements along a dimension of roles (decision 32) are one ring: each role counts what it does on
+its own, all counts are those of one phase, and a phase takes the arrivals of all roles that arrive.
 """
 
 from __future__ import annotations
@@ -28,10 +31,11 @@ from itertools import combinations, product
 from typing import Final
 
 from exogpu.analysis.affine import constant
-from exogpu.analysis.barriers import home_of, targeting_ctas
+from exogpu.analysis.barriers import first_home, role_of, targeting_ctas
 from exogpu.analysis.facts import Facts
 from exogpu.analysis.ownership import distributed_dims, relation, thread_iterators
 from exogpu.analysis.pairing import laid_out
+from exogpu.analysis.roles import NO_ROLES, Roles, elements, first
 from exogpu.analysis.threadmap import threads_of
 from exogpu.analysis.tiling import Tiling, block_axes, iterations
 from exogpu.analysis.uses import Declared, Use
@@ -96,11 +100,18 @@ class Ring:
     """Whether each thread awaits one element only, likewise."""
     every: bool = False
     """Whether each thread of the warps arrives, not one for all: what a race checker follows."""
+    roles: Roles = NO_ROLES
+    """The dimensions along which all elements are one mbarrier."""
 
     @property
     def elements(self) -> int:
-        """Elements that one CTA holds, each a ring."""
-        return math.prod(self.extents)
+        """Rings that one CTA holds."""
+        return self.along(self.roles.dims)
+
+    def along(self, without: frozenset[int]) -> int:
+        """The elements that one CTA holds, without some dimensions."""
+        dims = zip(self.kept, self.extents, strict=True)
+        return math.prod(extent for d, extent in dims if d not in without)
 
     @property
     def whole(self) -> bool:
@@ -131,7 +142,8 @@ def rings(
             continue
         if alloc.mechanism is BarrierMechanism.MBARRIER:
             depth = facts.ring_depths[alloc.name] or (proved or {}).get(alloc.name.name)
-            found[alloc.name] = _ring(declared, alloc, depth, arrive_all)
+            roles = facts.mechanisms.roles.get(alloc.name, NO_ROLES)
+            found[alloc.name] = _ring(declared, alloc, depth, arrive_all, roles)
     return found
 
 
@@ -151,12 +163,14 @@ def barrier_bytes(
     return offsets, at
 
 
-def _ring(declared: Declared, alloc: BarrierAlloc, known: int | None, arrive_all: bool) -> Ring:
+def _ring(
+    declared: Declared, alloc: BarrierAlloc, known: int | None, arrive_all: bool, roles: Roles
+) -> Ring:
     """`known` is the depth at which PHASE is to hold, None where no proof has found one."""
     tiling = declared.where.tiling
     arrives = [u for u in declared.uses if isinstance(u.stmt, Arrive)]
-    awaits = [u for u in declared.uses if isinstance(u.stmt, Await)]
-    trailing = [u for u in declared.uses if isinstance(u.stmt, CallInstr)]
+    awaits = [_flat(u, roles.arriving) for u in declared.uses if isinstance(u.stmt, Await)]
+    trailing = [_flat(u, roles.waiting) for u in declared.uses if isinstance(u.stmt, CallInstr)]
     homes = list(_homes(arrives))
     if not homes or not awaits:
         raise _refuse(alloc, f"{alloc.name} has no Arrive or no Await", "remove it")
@@ -176,7 +190,7 @@ def _ring(declared: Declared, alloc: BarrierAlloc, known: int | None, arrive_all
         if extent is None:
             raise _refuse(alloc, f"the extents of {alloc.name} depend on sizes", "use constants")
         extents.append(extent)
-    single = math.prod(extents) == 1
+    single = math.prod(extents) == 1  # Where others count, there are no roles either.
     arrivals_shared = not _alike(declared, alloc, [*homes, *trailing])
     awaits_shared = not _alike(declared, alloc, awaits)
     if arrivals_shared or awaits_shared:
@@ -188,13 +202,10 @@ def _ring(declared: Declared, alloc: BarrierAlloc, known: int | None, arrive_all
     depth = laid_out(known)
     if not awaits_shared:
         depth = power_of_two(depth)
-    first = homes[0]
-    assert isinstance(first.stmt, Arrive)
     pre = [u.stmt.timeline.under(Policy.PTX).full for u in arrives if isinstance(u.stmt, Arrive)]
     copies = all(full == {QualTL.SM80} for full in pre)
     warps = all(whole_warps(use.where.tiling) for use in homes) and not copies
-    threads = math.prod(axis.extent for axis in block_axes(first.where.tiling))
-    each = threads // 32 if warps and not arrive_all else threads
+    lanes = 32 if warps and not arrive_all else 1
     targets = _targets(alloc, homes, dims)
     own = tuple(1 << cta for cta in range(tiling.cluster_dim))
     return Ring(
@@ -204,7 +215,7 @@ def _ring(declared: Declared, alloc: BarrierAlloc, known: int | None, arrive_all
         kept,
         tuple(extents),
         warps,
-        each * targeting_ctas(first.stmt.targets),
+        _count(alloc, homes, roles) // lanes,
         bool(trailing),
         targets,
         any(masks != own for masks in targets.values()),
@@ -215,7 +226,30 @@ def _ring(declared: Declared, alloc: BarrierAlloc, known: int | None, arrive_all
         single or _one_each(declared, alloc, [*homes, *trailing], kept),
         single or (not arrive_all and _one_each(declared, alloc, awaits, kept)),
         arrive_all,
+        roles,
     )
+
+
+def _flat(use: Use, dims: frozenset[int]) -> Use:
+    return replace(use, access=first(use.access, dims))
+
+
+def _count(alloc: BarrierAlloc, homes: Sequence[Use], roles: Roles) -> int:
+    """The arrivals of threads that complete a phase: of all roles."""
+    stmts = [use.stmt for use in homes if isinstance(use.stmt, Arrive)]
+    of_role = role_of(stmts, roles)
+    counts = {}
+    for stmt, use in zip(stmts, homes, strict=True):
+        targets = tuple(first(target, roles.waiting) for target in stmt.targets)
+        threads = math.prod(axis.extent for axis in block_axes(use.where.tiling))
+        counts[of_role[stmt]] = threads * targeting_ctas(targets)
+    expected = [tuple(index.values()) for index in elements(roles.arriving, alloc.shape)]
+    if roles.arriving and counts.keys() == {()}:
+        return counts[()] * len(expected)
+    if missing := [index for index in expected if index not in counts]:
+        at = ", ".join(map(str, missing[0]))
+        raise _refuse(alloc, f"no Arrive is on {alloc.name}[{at}]", "let each role arrive")
+    return sum(counts.values())
 
 
 def power_of_two(depth: int) -> int:
@@ -243,8 +277,7 @@ def _homes(arrives: Sequence[Use]) -> Iterator[Use]:
     seen: set[Arrive] = set()
     for use in arrives:
         assert isinstance(use.stmt, Arrive)
-        home = home_of(use.stmt.targets)
-        assert home is not None, "distributed memory analysis refuses it"
+        home = first_home(use.stmt.targets)
         if use.stmt not in seen:
             seen.add(use.stmt)
             yield replace(use, access=home)

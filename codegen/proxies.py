@@ -20,6 +20,7 @@ from exogpu.ir.nodes import (
     CudaThreads,
     DeviceFunction,
     For,
+    Loaded,
     Seq,
     Slot,
     Warps,
@@ -53,7 +54,7 @@ def proxies(
     """What the proxy fences of a launch are about."""
     everyone = frozenset(group.name for group in launch.warps)
     accessed = _accesses(launch.body, facts, everyone, False)
-    found = [use for use in accessed if use.name in storage]  # barriers are none
+    found = [u for u in accessed if u.name in storage and not storage[u.name].flag]
     generic = {use.name for use in found if not use.asynchronous}
     asynchronous = {use.name for use in found if use.asynchronous}
     freed = frozenset(
@@ -118,7 +119,7 @@ def _repeats(loop: For) -> bool:
     """Whether a task goes through the loop's body more than once, one thread after the other
     included."""
     match loop.mode:
-        case CudaTasks() | Slot():
+        case CudaTasks() | Slot() | Loaded():
             return False
         case Seq() | CudaThreads():
             lo, hi = constant(loop.lo), constant(loop.hi)

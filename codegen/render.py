@@ -32,6 +32,15 @@ class UnitText:
 
 
 @dataclass(frozen=True, slots=True)
+class ContractText:
+    """What the proof assumes of an array."""
+
+    kind: str
+    array: str
+    extent: str
+
+
+@dataclass(frozen=True, slots=True)
 class HeaderText:
     """The C declaration of a host function."""
 
@@ -43,6 +52,7 @@ class HeaderText:
     """What the sizes must satisfy, as C."""
     arrays: tuple[str, ...]
     """What each pointer points to, in words."""
+    contracts: tuple[ContractText, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

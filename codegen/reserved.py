@@ -28,13 +28,13 @@ _BUILTINS: Final = """
 
 _EMITTED: Final = """
     smem task_number min max exp expf sqrt sqrtf fminf fmaxf size_t
-    exp2 logf tanhf erff fmaf
+    exp2 logf tanhf erff fmaf wrong_index
 """
-"""What the text of kernels and of the CPU part calls by these names."""
+"""What the text of kernels and of the CPU part calls by these names; a variable of the helpers."""
 
 TEMPLATE: Final = """
     stream stream_ status_ arguments sizes launch encode tasks wide fits elements host_array
-    DeviceArray launched task_count
+    DeviceArray launched task_count check message_ length_
 """
 """What the template of the CPU part declares."""
 

@@ -40,6 +40,10 @@ def _asm(instruction: str) -> str:
     return f'asm volatile("{instruction}" ::: "memory");'
 
 
+_CLUSTER_BARRIER = (
+    'asm volatile("barrier.cluster.arrive.release.aligned;\\n\\t"\n'
+    '             "barrier.cluster.wait.acquire.aligned;" ::: "memory");'
+)
 _BULK = "Data Movement and Conversion Instructions: cp.async.bulk.{commit,wait}_group"
 _SM80 = "Data Movement and Conversion Instructions: cp.async.{commit,wait}_group"
 _MBARRIER = "Parallel Synchronization and Communication Instructions"
@@ -107,8 +111,7 @@ ROWS: Final[Mapping[str, Row]] = {
         "Fence",
         Scope.CLUSTER.value,
         "generic to generic",
-        'asm volatile("barrier.cluster.arrive.release.aligned;\\n\\t"\n'
-        '             "barrier.cluster.wait.acquire.aligned;" ::: "memory");',
+        _CLUSTER_BARRIER,
         "Parallel Synchronization and Communication Instructions: barrier.cluster",
         "Release and acquire at cluster scope by all its threads; .aligned asks for one "
         "instruction a warp only.",
@@ -230,6 +233,24 @@ ROWS: Final[Mapping[str, Row]] = {
         _asm("wgmma.wait_group.sync.aligned {n};"),
         _WGMMA + ": wgmma.wait_group",
         "All but the warpgroup's newest n groups have completed; their registers may be read.",
+    ),
+    "arrive named": Row(
+        "Arrive, CudaNamedBarrier",
+        "whole warps",
+        "any",
+        'asm volatile("barrier.cta.arrive.aligned %0, {threads};" :: "r"({id}) : "memory");',
+        "Parallel Synchronization and Communication Instructions: barrier.cta",
+        "Tells the barrier that the warp has come, and does not wait.  Its accesses before are "
+        "performed for the threads that wait by barrier.cta.sync: a producer's stores, as in the "
+        "section's example.",
+    ),
+    "await named": Row(
+        "Await, CudaNamedBarrier",
+        "whole warps",
+        "any",
+        'asm volatile("barrier.cta.sync.aligned %0, {threads};" :: "r"({id}) : "memory");',
+        "Parallel Synchronization and Communication Instructions: barrier.cta",
+        "Waits for all that arrive and all that wait; their number is the same in both.",
     ),
     "arrive mbarrier": Row(
         "Arrive, CudaMbarrier",
@@ -361,6 +382,28 @@ ROWS: Final[Mapping[str, Row]] = {
         _MBARRIER + ": mbarrier.try_wait",
         "Acquires, at cluster scope, what was released or completed in the phase.",
     ),
+    "arrive flag": Row(
+        "Arrive, CudaFlag",
+        "one thread, after the barrier of the Arrive's scope",
+        "generic",
+        "flag_arrive({flag});",
+        "Memory Consistency Model: Release and Acquire Patterns, Observation Order",
+        "The barrier orders the scope's accesses before the release at GPU scope, which is "
+        "cumulative.  Each arrival is an atomic read-modify-write, so that whoever reads the "
+        "count later observes all of them.",
+    ),
+    "await flag": Row(
+        "Await, CudaFlag",
+        "one thread, before the barrier of the Await's scope",
+        "generic",
+        "flag_await({flag}, {count});",
+        "Memory Consistency Model: Release and Acquire Patterns, Observation Order",
+        "Polls until as many have arrived as come before in program order, which are all that "
+        "ever do, and acquires at GPU scope what they released; the barrier orders that before "
+        "what the scope does next.  It ends, since the launch is cooperative: all of its CTAs are "
+        "on the device, and each takes its tasks in increasing order, so that of all threads that "
+        "wait, those of the first instance in program order wait for what is over or goes on.",
+    ),
     "let dependents begin": Row(
         "start of a kernel that a dependent launch follows",
         "each thread",
@@ -385,6 +428,16 @@ ROWS: Final[Mapping[str, Row]] = {
         _asm("griddepcontrol.wait;") + "\n" + _asm("fence.proxy.async.global;"),
         _MBARRIER + ": griddepcontrol; Memory Consistency Model: Proxies",
         "The accesses of the launch before were of the generic proxy, some that follow are not.",
+    ),
+    "meet CTAs": Row(
+        "start of a kernel that has CudaSmemCluster",
+        Scope.CLUSTER.value,
+        "",
+        _CLUSTER_BARRIER,
+        "Parallel Synchronization and Communication Instructions: barrier.cluster; CUDA C++ "
+        "Programming Guide: Distributed Shared Memory",
+        "The shared memory of a CTA may be accessed by others once it has begun.  That none ends "
+        "before the last access is what the check of the free asks of the program.",
     ),
     "init mbarrier": Row(
         "start of the kernel, CudaMbarrier",

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from exogpu.analysis.affine import constant
+from exogpu.analysis.cluster_parts import is_of_cluster, over_ctas, own_parts
 from exogpu.analysis.derive import unit_threads
 from exogpu.analysis.facts import Facts
 from exogpu.analysis.fragments import tile_of
@@ -17,6 +18,7 @@ from exogpu.codegen.expressions import SIZE_OF
 from exogpu.hw.fragments import Fragment
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
+    Access,
     Alloc,
     BarrierAlloc,
     CallInstr,
@@ -25,7 +27,7 @@ from exogpu.ir.nodes import (
     Int,
     Point,
 )
-from exogpu.ir.types import DataType, QualTL, Space
+from exogpu.ir.types import BarrierMechanism, DataType, QualTL, Space
 from exogpu.ir.walk import control_variables, passed, walk
 
 
@@ -49,11 +51,17 @@ class Storage:
     packed: bool = False
     """Whether a register has two elements: 16-bit numbers that wgmma multiplies."""
     swizzle: int = 0
+    of_cluster: bool = False
+    """Whether each CTA of a cluster has a part of it, which the others may access, too."""
+    own: frozenset[Access] = frozenset()
+    """Of such memory, the accesses that each CTA makes of its own part alone."""
     scale: Sym | None = None
     """Of a wgmma accumulator: its scale-d, 0 where the next product overwrites it."""
     pinned: bool = False
     """Whether wgmma reads or writes it, after the statement that starts it: what is computed with
     its registers stays on its side of what is waited for."""
+    flag: bool = False
+    """Whether it is no data, but the counts of a flag: one word an element."""
     reshaped: bool = False
     """Whether wgmma of several shapes accumulate in it: they are in order only over fences."""
 
@@ -78,6 +86,10 @@ def storages(facts: Facts) -> Mapping[Sym, Storage]:
     for stmt in walk(facts.proc.body):
         if isinstance(stmt, Alloc) and stmt.memory.space not in (Space.SHARED, Space.REGISTER):
             found[stmt.name] = _global(stmt)
+        elif isinstance(stmt, BarrierAlloc) and stmt.mechanism is BarrierMechanism.FLAG:
+            dims = tuple(range(len(stmt.shape)))
+            space = Space.GLOBAL
+            found[stmt.name] = Storage(stmt.name, DataType.I32, space, stmt.shape, dims, flag=True)
     for declared in facts.variables:
         if isinstance(declared.declaration, Alloc):
             found[declared.declaration.name] = _local(declared, declared.declaration)
@@ -100,8 +112,9 @@ def _local(declared: Declared, alloc: Alloc) -> Storage:
     rank, tile_rank = len(shape), len(memory.tile)
     match memory.space:
         case Space.SHARED:
-            dims = distributed(declared, tiling.block_dim) if tiling.cluster_dim > 1 else ()
+            dims = over_ctas(declared)
             kept = tuple(d for d in range(rank) if d not in dims)
+            of_cluster = is_of_cluster(declared)
             if memory.swizzle and shape[-1].value * SIZE_OF[alloc.dtype] != memory.swizzle:
                 raise unsupported(
                     f"the rows of {alloc.name} are not {memory.swizzle} bytes, its swizzle",
@@ -109,7 +122,14 @@ def _local(declared: Declared, alloc: Alloc) -> Storage:
                     "give the last dimension as many elements as the swizzle has room for",
                 )
             return Storage(
-                alloc.name, alloc.dtype, memory.space, shape, kept, swizzle=memory.swizzle
+                alloc.name,
+                alloc.dtype,
+                memory.space,
+                shape,
+                kept,
+                swizzle=memory.swizzle,
+                of_cluster=of_cluster,
+                own=own_parts(declared) if of_cluster else frozenset(),
             )
         case Space.REGISTER:
             assert memory.unit is not None

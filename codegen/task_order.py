@@ -118,7 +118,8 @@ def _named(nest: TaskNest, loops: tuple[str, str]) -> tuple[int, int] | None:
 def _global_accesses(nest: TaskNest, storage: Mapping[Sym, Storage]) -> Iterator[Access]:
     for stmt in walk(nest.body):
         for access in accesses(stmt):
-            if access.name in storage and storage[access.name].space is Space.GLOBAL:
+            known = storage.get(access.name)
+            if known is not None and known.space is Space.GLOBAL and not known.flag:
                 yield access
 
 

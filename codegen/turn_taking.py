@@ -13,7 +13,18 @@ from typing import TypeAlias
 
 from exogpu.analysis.affine import difference
 from exogpu.ir.names import Sym
-from exogpu.ir.nodes import Arrive, Await, Block, CudaThreads, For, If, Stmt, Warps
+from exogpu.ir.nodes import (
+    Arrive,
+    Await,
+    Block,
+    CudaThreads,
+    For,
+    If,
+    Loaded,
+    Slot,
+    Stmt,
+    Warps,
+)
 from exogpu.solvers import isl
 
 States: TypeAlias = frozenset[Stmt | None]
@@ -45,6 +56,8 @@ def _block(block: Block, name: Sym, threads: Mapping[Stmt, isl.Map], states: Sta
 
 def _statement(stmt: Stmt, name: Sym, threads: Mapping[Stmt, isl.Map], states: States) -> States:
     match stmt:
+        case For(mode=Slot() | Loaded()):
+            return _block(stmt.body, name, threads, states)
         case For() if (count := difference(stmt.hi, stmt.lo)) is not None:
             # Of a thread loop each element sees one iteration: that of its CTA, or the only one.
             most = 1 if isinstance(stmt.mode, CudaThreads) else 2

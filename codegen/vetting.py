@@ -26,6 +26,8 @@ class Checked:
     """Digest of the certificate; None where there is none."""
     depths: Mapping[str, int] = field(default_factory=dict)
     """Ring depths that the proof found, by mbarrier."""
+    waits: tuple[str, ...] = ()
+    """How many arrivals Awaits of flags wait for (`Proof.waits`)."""
 
     def to_json(self) -> Json:
         """The manifest's `checked`."""
@@ -63,8 +65,9 @@ def vet(
     verdict = check()
     match verdict.word:
         case "proved":
-            depths = dict(verdict.proof.depths) if verdict.proof is not None else {}
-            return Checked("all sizes", None, verdict.policy, digest(verdict), depths)
+            proof = verdict.proof
+            depths, waits = ({}, ()) if proof is None else (dict(proof.depths), proof.waits)
+            return Checked("all sizes", None, verdict.policy, digest(verdict), depths, waits)
         case "undecided" if at_sizes is not None:
             return Checked("at sizes", at_sizes.sizes, at_sizes.policy, None)
         case "undecided" | "refuted" | "error":

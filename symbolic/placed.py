@@ -31,8 +31,11 @@ class Placed:
         self.called: Mapping[Sym, str] = unique_names(program)
         """The one name of each parameter, variable and iterator, as in the program's JSON."""
         self.scopes = self._find_scopes()
-        self.slots = {s.op: s for s in self.sites if isinstance(s.op, Loop)}
+        loops = {s.op: s for s in self.sites if isinstance(s.op, Loop)}
+        self.slots = {loop: site for loop, site in loops.items() if loop.slot is not None}
         """By loop that binds a slot, the place where it counts."""
+        self.loads = {loop: site for loop, site in loops.items() if loop.source is not None}
+        """By loop that binds a value from memory, the place where it is loaded."""
         used = {name for site in self.sites for name in variables_of(site.op)}
         self.barriers = tuple(
             v.name for v in program.variables if v.mechanism is not None and v.name in used
@@ -95,14 +98,15 @@ class Placed:
                     scopes.pop(name, None)
                 else:
                     allocs[name] = site
-                    scopes[name] = site.loops
+                    scopes[name] = tuple(loop for loop in site.loops if loop.source is None)
         for site in self.sites:
             for name in variables_of(site.op):
                 alloc = allocs.get(name)
                 if alloc is None or alloc is site:
                     continue
-                depth = len(alloc.loops)
-                inside = site.loops[:depth] == alloc.loops
+                around = tuple(loop for loop in alloc.loops if loop.source is None)
+                depth = len(around)
+                inside = site.loops[:depth] == around
                 after = inside and site.path[: depth + 1] > alloc.path
                 guarded = site.guards[: len(alloc.guards)] == alloc.guards
                 if not (inside and after and guarded):

@@ -17,6 +17,7 @@ from exogpu.symbolic.certificate.sealing import json_text
 from exogpu.symbolic.encode import obligations
 from exogpu.symbolic.encode.drafts import Draft
 from exogpu.symbolic.encode.links import Telling
+from exogpu.symbolic.find.flags import flag_waits
 from exogpu.symbolic.find.prover import BUDGET, Evidence, Findings, Undecided
 from exogpu.symbolic.find.witness import Seeker
 from exogpu.symbolic.sites import UndecidedError, variables_of
@@ -61,7 +62,8 @@ def prove(
         return Undecided(reason.reason, reason.span)
     seconds = perf_counter() - start - asking
     witness = json_text(witness_json.to_json(seeker.witness()))
-    return Proof(tuple(answered), seconds, asking, witness, _depths(findings.evidence))
+    depths, waits = _depths(findings.evidence), flag_waits(findings.evidence.model, seeker)
+    return Proof(tuple(answered), seconds, asking, witness, depths, waits)
 
 
 def _depths(evidence: Evidence) -> tuple[tuple[str, int], ...]:

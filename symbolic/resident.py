@@ -116,11 +116,12 @@ class _Positions:
         allocs = [op for op in ops if isinstance(op, Alloc) and op.name in self.resident]
         if not allocs:
             return list(ops)
-        nest, *others = [op for op in ops if begins_tasks((op,))]
-        if others or not isinstance(nest, Loop) or not nest.tasks:
-            why = "what resides serves other than one nest of cuda_tasks loops"
-            raise ResidentError(why, allocs[0].origin.span)
-        tasks = tuple(_nested(nest))
+        match [op for op in ops if begins_tasks((op,))]:
+            case [Loop(tasks=True) as nest]:
+                tasks = tuple(_nested(nest))
+            case _:
+                why = "what resides serves other than one nest of cuda_tasks loops"
+                raise ResidentError(why, allocs[0].origin.span)
         number = len(self.found)
         count = ControlParam(Sym(f"{POSITIONS}{number or ''}"), "index")
         loop = Loop(Sym(POSITION), Int(0), CVar(count.name), (nest,), nest.origin, tasks=True)

@@ -67,52 +67,171 @@ class Site:
 
 def sites(by_position: Positions) -> tuple[Site, ...]:
     """Every operation of the program but loops and guards, in program order; and a loop where it
-    binds a slot, as the place where it counts.
+    binds a slot, as the place where it counts, or a value from memory, as where it is loaded.
+
+    A load has one iteration, and where it is reached its value is in its range (decision 32): it is
+    the last of the loops of a site that reads it, and not around others.
 
     Raises UndecidedError where tasks begin elsewhere than at the start of a loop's body, or one
     loop stands in two places; or where what resides depends on the task.
     """
     found: list[Site] = []
-    _flatten(by_position.program.body, (), (), (), None, [0], found)
+    _flatten(by_position.program.body, _Around(), [0], found)
+    found = _counted_alike(found)
     places: dict[Loop, tuple[int, ...]] = {}
     for site in found:
         for depth, loop in enumerate(site.loops):
             # Common loops are told by identity.
-            if places.setdefault(loop, site.path[: depth + 1]) != site.path[: depth + 1]:
+            place = site.path[: depth + 1]
+            if loop.source is None and places.setdefault(loop, place) != place:
                 raise UndecidedError("one loop stands in two places", loop.origin.span)
     return tuple(_by_position(found, by_position) if by_position.residences else found)
 
 
-def _flatten(
-    block: Block,
-    loops: tuple[Loop, ...],
-    guards: tuple[tuple[int, BExpr], ...],
-    prefix: tuple[int, ...],
-    task: int | None,
-    counter: list[int],
-    found: list[Site],
-) -> None:
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """What is around a block."""
+
+    loops: tuple[Loop, ...] = ()
+    guards: tuple[tuple[int, BExpr], ...] = ()
+    prefix: tuple[int, ...] = ()
+    task: int | None = None
+    loads: tuple[Loop, ...] = ()
+
+    def site(self, op: Op, number: int, place: int) -> Site:
+        """An operation in the block, with the loads that it reads."""
+        path = (*self.prefix, place)
+        plain = Site(number, op, self.loops, self.guards, path, self.task)
+        loads = tuple(_read_of(self.loads, _reads(plain)))
+        path = (*path, *path[-1:] * len(loads))
+        return replace(plain, loops=(*self.loops, *loads), path=path)
+
+
+def _flatten(block: Block, around: _Around, counter: list[int], found: list[Site]) -> None:
+    task, loops = around.task, around.loops
     for op in block:
         counter[0] += 1
         match op:
+            case Loop(source=Access()):
+                _check_load(op)
+                found.append(around.site(op, len(found), counter[0]))
+                _flatten(op.body, replace(around, loads=(*around.loads, op)), counter, found)
             case Loop():
                 begins = [i for i, inner in enumerate(op.body) if isinstance(inner, IncTaskID)]
                 if begins and (begins != [0] or task is not None):
                     raise UndecidedError("a task begins inside another", op.origin.span)
-                inner = len(loops) + 1 if begins else task
-                around = (*prefix, counter[0])
                 if op.slot is not None:
                     _check_slot(op)
-                    found.append(Site(len(found), op, loops, guards, around, task))
-                _flatten(op.body, (*loops, op), guards, around, inner, [0], found)
+                    found.append(around.site(op, len(found), counter[0]))
+                inside = replace(
+                    around,
+                    loops=(*loops, op),
+                    prefix=(*around.prefix, counter[0]),
+                    task=len(loops) + 1 if begins else task,
+                )
+                _flatten(op.body, inside, [0], found)
             case Guard():
-                inside = (*guards, (len(loops), op.condition))
-                _flatten(op.body, loops, inside, prefix, task, counter, found)
+                guards = (*around.guards, (len(loops), op.condition))
+                _flatten(op.body, replace(around, guards=guards), counter, found)
             case IncTaskID() if task != len(loops) or counter[0] > 1:
                 raise UndecidedError("a task begins elsewhere than first in a loop", op.origin.span)
             case _:
-                path = (*prefix, counter[0])
-                found.append(Site(len(found), op, loops, guards, path, task))
+                found.append(around.site(op, len(found), counter[0]))
+
+
+# --- values from memory -------------------------------------------------------------------------
+
+
+def _reads(site: Site) -> frozenset[Sym]:
+    """The iterators that a site is made of: its loops, guards, threads and accesses."""
+    op = site.op
+    found = [control_variables(condition) for _, condition in site.guards]
+    found += [control_variables(end) for loop in site.loops for end in (loop.lo, loop.hi)]
+    found += [read_by(access) for access in accesses_of(op)]
+    threads = op.origin.threads
+    found += [control_variables(axis.offset) for axis in (threads.axes if threads else ())]
+    if isinstance(op, Loop):
+        found += [control_variables(op.lo), control_variables(op.hi)]
+    if isinstance(op, Require):
+        found += [control_variables(condition) for condition in op.conditions]
+        found += [control_variables(end) for one in op.each for end in (one.lo, one.hi)]
+    return frozenset[Sym]().union(*found)
+
+
+def _read_of(loads: Sequence[Loop], read: frozenset[Sym]) -> Sequence[Loop]:
+    """Those of the loads, in their order, whose values are read: by these names, or by another of
+    them."""
+    found: list[Loop] = []
+    for load in reversed(loads):
+        if load.iterator in read:
+            found.append(load)
+            read |= read_by_load(load)
+    return found[::-1]
+
+
+def _counted_alike(found: list[Site]) -> list[Site]:
+    """The sites, where all that counts on a barrier reads the loads that some of it reads, as far
+    as these are reached wherever it is: as many times as one loop of it goes, the others do."""
+    places = {site.op: site for site in found if isinstance(site.op, Loop) and site.op.source}
+    if not places:
+        return found
+    read: dict[Sym, dict[Loop, None]] = {}
+    for site in found:
+        if isinstance(site.op, _COUNTED):
+            for name in variables_of(site.op):
+                read.setdefault(name, {}).update(dict.fromkeys(loads_around(site)))
+    made: list[Site] = []
+    for site in found:
+        more = [
+            load
+            for name in (variables_of(site.op) if isinstance(site.op, _COUNTED) else ())
+            for load in read.get(name, ())
+            if load not in site.loops and _reached_with(places[load], site)
+        ]
+        loads = (*loads_around(site), *dict.fromkeys(more))
+        plain = len(site.loops) - len(loads_around(site))
+        path = (*site.path[: plain + 1], *site.path[plain : plain + 1] * len(loads))
+        made.append(replace(site, loops=(*site.loops[:plain], *loads), path=path))
+    return made
+
+
+_COUNTED: Final = (Arrive, Await, CheckBarrier)
+
+
+def _reached_with(load: Site, site: Site) -> bool:
+    """Whether a load is reached in every iteration in which a site may be, and read by nothing that
+    the site does not have."""
+    around = [loop for loop in load.loops if loop.source is None]
+    others = [loop for loop in load.loops if loop.source is not None]
+    inside = list(site.loops[: len(around)]) == around
+    guarded = site.guards[: len(load.guards)] == load.guards
+    return inside and guarded and all(loop in site.loops for loop in others)
+
+
+def read_by_load(load: Loop) -> frozenset[Sym]:
+    """What the element of a load, and its range, read."""
+    assert load.source is not None
+    return read_by(load.source) | control_variables(load.lo) | control_variables(load.hi)
+
+
+def _check_load(load: Loop) -> None:
+    """Raises UndecidedError where what is loaded is no single element."""
+    assert load.source is not None
+    if not all(isinstance(coord, Point) for coord in load.source.coords):
+        raise UndecidedError("a window is loaded as one value", load.origin.span)
+
+
+def loads_around(site: Site) -> tuple[Loop, ...]:
+    """The loads whose values a site reads, outermost first."""
+    return tuple(loop for loop in site.loops if loop.source is not None)
+
+
+def read_through(site: Site, read: frozenset[Sym]) -> frozenset[Sym]:
+    """The names, and those that tell the values from memory among them."""
+    for load in reversed(loads_around(site)):
+        if load.iterator in read:
+            read |= read_by_load(load)
+    return read
 
 
 def _check_slot(loop: Loop) -> None:
@@ -156,18 +275,20 @@ def _by_position(found: Sequence[Site], by_position: Positions) -> Iterator[Site
         for site, residence in around.items()
         if residence is not None and isinstance(site.op, Record | Check | Clear)
         for access in (site.op.access,)
-        if read_by(access) & residence.iterators
+        if read_through(site, read_by(access) | _guarding(site)) & residence.iterators
     }
     for name in told:
         if variables[name].resident or variables[name].mechanism is not None:
             span = next(s.op.origin.span for s in found if name in variables_of(s.op))
-            raise UndecidedError(_DEPENDS.format(f"which element of {name} is accessed"), span)
+            raise UndecidedError(_DEPENDS.format(f"whether, or where, {name} is accessed"), span)
     for site, residence in around.items():
         if residence is None:
             yield replace(site, residence=(by_position.beside or {}).get(site.op))
             continue
         telling = isinstance(site.op, Require)
-        if not telling:
+        if isinstance(site.op, Loop) and site.op.source is not None:
+            telling = bool(read_through(site, _reads(site)) & residence.iterators)
+        elif not telling:
             _independent(site, residence)
             telling = isinstance(site.op, Record | Check | Clear) and site.op.access.name in told
         yield _placed(site, residence, telling)
@@ -176,13 +297,22 @@ def _by_position(found: Sequence[Site], by_position: Positions) -> Iterator[Site
 _DEPENDS: Final = "where memory resides from task to task, {} depends on the task"
 
 
+def _guarding(site: Site) -> frozenset[Sym]:
+    """The control variables of the conditions around a site."""
+    return frozenset[Sym]().union(*(control_variables(condition) for _, condition in site.guards))
+
+
 def _independent(site: Site, residence: Residence) -> None:
-    """Raises UndecidedError where whether, or by whom, an operation is executed depends on the
-    task."""
+    """Raises UndecidedError where whether an operation synchronises, or by whom it is executed,
+    depends on the task."""
     first = residence.depth + 1 + len(residence.tasks)
-    read = {name for _, condition in site.guards for name in control_variables(condition)}
+    plain = isinstance(site.op, Check | Clear) or (
+        isinstance(site.op, Record) and site.op.trailing is None
+    )
+    read = set[Sym]() if plain else set(_guarding(site))
     for loop in site.loops[first:]:
-        read |= control_variables(loop.lo) | control_variables(loop.hi)
+        if loop.source is None:
+            read |= control_variables(loop.lo) | control_variables(loop.hi)
     threads = site.op.origin.threads
     for axis in () if threads is None else threads.axes:
         read |= control_variables(axis.offset)
@@ -191,7 +321,7 @@ def _independent(site: Site, residence: Residence) -> None:
         accesses = accesses[1:]  # its own, which may tell the task
     for access in accesses:
         read |= read_by(access)
-    if read & residence.iterators:
+    if read_through(site, frozenset(read)) & residence.iterators:
         what = "what is executed, or on which barrier,"
         raise UndecidedError(_DEPENDS.format(what), site.op.origin.span)
 

@@ -12,7 +12,7 @@ from exogpu.frontend.instructions import InstructionTemplate
 from exogpu.hw.language import LANGUAGE
 from exogpu.hw.timelines import SYNC_TIMELINES
 from exogpu.ir.types import Policy, QualTL
-from exogpu.isa import cuda, f8, ldmatrix, mn_major, rows, sm80, sm90
+from exogpu.isa import cuda, f8, ldmatrix, mn_major, rows, sm80, sm90, some_rows
 from exogpu.machine import literal
 from exogpu.result.verdict import HazardKind
 
@@ -84,7 +84,7 @@ def test_the_catalogue_is_that_of_the_code() -> None:
     listed = re.findall(r"^\| `(\w+\([\w, ]*\))` \|", section, re.MULTILINE)
     expected = {
         f"{template.name}({', '.join(a.arg for a in template.source.function.args.args)})"
-        for catalogue in (cuda, sm80, sm90, mn_major, f8, ldmatrix, rows)
+        for catalogue in (cuda, sm80, sm90, mn_major, f8, ldmatrix, rows, some_rows)
         for template in vars(catalogue).values()
         if isinstance(template, InstructionTemplate)
     }

@@ -36,7 +36,7 @@ def test_the_proof_is_that_of_the_kernel(name: str) -> None:
     assert locked["witness"] == sha256(witness), UPDATE
     obligations = lock.obligations(program, witness)
     assert len(obligations) == locked["obligations"], UPDATE
-    assert not list(lock.unconfirmed(obligations, smt.ask_z3))
+    assert not list(lock.unconfirmed(obligations, smt.ask_together))
 
 
 def test_the_example_is_a_certificate() -> None:

@@ -74,13 +74,34 @@ inline void meet(machine::Barrier& barrier, unsigned threads, const char* at)
     now->wait(at, [&barrier, mine] { return barrier.generation != mine; });
 }
 
-inline void cta_barrier(unsigned id, unsigned threads)
+inline machine::Named& come(unsigned id, unsigned threads)
 {
     if (id > 15)
         now->fail("named barrier " + std::to_string(id));
-    if (threads == 0)
-        threads = now->block;
-    meet(now->cta().named[id], threads, "a barrier of the CTA");
+    machine::Named& barrier = now->cta().named[id];
+    if (!barrier.here.empty() && barrier.threads != threads)
+        now->fail("two numbers of threads at a barrier of the CTA");
+    if (!barrier.here.insert(now->self->index).second)
+        now->fail("a thread comes twice to a phase of a barrier of the CTA");
+    barrier.threads = threads;
+    if (barrier.here.size() == threads) {
+        barrier.here.clear();
+        ++barrier.generation;
+    }
+    return barrier;
+}
+
+inline void cta_barrier(unsigned id, unsigned threads)
+{
+    const unsigned mine = now->cta().named[id].generation;
+    machine::Named& barrier = come(id, threads ? threads : now->block);
+    now->wait("a barrier of the CTA", [&barrier, mine] { return barrier.generation != mine; });
+}
+
+inline void cta_arrive(unsigned id, unsigned threads)
+{
+    come(id, threads);
+    now->yield("barrier.cta.arrive");
 }
 
 inline void warp_barrier(unsigned mask)
@@ -587,6 +608,39 @@ void tma_store(const void* src, const TensorMap& map, const int (&at)[rank], boo
                           }});
     now->self->bulk.open.push_back(made);
     now->yield("a bulk store");
+}
+
+// --- launches --------------------------------------------------------------------------------
+
+// The launches before this one, where it has begun first; they run once somebody waits for them.
+inline void (*before)() = nullptr;
+
+// Another machine runs while this one stands still.
+inline void run_before()
+{
+    auto* const run = before;
+    before = nullptr;
+    auto* const standing = now;
+    auto lanes = std::move(gathered);
+    auto accumulators = std::move(in_flight);
+    auto queues = std::move(products);
+    auto numbers = std::move(counted);
+    run();
+    now = standing;
+    gathered = std::move(lanes);
+    in_flight = std::move(accumulators);
+    products = std::move(queues);
+    counted = std::move(numbers);
+}
+
+inline void wait_for_launches()
+{
+    // Where it is asked, no thread is under way.
+    now->wait("griddepcontrol.wait", [] {
+        if (before)
+            run_before();
+        return true;
+    });
 }
 
 }  // namespace emulated

@@ -19,6 +19,11 @@ from exogpu.codegen.runtime.expressions import Json, evaluate
 
 _KINDS: Final = {"f32": 0, "f64": 1, "i32": 2, "ui32": 2, "i64": 3, "ui64": 3, "f16": 4, "bf16": 5}
 _RANK: Final = 5
+_BEFORE: Final = ctypes.CFUNCTYPE(None)
+
+_BEFORE_FIRST: Final = """
+extern "C" void run_before(void (*run)()) { emulated::before = run; }
+"""
 
 _CALL = """
 extern "C" const char* call_{name}(
@@ -27,13 +32,14 @@ extern "C" const char* call_{name}(
 {{
     static std::string failure;
     failure.clear();
-    for (int first = 0; first < clusters && failure.empty(); ++first) {{
+    const int machines = {together} ? 1 : clusters;
+    for (int first = 0; first < machines && failure.empty(); ++first) {{
         machine::Machine one;
         one.block = {block};
-        one.cluster = {cluster};
+        one.cluster = {together} ? clusters : {cluster};
         one.shared_bytes = {shared};
         one.first = first;
-        one.clusters = clusters;
+        one.clusters = machines;
         one.random.seed(seed + 977 * first);
         one.eager = eager;
         one.fickle = fickle;
@@ -78,7 +84,7 @@ class Emulated:
     def __init__(self, source: str, manifest: Mapping[str, Any], folder: Path) -> None:
         self.manifest = manifest
         self.steps: Sequence[Mapping[str, Any]] = manifest["steps"]
-        text = translated(source)
+        text = translated(source) + _BEFORE_FIRST
         for step in self.steps:
             match step["op"]:
                 case "launch":
@@ -100,13 +106,59 @@ class Emulated:
         for step in self.steps:
             if step["op"] == "allocate":
                 arrays[step["name"]] = _garbage(step, sizes)
-                continue
-            if step["op"] == "memset":
-                flat = arrays[step["target"]].reshape(-1)
-                first, count = (int(evaluate(step[n], sizes)) for n in ("offset", "count"))  # type: ignore[call-overload]
-                flat[first : first + count].view(np.uint8)[...] = step["byte"]
-                continue
-            self._launch(step, arrays, sizes, order)
+        self._run([s for s in self.steps if s["op"] != "allocate"], arrays, sizes, order)
+
+    def _run(
+        self,
+        steps: Sequence[Mapping[str, Any]],
+        arrays: Mapping[str, np.ndarray[Any, Any]],
+        sizes: Mapping[str, int],
+        order: Order,
+    ) -> None:
+        """The steps one after the other, or a dependent launch before those that it waits for."""
+        if not steps:
+            return
+        *others, last = steps
+        if order.ahead and last.get("dependent") and _tasks(last, sizes):
+            self._ahead(others, last, arrays, sizes, order)
+            return
+        self._run(others, arrays, sizes, order)
+        if last["op"] == "memset":
+            flat = arrays[last["target"]].reshape(-1)
+            first, count = (int(evaluate(last[n], sizes)) for n in ("offset", "count"))  # type: ignore[call-overload]
+            flat[first : first + count].view(np.uint8)[...] = last["byte"]
+        else:
+            self._launch(last, arrays, sizes, order)
+
+    def _ahead(
+        self,
+        others: Sequence[Mapping[str, Any]],
+        last: Mapping[str, Any],
+        arrays: Mapping[str, np.ndarray[Any, Any]],
+        sizes: Mapping[str, int],
+        order: Order,
+    ) -> None:
+        """The last step begins, and what it waits for then runs: the launch before it and, where
+        that is dependent too, those before it, back to one that is not, which begins when all
+        others are over."""
+        base = max(at for at, step in enumerate(others) if not step.get("dependent"))
+        self._run(others[:base], arrays, sizes, order)
+        failures: list[EmulatedError | None] = []
+
+        def run() -> None:
+            failures.append(None)
+            try:
+                self._run(others[base:], arrays, sizes, order)
+            except EmulatedError as error:
+                failures.append(error)
+
+        kept = _BEFORE(run)
+        self._library.run_before(kept)
+        self._launch(last, arrays, sizes, order)
+        if not failures:
+            raise EmulatedError("a dependent launch ends and has not waited")
+        for failure in filter(None, failures):
+            raise failure
 
     def _launch(
         self,
@@ -115,7 +167,7 @@ class Emulated:
         sizes: Mapping[str, int],
         order: Order,
     ) -> None:
-        tasks = sum(_product(nest, sizes) for nest in step["tasks"])
+        tasks = _tasks(step, sizes)
         numbers, pointers, maps = [], [], []
         for argument in step["arguments"]:
             if isinstance(argument, Mapping):
@@ -144,9 +196,14 @@ class Emulated:
 
 
 def _garbage(step: Mapping[str, Any], sizes: Mapping[str, int]) -> np.ndarray[Any, Any]:
-    """Memory of the procedure's own: NaN, where there is one, until it is written."""
+    """Memory of the procedure's own: NaN, where there is one, until it is written; or 0."""
     shape = [int(evaluate(n, sizes)) for n in step["shape"]]
-    return np.full((int(np.prod(shape)), ITEM_SIZE[step["dtype"]]), 255, np.uint8)
+    byte = 0 if step.get("zeroed", False) else 255
+    return np.full((int(np.prod(shape)), ITEM_SIZE[step["dtype"]]), byte, np.uint8)
+
+
+def _tasks(step: Mapping[str, Any], sizes: Mapping[str, int]) -> int:
+    return sum(_product(nest, sizes) for nest in step["tasks"])
 
 
 def _product(counts: Sequence[Json], sizes: Mapping[str, int]) -> int:
@@ -197,6 +254,7 @@ def _entry(text: str, step: Mapping[str, Any]) -> str:
         block=step["block"],
         cluster=step["cluster"],
         shared=step["shared_bytes"],
+        together=str(step.get("together", False)).lower(),
         arguments=", ".join(arguments),
     )
 

@@ -1,5 +1,6 @@
 // The machine that emulated kernels run on: threads as fibers that take turns at random, copies and
-// products that happen as late as they may.  One cluster at a time: nothing orders two tasks.
+// products that happen as late as they may.  One cluster at a time, since nothing orders two tasks;
+// but all CTAs of a launch together where flags do: they are then as the CTAs of one cluster.
 #pragma once
 #include <cmath>
 #include <cstdint>
@@ -10,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -74,12 +76,19 @@ struct Barrier {
     unsigned arrived = 0, generation = 0;
 };
 
+// A barrier of a CTA: all that come to a phase say how many they are, and come once.
+struct Named {
+    unsigned generation = 0, threads = 0;
+    std::set<int> here;
+};
+
 struct Cta {
     unsigned char* shared = nullptr;
     std::map<unsigned, Mbarrier> mbarriers;
-    std::map<unsigned, Barrier> named;
+    std::map<unsigned, Named> named;
     std::map<std::pair<int, unsigned>, Barrier> warps;
     int running = 0;
+    bool begun = false;
 };
 
 constexpr std::size_t STACK = 256 * 1024;
@@ -134,6 +143,7 @@ struct Machine {
     {
         auto* m = reinterpret_cast<Machine*>((static_cast<std::uintptr_t>(high) << 32) | low);
         Thread* mine = m->self;
+        m->ctas[mine->cta].begun = true;
         m->body();
         mine->over = true;
         if (--m->ctas[mine->cta].running == 0)

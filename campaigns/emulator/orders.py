@@ -18,13 +18,16 @@ class Order:
     """How often any thread goes on in the place of the one with the highest priority."""
     clusters: int | None = None
     """How many clusters take the tasks; None: one a task."""
+    ahead: bool = False
+    """Whether a dependent launch begins before the one before it, as if that had only begun, and
+    runs until it waits."""
 
 
 ORDERS: Final = (
     Order(0, eager=0.0),
     Order(1, eager=0.05, clusters=1),
-    Order(2, eager=1.0),
-    Order(3, eager=0.0, fickle=0.5, clusters=1),
+    Order(2, eager=1.0, ahead=True),
+    Order(3, eager=0.0, fickle=0.5, clusters=1, ahead=True),
     Order(4, eager=0.3, fickle=0.5),
 )
 """From copies that are as late as possible to copies that are done at once."""

@@ -7,6 +7,17 @@ inline unsigned smem_address(const void* pointer)
     return static_cast<unsigned>(static_cast<const unsigned char*>(pointer) - emulated::shared());
 }
 
+template <typename T>
+T* of_cta(T* own, int cta)
+{
+    if (cta < 0 || cta >= emulated::now->cluster)
+        emulated::now->fail("mapa of CTA " + std::to_string(cta));
+    const machine::Cta& other = emulated::now->ctas[cta];
+    if (!other.begun || other.running == 0)
+        emulated::now->fail("shared memory of a CTA that has not begun, or has ended");
+    return reinterpret_cast<T*>(other.shared + smem_address(own));
+}
+
 template <unsigned depth>
 unsigned mbarrier_at(unsigned ring, unsigned number) { return ring + 8 * (number % depth); }
 
@@ -50,6 +61,16 @@ void mbarrier_arrive_cp_async(unsigned ring, unsigned number)
     emulated::arrive_after_copies(mbarrier_at<depth>(ring, number));
 }
 
+inline void flag_arrive(int* flag)
+{
+    ++*flag;
+    emulated::now->yield("red.release");
+}
+inline void flag_await(const int* flag, int count)
+{
+    emulated::now->wait("ld.acquire", [=] { return *flag >= count; });
+}
+
 template <int ctas, int rank>
 void Sm90_tma_load(const void* dst, const TensorMap& map, unsigned barrier, unsigned mask, const int (&at)[rank])
 {
@@ -61,6 +82,15 @@ template <int rank>
 void Sm90_tma_reduce(const void* src, const TensorMap& map, const int (&at)[rank]) { emulated::tma_store(src, map, at, true); }
 
 inline void prefetch_map(const TensorMap&) {}
+
+template <typename T>
+int checked_index(T value, int lo, int hi, int line)
+{
+    if (value < lo || value >= hi)
+        emulated::now->fail("line " + std::to_string(line) + ": " + std::to_string(value) + ", no index of " +
+                            std::to_string(lo) + " .. " + std::to_string(hi - 1));
+    return static_cast<int>(value);
+}
 
 template <int N, typename T>
 void Sm80_cp_async_copy(T* dst, const T* src) { emulated::cp_async<N>(N, dst, src); }
@@ -169,6 +199,12 @@ template <typename T>
 T __shfl_sync(unsigned, T value, int lane) { return emulated::shuffled(value, lane); }
 template <typename T>
 T __shfl_xor_sync(unsigned, T value, int mask) { return emulated::shuffled(value, emulated::now->self->index % 32 ^ mask); }
+template <typename T>
+T __shfl_up_sync(unsigned, T value, unsigned delta)
+{
+    const int lane = emulated::now->self->index % 32, from = lane - static_cast<int>(delta);
+    return emulated::shuffled(value, from < 0 ? lane : from);
+}
 template <typename T>
 T __shfl_down_sync(unsigned, T value, unsigned delta) { return emulated::shuffled(value, emulated::now->self->index % 32 + static_cast<int>(delta)); }
 template <typename T>

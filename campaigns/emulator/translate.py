@@ -21,12 +21,13 @@ STATEMENTS: Final[Mapping[str, str]] = {
     r"fence\.mbarrier_init\.release\.cluster": "",
     r"setmaxnreg\.(?:dec|inc)\.sync\.aligned\.u32 \d+": "",
     r"wgmma\.fence\.sync\.aligned": "",
-    # Launches follow each other here: a dependent one begins as late as it may.
-    r"griddepcontrol\.(?:launch_dependents|wait)": "",
+    r"griddepcontrol\.launch_dependents": "",
+    r"griddepcontrol\.wait": "emulated::wait_for_launches();",
     r"barrier\.cluster\.arrive\.release\.aligned": "emulated::cluster_arrive();",
     r"barrier\.cluster\.wait\.acquire\.aligned": "emulated::cluster_wait();",
     r"barrier\.cta\.sync(?:\.aligned)? (\d+)": r"emulated::cta_barrier(\1, 0);",
     r"barrier\.cta\.sync(?:\.aligned)? %0, (\d+)": r"emulated::cta_barrier($0, \1);",
+    r"barrier\.cta\.arrive(?:\.aligned)? %0, (\d+)": r"emulated::cta_arrive($0, \1);",
     r"cp\.async\.wait_all": "emulated::cp_async_wait_all();",
     r"cp\.async\.commit_group": _SELF + "copies.commit();",
     r"cp\.async\.wait_group (\d+)": (
@@ -46,7 +47,8 @@ STATEMENTS: Final[Mapping[str, str]] = {
 
 _ASM = re.compile(r'asm volatile\(((?:\s*"[^"]*")+)(.*?)\);', re.DOTALL)
 _HELPER = re.compile(
-    r"^(?:template[^\n]*\n)?(?:__host__ )?__device__ __forceinline__ .*?^}\n", re.S | re.M
+    r"^(?:template[^\n]*\n)?(?:__host__ )?__device__ __forceinline__ (?:[^\n]*}\n|.*?^}\n)",
+    re.S | re.M,
 )
 _ON_DEVICE = re.compile(r"#if(?:def)? __CUDA_ARCH__.*?\n.*?#else\n(.*?)#endif\n", re.S)
 _NAME = re.compile(r"__forceinline__[^(]*?(\w+)\(")

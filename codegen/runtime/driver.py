@@ -190,6 +190,12 @@ def allocate_on(stream: ctypes.c_void_p, device: int, count: int) -> int:
     return address.value
 
 
+def zero(stream: ctypes.c_void_p, address: int, count: int) -> None:
+    """Make bytes 0 once the stream comes to it."""
+    where, byte = ctypes.c_uint64(address), ctypes.c_ubyte(0)
+    call("cuMemsetD8Async", where, byte, ctypes.c_size_t(max(count, 1)), stream)
+
+
 def free_on(stream: ctypes.c_void_p, address: int) -> None:
     """Give memory back once the stream comes to it."""
     call("cuMemFreeAsync", ctypes.c_uint64(address), stream)

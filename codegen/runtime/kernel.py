@@ -14,6 +14,7 @@ from typing import Final, TypeAlias, TypeVar
 
 from exogpu.codegen.runtime.arrays import ITEM_SIZE, Array, array_of
 from exogpu.codegen.runtime.binding import bind, check_fits, named
+from exogpu.codegen.runtime.contracts import check_contracts
 from exogpu.codegen.runtime.driver import (
     active,
     allocate,
@@ -27,6 +28,7 @@ from exogpu.codegen.runtime.driver import (
 )
 from exogpu.codegen.runtime.errors import LaunchError
 from exogpu.codegen.runtime.expressions import Json, evaluate
+from exogpu.codegen.runtime.faults import listen, told
 from exogpu.codegen.runtime.manifest import (
     Fill,
     HostCode,
@@ -36,7 +38,14 @@ from exogpu.codegen.runtime.manifest import (
     Workspace,
     read_manifest,
 )
-from exogpu.codegen.runtime.modules import Loaded, check_arch, clusters_for, launcher, load
+from exogpu.codegen.runtime.modules import (
+    Loaded,
+    check_arch,
+    clusters_for,
+    launcher,
+    load,
+    module_of,
+)
 from exogpu.codegen.runtime.repeated import key_of
 from exogpu.codegen.runtime.streams import current_stream, handle, pointer, wait_for
 from exogpu.codegen.runtime.tensormaps import tensor_map
@@ -88,6 +97,7 @@ class Kernel:
         self._written = frozenset(p.name for p in self._data.data if p.written)
         self._by_value = frozenset(p.name for p in self._data.data if p.by_value)
         self._loaded: dict[int, dict[str, Loaded]] = {}
+        self._faults: dict[int, ctypes.Array[ctypes.c_longlong]] = {}
         # Most calls repeat another: what follows from the arrays alone is kept.
         self._sizes = lru_cache(maxsize=64)(self._bind)
         self._steps = lru_cache(maxsize=64)(self._ready)
@@ -136,7 +146,7 @@ class Kernel:
         found = {n: self._array(n, a, chosen) for n, a in given.arrays.items()}
         sizes = self._sizes(tuple(found.items()), tuple(given.sizes.items()))
         device = self._device(found)
-        with active(device), _on_device(found, self._written, chosen) as placed:
+        with self._telling(), active(device), _on_device(found, self._written, chosen) as placed:
             ready = self._steps(device, tuple(placed.items()), sizes)
             waited = others | {a.stream for a in found.values() if a.stream is not None}
             wait_for(chosen, waited)
@@ -149,6 +159,37 @@ class Kernel:
             if len(self._repeated) >= MOST_REPEATED:
                 self._repeated.clear()
             self._repeated[key] = device, actions
+
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        """Says why a kernel of ours ended itself, where that is what an error comes from."""
+        try:
+            yield
+        except LaunchError as error:
+            if wrong := self.wrong_index:
+                raise LaunchError(wrong, "give indices in that range") from error
+            raise
+
+    def check_contracts(self, *arrays: object, stream: object = None, **arguments: object) -> None:
+        """Look at what the proof assumes of the contents of arrays, such as monotone(offsets).
+
+        Takes the arguments of a call, and launches nothing; it copies those arrays to the CPU, on
+        the stream, and waits.  Raises LaunchError that names the first elements that are wrong.
+        """
+        given = named(self._data, arrays, arguments)
+        streams = [s for a in given.arrays.values() if (s := current_stream(a)) is not None]
+        chosen = handle(stream) if stream is not None else next(iter(streams), 0)
+        found = {n: self._array(n, a, chosen) for n, a in given.arrays.items()}
+        self._sizes(tuple(found.items()), tuple(given.sizes.items()))
+        with active(self._device(found)):
+            check_contracts(self._data.contracts, found, self._dtypes, chosen)
+
+    @property
+    def wrong_index(self) -> str:
+        """Which index from memory was out of its range, for which a kernel ended itself; empty if
+        none was.  Such a launch fails when its stream is waited for (CUDA_ERROR_LAUNCH_FAILED)."""
+        found = (told(written, self._data.loads) for written in self._faults.values())
+        return next(filter(None, found), "")
 
     def _actions(
         self, steps: tuple[_Ready | _Filled | Place, ...], stream: int
@@ -232,7 +273,10 @@ class Kernel:
             what = f"{tasks} tasks are more than a launch can number"
             raise LaunchError(what, "divide the work into several calls")
         if device not in self._loaded:
-            self._loaded[device] = load(self.cubin, self._launches, device)
+            module = module_of(self.cubin)
+            self._loaded[device] = load(module, self._launches, device)
+            if self._data.loads:
+                self._faults[device] = listen(module)
         arguments = [
             own[a].address if isinstance(a, str) and a in own else self._argument(a, arrays, sizes)
             for a in step.arguments
@@ -259,7 +303,7 @@ class Kernel:
 
 def _place(step: Workspace, device: int, sizes: Mapping[str, int]) -> Place:
     count = math.prod(evaluate(n, sizes) for n in step.shape) * ITEM_SIZE[step.dtype]
-    return Place(ctypes.c_void_p(), count, device)
+    return Place(ctypes.c_void_p(), count, device, step.zeroed)
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from exogpu.codegen.runtime.errors import LaunchError
@@ -55,6 +55,8 @@ class Launch:
     arguments: tuple[str | MapOf, ...]
     dependent: bool = False
     """Whether it may begin before the kernel right before it has ended, and waits by itself."""
+    together: bool = False
+    """Whether all of its CTAs are to be on the device at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +77,22 @@ class Workspace:
     name: str
     dtype: str
     shape: tuple[Json, ...]
+    zeroed: bool = False
+    """Whether every byte is 0 at first."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostCode:
     """Statements that only the C function of the procedure can do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """What the proof assumes of the contents of an array."""
+
+    kind: str
+    """`monotone` or `injective`."""
+    array: str
 
 
 Step: TypeAlias = Launch | Fill | Workspace | HostCode
@@ -95,6 +108,9 @@ class Manifest:
     data: tuple[Data, ...]
     preconditions: tuple[Json, ...]
     steps: tuple[Step, ...]
+    contracts: tuple[Contract, ...] = ()
+    loads: Mapping[int, str] = field(default_factory=dict)
+    """The statements that load indices from memory, by line."""
 
 
 def read_manifest(json: Mapping[str, Any]) -> Manifest:
@@ -118,6 +134,8 @@ def read_manifest(json: Mapping[str, Any]) -> Manifest:
             ),
             tuple(json["preconditions"]),
             tuple(_step(s) for s in json["steps"]),
+            tuple(Contract(c["kind"], c["array"]) for c in json.get("contracts", ())),
+            {int(line): text for line, text in json.get("loads", {}).items()},
         )
     except (KeyError, TypeError) as error:
         remedy = "compile the procedure again"
@@ -140,11 +158,13 @@ def _step(step: Mapping[str, Any]) -> Step:
                 tuple(step["fits"]),
                 tuple(_argument(a) for a in step["arguments"]),
                 step.get("dependent", False),
+                step.get("together", False),
             )
         case "memset":
             return Fill(step["target"], step["byte"], step["offset"], step["count"])
         case "allocate":
-            return Workspace(step["name"], step["dtype"], tuple(step["shape"]))
+            zeroed = step.get("zeroed", False)
+            return Workspace(step["name"], step["dtype"], tuple(step["shape"]), zeroed)
         case "host":
             return HostCode()
         case _:

@@ -30,6 +30,7 @@ class _Config(ctypes.Structure):
 
 
 _CLUSTER_DIMENSION: Final = 4  # CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+_COOPERATIVE: Final = 2  # CU_LAUNCH_ATTRIBUTE_COOPERATIVE
 _PROGRAMMATIC: Final = 6  # CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
 _MAX_SHARED: Final = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 _NON_PORTABLE: Final = 14  # CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
@@ -62,13 +63,18 @@ def check_arch(arch: str, gpu: Gpu) -> None:
     raise LaunchError(f"{what} sm_{major}{minor}", "compile it for that architecture")
 
 
-def load(cubin: bytes, launches: tuple[Launch, ...], device: int) -> dict[str, Loaded]:
-    """The kernels of a cubin on the current device, by name.
+def module_of(cubin: bytes) -> ctypes.c_void_p:
+    """A cubin on the current device."""
+    module = ctypes.c_void_p()
+    call("cuModuleLoadData", ctypes.byref(module), cubin)
+    return module
+
+
+def load(module: ctypes.c_void_p, launches: tuple[Launch, ...], device: int) -> dict[str, Loaded]:
+    """The kernels of a module on the current device, by name.
 
     Raises LaunchError where one does not fit the device.
     """
-    module = ctypes.c_void_p()
-    call("cuModuleLoadData", ctypes.byref(module), cubin)
     return {launch.kernel: _load(module, launch, device) for launch in launches}
 
 
@@ -125,11 +131,15 @@ def launcher(
 
 
 def _config(launch: Launch, clusters: int, stream: int, *, early: bool = False) -> _Config:
-    attributes, count = (_Attribute * 2)(), 0
+    attributes, count = (_Attribute * 3)(), 0
     if launch.cluster > 1:
         attributes[0].id = _CLUSTER_DIMENSION
         attributes[0].value[0:3] = (launch.cluster, 1, 1)
         count = 1
+    if launch.together:
+        attributes[count].id = _COOPERATIVE
+        attributes[count].value[0] = 1
+        count += 1
     if early:
         attributes[count].id = _PROGRAMMATIC
         attributes[count].value[0] = 1

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import Final
 
-from exogpu.codegen.runtime.driver import allocate_on, free_on
+from exogpu.codegen.runtime.driver import allocate_on, free_on, zero
 from exogpu.codegen.runtime.streams import pointer
 
 _ONE_AT_A_TIME: Final = Lock()
@@ -22,6 +22,7 @@ class Place:
     address: ctypes.c_void_p
     bytes: int
     device: int
+    zeroed: bool = False
 
 
 def enqueued(
@@ -37,6 +38,8 @@ def enqueued(
             try:
                 for place in kept:
                     place.address.value = allocate_on(where, place.device, place.bytes)
+                    if place.zeroed:
+                        zero(where, place.address.value, place.bytes)
                 for act in actions:
                     act()
             finally:

@@ -46,7 +46,7 @@ Names: TypeAlias = Mapping[Sym, str]
 def to_json(program: Program) -> dict[str, Json]:
     """The program as plain lists and dicts, ready for `json.dumps`; the same for equal sources."""
     names = unique_names(program)
-    return {
+    found: dict[str, Json] = {
         "schema": SCHEMA,
         "name": program.name,
         "policy": program.policy.value,
@@ -55,6 +55,11 @@ def to_json(program: Program) -> dict[str, Json]:
         "variables": [_variable(v, names) for v in program.variables],
         "body": _block(program.body, (), names),
     }
+    if program.contracts:
+        found["contracts"] = [
+            {"kind": one.kind, "array": names[one.array]} for one in program.contracts
+        ]
+    return found
 
 
 def unique_names(program: Program) -> Names:
@@ -208,6 +213,8 @@ def _loop(op: Loop, iterators: tuple[Sym, ...], names: Names) -> dict[str, Json]
     }
     if op.slot is not None:
         found |= {"mode": "slot", "slot": _access(op.slot, names)}
+    if op.source is not None:
+        found |= {"mode": "loaded", "source": _access(op.source, names)}
     return found
 
 

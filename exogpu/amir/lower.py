@@ -14,6 +14,7 @@ from exogpu.amir.lower_args import (
     Declared,
     Lowering,
     is_shared,
+    one_element,
     origin_of,
     required,
     required_at_launch,
@@ -29,6 +30,7 @@ from exogpu.analysis.dependent import preceding, waits
 from exogpu.analysis.derive import unit_threads
 from exogpu.analysis.facts import Facts
 from exogpu.analysis.operands import Demand, demands
+from exogpu.analysis.roles import NO_ROLES, at, elements, spread
 from exogpu.analysis.threadmap import ThreadMap
 from exogpu.hw.timelines import SYNC_TIMELINES
 from exogpu.ir.names import Sym
@@ -53,6 +55,7 @@ from exogpu.ir.nodes import (
     If,
     Int,
     Interval,
+    Loaded,
     Not,
     Pass,
     Point,
@@ -101,6 +104,7 @@ def lower(facts: Facts, policy: Policy) -> amir.Program:
         variables=(*_variables(facts, declared), *launched),
         body=_block(low, proc.body, None),
         policy=policy,
+        contracts=proc.contracts,
     )
 
 
@@ -144,6 +148,8 @@ def t_s(low: Lowering, stmt: Stmt, cluster: ThreadMap | None) -> Ops:
     yield from required(low, stmt)
     match stmt:
         case For():
+            if isinstance(stmt.mode, Loaded):
+                yield from t_read(low, stmt.mode.source, origin_of(low, stmt))
             yield t_loop(low, stmt, cluster)
         case If():
             yield from t_if(low, stmt, cluster)
@@ -195,6 +201,8 @@ def t_loop(low: Lowering, stmt: For, cluster: ThreadMap | None) -> amir.Loop:
             coords = tuple(Point(Int(0)) for _ in low.variables[barrier].shape)
             counted = Access(barrier, coords)
             return amir.Loop(stmt.iterator, stmt.lo, stmt.hi, body, origin, slot=counted)
+        case Loaded(source):
+            return amir.Loop(stmt.iterator, stmt.lo, stmt.hi, body, origin, source=source)
         case _:
             assert_never(stmt.mode)
 
@@ -260,21 +268,28 @@ def t_assign(low: Lowering, stmt: Assign | Reduce) -> Ops:
     """
     origin = origin_of(low, stmt)
     on_cpu = origin.threads is None
-    full, temporal = Level.FULLY_ORDERED, Level.TEMPORALLY_ORDERED
-    for access in t_ex(low, t_e(stmt.value)):
-        qin = t_qin(low, access, on_cpu)
-        yield amir.Check(True, full, False, access, frozenset({qin}), origin, reads=True)
-        yield _in_order(False, access, qin, origin)
+    temporal = Level.TEMPORALLY_ORDERED
+    for read in t_e(stmt.value):
+        yield from t_read(low, read, origin)
     for access in t_ex(low, (stmt.target,)):
         qin = t_qin(low, access, on_cpu)
         too = isinstance(stmt, Reduce)
-        pre = full if too else temporal
+        pre = Level.FULLY_ORDERED if too else temporal
         only = frozenset({qin})
         yield amir.Check(False, temporal, False, access, only, origin, reads=too)
         yield amir.Check(True, pre, False, access, only, origin, reads=too)
         yield amir.Clear(False, access, origin)
         yield amir.Clear(True, access, origin)
         yield _in_order(True, access, qin, origin)
+
+
+def t_read(low: Lowering, read: Access, origin: amir.Origin) -> Ops:
+    """A read in an expression, or of a value from memory (decision 32)."""
+    for access in t_ex(low, (read,)):
+        qin = t_qin(low, access, origin.threads is None)
+        full = Level.FULLY_ORDERED
+        yield amir.Check(True, full, False, access, frozenset({qin}), origin, reads=True)
+        yield _in_order(False, access, qin, origin)
 
 
 def _in_order(mutate: bool, access: Access, timeline: QualTL, origin: amir.Origin) -> amir.Record:
@@ -307,11 +322,12 @@ def t_free(low: Lowering, stmt: Free, cluster: ThreadMap | None) -> Ops:
     `free z`: `CheckBarrier(z[:*])` first.
 
     Decision 8: the checks take all threads of the cluster.  The state is dropped after them.
+    Decision 37: a flag needs no balance, since its launch has ended.
     """
     variable = low.variables[stmt.name]
     ends = stmt.ends if stmt.ends.line else None
     origin = replace(origin_of(low, stmt, f"free {stmt.name}"), threads=cluster, ends=ends)
-    if isinstance(variable, BarrierAlloc):
+    if isinstance(variable, BarrierAlloc) and variable.mechanism is not BarrierMechanism.FLAG:
         yield amir.CheckBarrier(stmt.name, origin)
     if is_shared(variable):
         whole = Access(stmt.name, tuple(Interval(Int(0), n) for n in variable.shape))
@@ -330,17 +346,20 @@ def t_fence(low: Lowering, stmt: Fence) -> amir.Fence:
 
 def t_arrive(low: Lowering, stmt: Arrive) -> Ops:
     """`for e in T_ex(e_z*): RecordRead(fully-ordered, false, e, T_qarr); Arrive(T_tr, T_qfull,
-    T_e(e_z*))`."""
+    T_e(e_z*))`; decision 35: an Arrive for each role that awaits it."""
     origin = origin_of(low, stmt)
     for access in t_ex(low, stmt.targets):
         yield replace(
             _in_order(False, access, t_qarr(low, stmt.timeline), origin), convergent=False
         )
     pre = stmt.timeline.under(low.policy).full
-    home = home_of(stmt.targets)
-    if home is None:
-        raise ExoGpuError([_no_home(stmt)])
-    yield amir.Arrive(stmt.timeline.transitive, pre, home, stmt.targets, origin)
+    name = stmt.targets[0].name
+    roles = low.mechanisms.roles.get(name, NO_ROLES)
+    for targets in spread(stmt, roles, low.variables[name].shape):
+        home = home_of(targets)
+        if home is None:
+            raise ExoGpuError([_no_home(stmt)])
+        yield amir.Arrive(stmt.timeline.transitive, pre, home, targets, origin)
 
 
 def _no_home(stmt: Arrive) -> Diagnostic:
@@ -355,9 +374,13 @@ def _no_home(stmt: Arrive) -> Diagnostic:
 
 def t_await(low: Lowering, stmt: Await) -> Ops:
     """`for e in T_ex(e_z): RecordRead(fully-ordered, false, e, T_qin(e)); Await(T_e(e_z),
-    T_qfull, T_qtmp, n)`."""
+    T_qfull, T_qtmp, n)`; decision 35: an Await of each role that arrives."""
     origin = origin_of(low, stmt)
     for access in t_ex(low, (stmt.barrier,)):
         yield replace(_in_order(False, access, t_qin(low, access, False), origin), convergent=False)
     sets = stmt.timeline.under(low.policy)
-    yield amir.Await(stmt.barrier, sets.full, sets.temporal, stmt.n, origin)
+    name = stmt.barrier.name
+    roles = low.mechanisms.roles.get(name, NO_ROLES)
+    for index in elements(roles.arriving, low.variables[name].shape):
+        barrier = one_element(at(stmt.barrier, index))
+        yield amir.Await(barrier, sets.full, sets.temporal, stmt.n, origin)

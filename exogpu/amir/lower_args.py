@@ -53,7 +53,6 @@ from exogpu.ir.nodes import (
 from exogpu.ir.nodes import Block as Source
 from exogpu.ir.types import (
     AccessMode,
-    BarrierMechanism,
     Level,
     Operand,
     Policy,
@@ -107,9 +106,9 @@ def t_ex(low: Lowering, accesses: tuple[Access, ...]) -> tuple[Access, ...]:
 
 
 def is_shared(variable: Declared) -> bool:
-    """`isSmem`: annotated as shared memory; mbarriers are."""
+    """`isSmem`: annotated as shared memory; barriers with phases are, or as good as that."""
     if isinstance(variable, BarrierAlloc):
-        return variable.mechanism is BarrierMechanism.MBARRIER
+        return variable.mechanism.phased
     return variable.memory.space is Space.SHARED
 
 
@@ -237,7 +236,7 @@ def thread_loops(desugared: Desugared, body: Block, origin: Origin) -> Block:
 
 
 def one_element(access: Access) -> Access:
-    """A barrier access of one element, an interval of extent 1 read as a point."""
+    """A barrier access of one element, the first of an interval."""
     points = tuple(Point(c.lo) if isinstance(c, Interval) else c for c in access.coords)
     return replace(access, coords=points)
 
@@ -281,7 +280,7 @@ def _landed(record: Record, barrier: Access, signals: Desugared, data: Desugared
     assert record.trailing is not None
     name = f"{barrier.name.name}_landing"
     target = replace(signals, iterators=tuple(Sym(name) for _ in signals.iterators))
-    own = one_element(at_iterators(barrier, target.iterators))
+    own = at_iterators(barrier, target.iterators)
     made = replace(record, trailing=replace(record.trailing, targets=(own,)))
     written = record.mutate or record.access == barrier
     body: Block = (made,)

@@ -13,7 +13,7 @@ from typing import TypeAlias
 from exogpu.analysis.extremes import Each
 from exogpu.analysis.threadmap import Digit, ThreadMap
 from exogpu.ir.names import Sym
-from exogpu.ir.nodes import Access, BExpr, CExpr, ControlParam
+from exogpu.ir.nodes import Access, BExpr, CExpr, Contract, ControlParam
 from exogpu.ir.types import BarrierMechanism, Level, Policy, QualSet, QualTL
 from exogpu.result.errors import Span
 from exogpu.result.hazards import HazardKind
@@ -53,7 +53,8 @@ class Loop:
     cuda_threads loop; the semantics is the same.
 
     With a `slot` it has one iteration: the number of Arrives on that element so far, modulo `hi`
-    (decision 28).
+    (decision 28).  With a `source` it has one iteration, of the element's value; where that is not
+    in `[lo, hi)` the kernel traps, and nothing is said of the launch (decision 32).
     """
 
     iterator: Sym
@@ -65,6 +66,8 @@ class Loop:
     threads: bool = False
     slot: Access | None = None
     """One element of a barrier; then `lo` is 0 and `hi` a constant."""
+    source: Access | None = None
+    """One element of a parameter that nothing writes: the value of the one iteration."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -246,6 +249,12 @@ class Variable:
         that is allocated between a launch and its tasks (decision 27)."""
         return self.shared and not self.task_local
 
+    @property
+    def counts_all(self) -> bool:
+        """Whether an Await waits for every Arrive on its element, so that none may come later: of
+        flags (decision 37)."""
+        return self.mechanism is BarrierMechanism.FLAG
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Program:
@@ -258,6 +267,8 @@ class Program:
     variables: tuple[Variable, ...]
     body: Block
     policy: Policy
+    contracts: tuple[Contract, ...] = ()
+    """What the contents of its arrays are taken to satisfy."""
 
     def to_json(self) -> dict[str, object]:
         """The program as a JSON object (schema: docs/amir.md)."""

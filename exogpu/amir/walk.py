@@ -93,6 +93,8 @@ def accesses_of(op: Op) -> Iterator[Access]:
     match op:
         case Loop(slot=Access() as slot):
             yield slot
+        case Loop(source=Access() as source):
+            yield source
         case Record():
             yield op.access
             if op.trailing is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 
@@ -10,18 +10,18 @@ from exogpu.analysis.affine import constant, difference
 from exogpu.analysis.describe import executors
 from exogpu.analysis.divergence import Mechanisms
 from exogpu.analysis.mechanisms import GroupKind, group_kind
+from exogpu.analysis.named_barriers import check_named
 from exogpu.analysis.ownership import distributed_dims
 from exogpu.analysis.owning import Owning, check_owners
+from exogpu.analysis.roles import NO_ROLES, Roles, check_roles, first, point_of, wide
 from exogpu.analysis.tiling import Tiling
 from exogpu.analysis.uses import Declared, Use
 from exogpu.ir.nodes import (
     Access,
-    Add,
     Arrive,
     BarrierAlloc,
     CallInstr,
     Coord,
-    Int,
     Interval,
     Point,
 )
@@ -38,23 +38,19 @@ def home_of(targets: Sequence[Access]) -> Access | None:
     coords: list[Coord] = []
     for several in zip(*(target.coords for target in targets), strict=True):
         points = [c for c in several if isinstance(c, Point)]
-        single = [p for c in several if (p := _point(c)) is not None]
+        single = [p for c in several if (p := point_of(c)) is not None]
         if not single:
             return None
         coords.append((points or single)[0])
     return replace(targets[0], coords=tuple(coords))
 
 
-def _point(coord: Coord) -> Point | None:
-    match coord:
-        case Point():
-            return coord
-        case Interval(Int(lo), Int(hi)) if hi == lo + 1:
-            return Point(coord.lo)
-        case Interval(lo, hi) if hi == Add(lo, Int(1)):
-            return Point(lo)
-        case _:
-            return None
+def first_home(targets: Sequence[Access]) -> Access:
+    """The home of an Arrive; of one for several roles, that of the first."""
+    roles = frozenset.intersection(*map(wide, targets))
+    home = home_of(tuple(first(target, roles) for target in targets))
+    assert home is not None
+    return home
 
 
 def check_barrier(
@@ -67,8 +63,10 @@ def check_barrier(
             yield from _check_commit_group(declared, mechanisms)
         case BarrierMechanism.CLUSTER_SYNC:
             yield from _check_cluster_sync(alloc)
+        case BarrierMechanism.NAMED_BARRIER:
+            yield from check_named(declared)
         case BarrierMechanism.MBARRIER:
-            yield from _check_mbarrier(declared)
+            yield from _check_mbarrier(declared, mechanisms.roles.get(alloc.name, NO_ROLES))
 
 
 def _check_guard(alloc: BarrierAlloc, mechanisms: Mechanisms) -> Iterator[Diagnostic]:
@@ -139,8 +137,16 @@ def _check_cluster_sync(alloc: BarrierAlloc) -> Iterator[Diagnostic]:
 # --- mbarriers ------------------------------------------------------------------------------
 
 
-def _check_mbarrier(declared: Declared) -> Iterator[Diagnostic]:
+def _check_mbarrier(declared: Declared, roles: Roles) -> Iterator[Diagnostic]:
     """An element lives in one CTA, where all its Arrives (at home) and Awaits are executed."""
+    size = declared.where.tiling.block_dim
+    of_ctas = frozenset[int]()
+    if declared.where.tiling.cluster_dim > 1 and roles.dims:
+        of_ctas = frozenset(distributed_dims(declared, declared.uses, size))
+    refused = [*check_roles(declared, roles, of_ctas)]
+    if refused:
+        yield from refused
+        return
     homes: list[Use] = []
     arrives: dict[Arrive, Use] = {}
     trailing: list[Use] = []
@@ -148,7 +154,7 @@ def _check_mbarrier(declared: Declared) -> Iterator[Diagnostic]:
         match use.stmt:
             case Arrive() if use.stmt not in arrives:
                 arrives[use.stmt] = use
-                home = home_of(use.stmt.targets)
+                home = home_of(tuple(first(t, roles.waiting) for t in use.stmt.targets))
                 if home is None:
                     yield Diagnostic(
                         "D507",
@@ -167,16 +173,15 @@ def _check_mbarrier(declared: Declared) -> Iterator[Diagnostic]:
                 homes.append(use)
             case _:
                 homes.append(use)
-    size = declared.where.tiling.block_dim
     dims: tuple[int, ...] = ()
     if declared.where.tiling.cluster_dim > 1:
         dims = distributed_dims(declared, homes, size)
-    refused = list(_check_targets(declared, arrives, trailing, dims))
+    refused = list(_check_targets(declared, arrives, trailing, dims, roles))
     yield from refused
     if not refused:
         owning = Owning(size, "CTA", "an mbarrier", whole=False)
         yield from check_owners(declared, homes, dims, owning)
-        yield from _check_counts(declared, arrives)
+        yield from _check_counts(declared, arrives, roles)
 
 
 def _check_targets(
@@ -184,6 +189,7 @@ def _check_targets(
     arrives: dict[Arrive, Use],
     trailing: Sequence[Use],
     dims: Sequence[int],
+    roles: Roles,
 ) -> Iterator[Diagnostic]:
     """Multicast goes over whole CTA dimensions, and every target contains the home."""
     targets = [(use, t) for stmt, use in arrives.items() for t in stmt.targets]
@@ -192,6 +198,8 @@ def _check_targets(
         targets.append((use, use.stmt.trailing))
     for use, target in targets:
         for d, coord in enumerate(target.coords):
+            if d in roles.waiting:
+                continue
             extent = declared.declaration.shape[d]
             if isinstance(coord, Interval):
                 whole = constant(coord.lo) == 0 and difference(coord.hi, extent) == 0
@@ -206,8 +214,7 @@ def _check_targets(
                     )
                     return
             elif isinstance(use.stmt, Arrive):
-                home = home_of(use.stmt.targets)
-                at_home = home.coords[d] if home is not None else coord
+                at_home = first_home(use.stmt.targets).coords[d]
                 if isinstance(at_home, Point) and difference(coord.at, at_home.at) != 0:
                     yield Diagnostic(
                         "D507",
@@ -219,11 +226,15 @@ def _check_targets(
                     return
 
 
-def _check_counts(declared: Declared, arrives: dict[Arrive, Use]) -> Iterator[Diagnostic]:
-    """All Arrives on one variable have the same thread count per phase."""
-    counts = [(use, arrive_count(stmt, use.where.tiling)) for stmt, use in arrives.items()]
-    for use, count in counts[1:]:
-        first, expected = counts[0]
+def _check_counts(
+    declared: Declared, arrives: dict[Arrive, Use], roles: Roles
+) -> Iterator[Diagnostic]:
+    """All Arrives of one role on one variable have the same thread count per phase."""
+    counts: dict[tuple[int, ...], tuple[Use, int]] = {}
+    of_role = role_of(arrives, roles)
+    for stmt, use in arrives.items():
+        count = arrive_count(stmt, use.where.tiling, roles)
+        one, expected = counts.setdefault(of_role[stmt], (use, count))
         if count != expected:
             yield Diagnostic(
                 "D509",
@@ -232,14 +243,28 @@ def _check_counts(declared: Declared, arrives: dict[Arrive, Use]) -> Iterator[Di
                 use.span,
                 "an mbarrier completes a phase after one fixed number of arrivals: arrive with "
                 "the same number of threads and of CTAs everywhere",
-                (Note(f"{expected}: {executors(first.where.tiling)}", first.span),),
+                (Note(f"{expected}: {executors(one.where.tiling)}", one.span),),
             )
             return
 
 
-def arrive_count(stmt: Arrive, tiling: Tiling) -> int:
+def role_of(arrives: Iterable[Arrive], roles: Roles) -> Mapping[Arrive, tuple[int, ...]]:
+    """The index of the role of each Arrive; one for all where some Arrive is of several."""
+    found: dict[Arrive, tuple[int, ...]] = {}
+    for stmt in arrives:
+        home = first_home(stmt.targets)
+        coords = (home.coords[d] for d in sorted(roles.arriving))
+        index = [constant(c.at) if isinstance(c, Point) else None for c in coords]
+        found[stmt] = tuple(i for i in index if i is not None)
+    if len({len(index) for index in found.values()} | {len(roles.arriving)}) > 1:
+        return dict.fromkeys(found, ())
+    return found
+
+
+def arrive_count(stmt: Arrive, tiling: Tiling, roles: Roles = NO_ROLES) -> int:
     """Arrivals a phase: threads of the collective times the CTAs that target an element."""
-    return tiling.threads * targeting_ctas(stmt.targets)
+    targets = tuple(first(target, roles.waiting) for target in stmt.targets)
+    return tiling.threads * targeting_ctas(targets)
 
 
 def targeting_ctas(targets: Sequence[Access]) -> int:

@@ -66,6 +66,7 @@ from exogpu.ir.nodes import (
     If,
     Instr,
     Int,
+    Loaded,
     Not,
     Pass,
     Proc,
@@ -294,6 +295,8 @@ def _block(block: Block, scope: _Scope) -> Iterator[Bound]:
 def _statement(stmt: Stmt, scope: _Scope) -> Iterator[Bound]:
     match stmt:
         case For():
+            if isinstance(stmt.mode, Loaded):
+                yield from _access(stmt, stmt.mode.source, scope)
             if scope.call is None:
                 inner = within_loop(scope.domain, stmt.iterator, stmt.lo, stmt.hi)
             else:

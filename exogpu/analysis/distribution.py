@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from exogpu.analysis.affine import constant, difference
 from exogpu.analysis.barriers import check_barrier
+from exogpu.analysis.cluster_parts import check_parts, is_of_cluster, over_ctas
 from exogpu.analysis.derive import unit_threads
 from exogpu.analysis.divergence import divergent
 from exogpu.analysis.facts import Facts
@@ -41,7 +42,11 @@ def check(facts: Facts) -> tuple[Diagnostic, ...]:
             case Alloc() as alloc if alloc.memory.space is Space.REGISTER:
                 found += _check_register(declared, alloc)
             case Alloc() as alloc if alloc.memory.space is Space.SHARED:
-                found += _check_shared(declared)
+                found += (
+                    check_parts(declared, alloc)
+                    if is_of_cluster(declared)
+                    else _check_shared(declared)
+                )
             case Alloc():
                 pass
             case alloc:
@@ -151,9 +156,5 @@ def _is_whole(coord: Coord, extent: CExpr) -> bool:
 
 def _check_shared(declared: Declared) -> Iterator[Diagnostic]:
     """Shared memory: an element lives in one CTA, and any of its threads may access it."""
-    size = declared.where.tiling.block_dim
-    dims: tuple[int, ...] = ()
-    if declared.where.tiling.cluster_dim > 1:
-        dims = distributed_dims(declared, declared.uses, size)
-    owning = Owning(size, "CTA", "shared memory", whole=False)
-    yield from check_owners(declared, declared.uses, dims, owning)
+    owning = Owning(declared.where.tiling.block_dim, "CTA", "shared memory", whole=False)
+    yield from check_owners(declared, declared.uses, over_ctas(declared), owning)

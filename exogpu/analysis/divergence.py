@@ -14,6 +14,7 @@ from exogpu.analysis.derive import ScopeFit, is_unit_scope, scope_fit
 from exogpu.analysis.describe import executors
 from exogpu.analysis.executors import CollectiveFacts
 from exogpu.analysis.mechanisms import GroupKind, group_kind
+from exogpu.analysis.roles import Roles, roles_of
 from exogpu.analysis.threadmap import threads_of
 from exogpu.analysis.tiling import Tiling, cluster_axes, iterations
 from exogpu.hw.units import cuda_cluster, cuda_warpgroup
@@ -55,6 +56,8 @@ class Mechanisms:
     """Told by the timeline of the variable's first Arrive (decision 16)."""
     before: Mapping[Sym, QualSet]
     """The timelines that some Arrive on the variable is full in."""
+    roles: Mapping[Sym, Roles]
+    """Of mbarriers whose phases several roles share."""
 
 
 def mechanisms_of(proc: Proc) -> Mechanisms:
@@ -72,7 +75,7 @@ def mechanisms_of(proc: Proc) -> Mechanisms:
             if barriers.get(name) is BarrierMechanism.COMMIT_GROUP and kind is not None:
                 kinds.setdefault(name, kind)
             before[name] = before.get(name, frozenset()) | stmt.timeline.under(Policy.PTX).full
-    return Mechanisms(barriers, kinds, before)
+    return Mechanisms(barriers, kinds, before, roles_of(proc))
 
 
 def divergences(

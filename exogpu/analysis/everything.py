@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from exogpu.analysis import atomics, collective, dependent, distribution, slots
+from exogpu.analysis import atomics, collective, dependent, distribution, flags, loaded, slots
 from exogpu.analysis.facts import Facts, gathered
 from exogpu.ir.nodes import Proc
 from exogpu.result.errors import Diagnostic
@@ -16,5 +16,11 @@ def facts_of(proc: Proc) -> tuple[Facts | None, tuple[Diagnostic, ...]]:
     if found:
         return None, found
     facts = gathered(proc, executors)
-    found = (*distribution.check(facts), *slots.check(proc), *atomics.check(proc))
+    found = (
+        *distribution.check(facts),
+        *slots.check(proc),
+        *loaded.check(proc),
+        *flags.check(proc),
+        *atomics.check(proc),
+    )
     return (None if found else facts), found

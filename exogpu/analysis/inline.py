@@ -45,6 +45,8 @@ from exogpu.ir.nodes import (
     If,
     Int,
     Interval,
+    Loaded,
+    LoopMode,
     Negate,
     Pass,
     Point,
@@ -104,9 +106,7 @@ def _stmt(stmt: Stmt, scope: _Scope) -> Iterator[Stmt]:
         case For():
             lo, hi = substitute(stmt.lo, scope.control), substitute(stmt.hi, scope.control)
             name = _declare_iterator(stmt.iterator, scope)
-            mode = (
-                Slot(_name(stmt.mode.barrier, scope)) if isinstance(stmt.mode, Slot) else stmt.mode
-            )
+            mode = _mode(stmt.mode, scope)
             body = _block(stmt.body, scope)
             yield replace(stmt, iterator=name, lo=lo, hi=hi, mode=mode, body=body)
         case If():
@@ -142,6 +142,16 @@ def _stmt(stmt: Stmt, scope: _Scope) -> Iterator[Stmt]:
             yield replace(stmt)
         case _:
             assert_never(stmt)
+
+
+def _mode(mode: LoopMode, scope: _Scope) -> LoopMode:
+    match mode:
+        case Slot(barrier):
+            return Slot(_name(barrier, scope))
+        case Loaded(source):
+            return Loaded(_access(source, scope))
+        case _:
+            return mode
 
 
 def _called(call: CallProc, scope: _Scope) -> Block:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from exogpu.analysis.ownership import distributed_dims
+from exogpu.analysis.cluster_parts import over_ctas
 from exogpu.analysis.uses import Declared
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Alloc, BarrierAlloc, CExpr, DataParam, Proc, WindowStmt
@@ -63,19 +63,11 @@ class Layouts:
             case Space.GLOBAL:
                 return Layout(declaration, every, GLOBAL_ALIGNMENT)
             case Space.SHARED:
-                gone = _over_ctas(self._cuda[name])
+                gone = over_ctas(self._cuda[name])
                 base = SWIZZLED_ALIGNMENT if declaration.memory.swizzle else SHARED_ALIGNMENT
                 return Layout(declaration, tuple(d for d in every if d not in gone), base)
             case Space.HOST | Space.REGISTER | Space.GRID_CONSTANT:
                 return None
-
-
-def _over_ctas(declared: Declared) -> tuple[int, ...]:
-    """The dimensions of a shared variable that are distributed over the CTAs of a cluster."""
-    tiling = declared.where.tiling
-    if tiling.cluster_dim == 1:
-        return ()
-    return distributed_dims(declared, declared.uses, tiling.block_dim)
 
 
 def strides_at(layout: Layout, point: Mapping[Sym, int]) -> tuple[int, ...]:

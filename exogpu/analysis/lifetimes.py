@@ -29,7 +29,7 @@ from exogpu.ir.nodes import (
     Stmt,
     Warps,
 )
-from exogpu.ir.types import BarrierMechanism, Space
+from exogpu.ir.types import Space
 from exogpu.ir.walk import accesses, map_blocks, walk
 from exogpu.result.errors import Span
 
@@ -66,7 +66,7 @@ def _end(block: Block, at: int, alloc: Alloc | BarrierAlloc) -> int:
         case Alloc() if alloc.memory.space is Space.SHARED:
             later = (i for i in range(after_use, len(block)) if _is_shared(block[i]))
             return next(later, len(block))
-        case BarrierAlloc() if alloc.mechanism is BarrierMechanism.MBARRIER:
+        case BarrierAlloc() if alloc.mechanism.phased:
             return len(block)
         case Alloc() | BarrierAlloc():
             return after_use

@@ -93,7 +93,8 @@ def _one_use(
             f"and an element of {owning.place} belongs to one {owning.unit}",
             one.use.span,
             f"give {declared.declaration.name} a dimension over those {owning.unit}s and index "
-            "it with the iterator that divides them",
+            "it with the iterator that divides them"
+            + (", or declare it @ CudaSmemCluster" if owning.unit == "CTA" else ""),
             (Note("allocated here", declared.declaration.span),),
         )
     if owning.whole and owning.size > 1 and not is_scalar(one.use):

@@ -15,7 +15,7 @@ DEPTHS: Final = range(1, 33)
 
 
 def ring_depths(proc: Proc) -> Mapping[Sym, int | None]:
-    """By mbarrier: 1 + the sum of the skips over its guard group.
+    """By mbarrier: 1 + the sum of the skips over its guard group; of a named barrier 1.
 
     The guard group of z is z with all `barrier(z)`, transitively.  A variable's skip is the
     largest m of its `Await(..., ~m)`.  None where no guard is used: then the depth is the
@@ -29,9 +29,17 @@ def ring_depths(proc: Proc) -> Mapping[Sym, int | None]:
     ]
     groups = _guard_groups(barriers)
     skips = _skips(proc)
+    named = (
+        stmt.name
+        for stmt in walk(proc.body)
+        if isinstance(stmt, BarrierAlloc) and stmt.mechanism is BarrierMechanism.NAMED_BARRIER
+    )
     return {
-        name: 1 + sum(skips.get(member, 0) for member in group) if len(group) > 1 else None
-        for name, group in groups.items()
+        **{
+            name: 1 + sum(skips.get(member, 0) for member in group) if len(group) > 1 else None
+            for name, group in groups.items()
+        },
+        **dict.fromkeys(named, 1),
     }
 
 

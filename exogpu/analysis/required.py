@@ -77,7 +77,7 @@ def required(stmt: Stmt, declared: Mapping[Sym, Variable]) -> Iterator[Required]
         case Pass():
             for access in stmt.given:
                 yield from _whole(access, declared[access.name], recorded=False)
-        case For() | If():
+        case If():
             return
         case _:
             for access in accesses(stmt):

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from exogpu.analysis.affine import constant
-from exogpu.analysis.barriers import home_of
+from exogpu.analysis.barriers import first_home
+from exogpu.analysis.roles import wide
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
     Access,
@@ -64,12 +65,13 @@ def _placed(block: Block, around: Path) -> Iterator[tuple[Stmt, Path]]:
 def _all_elements(arrive: Arrive, path: Path, shape: tuple[object, ...]) -> set[Stmt] | None:
     """The loops around an Arrive that reach each element of its barrier once; None where they do
     not."""
-    home = home_of(arrive.targets)
-    if home is None:
-        return None
+    home = first_home(arrive.targets)
+    roles = frozenset.intersection(*map(wide, arrive.targets))  # It reaches all of these.
     loops = {s.iterator: s for s in path if isinstance(s, For)}
     over: dict[Sym, For] = {}
-    for name, extent in zip(_indices(home), shape, strict=True):
+    for d, (name, extent) in enumerate(zip(_indices(home), shape, strict=True)):
+        if d in roles:
+            continue
         loop = None if name is None else loops.get(name)
         if loop is None or loop.iterator in over or not isinstance(loop.mode, CudaThreads):
             return None

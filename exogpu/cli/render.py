@@ -165,8 +165,6 @@ def draw_verdict(verdict: Verdict) -> Text:
         text.append("\nbut it cannot be compiled:\n").append(
             draw_diagnostics(verdict.warnings, warning=True)
         )
-    for assumption in verdict.assumptions:
-        text.append(f"  assuming {assumption}\n")
     if verdict.redundant is not None:
         text.append(_draw_redundant(verdict.redundant))
     return text
@@ -208,7 +206,8 @@ def _headline(verdict: Verdict) -> Text:
     match verdict.word:
         case "proved":
             text.append(_word(verdict), "bold green")
-            text.append(f"{_at(verdict.sizes)} ({cost})\n")
+            assumed = f", assuming {', '.join(verdict.assumptions)}" if verdict.assumptions else ""
+            text.append(f"{_at(verdict.sizes)}{assumed} ({cost})\n")
         case "refuted":
             # Without given sizes, each hazard names the ones at which it happens.
             at = _at(verdict.sizes) if verdict.sizes is not None else ""

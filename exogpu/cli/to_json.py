@@ -80,6 +80,7 @@ def _hazard(hazard: Hazard) -> Json:
         "link": hazard.link,
         "help": hazard.help,
         "replayed": hazard.replayed,
+        **({"contents": {k: list(v) for k, v in hazard.contents}} if hazard.contents else {}),
     }
 
 

@@ -19,6 +19,7 @@ from exogpu.amir.walk import operations
 from exogpu.explain.edits import Between, Moved, NewArrive, NewAwait, Repair, Skip
 from exogpu.explain.journey import counts_at
 from exogpu.ir.names import Sym
+from exogpu.ir.nodes import Int, Point
 from exogpu.ir.types import BarrierMechanism
 from exogpu.machine.literal_barriers import await_counts
 from exogpu.machine.violation import Violation
@@ -75,7 +76,8 @@ def _unbalanced(program: Program | None, sizes: Mapping[str, int], violation: Vi
     counts = None
     if program is not None and barrier is not None:
         counts = counts_at(program, sizes, violation, barrier)
-    if _mechanism(program, barrier) not in (None, BarrierMechanism.MBARRIER):
+    mechanism = _mechanism(program, barrier)
+    if mechanism is not None and not mechanism.phased:
         # An Await of n waits for all arrivals but the newest n, so that only arrivals are left.
         repairs = tuple(_waits_for_all(program, violation, barrier))
         if counts is None:
@@ -117,7 +119,8 @@ def _many(count: int, what: str) -> str:
 def _deadlock(program: Program | None, sizes: Mapping[str, int], violation: Violation) -> Words:
     """Program order blocks: that is all rule 4.3 says, of whatever other order there may be."""
     z, check, record = element_of(violation), violation.check, violation.record
-    arrives = _arrives(program, _barrier(violation))
+    signalling = _arrives(program, _barrier(violation))
+    arrives = [op for op in signalling if _may_reach(op, violation.index)]
     if isinstance(record, Record):
         return Words(
             f"no Arrive completes the phase of {z} that this instruction signals",
@@ -127,10 +130,20 @@ def _deadlock(program: Program | None, sizes: Mapping[str, int], violation: Viol
         )
     if isinstance(record, Await):
         assert isinstance(check, Arrive)
+        variable = _variable(program, _barrier(violation))
+        if variable is not None and variable.counts_all:
+            return Words(
+                f"an Await of a flag waits for all that arrive on it, and this Arrive on {z} comes "
+                "after one: tasks run in increasing order, and it may be waited for for ever, or "
+                "be taken for an earlier one",
+                (),
+                "the Await",
+                "the Arrive that comes later in program order",
+            )
         return Words(
             f"the Await on {z} needs this Arrive, which comes after it: in program order it is "
             "never reached",
-            (_before(check, record), *_later(record)),
+            (_before(check, record), *_later(program, record)),
             "the Await at which program order blocks",
             "the Arrive that it waits for",
         )
@@ -140,15 +153,27 @@ def _deadlock(program: Program | None, sizes: Mapping[str, int], violation: Viol
         text = f"add an Arrive >> {_written(violation)} before the Await at line {_line(check)}"
         edit = NewArrive(check, check.barrier, "cuda_in_order")
         return Words(
-            f"no Arrive signals {violation.variable}, for which this Await waits",
+            f"no Arrive signals {z if signalling else violation.variable}, for which this Await "
+            "waits",
             (Repair(text, edit),),
             second=second,
         )
     later = [op for op in arrives if _line(op) > _line(check)]
     return Words(
         _too_few(program, sizes, violation, check, arrives),
-        (*(_before(op, check) for op in later), *_later(check)),
+        (*(_before(op, check) for op in later), *_later(program, check)),
         second=second,
+    )
+
+
+def _may_reach(op: Arrive, index: tuple[int, ...]) -> bool:
+    """Whether the element may be among the targets: no constant index says otherwise."""
+    return any(
+        all(
+            not isinstance(coord, Point) or not isinstance(coord.at, Int) or coord.at.value == i
+            for coord, i in zip(target.coords, index, strict=False)
+        )
+        for target in op.targets
     )
 
 
@@ -203,8 +228,10 @@ def _before(arrive: Arrive, wait: Await) -> Repair:
     return Repair(text, Moved(arrive, wait, after=False))
 
 
-def _later(wait: Await) -> Iterator[Repair]:
+def _later(program: Program | None, wait: Await) -> Iterator[Repair]:
     """The Await waits for an earlier arrival."""
+    if _mechanism(program, wait.barrier.name) is BarrierMechanism.NAMED_BARRIER:
+        return
     for n in range(wait.n - 1, wait.n - 1 - DEEPER, -1) if wait.n < 0 else ():
         text = f"let the Await at line {_line(wait)} wait for an earlier arrival: "
         yield Repair(f"{text}{skip_text(n)} instead of {skip_text(wait.n)}", Skip(wait, n))
@@ -230,7 +257,7 @@ def _phase(program: Program | None, sizes: Mapping[str, int], violation: Violati
             )
         message += ": no ring of 1 to 32 arrivals is deep enough"
         return Words(message, second=second)
-    message += f": {_deep(variable.depth)}"
+    message += f": {_deep(variable)}"
     return Words(message, tuple(_deepened(program, variable)), second=second)
 
 
@@ -246,16 +273,24 @@ def _waiter_ahead(
     this, previous, deep = "its arrival", "the arrival a ring before", ""
     repairs = list(_after_another(program, violation, check))
     if program is not None and variable is not None and variable.depth is not None:
-        deep = f" ({_deep(variable.depth)})"
+        deep = f" ({_deep(variable)})"
         repairs += _deepened(program, variable)
         counts = counts_at(program, sizes, violation, variable.name)
         if counts is not None:
             number, _ = await_counts(*counts, check.n)
             this, previous = f"arrival {number}", f"arrival {number - variable.depth}"
-    return Words(
+    what = (
         f"this Await may end before {this} of {z}: nothing orders its threads after an Await for "
         f"{previous}, whose mbarrier it uses again{deep}; until that one is over, the parity test "
-        "passes at once",
+        "passes at once"
+    )
+    if variable is not None and variable.mechanism is BarrierMechanism.NAMED_BARRIER:
+        what = (
+            f"this Await may come to {z} before the phase before is over: nothing orders its "
+            f"threads after an Await for {previous}{deep}"
+        )
+    return Words(
+        what,
         tuple(repairs),
         second="the Await that may run ahead",
     )
@@ -271,12 +306,17 @@ def _after_another(program: Program | None, violation: Violation, check: Await) 
             yield Repair(f"{text}threads of both take part", edit)
 
 
-def _deep(depth: int) -> str:
+def _deep(variable: Variable) -> str:
+    if variable.mechanism is BarrierMechanism.NAMED_BARRIER:
+        return "a named barrier keeps one phase, in which its threads come once"
+    depth = variable.depth or 0
     return f"the ring is {depth} deep, 1 plus the skips of its Awaits, which sum to {depth - 1}"
 
 
 def _deepened(program: Program, variable: Variable) -> Iterator[Repair]:
     """One skip more, at an Await of the guard group."""
+    if variable.mechanism is BarrierMechanism.NAMED_BARRIER:
+        return
     guard = variable.guard or variable.name
     group = {v.name for v in program.variables if guard in (v.name, v.guard)}
     for op in operations(program.body):

@@ -117,10 +117,20 @@ class _Teller:
         if self.launches is not None:
             return self._of_launches(self.launches)
         if self.apart:
-            return BrokenLink((), "tasks of one kernel are never ordered")
+            return self._of_tasks()
         missed = [m for m in self.journey.missed if self._is_ours(m.op, m.threads)]
         told = self._told(max(reversed(missed), key=_specific, default=None))
         return BrokenLink(self._chain(self._furthest()), *told)
+
+    def _of_tasks(self) -> BrokenLink:
+        """Two tasks are ordered by flags alone (decision 37)."""
+        if not any(variable.counts_all for variable in self.program.variables):
+            return BrokenLink((), "tasks of one kernel are never ordered, but by flags")
+        missing = (
+            f"no flag that the task of {self._access()} raises after it is awaited by all threads "
+            f"concerned before {self._action()}"
+        )
+        return BrokenLink(self._chain(self._furthest()), missing)
 
     def _of_launches(self, launches: Overlapping) -> BrokenLink:
         reached = self._chain(self._furthest())

@@ -215,5 +215,8 @@ def advice(violation: Violation, resides: bool) -> str:
     if resides:
         return ""
     if _are_tasks(violation) and isinstance(violation.check, Check):
-        return "tasks of one kernel are never ordered: write different elements, or reduce"
+        return (
+            "tasks of one kernel are ordered by flags alone: write different elements, reduce, or "
+            "let the later task await a flag on which the earlier one arrives"
+        )
     return ""

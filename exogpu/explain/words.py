@@ -23,6 +23,7 @@ from exogpu.explain.trials import Trials
 from exogpu.hw.accesses import CALLED
 from exogpu.ir.types import Level, QualTL
 from exogpu.ir.walk import control_variables
+from exogpu.machine.contents import given
 from exogpu.machine.violation import Violation
 from exogpu.result.errors import Diagnostic
 from exogpu.result.verdict import Hazard, HazardKind, Occurrence
@@ -130,6 +131,8 @@ def tell(
     With the program, the link of the chain that is broken, where it can be told; what mends an
     earlier one is tried first.
     """
+    if program is not None:
+        program = given(program, sizes, dict(violation.contents))
     if violation.kind in UNMET:
         return Told(_unmet(violation, sizes), violation, None)
     leaked = violation.kind is HazardKind.LEAK
@@ -161,13 +164,27 @@ def tell(
         task=violation.task,
         first=first,
         second=second,
-        message=words.message,
+        message=f"{words.message}{_where(violation)}",
         help=help,
         replayed=True,
+        contents=violation.contents,
         link="" if broken is None else str(broken),
         changes=() if repair is None else changes(repair),
     )
     return Told(hazard, violation, repair)
+
+
+SHOWN: Final = 32
+"""Elements of an array that a sentence names."""
+
+
+def _where(violation: Violation) -> str:
+    """The contents with which it was found: `, where perm = [0, 0]`."""
+    found = []
+    for name, elements in violation.contents:
+        more = ["..."] if len(elements) > SHOWN else []
+        found.append(f"{name} = [{', '.join([*map(str, elements[:SHOWN]), *more])}]")
+    return f", where {' and '.join(found)}" if found else ""
 
 
 def _leaked(violation: Violation) -> str:
@@ -203,9 +220,10 @@ def _unmet(violation: Violation, sizes: Mapping[str, int]) -> Hazard:
         task=violation.task,
         first=None,
         second=_site(violation.check, violation.iteration, sizes, ""),
-        message=UNMET[violation.kind].format(name=violation.variable),
+        message=UNMET[violation.kind].format(name=violation.variable) + _where(violation),
         help="",
         replayed=True,
+        contents=violation.contents,
     )
 
 

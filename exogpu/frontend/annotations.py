@@ -111,7 +111,8 @@ def _barrier(
             "T215",
             "a barrier needs a mechanism",
             where or node,
-            "write @ CudaMbarrier, @ CudaCommitGroup or @ CudaClusterSync",
+            "write @ CudaMbarrier, @ CudaNamedBarrier, @ CudaCommitGroup, @ CudaClusterSync "
+            "or @ CudaFlag",
         )
     if guard is not None and mechanism is not BarrierMechanism.MBARRIER:
         raise ctx.reject(

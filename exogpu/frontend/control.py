@@ -86,12 +86,20 @@ def control(node: ast.expr, ctx: Context) -> CExpr:
                 node,
                 "write it as a whole index of shared or global memory: x[slot(full), ...]",
             )
+        case ast.Call(func=ast.Name(id="load_index")) if ctx.lookup("load_index") is None:
+            raise ctx.reject(
+                "T251",
+                f"{ast.unparse(node)} stands in an expression",
+                node,
+                "give the value a name first: b = load_index(offsets[g], lo, hi)",
+            )
         case ast.Subscript():
             raise ctx.reject(
                 "T201",
                 f"{ast.unparse(node)} reads data",
                 node,
-                "indices, bounds and conditions are made of control variables only",
+                "indices, bounds and conditions are made of control variables only; a value from "
+                "memory is one too, b = load_index(x[i], lo, hi)",
             )
         case _:
             raise _not_affine(node, ast.unparse(node), ctx)

@@ -233,8 +233,12 @@ def _apply(name: str, node: ast.Call, ctx: Context) -> tuple[DExpr, DataType | N
     if len(node.args) != ARITY[name] or node.keywords:
         raise ctx.reject("T209", f"{name} takes {ARITY[name]} arguments", node, "give it that many")
     terms, dtypes = zip(*(data(a, ctx) for a in node.args), strict=True)
+    results = dtypes
+    if name == "select":  # what is compared has a type of its own
+        join(dtypes[0], dtypes[1], node, ctx)
+        results = dtypes[2:]
     dtype: DataType | None = None
-    for other in dtypes:
+    for other in results:
         dtype = join(dtype, other, node, ctx)
     if name in (*OF_FLOATS, "fma") and dtype is not None and dtype not in FLOATS:
         raise ctx.reject(

@@ -15,7 +15,7 @@ from exogpu.frontend.procedures import parameters, read_body, split_docstring, s
 from exogpu.frontend.scope import Constant, Context
 from exogpu.frontend.source import Source, source_of
 from exogpu.hw.units import standalone_thread
-from exogpu.ir.nodes import Assign, Block, DataParam, Instr, Reduce, Truth
+from exogpu.ir.nodes import Assign, Block, Contract, DataParam, Instr, Reduce, Truth
 from exogpu.ir.types import AccessMode, BarrierMechanism, CollUnit, Memcpy, Memset, Operand
 from exogpu.ir.walk import reads, walk
 from exogpu.result.errors import Diagnostic, ExoGpuError
@@ -155,7 +155,7 @@ class InstructionTemplate:
             name=self.name,
             constants=tuple((n, values[n]) for n in self.constant_names),
             params=params,
-            preconditions=preconditions,
+            preconditions=tuple(p for p in preconditions if not isinstance(p, Contract)),
             body=inside,
             cuda=self.cuda,
             unit=self._given("the unit", self.unit, values, CollUnit),

@@ -142,14 +142,18 @@ def _may_stand(mode: LoopMode, node: ast.For, ctx: Context) -> None:
             pass
 
 
-LAUNCH: Final = ("clusterDim", "blockDim", "warp_config", "dependent")
+THREADS_OF_SM: Final = 2048
+"""Of sm_80 and sm_90 (CUDA C++ Programming Guide, Compute Capabilities)."""
+
+LAUNCH: Final = ("clusterDim", "blockDim", "warp_config", "dependent", "minBlocks")
 """What describes a launch."""
 
 
 def device_function(
     node: ast.With, head: ast.Call, body: Callable[[], Block], ctx: Context
 ) -> DeviceFunction:
-    """`with CudaDeviceFunction(clusterDim=n, blockDim=n | warp_config=[...], dependent=b)`."""
+    """`with CudaDeviceFunction(clusterDim=n, blockDim=n | warp_config=[...], dependent=b,
+    minBlocks=n)`."""
     if ctx.cuda or ctx.instruction:
         raise ctx.reject(
             "S311", "a kernel launch stands inside a kernel", head, "launch from CPU scope"
@@ -183,6 +187,7 @@ def device_function(
     if not isinstance(dependent, bool):
         what = f"dependent is {dependent!r}"
         raise ctx.reject("P121", what, options["dependent"], "write dependent=True")
+    blocks = _min_blocks(options["minBlocks"], groups, ctx) if "minBlocks" in options else 1
     if not _is_kernel(node.body):
         raise ctx.reject(
             "S312",
@@ -198,7 +203,7 @@ def device_function(
     finally:
         ctx.cuda, ctx.resident, ctx.warp_groups = False, False, {}
         ctx.dependent = False
-    return DeviceFunction(cluster, groups, inside, dependent, span=ctx.source.span(node))
+    return DeviceFunction(cluster, groups, inside, dependent, blocks, span=ctx.source.span(node))
 
 
 def _warps_of(node: ast.expr, ctx: Context) -> int:
@@ -208,6 +213,19 @@ def _warps_of(node: ast.expr, ctx: Context) -> int:
             "T233", f"blockDim is {threads}", node, "use a positive multiple of 32 threads"
         )
     return threads // 32
+
+
+def _min_blocks(node: ast.expr, groups: tuple[WarpConfig, ...], ctx: Context) -> int:
+    """CTAs of a multiprocessor, whose threads and registers must do."""
+    found, threads = integer(node, ctx), 32 * sum(g.count for g in groups)
+    if not 1 <= found <= THREADS_OF_SM // threads:
+        what = f"minBlocks is {found}, and a multiprocessor has room for {THREADS_OF_SM} threads"
+        remedy = f"use 1 to {THREADS_OF_SM // threads}, with {threads} threads a CTA"
+        raise ctx.reject("P121", what, node, remedy)
+    if any(g.setmaxnreg_dec or g.setmaxnreg_inc for g in groups):
+        what = "minBlocks limits the registers of a thread, which a warp group changes"
+        raise ctx.reject("P121", what, node, "leave one of the two out")
+    return found
 
 
 def _groups(node: ast.expr, ctx: Context) -> tuple[WarpConfig, ...]:

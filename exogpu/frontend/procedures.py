@@ -11,12 +11,13 @@ from exogpu.frontend import limits
 from exogpu.frontend.annotations import BarrierAnnotation, annotation
 from exogpu.frontend.control import condition
 from exogpu.frontend.kept import bodies, lost
+from exogpu.frontend.loaded import contract
 from exogpu.frontend.scope import Broken, Context, Control, Data, Reject
 from exogpu.frontend.source import Source, source_of
 from exogpu.frontend.statements import statements
 from exogpu.hw.memories import DRAM, CudaDeviceVisibleLinear
 from exogpu.ir.names import Sym
-from exogpu.ir.nodes import BExpr, Block, ControlParam, DataParam, Param, Proc
+from exogpu.ir.nodes import BExpr, Block, Contract, ControlParam, DataParam, Param, Proc
 from exogpu.ir.types import Space, SpecialWindow
 from exogpu.ir.walk import walk
 from exogpu.result.errors import Diagnostic, InternalError
@@ -40,12 +41,14 @@ def read_proc(source: Source) -> tuple[Proc | None, tuple[Diagnostic, ...]]:
     node = source.function
     params = parameters(node, ctx)
     doc, body = split_docstring(node.body)
-    preconditions, body = split_preconditions(body, ctx)
+    assumed, body = split_preconditions(body, ctx)
+    preconditions = tuple(one for one in assumed if not isinstance(one, Contract))
+    contracts = tuple(one for one in assumed if isinstance(one, Contract))
     inside = read_body(body, ctx)
     if ctx.diagnostics:
         return None, tuple(ctx.diagnostics)
     span = ctx.source.span(node)
-    made = Proc(node.name, params, preconditions, inside, span, doc)
+    made = Proc(node.name, params, preconditions, inside, span, doc, contracts)
     large = limits.too_large(made)
     return (made, ()) if large is None else (None, (large,))
 
@@ -152,13 +155,14 @@ def split_docstring(body: list[ast.stmt]) -> tuple[str, list[ast.stmt]]:
 
 def split_preconditions(
     body: list[ast.stmt], ctx: Context
-) -> tuple[tuple[BExpr, ...], list[ast.stmt]]:
-    """The leading asserts on sizes, and the rest."""
-    found: list[BExpr] = []
+) -> tuple[tuple[BExpr | Contract, ...], list[ast.stmt]]:
+    """The leading asserts on sizes and arrays, and the rest."""
+    found: list[BExpr | Contract] = []
     while body and isinstance(head := body[0], ast.Assert):
         body = body[1:]
         try:
-            found.append(condition(head.test, ctx))
+            one = contract(head.test, ctx)
+            found.append(condition(head.test, ctx) if one is None else one)
         except Reject as refusal:
             ctx.give_up(refusal)
     return tuple(found), body

@@ -58,8 +58,18 @@ def alloc_memory(found: DataAnnotation, node: ast.AnnAssign, ctx: Context) -> Da
 
 
 def barrier_alloc(mechanism: BarrierMechanism, node: ast.AnnAssign, ctx: Context) -> None:
-    """Barriers live inside a device task; mbarriers may serve all tasks of a cluster."""
-    if ctx.in_task or (ctx.resident and mechanism is BarrierMechanism.MBARRIER):
+    """Barriers live inside a device task; those with phases may serve all tasks of a cluster,
+    and flags all tasks of a launch."""
+    if mechanism is BarrierMechanism.FLAG:
+        if ctx.cuda:
+            raise ctx.reject(
+                "S318",
+                "a flag stands inside a kernel",
+                node,
+                "declare it before the launch: its tasks signal each other in global memory",
+            )
+        return
+    if ctx.in_task or (ctx.resident and mechanism.phased):
         return
     raise ctx.reject(
         "S318",

@@ -11,6 +11,7 @@ from exogpu.hw.language import LANGUAGE
 WORDS: Final = (
     *("Fence", "Arrive", "Await", "seq", "cuda_tasks", "cuda_threads"),
     *("CudaDeviceFunction", "CudaWarps", "size", "index", "barrier"),
+    *("load_index", "monotone", "injective", "slot"),
 )
 """Words of statements and parameters."""
 

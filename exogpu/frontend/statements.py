@@ -16,6 +16,7 @@ from exogpu.frontend.control import condition, control
 from exogpu.frontend.data import access, data, element
 from exogpu.frontend.fragments import HEAD, fragment_loop
 from exogpu.frontend.limits import STATEMENTS
+from exogpu.frontend.loaded import is_load, load
 from exogpu.frontend.loops import LOOPS, device_function, loop, warps
 from exogpu.frontend.macros import Macro, expanded
 from exogpu.frontend.scope import (
@@ -64,10 +65,14 @@ def block(nodes: Sequence[ast.stmt], ctx: Context) -> Block:
 def statements(nodes: Iterable[ast.stmt], ctx: Context) -> Block:
     """The statements, in the scope that is open."""
     found: list[Stmt] = []
-    for node in nodes:
+    waiting = iter(nodes)
+    for node in waiting:
         ctx.reading.seen[node] += 1
         try:
-            found.extend(statement(node, ctx))
+            if is_load(node, ctx):
+                found.append(load(node, lambda: statements(waiting, ctx), ctx))
+            else:
+                found.extend(statement(node, ctx))
         except Reject as refusal:
             ctx.give_up(refusal)
             _break_names(node, ctx)

@@ -7,6 +7,7 @@ import ast
 from exogpu.frontend.control import integer
 from exogpu.frontend.data import access
 from exogpu.frontend.scope import Barrier, Context
+from exogpu.hw.timelines import AFTER_FLAG, ORDINARY
 from exogpu.ir.nodes import Access, Arrive, Await, Fence, Interval
 from exogpu.ir.types import BarrierMechanism, SyncTL
 from exogpu.result.errors import Note
@@ -55,18 +56,22 @@ def arrive(node: ast.Call, targets: list[ast.expr], stmt: ast.stmt, ctx: Context
                 "write one Arrive for each",
                 Note(f"{other.name} is declared here", other.span),
             )
-    if len(windows) > 1 and meaning.mechanism is not BarrierMechanism.MBARRIER:
+    flag = meaning.mechanism is BarrierMechanism.FLAG
+    several = len(windows) > 1 or (flag and any(isinstance(c, Interval) for c in first.coords))
+    if several and meaning.mechanism is not BarrierMechanism.MBARRIER:
         raise ctx.reject(
             "T239",
             f"{meaning.name} is @ {meaning.mechanism.value}, only mbarriers take a multicast",
             targets[-1],
             "signal one element",
         )
+    if flag:
+        _generic("an Arrive on", timeline, frozenset({ORDINARY}), meaning, node.args[0], ctx)
     return Arrive(timeline, tuple(w for w, _ in windows), span=ctx.source.span(stmt))
 
 
 def await_(node: ast.Call, targets: list[ast.expr], stmt: ast.stmt, ctx: Context) -> Await:
-    """`Await(z[...], timeline, n)`; by default ~0 for an mbarrier, 0 otherwise (decision 3)."""
+    """`Await(z[...], timeline, n)`; by default ~0 where there are phases, else 0 (decision 3)."""
     if targets or node.keywords or len(node.args) not in (2, 3):
         raise ctx.reject(
             "P125",
@@ -75,23 +80,57 @@ def await_(node: ast.Call, targets: list[ast.expr], stmt: ast.stmt, ctx: Context
             "write Await(z[...], timeline, n)",
         )
     window, meaning = _barrier(node.args[0], ctx)
-    if any(isinstance(c, Interval) for c in window.coords):
+    wide = any(isinstance(c, Interval) for c in window.coords)
+    if wide and meaning.mechanism is not BarrierMechanism.MBARRIER:
         raise ctx.reject(
             "T240", "an Await waits for one element", node.args[0], "index every dimension"
         )
     timeline = _timeline(node.args[1], ctx)
     _standing("Await", node, ctx)
-    mbarrier = meaning.mechanism is BarrierMechanism.MBARRIER
-    n = integer(node.args[2], ctx) if len(node.args) == 3 else (~0 if mbarrier else 0)
-    if mbarrier != (n < 0):
+    phased = meaning.mechanism.phased
+    n = integer(node.args[2], ctx) if len(node.args) == 3 else (~0 if phased else 0)
+    named = meaning.mechanism is BarrierMechanism.NAMED_BARRIER
+    if phased != (n < 0) or (named and n != ~0):
         raise ctx.reject(
             "T241",
             f"n is {n} on a barrier @ {meaning.mechanism.value}",
             node.args[2],
-            "write ~m on an mbarrier (all but the first m), m elsewhere (all but the last m)",
+            "write ~m on an mbarrier (all but the first m), ~0 on a named barrier, m elsewhere "
+            "(all but the last m)",
             Note("declared here", meaning.span),
         )
+    if meaning.mechanism is BarrierMechanism.FLAG:
+        if n != 0:
+            raise ctx.reject(
+                "T241",
+                f"n is {n} on a barrier @ {meaning.mechanism.value}",
+                node.args[2],
+                "write 0: an Await of a flag waits for all that arrive on it",
+                Note("declared here", meaning.span),
+            )
+        _generic("an Await of", timeline, AFTER_FLAG, meaning, node.args[1], ctx)
     return Await(window, timeline, n, span=ctx.source.span(stmt))
+
+
+def _generic(
+    what: str,
+    timeline: SyncTL,
+    allowed: frozenset[str],
+    meaning: Barrier,
+    node: ast.expr,
+    ctx: Context,
+) -> None:
+    """A flag orders ordinary accesses: others are waited for, or fenced, within their CTA."""
+    if timeline.name not in allowed:
+        raise ctx.reject(
+            "T275",
+            f"{what} the flag {meaning.name} takes {' or '.join(sorted(allowed))}, not "
+            f"{timeline.name}",
+            node,
+            "wait for asynchronous operations, and fence between proxies, by a Fence, a commit "
+            "group or an mbarrier of the CTA, beside the flag",
+            Note("declared here", meaning.span),
+        )
 
 
 def _barrier(node: ast.expr, ctx: Context) -> tuple[Access, Barrier]:

@@ -21,6 +21,7 @@ MEMORIES: Final[tuple[str, ...]] = (
     "CudaGridConstant",
     "CudaGmemLinear",
     "CudaSmemAtomicity16B",
+    "CudaSmemCluster",
     "CudaSmemLinear",
     "CudaRmem",
     "Sm80_RmemMatrixA",
@@ -34,6 +35,8 @@ MEMORIES: Final[tuple[str, ...]] = (
     "CudaMbarrier",
     "CudaCommitGroup",
     "CudaClusterSync",
+    "CudaFlag",
+    "CudaNamedBarrier",
 )
 
 UNITS: Final[tuple[str, ...]] = (

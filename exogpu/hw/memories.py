@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from exogpu.hw.units import cuda_cta_in_cluster, cuda_thread, cuda_warp, cuda_warpgroup
+from exogpu.hw.units import (
+    cuda_cluster,
+    cuda_cta_in_cluster,
+    cuda_thread,
+    cuda_warp,
+    cuda_warpgroup,
+)
 from exogpu.ir.types import BarrierMechanism, CollUnit, DataMemory, Space, SpecialWindow
 from exogpu.result.errors import UnfitError
 
@@ -36,6 +42,11 @@ CudaSmemLinear: Final = DataMemory(
     _CTA,
     ("CudaSmemAtomicity16B", "CudaBasicSmem", *_VISIBLE_LINEAR),
 )
+
+CudaSmemCluster: Final = DataMemory("CudaSmemCluster", _SHARED, cuda_cluster, _VISIBLE_LINEAR)
+"""Shared memory of a whole cluster: index i of the first dimension lies in CTA i, and any thread of
+the cluster may access it.  So instructions take it that take any address, and none that ask for
+the shared memory of their own CTA."""
 
 CudaRmem: Final = DataMemory("CudaRmem", _REGISTER, cuda_thread)
 
@@ -109,3 +120,5 @@ def Sm90_tensorMap(swizzle: int, *smem_box: int) -> SpecialWindow:
 CudaMbarrier: Final = BarrierMechanism.MBARRIER
 CudaCommitGroup: Final = BarrierMechanism.COMMIT_GROUP
 CudaClusterSync: Final = BarrierMechanism.CLUSTER_SYNC
+CudaFlag: Final = BarrierMechanism.FLAG
+CudaNamedBarrier: Final = BarrierMechanism.NAMED_BARRIER

@@ -38,6 +38,12 @@ TEMPORAL_FROM: Final[dict[QualTL, QualSet]] = {
 """Policy ptx: where temporal entries hold only for records of these original timelines.  Anything
 else takes a proxy fence (decision 7a), for registers of wgmma a wgmma.fence (decision 7c)."""
 
+ORDINARY: Final = "cuda_in_order"
+"""What an Arrive on a flag is on: flags order ordinary accesses, and what these have been told."""
+
+AFTER_FLAG: Final = frozenset({ORDINARY, "cuda_temporal"})
+"""What an Await of a flag is on."""
+
 ONLY_BEFORE: Final[dict[str, str]] = {"wgmma_fence_1": "wgmma_fence_2"}
 """First timelines that order without completing: what each may stand before, in a Fence alone."""
 

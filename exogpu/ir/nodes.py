@@ -261,7 +261,20 @@ class Slot:
     barrier: Sym
 
 
-LoopMode: TypeAlias = Seq | CudaTasks | CudaThreads | Slot
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """`load_index(source, lo, hi)`: one iteration, the value of the element, which every thread
+    that executes it reads; where that is not in `lo .. hi - 1` the kernel traps.
+
+    `b = load_index(offsets[g], lo, hi)` is `for b in load_index(offsets[g], lo, hi)` whose body is
+    the rest of the block.
+    """
+
+    source: Access
+    """One element of a parameter in global memory: every coordinate is a point."""
+
+
+LoopMode: TypeAlias = Seq | CudaTasks | CudaThreads | Slot | Loaded
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,6 +323,8 @@ class DeviceFunction(_Statement):
     body: Block
     dependent: bool = False
     """Whether it may begin before the launch right before it has ended (decision 30)."""
+    min_blocks: int = 1
+    """CTAs that a multiprocessor shall have room for: each thread has registers for that many."""
 
     @property
     def block_dim(self) -> int:
@@ -491,6 +506,16 @@ class DataParam:
 Param: TypeAlias = ControlParam | DataParam
 
 
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """`assert monotone(array)`: no element is less than the one before it;
+    `assert injective(array)`: no two elements are equal.  Of an array of one dimension."""
+
+    kind: Literal["monotone", "injective"]
+    array: Sym
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Proc:
     """A CPU procedure, possibly with kernel launches."""
@@ -501,6 +526,8 @@ class Proc:
     body: Block
     span: Span = field(default=NOWHERE, compare=False, repr=False)
     doc: str = ""
+    contracts: tuple[Contract, ...] = ()
+    """What the contents of its arrays are taken to satisfy, besides the preconditions."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -31,6 +31,7 @@ from exogpu.ir.nodes import (
     Free,
     If,
     Instr,
+    Loaded,
     LoopMode,
     Param,
     Pass,
@@ -88,6 +89,7 @@ def print_proc(proc: Proc) -> str:
     params = ", ".join(_param(p, names) for p in _declared_first(proc.params, names))
     lines = ["@proc", f"def {proc.name}({params}):"]
     lines += [f"    assert {text.condition(p, names)}" for p in proc.preconditions]
+    lines += [f"    assert {one.kind}({names(one.array)})" for one in proc.contracts]
     lines += _block(proc.body, names, 1)
     return "\n".join(lines) + "\n"
 
@@ -137,6 +139,8 @@ def _stmt(stmt: Stmt, names: _Names, depth: int) -> list[str]:
         case For():
             if isinstance(stmt.mode, Slot) and _is_whole(stmt.body, stmt.iterator):
                 return _slot(stmt, stmt.mode, names, depth)
+            if isinstance(stmt.mode, Loaded):
+                return _loaded(stmt, stmt.mode, names, depth)
             lo, hi = text.control(stmt.lo, names), text.control(stmt.hi, names)
             names.push()
             iterator = names.declare(stmt.iterator)
@@ -185,6 +189,14 @@ def _slot(stmt: For, mode: Slot, names: _Names, depth: int) -> list[str]:
     return [line for inner in stmt.body for line in _stmt(inner, names, depth)]
 
 
+def _loaded(stmt: For, mode: Loaded, names: _Names, depth: int) -> list[str]:
+    """The statement that names the value, and the rest of the block."""
+    lo, hi = text.control(stmt.lo, names), text.control(stmt.hi, names)
+    call = f"load_index({text.access(mode.source, names)}, {lo}, {hi})"
+    head = f"{'    ' * depth}{names.declare(stmt.iterator)} = {call}"
+    return [head, *(line for inner in stmt.body for line in _stmt(inner, names, depth))]
+
+
 def _mode(mode: LoopMode, lo: str, hi: str, names: _Names) -> str:
     match mode:
         case Seq():
@@ -195,12 +207,15 @@ def _mode(mode: LoopMode, lo: str, hi: str, names: _Names) -> str:
             return f"cuda_threads({lo}, {hi}, unit={mode.unit.name})"
         case Slot():
             return f"slot({names(mode.barrier)}, {hi})"
+        case Loaded():
+            raise AssertionError("a value from memory is printed with the rest of its block")
         case _:
             assert_never(mode)
 
 
 def _launch(stmt: DeviceFunction) -> str:
     rest = ", dependent=True" if stmt.dependent else ""
+    rest += f", minBlocks={stmt.min_blocks}" if stmt.min_blocks > 1 else ""
     if [g.name for g in stmt.warps] == [""]:
         return f"clusterDim={stmt.cluster_dim}, blockDim={stmt.block_dim}{rest}"
     groups = ", ".join(_warps(g) for g in stmt.warps)

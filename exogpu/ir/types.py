@@ -180,13 +180,23 @@ class BarrierMechanism(Enum):
     MBARRIER = "CudaMbarrier"
     COMMIT_GROUP = "CudaCommitGroup"
     CLUSTER_SYNC = "CudaClusterSync"
+    FLAG = "CudaFlag"
+    """In global memory, for the tasks of one launch: a count that each Arrive raises."""
+    NAMED_BARRIER = "CudaNamedBarrier"
+    """Beyond the figure: one of a CTA's 16 barriers, by arrive and sync (decision 36)."""
     LAUNCH = "CudaLaunch"
     """Of the abstract machine alone: the end of a launch, which a dependent one waits for."""
 
     @property
+    def phased(self) -> bool:
+        """Whether an Await waits for a numbered arrival, and arrivals and waiters have to keep up
+        with each other (PHASE); such a barrier is the CTA's, as shared memory is."""
+        return self in (BarrierMechanism.MBARRIER, BarrierMechanism.NAMED_BARRIER)
+
+    @property
     def sync_exempt(self) -> bool:
         """Accesses to the barrier variable itself need no check (section Statement Conversion)."""
-        return self is not BarrierMechanism.MBARRIER
+        return not self.phased
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,7 @@ from exogpu.ir.nodes import (
     Instr,
     Int,
     Interval,
+    Loaded,
     Mod,
     Mul,
     Negate,
@@ -200,6 +201,8 @@ def accesses(stmt: Stmt) -> Iterator[Access]:
             yield from stmt.targets
         case Await():
             yield stmt.barrier
+        case For(mode=Loaded(source)):
+            yield source
         case For() | If() | DeviceFunction() | Warps() | Alloc() | BarrierAlloc():
             return
         case Free() | Fence() | Pass():

@@ -30,6 +30,7 @@ from exogpu.ir.nodes import (
     If,
     Int,
     Interval,
+    Loaded,
     Point,
     Proc,
     Reduce,
@@ -62,6 +63,9 @@ def flaws(proc: Proc, *, inlined: bool = False) -> Iterator[str]:
     """
     controls = frozenset(p.name for p in proc.params if not isinstance(p, DataParam))
     ranks = {p.name: len(p.shape) for p in proc.params if isinstance(p, DataParam)}
+    for contract in proc.contracts:
+        if ranks.get(contract.array) != 1:
+            yield f"{contract.array} has a contract and is no parameter of one dimension"
     for param in proc.params:
         for extent in param.shape if isinstance(param, DataParam) else ():
             yield from _unknown(control_variables(extent), controls, f"extent of {param.name}")
@@ -143,6 +147,8 @@ def _of(stmt: Stmt, scope: _Scope, *, inlined: bool) -> Iterator[str]:
             yield from _unknown(used, scope.controls, "bounds")
             if isinstance(stmt.mode, Slot):
                 yield from _slot(stmt, stmt.mode, scope)
+            if isinstance(stmt.mode, Loaded):
+                yield from _loaded(stmt.mode, scope)
         case If():
             yield from _unknown(control_variables(stmt.condition), scope.controls, "condition")
         case Alloc() | BarrierAlloc():
@@ -181,6 +187,16 @@ def _slot(stmt: For, mode: Slot, scope: _Scope) -> Iterator[str]:
     for inner in walk(stmt.body):
         if isinstance(inner, Arrive | Await | Fence | Alloc | BarrierAlloc | Free):
             yield f"{type(inner).__name__} inside the binding of a slot"
+
+
+def _loaded(mode: Loaded, scope: _Scope) -> Iterator[str]:
+    """What is wrong with a value from memory: it is one element of data, read in a launch."""
+    if not scope.launched:
+        yield f"{mode.source.name} is loaded outside of a launch"
+    if mode.source.name in scope.barriers:
+        yield f"{mode.source.name}, a barrier, is loaded"
+    if not all(isinstance(coord, Point) for coord in mode.source.coords):
+        yield f"a window of {mode.source.name} is loaded"
 
 
 def _access(access: Access, scope: _Scope) -> Iterator[str]:

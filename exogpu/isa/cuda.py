@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from exogpu.frontend.instructions import instr
-from exogpu.hw.datatypes import f32
+from exogpu.hw.datatypes import f32, i32
 from exogpu.hw.operands import CUDA_ATOMIC, CUDA_MEMORY, CUDA_REGISTER, STREAM, aligned, over
 from exogpu.hw.units import cuda_thread, cuda_warp
 from exogpu.ir.types import Memcpy, Memset
@@ -35,6 +35,30 @@ def cuda_store(
     assert n * dtype.bytes in VECTORS
     for i in seq(0, n):
         dst[i] = src[i]
+
+
+@instr(
+    unit=cuda_thread,
+    dst=CUDA_REGISTER,
+    at=CUDA_REGISTER,
+    src=lambda dtype: aligned(CUDA_MEMORY, dtype.bytes),
+    template="cuda_pick({n}, {dst}, {at}, {src});",
+)
+def cuda_pick(
+    n: size,
+    dst: dtype @ CudaRmem,
+    at: place @ CudaRmem,
+    src: dtype[n] @ CudaDeviceVisibleLinear,
+    *,
+    dtype=f32,
+    place=i32,
+):
+    """A thread reads element `at` of n adjacent ones, or keeps its register where there is none;
+    then n less is left in `at` (ld)."""
+    assert place.value in ("i32", "i64")
+    for i in seq(0, n):
+        dst = select(at, 0, dst, select(0, at, dst, src[i]))
+        at = at - 1
 
 
 @instr(
@@ -94,11 +118,41 @@ def cuda_shfl_down(dst: dtype[32] @ CudaRmem, src: dtype[32] @ CudaRmem, *, delt
     unit=cuda_warp,
     dst=over(CUDA_REGISTER, cuda_thread),
     src=over(CUDA_REGISTER, cuda_thread),
+    template="{dst} = __shfl_up_sync(0xffffffffu, {src}, {delta});",
+)
+def cuda_shfl_up(dst: dtype[32] @ CudaRmem, src: dtype[32] @ CudaRmem, *, delta, dtype=f32):
+    """Lane t reads the register of lane t - delta, or its own before the first (shfl.sync.up)."""
+    assert 0 <= delta < 32  # the hardware takes the last five bits
+    for t in seq(0, 32):
+        if t >= delta:
+            dst[t] = src[t - delta]
+        else:
+            dst[t] = src[t]
+
+
+@instr(
+    unit=cuda_warp,
+    dst=over(CUDA_REGISTER, cuda_thread),
+    src=over(CUDA_REGISTER, cuda_thread),
     template="{dst} = __shfl_sync(0xffffffffu, {src}, {lane});",
 )
 def cuda_shfl_idx(dst: dtype[32] @ CudaRmem, src: dtype[32] @ CudaRmem, *, lane, dtype=f32):
     """Every lane reads the register of one lane (shfl.sync.idx)."""
     assert 0 <= lane < 32
+    for t in seq(0, 32):
+        dst[t] = src[lane]
+
+
+@instr(
+    unit=cuda_warp,
+    dst=over(CUDA_REGISTER, cuda_thread),
+    src=over(CUDA_REGISTER, cuda_thread),
+    template="{dst} = __shfl_sync(0xffffffffu, {src}, {lane});",
+)
+def cuda_shfl_from(lane: index, dst: dtype[32] @ CudaRmem, src: dtype[32] @ CudaRmem, *, dtype=f32):
+    """As cuda_shfl_idx, of a lane that is the same for the whole warp, below 32."""
+    assert lane >= 0
+    assert lane < 32
     for t in seq(0, 32):
         dst[t] = src[lane]
 

@@ -2,17 +2,36 @@
 
 from exogpu.kernels.attending import attention
 from exogpu.kernels.calls import gemm, gemv
-from exogpu.kernels.row_calls import layer_norm, rms_norm, softmax, stencil, transpose
+from exogpu.kernels.fused import gemm_fused
+from exogpu.kernels.grouped import gather_rows, grouped_gemm, histogram, scatter_rows
+from exogpu.kernels.row_calls import (
+    cross_entropy,
+    cumsum,
+    layer_norm,
+    rms_norm,
+    softmax,
+    stencil,
+    transpose,
+)
 from exogpu.kernels.scaled import gemm_fp8
+from exogpu.kernels.scanning import total
 
 __all__ = [
     "attention",
+    "cross_entropy",
+    "cumsum",
+    "gather_rows",
     "gemm",
     "gemm_fp8",
+    "gemm_fused",
     "gemv",
+    "grouped_gemm",
+    "histogram",
     "layer_norm",
     "rms_norm",
+    "scatter_rows",
     "softmax",
     "stencil",
+    "total",
     "transpose",
 ]

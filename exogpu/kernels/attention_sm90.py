@@ -14,6 +14,7 @@ from exogpu.api import Procedure, proc
 from exogpu.frontend.macros import macro
 from exogpu.hw.datatypes import DataType, bf16
 from exogpu.ir.nodes import WarpConfig as CudaWarpConfig
+from exogpu.ir.types import BarrierMechanism
 from exogpu.isa.mn_major import Sm90_wgmma_rs_mn_f16
 from exogpu.isa.rows import Sm90_row_max, Sm90_row_sum
 from exogpu.isa.sm90 import (
@@ -45,11 +46,12 @@ def make_attention(
     RING: int = 2,
     dtype: DataType = bf16,
     keys: int | None = None,
+    turns: BarrierMechanism = BarrierMechanism.MBARRIER,
 ) -> Procedure:
     """The kernel for heads of D columns, 64 or 128, of bf16 or f16; G heads of Q share K and V.
 
     The softmax of one step goes on while the values of the step before are multiplied, and the
-    warpgroups take turns to multiply.
+    warpgroups take turns to multiply, which mbarriers or named barriers tell them.
     """
     KEYS = keys or (176 if D == 128 else 128)  # of a step
     scale = math.log2(math.e) / math.sqrt(D)
@@ -162,7 +164,7 @@ def make_attention(
         K_empty: barrier(K_full) @ CudaMbarrier
         V_full: barrier @ CudaMbarrier
         V_empty: barrier(V_full) @ CudaMbarrier
-        turn: barrier[2] @ CudaMbarrier
+        turn: barrier[2] @ turns
         cg: barrier[2] @ CudaCommitGroup
         with CudaWarps(name="producer"):
             load_rows(Q_smem, Q_map, h, 128 * block, Q_full, 128)

@@ -1,8 +1,9 @@
 """Which kernel is the fastest for a product, told from its sizes by a model that was fitted.
 
 The model of a kernel is a sum: what a launch takes, what a wave of tiles takes, and a wave's step
-of 128 bytes of a row, and more of it where they lie across cache lines, in one wave or in several;
-then operations, where power limits the clock, and elements of C.  Their seconds are in
+of 128 bytes of a row, of whole waves and of as much of the last as there is; more of either where
+rows begin within a cache line, and more again where they begin within a sector of it; bytes of A
+and B, operations, where power limits the clock, and elements of C.  Their seconds are in
 `times.json`, which `benchmarks/gpu_fit.py` writes; docs/performance.md has what they are worth.
 A kernel whose seconds are not there is never chosen.
 """
@@ -20,7 +21,9 @@ TIMES: Final = Path(__file__).with_name("times.json")
 SLICES: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64)
 """Of K, where they have at least 128 columns."""
 STEP: Final = {"f32": 32, "bf16": 64, "f16": 64}
-"""Columns of A and B that a CTA takes at a time."""
+"""Columns of A and B that a CTA takes at a time: a cache line of a row."""
+SECTORS: Final = 4
+"""Of a cache line."""
 GEMV: Final = ("gemv", "gemv_rows")
 """The kernels of a matrix times a vector."""
 AT_ONCE: Final = {1: 132, 2: 66, 4: 30}
@@ -75,19 +78,24 @@ class Variant:
         """What each of the seconds is for.
 
         >>> one = Variant("one", (2, 1), (128, 256), False)
-        >>> one.features(Product(1, 4096, 4096, 4096), 1)
-        (1.0, 4.0, 512.0, 0.0, 0.0, 137438953472.0, 16777216.0)
+        >>> one.features(Product(1, 4096, 4096, 4096), 1)[:4]
+        (1.0, 4.0, 512.0, 496.4848484848485)
         """
         (cm, cn), (tm, tn) = self.cluster, self.tile
         tiles = -(-product.M // (cm * tm)) * -(-product.N // (cn * tn)) * product.L * slices
         waves = -(-tiles // AT_ONCE[cm * cn])
-        step = STEP[self.dtype]
-        steps = waves * -(-(product.K // slices) // (step * self.steps)) * self.steps
-        across = steps if product.K // slices % step else 0  # rows begin within a cache line
+        step, columns = STEP[self.dtype], product.K // slices
+        each = -(-columns // (step * self.steps)) * self.steps
+        steps, some = waves * each, tiles / AT_ONCE[cm * cn] * each
+        line, sector = columns % step != 0, columns % (step // SECTORS) != 0
         elements = product.L * product.M * product.N
-        operations = 2.0 * elements * product.K
-        few, many = (across, 0) if waves == 1 else (0, across)  # then the L2 cache is the limit
-        found = 1, waves, steps, few, many, operations, elements * slices
+        found = (
+            *(1, waves, steps, some),
+            *(line * steps, line * some, sector * steps, sector * some),
+            128 / step * product.L * (product.M + product.N) * product.K,
+            2.0 * elements * product.K,
+            elements * slices,
+        )
         return tuple(map(float, found))
 
     def expected(self, product: Product, slices: int) -> float:

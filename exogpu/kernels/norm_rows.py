@@ -6,7 +6,7 @@ from __future__ import annotations
 from exogpu.api import Procedure, proc
 from exogpu.frontend.macros import Macro, macro
 from exogpu.hw.datatypes import f32
-from exogpu.isa.cuda import cuda_load
+from exogpu.isa.cuda import cuda_load, cuda_store
 from exogpu.kernels.rows import SHIPPED, Shape, added, macros
 
 
@@ -58,105 +58,65 @@ def make_layer_norm(shape: Shape) -> Procedure:
 def _normalise(shape: Shape, *, centred: bool) -> Macro:
     """The launch."""
     use, dtype = macros(shape), shape.type
-    of_row, load, store, reduce = use.of_row, use.load, use.store, use.reduce
-    V, LOADS, SPAN, ACROSS, ROWS = shape.vector, shape.loads, shape.span, shape.across, shape.rows
-    WARPS = ROWS * shape.warps
+    fetch, each, reduce = use.fetch, use.each, use.reduce
+    V, LOADS, SPAN, ROWS, WARPS = shape.vector, shape.loads, shape.span, shape.rows, shape.all
 
     @macro
-    def sums(v, total, _, row, at, N, w, t):
-        for i in seq(0, LOADS):
-            if ACROSS * i + at < N:
-                for j in seq(0, V):
-                    total[w, t] += v[w, t, i, j]
+    def sums(v, _, total, __, ___, ____, row, n, w, t):
+        for j in seq(0, V):
+            total[w, t] += v[j]
 
     @macro
-    def squares(v, total, _, row, at, N, w, t):
-        for i in seq(0, LOADS):
-            if ACROSS * i + at < N:
-                for j in seq(0, V):
-                    total[w, t] = fma(v[w, t, i, j], v[w, t, i, j], total[w, t])
+    def squares(v, mean, total, _, __, ___, row, n, w, t):
+        for j in seq(0, V):
+            if centred:
+                far: f32
+                far = v[j] - mean[w, t]
+                total[w, t] = fma(far, far, total[w, t])
+            else:
+                total[w, t] = fma(v[j], v[j], total[w, t])
 
     @macro
-    def centre(v, mean, _, row, at, N, w, t):
-        for i in seq(0, LOADS):
-            if ACROSS * i + at < N:
-                for j in seq(0, V):
-                    v[w, t, i, j] = v[w, t, i, j] - mean[w, t]
+    def scaled(v, mean, factor, weight, bias, y, row, n, w, t):
+        p: dtype[V]
+        q: dtype[V]
+        cuda_load(p[:], weight[n : n + V], n=V, dtype=dtype)
+        if centred:
+            cuda_load(q[:], bias[n : n + V], n=V, dtype=dtype)
+        for j in seq(0, V):
+            if centred:
+                v[j] = (v[j] - mean[w, t]) * factor[w, t] * p[j] + q[j]
+            else:
+                v[j] = v[j] * factor[w, t] * p[j]
+        cuda_store(y[row, n : n + V], v[:], n=V, dtype=dtype)
 
     @macro
-    def scale(v, factor, _, row, at, N, w, t):
-        for i in seq(0, LOADS):
-            if ACROSS * i + at < N:
-                for j in seq(0, V):
-                    v[w, t, i, j] = v[w, t, i, j] * factor[w, t]
-
-    @macro
-    def parameters(raw, of, row, at, N, w, t):
-        for i in seq(0, LOADS):
-            if ACROSS * i + at < N:
-                cuda_load(
-                    raw[w, t, i, :], of[ACROSS * i + at : ACROSS * i + at + V], n=V, dtype=dtype
-                )
-
-    @macro
-    def weigh(raw, v, weight, row, at, N, w, t):
-        parameters(raw, weight, row, at, N, w, t)
-        for i in seq(0, LOADS):
-            if ACROSS * i + at < N:
-                for j in seq(0, V):
-                    v[w, t, i, j] = v[w, t, i, j] * raw[w, t, i, j]
-
-    @macro
-    def shift(raw, v, bias, row, at, N, w, t):
-        parameters(raw, bias, row, at, N, w, t)
-        for i in seq(0, LOADS):
-            if ACROSS * i + at < N:
-                for j in seq(0, V):
-                    v[w, t, i, j] = v[w, t, i, j] + raw[w, t, i, j]
-
-    @macro
-    def averaged(
-        body, of_deviations, raw, v, x, mean, total, other, shared, slot, count, task, M, N
-    ):
-        """The mean of what `body` sums: of elements, or of their deviations from `mean`."""
+    def averaged(body, part, x, mean, total, other, shared, slot, count, task, M, N):
+        """The mean of what `body` sums: of elements, or of squares."""
         for w in cuda_threads(0, WARPS, unit=cuda_warp):
             for t in cuda_threads(0, 32, unit=cuda_thread):
                 total[w, t] = 0.0
         if shape.looped:
             for k in seq(0, (N + SPAN - 1) / SPAN):
-                of_row(load, raw, v, x, task, k, M, N)
-                if of_deviations:
-                    of_row(centre, v, mean, mean, task, k, M, N)
-                of_row(body, v, total, total, task, k, M, N)
+                fetch(part, x, task, k, M, N)
+                each(body, part, mean, total, None, None, None, task, k, M, N)
         else:
-            if of_deviations:
-                of_row(centre, v, mean, mean, task, 0, M, N)
-            of_row(body, v, total, total, task, 0, M, N)
+            each(body, part, mean, total, None, None, None, task, 0, M, N)
         reduce(added, total, other, shared, slot)
         for w in cuda_threads(0, WARPS, unit=cuda_warp):
             for t in cuda_threads(0, 32, unit=cuda_thread):
                 total[w, t] = total[w, t] / count
 
     @macro
-    def finish(raw, v, weight, bias, y, factor, task, k, M, N):
-        of_row(scale, v, factor, factor, task, k, M, N)
-        of_row(weigh, raw, v, weight, task, k, M, N)
-        if centred:
-            of_row(shift, raw, v, bias, task, k, M, N)
-        of_row(store, raw, v, y, task, k, M, N)
-
-    @macro
-    def of_task(shared, x, weight, bias, y, count, eps, task, M, N):
-        raw: dtype[WARPS, 32, LOADS, V]
-        v: f32[WARPS, 32, LOADS, V]
+    def of_task(part, shared, x, weight, bias, y, count, eps, task, M, N):
         mean: f32[WARPS, 32]
         factor: f32[WARPS, 32]
         other: f32[WARPS, 32]
         if not shape.looped:
-            of_row(load, raw, v, x, task, 0, M, N)
+            fetch(part, x, task, 0, M, N)
         if centred:
-            averaged(sums, False, raw, v, x, mean, mean, other, shared, 0, count, task, M, N)
-        averaged(squares, centred, raw, v, x, mean, factor, other, shared, 1, count, task, M, N)
+            averaged(sums, part, x, mean, mean, other, shared, 0, count, task, M, N)
+        averaged(squares, part, x, mean, factor, other, shared, 1, count, task, M, N)
         if ROWS == 1 and not centred:
             Fence(cuda_in_order, cuda_temporal)  # the next row is summed in the same place
         for w in cuda_threads(0, WARPS, unit=cuda_warp):
@@ -164,24 +124,30 @@ def _normalise(shape: Shape, *, centred: bool) -> Macro:
                 factor[w, t] = 1.0 / sqrt(factor[w, t] + eps)
         if shape.looped:
             for k in seq(0, (N + SPAN - 1) / SPAN):
-                of_row(load, raw, v, x, task, k, M, N)
-                if centred:
-                    of_row(centre, v, mean, mean, task, k, M, N)
-                finish(raw, v, weight, bias, y, factor, task, k, M, N)
+                fetch(part, x, task, k, M, N)
+                each(scaled, part, mean, factor, weight, bias, y, task, k, M, N)
         else:
-            finish(raw, v, weight, bias, y, factor, task, 0, M, N)
+            each(scaled, part, mean, factor, weight, bias, y, task, 0, M, N)
 
     @macro
     def normalise(x, weight, bias, y, count, eps, M, N):
-        if ROWS == 1:
+        if shape.staged:
+            with CudaDeviceFunction(blockDim=32 * WARPS):
+                shared: f32[2, WARPS] @ CudaSmemLinear
+                part: dtype[LOADS, WARPS, 32, V] @ CudaSmemLinear
+                for task in cuda_tasks(0, M):
+                    of_task(part, shared, x, weight, bias, y, count, eps, task, M, N)
+        elif ROWS == 1:
             with CudaDeviceFunction(blockDim=32 * WARPS):
                 shared: f32[2, WARPS] @ CudaSmemLinear
                 for task in cuda_tasks(0, M):
-                    of_task(shared, x, weight, bias, y, count, eps, task, M, N)
+                    part: dtype[WARPS, 32, LOADS, V]
+                    of_task(part, shared, x, weight, bias, y, count, eps, task, M, N)
         else:
             with CudaDeviceFunction(blockDim=32 * WARPS):
                 for task in cuda_tasks(0, (M + ROWS - 1) / ROWS):
-                    of_task(None, x, weight, bias, y, count, eps, task, M, N)
+                    part: dtype[WARPS, 32, LOADS, V]
+                    of_task(part, None, x, weight, bias, y, count, eps, task, M, N)
 
     return normalise
 

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import math
-from functools import cache
-from typing import Any
+from functools import cache, partial
+from typing import Any, Final
 
 from exogpu.codegen.runtime import Kernel
 from exogpu.codegen.runtime.arrays import array_of, check_layout
 from exogpu.codegen.runtime.errors import LaunchError
+from exogpu.kernels.long_rows import LONG_MAKERS, LongShape, long_shape_of
 from exogpu.kernels.rows import TYPES, Shape, shape_of
-from exogpu.kernels.taken import empty, rank_of, type_of
+from exogpu.kernels.scan_rows import KINDS, LONGEST, scan_shape
+from exogpu.kernels.scanning import scan
+from exogpu.kernels.taken import empty, flat, rank_of, scratch, type_of
+
+MANY: Final = 264
+"""Rows that keep an H200 busy with a CTA for each, however long they are."""
 
 
 def softmax(x: Any, out: Any = None, *, stream: object = None) -> Any:
@@ -42,6 +48,60 @@ def layer_norm(
     return _of_rows("layer_norm", x, {"weight": weight, "bias": bias}, out, stream, eps)
 
 
+def cross_entropy(
+    logits: Any, target: Any, lse: Any = None, out: Any = None, *, stream: object = None
+) -> Any:
+    """log(sum of exp(row)) - row[target] of each row, as `torch.nn.functional.cross_entropy` has it
+    with `reduction="none"`.
+
+    logits are f32 or bf16, of any shape, and contiguous; target has an element a row, of i32 or
+    i64.  A row whose target is negative has the loss 0; one whose target is no column has NaN.  The
+    losses are f32, and so are the logarithms, which `lse` takes if it is an array.
+    """
+    kind, of_target = type_of("logits", logits, TYPES), type_of("target", target, ("i32", "i64"))
+    shape = tuple(logits.shape)
+    if not shape:
+        raise LaunchError("logits has 0 dimensions", "give an array with rows: its last dimension")
+    result = empty(logits, shape[:-1], "float32") if out is None else out
+    sums = scratch(logits, shape[:-1], "float32", stream) if lse is None else lse
+    arrays = {"target": target, "loss": result, "lse": sums}
+    for of, array in arrays.items():
+        if tuple(array.shape) != shape[:-1]:
+            of = "out" if of == "loss" else of
+            message = f"logits has rows of {shape[:-1]} and {of} is {tuple(array.shape)}"
+            raise LaunchError(message, "give one element a row")
+        if of != "target":
+            type_of("out" if of == "loss" else of, array, ("f32",))
+    rows = math.prod(shape[:-1])
+    given = {
+        of: flat("out" if of == "loss" else of, array, (rows,)) for of, array in arrays.items()
+    }
+    x = flat("logits", logits, (rows, shape[-1]))
+    of_shape = shape_of(kind, int(shape[-1]))
+    kernel(f"cross_entropy_{of_target}", of_shape)(stream=stream, x=x, **given)
+    return result
+
+
+def cumsum(x: Any, out: Any = None, *, stream: object = None) -> Any:
+    """The sums of each row of x up to each of its elements: `torch.cumsum(x, -1)`.
+
+    x is f32, or i32, whose sums wrap around; of any shape, and contiguous.
+    """
+    kind = type_of("x", x, KINDS)
+    shape = tuple(x.shape)
+    if not shape:
+        raise LaunchError("x has 0 dimensions", "give an array with rows: its last dimension")
+    result = empty(x, shape) if out is None else out
+    if tuple(result.shape) != shape:
+        raise LaunchError(f"x is {shape} and out is {tuple(result.shape)}", "give them one shape")
+    rows = (math.prod(shape[:-1]), shape[-1])
+    if shape[-1] > LONGEST and rows[0] < MANY:
+        return scan(x, out, stream=stream)
+    of_shape = scan_shape(kind, int(shape[-1]))
+    kernel("scan", of_shape)(stream=stream, x=flat("x", x, rows), y=flat("out", result, rows))
+    return result
+
+
 def transpose(x: Any, out: Any = None, *, stream: object = None) -> Any:
     """A copy of x with its last two dimensions exchanged: x is (M, N) or (L, M, N), f32 or bf16."""
     batched = rank_of("x", x, (2, 3)) == 3
@@ -50,7 +110,8 @@ def transpose(x: Any, out: Any = None, *, stream: object = None) -> Any:
     result = empty(x, (*batch, N, M)) if out is None else out
     rank_of("out", result, (2 + batched,))
     x, y = (x, result) if batched else (x[None], result[None])
-    kernel(f"transpose_{kind}")(stream=stream, x=x, y=y)
+    blocks = kind == "bf16" and M % 8 == N % 8 == 0
+    kernel(f"transpose_blocks_{kind}" if blocks else f"transpose_{kind}")(stream=stream, x=x, y=y)
     return result
 
 
@@ -62,7 +123,8 @@ def stencil(x: Any, weight: Any, out: Any = None, *, stream: object = None) -> A
     rank_of("x", x, (2,))
     type_of("x", x, ("f32",))
     result = empty(x, tuple(x.shape)) if out is None else out
-    kernel("stencil")(stream=stream, x=x, weight=weight, y=result)
+    name = "stencil" if x.shape[1] % 4 else "stencil_rows"
+    kernel(name)(stream=stream, x=x, weight=weight, y=result)
     return result
 
 
@@ -98,21 +160,46 @@ def _of_rows(
             )  # else it would be copied
         arrays = {of: array.reshape(flat) for of, array in arrays.items()}
     numbers = {} if eps is None else {"count": float(shape[-1]), "eps": float(eps)}
-    of_shape = shape_of(kind, int(shape[-1]))
-    kernel(name, of_shape)(stream=stream, **arrays, **parameters, **numbers)
+    kernel(name, row_shape_of(kind, int(shape[-1])))(
+        stream=stream, **arrays, **parameters, **numbers
+    )
     return result
 
 
+def row_shape_of(kind: str, columns: int) -> Shape | LongShape:
+    """Who has a row of so many columns: a warp, a CTA, a cluster, or a CTA that loops over it.
+
+    >>> str(row_shape_of("f32", 65536)), str(row_shape_of("f32", 65537))
+    ('f32_65536_2x32x1', 'f32_any_looped')
+    """
+    return long_shape_of(kind, columns) or shape_of(kind, columns)
+
+
 @cache
-def kernel(name: str, shape: Shape | None = None) -> Kernel:
+def kernel(name: str, shape: Shape | LongShape | None = None) -> Kernel:
     """A kernel, proved and compiled: of a shape, or the one of that name."""
-    from exogpu.kernels import norm_rows, softmax_rows, stencil_tiles, transpose_tiles
+    from exogpu.kernels import (
+        cross_entropy_rows,
+        norm_rows,
+        scan_rows,
+        softmax_rows,
+        stencil_rows,
+        stencil_tiles,
+        transpose_blocks,
+        transpose_tiles,
+    )
 
     if shape is None:
-        return {**transpose_tiles.KERNELS, **stencil_tiles.KERNELS}[name].compile()
+        modules = (transpose_tiles, transpose_blocks, stencil_tiles, stencil_rows)
+        return {of: made for each in modules for of, made in each.KERNELS.items()}[name].compile()
+    if isinstance(shape, LongShape):
+        return LONG_MAKERS[name](shape).compile()
     makers = {
         "softmax": softmax_rows.make_softmax,
         "rms_norm": norm_rows.make_rms_norm,
         "layer_norm": norm_rows.make_layer_norm,
+        "cross_entropy_i32": partial(cross_entropy_rows.make_cross_entropy, index="i32"),
+        "cross_entropy_i64": partial(cross_entropy_rows.make_cross_entropy, index="i64"),
+        "scan": scan_rows.make_scan,
     }
     return makers[name](shape).compile()

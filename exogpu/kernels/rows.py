@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from exogpu.frontend.macros import Macro, macro
-from exogpu.hw.datatypes import bf16, f32
+from exogpu.hw.datatypes import bf16, f32, i32
 from exogpu.ir.types import DataType
-from exogpu.isa.cuda import cuda_load, cuda_shfl_xor, cuda_store
+from exogpu.isa.cuda import cuda_load, cuda_shfl_xor
+from exogpu.isa.sm80 import Sm80_cp_async_copy
 
 TYPES: Final = {"f32": f32, "bf16": bf16}
 LOWEST: Final = -3.4028234663852886e38
@@ -21,7 +22,8 @@ class Shape:
 
     A vector is 16 bytes, or one element where rows have any length.  One warp has a row for itself,
     and shares its CTA with others; several warps are a CTA.  A row that is not `looped` over has at
-    most `span` elements, and stays in registers from its only load to its store.
+    most `span` elements, and stays where it is from its only load to its store: in registers, or if
+    `staged` in shared memory, each vector of which is one thread's.
 
     >>> Shape("bf16", 8, 4).span
     8192
@@ -32,11 +34,12 @@ class Shape:
     loads: int
     vectors: bool = True
     looped: bool = False
+    staged: bool = False
 
     @property
     def type(self) -> DataType:
-        """Of the elements in memory; what is computed is f32."""
-        return TYPES[self.dtype]
+        """Of the elements in memory: one of TYPES, of which f32 is computed, or i32."""
+        return TYPES.get(self.dtype, i32)
 
     @property
     def vector(self) -> int:
@@ -47,6 +50,11 @@ class Shape:
     def rows(self) -> int:
         """Of a CTA."""
         return 8 if self.warps == 1 else 1
+
+    @property
+    def all(self) -> int:
+        """Warps of a CTA."""
+        return self.rows * self.warps
 
     @property
     def across(self) -> int:
@@ -65,27 +73,46 @@ class Shape:
 
     def __str__(self) -> str:
         kind = self.dtype if self.vectors else f"{self.dtype}_any"
-        return f"{kind}_looped" if self.looped else f"{kind}_{self.span}"
+        if self.looped:
+            return f"{kind}_looped"
+        return f"{kind}_{self.warps}x{self.span // self.warps}" + "_staged" * self.staged
 
 
-def _ladder(kind: str, own: tuple[int, ...], loads: int, vectors: bool = True) -> tuple[Shape, ...]:
-    """Warps that have a row each, with so many loads, then CTAs of more and more warps."""
-    warps = tuple(Shape(kind, 1, n, vectors) for n in own)
-    ctas = tuple(Shape(kind, n, loads, vectors) for n in (2, 4, 8, 16, 32))
-    return (*warps, *ctas, Shape(kind, 16, loads, vectors, looped=True))
+def _ladder(
+    kind: str,
+    own: tuple[int, ...],
+    ctas: tuple[tuple[int, int], ...],
+    staged: tuple[tuple[int, int], ...] = (),
+    vectors: bool = True,
+) -> tuple[Shape, ...]:
+    """Warps that have a row each, with so many loads; CTAs of so many warps and loads, with rows in
+    registers and then in shared memory; the last takes any row."""
+    return (
+        *(Shape(kind, 1, loads, vectors) for loads in own),
+        *(Shape(kind, warps, loads, vectors) for warps, loads in ctas),
+        *(Shape(kind, warps, loads, vectors, staged=True) for warps, loads in staged),
+        Shape(kind, 16, ctas[-1][1], vectors, looped=True),
+    )
 
+
+_ANY: Final = tuple((warps, 8) for warps in (2, 4, 8, 16, 32))
 
 SHAPES: Final = (
-    *_ladder("f32", (1, 2, 4), 4),
-    *_ladder("bf16", (1, 2), 2),
-    *_ladder("f32", (4,), 8, vectors=False),
-    *_ladder("bf16", (4,), 8, vectors=False),
+    *_ladder("f32", (1, 2, 4), ((2, 4), (4, 4), (8, 4), (16, 4)), ((16, 8),)),
+    *_ladder("bf16", (1, 2), ((2, 2), (4, 2)), ((4, 4), (4, 8), (16, 4))),
+    *_ladder("f32", (4,), _ANY, vectors=False),
+    *_ladder("bf16", (4,), _ANY, vectors=False),
 )
-"""Of each type those of short rows first; the last takes any row."""
+"""Of each type those of short rows first; the last takes any row.
+
+Elements of 16 bits take a register each where they wait in one, so that longer rows of bf16 leave a
+multiprocessor room for one CTA; in shared memory there are seven.
+"""
 
 SHIPPED: Final = (
     Shape("f32", 1, 4),
     Shape("f32", 8, 4),
+    Shape("bf16", 4, 8, staged=True),
     Shape("bf16", 16, 2, looped=True),
     Shape("f32", 8, 8, vectors=False),
 )
@@ -96,7 +123,7 @@ def shape_of(kind: str, columns: int) -> Shape:
     """The first shape that takes rows of so many columns.
 
     >>> str(shape_of("f32", 4096)), str(shape_of("f32", 1023)), str(shape_of("bf16", 10**6))
-    ('f32_4096', 'f32_any_1024', 'bf16_looped')
+    ('f32_8x512', 'f32_any_4x256', 'bf16_looped')
     """
     fits = (s for s in SHAPES if s.dtype == kind and columns % s.vector == 0 and columns <= s.most)
     return min(fits, key=lambda s: (not s.vectors, s.looped, s.span))
@@ -106,14 +133,14 @@ def shape_of(kind: str, columns: int) -> Shape:
 class Macros:
     """What kernels of one shape are made of."""
 
-    of_row: Macro
-    """`of_row(body, a, b, c, task, k, M, N)`: each thread that has a part of a row executes
-    `body(a, b, c, row, at, N, w, t)`: w and t are its warp and lane, `at` its first column in step
-    k."""
-    load: Macro
-    """`load(raw, v, x, row, at, N, w, t)`: a body for `of_row`: x as it is, and as f32."""
-    store: Macro
-    """`store(raw, v, y, row, at, N, w, t)`: v, rounded, to where `load` has it from."""
+    fetch: Macro
+    """`fetch(held, x, task, k, M, N)`: each thread brings its vectors of step k of a row of x into
+    `held`: registers of [warps, 32, loads, elements], or shared memory of [loads, warps, 32,
+    elements]."""
+    each: Macro
+    """`each(body, held, a, b, c, d, e, task, k, M, N)`: each thread executes
+    `body(v, a, b, c, d, e, row, n, w, t)` for each vector v that it has: v begins in column n of
+    the row, w and t are the thread's warp and lane."""
     reduce: Macro
     """`reduce(combine, a, other, shared, slot)`: the threads of a row combine their a, and all have
     it then; warps do it in a row of `shared`, which a warp with a row for itself does without."""
@@ -121,46 +148,60 @@ class Macros:
 
 def macros(shape: Shape) -> Macros:
     """The macros of kernels of that shape."""
-    V, LOADS, ROWS = shape.vector, shape.loads, shape.rows
-    WARPS, ACROSS, dtype = ROWS * shape.warps, shape.across, shape.type
+    V, LOADS, ROWS, staged = shape.vector, shape.loads, shape.rows, shape.staged
+    WARPS, ACROSS, SPAN, dtype = ROWS * shape.warps, shape.across, shape.span, shape.type
 
     @macro
-    def of_row(body, a, b, c, task, k, M, N):
+    def of_thread(use, body, held, a, b, c, d, e, row, at, N, w, t):
+        for i in seq(0, LOADS):  # all are on their way before the first is used
+            if ACROSS * i + at < N:
+                use(body, held, a, b, c, d, e, row, ACROSS * i + at, i, N, w, t)
+
+    @macro
+    def of_row(use, body, held, a, b, c, d, e, task, k, M, N):
         for w in cuda_threads(0, WARPS, unit=cuda_warp):
             for t in cuda_threads(0, 32, unit=cuda_thread):
                 if ROWS == 1:
-                    body(a, b, c, task, LOADS * ACROSS * k + V * (32 * w + t), N, w, t)
+                    at = SPAN * k + V * (32 * w + t)
+                    of_thread(use, body, held, a, b, c, d, e, task, at, N, w, t)
                 else:
                     if ROWS * task + w < M:
-                        body(a, b, c, ROWS * task + w, LOADS * ACROSS * k + V * t, N, w, t)
+                        at = SPAN * k + V * t
+                        of_thread(use, body, held, a, b, c, d, e, ROWS * task + w, at, N, w, t)
 
     @macro
-    def load(raw, v, x, row, at, N, w, t):
-        for i in seq(0, LOADS):  # all are on their way before the first is used
-            if ACROSS * i + at < N:
-                cuda_load(
-                    raw[w, t, i, :],
-                    x[row, ACROSS * i + at : ACROSS * i + at + V],
-                    n=V,
-                    dtype=dtype,
-                )
-        for i in seq(0, LOADS):
-            if ACROSS * i + at < N:
-                for j in seq(0, V):
-                    v[w, t, i, j] = raw[w, t, i, j]
+    def brought(_, held, x, __, ___, ____, _____, row, n, i, N, w, t):
+        if staged:
+            Sm80_cp_async_copy(held[i, w, t, :], x[row, n : n + V], n=V, dtype=dtype)
+        else:
+            cuda_load(held[w, t, i, :], x[row, n : n + V], n=V, dtype=dtype)
 
     @macro
-    def store(raw, v, y, row, at, N, w, t):
-        for i in seq(0, LOADS):
-            if ACROSS * i + at < N:
-                for j in seq(0, V):
-                    raw[w, t, i, j] = v[w, t, i, j]
-                cuda_store(
-                    y[row, ACROSS * i + at : ACROSS * i + at + V],
-                    raw[w, t, i, :],
-                    n=V,
-                    dtype=dtype,
-                )
+    def of_vector(body, held, a, b, c, d, e, row, n, i, N, w, t):
+        if staged:
+            v: dtype[V]
+            cuda_load(v[:], held[i, w, t, :], n=V, dtype=dtype)
+            body(v, a, b, c, d, e, row, n, w, t)
+        else:
+            body(held[w, t, i, :], a, b, c, d, e, row, n, w, t)
+
+    @macro
+    def fetch(held, x, task, k, M, N):
+        if staged:
+            for w in cuda_threads(0, WARPS, unit=cuda_warp):
+                for t in cuda_threads(0, 32, unit=cuda_thread):
+                    Fence(cuda_in_order, cuda_in_order)
+        of_row(brought, None, held, x, None, None, None, None, task, k, M, N)
+        if staged:
+            done: barrier[WARPS, 32] @ CudaCommitGroup
+            for w in cuda_threads(0, WARPS, unit=cuda_warp):
+                for t in cuda_threads(0, 32, unit=cuda_thread):
+                    Arrive(Sm80_cp_async) >> done[w, t]
+                    Await(done[w, t], cuda_in_order, 0)
+
+    @macro
+    def each(body, held, a, b, c, d, e, task, k, M, N):
+        of_row(of_vector, body, held, a, b, c, d, e, task, k, M, N)
 
     @macro
     def exchange(combine, a, other, w, most):
@@ -184,7 +225,7 @@ def macros(shape: Shape) -> Macros:
                     a[w, t] = shared[slot, t % WARPS]
                 exchange(combine, a, other, w, WARPS)
 
-    return Macros(of_row, load, store, reduce)
+    return Macros(fetch, each, reduce)
 
 
 @macro

@@ -17,6 +17,7 @@ _TYPES = {
     "float8_e4m3fn": "f8e4m3",
     "float8_e5m2": "f8e5m2",
     "int32": "i32",
+    "int64": "i64",
 }
 """By the names that libraries give them."""
 

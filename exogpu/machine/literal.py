@@ -23,6 +23,7 @@ each a test of that name in `tests/machine/decisions.py`:
 17. `one_timeline_of_the_set_is_enough`.
 27. `what_resides_is_handed_over`, `no_value_leaks_from_task_to_task`.
 28. `a_slot_counts_arrivals`.
+32. `a_value_is_what_the_array_has`.
 """
 
 from __future__ import annotations
@@ -50,7 +51,9 @@ from exogpu.amir.nodes import (
     Trailing,
 )
 from exogpu.ir.names import Sym
+from exogpu.ir.nodes import Access
 from exogpu.ir.walk import evaluate, holds
+from exogpu.machine.contents import Contents, loads, position, tried
 from exogpu.machine.literal_barriers import (
     await_counts,
     balance_failures,
@@ -109,23 +112,38 @@ def run(
     observer: Observer | None = None,
     *,
     collect: bool = False,
+    contents: Contents | None = None,
 ) -> tuple[Violation, ...]:
     """Executes the program at the given sizes; the violations found, none if it is safe.
 
     Stops at the first operation that fails and returns its first violation; with `collect` it
     carries on and returns all, in the order in which they were found.  An observer says itself
     what it keeps, and when the run ends.  The sizes are one for each parameter, and satisfy the
-    preconditions (`frontend.sizes.check_sizes`).
+    preconditions (`frontend.sizes.check_sizes`).  Where values are loaded and no contents are
+    given, several are tried, up to the first with a violation.
     """
     observer = observer or (Observer() if collect else First())
-    execute(program, sizes, observer)
+    if contents is None and loads(program):
+        for one in tried(program, sizes):
+            execute(program, sizes, observer, one)
+            if observer.found:
+                break
+    else:
+        execute(program, sizes, observer, contents)
     return tuple(observer.found)
 
 
-def execute(program: Program, sizes: Mapping[str, int], observer: Observer) -> Machine:
-    """As `run`: the configuration in which the run ends."""
+def execute(
+    program: Program,
+    sizes: Mapping[str, int],
+    observer: Observer,
+    contents: Contents | None = None,
+) -> Machine:
+    """As `run`: the configuration in which the run ends; with the first contents that are tried, if
+    none are given."""
     sigma = {parameter.name: sizes[parameter.name.name] for parameter in program.params}
     machine = new_machine(program, sigma, observer)
+    machine.contents = next(tried(program, sizes), {}) if contents is None else contents
     step_block(machine, program.body)
     return machine
 
@@ -191,12 +209,19 @@ def step_demands(machine: Machine, op: Op, at: Moment) -> None:
 
 def step_loop(machine: Machine, op: Loop) -> None:
     """LoopStep, LoopDone: the body once for each y in `[lo, hi)`; decision 28: of a slot, for the
-    number of Arrives modulo hi."""
+    number of Arrives modulo hi; decision 32: of a value from memory, for that value; where it is
+    not in the range the kernel traps."""
     values = range(evaluate(op.lo, machine.sigma), evaluate(op.hi, machine.sigma))
     if op.slot is not None:
         barrier = machine.barriers[op.slot.name]
         count = barrier.arrives.get(the_element(machine, op.slot), 0)
         values = range(count % values.stop, count % values.stop + 1)
+    if op.source is not None:
+        value = step_load(machine, op.source)
+        if value not in values:
+            machine.going = False
+            return
+        values = range(value, value + 1)
     loops, around = machine.loops, machine.values
     machine.loops = (*loops, op)
     for y in machine.observer.iterations(op, values):
@@ -205,6 +230,14 @@ def step_loop(machine: Machine, op: Loop) -> None:
         if not step_block(machine, op.body):
             break
     machine.loops, machine.values = loops, around
+
+
+def step_load(machine: Machine, source: Access) -> int:
+    """Decision 32: what the array has at the element."""
+    name = source.name
+    at = evaluate(position(source, machine.shapes[name]), machine.sigma)
+    elements = machine.contents.get(name.name, ())
+    return elements[at] if 0 <= at < len(elements) else 0
 
 
 def step_guard(machine: Machine, op: Guard) -> None:

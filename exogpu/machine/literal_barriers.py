@@ -13,12 +13,12 @@ def deadlock_at_arrive(
     barrier: Barrier, targets: tuple[Element, ...], home: Index, rank: int
 ) -> Failures:
     """Decision 3: an earlier Await on a target needed this very arrival, or a later one of the
-    same home."""
+    same home.  Decision 37: of a flag an Await needs all arrivals."""
     failures: Failures = []
     for name, index in targets:
         barrier.homes.setdefault(index, set()).add(home)
         for bound, moment in reversed(barrier.bounds.get(index, [])):
-            if bound >= rank:
+            if bound >= rank or barrier.variable.counts_all:
                 failures.append((HazardKind.DEADLOCK, name, index, moment))
                 break
     return failures

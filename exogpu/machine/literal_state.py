@@ -21,8 +21,9 @@ from exogpu.amir.nodes import (
 from exogpu.amir.walk import operations
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Access, Point
-from exogpu.ir.types import BarrierMechanism, Policy
+from exogpu.ir.types import Policy
 from exogpu.ir.walk import evaluate
+from exogpu.machine.contents import Contents
 from exogpu.machine.literal_phase import Phase, PhaseFailure, new_phase
 from exogpu.machine.literal_records import (
     EVERYONE,
@@ -108,6 +109,8 @@ class Machine:
     """False once the run has to stop."""
     demands: dict[Op, tuple[Demand, ...]] = field(default_factory=dict)
     """By operation, what it demands, as far as it was asked."""
+    contents: Contents = field(default_factory=dict)
+    """Of the arrays that values are loaded from."""
     executing: dict[tuple[Op, tuple[int, ...]], Threads] = field(default_factory=dict)
     """By operation and offsets of its threads, those that execute it in this task."""
 
@@ -136,7 +139,7 @@ def allocate(machine: Machine, variable: Variable, phases: bool = True) -> None:
     machine.cells[variable.name] = {}
     if variable.mechanism is not None:
         barrier = Barrier(variable)
-        if variable.mechanism is BarrierMechanism.MBARRIER and phases:
+        if variable.mechanism.phased and phases:
             barrier.phase = new_phase(variable.depth)
         machine.barriers[variable.name] = barrier
 

@@ -32,6 +32,8 @@ class Violation:
     """The Record, Arrive or Await that is not ordered before `check`; None if there is none."""
     record_iteration: tuple[tuple[str, int], ...] | None = field(default=None, compare=False)
     record_task: int | None = field(default=None, compare=False)
+    contents: tuple[tuple[str, tuple[int, ...]], ...] = field(default=(), compare=False)
+    """Of the arrays that values are loaded from: those with which it was found."""
 
 
 def rank(

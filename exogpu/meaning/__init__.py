@@ -13,6 +13,7 @@ import numpy as np
 
 from exogpu.ir.nodes import DataParam, Proc
 from exogpu.ir.types import DataType
+from exogpu.meaning import loaded
 from exogpu.meaning.arguments import bind, check_writes
 from exogpu.meaning.core import Buffer, Guard, Loop, Nodes, Store
 from exogpu.meaning.dependence import annotate
@@ -37,7 +38,8 @@ def run(proc: Proc, arguments: Mapping[str, object]) -> None:
     anything changes, for arguments that do not fit (X901 to X904, X920 to X926); and on the way for
     an access out of range (X927), a call whose precondition does not hold (X928) and an integer
     division by zero (X929), with the arrays as far as the run has come; and before, where index
-    arithmetic leaves 64 bits (X930), or a slot is no expression of the iterators (X931).
+    arithmetic leaves 64 bits (X930), a slot is no expression of the iterators (X931), a
+    contract does not hold (X933), or a value from memory is not in its range (X932).
     """
     bound = bind(proc, arguments)
     buffers = {
@@ -45,7 +47,9 @@ def run(proc: Proc, arguments: Mapping[str, object]) -> None:
         for param in proc.params
         if isinstance(param, DataParam)
     }
-    nodes, ranges = inline(resolved(proc, bound.sizes), bound.sizes, buffers)
+    plain = loaded.resolved(loaded.opened(proc), bound.sizes, bound.arrays)
+    counted = resolved(plain, bound.sizes)
+    nodes, ranges = inline(counted, bound.sizes, buffers)
     written = frozenset(_written(nodes))
     check_writes(proc, bound, [name for name, buffer in buffers.items() if buffer in written])
     nodes = annotate(split_digits(nodes, ranges), ranges)

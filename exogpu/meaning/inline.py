@@ -35,12 +35,14 @@ from exogpu.ir.nodes import (
     Free,
     If,
     Interval,
+    Loaded,
     Not,
     Or,
     Pass,
     Point,
     Proc,
     Reduce,
+    Slot,
     Stmt,
     Truth,
     Warps,
@@ -162,6 +164,7 @@ def _at(span: Span, scope: Scope) -> Span:
 
 
 def _loop(stmt: For, scope: Scope) -> Iterator[Node]:
+    assert not isinstance(stmt.mode, Slot | Loaded), "what is bound is resolved before"
     lo, hi = scope.form(stmt.lo), scope.form(stmt.hi)
     first, last = interval(lo, scope.ranges)[0], interval(hi, scope.ranges)[1] - 1
     if last < first:

@@ -13,7 +13,7 @@ from typing import assert_never
 
 import numpy as np
 
-from exogpu.analysis.barriers import home_of
+from exogpu.analysis.barriers import first_home
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
     Access,
@@ -33,6 +33,7 @@ from exogpu.ir.nodes import (
     Free,
     If,
     Interval,
+    Loaded,
     Pass,
     Point,
     Proc,
@@ -99,6 +100,12 @@ def _step(stmt: Stmt, env: Env) -> None:
         case For(mode=Slot(barrier)):
             env.control[stmt.iterator] = env.arrived[barrier] % evaluate(stmt.hi, env.control)
             _block(stmt.body, env)
+        case For(mode=Loaded(loaded)):
+            value = int(_read(env.data[loaded.name], loaded, env))
+            if not evaluate(stmt.lo, env.control) <= value < evaluate(stmt.hi, env.control):
+                raise _error("X932", "a value from memory is not in its range", stmt.span)
+            env.control[stmt.iterator] = value
+            _block(stmt.body, env)
         case For():
             for value in range(evaluate(stmt.lo, env.control), evaluate(stmt.hi, env.control)):
                 env.control[stmt.iterator] = value
@@ -130,8 +137,7 @@ def _step(stmt: Stmt, env: Env) -> None:
 
 
 def _arrive(stmt: Arrive, env: Env) -> None:
-    home = home_of(stmt.targets)
-    assert home is not None
+    home = first_home(stmt.targets)
     at = (c.at if isinstance(c, Point) else c.lo for c in home.coords)
     if all(evaluate(index, env.control) == 0 for index in at):
         env.arrived[home.name] += 1

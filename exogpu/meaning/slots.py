@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from exogpu.analysis import tally
-from exogpu.analysis.barriers import home_of
+from exogpu.analysis.barriers import first_home
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
     Add,
@@ -66,10 +66,9 @@ def _parts(block: Block, barriers: Mapping[Sym, int]) -> Iterator[tally.Part]:
             case BarrierAlloc():
                 yield tally.Fresh(stmt.name)
             case Arrive():
-                home = home_of(stmt.targets)
-                if home is not None:
-                    at = (c.at if isinstance(c, Point) else c.lo for c in home.coords)
-                    yield tally.Arrival(home.name, tuple(at))
+                home = first_home(stmt.targets)
+                at = (c.at if isinstance(c, Point) else c.lo for c in home.coords)
+                yield tally.Arrival(home.name, tuple(at))
             case _:
                 pass
 

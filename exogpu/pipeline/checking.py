@@ -21,6 +21,7 @@ from exogpu.explain.words import (
 from exogpu.ir.types import Policy
 from exogpu.machine import fast
 from exogpu.machine.assigned import CHOICES, assigned
+from exogpu.machine.contents import loads
 from exogpu.pipeline import refuted
 from exogpu.pipeline.allsizes import answer
 from exogpu.pipeline.limited import PROVING, Judged, judged, tried
@@ -134,7 +135,8 @@ def _synchronisation(stages: Stages, verdict: Verdict, tell: Tell) -> Verdict:
     program = stages.amir(verdict.policy)
     found = answer(program, tell)
     if found.proof is not None:
-        return replace(verdict, word="proved", proof=found.proof)
+        assumed = tuple(f"{one.kind}({one.array.name})" for one in program.contracts)
+        return replace(verdict, word="proved", proof=found.proof, assumptions=assumed)
     if found.refutation is not None:
         stage("replaying on the abstract machine")
         verdict = replace(verdict, note=_doubt(found.doubt))
@@ -150,8 +152,9 @@ def _with_warnings(stages: Stages, verdict: Verdict) -> Verdict:
     from exogpu.codegen.warned import limitations
 
     stage("looking for what has no lowering")
-    depths = {} if verdict.proof is None else dict(verdict.proof.depths)
-    return replace(verdict, warnings=limitations(stages.facts, depths))
+    proof = verdict.proof
+    depths, waits = ({}, ()) if proof is None else (dict(proof.depths), proof.waits)
+    return replace(verdict, warnings=limitations(stages.facts, depths, waits))
 
 
 def _with_condition(stages: Stages, verdict: Verdict, findings: Findings | None = None) -> Verdict:
@@ -212,7 +215,11 @@ def _at(
         hazards=hazards,
         operations=operations,
     )
-    if not hazards and (why := depends_on_orders(stages.amir(policy))):
+    if not hazards and loads(stages.amir(policy)):
+        verdict = replace(
+            verdict, word="undecided", reason="some contents of the arrays of indices were tried"
+        )
+    elif not hazards and (why := depends_on_orders(stages.amir(policy))):
         verdict = replace(
             verdict, word="undecided", reason=f"some orders of tasks were tried: {why}"
         )

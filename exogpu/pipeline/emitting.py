@@ -42,5 +42,6 @@ def emit(
         checked = vet(check, check_at, partial(certificate_digest, stages))
     facts = stages.facts
     depths: Mapping[str, int] = checked.depths
-    emitted = emit_text(facts, target.arch, target.task_order, depths, target.arrive_all)
+    order, every = target.task_order, target.arrive_all
+    emitted = emit_text(facts, target.arch, order, depths, every, checked.waits)
     return emitted, complete_manifest(facts.proc, emitted, checked)

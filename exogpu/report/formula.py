@@ -23,6 +23,7 @@ from exogpu.ir.show import show
 from exogpu.ir.types import FLOATS, DataType
 from exogpu.ir.walk import control_variables, walk
 from exogpu.ir.walk import evaluate as extent_of
+from exogpu.meaning import slots
 from exogpu.meaning.core import Buffer
 from exogpu.meaning.inline import inline
 from exogpu.meaning.values import NARROW_FLOATS, NUMPY, Array
@@ -103,11 +104,11 @@ def _guesses(
     values = _values(proc, sizes)
     buffers = {p.name: Buffer(p.name.name, p.dtype, _shape(p, values), local=False) for p in data}
     extents = {buffers[p.name]: tuple(map(show, p.shape)) for p in data}
-    nodes, ranges = inline(proc, values, buffers)
     try:
+        nodes, ranges = inline(slots.resolved(proc, values), values, buffers)
         equations = tuple(summarise(nodes, ranges, extents))
         yield "read off the loops of its sequential meaning", equations
-    except NoSummary:
+    except (NoSummary, ExoGpuError):  # or its slots are not counted
         pass
     if shaped := _from_shapes(data):
         yield "guessed from the shapes of its arrays", (shaped,)

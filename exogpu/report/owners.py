@@ -8,6 +8,7 @@ from typing import Final
 
 from exogpu.amir.lower_args import statement_text
 from exogpu.analysis.affine import constant
+from exogpu.analysis.cluster_parts import is_of_cluster
 from exogpu.analysis.derive import unit_threads
 from exogpu.analysis.facts import Facts
 from exogpu.analysis.ownership import distributed_dims, element, owners, relation
@@ -38,6 +39,8 @@ def _owned(declared: Declared, alloc: Alloc) -> Iterator[Owned]:
         case Space.REGISTER:
             assert alloc.memory.unit is not None
             size = unit_threads(tiling, alloc.memory.unit)
+        case Space.SHARED if is_of_cluster(declared):
+            return  # each index says itself whose it is
         case Space.SHARED if tiling.cluster_dim > 1:
             size = tiling.block_dim
         case _:

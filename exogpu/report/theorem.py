@@ -69,11 +69,12 @@ def _sizes(procedure: Stages, verdict: Verdict) -> str:
     if verdict.sizes is not None:
         return f"At {sizes_text(verdict.sizes)}," if verdict.sizes else "In every run,"
     assert procedure.ir is not None
-    if not procedure.size_names:
-        return "In every run,"
-    text = "For all " + " and ".join(_quantifiers(procedure.ir))
-    if preconditions := [quote(condition) for condition in procedure.ir.preconditions]:
-        text += f" with {' and '.join(preconditions)}"
+    text = "In every run"
+    if procedure.size_names:
+        text = "For all " + " and ".join(_quantifiers(procedure.ir))
+    conditions = [quote(condition) for condition in procedure.ir.preconditions]
+    if conditions := [*conditions, *verdict.assumptions]:
+        text += f" with {' and '.join(conditions)}"
     return f"{text},"
 
 

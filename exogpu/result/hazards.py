@@ -100,5 +100,7 @@ class Hazard:
     replayed: bool
     link: str = ""
     """How far the first access was ordered, and what broke the chain then; empty if not known."""
+    contents: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    """Of the arrays that values are loaded from, row by row: those at this instance."""
     changes: tuple[Change, ...] = ()
     """Of the source: ways to write what `help` says, to be checked, the likeliest first."""

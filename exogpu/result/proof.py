@@ -101,6 +101,10 @@ class Proof:
     depths: tuple[tuple[str, int], ...] = ()
     """The ring depths of mbarriers at which PHASE is proved, where no guards give them; of two
     variables of one name, none."""
+    waits: tuple[str, ...] = ()
+    """By Await of a flag, in the order of the text: how many arrivals it waits for, as JSON: a list
+    of conditions with values, of which the first that holds counts, in sizes and `@0`, `@1`, ...,
+    the iterators around the Await, outermost first; empty where that is no expression."""
 
     @property
     def complete(self) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Final, Literal, TypeAlias
 
 from exogpu.analysis.instances import controls
@@ -36,13 +37,17 @@ from exogpu.schedule.cursors import header
 from exogpu.schedule.differing import results_differ
 from exogpu.schedule.events import Event, Place
 from exogpu.schedule.opening import program
-from exogpu.schedule.procedures import Schedulable, ir_of, slot_said
-from exogpu.schedule.terms import ROUNDS, Sums, Terms, Unclear
+from exogpu.schedule.procedures import Schedulable, ir_of, loaded_said, slot_said
+from exogpu.schedule.terms import FEW, ROUNDS, Intricate, Sums, Terms, Unclear
 from exogpu.solvers import isl_unions as un
 from exogpu.solvers.isl_budget import IslGaveUpError, limited
+from exogpu.solvers.workers import Limits, Stopped, cut_short, isolated
 
 BUDGET: Final = 100_000_000
 """Of ISL's operations."""
+
+PATIENCE: Final = 10.0
+"""Seconds, where that budget does not hold."""
 
 Word: TypeAlias = Literal["equivalent", "different", "undecided"]
 
@@ -83,18 +88,35 @@ def equivalent(first: Schedulable, second: Schedulable) -> Equivalence:
     'equivalent'
     """
     one, other = ir_of(first), ir_of(second)
-    if said := slot_said(one) or slot_said(other):
+    if said := slot_said(one) or slot_said(other) or loaded_said(one) or loaded_said(other):
         return Equivalence("undecided", f"{said}: which element it indexes is not followed")
     return same_results(one, other)
 
 
 def same_results(one: Proc, other: Proc) -> Equivalence:
-    """The same of two procedures that are well-formed."""
+    """The same of two procedures that are well-formed.
+
+    Where relations have many pieces, ISL's budget is no bound on its time: then it is asked in a
+    process of its own, for `PATIENCE` seconds.
+    """
+    try:
+        return _same_results(one, other, FEW)
+    except Intricate:
+        found = isolated(lambda _: _same_results(one, other, inf), Limits(PATIENCE))
+    if isinstance(found, Stopped):
+        cut_short()
+        return Equivalence("undecided", f"ISL could not decide within {PATIENCE:g} s")
+    return found
+
+
+def _same_results(one: Proc, other: Proc, most: float) -> Equivalence:
+    """The same; raises Intricate where a relation has more pieces than that."""
     try:
         called = _called(one, other)
         both = replace(one, preconditions=called.preconditions)
         with limited(BUDGET):
-            Comparison(Terms(program(both, "P")), Terms(program(called, "Q"))).compare()
+            first, second = (program(both, "P"), program(called, "Q"))
+            Comparison(Terms(first, most), Terms(second, most)).compare()
     except Differ as difference:
         found = difference.found
         if found.sizes is None or results_differ(one, other, found.sizes):

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
-from exogpu.ir.nodes import For, Proc, Slot
+from exogpu.ir.nodes import CallProc, For, Loaded, Proc, Slot
 from exogpu.ir.printer import print_proc
 from exogpu.ir.walk import walk
 from exogpu.result.deriving import told
@@ -60,7 +60,23 @@ def without_slots(procedure: Schedulable) -> Proc:
             message = f"{slot_said(proc)}: it is not rewritten"
             remedy = "schedule the procedure with a ring indexed by its loop, then write the slots"
             raise ExoGpuError([Diagnostic("X994", message, stmt.span, remedy)])
+    if said := loaded_said(proc):
+        remedy = "schedule the procedure with an index argument, then load it"
+        raise ExoGpuError([Diagnostic("X995", f"{said}: it is not rewritten", proc.span, remedy)])
     return proc
+
+
+def loaded_said(proc: Proc) -> str:
+    """That a procedure has a value from memory or a contract; empty for one that has none."""
+    for stmt in walk(proc.body):
+        if isinstance(stmt, For) and isinstance(stmt.mode, Loaded):
+            array = stmt.mode.source.name.name
+            return f"{proc.name} has {stmt.iterator.name}, a value from {array}"
+        if isinstance(stmt, CallProc) and (said := loaded_said(stmt.proc)):
+            return said
+    for one in proc.contracts:
+        return f"{proc.name} assumes {one.kind}({one.array.name})"
+    return ""
 
 
 def slot_said(proc: Proc) -> str:

@@ -77,6 +77,7 @@ def insert_barrier_alloc(
     """
     if not isinstance(mechanism, BarrierMechanism):
         raise Unfit(f"{mechanism} is no mechanism of barriers")
+    refuse_flag(mechanism)
     place = _Place(proc, gap, ())
     extents = [int(n) for n in shape]
     if any(n < 1 for n in extents):
@@ -117,7 +118,7 @@ def insert_await(
     n: int | None = None,
     over: Over = (),
 ) -> Iterator[Rewrite]:
-    """Put an Await of a barrier at a place; `n` is by default ~0 for an mbarrier, else 0.
+    """Put an Await of a barrier at a place; `n` is by default ~0 where there are phases, else 0.
 
     y[i] = tile[i]    ->    Await(full[m], cuda_in_order, ~0)
                             y[i] = tile[i]
@@ -126,8 +127,7 @@ def insert_await(
     """
     place = _Place(proc, gap, over)
     window = place.barrier(barrier)
-    mbarrier = place.mechanism(window.name) is BarrierMechanism.MBARRIER
-    count = (~0 if mbarrier else 0) if n is None else n
+    count = (~0 if place.mechanism(window.name).phased else 0) if n is None else n
     yield place.filled(Await(window, _timeline(timeline), count, span=place.span))
 
 
@@ -229,6 +229,12 @@ def _timeline(timeline: object) -> SyncTL:
     return timeline
 
 
+def refuse_flag(mechanism: BarrierMechanism) -> None:
+    """Raises Unfit for flags: whom a task waits for is a part of the algorithm."""
+    if mechanism is BarrierMechanism.FLAG:
+        raise Unfit("flags, their Arrives and Awaits are written in the source, not scheduled")
+
+
 class _Place:
     """A place between statements, the loops to put there, and what is known inside them."""
 
@@ -273,6 +279,7 @@ class _Place:
         if not isinstance(node, ast.Name) or node.id not in self.barriers:
             raise Unfit(f"`{text}` names no barrier that is declared here")
         declared = self.barriers[node.id]
+        refuse_flag(declared.mechanism)
         if len(indices) != len(declared.shape):
             many = f"{len(declared.shape)} dimensions, {len(indices)} are indexed"
             raise Unfit(f"{node.id} has {many}")

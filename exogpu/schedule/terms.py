@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from math import inf
 from typing import Final
 
 from exogpu.ir.nodes import Assign, Read
@@ -21,8 +22,16 @@ ROUNDS: Final = 16
 """Copies of copies that are followed."""
 
 
+FEW: Final = 16
+"""Relations of so many pieces are compared at once; of more, it may take minutes."""
+
+
 class Unclear(Exception):
     """A value is no set of terms that could be told apart."""
+
+
+class Intricate(Exception):
+    """A relation has so many pieces that nobody knows how long ISL will take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +47,10 @@ class Sums:
 class Terms:
     """The terms of one program."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, most: float = inf) -> None:
         self.of = Accessed(program)
+        self.most = most
+        """Pieces that a relation may have, or Intricate is raised."""
         self.places = {
             place.events[-1].name: place for place in self.of.program.places if place.events
         }
@@ -119,7 +130,7 @@ class Terms:
     # --- all of them ----------------------------------------------------------------------
 
     def sums(self, reads: un.Points) -> Sums:
-        """The terms of some reads.  Raises Unclear."""
+        """The terms of some reads.  Raises Unclear and Intricate."""
         found = self._found_by(reads)
         for _ in range(ROUNDS):
             found = un.leaving(found, self.zero)
@@ -129,6 +140,8 @@ class Terms:
             rest = un.subtract(found, copied)
             further = un.compose(copied, self.copies)
             more = un.compose(further, self._found_by(un.outputs(further)))
+            if un.pieces(more) > self.most:
+                raise Intricate
             self._apart(further)
             if not un.is_empty(un.intersect(rest, more)):
                 raise Unclear("a value is added to itself")

@@ -90,6 +90,11 @@ def pairs(left: Map, right: Map) -> Map:
     return left.apply_range(right.reverse())
 
 
+def every_pair(left: Set, right: Set) -> Map:
+    """All pairs of a point and another."""
+    return Map.from_domain_and_range(left, right)
+
+
 def contained(left: Map, right: Map) -> Map:
     """The pairs of inputs, of those both have, such that the outputs of the first are all among
     those of the second."""

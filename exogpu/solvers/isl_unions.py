@@ -83,6 +83,12 @@ def union(left: Either, right: Either) -> Either:
     return left.union(right)
 
 
+def pieces(pairs: Relation) -> int:
+    """Of how many conjunctions a relation is the union."""
+    listed = pairs.get_map_list()
+    return sum(listed.get_at(at).n_basic_map() for at in range(listed.n_map()))
+
+
 def subtract(left: Relation, right: Relation) -> Relation:
     """The pairs of `left` that are not in `right`."""
     return left.subtract(right).coalesce()
@@ -316,8 +322,12 @@ def joined(left: Relation, right: Relation) -> Relation:
 
 
 def is_function(pairs: Relation) -> bool:
-    """Whether every input has at most one output."""
-    return bool(pairs.is_single_valued())
+    """Whether every input has at most one output.
+
+    ISL asks every two pieces, so that there should be few; a hull is one, and holds all of them.
+    """
+    few = pairs.coalesce()
+    return bool(few.simple_hull().is_single_valued() or few.is_single_valued())
 
 
 def is_equal(left: Either, right: Either) -> bool:

@@ -9,7 +9,7 @@ from typing import Final
 
 from exogpu.codegen.runtime import driver
 from exogpu.codegen.runtime.manifest import Launch
-from exogpu.codegen.runtime.modules import Loaded, launcher, load
+from exogpu.codegen.runtime.modules import Loaded, launcher, load, module_of
 
 SOURCE: Final = """\
 extern "C" __global__ void dirty(int words)
@@ -36,7 +36,7 @@ def dirtying(cubin: bytes) -> Callable[[], None]:
 
     @cache
     def loaded() -> Loaded:
-        return load(cubin, (LAUNCH,), driver.current_device())["dirty"]
+        return load(module_of(cubin), (LAUNCH,), driver.current_device())["dirty"]
 
     def dirty() -> None:
         kernel = loaded()

@@ -17,7 +17,7 @@ Op: TypeAlias = Mapping[str, Any]
 Statement: TypeAlias = tuple[str, int, str]
 """File, line and text."""
 
-MBARRIER: Final = "CudaMbarrier"
+PHASED: Final = ("CudaMbarrier", "CudaNamedBarrier")
 
 COUNT: Final = "COUNT"
 
@@ -180,7 +180,7 @@ def _of_barrier(variable: Mapping[str, Any], ops: Sequence[Op]) -> Iterator[Need
     followed = [(_statement(op), _statement(arrive)) for op in awaits for arrive in arrives]
     for first, second in followed:
         yield Need("DEADLOCK", first, second)
-    if variable["mechanism"] == MBARRIER and (awaits or variable["depth"] is not None):
+    if variable["mechanism"] in PHASED and (awaits or variable["depth"] is not None):
         for op in (*arrives, *trailing):
             yield Need("PHASE", None, _statement(op))
         for first, second in followed:

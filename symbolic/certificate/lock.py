@@ -8,7 +8,7 @@ statements: a comment in a kernel changes the digest of its source and nothing e
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from exogpu.amir.nodes import Program
@@ -16,7 +16,7 @@ from exogpu.ir.digest import digest as procedure_digest
 from exogpu.ir.nodes import Proc
 from exogpu.result.proof import Obligation
 from exogpu.result.verdict import Verdict
-from exogpu.symbolic.certificate.recheck import Ask
+from exogpu.solvers.smt import Reply
 from exogpu.symbolic.certificate.sealing import Json, json_text, sha256
 from exogpu.symbolic.certificate.strict_json import json_value
 from exogpu.symbolic.certificate.witness_json import witness_of
@@ -67,8 +67,11 @@ def obligations(program: Program, witness: bytes) -> tuple[Obligation, ...]:
     return tuple(map(telling.obligation, drafts(placed, read)))
 
 
-def unconfirmed(made: Sequence[Obligation], ask: Ask) -> Iterator[str]:
-    """The claims that a solver does not confirm."""
-    for one in made:
-        if one.smt and ask(one.smt).word != "unsat":
+def unconfirmed(
+    made: Sequence[Obligation], ask: Callable[[Sequence[str]], Sequence[Reply]]
+) -> Iterator[str]:
+    """The claims that a solver, asked of all scripts, does not confirm."""
+    asked = [one for one in made if one.smt]
+    for one, reply in zip(asked, ask([one.smt for one in asked]), strict=True):
+        if reply.word != "unsat":
             yield one.claim

@@ -15,7 +15,7 @@ from exogpu.analysis.extremes import Each
 from exogpu.analysis.threadmap import Digit
 from exogpu.hw.timelines import SHORT
 from exogpu.ir.names import Sym
-from exogpu.ir.nodes import Access, CExpr, ControlParam, Coord, CVar, Interval, Point
+from exogpu.ir.nodes import Access, CExpr, Contract, ControlParam, Coord, CVar, Interval, Point
 from exogpu.ir.types import BarrierMechanism, Level, Policy, QualSet
 from exogpu.result.errors import Span
 from exogpu.result.hazards import HazardKind
@@ -49,6 +49,9 @@ class _Reader:
             tuple(self._declared(one) for one in found["variables"]),
             self._block(found["body"]),
             Policy(found["policy"]),
+            tuple(
+                Contract(one["kind"], self._sym(one["array"])) for one in found.get("contracts", ())
+            ),
         )
 
     def _sym(self, name: str) -> Sym:
@@ -91,6 +94,7 @@ class _Reader:
                     tasks=op["mode"] == "tasks",
                     threads=op["mode"] == "threads",
                     slot=self._access(op["slot"]) if op["mode"] == "slot" else None,
+                    source=self._access(op["source"]) if op["mode"] == "loaded" else None,
                 )
             case "Guard":
                 condition = formula(op["condition"], self._variable)

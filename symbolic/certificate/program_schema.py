@@ -17,7 +17,9 @@ from exogpu.ir.nodes import CVar
 from exogpu.ir.types import BarrierMechanism, Level, Policy
 from exogpu.result.hazards import HazardKind
 from exogpu.symbolic.certificate.expressions import Names, formula, number, threads
+from exogpu.symbolic.certificate.flags import FLAG, check_flags
 from exogpu.symbolic.certificate.launched import LAUNCH, check_launches
+from exogpu.symbolic.certificate.loaded import check_loads
 from exogpu.symbolic.certificate.strict_json import (
     FILE_NAME,
     NAME,
@@ -56,7 +58,10 @@ CLIPPING: Final = ("tmaS", "tmaG")
 WARPGROUPS: Final = ("wgA", "wgD", "wgS", "wg0")
 """The timelines of instructions that a whole warpgroup executes."""
 
-MBARRIER: Final = BarrierMechanism.MBARRIER.value
+PHASED: Final = tuple(one.value for one in BarrierMechanism if one.phased)
+"""The mechanisms whose Awaits wait for a numbered arrival."""
+
+NAMED: Final = BarrierMechanism.NAMED_BARRIER.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +84,7 @@ class _Scope:
 
 def check_program(program: object) -> dict[str, Any]:
     """The JSON of a program.  Raises MalformedError."""
+    some = isinstance(program, dict) and "contracts" in program
     found = fields(
         "",
         program,
@@ -89,6 +95,7 @@ def check_program(program: object) -> dict[str, Any]:
         preconditions=a_list(TEXT),
         variables=a_list(_variable),
         body=lambda value, where: None,
+        **({"contracts": _contracts} if some else {}),
     )
     names: set[str] = set()
     for group in ("params", "variables"):
@@ -108,6 +115,11 @@ def check_program(program: object) -> dict[str, Any]:
     _shapes(found, scope)
     _whole(found)
     check_launches(found["variables"], operations(found))
+    contracts = found.get("contracts", [])
+    for place, one in each("contracts", contracts):
+        _data(scope)(one["array"], f"{place}.array")
+    check_loads(found["variables"], operations(found), contracts)
+    check_flags(found["variables"], operations(found))
     return found
 
 
@@ -119,6 +131,14 @@ def operations(program: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         found += block
         blocks += [op["body"] for op in block if "body" in op]
     return found
+
+
+def _contracts(value: object, where: str) -> None:
+    """Some, none of them twice."""
+    a_list(an_object(kind=one_of(["monotone", "injective"]), array=NAME))(value, where)
+    assert isinstance(value, list)
+    if not value or len({(one["kind"], one["array"]) for one in value}) < len(value):
+        malformed(where, "there are none, or one stands twice")
 
 
 def _shapes(program: Mapping[str, Any], scope: _Scope) -> None:
@@ -163,8 +183,8 @@ def _whole(program: Mapping[str, Any]) -> None:
         if at["Alloc"] and not at["Release"]:
             malformed("body", f"{name} is allocated and not released")
         if "mechanism" in variable:
-            used = variable["mechanism"] != LAUNCH and (at["Arrive"] or at["Await"])
-            if used and not at["CheckBarrier"]:
+            ends = variable["mechanism"] not in (LAUNCH, FLAG)
+            if ends and (at["Arrive"] or at["Await"]) and not at["CheckBarrier"]:
                 malformed("body", f"{name} has no CheckBarrier")
             continue
         for record, check in _CHECKED_BY:
@@ -209,8 +229,10 @@ def _variable(value: object, where: str) -> None:
         shapes["guard"] = maybe(NAME)
         shapes["depth"] = maybe(whole(1))
     found = fields(where, value, **shapes)
-    if "mechanism" in found and found["shared"] != (found["mechanism"] == MBARRIER):
-        malformed(f"{where}.shared", "mbarriers are in shared memory, other barriers are not")
+    if "mechanism" in found and found["shared"] != (found["mechanism"] in PHASED):
+        malformed(f"{where}.shared", "what has phases is in shared memory, other barriers are not")
+    if found.get("mechanism") == NAMED and found["depth"] != 1:
+        malformed(f"{where}.depth", "a named barrier keeps one phase")
 
 
 # --- operations ---------------------------------------------------------------------------------
@@ -243,14 +265,16 @@ def _operation(value: object, where: str, scope: _Scope) -> None:
     own = {name: shape(scope) for name, shape in _OPERATIONS[kind].items()}
     if kind == "Loop" and value.get("mode") == "slot":
         own |= {name: shape(scope) for name, shape in _SLOT.items()}
+    if kind == "Loop" and value.get("mode") == "loaded":
+        own |= {name: shape(scope) for name, shape in _LOADED.items()}
     origin = {name: shape(scope) for name, shape in _ORIGIN.items()}
     found = fields(where, value, op=one_of([kind]), **own, **origin)
     if not set(found.get("full", ())) <= set(found.get("temporal", found.get("full", ()))):
         malformed(f"{where}.temporal", "it does not include `full`")
     if kind == "Require":
         _conditions(found, where, scope)
-    if kind == "Await" and (found["n"] < 0) != _is_mbarrier(found["barrier"], scope):
-        malformed(f"{where}.n", "mbarriers wait for a numbered arrival, and no others do")
+    if kind == "Await" and (found["n"] < 0) != _is_phased(found["barrier"], scope):
+        malformed(f"{where}.n", "what has phases waits for a numbered arrival, and no other does")
 
 
 def _conditions(found: Mapping[str, Any], where: str, scope: _Scope) -> None:
@@ -272,8 +296,8 @@ def _conditions(found: Mapping[str, Any], where: str, scope: _Scope) -> None:
         _formula(scope)(one, place)
 
 
-def _is_mbarrier(access: Mapping[str, Any], scope: _Scope) -> bool:
-    return bool(scope.variables[access["variable"]].get("mechanism") == MBARRIER)
+def _is_phased(access: Mapping[str, Any], scope: _Scope) -> bool:
+    return scope.variables[access["variable"]].get("mechanism") in PHASED
 
 
 # --- the values of their fields -----------------------------------------------------------------
@@ -316,6 +340,15 @@ def _barrier(scope: _Scope) -> Shape:
         _named(scope)(value, where)
         if "mechanism" not in scope.variables[str(value)]:
             malformed(where, f"{shown(value)} is no barrier")
+
+    return check
+
+
+def _data(scope: _Scope) -> Shape:
+    def check(value: object, where: str) -> None:
+        _named(scope)(value, where)
+        if "mechanism" in scope.variables[str(value)]:
+            malformed(where, f"{shown(value)} is a barrier")
 
     return check
 
@@ -451,6 +484,12 @@ _SLOT: Final[dict[str, _Scoped]] = {
     "slot": _ELEMENT,
 }
 """Of a loop that binds a slot."""
+
+_LOADED: Final[dict[str, _Scoped]] = {
+    "mode": _always(one_of(["loaded"])),
+    "source": _access(_data, points=True),
+}
+"""Of a loop that binds a value from memory."""
 
 _ORIGIN: Final[dict[str, _Scoped]] = {
     "file": _always(FILE_NAME),

@@ -19,6 +19,7 @@ from exogpu.result.errors import NOWHERE, Diagnostic, ExoGpuError
 from exogpu.result.proof import Lemma, Obligation
 from exogpu.solvers import apart, smt, smtlib
 from exogpu.symbolic.certificate.coverage import COUNT, Need, needs
+from exogpu.symbolic.certificate.loaded import assumed
 from exogpu.symbolic.certificate.program_reader import program_of
 from exogpu.symbolic.certificate.program_schema import check_program
 from exogpu.symbolic.certificate.schema import Certificate, read
@@ -313,6 +314,8 @@ def _program(
         flaws.append(Flaw(PROGRAM, "it is of another procedure or policy"))
     if tuple(value["preconditions"]) != found.preconditions:
         flaws.append(Flaw(CERTIFICATE, f"its preconditions are not those of {PROGRAM}"))
+    if found.assumptions != tuple(assumed(value.get("contracts", ()))):
+        flaws.append(Flaw(CERTIFICATE, f"it rests on other assumptions than {PROGRAM} states"))
     if why := compare(found, value):
         flaws.append(Flaw(PROGRAM, why))
     flaws += _coverage(found, value)

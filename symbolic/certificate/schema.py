@@ -70,6 +70,8 @@ class Certificate:
     """Whether this is the digest of what is written."""
     entries: tuple[Mapping[str, Any], ...]
     """The obligations, as `write.obligation_json` makes them."""
+    assumptions: tuple[str, ...] = ()
+    """Of the contents of arrays, beside those of every certificate."""
     of: Literal["proof"] = "proof"
 
 
@@ -95,6 +97,7 @@ def read(folder: Path) -> Certificate:
         content["digest"],
         data == json_text(sealed(content)).encode(errors="surrogatepass"),
         tuple(_entry(one) for one in content["obligations"]),
+        tuple(content["assumptions"][len(ASSUMED) :]),
     )
 
 

@@ -184,15 +184,16 @@ class _Barrier:
 
     def arrive_is_not_late(self, site: Site, await_: Site) -> Draft:
         """Decision 3: no earlier Await on a target needed this very arrival, or a later one of
-        the same home."""
+        the same home.  Decision 37: of a flag it needs all arrivals."""
         script = self.encoder.script()
         here, there = script.free(site, "arrive."), script.free(await_, "await.")
         script.assume(every([exists(here), exists(there), *self.order(there, here)]))
         script.assume(self.hits(here, there))
-        rank = self.table.arrivals(script, here, "arrive")
-        bound = self.table.bound(script, there, "await")
-        self.table.relate(script, there, here)
-        script.assume(at_most(rank, bound))
+        if not self.placed.variables[self.name].counts_all:
+            rank = self.table.arrivals(script, here, "arrive")
+            bound = self.table.bound(script, there, "await")
+            self.table.relate(script, there, here)
+            script.assume(at_most(rank, bound))
         claim = (
             f"No DEADLOCK: no Await at line {await_.op.origin.span.line} "
             f"({await_.op.origin.text}) waits for a later arrival at line "

@@ -12,6 +12,7 @@ from exogpu.result.hazards import HazardKind
 from exogpu.result.proof import Lemma
 from exogpu.symbolic.encode.expressions import Pieces, pieces_at, replaced
 from exogpu.symbolic.encode.formulas import Instance, at_most
+from exogpu.symbolic.encode.loads import Loads
 from exogpu.symbolic.encode.script import Script
 from exogpu.symbolic.encode.witness import (
     THREAD,
@@ -143,7 +144,7 @@ class Encoder:
 
     def script(self) -> Script:
         """A script that knows the sizes and the preconditions."""
-        script = Script(self.placed.called)
+        script = Script(self.placed.called, Loads(self.placed) if self.placed.loads else None)
         for parameter in self.program.params:
             size = script.constant(parameter.name)
             if parameter.kind == "size":

@@ -166,7 +166,8 @@ def before(first: Instance, second: Instance) -> BExpr:
     above.
 
     Where memory resides (decision 27) one task stands at each position: the iterators of tasks
-    agree at one position, and do not at two.  The binding of a slot has one iteration (28).
+    agree at one position, and do not at two.  The binding of a slot has one iteration (28), and so
+    has that of a value from memory (32).
     """
     equals: list[BExpr] = []
     orders: list[BExpr] = []
@@ -178,7 +179,7 @@ def before(first: Instance, second: Instance) -> BExpr:
             break
         left, right = first.values[one.iterator], second.values[one.iterator]
         at_position = bool(tasks) and is_position(one, first.site)
-        if one.iterator not in tasks and one.slot is None:
+        if one.iterator not in tasks and one.slot is None and one.source is None:
             apart = [opposite(one_task)] if at_position else []
             orders.append(every([*equals, less(left, right), *apart]))
         equals.append(equal(left, right))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from exogpu.amir.nodes import Alloc, Record
 from exogpu.ir.names import Sym
-from exogpu.ir.types import BarrierMechanism
+from exogpu.ir.nodes import Access
 from exogpu.ir.walk import control_variables, holds
 from exogpu.symbolic.encode.barriers import barrier_obligations
 from exogpu.symbolic.encode.counted import count_lemmas
@@ -45,6 +46,20 @@ def _check_extents(placed: Placed) -> None:
                 raise UndecidedError(why, site.op.origin.span)
 
 
+def _check_loads(placed: Placed) -> None:
+    """Raises UndecidedError where an array that values are loaded from, or a contract is on, is
+    written: then an element has no one value (decision 32)."""
+    arrays = {one.array for one in placed.program.contracts}
+    arrays |= {loop.source.name for loop in placed.loads if loop.source is not None}
+    for site in placed.sites:
+        match site.op:
+            case Record(mutate=True, access=Access(name)) | Alloc(name) if name in arrays:
+                why = f"{placed.called[name]}, from which values are loaded, changes here"
+                raise UndecidedError(why, site.op.origin.span)
+            case _:
+                pass
+
+
 def drafts(placed: Placed, sought: Sought) -> Iterator[Draft]:
     """Every obligation of a program.
 
@@ -54,6 +69,7 @@ def drafts(placed: Placed, sought: Sought) -> Iterator[Draft]:
     does not fit the program.
     """
     _check_extents(placed)
+    _check_loads(placed)
     encoder = Encoder(placed, sought)
     tables: dict[Sym, RankTable] = {}
 
@@ -68,7 +84,7 @@ def drafts(placed: Placed, sought: Sought) -> Iterator[Draft]:
             continue
         yield from count_lemmas(encoder, ranks(variable.name))
         yield from barrier_obligations(encoder, ranks(variable.name))
-        if variable.mechanism is BarrierMechanism.MBARRIER:
+        if variable.mechanism is not None and variable.mechanism.phased:
             yield from phase_obligations(encoder, ranks(variable.name), ranks)
     yield from owners(encoder)
     yield from requirements(encoder)

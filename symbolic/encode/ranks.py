@@ -20,7 +20,7 @@ from weakref import WeakKeyDictionary
 
 from exogpu.amir.nodes import Arrive, Await, Loop
 from exogpu.ir.names import Sym
-from exogpu.ir.nodes import BExpr, CExpr, Int
+from exogpu.ir.nodes import BExpr, CExpr, CVar, Int
 from exogpu.ir.walk import control_variables, substitute
 from exogpu.symbolic.encode.drafts import Encoder
 from exogpu.symbolic.encode.expressions import Pieces, linear
@@ -109,6 +109,11 @@ class RankTable:
         loops = uses.arrives[0].loops[:depth]
         if not len(self._scope()) < depth == len(loops):
             raise WitnessError(f"no loops of {self.called} can be set apart")
+        loaded = {load.iterator for load in self.placed.loads}
+        ends = [end for loop in loops for end in (CVar(loop.iterator), loop.lo, loop.hi)]
+        if any(control_variables(end) & loaded for end in ends):
+            span = uses.arrives[0].op.origin.span
+            raise UndecidedError("a nest of loops that a value from memory bounds", span)
         if any(site.loops[:depth] != loops for site in uses.counted):
             raise WitnessError(f"the loops set apart are not around all uses of {self.called}")
         return loops

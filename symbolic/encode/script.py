@@ -12,6 +12,7 @@ from exogpu.ir.smttext import bexpr, cexpr
 from exogpu.solvers.smtlib import NAME, RESERVED, heading, wrapped
 from exogpu.symbolic.encode.expressions import Pieces
 from exogpu.symbolic.encode.formulas import Instance, on_axes, thread_at
+from exogpu.symbolic.encode.loads import Loads
 from exogpu.symbolic.placed import conjuncts
 from exogpu.symbolic.sites import Site
 
@@ -19,8 +20,9 @@ from exogpu.symbolic.sites import Site
 class Script:
     """A script under construction: constants, what is known of them, and what is refuted."""
 
-    def __init__(self, called: Mapping[Sym, str]) -> None:
+    def __init__(self, called: Mapping[Sym, str], loads: Loads | None = None) -> None:
         self._called = called
+        self._loads = loads
         self._names: dict[Sym, str] = {}
         self._taken = set(RESERVED)
         self._lines: list[str] = []
@@ -67,7 +69,10 @@ class Script:
         values: dict[Sym, CExpr] = {}
         for name in site.iterators:
             values[name] = self.constant(Sym(self._called[name]), prefix)
-        return Instance(site, values)
+        instance = Instance(site, values)
+        if self._loads is not None:
+            self._loads.assume(self, instance)
+        return instance
 
     def thread(self, instance: Instance, label: str) -> CExpr:
         """One of the threads that execute an instance."""
@@ -79,7 +84,9 @@ class Script:
 
     def named(self, instance: Instance) -> tuple[str, Instance]:
         """The instance under a name, which a comment explains, with its iterators under names of
-        their own; one instance has one name."""
+        their own; one instance has one name.  What it loads is what its elements have."""
+        if self._loads is not None:
+            instance = self._loads.executed(self, instance)
         site = instance.site
         texts = {name: self._text(value) for name, value in instance.values.items()}
         key = (site.number, " ".join(texts.values()))
@@ -112,7 +119,9 @@ class Script:
     def label(self, site: Site) -> str:
         """A new name for an instance of a site, explained in a comment."""
         self._labels += 1
-        word = "slot" if isinstance(site.op, Loop) else type(site.op).__name__.lower()
+        word = type(site.op).__name__.lower()
+        if isinstance(site.op, Loop):
+            word = "slot" if site.op.slot is not None else "load"
         label = f"{word}{self._labels}"
         text = f"{label}: line {site.op.origin.span.line}: {site.op.origin.text}"
         self._lines += [f"; {line}" for line in wrapped(text)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from exogpu.amir.nodes import Arrive, Await, CheckBarrier, Loop
+from exogpu.amir.nodes import Arrive, Await, CheckBarrier
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Access, Int, Interval
 from exogpu.result.hazards import HazardKind
@@ -44,7 +44,7 @@ def uses_of(syncs: Syncs, name: Sym) -> BarrierUses:
         tuple(s for s in sites if isinstance(s.op, Await) and s.op.barrier.name == name),
         tuple(s for s in syncs.trailing if home_of(s).name == name),
         tuple(s for s in sites if isinstance(s.op, CheckBarrier) and s.op.name == name),
-        tuple(s for s in sites if isinstance(s.op, Loop) and slot_of(s).name == name),
+        tuple(s for s in sites if s.op in syncs.frame.model.slots and slot_of(s).name == name),
     )
 
 
@@ -203,13 +203,16 @@ def _awaits_later_arrives(uses: BarrierUses, await_: Site, own: isl.Map) -> Iter
 
 def _arrives_too_late(uses: BarrierUses, arrive: Site) -> Iterator[Finding]:
     """Decision 3: an earlier Await on a target needed this very arrival, or a later one of the
-    same home."""
+    same home.  Decision 37: of a flag it needs all arrivals."""
+    of_all = uses.frame.model.variables[uses.name].counts_all
     for await_ in uses.awaits:
         met = isl.intersect_map(
             rel.pairs(targets(uses, arrive), element(uses, await_)),
             isl.inverse(earlier(uses, await_, arrive)),
         )
-        needed = isl.intersect_map(met, uses.ranks.released(arrive, await_, 0))
+        needed = met
+        if not of_all:
+            needed = isl.intersect_map(met, uses.ranks.released(arrive, await_, 0))
         if not isl.is_empty(needed):
             failing = isl.compose(needed, element(uses, await_))
             yield from _finding(uses, HazardKind.DEADLOCK, arrive, await_, failing)

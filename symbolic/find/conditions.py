@@ -30,6 +30,7 @@ from exogpu.ir.nodes import (
     Sub,
     Truth,
 )
+from exogpu.machine.contents import loads
 from exogpu.result.proof import Proof
 from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
@@ -114,6 +115,8 @@ def weakest_condition(
     """
     if any(variable.resident for variable in program.variables):
         return None  # How many tasks a cluster executes is no size.
+    if loads(program):
+        return None  # Neither are the contents of arrays.
     try:
         with limited(BUDGET):
             outside = _failing_sizes(proc, calls)

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 from exogpu.amir.nodes import Check, Clear, Record
 from exogpu.ir.names import Sym
+from exogpu.ir.nodes import Access
 from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
 from exogpu.symbolic.find.frames import Frame
 from exogpu.symbolic.find.slots import SlotPairs
 from exogpu.symbolic.placed import always_visible
-from exogpu.symbolic.sites import Site
+from exogpu.symbolic.sites import Site, loads_around, read_by
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,6 +88,8 @@ def uncleared(
             continue
         if op.mutates != check.op.mutates or isl.is_empty(found):
             continue
+        if not _tied(clear, op.access, (record, check)):
+            continue  # What is cleared by values from memory is not known here.
         after = isl.restrict_domain(frame.before(record, clear), isl.domain(pairs))
         if not frame.model.variables[dependence.variable].resident:
             after = frame.within_task(after, record, clear)
@@ -101,6 +104,15 @@ def uncleared(
             clears.append(Cleared(clear, after, until, met))
             found = isl.subtract_map(found, cleared)
     return rel.coalesce(found), tuple(clears)
+
+
+def _tied(clear: Site, access: Access, sites: tuple[Site, ...]) -> bool:
+    """Whether values from memory tell no more of a clearing than of one of the sites: not which
+    elements are cleared, and whether it is executed only by elements that the site loads, too."""
+    loads = loads_around(clear)
+    known = {load.source for site in sites for load in loads_around(site)}
+    chosen = read_by(access) & {load.iterator for load in loads}
+    return not chosen and all(load.source in known for load in loads)
 
 
 def _cells(frame: Frame, site: Site) -> isl.Map:

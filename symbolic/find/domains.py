@@ -70,8 +70,9 @@ class Model(Placed):
     def mentioned(self, sites: Iterable[Site], depth: int) -> frozenset[Sym]:
         """Sizes, divisions and iterators that the instances of these sites, their threads and the
         barriers that they use are made of, within the outer `depth` loops."""
-        loops = {loop for site in sites for loop in site.loops[depth:]}
-        guards = {guard for site in sites for at, guard in site.guards if at >= depth}
+        loaded = bool(self.loads)  # Then the loops of the prefix may read what is loaded in them.
+        loops = {loop for site in sites for loop in site.loops[0 if loaded else depth :]}
+        guards = {guard for site in sites for at, guard in site.guards if loaded or at >= depth}
         mappings = {site.op.origin.threads for site in sites} - {None}
         barriers = {
             name

@@ -15,13 +15,16 @@ from exogpu.amir.nodes import Loop
 from exogpu.ir.isltext import conjunction, identifier
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Access, Interval, Point
+from exogpu.ir.walk import control_variables
 from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
+from exogpu.symbolic.find.loaded import as_loaded, one_value, reads
 from exogpu.symbolic.find.sharing import Sharing
 from exogpu.symbolic.sites import (
     Site,
     UndecidedError,
     expressions_of,
+    loads_around,
     of_tasks,
     one_cluster,
 )
@@ -84,8 +87,14 @@ class Frame:
         """The parameters that occur: the exact context and the bounds of the frame's loops."""
         if self._context is None:
             first = self.sites[0]
-            bounds = [self.model.in_range(loop) for loop in self.loops]
-            bounds += [self.model.condition(b) for at, b in first.guards if at < self.depth]
+            inside = {loop.iterator for loop in self.loops}
+            loaded = {load.iterator for load in self.model.loads} - inside
+            bounds = [self.model.in_range(loop) for loop in self.loops if not reads(loop, loaded)]
+            bounds += [
+                self.model.condition(b)
+                for at, b in first.guards
+                if at < self.depth and not control_variables(b) & loaded
+            ]
             own = rel.context(self.params, conjunction(bounds))
             self._context = own.intersect(self.model.exact_context)
         return self._context
@@ -95,7 +104,12 @@ class Frame:
     def _place(self, site: Site) -> int:
         """Sites with the same number have the same instances, but for their tuple's name."""
         if site.number not in self._places:
-            guards = tuple(guard for guard in site.guards if guard[0] >= self.depth)
+            loaded = {load.iterator for load in loads_around(site)}
+            guards = tuple(
+                guard
+                for guard in site.guards
+                if guard[0] >= self.depth or control_variables(guard[1]) & loaded
+            )
             self._places[site.number] = self._number((site.loops, guards))
         return self._places[site.number]
 
@@ -158,8 +172,18 @@ class Frame:
         """The same without the tuple's name."""
         place = self._place(site)
         if place not in self._domains:
-            bounds = [self.model.in_range(loop) for loop in site.loops[self.depth :]]
-            bounds += [self.model.condition(b) for at, b in site.guards if at >= self.depth]
+            loaded = {load.iterator for load in loads_around(site)}
+            bounds = [
+                self.model.in_range(loop)
+                for at, loop in enumerate(site.loops)
+                if at >= self.depth or reads(loop, loaded)
+            ]
+            bounds += [
+                self.model.condition(b)
+                for at, b in site.guards
+                if at >= self.depth or control_variables(b) & loaded
+            ]
+            bounds += one_value(site)
             text = f"{self._head}{{ {self._tuple(site)} : {conjunction(bounds)} }}"
             self._domains[place] = rel.set_under(isl.parse_set(text), self.known).coalesce()
         return self._domains[place]
@@ -265,10 +289,15 @@ class Frame:
                 len(second.loops) - self.depth,
                 common - self.depth,
                 or_equal=above,
-                alike=tuple(at for at, one in enumerate(first.loops[self.depth :]) if one.slot),
+                alike=tuple(
+                    at
+                    for at, one in enumerate(first.loops[self.depth :])
+                    if one.slot is not None or one.source is not None
+                ),
             )
             order = isl.restrict_domain(
-                self._one_task(order, first, second), self._instances(first)
+                self._one_task(as_loaded(self, order, first, second), first, second),
+                self._instances(first),
             )
             self._orders[key] = rel.coalesce(rel.restrict_range(order, self._instances(second)))
         return self._orders[key]
@@ -385,7 +414,7 @@ class Frame:
 
     def to_outer(self, site: Site, outer: Site) -> isl.Map:
         """From an instance to that of a site in some of its loops: `S7[k, s] -> S3[k]`."""
-        dims = ", ".join(self.inner(site)[: len(outer.loops) - self.depth])
+        dims = ", ".join(self.inner(outer))
         text = f"{self._head}{{ {self._tuple(site)} -> [{dims}] }}"
         found = isl.restrict_domain(isl.parse_map(text), self._instances(site))
         return rel.between(found, site.tuple_name, outer.tuple_name)
@@ -399,7 +428,8 @@ class Frame:
     def same_allocation(self, relation: isl.Map, first: Site, second: Site, name: Sym) -> isl.Map:
         """The pairs within one allocation of a variable that both use."""
         scope = self.model.scope(name, first.op.origin.span)
-        return rel.equal_dims(relation, [(at, at) for at in range(len(scope) - self.depth)])
+        same = rel.equal_dims(relation, [(at, at) for at in range(len(scope) - self.depth)])
+        return as_loaded(self, same, first, second)
 
     def same_task(self, relation: isl.Map, first: Site, second: Site) -> isl.Map:
         """The pairs of one task, where memory resides of one cluster (decision 27); a site at CPU

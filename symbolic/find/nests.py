@@ -58,6 +58,8 @@ class Nest:
         self._meets: dict[Site, dict[Site, isl.Map]] = self._set_apart()
         self._chains: dict[tuple[Site, int], dict[Site, isl.Map]] = {}
         self._twinned: dict[Site, dict[Site, isl.Map]] = {}
+        self.total = self._total()
+        """From each element to how many Arrives an iteration has; None where elements differ."""
         self.steady = steady(self)
         """Where all iterations count alike: the same comparisons in few pieces."""
         self._graphs: dict[tuple[int, bool], isl.Map] = {}
@@ -74,7 +76,7 @@ class Nest:
         rank is the Await's count w, where Awaits wait for numbered arrivals."""
         both = [*self.arrives, *self.awaits]
         outermost = self.frame.depth + 1
-        shared = min((len(site.loops) for site in both), default=0)
+        shared = min((len(_around(site)) for site in both), default=0)
         for depth in range(outermost, shared + 1):
             loops = both[0].loops[:depth]
             if any(site.loops[:depth] != loops for site in both):
@@ -130,6 +132,34 @@ class Nest:
     def meets(self, await_: Site, arrive: Site) -> isl.Map:
         """The pairs of which the Arrive's rank is the number of earlier Awaits."""
         return self._meets[await_][arrive]
+
+    # --- iterations -------------------------------------------------------------------------
+
+    def _total(self) -> isl.Map | None:
+        assert self.inner is not None
+        elements = self.inner.frame.elements(self.name)
+        found = rel.graph(self.inner.whole(self.inner.arrives(self.name), elements))
+        return found if rel.is_constant(found) else None
+
+    def is_like(self, other: Nest) -> bool:
+        """Whether iterations before have counted as many on both barriers: the same loops are set
+        apart, within allocations in the same loops, and an iteration has as many Arrives."""
+        if self is other:
+            return True
+        if self.total is None or other.total is None or self.loops != other.loops:
+            return False
+        span = self.reason.span
+        around, others = (self.frame.model.scope(one.name, span) for one in (self, other))
+        return around == others and isl.is_equal(isl.image(self.total), isl.image(other.total))
+
+    def begun(self, site: Site) -> isl.Set:
+        """The instances before which an earlier iteration has counted."""
+        found = rel.nowhere(self.frame.domain(site))
+        for arrive in self.arrives:
+            earlier = self.frame.later_iteration(arrive, site, len(self.loops))
+            earlier = self.frame.same_allocation(earlier, arrive, site, self.name)
+            found = isl.union(found, isl.image(earlier))
+        return found
 
     # --- chains of Arrives ------------------------------------------------------------------
 
@@ -355,8 +385,7 @@ class Nest:
         if site not in self._twinned:
             assert self.inner is not None
             counts, inner = self.inner, self.inner.frame
-            totals = counts.whole(counts.arrives(self.name), inner.elements(self.name))
-            if not rel.is_constant(rel.graph(totals)):
+            if self.total is None:
                 raise self.reason
             rank = rel.graph(counts.arrivals(site, home_of(site)))
             self._twinned[site] = {
@@ -370,6 +399,11 @@ class Nest:
                 if arrive.loops[: len(self.loops)] == site.loops[: len(self.loops)]
             }
         return self._twinned[site]
+
+
+def _around(site: Site) -> tuple[Loop, ...]:
+    """The loops around a site that may be set apart: not those of values from memory."""
+    return tuple(loop for loop in site.loops if loop.source is None)
 
 
 def _join(found: dict[Site, isl.Map], site: Site, pairs: isl.Map) -> None:

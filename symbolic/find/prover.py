@@ -12,7 +12,6 @@ from typing import Final
 
 from exogpu.amir.nodes import Check, Loop, Program
 from exogpu.ir.names import Sym
-from exogpu.ir.types import BarrierMechanism
 from exogpu.machine.literal import hazard
 from exogpu.result.errors import Span
 from exogpu.result.hazards import HazardKind
@@ -101,7 +100,7 @@ class _Analysis:
                 self.attempt(self.accesses, variable.name)
                 if variable.mechanism is not None:
                     self.attempt(self.counts, variable.name)
-                if variable.mechanism is BarrierMechanism.MBARRIER:
+                if variable.mechanism is not None and variable.mechanism.phased:
                     self.attempt(self.phase, variable.name)
         return Findings(
             tuple(self.violations),

@@ -68,10 +68,11 @@ def refute(program: Program, findings: Findings, machine: Machine) -> Refutation
     assert sizes is not None
     at = _told(sizes)
     violation = confirmed[0]
-    for finding in _failing_at(findings, sizes):
+    loads = findings.evidence is not None and findings.evidence.model.loads
+    for finding in () if loads else _failing_at(findings, sizes):
         if holds_at(finding, sizes, violation):
             return Refutation(sizes, violation, finding)
-    if findings.undecided:
+    if findings.undecided or loads:
         return Refutation(sizes, violation, None)
     return Undecided(
         f"at {at} the concrete machine stops at a violation that was not predicted: this is a "
@@ -81,8 +82,15 @@ def refute(program: Program, findings: Findings, machine: Machine) -> Refutation
 
 
 def _approximates(findings: Findings) -> bool:
-    """Whether what is predicted may not happen: slots in nests are told by order alone."""
-    return findings.evidence is not None and bool(findings.evidence.model.slots)
+    """Whether what is predicted may not happen: slots in nests are told by order alone, and
+    values from memory by their ranges."""
+    evidence = findings.evidence
+    return evidence is not None and bool(evidence.model.slots or evidence.model.loads)
+
+
+def _known_by_half(findings: Findings) -> str:
+    loads = findings.evidence is not None and findings.evidence.model.loads
+    return "values from memory" if loads else "slots"
 
 
 def _told(sizes: Mapping[str, int]) -> str:
@@ -97,8 +105,8 @@ def _unconfirmed(findings: Findings, tried: Sequence[Mapping[str, int]]) -> Unde
     span = next(_failing_at(findings, tried[0])).check.op.origin.span
     if _approximates(findings):
         return Undecided(
-            f"by what is known of the slots there may be a violation at {at}, and the concrete "
-            "machine finds none there, nor at the next sizes",
+            f"by what is known of the {_known_by_half(findings)} there may be a violation at {at}, "
+            "and the concrete machine finds none there, nor at the next sizes",
             span,
         )
     return Undecided(

@@ -27,9 +27,10 @@ class SlotPairs:
     def __init__(self, ranks: Ranks) -> None:
         self.ranks = ranks
         self.frame: Frame = ranks.frame
-        self._slots = {site.op: site for site in self.frame.sites if isinstance(site.op, Loop)}
+        bound = self.frame.model.slots
+        self._slots = {site.op: site for site in self.frame.sites if site.op in bound}
         self._known: dict[tuple[int, int, int, bool], isl.Map] = {}
-        self._bounds: dict[tuple[int, Loop], isl.Set] = {}
+        self._bounds: dict[tuple[int, Loop, bool], isl.Set] = {}
 
     def may_meet(self, relation: isl.Map, first: Site, second: Site) -> isl.Map:
         """The pairs without those of two slots: all that have one, and perhaps others."""
@@ -39,19 +40,19 @@ class SlotPairs:
         """The pairs of one slot; in nests those of one iteration alone."""
         return self._among(relation, first, second, surely=True)
 
-    def _where_bound(self, relation: isl.Map, site: Site) -> isl.Map:
+    def _where_bound(self, relation: isl.Map, site: Site, surely: bool) -> isl.Map:
         """The relation without instances of another slot than they count; in nests that is known
-        of the first iteration alone."""
+        of the first iteration alone, and others are left out where they should be there surely."""
         for loop in slots_around(site):
             if loop.iterator not in _points(site) or loop not in self._slots:
                 continue
-            key = (site.number, loop)
+            key = (site.number, loop, surely)
             if key not in self._bounds:
-                self._bounds[key] = self._bound(site, self._slots[loop], loop)
+                self._bounds[key] = self._bound(site, self._slots[loop], loop, surely)
             relation = isl.restrict_domain(relation, self._bounds[key])
         return relation
 
-    def _bound(self, site: Site, slot: Site, loop: Loop) -> isl.Set:
+    def _bound(self, site: Site, slot: Site, loop: Loop, surely: bool) -> isl.Set:
         try:
             return _counted(self.frame, self.ranks.arrivals(slot, slot_of(slot)), site, loop)
         except UndecidedError as reason:
@@ -62,15 +63,14 @@ class SlotPairs:
             raise nest.reason
         inner = _counted(counts.frame, counts.arrivals(slot, slot_of(slot)), site, loop)
         known = isl.domain(nest.outside(rel.identity(inner), site, site))
-        later = isl.image(self.frame.later_iteration(slot, slot, depth))
-        outer = self.frame.to_outer(site, slot)
-        return isl.union(known, isl.domain(rel.restrict_range(outer, later)))
+        begun = rel.restrict_range(self.frame.to_outer(site, slot), nest.begun(slot))
+        return (isl.subtract if surely else isl.union)(known, isl.domain(begun))
 
     def _among(self, relation: isl.Map, first: Site, second: Site, *, surely: bool) -> isl.Map:
         meeting = list(_meeting(first, second))
         if not meeting:
-            relation = self._where_bound(relation, first)
-            return isl.inverse(self._where_bound(isl.inverse(relation), second))
+            relation = self._where_bound(relation, first, surely)
+            return isl.inverse(self._where_bound(isl.inverse(relation), second, False))
         for one, other, ring in meeting:
             if one not in self._slots or other not in self._slots:
                 raise UndecidedError("a slot of a barrier that outlives it", one.origin.span)
@@ -90,8 +90,6 @@ class SlotPairs:
                 self._known[key] = rel.alike(rel.graph(rank), rel.graph(count), ring)
             except UndecidedError as reason:
                 one, other = (self.ranks.nest(a.name, reason) for a in (first, second))
-                if one.loops != other.loops:
-                    raise reason from None
                 self._known[key] = self._in_nests(one, other, left, right, ring, surely)
         return self._known[key]
 
@@ -101,22 +99,48 @@ class SlotPairs:
         depth = len(one.loops)
         if any(site.loops[:depth] != one.loops for site in (left, right)):
             raise one.reason
+        if one.loops != other.loops:
+            raise other.reason
         assert one.inner is not None and other.inner is not None
         rank = rel.graph(one.inner.arrivals(left, slot_of(left)))
         count = rel.graph(other.inner.arrivals(right, slot_of(right)))
         found = one.outside(rel.alike(rank, count, ring), left, right)
+        if not one.is_like(other):
+            return self._unlike(found, one, other, left, right, surely)
         if surely:
             return found
-        if one.steady is not None and one.steady.is_like(other.steady):
+        anew = self._of_two_allocations(one, left, right)
+        if one.steady is not None and other.steady is not None:
             far = self._apart(one.steady, left, rank, right, count, ring)
             if far is not None:
-                return isl.union_map(found, far)
+                return isl.union_map(isl.union_map(found, far), anew)
         later = self.frame.later_iteration(left, right, depth)
         for arrive, pairs in one.after(left, 1).items():
             between = isl.compose(pairs, self.frame.later_iteration(arrive, right, depth))
             later = isl.subtract_map(later, between)
         ahead = self._ahead(one, other, left, right, ring)
-        return rel.coalesce(isl.union_map(found, isl.union_map(later, ahead)))
+        found = isl.union_map(found, isl.union_map(later, ahead))
+        return rel.coalesce(isl.union_map(found, anew))
+
+    def _unlike(
+        self, alike: isl.Map, one: Nest, other: Nest, left: Site, right: Site, surely: bool
+    ) -> isl.Map:
+        """The pairs of barriers whose iterations count differently: they are known before the
+        first counts alone; `alike` are those of one iteration, by what it counts."""
+        first = isl.subtract(self.frame.domain(left), one.begun(left))
+        second = isl.subtract(self.frame.domain(right), other.begun(right))
+        if surely:
+            return rel.restrict_range(isl.restrict_domain(alike, first), second)
+        every = rel.every_pair(self.frame.domain(left), self.frame.domain(right))
+        within = range(len(one.loops) - self.frame.depth)
+        known = rel.equal_dims(rel.every_pair(first, second), [(at, at) for at in within])
+        return isl.subtract_map(every, isl.subtract_map(known, alike))
+
+    def _of_two_allocations(self, nest: Nest, left: Site, right: Site) -> isl.Map:
+        """The pairs that count on two allocations of a barrier: any may meet."""
+        every = rel.every_pair(self.frame.domain(left), self.frame.domain(right))
+        own = self.frame.same_allocation(every, left, right, nest.name)
+        return isl.subtract_map(every, own)
 
     def _apart(
         self, steady: Steady, left: Site, rank: isl.Map, right: Site, count: isl.Map, ring: int

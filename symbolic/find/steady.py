@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from exogpu.ir.isltext import identifier
 from exogpu.solvers import isl
 from exogpu.solvers import isl_iterations as iterations
-from exogpu.solvers import isl_relations as rel
 from exogpu.symbolic.sites import Site
 
 if TYPE_CHECKING:
@@ -27,14 +26,6 @@ class Steady:
         """The loops set apart that are no parameters, the innermost last."""
         self.total = total
         """The one value, of the parameters."""
-
-    def is_like(self, other: Steady | None) -> bool:
-        """Whether the iterations of another barrier have the same loops and the same total."""
-        return (
-            other is not None
-            and self.names == other.names
-            and isl.is_equal(self.total, other.total)
-        )
 
     def at_least(
         self,
@@ -71,9 +62,7 @@ def steady(nest: Nest) -> Steady | None:
     scope = frame.model.scope(nest.name, nest.arrives[0].op.origin.span)
     if len(nest.loops) - max(frame.depth, len(scope)) != 1:
         return None
-    counts, inner = nest.inner, nest.inner.frame
-    totals = rel.graph(counts.whole(counts.arrives(nest.name), inner.elements(nest.name)))
     names = [identifier(loop.iterator) for loop in nest.loops[frame.depth :]]
-    if not (rel.is_constant(totals) and iterations.is_free_of(totals, names[-1])):
+    if nest.total is None or not iterations.is_free_of(nest.total, names[-1]):
         return None
-    return Steady(names, isl.image(iterations.for_any(totals, names[-1])))
+    return Steady(names, isl.image(iterations.for_any(nest.total, names[-1])))

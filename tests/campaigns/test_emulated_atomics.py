@@ -46,10 +46,10 @@ def make(T, operation):
 
 @pytest.mark.parametrize("T", [f32, i64], ids=lambda T: T.value)
 @pytest.mark.parametrize("operation", [cuda_atomic_add, cuda_atomic_max], ids=lambda o: o.name)
-def test_right_in_every_order(operation, T, tmp_path):
+def test_right_in_every_order(operation, T, builds):
     kernel = make(T, operation)
     made, manifest = kernel.emit()
-    emulated = Emulated(made.source, manifest, tmp_path)
+    emulated = Emulated(made.source, manifest, builds)
     x = np.random.default_rng(0).integers(-100, 100, 99)
     x = x.astype(np.float32 if T is f32 else np.int64)
     wanted = x.sum() + 5 if operation is cuda_atomic_add else max(x.max(), 5)

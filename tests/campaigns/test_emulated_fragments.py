@@ -60,9 +60,9 @@ def disagreements(
 @pytest.mark.parametrize(
     ("procedure", "sizes", "tolerance"), CASES, ids=[p.name for p, *_ in CASES]
 )
-def test_right_in_every_order(procedure, sizes, tolerance, tmp_path) -> None:
+def test_right_in_every_order(procedure, sizes, tolerance, builds) -> None:
     orders = ORDERS[:3] if tolerance else ORDERS
-    found = disagreements(procedure, sizes, tolerance, tmp_path, orders)
+    found = disagreements(procedure, sizes, tolerance, builds, orders)
     assert found == [""] * len(orders)
 
 
@@ -100,7 +100,7 @@ def looking_at(layout: str, bits: int) -> Procedure:
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_wrong_map_is_seen(name, tmp_path, monkeypatch) -> None:
+def test_a_wrong_map_is_seen(name, builds, monkeypatch) -> None:
     (layout, bits), texts = WRONG[name]
     digits = tuple(tuple(d.strip() for d in text.split(",")) for text in texts)
     monkeypatch.setitem(fragments.LAYOUTS, (layout, bits), digits)
@@ -111,6 +111,6 @@ def test_a_wrong_map_is_seen(name, tmp_path, monkeypatch) -> None:
         # Rows and accumulators are read together: of the rows alone a wrong map is refused.
         assert word == ("error" if layout == "rows" else "proved")
         if word == "proved":
-            assert all(disagreements(procedure, {}, 0.0, tmp_path, ORDERS[:1]))
+            assert all(disagreements(procedure, {}, 0.0, builds, ORDERS[:1]))
     finally:
         fragments.fragment_of.cache_clear()

@@ -109,15 +109,10 @@ TILES = [
 ]
 
 
-@pytest.fixture(scope="session")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("stores")
-
-
 @pytest.mark.parametrize(("swizzle", "dtype", "store"), TILES)
-def test_tiles_are_stored_as_they_are(swizzle, dtype, store, folder) -> None:
+def test_tiles_are_stored_as_they_are(swizzle, dtype, store, builds) -> None:
     procedure = tiles(swizzle, dtype, store)
-    assert wrong(procedure, SIZES, folder) == []
+    assert wrong(procedure, SIZES, builds) == []
 
 
 @pytest.mark.parametrize(("swizzle", "dtype"), [(128, f32), (64, bf16), (0, f16)])
@@ -144,8 +139,8 @@ WAITED = re.compile(r'(asm volatile\("cp\.async\.bulk\.wait_group[^;]*;" ::: "me
     ],
     ids=["reads", "swizzle of f32", "swizzle of bf16", "turned", "rows", "columns"],
 )
-def test_what_is_changed_is_wrong(dtype, change, folder) -> None:
-    assert wrong(tiles(16 * dtype.bytes, dtype), SIZES, folder, change, orders=len(ORDERS))
+def test_what_is_changed_is_wrong(dtype, change, builds) -> None:
+    assert wrong(tiles(16 * dtype.bytes, dtype), SIZES, builds, change, orders=len(ORDERS))
 
 
 def restaged() -> Procedure:
@@ -173,21 +168,21 @@ def restaged(K: size, y: f32[K, 32, 32] @ CudaGmemLinear):
 """)
 
 
-def test_the_lanes_that_store_nothing_wait_too(folder) -> None:
+def test_the_lanes_that_store_nothing_wait_too(builds) -> None:
     procedure = restaged()
     assert procedure.check().word == "proved"
-    assert wrong(procedure, {"K": 4}, folder, orders=len(ORDERS)) == []
+    assert wrong(procedure, {"K": 4}, builds, orders=len(ORDERS)) == []
     alone = wrong(
         procedure,
         {"K": 4},
-        folder,
+        builds,
         lambda text: WAITED.sub(r"\1//__sync", text),
         orders=len(ORDERS),
     )
     assert alone
 
 
-def test_tensor_maps_of_four_dimensions(folder) -> None:
+def test_tensor_maps_of_four_dimensions(builds) -> None:
     procedure = made("""
 @proc
 def rank4(B: size, H: size, S: size, y: f32[B, H, S, 32] @ CudaGmemLinear):
@@ -212,7 +207,7 @@ def rank4(B: size, H: size, S: size, y: f32[B, H, S, 32] @ CudaGmemLinear):
                 Fence(tma_to_gmem_source, cuda_in_order)
 """)
     assert procedure.check().word == "proved"
-    assert wrong(procedure, {"B": 2, "H": 3, "S": 100}, folder) == []
+    assert wrong(procedure, {"B": 2, "H": 3, "S": 100}, builds) == []
 
 
 STAGED = [
@@ -225,5 +220,5 @@ STAGED = [
 
 
 @pytest.mark.parametrize(("procedure", "sizes"), STAGED, ids=[p.name for p, _ in STAGED])
-def test_products_leave_through_buffers_that_reside(procedure, sizes, folder) -> None:
-    assert wrong(procedure, sizes, folder) == []
+def test_products_leave_through_buffers_that_reside(procedure, sizes, builds) -> None:
+    assert wrong(procedure, sizes, builds) == []

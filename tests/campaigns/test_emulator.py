@@ -15,7 +15,7 @@ from campaigns.emulator.launch import Emulated, EmulatedError
 from campaigns.emulator.orders import ORDERS, Order
 from campaigns.emulator.translate import UnknownError, translated
 from exogpu.api import Procedure
-from exogpu.hw.datatypes import bf16
+from exogpu.hw.datatypes import bf16, f32
 from exogpu.kernels import gemm_sm80, gemm_sm90
 from exogpu.kernels.gemm_splitk_sum_sm90 import make_gemm_splitk_sum
 from exogpu.trial.data import at_sizes
@@ -24,7 +24,15 @@ from exogpu.trial.packed import At
 from tests.codegen.dependent_kernels import in_two, scaled_by
 from tests.codegen.kept_kernels import by_role, fragments
 from tests.codegen.nested_kernels import pipelined, relay
+from tests.codegen.role_kernels import (
+    across_ctas,
+    handed_over,
+    in_turns,
+    two_by_two,
+    two_consumers,
+)
 from tests.codegen.shared_kernels import consumers_in_turn, producers_in_turn, slots_of_two
+from tests.kernels.cooperative import make_cooperative
 from tests.kernels.pingpong import make_pingpong
 
 pytestmark = [
@@ -56,17 +64,18 @@ CASES: list[tuple[Procedure, dict[str, int]]] = [
     (producers_in_turn(2), {"K": 3}),
     (producers_in_turn(3), {"K": 2}),
     (slots_of_two(3), {"K": 3}),
+    (two_consumers(2), {"T": 3, "K": 5}),
+    (two_by_two(3), {"K": 5}),
+    (across_ctas(2), {"K": 5}),
+    (handed_over, {"T": 3, "K": 3}),
+    (in_turns, {"T": 3, "K": 3}),
+    (make_cooperative(64, 32, 2, f32), {"L": 2, "M": 140, "N": 40, "cluster_K": 100}),
     (make_pingpong(64, 32, 2), {"L": 3, "M": 200, "N": 40, "cluster_K": 100}),
     (scaled_by, {"M": 1}),
     (in_two, {"n": 3}),
     (SPLIT, {"L": 1, "M": 3, "N": 20, "K_split": 5, "cluster_K": 36}),
 ]
 IDS = [procedure.name for procedure, _ in CASES]
-
-
-@pytest.fixture(scope="session")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("emulated")
 
 
 @cache
@@ -96,8 +105,8 @@ def disagreement(
 
 
 @pytest.mark.parametrize(("procedure", "sizes"), CASES, ids=IDS)
-def test_right_in_every_order(procedure: Procedure, sizes: dict[str, int], folder: Path) -> None:
-    kernel = Emulated(*emitted(procedure), folder)
+def test_right_in_every_order(procedure: Procedure, sizes: dict[str, int], builds: Path) -> None:
+    kernel = Emulated(*emitted(procedure), builds)
     found = [disagreement(kernel, procedure, sizes, order) for order in ORDERS]
     assert found == [""] * len(ORDERS)
 
@@ -118,25 +127,38 @@ def without_one(source: str) -> Iterator[tuple[str, str]]:
             yield line.strip(), source[:start] + "\n".join(left)
 
 
-def test_wrong_without_a_synchronisation(folder: Path) -> None:
+def test_wrong_without_a_synchronisation(builds: Path) -> None:
     procedure, sizes = CASES[1]
     source, manifest = emitted(procedure)
     mutants = list(without_one(source))
     assert len(mutants) >= 5
     for line, mutant in mutants:
-        kernel = Emulated(mutant, manifest, folder)
+        kernel = Emulated(mutant, manifest, builds)
         assert any(disagreement(kernel, procedure, sizes, order) for order in ORDERS), line
 
 
-def test_what_is_refuted_hangs_or_is_wrong(folder: Path) -> None:
+def test_what_is_refuted_hangs_or_is_wrong(builds: Path) -> None:
     """Two producers that take no turns: PHASE, and the phases are mistaken for each other."""
     procedure = slots_of_two(3, turns=False)
     assert procedure.check().word == "refuted"
-    kernel = Emulated(*emitted(procedure), folder)
+    kernel = Emulated(*emitted(procedure), builds)
     assert any(disagreement(kernel, procedure, {"K": 3}, order) for order in ORDERS)
 
 
-def test_wrong_where_the_phases_of_others_are_not_counted(folder: Path) -> None:
+def test_who_comes_twice_to_a_named_barrier_is_found(builds: Path) -> None:
+    """The producer does not wait for the place to be given back: PHASE, where nothing else is."""
+    source, manifest = emitted(handed_over)
+    start = source.index("task_number += gridDim.x")
+    sync = re.compile(
+        r'asm volatile\("barrier\.cta\.(?:sync|arrive)\.aligned %0, 96;" :: "r"\(14\).*'
+    )
+    mutant = source[:start] + sync.sub(";", source[start:])
+    kernel = Emulated(mutant, manifest, builds)
+    found = [disagreement(kernel, handed_over, {"T": 1, "K": 3}, order) for order in ORDERS]
+    assert any("comes twice" in one for one in found)
+
+
+def test_wrong_where_the_phases_of_others_are_not_counted(builds: Path) -> None:
     procedure, sizes = next(case for case in CASES if case[0].name == "consumers_in_turn_2")
     source, manifest = emitted(procedure)
     lines = source.split("\n")
@@ -144,7 +166,7 @@ def test_wrong_where_the_phases_of_others_are_not_counted(folder: Path) -> None:
     assert len(counting) >= 2
     for at in counting:
         mutant = "\n".join([*lines[:at], *lines[at + 1 :]])
-        kernel = Emulated(mutant, manifest, folder)
+        kernel = Emulated(mutant, manifest, builds)
         assert any(disagreement(kernel, procedure, sizes, order) for order in ORDERS), lines[at]
 
 

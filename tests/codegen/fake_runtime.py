@@ -15,7 +15,7 @@ using cudaStream_t = void*;
 struct dim3 { unsigned x, y, z; dim3(unsigned x = 1) : x(x), y(1), z(1) {} };
 struct cudaLaunchAttribute {
     int id;
-    struct { dim3 clusterDim; int programmaticStreamSerializationAllowed; } val;
+    struct { dim3 clusterDim; int programmaticStreamSerializationAllowed, cooperative; } val;
 };
 struct cudaLaunchConfig_t {
     dim3 gridDim, blockDim; size_t dynamicSmemBytes; cudaStream_t stream;
@@ -23,7 +23,7 @@ struct cudaLaunchConfig_t {
 };
 enum { cudaFuncAttributeMaxDynamicSharedMemorySize, cudaFuncAttributeNonPortableClusterSizeAllowed,
        cudaLaunchAttributeClusterDimension, cudaLaunchAttributeProgrammaticStreamSerialization,
-       cudaDevAttrMultiProcessorCount,
+       cudaLaunchAttributeCooperative, cudaDevAttrMultiProcessorCount,
        cudaErrorMemoryAllocation = 2, cudaErrorLaunchOutOfResources = 701 };
 static long long launched[8];  // the grid, and then the arguments that are sizes
 template <typename... T> static int cudaFuncSetAttribute(T...) { return 0; }

@@ -201,20 +201,14 @@ def make_tile(dtype: DataType, swizzle: int = 128, K: int = 64) -> Procedure:
 TILES = [make_tile(f8e4m3, 32), make_tile(f8e5m2, 64), make_tile(f8e4m3, 128, 256)]
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory):
-    """With one precompiled header."""
-    return tmp_path_factory.mktemp("eights")
-
-
 @needs_compiler
 @pytest.mark.parametrize("kernel", TILES, ids=lambda k: k.name)
-def test_a_tile(kernel: Procedure, folder) -> None:
+def test_a_tile(kernel: Procedure, builds) -> None:
     assert kernel.check().word == "proved"
     made, manifest = kernel.emit()
     there = at_sizes(kernel, {}, 1)
     arrays = {name: array.copy() for name, array in there.given.items()}
-    Emulated(made.source, manifest, folder)(arrays, {}, ORDERS[0])
+    Emulated(made.source, manifest, builds)(arrays, {}, ORDERS[0])
     assert not difference(arrays["C"], there.wanted["C"], "f32", 0.0)
 
 

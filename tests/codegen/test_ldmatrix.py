@@ -78,18 +78,12 @@ def wrong(kernel: Procedure, source: str, manifest, folder, order=ORDERS[0]) -> 
     return "; ".join(filter(None, found))
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory):
-    """With one precompiled header."""
-    return tmp_path_factory.mktemp("ldmatrix")
-
-
 @needs_compiler
 @pytest.mark.parametrize("kernel", TILES, ids=lambda k: k.name)
-def test_right(kernel: Procedure, folder) -> None:
+def test_right(kernel: Procedure, builds) -> None:
     assert kernel.check().word == "proved"
     made, manifest = kernel.emit()
-    assert [wrong(kernel, made.source, manifest, folder, order) for order in ORDERS[:3]] == [""] * 3
+    assert [wrong(kernel, made.source, manifest, builds, order) for order in ORDERS[:3]] == [""] * 3
 
 
 CARELESS = [
@@ -106,11 +100,11 @@ CARELESS = [
 @pytest.mark.slow
 @needs_compiler
 @pytest.mark.parametrize(("which", "right", "careless"), CARELESS)
-def test_a_wrong_address_is_seen(which, right, careless, folder) -> None:
+def test_a_wrong_address_is_seen(which, right, careless, builds) -> None:
     kernel = TILES[which]
     made, manifest = kernel.emit()
     assert right in made.source
-    assert wrong(kernel, made.source.replace(right, careless), manifest, folder)
+    assert wrong(kernel, made.source.replace(right, careless), manifest, builds)
 
 
 @pytest.mark.parametrize("wide", [25, 28])

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 
+import flag_kernels
 import pytest
 from dependent_kernels import in_two, scaled_by
+from role_kernels import handed_over
 
 from benchmarks.tiles import KERNELS as TILES
 from exogpu.api import proc
@@ -108,6 +110,8 @@ EXAMPLES = [
     *TILES.values(),
     scaled_by,
     in_two,
+    flag_kernels.chain,
+    handed_over,
 ]
 
 
@@ -118,7 +122,8 @@ def emitted() -> str:
     by_all = [(multicasts, True), (gemm_sm90.KERNELS["gemm_sm90_2x1_128x256"], True)]
     for procedure, arrive_all in [*((p, False) for p in EXAMPLES), *by_all]:
         facts = procedure.facts
-        source = emit(facts, arrive_all=arrive_all).source
+        waits = ["[[true, 1]]"] if procedure is flag_kernels.chain else ()
+        source = emit(facts, arrive_all=arrive_all, waits=waits).source
         lines = source.partition("__global__")[2].splitlines()
         texts.append("\n".join(line.strip() for line in lines))
     return "\n".join(texts)

@@ -40,18 +40,12 @@ def wrong(procedure: Procedure, source: str, manifest, folder) -> str:
     return "; ".join(filter(None, found))
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory):
-    """With one precompiled header."""
-    return tmp_path_factory.mktemp("columns")
-
-
 @needs_compiler
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: k.name)
-def test_right(kernel, folder) -> None:
+def test_right(kernel, builds) -> None:
     assert kernel.check().word == "proved"
     made, manifest = kernel.emit()
-    assert not wrong(kernel, made.source, manifest, folder)
+    assert not wrong(kernel, made.source, manifest, builds)
 
 
 CARELESS = {
@@ -71,11 +65,11 @@ CARELESS = {
 @pytest.mark.slow
 @needs_compiler
 @pytest.mark.parametrize("name", CARELESS)
-def test_a_wrong_descriptor_is_seen(name, folder) -> None:
+def test_a_wrong_descriptor_is_seen(name, builds) -> None:
     kernel, (right, careless) = KERNELS[1], CARELESS[name]
     made, manifest = kernel.emit()
     assert right in made.source
-    assert wrong(kernel, made.source.replace(right, careless), manifest, folder)
+    assert wrong(kernel, made.source.replace(right, careless), manifest, builds)
 
 
 @pytest.mark.skipif(TOOLCHAIN is None, reason="no nvcc on this machine")

@@ -67,6 +67,37 @@ SLOTS = (
     + "\n\n"
     + ring("without_slots", "k % 4")
 )
+LOADED = """\
+from exogpu.schedule import *
+@proc
+def gather(x: f32[8] @ CudaGmemLinear, perm: i32[8] @ CudaGmemLinear):
+    with CudaDeviceFunction(blockDim=32):
+        for task in cuda_tasks(0, 1):
+            for t in cuda_threads(0, 1, unit=cuda_thread):
+                for i in seq(0, 8):
+                    j = load_index(perm[i], 0, 8)
+                    x[j] = 0.0
+@proc
+def without_loads(x: f32[8] @ CudaGmemLinear, j: index):
+    assert j >= 0 and j < 8
+    with CudaDeviceFunction(blockDim=32):
+        for task in cuda_tasks(0, 1):
+            for t in cuda_threads(0, 1, unit=cuda_thread):
+                for i in seq(0, 8):
+                    x[j] = 0.0
+"""
+LOADS = """\
+import numpy as np
+z = np.zeros(4, np.float32)
+@proc
+def p(rows: i32[2] @ CudaGmemLinear, z: f32[4] @ CudaGmemLinear):
+    assert injective(rows)
+    with CudaDeviceFunction(blockDim=32):
+        for task in cuda_tasks(0, 1):
+            for t in cuda_threads(0, 1, unit=cuda_thread):
+                r = load_index(rows[0], 0, 4)
+                z[r] = 1.0
+"""
 UNEVEN = (
     "import numpy as np\nx = np.zeros((4, 32), np.float32)\ny = np.zeros((4, 32), np.float32)\n"
     + ring("p", "slot(BAR)", "k < 3")
@@ -86,11 +117,14 @@ CALLS: Mapping[str, str] = {
     "X925": MATRIX + "@proc\ndef p(s: f32 @ DRAM):\n    s = 1.0\n",
     "X926": COPY,
     "X931": UNEVEN,
+    "X932": LOADS,
+    "X933": LOADS,
     "X990": GEMM,
     "X991": GEMM,
     "X992": GEMM,
     "X993": GEMM,
     "X994": SLOTS,
+    "X995": LOADED,
     "G808": TILES,
 }
 """What stands before the calls, by code."""

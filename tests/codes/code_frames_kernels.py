@@ -29,6 +29,13 @@ for k in seq(0, K):
         Arrive(cuda_in_order) >> empty
 """
 
+TURN = """
+with CudaWarps(0, 1):
+    Arrive(cuda_in_order) >> z[0]
+with CudaWarps(1, 2):
+    Await(z[0], cuda_in_order)
+"""
+
 KERNELS: Mapping[str, Frame] = {
     # --- bounds ---------------------------------------------------------------------------------
     "B601": cpu("HERE", "M: size, A: f32[M] @ DRAM"),
@@ -107,6 +114,8 @@ KERNELS: Mapping[str, Frame] = {
         f"z: barrier @ CudaMbarrier\nHERE\n"
         f"Await(z, cuda_in_order, ~0)\nAwait(z, cuda_in_order, ~0)\n{FENCE}"
     ),
+    "D520": task(f"z: barrier[2] @ CudaMbarrier\nHERE\n{FENCE}"),
+    "D521": task(f"z: barrier @ CudaNamedBarrier\nHERE\n{FENCE}", "blockDim=64"),
     "D510": task(
         "a: barrier @ CudaCommitGroup\nb: barrier @ CudaCommitGroup\n"
         "for t in cuda_threads(0, 1, unit=cuda_thread):\n    HERE"
@@ -122,6 +131,7 @@ KERNELS: Mapping[str, Frame] = {
         "HERE\nfor t in cuda_threads(0, 128, unit=cuda_thread):  # good\n"
         "    Await(cg[t], cuda_in_order, 0)  # good"
     ),
+    "D525": cpu("HERE"),
     "D517": task(
         "s: f32[64, 32] @ CudaSmemLinear\n"
         f"for g in cuda_threads(0, 1, unit=cuda_warpgroup):\n    HERE\n{FENCE}"
@@ -131,6 +141,8 @@ KERNELS: Mapping[str, Frame] = {
         "for w in cuda_threads(0, 1, unit=cuda_warp):\n    HERE",
         "blockDim=32",
     ),
+    "D526": task(f"HERE\n{FENCE}", "clusterDim=2, blockDim=32"),
+    "D527": task(f"HERE\n{FENCE}", "clusterDim=2, blockDim=32"),
     "D519": task(
         "tile: f32[2, 2, 32] @ CudaSmemLinear\nfull: barrier[2] @ CudaMbarrier\n"
         "for k in seq(0, K):\n"
@@ -198,5 +210,6 @@ KERNELS: Mapping[str, Frame] = {
         "HERE\nfor t in cuda_threads(0, 1, unit=cuda_thread):\n    tile[0, 0] = 0.0", emitted=True
     ),
     "G811": cpu("with CudaDeviceFunction(blockDim=32):\n    HERE", "M: size", emitted=True),
+    "G815": task(f"HERE\n{TURN}\n{FENCE}", "blockDim=64", emitted=True),
     "G814": task(RING, "blockDim=64", ROW.replace("64]", "32]").replace("[M", "[K"), emitted=True),
 }

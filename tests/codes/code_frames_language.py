@@ -109,9 +109,20 @@ READ: Mapping[str, Frame] = {
         "    for task in cuda_tasks(0, 1):\n        pass"
     ),
     "T239": task("cg: barrier[2] @ CudaCommitGroup\nHERE", "blockDim=128"),
-    "T240": task("z: barrier[2] @ CudaMbarrier\nHERE"),
+    "T240": task(
+        "z: barrier[2] @ CudaCommitGroup\nfor t in cuda_threads(0, 2, unit=cuda_thread):\n    HERE"
+    ),
     "T244": cpu("HERE", "x: f32[64, 64] @ CudaGmemLinear"),
     "T245": called("each(r[:], r[:])"),
+    "T275": cpu(
+        "ready: barrier @ CudaFlag\nwith CudaDeviceFunction(blockDim=32):\n"
+        "    for task in cuda_tasks(0, 1):\n"
+        "        for t in cuda_threads(0, 1, unit=cuda_thread):\n"
+        "            stores: barrier @ CudaCommitGroup\n"
+        "            Arrive(tma_to_gmem_async) >> stores\n"
+        "            HERE",
+        "",
+    ),
     "T248": task("HERE", "blockDim=256"),
     "T250": task(
         "tile: f32[2, 32] @ CudaSmemLinear\nfull: barrier @ CudaMbarrier\n"
@@ -120,6 +131,15 @@ READ: Mapping[str, Frame] = {
         "x: f32[32] @ CudaGmemLinear",
     ),
     "T255": called("put(x[0], r[0])"),
+    "T251": task(
+        "for t in cuda_threads(0, 1, unit=cuda_thread):\n    HERE",
+        parameters="rows: i32[8] @ CudaGmemLinear, z: f32[8] @ CudaGmemLinear",
+    ),
+    "T252": cpu("HERE", "x: f32[8] @ CudaGmemLinear, rows: i32[8] @ CudaGmemLinear"),
+    "S332": task(
+        "for t in cuda_threads(0, 1, unit=cuda_thread):\n    HERE",
+        parameters="rows: i32[8] @ CudaGmemLinear, z: f32[8] @ CudaGmemLinear",
+    ),
     "S331": task(
         "for t in cuda_threads(0, 128, unit=cuda_thread):\n    value: f32[1]\n    value[0] = 1.0\n"
         "    HERE",

@@ -142,8 +142,8 @@ def test_a_choice_can_be_run(m, n, k, batches, dtype):
 
 def test_the_fastest_is_the_least_sum():
     """Twice the tile takes three times as long: it pays where its waves are a third."""
-    small = Variant("small", (1, 1), (64, 64), False, 1, (0.0, 1.0, *5 * (0.0,)))
-    large = Variant("large", (1, 1), (128, 128), False, 1, (0.0, 3.0, *5 * (0.0,)))
+    small = Variant("small", (1, 1), (64, 64), False, 1, (0.0, 1.0, *9 * (0.0,)))
+    large = Variant("large", (1, 1), (128, 128), False, 1, (0.0, 3.0, *9 * (0.0,)))
     variants = {"small": small, "large": large}
     assert fastest(Product(1, 512, 512, 64), variants) == Choice("small", 0)
     assert fastest(Product(1, 8192, 8192, 64), variants) == Choice("large", 0)

@@ -66,11 +66,11 @@ def test_scales_of_blocks(name, sizes) -> None:
     ],
     ids=lambda x: getattr(x, "name", ""),
 )
-def test_on_the_emulator(kernel, sizes, tmp_path) -> None:
+def test_on_the_emulator(kernel, sizes, builds) -> None:
     assert kernel.check().word == "proved"
     made, manifest = kernel.emit()
     there = at_sizes(kernel, sizes, 1)
     for order in ORDERS[:2]:
         arrays = {name: array.copy() for name, array in there.given.items()}
-        Emulated(made.source, manifest, tmp_path)(arrays, sizes, order)
+        Emulated(made.source, manifest, builds)(arrays, sizes, order)
         assert not difference(arrays["C"], there.wanted["C"], "f32", 0.0)

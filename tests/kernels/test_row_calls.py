@@ -26,7 +26,7 @@ def called(monkeypatch):
                 y[...] = x.transpose(0, 2, 1)
             elif name == "softmax":
                 y[...] = np.exp(x) / np.exp(x).sum(-1, keepdims=True)
-            elif name == "stencil":
+            elif name.startswith("stencil"):
                 y[...] = x * weight[1][1]
             else:
                 centred = x - x.mean(-1, keepdims=True) if name == "layer_norm" else x
@@ -53,13 +53,15 @@ def test_rows_of_any_array(called, shape):
     weight, bias = random(shape[-1]), random(shape[-1])
     assert np.allclose(layer_norm(x, weight, bias).mean(-1).shape, shape[:-1])
     assert np.allclose(rms_norm(x, 0 * weight + 1, eps=0.0) ** 2 @ np.ones(shape[-1]), shape[-1])
-    kind = "f32_any_128" if shape == (5,) else "f32_128"
+    kind = "f32_any_1x128" if shape == (5,) else "f32_1x128"
     assert called == [f"{name}_{kind}" for name in ("softmax", "softmax", "layer_norm", "rms_norm")]
 
 
-def test_long_rows_are_looped_over(called):
-    softmax(random(2, 65536))
-    assert called == ["softmax_f32_looped"]
+def test_long_rows_are_those_of_a_cluster_and_longer_ones_are_looped_over(called):
+    for columns in (65536, 65537, 1 << 18):
+        softmax(random(2, columns))
+    kinds = ("f32_65536_2x32x1", "f32_any_looped", "f32_looped")
+    assert called == [f"softmax_{kind}" for kind in kinds]
 
 
 def test_two_dimensions_are_exchanged(called):
@@ -70,7 +72,10 @@ def test_two_dimensions_are_exchanged(called):
 
 
 def test_neighbours(called):
-    assert np.array_equal(stencil(random(3, 4), 2 * np.ones((3, 3), np.float32)), 2 * random(3, 4))
+    for columns in (4, 5):
+        x = random(3, columns)
+        assert np.array_equal(stencil(x, 2 * np.ones((3, 3), np.float32)), 2 * x)
+    assert called == ["stencil_rows", "stencil"]
 
 
 @pytest.mark.parametrize(

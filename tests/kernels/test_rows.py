@@ -17,7 +17,9 @@ from exogpu.ir.walk import walk
 from exogpu.kernels.norm_rows import make_layer_norm, make_rms_norm
 from exogpu.kernels.rows import SHAPES, Shape, shape_of
 from exogpu.kernels.softmax_rows import make_softmax
+from exogpu.kernels.stencil_rows import make_stencil_rows
 from exogpu.kernels.stencil_tiles import make_stencil
+from exogpu.kernels.transpose_blocks import make_transpose_blocks
 from exogpu.kernels.transpose_tiles import make_transpose
 from exogpu.meaning.values import round_bf16
 from exogpu.trial.data import at_sizes
@@ -36,6 +38,9 @@ CASES = [
     (Shape("bf16", 2, 2), 2, 1016),
     (Shape("f32", 2, 3, vectors=False), 2, 191),
     (Shape("bf16", 1, 5, vectors=False), 9, 131),
+    # in shared memory
+    (Shape("bf16", 2, 2, staged=True), 2, 1016),
+    (Shape("f32", 2, 3, staged=True), 3, 260),
     # steps of a whole span, of a part of one, and of less than a thread has
     (Shape("f32", 2, 2, looped=True), 2, 1540),
     (Shape("bf16", 2, 1, looped=True), 2, 1032),
@@ -126,12 +131,27 @@ def test_layer_norm_of_a_mean_far_from_zero(looped):
     assert_close(shape, arrays["y"], exact("layer_norm", **arrays))
 
 
+def called(of: object) -> str:
+    """A parameter in a test's name, the same in every process."""
+    return getattr(of, "__name__", None) or str(of)
+
+
 @pytest.mark.parametrize("kind", ["f32", "bf16"])
-@pytest.mark.parametrize("extents", [(1, 1, 1), (2, 65, 130), (1, 64, 63)], ids=str)
-def test_transpose(kind, extents):
+@pytest.mark.parametrize(
+    ("make", "extents"),
+    [
+        (make_transpose, (1, 1, 1)),
+        (make_transpose, (2, 65, 130)),
+        (make_transpose, (1, 64, 63)),
+        (make_transpose_blocks, (2, 72, 40)),
+        (make_transpose_blocks, (1, 8, 136)),
+    ],
+    ids=called,
+)
+def test_transpose(kind, make, extents):
     x = round_bf16(np.random.default_rng(0).standard_normal(extents).astype(np.float32))
     y = np.full((extents[0], extents[2], extents[1]), np.nan, np.float32)
-    make_transpose(kind).run(x=x, y=y)
+    make(kind).run(x=x, y=y)
     assert np.array_equal(y, x.transpose(0, 2, 1))
 
 
@@ -143,16 +163,27 @@ def exchanged(L: size, M: size, N: size, x: f32[L, M, N] @ DRAM, y: f32[L, N, M]
                 y[b, n, m] = x[b, m, n]
 
 
-def test_a_transpose_is_its_textbook_loops_for_all_sizes():
-    assert make_transpose("f32").equivalent_to(exchanged).word == "equivalent"
+@pytest.mark.parametrize("make", [make_transpose, make_transpose_blocks])
+def test_a_transpose_is_its_textbook_loops_for_all_sizes(make):
+    assert make("f32").equivalent_to(exchanged).word == "equivalent"
 
 
-@pytest.mark.parametrize("extents", [(1, 1), (33, 129), (64, 127)], ids=str)
-def test_stencil(extents):
+@pytest.mark.parametrize(
+    ("make", "extents"),
+    [
+        (make_stencil, (1, 1)),
+        (make_stencil, (33, 129)),
+        (make_stencil, (64, 127)),
+        (make_stencil_rows, (1, 4)),
+        (make_stencil_rows, (33, 132)),
+    ],
+    ids=called,
+)
+def test_stencil(make, extents):
     rng = np.random.default_rng(0)
     x, weight = (rng.integers(-9, 9, e).astype(np.float32) for e in (extents, (3, 3)))
     y = np.full(extents, np.nan, np.float32)
-    make_stencil().run(x=x, weight=weight, y=y)
+    make().run(x=x, weight=weight, y=y)
     assert np.array_equal(y, neighbours(x, weight))
 
 
@@ -165,6 +196,9 @@ def neighbours(x, weight):
 SMALL = {
     **{f"{n} {s}": MAKERS[n](s) for n in MAKERS for s in (Shape("f32", 2, 1), Shape("bf16", 1, 1))},
     "looped": make_softmax(Shape("f32", 2, 1, looped=True)),
+    "staged": make_softmax(Shape("bf16", 2, 1, staged=True)),
+    "blocks": make_transpose_blocks("bf16", warps=(1, 1)),
+    "stencil rows": make_stencil_rows(2, 2),
     "transpose": make_transpose("bf16"),
     "stencil": make_stencil(ROWS=4, COLUMNS=32, STEP=2),
 }
@@ -175,11 +209,14 @@ def test_proved_and_refuted_without_any_of_its_fences(name):
     kernel = SMALL[name]
     assert [kernel.check(policy=policy).word for policy in Policy] == ["proved", "proved"]
     fences = [s for s in walk(kernel.ir.body) if isinstance(s, Fence)]
-    assert bool(fences) == ("bf16_256" not in name)  # a warp that has a row for itself needs none
+    # a warp that has a row for itself needs none
+    assert bool(fences) == ("bf16_1x256" not in name and name != "stencil rows")
     for fence in fences:
         body = inserted(kernel.ir.body, fence, ())
         without = Procedure(kernel.name, replace(kernel.ir, body=body), ())
         sizes = {"L": 1, "M": 3, "N": 300} if name == "transpose" else {"M": 2, "N": 16}
+        if name == "blocks":
+            sizes = {"L": 2, "M": 8, "N": 16}
         assert without.check_at(**sizes).word == "refuted"
 
 
@@ -191,14 +228,17 @@ def test_proved_and_refuted_without_any_of_its_fences(name):
         (make_softmax(Shape("bf16", 2, 1, looped=True)), {"M": 3, "N": 1032}),
         (make_rms_norm(Shape("bf16", 2, 2, vectors=False)), {"M": 5, "N": 99}),
         (make_layer_norm(Shape("f32", 2, 1)), {"M": 3, "N": 244}),
+        (make_softmax(Shape("bf16", 2, 1, staged=True)), {"M": 3, "N": 504}),
         (make_transpose("f32"), {"L": 2, "M": 65, "N": 70}),
+        (make_transpose_blocks("bf16"), {"L": 2, "M": 136, "N": 72}),
+        (make_stencil_rows(2, 2), {"M": 7, "N": 132}),
         (make_stencil(ROWS=8, COLUMNS=32, STEP=4), {"M": 19, "N": 70}),
     ],
     ids=lambda of: getattr(of, "name", None),
 )
-def test_emitted_code_in_every_order(kernel, sizes, tmp_path):
+def test_emitted_code_in_every_order(kernel, sizes, builds):
     made, manifest = kernel.emit(unchecked=True)
-    emulated = Emulated(made.source, manifest, tmp_path)
+    emulated = Emulated(made.source, manifest, builds)
     types = {p["name"]: p["dtype"] for p in manifest["parameters"] if p["kind"] == "data"}
     there = at_sizes(kernel, sizes, 1)
     for order in ORDERS[1:4]:

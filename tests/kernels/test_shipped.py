@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import cycle
+from typing import TypeVar
+
 import pytest
 
 from exogpu.api import Procedure
@@ -17,7 +21,15 @@ from exogpu.kernels.gemv_f32 import gemv
 
 pytestmark = pytest.mark.slow
 
+T = TypeVar("T")
+
 BOTH = pytest.mark.parametrize("policy", list(Policy), ids=lambda p: p.value)
+
+
+def in_turn(cases: Sequence[T]) -> list[tuple[T, Policy]]:
+    """Each case under one policy, so that of four one after the other two are under each."""
+    one, other = Policy
+    return list(zip(cases, cycle((one, other, other, one)), strict=False))
 
 
 def safe(kernel: Procedure, policy: Policy, sizes: dict[str, int]) -> None:
@@ -47,9 +59,9 @@ GEMM_CASES = [
 ]
 
 
-@BOTH
-@pytest.mark.parametrize(("name", "sizes"), GEMM_CASES, ids=str)
-def test_gemm(name: str, sizes: dict[str, int], policy: Policy) -> None:
+@pytest.mark.parametrize(("case", "policy"), in_turn(GEMM_CASES), ids=str)
+def test_gemm(case: tuple[str, dict[str, int]], policy: Policy) -> None:
+    name, sizes = case
     safe(GEMM[name], policy, sizes)
 
 
@@ -62,11 +74,13 @@ SPLITK_SIZES = [
 ]
 
 
-@BOTH
-@pytest.mark.parametrize("sizes", SPLITK_SIZES, ids=str)
-@pytest.mark.parametrize("kernel", SPLITK.values(), ids=SPLITK)
-def test_gemm_splitk(kernel: Procedure, sizes: dict[str, int], policy: Policy) -> None:
-    safe(kernel, policy, sizes)
+SPLITK_CASES = [(name, sizes) for name in SPLITK for sizes in SPLITK_SIZES]
+
+
+@pytest.mark.parametrize(("case", "policy"), in_turn(SPLITK_CASES), ids=str)
+def test_gemm_splitk(case: tuple[str, dict[str, int]], policy: Policy) -> None:
+    name, sizes = case
+    safe(SPLITK[name], policy, sizes)
 
 
 @BOTH

@@ -168,7 +168,7 @@ class Builder:
                 guard.sym if guard else None,
                 depth,
                 shared=mechanism is MBARRIER,
-                task_local=not resident,
+                task_local=not resident and mechanism is not BarrierMechanism.FLAG,
             )
         )
         return Name(sym)

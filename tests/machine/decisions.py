@@ -9,6 +9,8 @@ from exogpu.analysis.threadmap import ThreadAxis, ThreadMap
 from exogpu.hw.timelines import SYNC_TIMELINES
 from exogpu.ir.nodes import Int
 from exogpu.ir.types import Policy, QualTL
+from exogpu.machine import literal
+from exogpu.machine.contents import given
 from tests.machine.build import (
     ATOMIC,
     BARRIER,
@@ -37,6 +39,7 @@ from tests.machine.build import (
     t,
 )
 from tests.machine.pitfalls import BOTH, PAPER, PTX, all_of, facts, line
+from tests.machine.shapes.loads import load
 
 # 1, 2 -------------------------------------------------------------------------------------
 
@@ -696,3 +699,23 @@ def test_what_is_out_of_order_is_not_atomic(run, policy):
     b.record(x[()], t(0), Q1, mutate=True, level=UNORDERED)
     bad = b.check(x[()], t(0), Q1, mutates=True, level=ATOMIC)  # by the same thread
     assert all_of(run, b, policy) == [(WAW, "x", (), line(bad))]
+
+
+# 32 -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("policy", BOTH)
+def test_a_value_is_what_the_array_has(run, policy):
+    b = Builder()
+    table, x = b.data("table", 3), b.data("x", 4)
+    with b.tasks("g", 0, 3) as g, load(b, table[g], 0, 4) as at:
+        bad, _ = b.write(x[at], t(0), Q1)
+    program = b.program(policy)
+    for elements, wrong in ({(0, 1, 3): [], (2, 1, 2): [(WAW, "x", (2,), line(bad))]}).items():
+        contents = {"table": elements}
+        here = given(program, {}, contents)
+        assert facts(literal.run(program, {}, collect=True, contents=contents)) == wrong
+        assert facts(run(here, {}, collect=True)) == wrong
+    # 4 is in no range: the kernel traps, and the third task does not write.
+    trapped = literal.run(program, {}, collect=True, contents={"table": (2, 4, 2)})
+    assert trapped == ()

@@ -15,6 +15,7 @@ from exogpu.amir import nodes as amir
 from exogpu.ir.types import Policy
 from tests.machine.build import Builder, dropping
 from tests.machine.shapes import sources
+from tests.machine.shapes.flags import flags
 from tests.machine.shapes.mutate import mutate
 from tests.machine.shapes.nests import nests
 from tests.machine.shapes.random_code import nested, straight_line, tasked
@@ -51,11 +52,12 @@ BUILT: dict[str, Callable[[Random, Builder], None]] = {
     "resident": resident,
     "slots": slots,
     "relays": relays,
+    "flags": flags,
 }
 SHAPES = (*BUILT, "windows")
 IDIOMS = (
     *("ring", "multicast", "waits", "groups", "threads", "tiles", "nests", "casts"),
-    *("resident", "slots", "relays"),
+    *("resident", "slots", "relays", "flags"),
 )
 
 

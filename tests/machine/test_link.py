@@ -259,7 +259,7 @@ def test_tasks() -> None:
     with b.tasks("i", 0, 2):
         b.write(name[0], t(0), Q1)
         b.fence(t(0), Q1, Q1)
-    assert link(b).missing == "tasks of one kernel are never ordered"
+    assert link(b).missing == "tasks of one kernel are never ordered, but by flags"
 
 
 def test_of_another_hazard_there_is_none() -> None:

@@ -20,6 +20,7 @@ from exogpu.api import Procedure
 from exogpu.schedule import equivalence
 from exogpu.schedule.terms import Terms
 from exogpu.solvers import isl_unions as un
+from exogpu.solvers.workers import cuts
 from tests.texts import made
 
 HEAD = (
@@ -370,3 +371,67 @@ def test_what_is_called_equivalent_computes_the_same() -> None:
     words.clear()
     any_change()
     assert words["equivalent"] > 15 and words.total() > 70, words
+
+
+# --- in bounded time ------------------------------------------------------------------------------
+
+
+def pair() -> tuple[Procedure, Procedure]:
+    """A sum of a copy, and the same without."""
+    whole = product("Z[i, j] = 0\nfor k in seq(0, K):\n    Z[i, j] += X[i, k] * Y[k, j]")
+    copied = product(
+        "Z[i, j] = 0\nfor k in seq(0, K):\n    v: f32 @ DRAM\n    v = X[i, k]\n"
+        "    Z[i, j] += v * Y[k, j]"
+    )
+    return whole, copied
+
+
+def test_relations_of_many_pieces_are_compared_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    apart = equivalence.isolated
+    monkeypatch.setattr(equivalence, "FEW", 0)
+    monkeypatch.setattr(equivalence, "isolated", lambda *a: (asked.append(1), apart(*a))[1])
+    whole, copied = pair()
+    assert whole.equivalent_to(copied).word == "equivalent" and asked
+    other = product("Z[i, j] = 0\nfor k in seq(1, K):\n    Z[i, j] += X[i, k] * Y[k, j]")
+    assert other.equivalent_to(copied).word == "different" and len(asked) == 2
+
+
+def test_a_comparison_that_does_not_end_is_undecided(monkeypatch: pytest.MonkeyPatch) -> None:
+    """ISL's budget is not asked everywhere: the clock ends it."""
+    compare = equivalence.Comparison.compare
+
+    def endless(self: equivalence.Comparison) -> None:
+        compare(self)
+        while True:
+            pass
+
+    monkeypatch.setattr(equivalence.Comparison, "compare", endless)
+    monkeypatch.setattr(equivalence, "FEW", 0)
+    monkeypatch.setattr(equivalence, "PATIENCE", 1.0)
+    cut, (whole, copied) = cuts(), pair()
+    assert whole.equivalent_to(copied).word == "undecided"
+    assert cuts() == cut + 1, "what another machine may decide is not kept"
+
+
+@pytest.mark.parametrize(
+    ("pieces", "function"),
+    [
+        (["A[i] -> B[i] : 0 <= i < 4", "A[i] -> B[i + 1] : i > 9"], True),
+        (["A[i] -> B[i] : 0 <= i < 4", "A[i] -> B[i + 1] : i > 2"], False),
+        (["A[i] -> B[i] : 0 <= i < 4", "A[i] -> C[i] : i > 9"], True),
+        (["A[i] -> B[i] : 0 <= i < 4", "A[i] -> C[i] : i > 2"], False),
+        # Pieces of one function, which their hull is as well, and of two.
+        (
+            [f"A[i] -> B[j] : 2j <= i <= 2j + 1 and {n} <= i < {n + 5}" for n in range(0, 40, 3)],
+            True,
+        ),
+        (
+            [f"A[i] -> B[j] : 2j <= i <= 2j + {n // 39 + 1} and i > {n}" for n in range(0, 40, 3)],
+            False,
+        ),
+    ],
+)
+def test_functions_of_many_pieces(pieces: list[str], function: bool) -> None:
+    found = un.relation([], pieces)
+    assert un.is_function(found) == found.is_single_valued() == function

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from random import Random
 
+from campaigns.reach import generate as reach
 from exogpu.amir import nodes as amir
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Access, Compare, CVar, Int, Point
@@ -30,9 +31,11 @@ Sizes = Mapping[str, int]
 
 CHAINS = {"chains": chains.program, "fences": chains.fences, "proxies": chains.proxies}
 SHAPES = (*CHAINS, *generate.SHAPES)
-"""Every shape that `generated` knows."""
+"""Shapes of AMIR; those of `campaigns/reach` are in source form."""
 RUNNING = ("resident", "slots", "relays")
 """Rings that run on from task to task, or from one iteration to the next."""
+TASKS = ("I", "M")
+"""Sizes that count tasks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +47,7 @@ class Comparison:
     excused: bool
     """Whether the prover says that it could not decide everything: then it may find fewer."""
     by_slot: bool
-    """Whether slots are compared, of which it predicts more pairs than there are: then it has to
-    find something where the machine does."""
+    """Whether slots are compared, of which it predicts more pairs than there are, but no fewer."""
 
     @property
     def invented(self) -> frozenset[Key]:
@@ -55,9 +57,7 @@ class Comparison:
     @property
     def missed(self) -> frozenset[Key]:
         """What only the machine finds, and the prover does not excuse."""
-        if self.excused or (self.by_slot and self.mine):
-            return frozenset()
-        return self.theirs - self.mine
+        return frozenset() if self.excused else self.theirs - self.mine
 
     @property
     def agree(self) -> bool:
@@ -77,6 +77,8 @@ def generated(shape: str, seed: int) -> amir.Program:
     random = Random(seed)
     if shape in CHAINS:
         return CHAINS[shape](random)
+    if shape in reach.SHAPES:
+        return reach.amir(shape, seed)
     return generate.program(random, shape).program
 
 
@@ -84,6 +86,10 @@ def small_sizes(shape: str, program: amir.Program) -> list[Sizes]:
     """The sizes at which a generated program is compared: from 0 on, past every ring's depth."""
     if not program.params:
         return [{}]
+    if shape in reach.SHAPES:
+        names = [p.name.name for p in program.params]
+        found = [{name: at[name] for name in names} for at in reach.SHAPES[shape].sizes]
+        return [at for number, at in enumerate(found) if at not in found[:number]]
     if shape == "multicast":
         return [{"K": k} for k in (0, 1, 2, 3, 5)]
     if shape == "windows":
@@ -139,10 +145,13 @@ def refuted_wrongly(program: amir.Program, findings: Findings) -> bool:
     return isinstance(found, Refutation) and not literal.run(program, found.sizes)
 
 
-def choices_wrong(program: amir.Program, sizes: Sizes, seed: int, safe: bool) -> bool:
+def choices_wrong(
+    program: amir.Program, sizes: Sizes, seed: int, safe: bool, choices: int = 5
+) -> bool:
     """Whether, of a program in which memory resides, some choice of clusters for its tasks violates
     what is found to be safe, or the fast machine finds other violations there."""
-    for choice in (alone, backwards, round_robin(2), at_random(seed), at_random(seed + 1)):
+    every = (at_random(seed), round_robin(2), alone, backwards, at_random(seed + 1))
+    for choice in every[:choices]:
         chosen = assigned(program, sizes, choice)
         found = machine_set(chosen, sizes)
         quick = fast.run(chosen, sizes, collect=True).violations

@@ -29,9 +29,9 @@ from tests.symbolic.agreement import (
 pytestmark = pytest.mark.slow
 
 SEEDS = {
-    "chains": 50,
-    "fences": 20,
-    "proxies": 12,
+    "chains": 24,
+    "fences": 12,
+    "proxies": 6,
     "straight_line": 30,
     "ring": 12,
     "multicast": 12,
@@ -42,10 +42,11 @@ SEEDS = {
     "tasked": 20,
     "tiles": 6,
     "nests": 10,
-    "casts": 6,
+    "casts": 3,
     "resident": 6,
     "slots": 10,
-    "relays": 6,
+    "relays": 4,
+    "flags": 3,
     "windows": 10,
 }
 """By shape, how many programs: a few tenths of a second each for rings, less for others; nests and

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import cycle
 
 import pytest
 
@@ -21,7 +22,7 @@ from exogpu.machine.observer import Moment, Observer
 from exogpu.machine.violation import Violation
 from exogpu.result.proof import Proof
 from exogpu.result.verdict import HazardKind
-from exogpu.solvers.smt import ask_z3
+from exogpu.solvers.smt import ask_together, ask_z3
 from exogpu.solvers.smtlib import plain
 from exogpu.symbolic import prove
 from exogpu.symbolic.encode.drafts import Draft
@@ -57,18 +58,18 @@ class Answers:
 def answers(findings: Findings) -> Answers:
     """Every obligation is asked, also of programs in which something was found."""
     assert findings.evidence is not None
-    made, refused, words = 0, [], set()
+    made: list[Draft] = []
     why = ""
     try:
         for draft in prove.drafts(findings.evidence):
-            made += 1
-            word = ask_z3(plain(draft.script)).word if draft.script else "unsat"
-            if word != "unsat":
-                refused.append(draft)
-                words.add(word)
+            made.append(draft)
     except UndecidedError as reason:
         why = reason.reason
-    return Answers(made, tuple(refused), why, frozenset(words))
+    asked = [draft for draft in made if draft.script]
+    replies = ask_together([plain(draft.script) for draft in asked])
+    words = [(draft, reply.word) for draft, reply in zip(asked, replies, strict=True)]
+    refused = tuple(draft for draft, word in words if word != "unsat")
+    return Answers(len(made), refused, why, frozenset(w for _, w in words if w != "unsat"))
 
 
 # --- generated programs ---------------------------------------------------------------------------
@@ -87,17 +88,16 @@ SEEDS = {
     "tasked": 8,
     "tiles": 10,
     "nests": 4,
-    "casts": 2,
+    "casts": 1,
     "windows": 4,
     "resident": 4,
 }
-"""By shape, how many programs, each under both policies."""
+"""By shape, how many programs, under one policy and the other in turn."""
 
 CASES = [
     (shape, seed, policy)
     for shape, count in SEEDS.items()
-    for seed in range(700, 700 + count)
-    for policy in Policy
+    for seed, policy in zip(range(700, 700 + count), cycle(Policy), strict=False)
 ]
 
 UNDECIDED = (
@@ -222,8 +222,8 @@ def test_what_is_never_asked_never_happens(shape: str, seed: int) -> None:
         if not pair and draft.kind is not None:
             continue
         what = (draft.first.op, draft.second.op) if pair else draft.second.op
-        if ask_z3(assumptions(draft)).word == "unsat":
-            assert what not in happened
+        if what in happened:
+            assert ask_z3(assumptions(draft)).word != "unsat"
 
 
 def made(findings: Findings) -> Iterator[Draft]:

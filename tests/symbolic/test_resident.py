@@ -53,6 +53,12 @@ def ring(
                                 kept[t] += tile[k % 2, t]
                             if where == "task":
                                 y[task, k, t] = tile[k % 2, 31 - t]
+                            if where in ("one writes", "two write"):
+                                r: f32
+                                r = tile[k % 2, 31 - t]
+                                if task < (1 if where == "one writes" else 2):
+                                    r += 1.0
+                                    y[0, k, t] = r
                             if where == "first":
                                 y[0, k, t] = tile[k % 2, 31 - t]
                             if where == "some":
@@ -69,6 +75,7 @@ RIGHT = {
     "as it should be": ring(),
     "a slot later": ring(skip=1),
     "what is kept is written first": ring(table="written"),
+    "one task writes, as its condition says": ring(where="one writes"),
 }
 
 WRONG = {
@@ -77,6 +84,7 @@ WRONG = {
     "a slot too early": (ring(skip=3), (HazardKind.WAR, "tile", 2, 1)),
     "a value leaks": (ring(table="read"), (HazardKind.LEAK, "kept", 2, 1)),
     "tasks write one element": (ring(where="first"), (HazardKind.WAW, "y", 2, 1)),
+    "two tasks that a condition admits": (ring(where="two write"), (HazardKind.WAW, "y", 2, 1)),
 }
 
 

@@ -65,6 +65,10 @@ def read(source, file):
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_some_variant_of_each_is_well_formed(name, tmp_path):
     template, module = CATALOGUE[name]
+    if name == "cuda_pick":  # tests/kernels/test_losses_and_scans.py emulates it
+        with pytest.raises(NotTried, match="depend on an argument"):
+            program(next(iter(variants(template, {}))), "trial", "")
+        return
     for number, variant in enumerate(islice(variants(template, {}), 60)):
         source = program(variant, f"trial_{number}", f"from {module} import {name}")
         assert f"{name}(" in source

@@ -26,7 +26,8 @@ def summary(verdict: Verdict) -> str:
     match verdict.word:
         case "proved":
             count = 0 if verdict.proof is None else len(verdict.proof.answered)
-            return "proved for all sizes" + (f" ({count} obligations)" if count else "")
+            assumed = f", assuming {', '.join(verdict.assumptions)}" if verdict.assumptions else ""
+            return f"proved for all sizes{assumed}" + (f" ({count} obligations)" if count else "")
         case "refuted":
             many = len(verdict.hazards)
             safe = f", safe {'iff' if verdict.necessary else 'if'} {verdict.condition}"

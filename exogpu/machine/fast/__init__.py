@@ -12,13 +12,14 @@ signature, loops  skipping iterations, and tasks, whose effect is known
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from exogpu.amir.nodes import Program
 from exogpu.analysis.tally import UncountedError
 from exogpu.ir.names import Sym
 from exogpu.machine import literal
+from exogpu.machine.contents import given, loads, tried
 from exogpu.machine.fast.context import Context
 from exogpu.machine.fast.layout import Unsupported, survey
 from exogpu.machine.fast.machine import Found, Keep, Machine, Progress
@@ -68,10 +69,22 @@ def run(
     `keep` says how much it finds; `collect` is short for `Keep.ALL`.  `progress` is called
     now and then; an exception that it raises ends the run.  Without `skip` every operation is
     executed; with `locate` the instance of the record is looked for, of the first few violations.
+    Where values are loaded, several contents are tried, up to the first with a violation.
     """
     sigma = {parameter.name: sizes[parameter.name.name] for parameter in program.params}
     if collect:
         keep = Keep.ALL
+    if loads(program):
+        operations = 0
+        for contents in tried(program, sizes):
+            at = given(program, sizes, contents)
+            found = run(at, sizes, keep=keep, progress=progress, skip=skip, locate=locate)
+            operations += found.operations
+            if found.violations:
+                named = tuple(contents.items())
+                violations = tuple(replace(v, contents=named) for v in found.violations)
+                return Outcome(violations, operations)
+        return Outcome((), operations)
     try:
         return _run(resolved(program, sigma), sigma, keep, skip, locate, progress)
     except (Unsupported, UncountedError):
@@ -119,6 +132,7 @@ def located(program: Program, sizes: Mapping[str, int], violation: Violation) ->
 
     sigma = {parameter.name: sizes[parameter.name.name] for parameter in program.params}
     try:
+        program = given(program, sizes, dict(violation.contents))
         program = resolved(program, sigma)
     except UncountedError:
         return violation

@@ -127,13 +127,14 @@ class Barrier:
         return self._phase_at_arrival(targets, self.arrives[home], threads)
 
     def check_arrive(self, home: int, targets: tuple[int, ...], threads: Threads) -> list[Failure]:
-        """Decision 12 (i), and decision 3: an earlier Await on a target needed this arrival."""
+        """Decision 12 (i), and decisions 3 and 40: an earlier Await on a target needed this
+        arrival."""
         rank = self.arrives[home]
         failures = self._phase_at_arrival(targets, rank, threads)
         for target in targets:
             self._homes[target] |= {home}
             for bound, op in reversed(self._bounds[target]):
-                if bound >= rank:
+                if bound >= rank or self.facts.variable.counts_all:
                     failures.append((HazardKind.DEADLOCK, target, op))
                     break
         return failures
@@ -211,6 +212,8 @@ class Barrier:
             touched = range(len(least))
         for element in touched:
             stack = self._bounds[element]
+            if self.facts.variable.counts_all:
+                stack = []  # It stays: any later Arrive is late.
             if stack and stack[-1][0] < least[element]:
                 self._bounds[element] = [entry for entry in stack if entry[0] >= least[element]]
             if self.phase is not None:

@@ -33,7 +33,6 @@ from exogpu.amir.walk import operations
 from exogpu.ir.affine import Affine, Range, combine, range_of
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Access, Coord, Interval, Point
-from exogpu.ir.types import BarrierMechanism
 from exogpu.ir.walk import control_variables, evaluate
 from exogpu.machine.fast.arrivals import BarrierFacts
 from exogpu.machine.fast.cells import Store
@@ -282,7 +281,7 @@ def _survey_barriers(layout: Layout, shapes: Mapping[Sym, tuple[int, ...]], tabl
         if variable.mechanism is None:
             continue
         order = None
-        if variable.mechanism is BarrierMechanism.MBARRIER:
+        if variable.mechanism.phased:
             order = order_facts(len(tables.facts), most, variable.resident)
             tables.facts.append(order)
         size = 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from exogpu.result.codes.between import BETWEEN
 from exogpu.result.codes.codegen import CODEGEN
 from exogpu.result.codes.collective import COLLECTIVE
 from exogpu.result.codes.hazards import HAZARDS
@@ -208,6 +209,20 @@ CODES: Final[dict[str, Code]] = {
         "them in 64 bits, and refuses sizes and constants at which it could not.",
         "y[(10**18 * i) / 3 % 7] = 1.0  # i up to 19\n# repair\ny[i / 3 % 7] = 1.0",
     ),
+    "X932": Code(
+        "a value from memory is not in its range",
+        "`b = load_index(offsets[g], lo, hi)` reads one element of the array, and lo <= b < hi; "
+        "the kernel traps otherwise, and a run of the sequential meaning ends here.",
+        "p.run(rows=np.array([7, 0], np.int32), z=z)  # r = load_index(rows[0], 0, 4)\n"
+        "# repair\np.run(rows=np.array([3, 0], np.int32), z=z)",
+    ),
+    "X933": Code(
+        "a contract does not hold",
+        "`assert monotone(offsets)` and `assert injective(perm)` are preconditions on the contents "
+        "of arrays: what is proved rests on them.",
+        "p.run(rows=np.array([2, 2], np.int32), z=z)  # assert injective(rows)\n"
+        "# repair\np.run(rows=np.array([2, 3], np.int32), z=z)",
+    ),
     "X931": Code(
         "a slot is no expression of the iterators",
         "A run of the sequential meaning computes `slot(b)` from the iterators around it, at the "
@@ -217,7 +232,7 @@ CODES: Final[dict[str, Code]] = {
     ),
     **{
         code: Code(*entry)
-        for table in (CODEGEN, COLLECTIVE, HAZARDS, INVOCATION, SCHEDULING)
+        for table in (BETWEEN, CODEGEN, COLLECTIVE, HAZARDS, INVOCATION, SCHEDULING)
         for code, entry in table.items()
     },
     **{

@@ -131,5 +131,11 @@ CODEGEN: Final[Mapping[str, tuple[str, str, str]]] = {
         "    for t in cuda_threads(0, 32, unit=cuda_thread):\n"
         "        y[k, t] = tile[slot(empty), t]",
     ),
+    "G815": (
+        "a kernel has too many named barriers",
+        "A CTA has 16 named barriers, the first of which is the CTA's own.  Fences of some of its "
+        "warps take some, too.",
+        "z: barrier[16] @ CudaNamedBarrier\n# repair\nz: barrier[2] @ CudaNamedBarrier",
+    ),
 }
 """By code: title, explanation, example."""

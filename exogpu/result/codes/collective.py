@@ -232,7 +232,8 @@ COLLECTIVE: Final[dict[str, tuple[str, str, str]]] = {
     "D503": (
         "an element does not belong to one unit",
         "An element of a register variable belongs to one thread, warp or warpgroup, and an "
-        "element of shared memory to one CTA.  Here several access it, or a part of one.",
+        "element of shared memory to one CTA.  Here several access it, or a part of one.  What "
+        "CTAs of a cluster exchange is in CudaSmemCluster.",
         "tmp: f32\n"
         "for i in cuda_threads(0, 32, unit=cuda_thread):\n"
         "    tmp = A[i]\n"

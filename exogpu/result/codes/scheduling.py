@@ -48,5 +48,13 @@ SCHEDULING: Final[dict[str, tuple[str, str, str]]] = {
         "# repair: schedule it with tile[k % 4, t], and write the slots last\n"
         'divide_loop(without_slots, "for k in _: _", 4, ["ko", "ki"], tail="guard")',
     ),
+    "X995": (
+        "a procedure with values from memory is not rewritten",
+        "`load_index` reads an array that no statement writes, and contracts say what it holds.  "
+        "Primitives move and copy statements, and keep no account of that.",
+        'divide_loop(gather, "for i in _: _", 4, ["io", "ii"], tail="guard")  # it loads perm[i]\n'
+        "# repair: schedule it with an index argument, and write load_index last\n"
+        'divide_loop(without_loads, "for i in _: _", 4, ["io", "ii"], tail="guard")',
+    ),
 }
 """Title, explanation and example by code."""

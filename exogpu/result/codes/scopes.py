@@ -178,7 +178,8 @@ SCOPES: Final[dict[str, tuple[str, str, str, str]]] = {
     "S318": (
         "a barrier stands outside a task",
         "A barrier variable belongs to one task of a kernel, and is fresh in each; an mbarrier may "
-        "be declared between the launch and its tasks, and serves one after another.",
+        "be declared between the launch and its tasks, and serves one after another.  A flag is "
+        "declared before the launch, for all of its tasks.",
         "z: barrier @ CudaMbarrier  # at CPU scope",
         _TASK + "z: barrier @ CudaMbarrier",
     ),
@@ -247,6 +248,14 @@ SCOPES: Final[dict[str, tuple[str, str, str, str]]] = {
             "        z: barrier @ CudaMbarrier\n"
             "        Arrive(cuda_in_order) >> z"
         ),
+    ),
+    "S332": (
+        "an array of indices changes while the procedure runs",
+        "What `load_index` reads is one value for all who read the element: a parameter that no "
+        "statement of the procedure writes.  Indices that the procedure computes are loaded by "
+        "another one, called after it.",
+        "r = load_index(rows[0], 0, 8)\nrows[0] = 1",
+        "r = load_index(rows[0], 0, 8)\nz[r] = 1.0",
     ),
     "S331": (
         "two kinds of atomic operations change one variable",

@@ -96,7 +96,8 @@ TYPES: Final[dict[str, tuple[str, str, str, str]]] = {
     ),
     "T215": (
         "a barrier has no mechanism",
-        "CudaMbarrier, CudaCommitGroup or CudaClusterSync says which hardware signals it.",
+        "CudaMbarrier, CudaNamedBarrier, CudaCommitGroup, CudaClusterSync or CudaFlag says what "
+        "signals it.",
         "z: barrier[2]",
         "z: barrier[2] @ CudaMbarrier",
     ),
@@ -266,14 +267,16 @@ TYPES: Final[dict[str, tuple[str, str, str, str]]] = {
     ),
     "T240": (
         "an Await waits for several elements",
-        "A thread waits for one barrier element at a time.",
-        "Await(z[:], cuda_in_order, ~0)",
-        "for i in seq(0, 2):\n    Await(z[i], cuda_in_order, ~0)",
+        "A thread waits for one barrier element at a time; on an mbarrier for those of all roles "
+        "that arrive.",
+        "Await(z[:], cuda_in_order, 0)  # z @ CudaCommitGroup",
+        "Await(z[t], cuda_in_order, 0)",
     ),
     "T241": (
         "the count of an Await has the wrong sign",
         "On an mbarrier the count is ~m: the first m Awaits do not wait, and each later one is m "
-        "phases behind.  On other barriers n >= 0 waits for all but the newest n arrives.",
+        "phases behind; on a named barrier it is ~0.  On other barriers n >= 0 waits for all but "
+        "the newest n arrives.",
         "Await(z, cuda_in_order, 0)  # z @ CudaMbarrier",
         "Await(z, cuda_in_order, ~0)",
     ),
@@ -336,6 +339,23 @@ TYPES: Final[dict[str, tuple[str, str, str, str]]] = {
             "        D[wg, m, n] = 0.0"
         ),
     ),
+    "T251": (
+        "a value from memory is loaded where none may be",
+        "`b = load_index(offsets[g], lo, hi)` is a statement of a device task.  It reads one "
+        "element of a parameter of i32 or i64 in global memory, lo <= b < hi or the kernel traps, "
+        "and gives it a new name, which the rest of the block uses in indices, conditions and "
+        "bounds.",
+        "z[load_index(rows[0], 0, 8)] = 0.0",
+        "r = load_index(rows[0], 0, 8)\nz[r] = 0.0",
+    ),
+    "T252": (
+        "this is no contract of an array",
+        "`assert monotone(offsets)` says that no element is less than the one before it, "
+        "`assert injective(perm)` that no two are equal.  Of a parameter of i32 or i64 with one "
+        "dimension, in global memory; that is where indices are loaded from.",
+        "assert monotone(x)  # x: f32[8] @ CudaGmemLinear",
+        "assert monotone(rows)  # rows: i32[8] @ CudaGmemLinear",
+    ),
     "T255": (
         "an atomic operand is changed otherwise than by one operation",
         "Threads may execute atomic operations on one element in any order, and the "
@@ -351,6 +371,15 @@ TYPES: Final[dict[str, tuple[str, str, str, str]]] = {
             "def put(dst: f32 @ CudaDeviceVisibleLinear, src: f32 @ CudaRmem):\n"
             "    dst += src"
         ),
+    ),
+    "T275": (
+        "a flag is signalled or awaited on another timeline than it orders",
+        "A flag is a count in global memory: an Arrive releases ordinary accesses of its CTA, with "
+        "what these have waited for, and an Await acquires them.  What is asynchronous is waited "
+        "for before, within the CTA.",
+        "Arrive(tma_to_gmem_async) >> ready",
+        "Await(stores, cuda_in_order, 0)  # the commit group of the TMA stores\n"
+        "Arrive(cuda_in_order) >> ready",
     ),
     "T245": (
         "an instruction does not work in place",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from exogpu import *
 from exogpu.isa.cuda import cuda_load, cuda_memset0_1d
 
+FEWER = [CudaWarpConfig("fewer", 4, 40, 0)]
 GROUPS = [CudaWarpConfig("producer", 4, 40, 0), CudaWarpConfig("consumer", 8, 0, 232)]
 
 
@@ -31,6 +32,15 @@ def cpu(M: size, h: f32[M], g: f32[M] @ CudaGmemLinear):
         for t in cuda_tasks(0, 1):
             pass
     with CudaDeviceFunction(blockDim=32, warp_config=GROUPS):  # expect: P121
+        for t in cuda_tasks(0, 1):
+            pass
+    with CudaDeviceFunction(blockDim=1024, minBlocks=3):  # expect: P121
+        for t in cuda_tasks(0, 1):
+            pass
+    with CudaDeviceFunction(blockDim=1024, minBlocks=2):
+        for t in cuda_tasks(0, 1):
+            pass
+    with CudaDeviceFunction(warp_config=FEWER, minBlocks=2):  # expect: P121
         for t in cuda_tasks(0, 1):
             pass
     with CudaDeviceFunction(warp_config=[3]):  # expect: T234

@@ -24,7 +24,7 @@ def barriers(M: size, g: f32[M] @ CudaGmemLinear):
             Arrive(cuda_in_order) >> z[0] >> y[0]  # expect: T238
             Arrive(cuda_in_order) >> cg[0] >> cg[1]  # expect: T239
             Arrive(cuda_in_order) >> g[0]  # expect: T242
-            Await(z[:], cuda_in_order)  # expect: T240
+            Await(cg[:], cuda_in_order)  # expect: T240
             Await(z[0], cuda_in_order, 1)  # expect: T241
             Await(cg[0], cuda_in_order, ~0)  # expect: T241
             Await(z[0], cuda_in_order, ~2)

@@ -77,11 +77,17 @@ template <typename T>
     return 0;
 }
 
-// As many clusters as the device holds at a time, or as there are tasks; `early`, before the kernel
-// right before it on the stream has ended, for which it waits itself.
+// `early`: before the kernel right before it on the stream has ended, for which it waits itself.
+// `together`: with all CTAs on the device at a time, since their tasks wait for each other.
+struct How {
+    bool early = false;
+    bool together = false;
+};
+
+// As many clusters as the device holds at a time, or as there are tasks.
 template <typename Kernel>
 [[maybe_unused]] static int launch(Kernel* kernel, long long count, int cluster, int block, int shared_bytes,
-                            void** arguments, cudaStream_t stream, bool early = false)
+                            void** arguments, cudaStream_t stream, How how = {})
 {
     if (count == 0)
         return 0;
@@ -91,7 +97,7 @@ template <typename Kernel>
     TRY(cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes));
     if (cluster > 8)
         TRY(cudaFuncSetAttribute(function, cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
-    cudaLaunchAttribute attributes[2]{};
+    cudaLaunchAttribute attributes[3]{};
     attributes[0].id = cudaLaunchAttributeClusterDimension;
     attributes[0].val.clusterDim.x = cluster;
     attributes[0].val.clusterDim.y = attributes[0].val.clusterDim.z = 1;
@@ -118,7 +124,12 @@ template <typename Kernel>
     if (count + clusters > INT32_MAX)  // a cluster's next task has a number, even if there is none
         return EXOGPU_TOO_MANY_TASKS;
     config.gridDim = dim3(cluster * clusters);
-    if (early) {
+    if (how.together) {
+        attributes[config.numAttrs].id = cudaLaunchAttributeCooperative;
+        attributes[config.numAttrs].val.cooperative = 1;
+        ++config.numAttrs;
+    }
+    if (how.early) {
         attributes[config.numAttrs].id = cudaLaunchAttributeProgrammaticStreamSerialization;
         attributes[config.numAttrs].val.programmaticStreamSerializationAllowed = 1;
         ++config.numAttrs;
@@ -141,6 +152,11 @@ struct DeviceArray {
         if (elements > PTRDIFF_MAX / sizeof(T))
             return cudaErrorMemoryAllocation;
         return cudaMallocAsync(reinterpret_cast<void**>(&pointer), elements * sizeof(T), stream);
+    }
+
+    int zero(size_t elements)
+    {
+        return cudaMemsetAsync(pointer, 0, elements * sizeof(T), stream);
     }
 
     int free()

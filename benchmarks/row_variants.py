@@ -1,0 +1,37 @@
+"""Kernels of rows in many shapes, which `gpu_row_variants.py` compares.
+
+exogpu compile benchmarks/row_variants.py -o build/gpu/row-variants --cubin
+"""
+
+import sys
+from pathlib import Path
+
+from exogpu.kernels.norm_rows import make_layer_norm, make_rms_norm
+from exogpu.kernels.rows import TYPES
+from exogpu.kernels.softmax_rows import make_softmax
+from exogpu.kernels.stencil_rows import make_stencil_rows
+from exogpu.kernels.stencil_tiles import make_stencil
+from exogpu.kernels.transpose_blocks import make_transpose_blocks
+from exogpu.kernels.transpose_tiles import make_transpose
+
+sys.path.insert(0, str(Path(__file__).parent))
+from row_shapes import BLOCKS, SHAPES, STENCILS
+
+KERNELS = {
+    kernel.name: kernel
+    for make in (make_softmax, make_rms_norm, make_layer_norm)
+    for kernel in map(make, SHAPES)
+}
+KERNELS |= {
+    name: make_transpose_blocks(kind, of, name)
+    for kind in TYPES
+    for label, of in BLOCKS.items()
+    for name in (f"transpose_{kind}_{label}",)
+}
+KERNELS |= {
+    name: make_stencil_rows(*of, name)
+    for label, of in STENCILS.items()
+    for name in (f"stencil_{label}",)
+}
+KERNELS |= {f"transpose_{kind}": make_transpose(kind) for kind in TYPES}
+KERNELS |= {"stencil": make_stencil()}

@@ -1,0 +1,157 @@
+"""A program of a shape from its seed; the list of shapes."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Final
+
+from campaigns.gpu import programs
+from campaigns.gpu.making import Making, Node, lines
+from campaigns.reach import atomics, fragments, launches, plain, products, schemes, stores
+from campaigns.reach.mistakes import mistaken
+from campaigns.reach.parts import MakeUse
+from exogpu.amir import nodes
+from exogpu.api import Procedure
+from exogpu.cli.loader import load
+from exogpu.ir.types import Policy
+
+Sizes = Mapping[str, int]
+NONE: Final = ({"M": 0, "K": 1}, {"M": 1, "K": 0})
+"""Without a task, and without a step."""
+SMALL: Final = ({"M": 2, "K": 2}, {"M": 1, "K": 4}, *NONE, {"M": 1, "K": 1})
+"""At which a program is compared: several tasks, past a ring's depth, and where it is bare."""
+
+LARGER: Final = ({"M": 1, "K": 1}, {"M": 3, "K": 5})
+"""At which an emitted program is run."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Programs of one feature, most often with others beside it."""
+
+    meaning: str
+    share: int
+    """Of a hundred programs, how many."""
+    make: Callable[[Making], list[Node]]
+    sizes: tuple[Sizes, ...] = SMALL
+
+
+USES: Final[Mapping[MakeUse, int]] = {
+    plain.copied: 3,
+    fragments.fragments: 1,
+    atomics.atomics: 2,
+    stores.stores: 2,
+}
+"""What is done with tiles, and how often it is done beside something else."""
+
+
+def with_tiles(use: MakeUse) -> Callable[[Making], list[Node]]:
+    """Programs with a use of tiles, and in half of them another one."""
+
+    def make(m: Making) -> list[Node]:
+        uses = [use]
+        if m.chance(0.5):
+            # A thread has one commit group of bulk stores.
+            others = {one: n for one, n in USES.items() if one is not use}
+            uses += m.rng.choices(list(others), list(others.values()))
+            m.rng.shuffle(uses)
+        return m.rng.choice(schemes.SCHEMES)(m, uses)
+
+    return make
+
+
+SHAPES: Final[Mapping[str, Shape]] = {
+    "fragments": Shape(
+        "tiles in accumulators of mma.sync, changed by loops over fragments, multiplied or staged",
+        18,
+        with_tiles(fragments.fragments),
+    ),
+    "atomics": Shape(
+        "atomic additions and maxima of tiles in shared memory, and among tasks in global memory",
+        18,
+        with_tiles(atomics.atomics),
+    ),
+    "stores": Shape(
+        "bulk stores and additions of tiles, waited for by their reads or their writes",
+        17,
+        with_tiles(stores.stores),
+    ),
+    "products": Shape(
+        "products of a warpgroup, its accumulator changed by loops over fragments, by its rows, and"
+        " made an operand",
+        5,
+        products.products,
+        ({"M": 1, "K": 2}, *NONE, {"M": 2, "K": 1}),
+    ),
+    "launches": Shape(
+        "launches in a row, some dependent, with accesses before and after the wait",
+        17,
+        launches.launches,
+    ),
+}
+"""A feature's entry."""
+
+HEAD: Final = (
+    programs.HEAD.replace("@proc", "").rstrip()
+    + """
+from exogpu.isa.mn_major import *
+from exogpu.isa.rows import *
+
+
+@proc
+"""
+)
+
+TRIES: Final = 8
+"""Of mistakes, until a program is well-formed; the last try has none."""
+
+
+def generated(shape: str, seed: int) -> programs.Program:
+    """The program of a shape and a seed: about half of them have mistakes."""
+    return next(found for found, procedure in _tried(shape, seed) if procedure is not None)
+
+
+def procedure(shape: str, seed: int) -> Procedure:
+    """The same, read."""
+    return next(p for _, p in _tried(shape, seed) if p is not None)
+
+
+def amir(shape: str, seed: int) -> nodes.Program:
+    """What it is lowered to, under one of the policies."""
+    policy = Random(f"policy {shape} {seed}").choice((Policy.PTX, Policy.PAPER))
+    return procedure(shape, seed).amir(policy)
+
+
+def _tried(shape: str, seed: int) -> Iterator[tuple[programs.Program, Procedure | None]]:
+    random = Random(f"{shape} {seed}")
+    m = Making(random)
+    m.size("M")
+    sound = SHAPES[shape].make(m)
+    mistakes = random.choice((0, 0, 0, 0, 1, 1, 1, 1, 2))
+    for number in range(TRIES):
+        body = sound
+        for _ in range(mistakes if number < TRIES - 1 else 0):
+            body = mistaken(random, body)
+        program = _program(f"{shape}_{seed}", m, body)
+        yield program, read(program.source)
+
+
+def _program(name: str, m: Making, body: list[Node]) -> programs.Program:
+    head = f"def {name}({', '.join([*(f'{s}: size' for s in m.sizes), *m.parameters])}):"
+    text = HEAD + "\n".join([head, *lines([*m.maps, *body], 1)]) + "\n"
+    mine = tuple({n: at[n] for n in m.sizes} for at in LARGER)
+    return programs.Program(name, text, frozenset(m.features), mine)
+
+
+def read(source: str) -> Procedure | None:
+    """The procedure of a text, as a user's file; None where it is ill-formed."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "generated.py"
+        file.write_text(source)
+        (made,) = load(str(file))
+        found = made.procedure
+    return None if found is None or found.diagnostics else found

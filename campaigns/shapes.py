@@ -1,0 +1,76 @@
+"""The shapes of generated programs: how many there are of each in a campaign, and what they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from campaigns.reach import generate as reach
+
+SHARES: Final[Mapping[str, int]] = {
+    "ring": 8,
+    "multicast": 6,
+    "waits": 6,
+    "groups": 6,
+    "threads": 4,
+    "tiles": 4,
+    "chains": 6,
+    "fences": 6,
+    "proxies": 6,
+    "straight_line": 6,
+    "tasked": 6,
+    "nested": 6,
+    "nests": 5,
+    "casts": 3,
+    "resident": 6,
+    "slots": 5,
+    "relays": 5,
+    "windows": 6,
+}
+"""Of a hundred programs, how many have a shape."""
+
+RUNNING: Final[Mapping[str, int]] = {"resident": 30, "slots": 30, "relays": 40}
+"""The same of rings that run on."""
+
+REACH: Final[Mapping[str, int]] = {
+    **{name: shape.share for name, shape in reach.SHAPES.items()},
+    "resident": 5,
+    "slots": 5,
+    "relays": 5,
+    "flags": 10,
+}
+"""The same of what the language has lately, alone and together."""
+
+GROUPS: Final[Mapping[str, Mapping[str, int]]] = {"running": RUNNING, "reach": REACH}
+"""Shapes that one word names."""
+
+EVERY: Final = tuple(dict.fromkeys((*SHARES, *RUNNING, *REACH)))
+
+MEANING: Final[Mapping[str, str]] = {
+    "ring": "a ring of mbarriers between a producer and consumers, 0 to 3 mutations",
+    "multicast": "a ring of tiles sent along the rows or columns of a cluster, 0 to 3 mutations",
+    "casts": "such a ring of tiles in two symbolic loops, 0 to 3 mutations",
+    "resident": "a ring of mbarriers that runs on from task to task, on one cluster and, in other "
+    "orders, on several, 0 to 3 mutations",
+    "slots": "a ring by slots that runs on from task to task, or over the iterations of a loop, at "
+    "times by the slot of another barrier, a slot too early or after the Arrive, 0 to 3 mutations",
+    "relays": "two such rings one after the other, of different depths, in one CTA or two, at "
+    "times with a role that leaves steps out, a guard that reads the task, or a table that outlasts"
+    " its task, 0 to 3 mutations",
+    "waits": "mbarriers awaited by one role, in turn or now and then, 0 to 3 mutations",
+    "groups": "commit groups in flight, 0 to 3 mutations",
+    "threads": "scalar threads that add up their neighbours' sums in tasks, 0 to 3 mutations",
+    "tiles": "kernels one after the other on tiles of a matrix, 0 to 3 mutations",
+    "chains": "few accesses, many syncs between them",
+    "fences": "fences alone, many between accesses",
+    "proxies": "ordinary and async accesses, and syncs of the language's timelines between them",
+    "straight_line": "random statements, rich in fences, without a size",
+    "tasked": "random statements in tasks",
+    "nested": "random statements in random loops and guards",
+    "nests": "rings, hand-overs and commit groups in two symbolic loops, 0 to 3 mutations",
+    "windows": "windows of windows, of shared memory, registers and global memory, through calls "
+    "too, in source form; bounds as well, and the same program without windows; 0 to 4 mutations",
+    "flags": "tasks that wait for earlier ones by flags, one each, few or one for all; at times "
+    "with an Arrive too early or too late, 0 to 3 mutations",
+    **{name: shape.meaning for name, shape in reach.SHAPES.items()},
+}

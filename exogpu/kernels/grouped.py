@@ -1,0 +1,175 @@
+"""Products of groups of rows, and rows at places that memory tells, in one call."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, Final
+
+from exogpu.codegen.runtime import Kernel
+from exogpu.codegen.runtime.arrays import ITEM_SIZE
+from exogpu.codegen.runtime.errors import LaunchError
+from exogpu.kernels.taken import empty, rank_of, scratch, type_of
+
+_TYPES: Final = ("bf16", "f16", "f32")
+TILE: Final = 128
+"""Rows of a tile."""
+AT_ONCE: Final = 132
+"""Multiprocessors: of tiles that fill fewer, half as many columns are taken."""
+MOST_ROWS: Final = 1 << 30
+"""Rows that tables of 32 bits number."""
+
+
+def grouped_gemm(A: Any, B: Any, offsets: Any, out: Any = None, *, stream: object = None) -> Any:
+    """C[m] = B[g] A[m], g being the group of row m: A is (M, K), sorted by group, and B (G, N, K).
+
+    Rows `offsets[g]` to `offsets[g + 1]` are group g: offsets is int32, begins with 0, never
+    decreases and ends with M, which is not looked at; rows outside of all groups are left as they
+    are.  All of A and B are bf16, or f16, or f32, which is multiplied as TF32.  Nothing is copied
+    to the CPU.  Arrays, streams and errors are those of `gemm`.
+    """
+    rank_of("A", A, (2,))
+    rank_of("B", B, (3,))
+    rank_of("offsets", offsets, (1,))
+    (M, K), (G, N, columns) = (tuple(map(int, x.shape)) for x in (A, B))
+    if columns != K:
+        raise LaunchError(f"A is {tuple(A.shape)} and B is {tuple(B.shape)}", "both have K columns")
+    if int(offsets.shape[0]) != G + 1:
+        what = f"B has {G} groups, and offsets {offsets.shape[0]} elements"
+        raise LaunchError(what, "give where each group begins, and where the last one ends")
+    dtype = type_of("A", A, _TYPES)
+    if type_of("B", B, _TYPES) != dtype:
+        raise LaunchError(f"A is {A.dtype} and B is {B.dtype}", "convert one of them")
+    type_of("offsets", offsets, ("i32",))
+    size = ITEM_SIZE[dtype]
+    if size * K % 16:
+        raise LaunchError(
+            f"K is {K}: rows of {size * K} bytes, and TMA takes multiples of 16",
+            f"pad K to a multiple of {16 // size} with zeros",
+        )
+    if M >= MOST_ROWS:
+        raise LaunchError(f"A has {M} rows", f"give fewer than {MOST_ROWS} rows at a time")
+    result = empty(A, (M, N)) if out is None else out
+    if tuple(result.shape) != (M, N):
+        raise LaunchError(f"out is {tuple(result.shape)}", f"give an array of {(M, N)}")
+    tiles = M // TILE + G
+    cuts = scratch(A, (tiles + 1,), "int32", stream)
+    group = scratch(A, (tiles,), "int32", stream)
+    where(TILE)(stream=stream, G=G, offsets=offsets, cuts=cuts, group=group)
+    wide = -(-M // TILE) * -(-N // 256) >= AT_ONCE
+    kernel(dtype, 256 if wide else 128)(stream=stream, A=A, B=B, cuts=cuts, group=group, C=result)
+    return result
+
+
+@cache
+def where(rows: int) -> Kernel:
+    """The kernel that divides groups into tiles of so many rows."""
+    from exogpu.kernels.grouped_tiles import KERNELS
+
+    return KERNELS[f"grouped_tiles_{rows}"].compile()
+
+
+@cache
+def kernel(dtype: str, columns: int) -> Kernel:
+    """The kernel with tiles of so many columns, proved and compiled."""
+    from exogpu.kernels.gemm_grouped_sm90 import KERNELS
+
+    return KERNELS[name_of(dtype, columns)].compile()
+
+
+def name_of(dtype: str, columns: int) -> str:
+    """What the kernel is called.
+
+    >>> name_of("f32", 256)
+    'gemm_grouped_f32_sm90_128x256'
+    """
+    return f"gemm_grouped_{dtype}_sm90_{TILE}x{columns}"
+
+
+def gather_rows(x: Any, index: Any, out: Any = None, *, stream: object = None) -> Any:
+    """Row i of the result is row `index[i]` of x: `x[index]`, of f32, bf16 or f16.
+
+    index is int32; an element that is no row of x stops the kernel.  Arrays, streams and errors
+    are those of `gemm`.
+    """
+    kind, columns = _rows(x, index)
+    shape = (int(index.shape[0]), columns)
+    result = empty(x, shape) if out is None else out
+    if tuple(result.shape) != shape:
+        raise LaunchError(f"out is {tuple(result.shape)}", f"give an array of {shape}")
+    rows("gather", kind, columns)(stream=stream, x=x, index=index, y=result)
+    return result
+
+
+def scatter_rows(x: Any, index: Any, out: Any, *, stream: object = None) -> Any:
+    """Row `index[i]` of out becomes row i of x: `out[index] = x`, of f32, bf16 or f16.
+
+    No two elements of index are equal, which is not looked at: else each element of such a row is
+    of one of the two.  Other rows stay as they are.  As for `gather_rows`.
+    """
+    kind, columns = _rows(x, index)
+    rank_of("out", out, (2,))
+    if tuple(index.shape) != tuple(x.shape[:1]) or int(out.shape[1]) != columns:
+        what = f"x is {tuple(x.shape)}, index {tuple(index.shape)} and out {tuple(out.shape)}"
+        raise LaunchError(what, "give an index for each row of x, and out as many columns")
+    rows("scatter", kind, columns)(stream=stream, x=x, index=index, y=out)
+    return out
+
+
+def _rows(x: Any, index: Any) -> tuple[str, int]:
+    """The type of x, and its columns."""
+    rank_of("x", x, (2,))
+    rank_of("index", index, (1,))
+    type_of("index", index, ("i32",))
+    return type_of("x", x, _TYPES), int(x.shape[1])
+
+
+def histogram(x: Any, bins: int, out: Any = None, *, stream: object = None) -> Any:
+    """How many elements of x, int32 of one dimension, are 0, 1, ... bins - 1: `torch.bincount`.
+
+    An element that is none of them stops the kernel.  At most 4096 bins; arrays, streams and errors
+    are those of `gemm`.
+    """
+    rank_of("x", x, (1,))
+    type_of("x", x, ("i32",))
+    most = next((n for n in (256, 4096) if 1 <= bins <= n), None)
+    if most is None:
+        raise LaunchError(f"{bins} bins", "give 1 to 4096")
+    result = empty(x, (bins,)) if out is None else out
+    if tuple(result.shape) != (bins,):
+        raise LaunchError(f"out is {tuple(result.shape)}", f"give an array of {(bins,)}")
+    counting(most)(stream=stream, x=x, counts=result)
+    return result
+
+
+@cache
+def rows(name: str, kind: str, columns: int) -> Kernel:
+    """The kernel that gathers or scatters rows of so many columns."""
+    from exogpu.kernels.rows_by_index import KERNELS, make_gather, make_scatter
+
+    found = KERNELS.get(name_of_rows(name, kind, columns))
+    if found is None:
+        make = make_gather if name == "gather" else make_scatter
+        found = make(kind, in_vectors(kind, columns))
+    return found.compile()
+
+
+def in_vectors(kind: str, columns: int) -> bool:
+    """Whether rows are whole vectors of 16 bytes."""
+    return columns * ITEM_SIZE[kind] % 16 == 0
+
+
+def name_of_rows(name: str, kind: str, columns: int) -> str:
+    """What the kernel is called.
+
+    >>> name_of_rows("gather", "bf16", 7)
+    'gather_rows_bf16_any'
+    """
+    return f"{name}_rows_{kind}{'' if in_vectors(kind, columns) else '_any'}"
+
+
+@cache
+def counting(most: int) -> Kernel:
+    """The kernel for so many bins."""
+    from exogpu.kernels.histogram_bins import KERNELS
+
+    return KERNELS[f"histogram_{most}"].compile()

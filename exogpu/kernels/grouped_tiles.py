@@ -1,0 +1,60 @@
+"""Which rows the tiles of a grouped product have, from the offsets of its groups: in one launch."""
+
+from __future__ import annotations
+
+from exogpu.api import Procedure, proc
+from exogpu.hw.datatypes import i32
+
+THREADS = 128
+
+
+def make_tiles(TM: int = 128) -> Procedure:
+    """Tile t has rows `cuts[t]` to `cuts[t + 1]`, at most TM and all of group `group[t]`.
+
+    Groups have a tile for each TM of their rows, so that floor(rows / TM) + groups are enough for
+    all; those that are left have no rows, and come last.
+
+    A thread has one t, and looks at all groups, `first` being the number of tiles before a group:
+    the cut is the greatest of `min(offsets[g] + TM * (t - first), offsets[g + 1])` over all g.  For
+    the group of t that is where the tile begins.  It is no more for groups before, which end at
+    the group's offset at most; nor for those after, which have at most TM rows for each of the
+    tiles between.
+    """
+
+    @proc(name=f"grouped_tiles_{TM}")
+    def grouped_tiles(
+        G: size,
+        T: size,
+        offsets: i32[G + 1] @ CudaGmemLinear,
+        cuts: i32[T + 1] @ CudaGmemLinear,
+        group: i32[T] @ CudaGmemLinear,
+    ):
+        with CudaDeviceFunction(blockDim=THREADS):
+            for b in cuda_tasks(0, (T + THREADS) / THREADS):
+                t: i32[THREADS]
+                first: i32[THREADS]
+                cut: i32[THREADS]
+                of: i32[THREADS]
+                for c in cuda_threads(0, THREADS, unit=cuda_thread):
+                    if THREADS * b + c <= T:
+                        t[c] = 0
+                        for i in seq(0, THREADS * b + c):  # a number of control is no data
+                            t[c] += 1
+                        first[c] = 0
+                        cut[c] = offsets[0]
+                        of[c] = -1
+                        for g in seq(0, G):
+                            cut[c] = max(
+                                cut[c],
+                                min(offsets[g] + TM * (t[c] - first[c]), offsets[g + 1]),
+                            )
+                            of[c] += max(0, min(1, t[c] - first[c] + 1))
+                            first[c] += (offsets[g + 1] - offsets[g] + (TM - 1)) / TM
+                        cuts[THREADS * b + c] = cut[c]
+                        if THREADS * b + c < T:
+                            group[THREADS * b + c] = max(of[c], 0)
+
+    return grouped_tiles
+
+
+KERNELS: dict[str, Procedure] = {kernel.name: kernel for kernel in (make_tiles(),)}

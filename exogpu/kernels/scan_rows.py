@@ -1,0 +1,194 @@
+"""y[m, n] = sum over k <= n of x[m, k]: f32, or i32 that wraps around."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from exogpu.api import Procedure, proc
+from exogpu.frontend.macros import macro
+from exogpu.isa.cuda import (
+    cuda_load,
+    cuda_shfl_from,
+    cuda_shfl_idx,
+    cuda_shfl_up,
+    cuda_store,
+)
+from exogpu.kernels.rows import Shape
+
+KINDS: Final = ("f32", "i32")
+LONGEST: Final = 16384
+"""Elements of a row that `cumsum` gives to one CTA; of longer ones there may be too few."""
+
+
+def scan_shape(kind: str, columns: int) -> Shape:
+    """The shape for rows of so many columns.  A row in a loop has 4096 elements, or 1024, a step.
+
+    >>> str(scan_shape("f32", 500)), str(scan_shape("i32", 4096)), str(scan_shape("f32", 4097))
+    ('f32_1x512', 'i32_8x512', 'f32_any_looped')
+    """
+    vectors = columns % 4 == 0
+    shapes = [Shape(kind, warps, 4, vectors) for warps in (1, 2, 4, 8)]
+    fits = [shape for shape in shapes if columns <= shape.span]
+    return fits[0] if fits else Shape(kind, 8, 4, vectors, looped=True)
+
+
+def make_scan(shape: Shape) -> Procedure:
+    """The kernel of a shape: of registers, and of no more than 32 vectors of warps at a time.
+
+    A thread sums its vectors, a warp its threads, and every warp all warps' sums, which it reads
+    from shared memory; what was summed before a step is carried to it.  Sums of f32 are in an
+    order that depends on the shape alone.
+    """
+    dtype = shape.type
+    V, LOADS, SPAN, ACROSS = shape.vector, shape.loads, shape.span, shape.across
+    ROWS, WARPS, MOST = shape.rows, shape.all, shape.most
+    PARTS = LOADS * shape.warps
+    """Vectors of warps in a step of a row."""
+    assert PARTS <= 32
+
+    @macro
+    def load(part, x, _, row, at, N, w, t):
+        for i in seq(0, LOADS):
+            if ACROSS * i + at < N:
+                n = ACROSS * i + at
+                cuda_load(part[w, t, i, :], x[row, n : n + V], n=V, dtype=dtype)
+
+    @macro
+    def summed(part, total, _, row, at, N, w, t):
+        for i in seq(0, LOADS):
+            if ACROSS * i + at < N:
+                for j in seq(1, V):
+                    part[w, t, i, j] += part[w, t, i, j - 1]
+                total[w, t, i] = part[w, t, i, V - 1]
+
+    @macro
+    def store(part, before, y, row, at, N, w, t):
+        for i in seq(0, LOADS):
+            if ACROSS * i + at < N:
+                n = ACROSS * i + at
+                for j in seq(0, V):
+                    part[w, t, i, j] += before[w, t, i]
+                cuda_store(y[row, n : n + V], part[w, t, i, :], n=V, dtype=dtype)
+
+    @macro
+    def of_row(body, a, b, c, task, k, M, N, w, t):
+        if ROWS == 1:
+            body(a, b, c, task, SPAN * k + V * (32 * w + t), N, w, t)
+        else:
+            if ROWS * task + w < M:
+                body(a, b, c, ROWS * task + w, SPAN * k + V * t, N, w, t)
+
+    @macro
+    def scanned(one, other, w):
+        """The sums of lanes 0 .. t, in lane t."""
+        for delta in (1, 2, 4, 8, 16):
+            cuda_shfl_up(other[w, :], one[w, :], delta=delta, dtype=dtype)
+            for t in cuda_threads(0, 32, unit=cuda_thread):
+                if t >= delta:
+                    one[w, t] += other[w, t]
+
+    @macro
+    def preceding(one, other, w):
+        """Those of lanes 0 .. t - 1."""
+        cuda_shfl_up(other[w, :], one[w, :], delta=1, dtype=dtype)
+        for t in cuda_threads(0, 32, unit=cuda_thread):
+            one[w, t] = 0
+            if t >= 1:
+                one[w, t] = other[w, t]
+
+    @macro
+    def step(part, shared, x, y, carry, slot, task, k, M, N):
+        total: dtype[WARPS, 32, LOADS]
+        before: dtype[WARPS, 32, LOADS]
+        one: dtype[WARPS, 32]
+        other: dtype[WARPS, 32]
+        for w in cuda_threads(0, WARPS, unit=cuda_warp):
+            for t in cuda_threads(0, 32, unit=cuda_thread):
+                of_row(load, part, x, None, task, k, M, N, w, t)
+                for i in seq(0, LOADS):
+                    total[w, t, i] = 0
+                of_row(summed, part, total, None, task, k, M, N, w, t)
+            for i in seq(0, LOADS):
+                for t in cuda_threads(0, 32, unit=cuda_thread):
+                    one[w, t] = total[w, t, i]
+                scanned(one, other, w)
+                for t in cuda_threads(0, 32, unit=cuda_thread):
+                    total[w, t, i] = one[w, t]
+                preceding(one, other, w)
+                for t in cuda_threads(0, 32, unit=cuda_thread):
+                    before[w, t, i] = one[w, t]
+                if ROWS == 1:
+                    for t in cuda_threads(0, 32, unit=cuda_thread):
+                        if t == 31:
+                            shared[slot, shape.warps * i + w] = total[w, t, i]
+        if ROWS == 1:
+            Fence(cuda_in_order, cuda_in_order)
+        for w in cuda_threads(0, WARPS, unit=cuda_warp):
+            if ROWS == 1:
+                for t in cuda_threads(0, 32, unit=cuda_thread):
+                    one[w, t] = 0
+                    if t < PARTS:
+                        one[w, t] = shared[slot, t]
+                scanned(one, other, w)
+                for t in cuda_threads(0, 32, unit=cuda_thread):
+                    total[w, t, 0] = one[w, t]
+                preceding(one, other, w)
+                for i in seq(0, LOADS):
+                    cuda_shfl_from(shape.warps * i + w, other[w, :], one[w, :], dtype=dtype)
+                    for t in cuda_threads(0, 32, unit=cuda_thread):
+                        before[w, t, i] += other[w, t] + carry[w, t]
+                for t in cuda_threads(0, 32, unit=cuda_thread):
+                    one[w, t] = total[w, t, 0]
+                cuda_shfl_idx(other[w, :], one[w, :], lane=31, dtype=dtype)
+                for t in cuda_threads(0, 32, unit=cuda_thread):
+                    carry[w, t] += other[w, t]
+            else:
+                for i in seq(0, LOADS):
+                    for t in cuda_threads(0, 32, unit=cuda_thread):
+                        before[w, t, i] += carry[w, t]
+                        one[w, t] = total[w, t, i]
+                    cuda_shfl_idx(other[w, :], one[w, :], lane=31, dtype=dtype)
+                    for t in cuda_threads(0, 32, unit=cuda_thread):
+                        carry[w, t] += other[w, t]
+            for t in cuda_threads(0, 32, unit=cuda_thread):
+                of_row(store, part, before, y, task, k, M, N, w, t)
+
+    @macro
+    def of_task(shared, x, y, task, M, N):
+        part: dtype[WARPS, 32, LOADS, V]
+        carry: dtype[WARPS, 32]
+        for w in cuda_threads(0, WARPS, unit=cuda_warp):
+            for t in cuda_threads(0, 32, unit=cuda_thread):
+                carry[w, t] = 0
+        if shape.looped:
+            for k in seq(0, (N + SPAN - 1) / SPAN):
+                step(part, shared, x, y, carry, k % 2, task, k, M, N)
+        else:
+            step(part, shared, x, y, carry, 0, task, 0, M, N)
+        if ROWS == 1:
+            Fence(cuda_in_order, cuda_temporal)  # the next row is summed in the same place
+
+    @proc(name=f"scan_{shape}")
+    def scan(M: size, N: size, x: dtype[M, N] @ CudaGmemLinear, y: dtype[M, N] @ CudaGmemLinear):
+        assert N % V == 0
+        assert N <= MOST
+        if ROWS == 1:
+            with CudaDeviceFunction(blockDim=32 * WARPS):
+                shared: dtype[2, PARTS] @ CudaSmemLinear
+                for task in cuda_tasks(0, M):
+                    of_task(shared, x, y, task, M, N)
+        else:
+            with CudaDeviceFunction(blockDim=32 * WARPS):
+                for task in cuda_tasks(0, (M + ROWS - 1) / ROWS):
+                    of_task(None, x, y, task, M, N)
+
+    return scan
+
+
+KERNELS: dict[str, Procedure] = {
+    kernel.name: kernel
+    for kernel in (
+        make_scan(scan_shape(*of)) for of in (("f32", 512), ("i32", 4096), ("f32", 8192))
+    )
+}
+"""Some, by name."""

@@ -1,0 +1,61 @@
+"""Sums of arrays in one call: of each element and those before it in its row, or of all."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from typing import Any
+
+from exogpu.codegen.runtime import Kernel
+from exogpu.codegen.runtime.errors import LaunchError
+from exogpu.kernels.scan_shapes import TYPES, Shape, shape_of
+from exogpu.kernels.taken import empty, flat, type_of
+
+
+def scan(x: Any, out: Any = None, *, stream: object = None) -> Any:
+    """Inclusive sums along the last dimension of x: `torch.cumsum(x, -1, dtype=x.dtype)`.
+
+    x is f32 or i32, of any shape, and contiguous; sums are of its type, those of i32 wrap, and the
+    same in every call.  Arrays, the stream and errors are as for `gemm`; `out` is another array
+    than x.
+    """
+    kind, shape = type_of("x", x, tuple(TYPES)), tuple(x.shape)
+    if not shape:
+        raise LaunchError("x has 0 dimensions", "give an array with rows: its last dimension")
+    result = empty(x, shape) if out is None else out
+    if tuple(result.shape) != shape or type_of("out", result, (kind,)) != kind:
+        raise LaunchError(f"x is {shape} and out is {tuple(result.shape)}", "give them one shape")
+    rows = (math.prod(shape[:-1]), shape[-1])
+    of_shape = shape_of(kind, int(shape[-1]))
+    x, y = flat("x", x, rows), flat("out", result, rows)
+    _scan(of_shape)(stream=stream, x=x, y=y)
+    return result
+
+
+def total(x: Any, out: Any = None, *, stream: object = None) -> Any:
+    """The sum of all elements of x, f32 of any shape, and contiguous: `torch.sum(x)`.
+
+    It is summed in the same order in every call.  As for `scan`; `out` is an array without
+    dimensions.
+    """
+    type_of("x", x, ("f32",))
+    result = empty(x, ()) if out is None else out
+    if tuple(result.shape):
+        raise LaunchError(f"out is {tuple(result.shape)}", "give an array without dimensions")
+    count = math.prod(x.shape)
+    _total(vectors=count % 4 == 0)(stream=stream, x=flat("x", x, (count,)), y=result)
+    return result
+
+
+@cache
+def _scan(shape: Shape) -> Kernel:
+    from exogpu.kernels.scan_waves import make_scan
+
+    return make_scan(shape).compile()
+
+
+@cache
+def _total(*, vectors: bool) -> Kernel:
+    from exogpu.kernels.total_f32 import make_total
+
+    return make_total(vectors=vectors).compile()

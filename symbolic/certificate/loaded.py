@@ -1,0 +1,42 @@
+"""Values from memory in a program's JSON: what they are loaded from, and what is taken to hold of
+it (decision 32)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from exogpu.symbolic.certificate.strict_json import malformed
+
+
+def assumed(contracts: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Contracts as a certificate states them: `monotone(offsets)`."""
+    return [f"{one['kind']}({one['array']})" for one in contracts]
+
+
+def check_loads(
+    variables: Iterable[Mapping[str, Any]],
+    operations: Sequence[Mapping[str, Any]],
+    contracts: Iterable[Mapping[str, Any]],
+) -> None:
+    """A value is loaded from data that nothing writes, which is read there; contracts are of data
+    of one dimension, that nothing writes either.  Raises MalformedError."""
+    declared = {one["name"]: one for one in variables}
+    loaded = [op for op in operations if op.get("mode") == "loaded"]
+    for one in contracts:
+        if len(declared[one["array"]]["shape"]) != 1:
+            malformed("contracts", f"{one['array']} has not one dimension")
+    arrays = {op["source"]["variable"] for op in loaded} | {one["array"] for one in contracts}
+    read = set()
+    for op in operations:
+        name = op["access"]["variable"] if "access" in op else op.get("variable")
+        if op["op"] == "RecordRead" and op["inside"]:
+            read.add((name, op["line"], op["text"], op["file"]))
+        if name in arrays and op["op"] in ("RecordMutate", "Alloc", "Release"):
+            malformed(
+                "body", f"line {op['line']} ({op['text']}) changes {name}, a table of indices"
+            )
+    for op in loaded:
+        name = op["source"]["variable"]
+        if (name, op["line"], op["text"], op["file"]) not in read:
+            malformed("body", f"line {op['line']} ({op['text']}) has no RecordRead of {name}")

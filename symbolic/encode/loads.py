@@ -1,0 +1,112 @@
+"""Values from memory in formulas: functions of an array and an element alone (decision 32).
+
+A script has a constant for what an array has at an element, wherever it speaks of it.  Of two such
+constants it says what holds of every function: at one element they are equal; and what the
+contracts of the array say of two elements.  So no script needs functions or quantifiers, and what
+is refuted with these constants is refuted for all contents that satisfy the contracts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from exogpu.amir.nodes import Loop
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import BExpr, CExpr
+from exogpu.ir.walk import substitute
+from exogpu.symbolic.encode.formulas import (
+    FALSE,
+    Instance,
+    at_most,
+    element_of,
+    equal,
+    every,
+    exists,
+    less,
+)
+from exogpu.symbolic.placed import Placed
+from exogpu.symbolic.sites import loads_around
+
+if TYPE_CHECKING:
+    from exogpu.symbolic.encode.script import Script
+
+
+@dataclass(frozen=True, slots=True)
+class _Value:
+    """What an array has at an element."""
+
+    element: tuple[CExpr, ...]
+    value: CExpr
+
+
+class Loads:
+    """The values that one script speaks of."""
+
+    def __init__(self, placed: Placed) -> None:
+        self.placed = placed
+        self._values: dict[Sym, list[_Value]] = {}
+        self._contracts: dict[Sym, list[str]] = {}
+        for one in placed.program.contracts:
+            self._contracts.setdefault(one.array, []).append(one.kind)
+
+    def assume(self, script: Script, instance: Instance) -> None:
+        """That the iterators of an instance which are loaded are what their elements have."""
+        for load in loads_around(instance.site):
+            assert load.source is not None
+            element = element_of(instance, load.source)
+            self._add(script, load.source.name, _Value(element, instance.values[load.iterator]))
+
+    def executed(self, script: Script, instance: Instance) -> Instance:
+        """The instance with the values that it loads: those of a witness do not matter."""
+        values = dict(instance.values)
+        for load in loads_around(instance.site):
+            here = Instance(instance.site, values)
+            values[load.iterator] = self._value(script, load, here)
+            self._in_range(script, load, values)
+        return Instance(instance.site, values)
+
+    def _value(self, script: Script, load: Loop, instance: Instance) -> CExpr:
+        """What the element of a load has there: one constant of an expression."""
+        assert load.source is not None
+        name, element = load.source.name, element_of(instance, load.source)
+        for known in self._values.get(name, ()):
+            if known.element == element:
+                return known.value
+        made = script.constant(Sym(f"{self.placed.called[name]}.value"))
+        self._add(script, name, _Value(element, made))
+        return made
+
+    def _in_range(self, script: Script, load: Loop, values: Mapping[Sym, CExpr]) -> None:
+        """Where a load is reached its value is in its range: the kernel would have trapped."""
+        site = self.placed.loads[load]
+        reached = exists(Instance(site, {name: values[name] for name in site.iterators}))
+        value = values[load.iterator]
+        for end in (
+            at_most(substitute(load.lo, values), value),
+            less(value, substitute(load.hi, values)),
+        ):
+            script.imply([], reached, end)
+
+    def _add(self, script: Script, name: Sym, new: _Value) -> None:
+        known = self._values.setdefault(name, [])
+        for one in known:
+            _imply(script, _same(one, new), equal(one.value, new.value))
+            for kind in self._contracts.get(name, ()):
+                if kind == "injective":
+                    _imply(script, equal(one.value, new.value), _same(one, new))
+                    continue
+                for left, right in ((one, new), (new, one)):
+                    (first,), (second,) = left.element, right.element
+                    _imply(script, at_most(first, second), at_most(left.value, right.value))
+        known.append(new)
+
+
+def _same(one: _Value, other: _Value) -> BExpr:
+    return every(equal(a, b) for a, b in zip(one.element, other.element, strict=True))
+
+
+def _imply(script: Script, premise: BExpr, conclusion: BExpr) -> None:
+    if premise != FALSE:
+        script.imply([], premise, conclusion)

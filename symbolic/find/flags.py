@@ -1,0 +1,35 @@
+"""How many arrivals each Await of a flag waits for, for code generation (decision 37)."""
+
+from __future__ import annotations
+
+import json
+
+from exogpu.amir.nodes import Await
+from exogpu.ir.listed import Json, condition_json, control_json
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import CExpr, CVar
+from exogpu.symbolic.encode.expressions import pieces_at
+from exogpu.symbolic.encode.witness import named, names_of
+from exogpu.symbolic.find.domains import Model
+from exogpu.symbolic.find.witness import Seeker
+from exogpu.symbolic.sites import Site
+
+
+def flag_waits(model: Model, seeker: Seeker) -> tuple[str, ...]:
+    """By Await of a flag, in the order of the text: the number that the lemma COUNT is about, as
+    `exogpu.result.proof.Proof.waits` has it; empty where it is counted by iterations of a nest."""
+    return tuple(
+        "" if seeker.apart(model.called[site.op.barrier.name]) else _count(model, seeker, site)
+        for site in model.sites
+        if isinstance(site.op, Await) and model.variables[site.op.barrier.name].counts_all
+    )
+
+
+def _count(model: Model, seeker: Seeker, site: Site) -> str:
+    names: dict[Sym, CExpr] = {named(model.called[size]).name: CVar(size) for size in model.sizes}
+    own = names_of(site, "here", model.called)
+    for at, iterator in enumerate(site.iterators):
+        names[own[iterator].name] = CVar(Sym(f"@{at}"))
+    pieces = pieces_at(seeker.count(site.number, arrivals=True), names)
+    listed: list[Json] = [[condition_json(where), control_json(value)] for where, value in pieces]
+    return json.dumps(listed)

@@ -1,0 +1,54 @@
+"""Values from memory in relations: what ISL is told of them (decision 32).
+
+It knows their ranges, and that two loads of one element, written alike, have one value.  Contracts,
+and elements that are the same by their values alone, are the solver's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Set
+from itertools import combinations, product
+from typing import TYPE_CHECKING
+
+from exogpu.amir.nodes import Loop
+from exogpu.ir.isltext import identifier
+from exogpu.ir.names import Sym
+from exogpu.ir.walk import control_variables
+from exogpu.solvers import isl
+from exogpu.solvers import isl_relations as rel
+from exogpu.symbolic.sites import Site, loads_around, read_by
+
+if TYPE_CHECKING:
+    from exogpu.symbolic.find.frames import Frame
+
+
+def reads(loop: Loop, names: Set[Sym]) -> bool:
+    """Whether a loop's bounds read one of these variables."""
+    return bool((control_variables(loop.lo) | control_variables(loop.hi)) & names)
+
+
+def one_value(site: Site) -> Iterator[str]:
+    """That loads of one element around a site have one value, in ISL's text."""
+    for one, other in combinations(loads_around(site), 2):
+        if one.source == other.source:
+            yield f"({identifier(one.iterator)} = {identifier(other.iterator)})"
+
+
+def as_loaded(frame: Frame, pairs: isl.Map, first: Site, second: Site) -> isl.Map:
+    """The pairs without those that have two values of one element."""
+    for one, other in product(loads_around(first), loads_around(second)):
+        if one.source is None or one.source != other.source:
+            continue
+        read = read_by(one.source) - {*frame.model.sizes}
+        places = [(_at(frame, name, first), _at(frame, name, second)) for name in read]
+        # What is read and no dimension is a parameter of the frame, the same in both.
+        same = rel.equal_dims(pairs, [(i, j) for i, j in places if i >= 0 and j >= 0])
+        value = (_at(frame, one.iterator, first), _at(frame, other.iterator, second))
+        wrong = isl.subtract_map(same, rel.equal_dims(same, [value]))
+        pairs = rel.coalesce(isl.subtract_map(pairs, wrong))
+    return pairs
+
+
+def _at(frame: Frame, name: Sym, site: Site) -> int:
+    """Where an iterator stands in the site's tuple; negative of a parameter."""
+    return site.iterators.index(name) - frame.depth

@@ -1,0 +1,139 @@
+"""What is emitted for flags: zeroed counts, a cooperative launch, and what is refused."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+from fake_cuda import CudaArray, FakeDriver, aligned
+from fake_runtime import HostFunction
+from flag_kernels import by_roles, chain, total
+
+from exogpu.api import proc
+from exogpu.codegen.host import emit
+from exogpu.codegen.runtime import Kernel, driver, tensormaps
+from exogpu.codegen.task_order import Grouped, Lexicographic
+from exogpu.codegen.toolchain import compile_cubin, find_toolchain
+from exogpu.hw.timelines import SYNC_TIMELINES
+from exogpu.ir.types import BarrierMechanism
+from exogpu.result.errors import ExoGpuError
+from exogpu.schedule import find, insert_arrive, insert_await, insert_barrier_alloc
+
+ONE = ["[[true, 1]]"]
+
+
+@pytest.fixture
+def fake(monkeypatch):
+    def forget():
+        for cached in (driver.gpus, driver._primary, driver._pool, tensormaps._encoded):
+            cached.cache_clear()
+
+    forget()
+    fake = FakeDriver()
+    monkeypatch.setattr(driver, "_driver", lambda: fake)
+    yield fake
+    forget()
+
+
+def test_the_count_is_zeroed_between_its_allocation_and_the_launch(fake):
+    kernel = Kernel(emit(chain.facts, waits=ONE).manifest, b"cubin")
+    x, y = (CudaArray(aligned((5, 32))) for _ in range(2))
+    kernel(x, y)
+    kernel(x, y)
+    wanted = ["cuMemAllocFromPoolAsync", "cuMemsetD8Async", "cuLaunchKernelEx", "cuMemFreeAsync"]
+    order = [name for name, _ in fake.calls if name in wanted]
+    assert order == 2 * wanted
+    (_, byte, count, _), *_ = fake.arguments("cuMemsetD8Async")
+    assert (byte.value, count.value) == (0, 4 * 5)
+
+
+def test_the_launch_is_cooperative(fake):
+    manifest = emit(chain.facts, waits=ONE).manifest
+    assert [s["together"] for s in manifest["steps"] if s["op"] == "launch"] == [True]
+    Kernel(manifest, b"cubin")(*(CudaArray(aligned((3, 32))) for _ in range(2)))
+    config = fake.arguments("cuLaunchKernelEx")[-1][0]._obj
+    ids = [config.attributes[at].id for at in range(config.count)]
+    assert ids == [2] and config.attributes[0].value[0] == 1
+
+
+def test_the_host_function_compiles_and_launches(tmp_path, monkeypatch):
+    made = emit(chain.facts, waits=ONE)
+    plain = replace(made, source=re.sub(r"(asm volatile|__syncthreads)\(.*?\);", ";", made.source))
+    monkeypatch.setattr("fake_runtime.emitted", lambda procedure: plain)
+    host = made.host.source
+    assert "TRY(ready.zero(elements({T})));" in host
+    assert "{/* early */ false, /* together */ true}" in host
+    HostFunction(chain, tmp_path)
+
+
+def test_one_thread_of_the_scope_signals_and_polls():
+    """A warp, half a warp, one thread."""
+    text = emit(by_roles.facts, waits=ONE * 2).source
+    signals = re.findall(r"__syncwarp\((.*?)\);\n\s+if \(thread == (.*?)\)\n\s+flag_arrive", text)
+    assert len(signals) == 1
+    assert re.search(r"\n\s+flag_await\(&ready\[[^\n]*\n\s+// \d+: y\[t, i\] = a", text)
+
+
+@proc
+def of_clusters(T: size, y: f32[T] @ CudaGmemLinear):
+    ready: barrier[T] @ CudaFlag
+    with CudaDeviceFunction(clusterDim=2, blockDim=32):
+        for t in cuda_tasks(0, T):
+            for c in cuda_threads(0, 1, unit=cuda_cta_in_cluster):
+                Arrive(cuda_in_order) >> ready[t]
+
+
+@proc
+def dependent(T: size, y: f32[T] @ CudaGmemLinear):
+    ready: barrier[T] @ CudaFlag
+    with CudaDeviceFunction(blockDim=32):
+        for t in cuda_tasks(0, T):
+            for i in cuda_threads(0, 1, unit=cuda_thread):
+                y[t] = 1.0
+    with CudaDeviceFunction(blockDim=32, dependent=True):
+        for t in cuda_tasks(0, T):
+            Arrive(cuda_in_order) >> ready[t]
+
+
+@pytest.mark.parametrize(
+    ("procedure", "said"),
+    [(of_clusters, "clusters of several CTAs"), (dependent, "a dependent launch")],
+    ids=lambda one: getattr(one, "name", ""),
+)
+def test_where_not_all_ctas_would_be_there(procedure, said):
+    with pytest.raises(ExoGpuError, match=said):
+        emit(procedure.facts)
+
+
+def test_tasks_are_taken_in_program_order():
+    assert emit(total.facts, waits=['[[true, "T"]]'], task_order=Lexicographic()).source
+    with pytest.raises(ExoGpuError, match="order is not that of the program"):
+        emit(total.facts, waits=['[[true, "T"]]'], task_order=Grouped(8))
+
+
+def test_flags_are_not_scheduled():
+    """A schedule that adds one, or signals one, is refused."""
+    at = find(chain, "t").body()[0].before()
+    for step in (
+        lambda: insert_barrier_alloc(chain, at, "more", [1], BarrierMechanism.FLAG),
+        lambda: insert_arrive(chain, at, SYNC_TIMELINES["tma_to_gmem_async"], "ready[t]"),
+        lambda: insert_await(chain, at, "ready[t]", SYNC_TIMELINES["cuda_in_order"]),
+    ):
+        with pytest.raises(ExoGpuError, match="not scheduled"):
+            step()
+
+
+def test_a_wait_by_cases():
+    """The value of the first condition that holds, or the last."""
+    text = emit(chain.facts, waits=['[[["<", "@0", 3], 1], [true, ["-", "T", "@0"]]]']).source
+    assert "flag_await(&ready[t - 1], (t < 3) ? 1 : (T - t));" in text
+
+
+@pytest.mark.skipif(find_toolchain() is None, reason="no nvcc on this machine")
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_compiles(arch):
+    made = compile_cubin(emit(chain.facts, arch, waits=ONE).source, arch, find_toolchain())
+    assert "red.release.gpu.global.add.u32" in made.ptx
+    assert "ld.acquire.gpu.global.u32" in made.ptx
+    assert re.findall(r"(\d+) bytes stack frame", made.log) == ["0"]

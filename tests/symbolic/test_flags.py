@@ -1,0 +1,66 @@
+"""Flags for all sizes: what is proved, by which counts, and what the rule of late Arrives does."""
+
+from __future__ import annotations
+
+import pytest
+
+from exogpu.amir.nodes import Variable
+from exogpu.api import Procedure
+from exogpu.codegen.host import emit
+from exogpu.ir.types import Policy
+from exogpu.pipeline.allsizes import answer
+from exogpu.result.errors import ExoGpuError
+from exogpu.result.hazards import HazardKind
+from tests.codegen.flag_kernels import KERNELS, chain, total, twice
+from tests.machine.test_machine_cases import load
+
+CASES = load("flags")
+
+
+@pytest.mark.parametrize("policy", list(Policy), ids=lambda p: p.value)
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: k.name)
+def test_proved(kernel: Procedure, policy: Policy) -> None:
+    assert kernel.check(policy=policy).word == "proved"
+
+
+@pytest.mark.parametrize("name", [n for n in CASES if n not in ("right", "fenced", "in_time")])
+def test_refuted_as_at_sizes(name: str) -> None:
+    """At the sizes of `tests/cases/machine`, where the machine says which."""
+    safe = name in ("two_arrivals", "by_a_thread", "after_the_await")
+    found = answer(CASES[name].amir())
+    assert (found.proof is not None) == safe
+    assert (found.refutation is not None) == (not safe)
+
+
+def test_what_an_await_waits_for_is_counted() -> None:
+    """All tasks; one; two, and one more where there is a task after it."""
+
+    def waits(kernel: Procedure) -> tuple[str, ...]:
+        found = answer(kernel.amir())
+        assert found.proof is not None
+        return found.proof.waits
+
+    assert waits(total) == ('[[true, "T"]]',)
+    assert waits(chain) == ("[[true, 1]]",)
+    first, second = waits(twice)
+    assert first == "[[true, 3]]" and "2" in second and "3" in second
+
+
+def test_nothing_is_emitted_without_a_count() -> None:
+    with pytest.raises(ExoGpuError) as refused:
+        emit(chain.facts)
+    (found,) = refused.value.diagnostics
+    assert found.code == "G803" and "how many arrivals" in found.message
+
+
+def test_a_later_arrive_is_a_deadlock_of_flags_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the rule, of the finder, the encoder and the machines, nothing else refutes it: an
+    Await would wait for those before it, of which a counter tells none."""
+    program = CASES["one_flag"].amir()
+    found = answer(program)
+    assert found.refutation is not None
+    kinds = {finding.kind for finding in found.findings.violations}
+    assert HazardKind.DEADLOCK in kinds
+    monkeypatch.setattr(Variable, "counts_all", property(lambda self: False))
+    without = {finding.kind for finding in answer(program).findings.violations}
+    assert without == kinds - {HazardKind.DEADLOCK}
