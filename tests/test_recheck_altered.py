@@ -142,12 +142,12 @@ PROGRAM: dict[str, tuple[Callable[[Content], object], str]] = {
         "is no text",
     ),
     "an unknown mechanism": (
-        lambda p: p["variables"][-1].update(mechanism="CudaFlag"),
-        '"CudaFlag" is not known here',
+        lambda p: p["variables"][-1].update(mechanism="CudaFlags"),
+        '"CudaFlags" is not known here',
     ),
     "another mechanism": (
         lambda p: p["variables"][-1].update(mechanism="CudaCommitGroup"),
-        "mbarriers are in shared memory, other barriers are not",
+        "what has phases is in shared memory, other barriers are not",
     ),
     "no mechanism": (
         lambda p: [p["variables"][-1].pop(k) for k in ("mechanism", "guard", "depth")],
@@ -155,7 +155,10 @@ PROGRAM: dict[str, tuple[Callable[[Content], object], str]] = {
     ),
     "an unknown guard": (lambda p: p["variables"][-1].update(guard="z"), '"z" is no variable'),
     "a depth of nothing": (lambda p: p["variables"][-1].update(depth=0), "no whole number"),
-    "an Await of the other sign": (one("Await", n=0), "mbarriers wait for a numbered arrival"),
+    "an Await of the other sign": (
+        one("Await", n=0),
+        "what has phases waits for a numbered arrival, and no other does",
+    ),
     "a number with a fraction": (one("Await", n=-1.5), "-1.5 is no whole number"),
     "an unknown level": (one("CheckReads", level="fully"), '"fully" is not known here'),
     "an unknown timeline": (one("CheckReads", timelines=["cuda3"]), '"cuda3" is not known here'),

@@ -154,7 +154,10 @@ class Emulated:
 
         kept = _BEFORE(run)
         self._library.run_before(kept)
-        self._launch(last, arrays, sizes, order)
+        try:
+            self._launch(last, arrays, sizes, order)
+        finally:
+            self._library.run_before(None)  # all emulated kernels of a process share the place
         if not failures:
             raise EmulatedError("a dependent launch ends and has not waited")
         for failure in filter(None, failures):

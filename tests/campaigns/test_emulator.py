@@ -170,6 +170,18 @@ def test_wrong_where_the_phases_of_others_are_not_counted(builds: Path) -> None:
         assert any(disagreement(kernel, procedure, sizes, order) for order in ORDERS), lines[at]
 
 
+def test_who_does_not_wait_leaves_nothing_to_the_next(builds: Path) -> None:
+    procedure, sizes = next(case for case in CASES if case[0] is scaled_by)
+    source, manifest = emitted(procedure)
+    mutant, waits = re.subn(r'asm volatile\("griddepcontrol\.wait;"[^;]*\);', ";", source)
+    assert waits
+    runs = {order: Emulated(mutant, manifest, builds) for order in ORDERS if order.ahead}
+    for order, kernel in runs.items():
+        assert "has not waited" in disagreement(kernel, procedure, sizes, order)
+    kernel = Emulated(source, manifest, builds)
+    assert disagreement(kernel, procedure, sizes, ORDERS[0]) == ""
+
+
 def test_what_is_not_known_is_said() -> None:
     source, _ = emitted(SM80)
     with pytest.raises(UnknownError, match=r"the instruction bar\.red"):

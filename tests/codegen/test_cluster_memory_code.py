@@ -147,7 +147,7 @@ def test_which_instructions_take_any_ctas_memory() -> None:
     stream = {"cuda_memcpy_to_device", "cuda_memcpy_to_host"}
     stream |= {"cuda_memset0_1d", "cuda_memset0_3d"}  # stand at CPU scope, where there is none
     wanted = {"cuda_load", "cuda_store", "cuda_atomic_add", "cuda_atomic_max", "Sm80_store_D"}
-    assert found - stream == wanted
+    assert found - stream == wanted | {"cuda_pick"}
 
 
 emulated_only = pytest.mark.skipif(shutil.which("g++") is None, reason="no g++ on this machine")

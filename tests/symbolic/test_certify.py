@@ -91,6 +91,7 @@ SEEDS = {
     "casts": 1,
     "windows": 4,
     "resident": 4,
+    "flags": 6,
 }
 """By shape, how many programs, under one policy and the other in turn."""
 
