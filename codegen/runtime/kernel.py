@@ -124,8 +124,19 @@ class Kernel:
 
         Without a stream, the current one of the first array's library, which waits for those of
         the other arrays' libraries, as they wait for the result.  Raises LaunchError, before
-        anything is launched, for arguments that do not fit, and where there is no GPU.
+        anything is launched, for arguments that do not fit, and where there is no GPU.  After a
+        kernel has ended itself for an index from memory, the next call's error names it.
         """
+        try:
+            self._enqueue(arrays, stream, arguments)
+        except LaunchError as error:
+            if wrong := self.wrong_index:
+                raise LaunchError(wrong, "give indices in that range") from error
+            raise
+
+    def _enqueue(
+        self, arrays: tuple[object, ...], stream: object, arguments: dict[str, object]
+    ) -> None:
         if HostCode() in self._data.steps:
             name = self._data.name
             what = f"{name} does more on the CPU than to launch kernels in order"
@@ -146,7 +157,7 @@ class Kernel:
         found = {n: self._array(n, a, chosen) for n, a in given.arrays.items()}
         sizes = self._sizes(tuple(found.items()), tuple(given.sizes.items()))
         device = self._device(found)
-        with self._telling(), active(device), _on_device(found, self._written, chosen) as placed:
+        with active(device), _on_device(found, self._written, chosen) as placed:
             ready = self._steps(device, tuple(placed.items()), sizes)
             waited = others | {a.stream for a in found.values() if a.stream is not None}
             wait_for(chosen, waited)
@@ -159,16 +170,6 @@ class Kernel:
             if len(self._repeated) >= MOST_REPEATED:
                 self._repeated.clear()
             self._repeated[key] = device, actions
-
-    @contextmanager
-    def _telling(self) -> Iterator[None]:
-        """Says why a kernel of ours ended itself, where that is what an error comes from."""
-        try:
-            yield
-        except LaunchError as error:
-            if wrong := self.wrong_index:
-                raise LaunchError(wrong, "give indices in that range") from error
-            raise
 
     def check_contracts(self, *arrays: object, stream: object = None, **arguments: object) -> None:
         """Look at what the proof assumes of the contents of arrays, such as monotone(offsets).

@@ -3,6 +3,7 @@ differs in anything is looked at."""
 
 from __future__ import annotations
 
+import ctypes
 import sys
 from types import SimpleNamespace
 
@@ -93,6 +94,17 @@ def test_the_same_is_launched_and_nothing_looked_at(fake):
     first, *others = launched(fake)
     assert others == [first, first] and first[0] == 5
     assert [a.looked_at for a in arrays] == [1, 1, 1]
+
+
+def test_a_repeated_call_says_which_index_ended_the_one_before(fake):
+    kernel, arrays = kernel_of(gemv), tensors(*SHAPES)
+    kernel(*arrays)
+    assert kernel._repeated
+    kernel._faults[0] = (ctypes.c_longlong * 4)(9, 0, 4, 12)
+    plain = fake.call
+    fake.call = lambda name, *rest: 719 if name == "cuLaunchKernelEx" else plain(name, *rest)
+    with pytest.raises(LaunchError, match=r"9 is not one of 0 \.\. 3"):
+        kernel(*arrays)
 
 
 def test_all_steps_are_repeated(fake):
