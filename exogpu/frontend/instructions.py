@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from exogpu.frontend import limits
+from exogpu.frontend.addresses import addressed
 from exogpu.frontend.atomics import check_atomic
 from exogpu.frontend.in_place import check_in_place
 from exogpu.frontend.procedures import parameters, read_body, split_docstring, split_preconditions
@@ -110,6 +111,12 @@ class InstructionTemplate:
             message = f"the template of {self.name} sets bytes to {self.template.byte}"
             raise self._wrong(message, "give a byte, 0 to 255")
 
+    def _annotated(self, param: DataParam, operand: Operand) -> DataParam:
+        param = replace(param, operand=operand)
+        if not self.cuda or not isinstance(self.template, str):
+            return param
+        return addressed(param, self.template, self.source.span(self.source.function))
+
     def _make(self, values: Mapping[str, object]) -> Instr:
         if wrong := tuple(limits.refusals(self.source)):
             raise ExoGpuError(wrong)
@@ -146,7 +153,7 @@ class InstructionTemplate:
         self._check_template({p.name.name for p in data})
         barrier_units = self._given("barrier_units", self.barrier_units, values, tuple)
         params = tuple(
-            replace(p, operand=operands[p.name.name]) if isinstance(p, DataParam) else p
+            self._annotated(p, operands[p.name.name]) if isinstance(p, DataParam) else p
             for p in params
         )
         if orders := tuple(check_atomic(self.name, params, inside, self.source.span(function))):
