@@ -43,11 +43,14 @@ from exogpu.solvers import isl_unions as un
 from exogpu.solvers.isl_budget import IslGaveUpError, limited
 from exogpu.solvers.workers import Limits, Stopped, cut_short, isolated
 
-BUDGET: Final = 100_000_000
-"""Of ISL's operations."""
+QUICK: Final = 2_000_000
+"""Of ISL's operations, a few seconds at most: most procedures need less."""
 
-PATIENCE: Final = 10.0
-"""Seconds, where that budget does not hold."""
+BUDGET: Final = 100_000_000
+"""The same, for others."""
+
+PATIENCE: Final = 20.0
+"""Seconds for those: operations differ in what they take."""
 
 Word: TypeAlias = Literal["equivalent", "different", "undecided"]
 
@@ -96,25 +99,30 @@ def equivalent(first: Schedulable, second: Schedulable) -> Equivalence:
 def same_results(one: Proc, other: Proc) -> Equivalence:
     """The same of two procedures that are well-formed.
 
-    Where relations have many pieces, ISL's budget is no bound on its time: then it is asked in a
-    process of its own, for `PATIENCE` seconds.
+    Where relations have many pieces or need many operations, ISL's budget is no bound on its time:
+    then it is asked in a process of its own, for `PATIENCE` seconds.
     """
     try:
-        return _same_results(one, other, FEW)
-    except Intricate:
-        found = isolated(lambda _: _same_results(one, other, inf), Limits(PATIENCE))
+        return _same_results(one, other, FEW, QUICK)
+    except (Intricate, IslGaveUpError):
+        pass
+    try:
+        found = isolated(lambda _: _same_results(one, other, inf, BUDGET), Limits(PATIENCE))
+    except IslGaveUpError:
+        return Equivalence("undecided", "ISL could not decide within its budget")
     if isinstance(found, Stopped):
         cut_short()
         return Equivalence("undecided", f"ISL could not decide within {PATIENCE:g} s")
     return found
 
 
-def _same_results(one: Proc, other: Proc, most: float) -> Equivalence:
-    """The same; raises Intricate where a relation has more pieces than that."""
+def _same_results(one: Proc, other: Proc, most: float, budget: int) -> Equivalence:
+    """The same; raises Intricate where a relation has more pieces than `most`, IslGaveUpError where
+    `budget` is spent."""
     try:
         called = _called(one, other)
         both = replace(one, preconditions=called.preconditions)
-        with limited(BUDGET):
+        with limited(budget):
             first, second = (program(both, "P"), program(called, "Q"))
             Comparison(Terms(first, most), Terms(second, most)).compare()
     except Differ as difference:
@@ -124,8 +132,6 @@ def _same_results(one: Proc, other: Proc, most: float) -> Equivalence:
         return Equivalence("undecided", f"{found.reason}; there the results were the same")
     except Unclear as why:
         return Equivalence("undecided", str(why))
-    except IslGaveUpError:
-        return Equivalence("undecided", "ISL could not decide within its budget")
     return Equivalence("equivalent")
 
 
