@@ -8,8 +8,9 @@ the progression is compared with the set: nothing is guessed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from exogpu.amir.nodes import Arrive, Await
 from exogpu.ir.names import Sym
@@ -18,6 +19,8 @@ from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
 from exogpu.symbolic.find.frames import Frame
 from exogpu.symbolic.sites import Site, UndecidedError
+
+Key = TypeVar("Key")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +43,8 @@ class Counts:
 
     def __init__(self, frame: Frame) -> None:
         self.frame = frame
-        self._arrivals: dict[tuple[int, Access], rel.Count] = {}
-        self._bounds: dict[int, rel.Count] = {}
+        self._arrivals: dict[tuple[int, Access], rel.Count | UndecidedError] = {}
+        self._bounds: dict[int, rel.Count | UndecidedError] = {}
 
     def arrives(self, name: Sym) -> list[tuple[Site, Access]]:
         """The Arrives on a barrier with their homes."""
@@ -92,28 +95,26 @@ class Counts:
 
     def arrivals(self, site: Site, access: Access) -> rel.Count:
         """The number of Arrives homed at the element before an instance: an Arrive's rank."""
-        key = (site.number, access)
-        if key not in self._arrivals:
-            found = self.count(self.at(site, access), self.arrives(access.name))
-            self._arrivals[key] = found
-        return self._arrivals[key]
+
+        def make() -> rel.Count:
+            return self.count(self.at(site, access), self.arrives(access.name))
+
+        return _kept(self._arrivals, (site.number, access), make)
 
     def bound(self, site: Site) -> rel.Count:
         """Max of an Await: `a - (n + 1)` for n >= 0, `w + n + 1` for n < 0 (decision 3)."""
-        if site.number not in self._bounds:
-            op = site.op
-            assert isinstance(op, Await)
-            awaits = self.awaits(op.barrier.name)
-            signs = {other.op.n >= 0 for other, _ in awaits if isinstance(other.op, Await)}
-            if len(signs) > 1:
-                raise UndecidedError("Awaits with n >= 0 and n < 0 on one barrier", op.origin.span)
-            if op.n >= 0:
-                found = rel.plus(self.arrivals(site, op.barrier), -(op.n + 1))
-            else:
-                counted = self.count(self.at(site, op.barrier), awaits)
-                found = rel.plus(counted, op.n + 1)
-            self._bounds[site.number] = found
-        return self._bounds[site.number]
+        return _kept(self._bounds, site.number, lambda: self._bound(site))
+
+    def _bound(self, site: Site) -> rel.Count:
+        op = site.op
+        assert isinstance(op, Await)
+        awaits = self.awaits(op.barrier.name)
+        signs = {other.op.n >= 0 for other, _ in awaits if isinstance(other.op, Await)}
+        if len(signs) > 1:
+            raise UndecidedError("Awaits with n >= 0 and n < 0 on one barrier", op.origin.span)
+        if op.n >= 0:
+            return rel.plus(self.arrivals(site, op.barrier), -(op.n + 1))
+        return rel.plus(self.count(self.at(site, op.barrier), awaits), op.n + 1)
 
     def balanced(
         self, arrives: Sequence[tuple[Site, Access]], awaits: Sequence[tuple[Site, Access]]
@@ -141,3 +142,19 @@ class Counts:
                 raise UndecidedError("", site.op.origin.span)
             counts.append(count)
         return rel.total(counts, elements)
+
+
+def _kept(
+    known: dict[Key, rel.Count | UndecidedError], key: Key, count: Callable[[], rel.Count]
+) -> rel.Count:
+    """What is known of a key, or is counted now; that a count is undecided is known, too: in a nest
+    it is asked for before every comparison by order."""
+    if key not in known:
+        try:
+            known[key] = count()
+        except UndecidedError as reason:
+            known[key] = reason
+    found = known[key]
+    if isinstance(found, UndecidedError):
+        raise UndecidedError(found.reason, found.span)
+    return found

@@ -93,9 +93,9 @@ def uncleared(
         after = isl.restrict_domain(frame.before(record, clear), isl.domain(pairs))
         if not frame.model.variables[dependence.variable].resident:
             after = frame.within_task(after, record, clear)
-        after = slots.may_meet(after, record, clear)
+        after = rel.coalesce(slots.may_meet(after, record, clear))
         until = rel.restrict_range(frame.before(clear, check), isl.image(pairs))
-        until = slots.meet(until, clear, check)
+        until = rel.coalesce(slots.meet(until, clear, check))
         if isl.is_empty(after) or isl.is_empty(until):
             continue
         cleared = rel.met_through(after, until, recorded, _cells(frame, clear), checked)
