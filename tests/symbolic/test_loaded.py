@@ -490,6 +490,23 @@ def test_runs_of_callers_read_what_is_loaded_in_calls() -> None:
         simplify(half)
 
 
+def test_runs_load_through_windows() -> None:
+    @proc
+    def columns(N: size, table: i32[N, 3] @ CudaGmemLinear, y: f32[N] @ CudaGmemLinear):
+        with CudaDeviceFunction(blockDim=32):
+            for i in cuda_tasks(0, N):
+                column = table[:, 1]
+                rest = column[i:N]
+                j = load_index(rest[0], 0, N)
+                for t in cuda_threads(0, 1, unit=cuda_thread):
+                    if j == i:
+                        y[i] = 1.0
+
+    table = np.array([[0, 0, 2], [1, 2, 2], [0, 2, 1]], np.int32)
+    for found in _each(columns, table=table, y=np.zeros(3, np.float32)):
+        assert found["y"].tolist() == [1.0, 0.0, 1.0]
+
+
 @pytest.mark.parametrize(
     ("perm", "code"), [([0, 1, 1, 3], "X933"), ([0, 1, 2, 4], "X932"), ([0, 1, 2, -1], "X932")]
 )
@@ -563,7 +580,15 @@ def test_arrays_that_change_are_refused() -> None:
                 for t in cuda_threads(0, 1, unit=cuda_thread):
                     y[i] = y[j]
 
-    for procedure in (in_a_launch_before, allocated):
+    @proc
+    def assumed(N: size, rows: i32[N] @ CudaGmemLinear):
+        assert monotone(rows)
+        with CudaDeviceFunction(blockDim=32):
+            for i in cuda_tasks(0, N):
+                for t in cuda_threads(0, 1, unit=cuda_thread):
+                    rows[i] = 0
+
+    for procedure in (in_a_launch_before, allocated, assumed):
         assert [d.code for d in procedure.check().diagnostics] == ["S332"]
 
 
