@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import assert_never
+from typing import Final, assert_never
 
 from exogpu.analysis.executors import CollectiveFacts
 from exogpu.analysis.tiling import Tiling
@@ -122,9 +122,12 @@ def block(device: Device, statements: Block) -> Lines:
     """The statements of a block that this path executes."""
     with device.names.scope():
         made: list[tuple[Stmt, Lines, set[Sym]]] = []
-        for stmt in statements:
+        for at, stmt in enumerate(statements):
             with device.names.recording() as spelled:
-                made.append((stmt, statement(device, stmt), spelled))
+                lines = statement(device, stmt)
+            if _is_load(stmt) and not all(isinstance(s, Free) for s in statements[at + 1 :]):
+                lines = braces("", lines) if lines else []  # other names follow in the block
+            made.append((stmt, lines, spelled))
         after: Lines = []
         used: set[Sym] = set()
         for stmt, lines, spelled in reversed(made):
@@ -305,12 +308,22 @@ def slot(device: Device, stmt: For, counter: SlotCounter) -> Lines:
 
 
 def loaded(device: Device, stmt: For) -> Lines:
-    """A value from memory, and the rest of its block."""
+    """A value from memory, and the rest of its block: no braces."""
     with device.names.scope():
         bound = load(device.access, stmt)
         note_helpers(bound, device.helpers)
         inside = block(device, stmt.body)
-    return [source(stmt), bound, *inside] if inside else []
+    if not inside and any(isinstance(s, _TELLING) for s in walk(stmt.body)):
+        return []  # others execute it
+    return [source(stmt), bound, *inside]
+
+
+_TELLING: Final = (Assign, Reduce, CallInstr, Fence, Arrive, Await)
+"""Statements that are some path's."""
+
+
+def _is_load(stmt: Stmt) -> bool:
+    return isinstance(stmt, For) and isinstance(stmt.mode, Loaded)
 
 
 def _unrolled(device: Device, stmt: For, lo: CExpr, hi: CExpr) -> bool:

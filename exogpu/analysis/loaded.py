@@ -1,7 +1,8 @@
 """Values from memory are functions of the array and the element alone (decision 32).
 
 So what `load_index` reads is a parameter, and no statement of the procedure writes it: not in the
-launch, and not in one that it may overlap or that comes before.
+launch, and not in one that it may overlap or that comes before.  Nor does one write what a contract
+is on: it would hold before that alone.
 """
 
 from __future__ import annotations
@@ -18,6 +19,11 @@ def check(proc: Proc) -> Iterator[Diagnostic]:
     """The loads from arrays that change, in a procedure without windows and calls of procedures."""
     writers = {name: stmt for stmt in walk(proc.body) for name in _written(stmt)}
     params = {p.name for p in proc.params if isinstance(p, DataParam)}
+    for one in proc.contracts:
+        if one.array in writers:
+            what = f"{one.kind}({one.array}) is assumed of what this procedure writes"
+            note = Note("written here", writers[one.array].span)
+            yield Diagnostic("S332", what, one.span, "leave out the contract", (note,))
     for stmt in walk(proc.body):
         if not isinstance(stmt, For) or not isinstance(stmt.mode, Loaded):
             continue

@@ -23,6 +23,7 @@ from exogpu.codegen.vetting import RefusedError
 from exogpu.ir.nodes import ControlParam, DataParam, Proc
 from exogpu.ir.types import DataType
 from exogpu.ir.walk import evaluate
+from exogpu.machine.contents import at_random
 from exogpu.meaning.values import NUMPY, stored
 from exogpu.result.errors import Diagnostic, ExoGpuError
 from exogpu.trial.differences import decoded, encoded
@@ -34,6 +35,7 @@ def random_arguments(
     ir: Proc, sizes: Mapping[str, int], seed: int
 ) -> dict[str, npt.NDArray[np.generic]]:
     """An array for each data parameter: floats in [-1, 1), integers in -8 .. 7 (0 .. 15 unsigned).
+    What they are indices of is not looked at; see `fill_indices`.
 
     The same seed and sizes always give the same data.  Raises ExoGpuError for sizes that are
     missing, unknown or break a precondition.
@@ -49,6 +51,19 @@ def random_arguments(
         param.name.name: _random(generator, param.dtype, shape)
         for param, shape in zip(data, shapes, strict=True)
     }
+
+
+def fill_indices(procedure: Procedure, sizes: Mapping[str, int], seed: int, arrays: Arrays) -> None:
+    """Writes to the arrays that values are loaded from, or contracts are on, what lies in the
+    ranges and satisfies the contracts, if such contents are found."""
+    assert procedure.ir is not None
+    for one in procedure.ir.contracts:
+        array = arrays[one.array.name]
+        array[...] = np.arange(len(array))  # satisfies all of them
+    if procedure.diagnostics:
+        return
+    for name, elements in at_random(procedure.amir(), sizes, seed).items():
+        arrays[name][...] = np.array(elements, np.int64).reshape(arrays[name].shape)
 
 
 def _must_fit(ir: Proc, elements: int) -> None:
@@ -89,6 +104,7 @@ def run_on_random_data(procedure: Procedure, sizes: Mapping[str, int], seed: int
     """
     assert procedure.ir is not None
     arrays = random_arguments(procedure.ir, sizes, seed)
+    fill_indices(procedure, sizes, seed, arrays)
     before = {name: array.copy() for name, array in arrays.items()}
     procedure.run(**sizes, **arrays)
     at = f" at {sizes_text(sizes)}" if sizes else ""

@@ -9,14 +9,14 @@ The rest of the block is the body: what has been read keeps its value there.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, Literal
 
 from exogpu.frontend.control import control
 from exogpu.frontend.data import access
 from exogpu.frontend.scope import Broken, Context, Control, Data, Meaning, Reject
 from exogpu.ir.names import Sym
-from exogpu.ir.nodes import Block, Contract, For, Loaded, Point
+from exogpu.ir.nodes import BExpr, Block, Contract, For, Loaded, Point
 from exogpu.ir.types import DataType, Space
 from exogpu.result.errors import Note
 
@@ -77,7 +77,9 @@ def load(node: ast.stmt, rest: Callable[[], Block], ctx: Context) -> For:
     return For(iterator, lo, hi, Loaded(source), body, span=ctx.source.span(node))
 
 
-def contract(node: ast.expr, ctx: Context) -> Contract | None:
+def contract(
+    node: ast.expr, ctx: Context, before: Sequence[BExpr | Contract] = ()
+) -> Contract | None:
     """`monotone(offsets)` or `injective(perm)` of a precondition; None of another condition."""
     match node:
         case ast.Call(func=ast.Name(id=name)) if name in CONTRACTS and ctx.lookup(name) is None:
@@ -106,7 +108,12 @@ def contract(node: ast.expr, ctx: Context) -> Contract | None:
             "declare it @ CudaGmemLinear",
             Note("declared here", found.span),
         )
-    return Contract(kind, found.name, ctx.source.span(node))
+    made = Contract(kind, found.name, ctx.source.span(node))
+    for one in before:
+        if isinstance(one, Contract) and (one.kind, one.array) == (kind, found.name):
+            what, note = f"{ast.unparse(node)} is stated twice", Note("stated here", one.span)
+            raise ctx.reject("T252", what, node, "leave one of them out", note)
+    return made
 
 
 def _named(node: ast.Call, ctx: Context) -> Meaning | None:

@@ -161,7 +161,7 @@ def split_preconditions(
     while body and isinstance(head := body[0], ast.Assert):
         body = body[1:]
         try:
-            one = contract(head.test, ctx)
+            one = contract(head.test, ctx, found)
             found.append(condition(head.test, ctx) if one is None else one)
         except Reject as refusal:
             ctx.give_up(refusal)

@@ -48,11 +48,24 @@ def loads(program: Program) -> bool:
 def tried(program: Program, sizes: Mapping[str, int]) -> Iterator[Contents]:
     """Some contents of the arrays, no two alike: with small values, with large ones, at random;
     none where the kernel traps with each of them, or nothing is loaded."""
+    chosen = [_upwards, _downwards, *(_at_random(seed) for seed in range(TRIES - 2))]
+    return _chosen(program, sizes, chosen)
+
+
+def at_random(program: Program, sizes: Mapping[str, int], seed: int) -> Contents:
+    """Contents of the arrays that values are loaded from, the same for a seed; of none where
+    nothing is loaded, or the kernel traps with all that were tried."""
+    several = [*map(_at_random, range(TRIES * seed, TRIES * (seed + 1))), _upwards, _downwards]
+    return next(_chosen(program, sizes, several), {})
+
+
+def _chosen(
+    program: Program, sizes: Mapping[str, int], choices: Sequence[Choice]
+) -> Iterator[Contents]:
     if not loads(program):
         return
     seen = set[tuple[tuple[str, tuple[int, ...]], ...]]()
-    chosen = [_upwards, _downwards, *(_at_random(seed) for seed in range(TRIES - 2))]
-    for choice in chosen:
+    for choice in choices:
         choosing = _Choosing(program, sizes, choice)
         try:
             choosing.block(program.body)
@@ -119,8 +132,10 @@ class _Choosing:
         known, kinds = self.known[source.name], self.kinds[source.name]
         if at not in known:
             if "monotone" in kinds:
-                lo = max([lo, *(value for other, value in known.items() if other < at)])
-                hi = min([hi, *(value for other, value in known.items() if other > at)])
+                steep = int("injective" in kinds)  # each is greater than the one before it
+                below = (v + steep * (at - n) for n, v in known.items() if n < at)
+                above = (v - steep * (n - at) for n, v in known.items() if n > at)
+                lo, hi = max([lo, *below]), min([hi, *above])
             taken = {*known.values()} if "injective" in kinds else set()
             free = (v for v in self.choice(lo, hi) if v not in taken) if lo <= hi else iter(())
             found = next(free, None)
@@ -147,11 +162,15 @@ def _loads_inside(op: Op) -> bool:
 
 
 def _filled(count: int, known: Mapping[int, int], kinds: set[str]) -> Iterator[int]:
-    last = known[min(known)] if known else 0
+    first = min(known, default=0)
+    last, steep = known.get(first, 0), int(kinds == {"monotone", "injective"})
+    last -= steep * (first + 1)
     fresh = max(known.values(), default=0)
     for at in range(count):
         if at in known:
             last = known[at]
+        elif steep:
+            last += 1
         elif "injective" in kinds:
             fresh += 1
             last = fresh

@@ -38,11 +38,15 @@ from exogpu.result.errors import Diagnostic, ExoGpuError
 
 
 def opened(proc: Proc) -> Proc:
-    """The procedure without calls of procedures, where one that it calls binds what only a run
-    tells: slots, and values from memory."""
+    """The procedure without calls of procedures and windows, where one that it calls binds what
+    only a run tells, slots and values from memory, or it loads through a window itself."""
     found = list(_called(proc))
     bound = (Slot, Loaded)
     if any(isinstance(s, For) and isinstance(s.mode, bound) for p in found for s in walk(p.body)):
+        return inline(proc)
+    params = {param.name for param in proc.params}
+    modes = (stmt.mode for stmt in walk(proc.body) if isinstance(stmt, For))
+    if any(isinstance(mode, Loaded) and mode.source.name not in params for mode in modes):
         return inline(proc)
     return proc
 

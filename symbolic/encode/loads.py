@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from exogpu.amir.nodes import Loop
 from exogpu.ir.names import Sym
-from exogpu.ir.nodes import BExpr, CExpr
+from exogpu.ir.nodes import Add, BExpr, CExpr, Sub
 from exogpu.ir.walk import substitute
 from exogpu.symbolic.encode.formulas import (
     FALSE,
@@ -93,13 +93,17 @@ class Loads:
         known = self._values.setdefault(name, [])
         for one in known:
             _imply(script, _same(one, new), equal(one.value, new.value))
-            for kind in self._contracts.get(name, ()):
+            kinds = self._contracts.get(name, ())
+            for kind in kinds:
                 if kind == "injective":
                     _imply(script, equal(one.value, new.value), _same(one, new))
                     continue
                 for left, right in ((one, new), (new, one)):
                     (first,), (second,) = left.element, right.element
-                    _imply(script, at_most(first, second), at_most(left.value, right.value))
+                    least = left.value
+                    if "injective" in kinds:  # each element is greater than the one before it
+                        least = Add(least, Sub(second, first))
+                    _imply(script, at_most(first, second), at_most(least, right.value))
         known.append(new)
 
 

@@ -428,6 +428,36 @@ def test_contents_satisfy_contracts_and_ranges() -> None:
                 assert sorted(elements) == [0, 1, 2, 3]
 
 
+def pairs(apart: int) -> Procedure:
+    """Each task writes at every other cut and right behind it."""
+
+    @proc
+    def made(N: size, M: size, cuts: i32[2 * N] @ CudaGmemLinear, y: f32[M + 2] @ CudaGmemLinear):
+        assert monotone(cuts)
+        assert injective(cuts)
+        with CudaDeviceFunction(blockDim=32):
+            for g in cuda_tasks(0, N):
+                j = load_index(cuts[2 * g], 0, M)
+                for t in cuda_threads(0, 1, unit=cuda_thread):
+                    y[j] = 1.0
+                    y[j + apart] = 1.0
+
+    return made
+
+
+def test_what_is_monotone_and_injective_has_room_for_what_is_between() -> None:
+    """The cut between two others is another number: those are two apart."""
+    assert pairs(1).check().word == "proved"
+    refuted = pairs(2).check()
+    assert refuted.word == "refuted"
+    for hazard in refuted.hazards:
+        ((_, cuts),) = hazard.contents
+        assert all(a < b for a, b in zip(cuts, cuts[1:], strict=False))
+    for contents in tried(pairs(1).amir(), {"N": 2, "M": 5}):
+        ((_, cuts),) = contents.items()
+        assert all(a < b for a, b in zip(cuts, cuts[1:], strict=False))
+
+
 def test_contents_written_into_a_program_are_read() -> None:
     program, sizes = rows_of_anything.amir(), {"G": 3, "N": 2}
     told = []
@@ -488,6 +518,23 @@ def test_runs_of_callers_read_what_is_loaded_in_calls() -> None:
     assert half.check().assumptions == ("injective(table)",)
     with pytest.raises(ExoGpuError, match="X995"):
         simplify(half)
+
+
+def test_runs_load_through_windows() -> None:
+    @proc
+    def columns(N: size, table: i32[N, 3] @ CudaGmemLinear, y: f32[N] @ CudaGmemLinear):
+        with CudaDeviceFunction(blockDim=32):
+            for i in cuda_tasks(0, N):
+                column = table[:, 1]
+                rest = column[i:N]
+                j = load_index(rest[0], 0, N)
+                for t in cuda_threads(0, 1, unit=cuda_thread):
+                    if j == i:
+                        y[i] = 1.0
+
+    table = np.array([[0, 0, 2], [1, 2, 2], [0, 2, 1]], np.int32)
+    for found in _each(columns, table=table, y=np.zeros(3, np.float32)):
+        assert found["y"].tolist() == [1.0, 0.0, 1.0]
 
 
 @pytest.mark.parametrize(
@@ -563,7 +610,15 @@ def test_arrays_that_change_are_refused() -> None:
                 for t in cuda_threads(0, 1, unit=cuda_thread):
                     y[i] = y[j]
 
-    for procedure in (in_a_launch_before, allocated):
+    @proc
+    def assumed(N: size, rows: i32[N] @ CudaGmemLinear):
+        assert monotone(rows)
+        with CudaDeviceFunction(blockDim=32):
+            for i in cuda_tasks(0, N):
+                for t in cuda_threads(0, 1, unit=cuda_thread):
+                    rows[i] = 0
+
+    for procedure in (in_a_launch_before, allocated, assumed):
         assert [d.code for d in procedure.check().diagnostics] == ["S332"]
 
 

@@ -30,6 +30,9 @@ def misused(N: size, rows: i32[N] @ CudaGmemLinear, x: f32[N] @ CudaGmemLinear, 
     assert monotone(N)  # expect: T252
     assert injective(h)  # expect: T252
     assert injective(rows, rows)  # expect: T252
+    assert monotone(rows)
+    assert injective(rows)
+    assert monotone(rows)  # expect: T252
     with CudaDeviceFunction(blockDim=32):
         for i in cuda_tasks(0, N):
             a = load_index(rows[i])  # expect: T251
