@@ -11,6 +11,7 @@ from exogpu.analysis.affine import constant
 from exogpu.analysis.executors import CollectiveFacts
 from exogpu.codegen.smem import SharedLayout
 from exogpu.codegen.storage import Storage
+from exogpu.codegen.sync import full
 from exogpu.hw.timelines import ASYNC_PROXY
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
@@ -19,6 +20,7 @@ from exogpu.ir.nodes import (
     CudaTasks,
     CudaThreads,
     DeviceFunction,
+    Fence,
     For,
     Loaded,
     Seq,
@@ -37,9 +39,11 @@ class Proxies:
     """Shared variables that the generic proxy accesses, some of whose bytes the async proxy
     accesses too, in this task or in the next."""
     space: str
-    """The suffix of a proxy fence: the state space, unless both proxies access global memory."""
+    """The suffix of a proxy fence: the state space, unless both proxies access global memory, in
+    this launch or in those that it waits for."""
     groups: frozenset[str]
-    """The warp groups that access memory through the generic proxy."""
+    """The warp groups that access memory through the generic proxy, or are told of such accesses of
+    other CTAs: by a flag, or by the end of a launch."""
     sources: bool
     """Whether bulk stores need not be waited for beyond the reads of their sources: nothing else
     in the launch accesses what they store, and no two of a task store one element."""
@@ -53,8 +57,10 @@ def proxies(
 ) -> Proxies:
     """What the proxy fences of a launch are about."""
     everyone = frozenset(group.name for group in launch.warps)
-    accessed = _accesses(launch.body, facts, everyone, False)
-    found = [u for u in accessed if u.name in storage and not storage[u.name].flag]
+    waits = frozenset(name for name, one in storage.items() if one.flag)
+    accessed = [u for u in _accesses(launch.body, facts, everyone, False) if u.name in storage]
+    found = [use for use in accessed if use.name not in waits]
+    in_order = len(found) < len(accessed)  # flags may order what two tasks store
     generic = {use.name for use in found if not use.asynchronous}
     asynchronous = {use.name for use in found if use.asynchronous}
     freed = frozenset(
@@ -64,15 +70,17 @@ def proxies(
     )
     # Copies to other CTAs of a cluster go through its window on their shared memory.
     space = ".shared::cta" if launch.cluster_dim == 1 else ".shared::cluster"
-    if any(storage[name].space is not Space.SHARED for name in generic & asynchronous):
+    told = _told(launch.body, facts, everyone)
+    both = asynchronous if told else generic & asynchronous  # the launches before were generic
+    if any(storage[name].space is not Space.SHARED for name in both):
         space = ""
     groups = frozenset(
         group
-        for use in found
+        for use in accessed
         if not use.asynchronous and storage[use.name].space is not Space.REGISTER
         for group in use.groups
     )
-    return Proxies(freed, space, groups, _only_stored(found))
+    return Proxies(freed, space, groups | told, not in_order and _only_stored(found))
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +121,20 @@ def _accesses(
                 yield _Use(access.name, here, repeated, False, False, False)
         for inside in blocks(stmt):
             yield from _accesses(inside, facts, here, again)
+
+
+def _told(block: Block, facts: CollectiveFacts, groups: frozenset[str]) -> frozenset[str]:
+    """The groups that wait for the launch before, and fence no proxies with that."""
+    found: frozenset[str] = frozenset()
+    for stmt in block:
+        here = groups
+        if isinstance(stmt, Warps) and (group := facts.inner[stmt].group) is not None:
+            here = frozenset({group})
+        if isinstance(stmt, Fence) and stmt.launches and not full(stmt.post) & ASYNC_PROXY:
+            found |= here
+        for inside in blocks(stmt):
+            found |= _told(inside, facts, here)
+    return found
 
 
 def _repeats(loop: For) -> bool:

@@ -139,7 +139,10 @@ class Counts:
             found = isl.inverse(self.frame.cells(site, access))
             count = rel.count_outputs(found)
             if count is None and not isl.is_empty(found):
-                raise UndecidedError("", site.op.origin.span)
+                raise UndecidedError(
+                    f"how often {site.op.origin.text} runs is no quasi-affine function of sizes",
+                    site.op.origin.span,
+                )
             counts.append(count)
         return rel.total(counts, elements)
 

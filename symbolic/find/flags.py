@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 
-from exogpu.amir.nodes import Await
+from exogpu.amir.nodes import Await, Loop
+from exogpu.amir.walk import path_to
 from exogpu.ir.listed import Json, condition_json, control_json
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import CExpr, CVar
@@ -17,7 +18,8 @@ from exogpu.symbolic.sites import Site
 
 def flag_waits(model: Model, seeker: Seeker) -> tuple[str, ...]:
     """By Await of a flag, in the order of the text: the number that the lemma COUNT is about, as
-    `exogpu.result.proof.Proof.waits` has it; empty where it is counted by iterations of a nest."""
+    `exogpu.result.proof.Proof.waits` has it; empty where it is counted by iterations of a nest.
+    An iterator is told by the number of loops around its own, loads included."""
     return tuple(
         "" if seeker.apart(model.called[site.op.barrier.name]) else _count(model, seeker, site)
         for site in model.sites
@@ -28,8 +30,14 @@ def flag_waits(model: Model, seeker: Seeker) -> tuple[str, ...]:
 def _count(model: Model, seeker: Seeker, site: Site) -> str:
     names: dict[Sym, CExpr] = {named(model.called[size]).name: CVar(size) for size in model.sizes}
     own = names_of(site, "here", model.called)
-    for at, iterator in enumerate(site.iterators):
-        names[own[iterator].name] = CVar(Sym(f"@{at}"))
-    pieces = pieces_at(seeker.count(site.number, arrivals=True), names)
+    # A site has its loads last, and only those that tell something; the text has all in its order.
+    around = [op.iterator for _, op in path_to(model.program.body, site.op) if isinstance(op, Loop)]
+    for iterator in site.iterators:
+        if iterator in around:
+            names[own[iterator].name] = CVar(Sym(f"@{around.index(iterator)}"))
+    try:
+        pieces = pieces_at(seeker.count(site.number, arrivals=True), names)
+    except KeyError:  # it reads what is loaded elsewhere
+        return ""
     listed: list[Json] = [[condition_json(where), control_json(value)] for where, value in pieces]
     return json.dumps(listed)

@@ -92,3 +92,26 @@ def twice(T: size, x: f32[T, 32] @ CudaGmemLinear, y: f32[T, 32] @ CudaGmemLinea
 
 
 KERNELS = (total, chain, by_roles, twice)
+
+
+@proc
+def after_a_load(
+    T: size,
+    at: i32[T] @ CudaGmemLinear,
+    x: f32[T, 32] @ CudaGmemLinear,
+    y: f32[T, 2, 32] @ CudaGmemLinear,
+):
+    """What an Await waits for depends on a loop inside of a value from memory: k + 1."""
+    a: f32[T, 32] @ CudaGmemLinear
+    ready: barrier[T] @ CudaFlag
+    with CudaDeviceFunction(blockDim=32):
+        for t in cuda_tasks(0, T):
+            for i in cuda_threads(0, 32, unit=cuda_thread):
+                a[t, i] = x[t, i]
+            for j in seq(0, t + 1):
+                Arrive(cuda_in_order) >> ready[t]
+            place = load_index(at[t], 0, 2)
+            for k in seq(0, t):
+                Await(ready[k], cuda_in_order, 0)
+                for i in cuda_threads(0, 32, unit=cuda_thread):
+                    y[t, place, i] = a[k, 31 - i]

@@ -10,7 +10,9 @@ from fake_cuda import CudaArray, FakeDriver, aligned
 
 from exogpu import proc
 from exogpu.codegen.runtime import Kernel, driver, tensormaps
+from exogpu.ir.nodes import WarpConfig as CudaWarpConfig
 from exogpu.isa.cuda import cuda_memset0_1d
+from exogpu.isa.sm90 import Sm90_tma_load
 from exogpu.result.errors import ExoGpuError
 from exogpu.solvers import smt
 from exogpu.symbolic.certificate.recheck import recheck
@@ -190,3 +192,44 @@ def test_the_c_function_knows_whether_a_kernel_came_before():
     calls = re.findall(r"TRY\(launch\((\w+), task_count, .*stream(, \{.* launched\})?\)\);", body)
     assert calls == [("in_two_0", ""), ("in_two_1", ", {/* early */ launched}")]
     assert body.index("part.free()") < body.rindex("launched = false;")
+
+
+LOAD_AND_STORE = [CudaWarpConfig("load", 1), CudaWarpConfig("store", 1)]
+
+
+@proc
+def told_by_a_barrier(
+    x: f32[1, 32] @ CudaGmemLinear, y: f32[1, 32] @ CudaGmemLinear, z: f32[1, 32] @ CudaGmemLinear
+):
+    """The wait orders ordinary accesses alone, and a Fence after it those of TMA."""
+    y_map = y[:, :] @ Sm90_tensorMap(0, 1, 32)
+    with CudaDeviceFunction(blockDim=32):
+        for i in cuda_tasks(0, 1):
+            for t in cuda_threads(0, 32, unit=cuda_thread):
+                y[0, t] = x[0, t]
+    with CudaDeviceFunction(warp_config=LOAD_AND_STORE, dependent=True):
+        for i in cuda_tasks(0, 1):
+            tile: f32[1, 32] @ CudaSmemLinear
+            full: barrier @ CudaMbarrier
+            with CudaWarps(name="load"):
+                Fence(cuda_stream_sync, cuda_in_order)
+            Fence(cuda_in_order, cuda_generic_and_async)
+            with CudaWarps(name="load"):
+                (
+                    Sm90_tma_load(tile[:, :], y_map[:, :], rows=1, cols=32, box=(1, 32), swizzle=0)
+                    >> full
+                )
+                Arrive(cuda_in_order) >> full
+            with CudaWarps(name="store"):
+                Await(full, cuda_in_order, ~0)
+                for t in cuda_threads(0, 32, unit=cuda_thread):
+                    z[0, t] = tile[0, t]
+            Fence(cuda_in_order, cuda_in_order)
+
+
+def test_who_has_waited_fences_the_proxies_of_global_memory():
+    """Nothing in this launch accesses y through the generic proxy: the launch before has."""
+    assert told_by_a_barrier.check().word == "proved"
+    _, second = kernels(told_by_a_barrier)
+    path = second[second.index(WAIT) : second.index("Sm90_tma_load<1>(&")]
+    assert 'asm volatile("fence.proxy.async;"' in path

@@ -16,7 +16,9 @@ from exogpu.codegen.runtime import Kernel, driver, tensormaps
 from exogpu.codegen.task_order import Grouped, Lexicographic
 from exogpu.codegen.toolchain import compile_cubin, find_toolchain
 from exogpu.hw.timelines import SYNC_TIMELINES
+from exogpu.ir.nodes import WarpConfig as CudaWarpConfig
 from exogpu.ir.types import BarrierMechanism
+from exogpu.isa.sm90 import Sm90_tma_load, Sm90_tma_store
 from exogpu.result.errors import ExoGpuError
 from exogpu.schedule import find, insert_arrive, insert_await, insert_barrier_alloc
 
@@ -137,3 +139,80 @@ def test_compiles(arch):
     assert "red.release.gpu.global.add.u32" in made.ptx
     assert "ld.acquire.gpu.global.u32" in made.ptx
     assert re.findall(r"(\d+) bytes stack frame", made.log) == ["0"]
+
+
+@proc
+def loaded_by_another(
+    T: size,
+    x: f32[T, 1, 32] @ CudaGmemLinear,
+    a: f32[T, 1, 32] @ CudaGmemLinear,
+    y: f32[T, 32] @ CudaGmemLinear,
+):
+    """A warp that accesses no memory itself awaits what other CTAs wrote, and loads it by TMA."""
+    a_map = a[:, :, :] @ Sm90_tensorMap(0, 1, 1, 32)
+    ready: barrier[T] @ CudaFlag
+    with CudaDeviceFunction(warp_config=[CudaWarpConfig("load", 1), CudaWarpConfig("store", 1)]):
+        for t in cuda_tasks(0, T):
+            tile: f32[1, 32] @ CudaSmemLinear
+            full: barrier @ CudaMbarrier
+            with CudaWarps(name="store"):
+                for i in cuda_threads(0, 32, unit=cuda_thread):
+                    a[t, 0, i] = x[t, 0, i]
+                Arrive(cuda_in_order) >> ready[t]
+            if t > 0:
+                with CudaWarps(name="load"):
+                    Await(ready[t - 1], cuda_in_order, 0)
+                Fence(cuda_in_order, cuda_generic_and_async)
+                with CudaWarps(name="load"):
+                    (
+                        Sm90_tma_load(
+                            tile[:, :],
+                            a_map[t - 1, :, :],
+                            rows=1,
+                            cols=32,
+                            box=(1, 1, 32),
+                            swizzle=0,
+                        )
+                        >> full
+                    )
+                    Arrive(cuda_in_order) >> full
+                with CudaWarps(name="store"):
+                    Await(full, cuda_in_order, ~0)
+                    for i in cuda_threads(0, 32, unit=cuda_thread):
+                        y[t, i] = tile[0, i]
+            Fence(cuda_in_order, cuda_in_order)
+
+
+def test_who_has_awaited_a_flag_fences_proxies():
+    """What other CTAs wrote is the generic proxy's: the fence stands on the path of the warp that
+    has been told of it, before the barrier, and is of global memory too."""
+    assert loaded_by_another.check().word == "proved"
+    text = emit(loaded_by_another.facts, waits=ONE).source
+    path = text[text.index("flag_await(&") : text.index("Sm90_tma_load<1>(&")]
+    assert "fence.proxy.async;" in path
+
+
+@proc
+def stored_twice(x: f32[2, 32] @ CudaGmemLinear, y: f32[1, 32] @ CudaGmemLinear):
+    """Two tasks store one tile, in the order of a flag."""
+    y_map = y[:, :] @ Sm90_tensorMap(0, 1, 32)
+    ready: barrier @ CudaFlag
+    with CudaDeviceFunction(blockDim=32):
+        for t in cuda_tasks(0, 2):
+            tile: f32[1, 32] @ CudaSmemLinear
+            for i in cuda_threads(0, 32, unit=cuda_thread):
+                tile[0, i] = x[t, i]
+            Fence(cuda_in_order, cuda_generic_and_async)
+            if t == 1:
+                Await(ready, cuda_in_order, 0)
+            Sm90_tma_store(y_map[:, :], tile[:, :], rows=1, cols=32, box=(1, 32), swizzle=0)
+            Fence(tma_to_gmem_async, cuda_in_order)
+            if t == 0:
+                Arrive(cuda_in_order) >> ready
+
+
+def test_a_flag_waits_for_what_bulk_stores_write():
+    """Their reads alone would do where no other task may store the same, which flags allow."""
+    assert stored_twice.check().word == "proved"
+    text = emit(stored_twice.facts, waits=ONE).source
+    assert "cp.async.bulk.wait_group 0;" in text and "wait_group.read" not in text

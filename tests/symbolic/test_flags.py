@@ -11,7 +11,7 @@ from exogpu.ir.types import Policy
 from exogpu.pipeline.allsizes import answer
 from exogpu.result.errors import ExoGpuError
 from exogpu.result.hazards import HazardKind
-from tests.codegen.flag_kernels import KERNELS, chain, total, twice
+from tests.codegen.flag_kernels import KERNELS, after_a_load, chain, total, twice
 from tests.machine.test_machine_cases import load
 
 CASES = load("flags")
@@ -44,6 +44,12 @@ def test_what_an_await_waits_for_is_counted() -> None:
     assert waits(chain) == ("[[true, 1]]",)
     first, second = waits(twice)
     assert first == "[[true, 3]]" and "2" in second and "3" in second
+
+
+def test_a_value_from_memory_is_no_loop_of_a_count() -> None:
+    """It is around the Await in the text, and the count does not read it."""
+    made, _ = after_a_load.emit()
+    assert "flag_await(&ready[k], k + 1);" in made.source
 
 
 def test_nothing_is_emitted_without_a_count() -> None:
