@@ -14,23 +14,17 @@ torch, and neither the solvers nor a compiler.
 
 from __future__ import annotations
 
-import argparse
-import importlib
-import json
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING
+from functools import cache, partial
 
-import gpu
+import gpu_results
 import torch
+from gpu_results import RATES, Problem, Run, copied, moved, ours, timed
 
-if TYPE_CHECKING:
-    from exogpu.codegen.runtime import Kernel
+from exogpu.codegen.runtime import Kernel
+from exogpu.kernels.scan_shapes import shape_of
 
-ROOT = Path(__file__).resolve().parent.parent
-MARK = "<!-- What follows is written by benchmarks/gpu_flags.py. -->"
-END = "<!-- What was written by benchmarks/gpu_flags.py ends here. -->"
 RUNS = 40
 AGAIN = 8
 """Times that each check is repeated."""
@@ -51,8 +45,6 @@ TIMED = (
 )
 TYPES = {"f32": torch.float32, "i32": torch.int32}
 
-Run = Callable[[], object]
-
 
 def wrong_scan(found: torch.Tensor, x: torch.Tensor) -> str:
     """By how much sums are out of what rounding explains; empty: they are right."""
@@ -65,7 +57,7 @@ def wrong_scan(found: torch.Tensor, x: torch.Tensor) -> str:
     return f"{int(bad.sum())} elements, by {float(error[bad].max()):.3g}" if bad.any() else ""
 
 
-def of_scans(kernels: Callable[[str], Kernel], shape_of: Callable[..., object]) -> Iterator[str]:
+def of_scans(kernels: Callable[[str], Kernel]) -> Iterator[str]:
     for kind, dtype in TYPES.items():
         for M, N in (*((M, N) for M in ROWS for N in COLUMNS), *LONG):
             x = torch.randn(M, N, device="cuda")
@@ -126,100 +118,40 @@ def repeated(
     kernel.most_clusters = None
 
 
-def problems(
-    kernels: Callable[[str], Kernel], shape_of: Callable[..., object]
-) -> Iterator[tuple[str, str, int, dict[str, Run]]]:
-    """What is timed: its name, its size, the bytes, and each way to do it."""
-
-    def ours(kernel: Callable[..., None], **arguments: torch.Tensor) -> Run:
-        return lambda: kernel(stream=torch.cuda.current_stream().cuda_stream, **arguments)
-
+def problems(kernels: Callable[[str], Kernel]) -> Iterator[Problem]:
+    """What is timed."""
     for kind, dtype in TYPES.items():
         for M, N in TIMED:
             x = torch.randn(M, N, device="cuda").to(dtype)
             y = torch.empty_like(x)
             runs: dict[str, Run] = {
-                "exogpu": ours(kernels(f"scan_{shape_of(kind, N)}"), x=x, y=y),
+                "exogpu": ours(kernels(f"scan_{shape_of(kind, N)}"), {"x": x, "y": y}),
                 "torch": lambda x=x, y=y: torch.cumsum(x, -1, dtype=x.dtype, out=y),
-                "copy": lambda x=x, y=y: y.copy_(x),
+                "copy": copied(x, y),
             }
             if kind == "f32" and N >= 1 << 14:
                 for other in ("4x8", "8x4", "8x6", "16x4", "16x8"):
-                    runs[other] = ours(kernels(f"scan_f32_{other}"), x=x, y=y)
-            yield f"scan {kind}", f"{M} x {N}", 2 * x.numel() * 4, runs
+                    runs[other] = ours(kernels(f"scan_f32_{other}"), {"x": x, "y": y})
+            yield f"scan {kind}", f"{M} x {N}", moved(x), runs
     for N in (1 << 28, 1 << 24):
         x, y = torch.randn(N, device="cuda"), torch.empty((), device="cuda")
         half, other = x[: N // 2], torch.empty(N // 2, device="cuda")
         runs = {
-            "exogpu": ours(kernels("total_f32"), x=x, y=y),
+            "exogpu": ours(kernels("total_f32"), {"x": x, "y": y}),
             "torch": lambda x=x, y=y: torch.sum(x, 0, out=y),
-            "copy": lambda half=half, other=other: other.copy_(half),
+            "copy": copied(half, other),
         }
         yield "total f32", f"{N}", 4 * N, runs
 
 
-def written(path: Path) -> None:
-    """The table of docs/kernels.md."""
-    read = json.loads(path.read_text())
-    lines = [
-        f"On one {read['device']}, torch {read['torch']}; {read['checks']:,} runs right against "
-        "float64, or integers, and the same each time.  Rates are of the bytes that must be read "
-        "and written once; `copy` is torch's copy of as many.",
-        "",
-        "| kernel | size | TB/s | of the copy | of torch |",
-        "| --- | --- | --- | --- | --- |",
-    ]
-    for row in read["times"]:
-        lines.append(
-            f"| {row['name']} | {row['size']} | {row['bytes'] / row['exogpu'] / 1e12:.2f} | "
-            f"{row['copy'] / row['exogpu']:.2f} | {row['torch'] / row['exogpu']:.2f} |"
-        )
-    page = ROOT / "docs/kernels.md"
-    before, _, rest = page.read_text().partition(MARK)
-    after = rest.partition(END)[2]
-    page.write_text(before + MARK + "\n\n" + "\n".join(lines) + "\n\n" + END + after)
-
-
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("folder", type=Path, nargs="?")
-    parser.add_argument("-o", "--output", type=Path, default=ROOT / "build/gpu-flags.json")
-    parser.add_argument("--write", type=Path)
-    options = parser.parse_args()
+    options = gpu_results.options(__doc__, "gpu-flags")
     if options.write:
-        written(options.write)
-        return 0
-    sys.path.insert(0, str(ROOT))
-    runtime = importlib.import_module("exogpu.codegen.runtime")
-    shape_of = importlib.import_module("exogpu.kernels.scan_shapes").shape_of
-    loaded: dict[str, Kernel] = {}
-
-    def kernels(name: str) -> Kernel:
-        if name not in loaded:
-            loaded[name] = runtime.Kernel.from_folder(options.folder, name)
-        return loaded[name]
-
-    found = [*of_scans(kernels, shape_of), *of_sums(kernels), *of_products(kernels)]
-    bad = list(filter(None, found))
-    print(f"{len(found)} runs, {len(bad)} wrong", *bad[:20], sep="\n  ")
-    sys.stdout.flush()
-    times = []
-    for name, size, moved, runs in problems(kernels, shape_of):
-        seconds = {of: gpu.middle(each) for of, each in gpu.measured(runs, RUNS).items()}
-        times.append({"name": name, "size": size, "bytes": moved, **seconds})
-        rates = ", ".join(f"{of} {moved / each / 1e12:.2f}" for of, each in seconds.items())
-        print(f"{name} {size}: TB/s {rates}; {seconds['copy'] / seconds['exogpu']:.3f} of the copy")
-        sys.stdout.flush()
-    result = {
-        "device": torch.cuda.get_device_name(),
-        "torch": torch.__version__,
-        "checks": len(found),
-        "wrong": bad,
-        "times": times,
-    }
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    options.output.write_text(json.dumps(result, indent=1))
-    return 1 if bad else 0
+        right = f"{{:,}} runs right against float64, or integers, and the same each time.  {RATES}"
+        return gpu_results.write(__file__, options.write, right, gpu_results.rates)
+    kernels = cache(partial(Kernel.from_folder, options.folder))
+    found = [*of_scans(kernels), *of_sums(kernels), *of_products(kernels)]
+    return gpu_results.keep(options.output, found, timed(problems(kernels), RUNS))
 
 
 if __name__ == "__main__":

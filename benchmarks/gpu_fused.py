@@ -11,18 +11,15 @@ from __future__ import annotations
 
 import argparse
 import random
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-import gpu
 import torch
 import torch.nn.functional as F
+from gpu_results import Problem, ours, timed
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
-from exogpu.codegen.runtime import Kernel  # noqa: E402
+from exogpu.codegen.runtime import Kernel
 
 RUNS = 30
 SIZES = ((2048, 2048, 2048), (4096, 4096, 4096), (8192, 8192, 8192), (8192, 11008, 4096))
@@ -80,9 +77,8 @@ class Fused:
         return float(((wide["C"] - wanted).abs() / limit).nan_to_num(9e9).max())
 
 
-def times(folder: Path, fused: dict[str, Fused]) -> None:
-    """Ours beside torch's, and the product alone."""
-    stream = torch.cuda.current_stream().cuda_stream
+def problems(fused: dict[str, Fused]) -> Iterator[Problem]:
+    """What is timed: ours, torch's, and the product alone."""
     for m, n, k in SIZES:
         for name, one in fused.items():
             of = one.arrays(1, m, n, k)
@@ -97,18 +93,12 @@ def times(folder: Path, fused: dict[str, Fused]) -> None:
                     product = one.activation(product)
                 return product + flat["residual"] if one.residual else product
 
-            runs: dict[str, Callable[[], object]] = {
+            runs = {
+                "exogpu": ours(one.kernel, of),
                 "torch": library,
                 "product": partial(torch.mm, flat["A"], flat["B"].T),
-                "ours": partial(one.kernel, stream=stream, **of),
             }
-            found = {key: gpu.middle(each) for key, each in gpu.measured(runs, RUNS).items()}
-            work = 2.0 * m * n * k / 1e12
-            print(
-                f"{m} x {n} x {k}, {name}: {work / found['ours']:.0f} TFLOP/s, "
-                f"{found['torch'] / found['ours']:.3f} of torch, "
-                f"{found['product'] / found['ours']:.3f} of cuBLAS's product alone"
-            )
+            yield name, f"{m} x {n} x {k}", 2.0 * m * n * k, runs
 
 
 def main() -> int:
@@ -128,7 +118,7 @@ def main() -> int:
             worst = max(worst, one.wrong(*sizes, 8 * chosen.randint(1, 80)))
         bad += worst > 1
         print(f"{name}: {options.sizes} sizes, the greatest error {worst:.2f} of its bound")
-    times(options.folder, fused)
+    list(timed(problems(fused), RUNS))
     return bool(bad)
 
 

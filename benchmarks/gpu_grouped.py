@@ -14,31 +14,31 @@ is.  Each is checked against float64, with poisoned results; times are taken by 
 
 from __future__ import annotations
 
-import argparse
-import importlib
-import json
 import random
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, partial
 from itertools import accumulate, pairwise
-from pathlib import Path
-from types import ModuleType
+from typing import Any
 
-import gpu
+import gpu_results
 import torch
+from gpu_results import Problem, Run, moved
 
-ROOT = Path(__file__).resolve().parent.parent
-MARK = "<!-- What follows is written by benchmarks/gpu_grouped.py. -->"
-END = "<!-- What benchmarks/gpu_grouped.py writes ends here. -->"
+from exogpu.codegen.runtime import Kernel
+from exogpu.kernels import grouped as calls
+
 RUNS = 40
 TYPES = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}
 ROUNDED = {"bf16": 2.0**-8, "f16": 2.0**-11, "f32": 2.0**-10}
 """By how much a result, or an operand that is TF32, is rounded at most, relative to it."""
 SHAPES = ((256, 128), (264, 72), (1000, 520), (8, 8), (2048, 1024))
 """Columns of results and of operands that are checked."""
-
-Run = Callable[[], object]
+RIGHT = (
+    "right against float64 at {:,} sizes.  Ratios are of the seconds of the others to ours: `loop` "
+    "is `torch.mm` for each group, `torch` is `torch._grouped_mm`, `index_select`, `index_copy_` "
+    "and `bincount`."
+)
 
 
 def mixes() -> Iterator[tuple[str, list[int]]]:
@@ -109,7 +109,7 @@ def wrong(
     return f"{int(bad.sum())} of {bad.numel()} elements" if bad.any() else ""
 
 
-def checks(calls: ModuleType) -> Iterator[str]:
+def checks() -> Iterator[str]:
     """One text a check: empty, or what is wrong."""
     for kind in TYPES:
         for name, counts in mixes():
@@ -141,8 +141,8 @@ def checks(calls: ModuleType) -> Iterator[str]:
             yield "" if right else f"histogram of {M} in {bins}"
 
 
-def problems(calls: ModuleType) -> Iterator[tuple[str, str, float, dict[str, Run]]]:
-    """What is timed: its name, its size, operations or bytes, and each way to do it."""
+def problems() -> Iterator[Problem]:
+    """What is timed."""
     for mix, counts, N, K in timed():
         A, B, offsets, C = arrays(counts, N, K, "bf16")
         ends = list(accumulate(counts))
@@ -165,17 +165,16 @@ def problems(calls: ModuleType) -> Iterator[tuple[str, str, float, dict[str, Run
             x = torch.randn(M, N, device="cuda").to(TYPES[kind])
             index = torch.randperm(M, device="cuda").int()
             y = torch.empty_like(x)
-            moved = 2.0 * x.numel() * x.element_size()
             runs = {
                 "exogpu": partial(calls.gather_rows, x, index, out=y),
                 "torch": partial(torch.index_select, x, 0, index, out=y),
             }
-            yield f"gather {kind}", f"{M} x {N}", moved, runs
+            yield f"gather {kind}", f"{M} x {N}", moved(x), runs
             runs = {
                 "exogpu": partial(calls.scatter_rows, x, index, y),
                 "torch": partial(y.index_copy_, 0, index.long(), x),
             }
-            yield f"scatter {kind}", f"{M} x {N}", moved, runs
+            yield f"scatter {kind}", f"{M} x {N}", moved(x), runs
     for bins in (256, 4096):
         x = torch.randint(bins, (1 << 26,), device="cuda", dtype=torch.int32)
         out = torch.empty(bins, device="cuda", dtype=torch.int32)
@@ -186,68 +185,31 @@ def problems(calls: ModuleType) -> Iterator[tuple[str, str, float, dict[str, Run
         yield f"histogram, {bins} bins", str(x.numel()), 4.0 * x.numel(), runs
 
 
-def written(path: Path) -> None:
-    """The tables of docs/kernels.md."""
-    read = json.loads(path.read_text())
+def table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """TFLOP/s of products, TB/s of others, and the others' seconds to ours."""
     lines = [
-        f"On one {read['device']}, torch {read['torch']}; right against float64 at "
-        f"{read['checks']:,} sizes.  Ratios are of the seconds of the others to ours: `loop` is "
-        "`torch.mm` for each group, `torch` is `torch._grouped_mm`, `index_select`, `index_copy_` "
-        "and `bincount`.",
-        "",
         "| kernel | size | TFLOP/s or TB/s | loop | torch |",
         "| --- | --- | --- | --- | --- |",
     ]
-    for row in read["times"]:
+    for row in rows:
         ratios = [f"{row[of] / row['exogpu']:.2f}" if of in row else "" for of in ("loop", "torch")]
         rate = row["work"] / row["exogpu"] / 1e12
         shown = f"{rate:.0f}" if "grouped" in row["name"] else f"{rate:.2f}"
         lines.append(f"| {row['name']} | {row['size']} | {shown} | {' | '.join(ratios)} |")
-    page = ROOT / "docs/kernels.md"
-    before, _, rest = page.read_text().partition(MARK)
-    after = rest.partition(END)[2]
-    page.write_text(f"{before}{MARK}\n\n" + "\n".join(lines) + f"\n\n{END}{after}")
+    return lines
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("folder", type=Path, nargs="?")
-    parser.add_argument("-o", "--output", type=Path, default=ROOT / "build/gpu-grouped.json")
-    parser.add_argument("--write", type=Path)
-    options = parser.parse_args()
+    options = gpu_results.options(__doc__, "gpu-grouped")
     if options.write:
-        written(options.write)
-        return 0
-    sys.path.insert(0, str(ROOT))
-    kernels = importlib.import_module("exogpu.codegen.runtime").Kernel.from_folder
-    calls = importlib.import_module("exogpu.kernels.grouped")
-    of = cache(partial(kernels, options.folder))
+        return gpu_results.write(__file__, options.write, RIGHT, table)
+    of = cache(partial(Kernel.from_folder, options.folder))
     calls.where = lambda rows: of(f"grouped_tiles_{rows}")
     calls.kernel = lambda kind, columns: of(calls.name_of(kind, columns))
     calls.rows = lambda name, kind, columns: of(calls.name_of_rows(name, kind, columns))
     calls.counting = lambda most: of(f"histogram_{most}")
     random.seed(0)
-    found = list(checks(calls))
-    bad = list(filter(None, found))
-    print(f"{len(found)} checks, {len(bad)} wrong", *bad[:20], sep="\n  ", flush=True)
-    times = []
-    for name, size, work, runs in problems(calls):
-        seconds = {run: gpu.middle(t) for run, t in gpu.measured(runs, RUNS).items()}
-        times.append({"name": name, "size": size, "work": work, **seconds})
-        others = ", ".join(
-            f"{seconds[run] / seconds['exogpu']:.3f} of {run}" for run in seconds if run != "exogpu"
-        )
-        print(f"{name}, {size}: {work / seconds['exogpu'] / 1e12:.2f} T/s, {others}", flush=True)
-    result = {
-        "device": torch.cuda.get_device_name(),
-        "torch": torch.__version__,
-        "checks": len(found),
-        "wrong": bad,
-        "times": times,
-    }
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    options.output.write_text(json.dumps(result, indent=1))
-    return 1 if bad else 0
+    return gpu_results.keep(options.output, list(checks()), gpu_results.timed(problems(), RUNS))
 
 
 if __name__ == "__main__":

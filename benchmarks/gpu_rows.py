@@ -11,21 +11,21 @@ torch's, of as many bytes as the kernel must read and write.  Needs torch, and n
 
 from __future__ import annotations
 
-import argparse
-import importlib
-import json
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
+from functools import partial
 
-import gpu
+import gpu_results
 import torch
+from gpu_results import RATES, Problem, copied, moved, ours, timed
 from row_sizes import COLUMNS
 from torch.nn import functional
 
-ROOT = Path(__file__).resolve().parent.parent
-MARK = "<!-- What follows is written by benchmarks/gpu_rows.py. -->"
+from exogpu.codegen.runtime import Kernel
+from exogpu.kernels.row_calls import row_shape_of
+from exogpu.kernels.rows import shape_of
+from exogpu.kernels.scan_rows import scan_shape
+
 RUNS = 40
 EPS = 1e-5
 ROWS = (1, 7, 8, 133, 1000)
@@ -40,9 +40,12 @@ OF_ROWS = (*NORMS, "cross_entropy_i64")
 SCANNED = {"f32": torch.float32, "i32": torch.int32}
 TILED = ((1, 1, 1), (1, 64, 64), (3, 65, 127), (2, 1000, 33), (1, 4096, 4100), (2, 1000, 72))
 """Extents of transposes that are checked."""
+TRANSPOSED = ((1, 8192, 16384), (1, 10000, 10000), (64, 1024, 2048))
+STENCILLED = ((8192, 16384), (10000, 10000))
+"""Those that are timed, and of stencils."""
 
 Tensors = dict[str, torch.Tensor]
-Run = Callable[[], object]
+Kernels = Callable[[str], Kernel]
 
 
 def given(name: str, kind: str, M: int, N: int) -> tuple[Tensors, dict[str, float]]:
@@ -84,11 +87,10 @@ def theirs(name: str, a: Tensors, dtype: torch.dtype | None = None) -> torch.Ten
     raise SystemExit(f"torch has no {name}")
 
 
-def shape_for(name: str, kind: str, N: int, choose: Callable[[str, int], object]) -> object:
-    """Who has a row: of cross entropy no cluster."""
-    if name.startswith("cross_entropy"):
-        return importlib.import_module("exogpu.kernels.rows").shape_of(kind, N)
-    return choose(kind, N)
+def kernel_of(kernels: Kernels, name: str, kind: str, N: int) -> Kernel:
+    """The kernel of rows of N elements: of cross entropy no cluster's."""
+    shape = shape_of(kind, N) if name.startswith("cross_entropy") else row_shape_of(kind, N)
+    return kernels(f"{name}_{shape}")
 
 
 def transposing(kind: str, extents: tuple[int, ...]) -> str:
@@ -105,31 +107,35 @@ def wrong(found: torch.Tensor, wanted: torch.Tensor, kind: str) -> str:
     return f"{int(bad.sum())} elements, by {float(error[bad].max()):.3g}" if bad.any() else ""
 
 
-def checks(
-    folder: Path, columns: dict[str, tuple[int, ...]], choose: Callable[[str, int], object]
-) -> Iterator[str]:
-    """One text a check: empty, or what is wrong."""
-    kernels = importlib.import_module("exogpu.codegen.runtime").Kernel.from_folder
-    for kind, all_n in columns.items():
-        for N in all_n:
+# --- each yields one text a check: empty, or what is wrong -----------------------------------
+
+
+def of_rows(kernels: Kernels) -> Iterator[str]:
+    for kind, columns in COLUMNS.items():
+        for N in columns:
             for name in OF_ROWS:
-                kernel = kernels(folder, f"{name}_{shape_for(name, kind, N, choose)}")
+                kernel = kernel_of(kernels, name, kind, N)
                 for M in ROWS:
                     arrays, numbers = given(name, kind, M, N)
                     kernel(**arrays, **numbers)
                     y, of = (arrays["y"], kind) if "y" in arrays else (arrays["loss"], "f32")
                     found = wrong(y, theirs(name, arrays, torch.float64), of)
                     yield found and f"{name} {kind} {M} x {N}: {found}"
+
+
+def of_transposes(kernels: Kernels) -> Iterator[str]:
+    for kind, dtype in TYPES.items():
         for extents in TILED:
-            kernel = kernels(folder, transposing(kind, extents))
-            x = torch.randn(extents, device="cuda").to(TYPES[kind])
-            y = torch.full((extents[0], *extents[:0:-1]), float("nan"), device="cuda").to(x.dtype)
-            kernel(x=x, y=y)
+            x = torch.randn(extents, device="cuda").to(dtype)
+            y = torch.full((extents[0], *extents[:0:-1]), float("nan"), device="cuda").to(dtype)
+            kernels(transposing(kind, extents))(x=x, y=y)
             yield "" if torch.equal(y, x.transpose(1, 2)) else f"transpose {kind} {extents}"
-    scan_shape = importlib.import_module("exogpu.kernels.scan_rows").scan_shape
+
+
+def of_scans(kernels: Kernels) -> Iterator[str]:
     for kind, dtype in SCANNED.items():
-        for N in columns["f32"]:
-            kernel = kernels(folder, f"scan_{scan_shape(kind, N)}")
+        for N in COLUMNS["f32"]:
+            kernel = kernels(f"scan_{scan_shape(kind, N)}")
             for M in ROWS:
                 x = (100 * torch.randn(M, N, device="cuda")).to(dtype)
                 y = torch.full_like(x, 77)
@@ -137,152 +143,86 @@ def checks(
                 wanted = x.double().cumsum(-1) if kind == "f32" else x.cumsum(-1, dtype=dtype)
                 found = wrong(y, wanted, "f32")
                 yield found and f"scan {kind} {M} x {N}: {found}"
+
+
+def of_stencils(kernels: Kernels) -> Iterator[str]:
     for M, N in ((1, 1), (31, 129), (32, 128), (33, 127), (1000, 1001), (129, 260), (1, 4)):
-        kernel = kernels(folder, "stencil" if N % 4 else "stencil_rows")
         x, weight = torch.randn(M, N, device="cuda"), torch.randn(3, 3)
         y = torch.full_like(x, float("nan"))
-        kernel(x=x, weight=weight.numpy(), y=y)
-        wanted = functional.conv2d(
-            x.double()[None, None], weight.double().cuda()[None, None], padding=1
-        )
-        found = wrong(y, wanted[0, 0], "f32")
+        kernels("stencil" if N % 4 else "stencil_rows")(x=x, weight=weight.numpy(), y=y)
+        there = weight.double().cuda()[None, None]
+        found = wrong(y, functional.conv2d(x.double()[None, None], there, padding=1)[0, 0], "f32")
         yield found and f"stencil {M} x {N}: {found}"
 
 
-def problems(
-    folder: Path, choose: Callable[[str, int], object]
-) -> Iterator[tuple[str, str, dict[str, Run]]]:
-    """What is timed: its name, its size, and each way to do it."""
-    kernels = importlib.import_module("exogpu.codegen.runtime").Kernel.from_folder
+# --- each yields what is timed ---------------------------------------------------------------
 
-    def ours(kernel: Callable[..., None], arguments: dict[str, Any]) -> Run:
-        return lambda: kernel(stream=torch.cuda.current_stream().cuda_stream, **arguments)
 
-    def copied(x: torch.Tensor, y: torch.Tensor) -> Run:
-        return lambda: y.view(-1).copy_(x.view(-1))
-
+def timed_rows(kernels: Kernels) -> Iterator[Problem]:
     for kind in TYPES:
         for N in TIMED:
-            M = ELEMENTS // N
             for name in OF_ROWS:
-                arrays, numbers = given(name, kind, M, N)
-                kernel = kernels(folder, f"{name}_{shape_for(name, kind, N, choose)}")
-                half = arrays["x"].view(-1)[: arrays["x"].numel() // 2]
-                yield (
-                    f"{name} {kind}",
-                    f"{M} x {N}",
-                    {
-                        "exogpu": ours(kernel, {**arrays, **numbers}),
-                        "torch": lambda name=name, arrays=arrays: theirs(name, arrays),
-                        "copy": copied(arrays["x"], arrays["y"])
-                        if "y" in arrays
-                        else copied(half, torch.empty_like(half)),
-                    },
-                )
-        for extents in ((1, 8192, 16384), (1, 10000, 10000), (64, 1024, 2048)):
-            x = torch.randn(extents, device="cuda").to(TYPES[kind])
-            y = torch.empty((extents[0], *extents[:0:-1]), device="cuda", dtype=x.dtype)
-            yield (
-                f"transpose {kind}",
-                " x ".join(map(str, extents)),
-                {
-                    "exogpu": ours(kernels(folder, transposing(kind, extents)), {"x": x, "y": y}),
-                    "torch": lambda x=x, y=y: y.copy_(x.transpose(1, 2)),
-                    "copy": copied(x, y),
-                },
-            )
-    scan_shape = importlib.import_module("exogpu.kernels.scan_rows").scan_shape
+                arrays, numbers = given(name, kind, ELEMENTS // N, N)
+                x, y = arrays["x"], arrays.get("y")
+                half = x.view(-1)[: x.numel() // 2]
+                runs = {
+                    "exogpu": ours(kernel_of(kernels, name, kind, N), {**arrays, **numbers}),
+                    "torch": partial(theirs, name, arrays),
+                    "copy": copied(half, torch.empty_like(half)) if y is None else copied(x, y),
+                }
+                work = moved(half if y is None else x)
+                yield f"{name} {kind}", f"{ELEMENTS // N} x {N}", work, runs
+
+
+def timed_transposes(kernels: Kernels) -> Iterator[Problem]:
+    for kind, dtype in TYPES.items():
+        for extents in TRANSPOSED:
+            x = torch.randn(extents, device="cuda").to(dtype)
+            y = torch.empty((extents[0], *extents[:0:-1]), device="cuda", dtype=dtype)
+            runs = {
+                "exogpu": ours(kernels(transposing(kind, extents)), {"x": x, "y": y}),
+                "torch": partial(y.copy_, x.transpose(1, 2)),
+                "copy": copied(x, y),
+            }
+            yield f"transpose {kind}", " x ".join(map(str, extents)), moved(x), runs
+
+
+def timed_scans(kernels: Kernels) -> Iterator[Problem]:
     for kind, dtype in SCANNED.items():
         for N in TIMED:
             x = (100 * torch.randn(ELEMENTS // N, N, device="cuda")).to(dtype)
             y = torch.empty_like(x)
-            yield (
-                f"scan {kind}",
-                f"{ELEMENTS // N} x {N}",
-                {
-                    "exogpu": ours(
-                        kernels(folder, f"scan_{scan_shape(kind, N)}"), {"x": x, "y": y}
-                    ),
-                    "torch": lambda x=x, y=y: torch.cumsum(x, -1, out=y),
-                    "copy": copied(x, y),
-                },
-            )
-    for M, N in ((8192, 16384), (10000, 10000)):
+            runs = {
+                "exogpu": ours(kernels(f"scan_{scan_shape(kind, N)}"), {"x": x, "y": y}),
+                "torch": partial(torch.cumsum, x, -1, out=y),
+                "copy": copied(x, y),
+            }
+            yield f"scan {kind}", f"{ELEMENTS // N} x {N}", moved(x), runs
+
+
+def timed_stencils(kernels: Kernels) -> Iterator[Problem]:
+    for M, N in STENCILLED:
         x, weight = torch.randn(M, N, device="cuda"), torch.randn(3, 3)
         y, there = torch.empty_like(x), weight.cuda()[None, None]
-        arguments = {"x": x, "weight": weight.numpy(), "y": y}
-        yield (
-            "stencil f32",
-            f"{M} x {N}",
-            {
-                "exogpu": ours(kernels(folder, "stencil_rows"), arguments),
-                "torch": lambda x=x, there=there: functional.conv2d(
-                    x[None, None], there, padding=1
-                ),
-                "copy": copied(x, y),
-            },
-        )
-
-
-def written(path: Path) -> None:
-    """The table of docs/kernels.md."""
-    read = json.loads(path.read_text())
-    lines = [
-        f"On one {read['device']}, torch {read['torch']}; right against float64 at "
-        f"{read['checks']:,} sizes.  Rates are of the bytes that must be read and written once; "
-        "`copy` is torch's copy of as many.",
-        "",
-        "| kernel | size | TB/s | of the copy | of torch |",
-        "| --- | --- | --- | --- | --- |",
-    ]
-    for row in read["times"]:
-        lines.append(
-            f"| {row['name']} | {row['size']} | {row['bytes'] / row['exogpu'] / 1e12:.2f} | "
-            f"{row['copy'] / row['exogpu']:.2f} | {row['torch'] / row['exogpu']:.2f} |"
-        )
-    page = ROOT / "docs/kernels.md"
-    kept = page.read_text().partition(MARK)[0]
-    page.write_text(kept + MARK + "\n\n" + "\n".join(lines) + "\n")
+        runs = {
+            "exogpu": ours(kernels("stencil_rows"), {"x": x, "weight": weight.numpy(), "y": y}),
+            "torch": partial(functional.conv2d, x[None, None], there, padding=1),
+            "copy": copied(x, y),
+        }
+        yield "stencil f32", f"{M} x {N}", moved(x), runs
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("folder", type=Path, nargs="?")
-    parser.add_argument("-o", "--output", type=Path, default=ROOT / "build/gpu-rows.json")
-    parser.add_argument("--write", type=Path)
-    options = parser.parse_args()
+    options = gpu_results.options(__doc__, "gpu-rows")
     if options.write:
-        written(options.write)
-        return 0
-    sys.path.insert(0, str(ROOT))
-    choose = importlib.import_module("exogpu.kernels.row_calls").row_shape_of
-    found = list(checks(options.folder, COLUMNS, choose))
-    bad = list(filter(None, found))
-    print(f"{len(found)} checks, {len(bad)} wrong", *bad[:20], sep="\n  ")
-    times = []
-    for name, size, runs in problems(options.folder, choose):
-        seconds = {of: gpu.middle(each) for of, each in gpu.measured(runs, RUNS).items()}
-        count = 1
-        for extent in size.split(" x "):
-            count *= int(extent)
-        moved = (1 if "entropy" in name else 2) * count * (2 if "bf16" in name else 4)
-        times.append({"name": name, "size": size, "bytes": moved, **seconds})
-        print(
-            f"{name} {size}: {moved / seconds['exogpu'] / 1e12:.2f} TB/s, "
-            f"{seconds['copy'] / seconds['exogpu']:.3f} of the copy, "
-            f"{seconds['torch'] / seconds['exogpu']:.3f} of torch"
-        )
-        sys.stdout.flush()
-    result = {
-        "device": torch.cuda.get_device_name(),
-        "torch": torch.__version__,
-        "checks": len(found),
-        "wrong": bad,
-        "times": times,
-    }
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    options.output.write_text(json.dumps(result, indent=1))
-    return 1 if bad else 0
+        right = f"right against float64 at {{:,}} sizes.  {RATES}"
+        return gpu_results.write(__file__, options.write, right, gpu_results.rates)
+    kernels = partial(Kernel.from_folder, options.folder)
+    checks = (of_rows, of_transposes, of_scans, of_stencils)
+    problems = (timed_rows, timed_transposes, timed_scans, timed_stencils)
+    found = [text for of in checks for text in of(kernels)]
+    times = timed((one for of in problems for one in of(kernels)), RUNS)
+    return gpu_results.keep(options.output, found, times)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 from exogpu.kernels.cross_entropy_rows import make_cross_entropy
-from exogpu.kernels.long_rows import LONG_MAKERS, LongShape
+from exogpu.kernels.long_rows import LONG_MAKERS
+from exogpu.kernels.long_shapes import LongShape
 from exogpu.kernels.norm_rows import make_layer_norm, make_rms_norm
 from exogpu.kernels.row_calls import row_shape_of
 from exogpu.kernels.rows import TYPES, shape_of

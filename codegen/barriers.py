@@ -155,58 +155,65 @@ def arrive(barriers: Barriers, stmt: Arrive, where: Where) -> Lines:
         return [*lines, *_named(barriers, "arrive named", stmt, stmt.targets[0])]
     if ring is None:
         return [*lines, *sync.emit("arrive cluster")]
-    home = first_home(stmt.targets)
-    counters = barriers.counters[name]
+    return [*lines, *_arrive_on(barriers, stmt, ring)]
+
+
+def _arrive_on(barriers: Barriers, stmt: Arrive, ring: Ring) -> Lines:
+    """An Arrive on the mbarriers of a ring, which is counted.  Raises ExoGpuError (G807)."""
+    masks = ring.targets[stmt]
+    alone = all(mask == 1 << cta for cta, mask in enumerate(masks))
+    _check_arrive(stmt, ring, alone)
+    home, counters = first_home(stmt.targets), barriers.counters[ring.name]
     number = _of_arrivals(barriers, ring, counters.arrived, home)
     fields: dict[str, int | str] = {
         "depth": ring.depth,
         "ring": _ring_at(barriers, ring, home),
         "number": number,
     }
-    masks = ring.targets[stmt]
-    alone = all(mask == 1 << cta for cta, mask in enumerate(masks))
+    if ring.trailing:
+        fields["bytes"] = _of_arrivals(barriers, ring, counters.bytes, home)
+    if not alone:
+        fields |= {"ctas": len(masks), "mask": _mask(barriers, masks)}
+        if ring.trailing:
+            fields["cta"] = barriers.names(CTA)
+    lines = sync.emit(_arrive_row(ring, alone, stmt in barriers.unwritten), **fields)
+    slots = barriers.slots.get(ring.name, {}).values()
+    counted = [slot.advanced(barriers.names(slot.name)) for slot in slots]
+    return [*lines, advanced(ring, number), *counted]
+
+
+def _check_arrive(stmt: Arrive, ring: Ring, alone: bool) -> None:
+    """Raises ExoGpuError (G807) for what no row of the lowering table says."""
     if ring.trailing and not ring.warps:
         raise unsupported(
-            f"an Arrive on {name}, on which instructions trail, by other than whole warps, or for "
-            "cp.async",
+            f"an Arrive on {ring.name}, on which instructions trail, by other than whole warps, or "
+            "for cp.async",
             stmt.span,
             "arrive by the warp that executes the instructions",
             "G807",
         )
-    if ring.copies and alone:
-        lines += sync.emit("arrive mbarrier of cp.async", **fields)
-    elif ring.trailing:
-        fields["bytes"] = _of_arrivals(barriers, ring, counters.bytes, home)
-        row = "arrive mbarrier with bytes"
-        if not alone:
-            row = "arrive mbarrier of CTAs with bytes"
-            cta = barriers.names(CTA)
-            fields |= {"cta": cta, "ctas": len(masks), "mask": _mask(barriers, masks)}
-        lines += sync.emit(f"{row}, by all" if ring.every else row, **fields)
-    elif alone:
-        one_a_warp = ring.warps and not ring.every
-        row = "arrive mbarrier of warps" if one_a_warp else "arrive mbarrier"
-        lines += sync.emit(row, **fields)
-    elif ring.warps:
-        row = "arrive mbarrier of CTAs"
-        if ring.every:
-            row = "arrive mbarrier of CTAs, each thread"
-        elif stmt in barriers.unwritten:
-            row = "arrive mbarrier of CTAs, reads"
-        lines += sync.emit(row, ctas=len(masks), mask=_mask(barriers, masks), **fields)
-    elif ring.copies:
+    if ring.copies and not alone:
         raise unsupported(
             f"a multicast Arrive that completes with cp.async ({stmt.timeline.name})",
             stmt.span,
             "wait for the copies first, with a commit group, and arrive on cuda_in_order",
             "G807",
         )
-    else:
-        row = "arrive mbarrier of CTAs, each thread"
-        lines += sync.emit(row, ctas=len(masks), mask=_mask(barriers, masks), **fields)
-    slots = barriers.slots.get(name, {}).values()
-    counted = [slot.advanced(barriers.names(slot.name)) for slot in slots]
-    return [*lines, advanced(ring, number), *counted]
+
+
+def _arrive_row(ring: Ring, alone: bool, reads: bool) -> str:
+    """The row of the lowering table: of an Arrive that signals its own CTA `alone`, or others too,
+    and that has only `reads` to publish."""
+    if ring.trailing:
+        row = "arrive mbarrier with bytes" if alone else "arrive mbarrier of CTAs with bytes"
+        return f"{row}, by all" if ring.every else row
+    if alone:
+        if ring.copies:
+            return "arrive mbarrier of cp.async"
+        return "arrive mbarrier of warps" if ring.warps and not ring.every else "arrive mbarrier"
+    if ring.every or not ring.warps:
+        return "arrive mbarrier of CTAs, each thread"
+    return "arrive mbarrier of CTAs, reads" if reads else "arrive mbarrier of CTAs"
 
 
 def _named(barriers: Barriers, row: str, stmt: Arrive | Await, access: Access) -> Lines:

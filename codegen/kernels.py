@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from exogpu.analysis.facts import Facts
@@ -98,8 +98,8 @@ def kernel(
     offsets, reserved = barrier_bytes(launch, source_.rings)
     shared = layout(launch, source_.storage, reserved)
     names = Names()
-    params = source_.facts.proc.params
-    sizes = (*(p.name for p in params if isinstance(p, ControlParam)), *outer)
+    params = [p for p in source_.facts.proc.params if isinstance(p, ControlParam)]
+    sizes = (*(p.name for p in params), *outer)
     used = _used(launch)
     data = tuple(n for n, s in source_.storage.items() if s.space is Space.GLOBAL and n in used)
     maps = tensor_maps(launch)
@@ -109,89 +109,34 @@ def kernel(
     by_value, references = declared(names, fixed, source_.storage)
     control = Control(names)
     _bound_builtins(control, launch)
-    control.nonnegative |= {
-        p.name for p in params if isinstance(p, ControlParam) and p.kind == "size"
-    }
+    control.nonnegative |= {p.name for p in params if p.kind == "size"}
     flags = frozenset(n for n in data if source_.storage[n].flag)
     order = increasing(source_.order, launch, flags)
-    changed = written(launch.body) | flags
-    if launch.dependent:  # The launches before it may still write.
-        changed |= source_.written
-    barriers = Barriers(
-        source_.facts.mechanisms,
-        source_.rings,
-        offsets,
-        unwritten(launch, source_.facts.collective, source_.storage),
-        completing(launch, source_.rings),
-        turns(launch, source_.facts.collective, source_.facts.mechanisms),
-        slot_counters(launch, source_.facts.collective, source_.rings),
-        split_barriers(launch, source_.facts),
-        names,
-        control,
-    )
-    named = NamedBarriers(min([LAST + 1, *(one.first for one in barriers.named.values())]) - 1)
-    met = proxies(launch, source_.facts.collective, source_.storage, shared)
+    barriers = _barriers(source_, launch, offsets, names, control)
     body: Lines = emit("let dependents begin") if launch in source_.followed else []
     meet = any(storage.of_cluster for n, storage in source_.storage.items() if n in used)
     body += _start(barriers, launch, [spelled[n] for n in maps.values()], meet=meet)
-    resides = resident(launch)
-    outside = (*resides, *(stmt for stmt in launch.body if isinstance(stmt, Pass | Free)))
-    nests = [task_nest(stmt) for stmt in launch.body if stmt not in outside]
-    for branch in _branches(launch):
-        lines: Lines = []
-        for path in branch.paths:
-            device = Device(
-                source_.facts.collective,
-                source_.storage,
-                shared,
-                names,
-                control,
-                path,
-                barriers,
-                named,
-                met,
-                maps,
-                source_.waits,
-                shared_by(
-                    launch,
-                    source_.facts.collective,
-                    source_.rings,
-                    path.group if path.by_role else None,
-                ),
-                helpers=helpers,
-            )
-            inside = []
-            for nest in nests:
-                inside += task_loop(device, nest, resides, order, launch.cluster_dim)
-            lines += braces(branch.guards[path], inside) if path.by_role else inside
-        lines = [*branch.registers, *lines]
-        body += braces(branch.guard, lines) if branch.guard else lines
-    body += _end(launch)
+    device = _devices(source_, launch, shared, barriers, maps, helpers)
+    nests, lines = _tasks(launch, device, order)
+    body += [*lines, *_end(launch)]
     if launch.dependent:
         # Whoever waits for this launch has waited for the one before it, too (decision 30).
         body += emit("await launch")
     body = [*references, *_builtins(body, launch, shared), *body]
     note_helpers("\n".join(body), helpers)
-    parameters = [f"const int {spelled[n]}" for n in sizes]
-    for n in data:
-        dtype = C_TYPE[source_.storage[n].dtype]
-        # Of what changes during the launch, __restrict__ would allow loads through the read-only
-        # cache, merged and moved over barriers.
-        pointer = f"{dtype}* " if n in changed else f"const {dtype}* __restrict__ "
-        parameters.append(f"{pointer}{spelled[n]}")
-    parameters += by_value
-    for map_name in maps.values():
-        parameters.append(f"const __grid_constant__ TensorMap {spelled[map_name]}")
     for needed, helper in ((maps, "TensorMap"), (fixed, "GridConstant")):
         if needed and helper not in helpers:
             helpers.insert(0, helper)
-    changes = any(g.setmaxnreg_dec or g.setmaxnreg_inc for g in launch.warps)
-    several = changes or launch.min_blocks > 1
-    bounds = f"{launch.block_dim}, {launch.min_blocks}" if several else str(launch.block_dim)
-    text = KernelText(name, launch.cluster_dim, bounds, tuple(parameters), tuple(body))
+    parameters = (
+        *(f"const int {spelled[n]}" for n in sizes),
+        *_pointers(source_, launch, {n: spelled[n] for n in data}, flags),
+        *by_value,
+        *(f"const __grid_constant__ TensorMap {spelled[n]}" for n in maps.values()),
+    )
+    ranges = {**size_ranges(source_.facts.proc), **dict.fromkeys(outer, INT)}
     return Kernel(
-        text,
-        tuple(nests),
+        KernelText(name, launch.cluster_dim, _bounds(launch), parameters, tuple(body)),
+        nests,
         launch.cluster_dim,
         launch.block_dim,
         shared.size,
@@ -200,10 +145,103 @@ def kernel(
         tuple(maps),
         launch.dependent,
         bool(flags),
-        limits(
-            control, {**size_ranges(source_.facts.proc), **dict.fromkeys(outer, INT)}, launch.span
-        ),
+        limits(control, ranges, launch.span),
     )
+
+
+def _barriers(
+    source_: Source,
+    launch: DeviceFunction,
+    offsets: Mapping[Sym, int],
+    names: Names,
+    control: Control,
+) -> Barriers:
+    facts, rings = source_.facts, source_.rings
+    return Barriers(
+        facts.mechanisms,
+        rings,
+        offsets,
+        unwritten(launch, facts.collective, source_.storage),
+        completing(launch, rings),
+        turns(launch, facts.collective, facts.mechanisms),
+        slot_counters(launch, facts.collective, rings),
+        split_barriers(launch, facts),
+        names,
+        control,
+    )
+
+
+def _devices(
+    source_: Source,
+    launch: DeviceFunction,
+    shared: SharedLayout,
+    barriers: Barriers,
+    maps: Mapping[TensorMap, Sym],
+    helpers: list[str],
+) -> Callable[[Path], Device]:
+    """What the statements of each path are lowered with."""
+    facts, storage = source_.facts.collective, source_.storage
+    named = NamedBarriers(min([LAST + 1, *(one.first for one in barriers.named.values())]) - 1)
+    met = proxies(launch, facts, storage, shared)
+
+    def device(path: Path) -> Device:
+        return Device(
+            facts,
+            storage,
+            shared,
+            barriers.names,
+            barriers.control,
+            path,
+            barriers,
+            named,
+            met,
+            maps,
+            source_.waits,
+            shared_by(launch, facts, source_.rings, path.group if path.by_role else None),
+            helpers=helpers,
+        )
+
+    return device
+
+
+def _tasks(
+    launch: DeviceFunction, device: Callable[[Path], Device], order: TaskOrder | None
+) -> tuple[tuple[TaskNest, ...], Lines]:
+    """The nests of tasks, and the loops over them on each path."""
+    resides = resident(launch)
+    outside = (*resides, *(stmt for stmt in launch.body if isinstance(stmt, Pass | Free)))
+    nests = tuple(task_nest(stmt) for stmt in launch.body if stmt not in outside)
+    body: Lines = []
+    for branch in _branches(launch):
+        lines = [*branch.registers]
+        for path in branch.paths:
+            inside: Lines = []
+            on_path = device(path)
+            for nest in nests:
+                inside += task_loop(on_path, nest, resides, order, launch.cluster_dim)
+            lines += braces(branch.guards[path], inside) if path.by_role else inside
+        body += braces(branch.guard, lines) if branch.guard else lines
+    return nests, body
+
+
+def _pointers(
+    source_: Source, launch: DeviceFunction, spelled: Mapping[Sym, str], flags: frozenset[Sym]
+) -> Iterator[str]:
+    """The parameters that are data.  Of what changes during the launch, __restrict__ would allow
+    loads through the read-only cache, merged and moved over barriers."""
+    changed = written(launch.body) | flags
+    if launch.dependent:  # The launches before it may still write.
+        changed |= source_.written
+    for name, text in spelled.items():
+        dtype = C_TYPE[source_.storage[name].dtype]
+        yield f"{dtype}* {text}" if name in changed else f"const {dtype}* __restrict__ {text}"
+
+
+def _bounds(launch: DeviceFunction) -> str:
+    """The arguments of `__launch_bounds__`."""
+    changes = any(g.setmaxnreg_dec or g.setmaxnreg_inc for g in launch.warps)
+    several = changes or launch.min_blocks > 1
+    return f"{launch.block_dim}, {launch.min_blocks}" if several else str(launch.block_dim)
 
 
 def _bound_builtins(control: Control, launch: DeviceFunction) -> None:

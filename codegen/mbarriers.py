@@ -24,24 +24,21 @@ its own, all counts are those of one phase, and a phase takes the arrivals of al
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
-from itertools import combinations, product
-from typing import Final
 
 from exogpu.analysis.affine import constant
 from exogpu.analysis.barriers import first_home, role_of, targeting_ctas
 from exogpu.analysis.facts import Facts
-from exogpu.analysis.ownership import distributed_dims, relation, thread_iterators
+from exogpu.analysis.ownership import distributed_dims
 from exogpu.analysis.pairing import laid_out
 from exogpu.analysis.roles import NO_ROLES, Roles, elements, first
-from exogpu.analysis.threadmap import threads_of
-from exogpu.analysis.tiling import Tiling, block_axes, iterations
+from exogpu.analysis.tiling import Tiling, block_axes
 from exogpu.analysis.uses import Declared, Use
 from exogpu.codegen.errors import unsupported
+from exogpu.codegen.executing import alike, one_each, takes_turns
+from exogpu.codegen.multicast import targets
 from exogpu.codegen.parts import parts_of
-from exogpu.codegen.turn_taking import take_turns
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
     Add,
@@ -50,7 +47,6 @@ from exogpu.ir.nodes import (
     BarrierAlloc,
     CallInstr,
     CExpr,
-    Coord,
     DataParam,
     DeviceFunction,
     Int,
@@ -58,11 +54,7 @@ from exogpu.ir.nodes import (
     Point,
 )
 from exogpu.ir.types import BarrierMechanism, Policy, QualSet, QualTL
-from exogpu.ir.walk import control_variables, evaluate, walk
-from exogpu.solvers import isl
-
-MAX_CLUSTER: Final = 8
-"""CTAs of a cluster whose masks of targets fit one 64-bit constant."""
+from exogpu.ir.walk import walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,11 +159,53 @@ def _ring(
     declared: Declared, alloc: BarrierAlloc, known: int | None, arrive_all: bool, roles: Roles
 ) -> Ring:
     """`known` is the depth at which PHASE is to hold, None where no proof has found one."""
-    tiling = declared.where.tiling
     arrives = [u for u in declared.uses if isinstance(u.stmt, Arrive)]
     awaits = [_flat(u, roles.arriving) for u in declared.uses if isinstance(u.stmt, Await)]
     trailing = [_flat(u, roles.waiting) for u in declared.uses if isinstance(u.stmt, CallInstr)]
     homes = list(_homes(arrives))
+    skip = _skip(alloc, homes, awaits)
+    arriving = [*homes, *trailing]
+    dims, kept, extents = _dimensions(declared, alloc, [*homes, *awaits, *trailing])
+    single = math.prod(extents) == 1  # Where others count, there are no roles either.
+    arrivals_shared = not alike(declared, alloc, arriving)
+    awaits_shared = not alike(declared, alloc, awaits)
+    if arrivals_shared or awaits_shared:
+        counted = single and (known is not None or takes_turns(declared, alloc, homes, awaits))
+        if arrivals_shared and (trailing or not counted or not all(map(_counts_arrival, homes))):
+            raise _different(alloc, "arrive on")
+        if awaits_shared and not (counted and all(map(_is_whole, awaits))):
+            raise _different(alloc, "await")
+    depth = laid_out(known)
+    pre = [u.stmt.timeline.under(Policy.PTX).full for u in arrives if isinstance(u.stmt, Arrive)]
+    copies = all(full == {QualTL.SM80} for full in pre)
+    warps = all(whole_warps(use.where.tiling) for use in homes) and not copies
+    lanes = 32 if warps and not arrive_all else 1
+    signalled = targets(alloc, homes, dims)
+    own = tuple(1 << cta for cta in range(declared.where.tiling.cluster_dim))
+    return Ring(
+        alloc.name,
+        depth if awaits_shared else power_of_two(depth),
+        skip,
+        kept,
+        extents,
+        warps,
+        _count(alloc, homes, roles) // lanes,
+        bool(trailing),
+        signalled,
+        any(masks != own for masks in signalled.values()),
+        frozenset().union(*pre, *map(_sources, trailing)),
+        copies,
+        arrivals_shared,
+        awaits_shared,
+        single or one_each(declared, alloc, arriving, kept),
+        single or (not arrive_all and one_each(declared, alloc, awaits, kept)),
+        arrive_all,
+        roles,
+    )
+
+
+def _skip(alloc: BarrierAlloc, homes: Sequence[Use], awaits: Sequence[Use]) -> int:
+    """That of all Awaits.  Raises ExoGpuError (G807) where they differ, or there are none."""
     if not homes or not awaits:
         raise _refuse(alloc, f"{alloc.name} has no Arrive or no Await", "remove it")
     skips = {-u.stmt.n - 1 for u in awaits if isinstance(u.stmt, Await)}
@@ -179,55 +213,26 @@ def _ring(
         raise _refuse(
             alloc, f"the Awaits on {alloc.name} differ in their skip", "use one `~m` everywhere"
         )
-    same_element = [*homes, *awaits, *trailing]
+    return skips.pop()
+
+
+def _dimensions(
+    declared: Declared, alloc: BarrierAlloc, uses: Sequence[Use]
+) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """The dimensions that the CTAs of a cluster divide among them, those that each of them indexes,
+    and the extents of these.  Raises ExoGpuError (G807) where an extent depends on sizes."""
+    tiling = declared.where.tiling
     dims: tuple[int, ...] = ()
     if tiling.cluster_dim > 1:
-        dims = distributed_dims(declared, same_element, tiling.block_dim)
-    extents = []
+        dims = distributed_dims(declared, uses, tiling.block_dim)
     kept = tuple(d for d in range(len(alloc.shape)) if d not in dims)
+    extents = []
     for d in kept:
         extent = constant(alloc.shape[d])
         if extent is None:
             raise _refuse(alloc, f"the extents of {alloc.name} depend on sizes", "use constants")
         extents.append(extent)
-    single = math.prod(extents) == 1  # Where others count, there are no roles either.
-    arrivals_shared = not _alike(declared, alloc, [*homes, *trailing])
-    awaits_shared = not _alike(declared, alloc, awaits)
-    if arrivals_shared or awaits_shared:
-        counted = single and (known is not None or _takes_turns(declared, alloc, homes, awaits))
-        if arrivals_shared and (trailing or not counted or not all(map(_counts_arrival, homes))):
-            raise _different(alloc, "arrive on")
-        if awaits_shared and not (counted and all(map(_is_whole, awaits))):
-            raise _different(alloc, "await")
-    depth = laid_out(known)
-    if not awaits_shared:
-        depth = power_of_two(depth)
-    pre = [u.stmt.timeline.under(Policy.PTX).full for u in arrives if isinstance(u.stmt, Arrive)]
-    copies = all(full == {QualTL.SM80} for full in pre)
-    warps = all(whole_warps(use.where.tiling) for use in homes) and not copies
-    lanes = 32 if warps and not arrive_all else 1
-    targets = _targets(alloc, homes, dims)
-    own = tuple(1 << cta for cta in range(tiling.cluster_dim))
-    return Ring(
-        alloc.name,
-        depth,
-        skips.pop(),
-        kept,
-        tuple(extents),
-        warps,
-        _count(alloc, homes, roles) // lanes,
-        bool(trailing),
-        targets,
-        any(masks != own for masks in targets.values()),
-        frozenset().union(*pre, *map(_sources, trailing)),
-        copies,
-        arrivals_shared,
-        awaits_shared,
-        single or _one_each(declared, alloc, [*homes, *trailing], kept),
-        single or (not arrive_all and _one_each(declared, alloc, awaits, kept)),
-        arrive_all,
-        roles,
-    )
+    return dims, kept, tuple(extents)
 
 
 def _flat(use: Use, dims: frozenset[int]) -> Use:
@@ -305,80 +310,6 @@ def _is_whole(use: Use) -> bool:
     return len(parts_of(use.where.tiling).sets) == 1
 
 
-def _alike(declared: Declared, alloc: BarrierAlloc, uses: Sequence[Use]) -> bool:
-    """Whether all uses of an element are executed by the same threads: they count alike.
-
-    An element is told by its indices that the threads choose, and by those that are constant in
-    every use.
-    """
-    inputs = _inputs(declared, alloc, uses)
-    maps = [relation(use, declared, inputs, "u").map for use in uses]
-    alike = all(_agree(first, second) for first, second in combinations(maps, 2))
-    return alike and all(_one_collective(use, inputs.values()) for use in uses)
-
-
-def _one_each(
-    declared: Declared, alloc: BarrierAlloc, uses: Sequence[Use], kept: Sequence[int]
-) -> bool:
-    """Whether all that a thread uses is one of a CTA's elements."""
-    inputs = _inputs(declared, alloc, uses)
-    if not {f"i{d}" for d in kept} <= inputs.keys():
-        return False
-    found = [relation(use, declared, inputs, "u") for use in uses]
-    # What an index reads outside may differ from one life of the variable to the next.
-    return not any(one.params for one in found) and isl.is_injective(
-        reduce(isl.union_map, (one.map for one in found))
-    )
-
-
-def _inputs(declared: Declared, alloc: BarrierAlloc, uses: Sequence[Use]) -> dict[str, int]:
-    """The dimensions that tell elements apart, by the names that they get in relations."""
-    inputs: dict[str, int] = {}
-    for d in range(len(alloc.shape)):
-        read = [_read(use.access.coords[d]) for use in uses]
-        chosen = any(
-            r & thread_iterators(u.where, declared) for r, u in zip(read, uses, strict=True)
-        )
-        if chosen or not any(read):
-            inputs[f"i{d}"] = d
-    return inputs
-
-
-def _takes_turns(
-    declared: Declared, alloc: BarrierAlloc, homes: Sequence[Use], awaits: Sequence[Use]
-) -> bool:
-    """Whether Arrives and Awaits alternate, so that PHASE holds at every depth."""
-    uses = [*homes, *awaits]
-    inputs = _inputs(declared, alloc, uses)
-    threads = {use.stmt: relation(use, declared, inputs, "u").map for use in uses}
-    return take_turns(declared.block, alloc.name, threads)
-
-
-def _read(coord: Coord) -> frozenset[Sym]:
-    return frozenset(control_variables(coord.at)) if isinstance(coord, Point) else frozenset()
-
-
-def _agree(first: isl.Map, second: isl.Map) -> bool:
-    """Whether the elements that both relations have go to the same threads."""
-    return isl.is_equal_map(
-        isl.restrict_domain(first, isl.domain(second)),
-        isl.restrict_domain(second, isl.domain(first)),
-    )
-
-
-def _one_collective(use: Use, dims: Iterable[int]) -> bool:
-    """Whether no two iterations of the thread loops around a use divide an element's threads."""
-    by_element: dict[tuple[int, ...], tuple[int, ...]] = {}
-    for env in iterations(use.where.tiling):
-        points = [c.at for c in (use.access.coords[d] for d in dims) if isinstance(c, Point)]
-        known = [at for at in points if control_variables(at) <= env.keys()]
-        element = tuple(evaluate(at, env) for at in known)
-        threads = threads_of(use.where.tiling.thread_map(), env)
-        if by_element.setdefault(element, threads) != threads:
-            return False
-    return True
-
-
 def whole_warps(tiling: Tiling) -> bool:
     """Whether the scope consists of whole warps in each CTA."""
     axes = block_axes(tiling)
@@ -402,56 +333,3 @@ def divides(factor: int, expr: CExpr) -> bool:
             return divides(factor // math.gcd(factor, expr.factor), expr.term)
         case _:
             return factor == 1
-
-
-# --- multicast ------------------------------------------------------------------------------
-
-
-def _targets(
-    alloc: BarrierAlloc, homes: Sequence[Use], dims: Sequence[int]
-) -> Mapping[Arrive, tuple[int, ...]]:
-    """The CTAs that each Arrive signals, by enumeration of the thread iterators."""
-    cluster = homes[0].where.tiling.cluster_dim
-    found: dict[Arrive, tuple[int, ...]] = {}
-    for use in homes:
-        assert isinstance(use.stmt, Arrive)
-        owner = {element: cta for cta, element in _home_elements(alloc, use, dims)}
-        masks = [0] * cluster
-        for element, cta in owner.items():
-            for target in use.stmt.targets:
-                spans = []
-                for d, at in zip(dims, element, strict=True):
-                    extent = constant(alloc.shape[d])
-                    assert extent is not None
-                    point = isinstance(target.coords[d], Point)
-                    spans.append((at,) if point else tuple(range(extent)))
-                for other in product(*spans):
-                    masks[cta] |= 1 << owner[other]
-        if cluster > MAX_CLUSTER and any(m != 1 << cta for cta, m in enumerate(masks)):
-            raise _refuse(
-                alloc,
-                f"a multicast over more than {MAX_CLUSTER} CTAs of a cluster",
-                "use smaller clusters",
-            )
-        found[use.stmt] = tuple(masks)
-    return found
-
-
-def _home_elements(
-    alloc: BarrierAlloc, use: Use, dims: Sequence[int]
-) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """Each CTA that arrives, and its home's distributed indices."""
-    tiling = use.where.tiling
-    for env in iterations(tiling):
-        element = []
-        for d in dims:
-            coord = use.access.coords[d]
-            assert isinstance(coord, Point)
-            if not control_variables(coord.at) <= env.keys():
-                raise _refuse(
-                    alloc,
-                    f"an index of {alloc.name} depends on more than the CTA",
-                    "index it by cuda_threads iterators alone",
-                )
-            element.append(evaluate(coord.at, env))
-        yield threads_of(tiling.thread_map(), env)[0] // tiling.block_dim, tuple(element)

@@ -79,35 +79,12 @@ def transfer(
     if used is None:
         return None
     tensor_map, window, other = used
+    box = tensor_map.box
     extents, firsts = _window(stmt, window)
-    if len(tensor_map.box) != len(extents):
-        raise unsupported(
-            f"a box of {len(tensor_map.box)} dimensions for {window.name}, which has "
-            f"{len(extents)}",
-            stmt.span,
-            "give the box as many dimensions as the variable, 1 where the window has a point",
-        )
-    counts = [e // b for e, b in zip(extents, tensor_map.box, strict=True)]
-    whole = [c * b for c, b in zip(counts, tensor_map.box, strict=True)]
     tiling = facts.scope[stmt]
     assert tiling is not None
     axes = [a for a in cluster_axes(tiling) if a.extent > 1]
-    ctas = math.prod(a.extent for a in axes)
-    cut = [d for d, c in enumerate(counts) if c > 1]
-    if whole != extents or len(axes) > 1 or math.prod(counts) != ctas or len(cut) > 1:
-        box = list(tensor_map.box)
-        if ctas == 1:
-            raise unsupported(
-                f"a copy moves one box, and the window of {extents} is not one of {box}",
-                stmt.span,
-                "let the box be the window, or copy it in several calls",
-            )
-        raise unsupported(
-            f"a window of {extents} in boxes of {box} is not one box for each of {ctas} CTAs, "
-            "adjacent in one dimension",
-            stmt.span,
-            "let the box be the tile, divided in one dimension by the CTAs of the multicast",
-        )
+    d = _divided(stmt, window, extents, box, axes)
     shared_argument = stmt.arguments[other]
     assert isinstance(shared_argument, Access)
     loops = facts.operands.get((stmt, other))
@@ -117,12 +94,11 @@ def transfer(
     coordinates = [c_control(first, access.control) for first in firsts]
     if axes:
         (axis,) = axes
-        (d,) = cut or (0,)
         base = _first_cta(cluster_axes(tiling), access)
         index = _index(axis, base, access)
-        access.control.note(plus(firsts[d], Int(tensor_map.box[d] * (ctas - 1))))
-        coordinates[d] += f" + {tensor_map.box[d]} * {index}"
-        to += f" + {math.prod(tensor_map.box)} * {index}"
+        access.control.note(plus(firsts[d], Int(box[d] * (axis.extent - 1))))
+        coordinates[d] += f" + {box[d]} * {index}"
+        to += f" + {math.prod(box)} * {index}"
         mask = hex(sum(1 << axis.pitch * j for j in range(axis.extent)))
         if base != Int(0):
             mask += f" << {c_atom(base, access.control)}"
@@ -133,6 +109,43 @@ def transfer(
         "{" + ", ".join(reversed(coordinates)) + "}",
         mask,
         math.prod(extents) * item,
+    )
+
+
+def _divided(
+    stmt: CallInstr,
+    window: Access,
+    extents: Sequence[int],
+    box: Sequence[int],
+    axes: Sequence[ThreadAxis],
+) -> int:
+    """The dimension of a window in which the CTAs along the axes have a box each; any, of one CTA.
+
+    Raises ExoGpuError where the window is not made of so many boxes.
+    """
+    if len(box) != len(extents):
+        raise unsupported(
+            f"a box of {len(box)} dimensions for {window.name}, which has {len(extents)}",
+            stmt.span,
+            "give the box as many dimensions as the variable, 1 where the window has a point",
+        )
+    ctas = math.prod(a.extent for a in axes)
+    counts = [e // b for e, b in zip(extents, box, strict=True)]
+    cut = [d for d, c in enumerate(counts) if c > 1]
+    whole = all(c * b == e for c, b, e in zip(counts, box, extents, strict=True))
+    if whole and len(axes) <= 1 and math.prod(counts) == ctas and len(cut) <= 1:
+        return cut[0] if cut else 0
+    if ctas == 1:
+        raise unsupported(
+            f"a copy moves one box, and the window of {extents} is not one of {list(box)}",
+            stmt.span,
+            "let the box be the window, or copy it in several calls",
+        )
+    raise unsupported(
+        f"a window of {extents} in boxes of {list(box)} is not one box for each of {ctas} CTAs, "
+        "adjacent in one dimension",
+        stmt.span,
+        "let the box be the tile, divided in one dimension by the CTAs of the multicast",
     )
 
 

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from exogpu.hw.datatypes import f8e4m3, f8e5m2
-from exogpu.hw.operands import WGMMA_D
-from exogpu.hw.units import cuda_warpgroup
-from exogpu.isa.sm90 import sm90_instr, wgmma_operand
+from exogpu.isa.sm90 import sm90_wgmma, wgmma_operand
 
 
-@sm90_instr(
-    unit=cuda_warpgroup,
-    D=WGMMA_D,
+@sm90_wgmma(
     A=wgmma_operand,
-    B=wgmma_operand,
     template="Sm90_wgmma_{dtype_name}_n{N}<{M}, {swizzle}>({D}, {D.scale}, {A}, {B});",
 )
 def Sm90_wgmma_f8(

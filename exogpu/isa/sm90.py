@@ -37,6 +37,8 @@ from exogpu.hw.units import (
 from exogpu.result.errors import UnfitError
 
 sm90_instr = partial(instr, arch="sm_90a")
+sm90_store = partial(sm90_instr, unit=cuda_warpgroup, C=by_rows(CUDA_MEMORY), D=CUDA_REGISTER)
+"""A warpgroup stores an accumulator."""
 
 BOX = 128
 """Where a box begins in shared memory, a multiple of bytes (PTX ISA, cp.async.bulk.tensor)."""
@@ -67,6 +69,9 @@ def wgmma_operand(swizzle):
     return aligned(WGMMA_SMEM, 16, rows=8 * swizzle, pitch=swizzle)
 
 
+sm90_wgmma = partial(sm90_instr, unit=cuda_warpgroup, D=WGMMA_D, B=wgmma_operand)
+
+
 SUMMED = (f16, bf16, f32, f64, i32, ui64)
 """Types that TMA adds up (PTX ISA, cp.reduce.async.bulk)."""
 
@@ -79,11 +84,8 @@ def Sm90_zero_scale_d(D: f32[M, N] @ Sm90_RmemMatrixD(M, N), *, M=64, N=256):
             D[m, n] = 0
 
 
-@sm90_instr(
-    unit=cuda_warpgroup,
-    D=WGMMA_D,
+@sm90_wgmma(
     A=wgmma_operand,
-    B=wgmma_operand,
     template="Sm90_wgmma_tf32_n{N}<{M}, {swizzle}>({D}, {D.scale}, {A}, {B});",
 )
 def Sm90_wgmma_tf32(
@@ -104,11 +106,8 @@ def Sm90_wgmma_tf32(
                 D[m, n] += A[m, k] * B[n, k]
 
 
-@sm90_instr(
-    unit=cuda_warpgroup,
-    D=WGMMA_D,
+@sm90_wgmma(
     A=wgmma_operand,
-    B=wgmma_operand,
     template="Sm90_wgmma_{dtype_name}_n{N}<{M}, {swizzle}>({D}, {D.scale}, {A}, {B});",
 )
 def Sm90_wgmma_f16(
@@ -131,11 +130,8 @@ def Sm90_wgmma_f16(
                 D[m, n] += A[m, k] * B[n, k]
 
 
-@sm90_instr(
-    unit=cuda_warpgroup,
-    D=WGMMA_D,
+@sm90_wgmma(
     A=WGMMA_A,
-    B=wgmma_operand,
     template="Sm90_wgmma_rs_tf32_n{N}<{swizzle}>({D}, {D.scale}, {A}, {B});",
 )
 def Sm90_wgmma_rs_tf32(
@@ -154,11 +150,8 @@ def Sm90_wgmma_rs_tf32(
                 D[m, n] += A[m, k] * B[n, k]
 
 
-@sm90_instr(
-    unit=cuda_warpgroup,
-    D=WGMMA_D,
+@sm90_wgmma(
     A=WGMMA_A,
-    B=wgmma_operand,
     template="Sm90_wgmma_rs_{dtype_name}_n{N}<{swizzle}>({D}, {D.scale}, {A}, {B});",
 )
 def Sm90_wgmma_rs_f16(
@@ -199,12 +192,7 @@ def Sm90_load_A(
             A[m, k] = src[m, k]
 
 
-@sm90_instr(
-    unit=cuda_warpgroup,
-    C=by_rows(CUDA_MEMORY),
-    D=CUDA_REGISTER,
-    template="Sm90_store_D<{M}, {N}>({rows}, {cols}, {C}, {C.ld}, {D});",
-)
+@sm90_store(template="Sm90_store_D<{M}, {N}>({rows}, {cols}, {C}, {C.ld}, {D});")
 def Sm90_store_D(
     rows: index,
     cols: index,
@@ -222,12 +210,7 @@ def Sm90_store_D(
                 C[m, n] = D[m, n]
 
 
-@sm90_instr(
-    unit=cuda_warpgroup,
-    C=by_rows(CUDA_MEMORY),
-    D=CUDA_REGISTER,
-    template="Sm90_store_D_{dtype_name}<{M}, {N}>({rows}, {cols}, {C}, {C.ld}, {D});",
-)
+@sm90_store(template="Sm90_store_D_{dtype_name}<{M}, {N}>({rows}, {cols}, {C}, {C.ld}, {D});")
 def Sm90_store_D_f16(
     rows: index,
     cols: index,

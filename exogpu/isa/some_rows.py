@@ -7,17 +7,10 @@ are not stored must not be another task's.
 from __future__ import annotations
 
 from exogpu.hw.datatypes import bf16, f16
-from exogpu.hw.operands import CUDA_MEMORY, CUDA_REGISTER, by_rows
-from exogpu.hw.units import cuda_warpgroup
-from exogpu.isa.sm90 import sm90_instr
+from exogpu.isa.sm90 import sm90_store
 
 
-@sm90_instr(
-    unit=cuda_warpgroup,
-    C=by_rows(CUDA_MEMORY),
-    D=CUDA_REGISTER,
-    template="Sm90_store_D<{M}, {N}>({rows}, {cols}, {C}, {C.ld}, {D});",
-)
+@sm90_store(template="Sm90_store_D<{M}, {N}>({rows}, {cols}, {C}, {C.ld}, {D});")
 def Sm90_store_rows(
     rows: size,
     cols: index,
@@ -36,12 +29,7 @@ def Sm90_store_rows(
                 C[m, n] = D[m, n]
 
 
-@sm90_instr(
-    unit=cuda_warpgroup,
-    C=by_rows(CUDA_MEMORY),
-    D=CUDA_REGISTER,
-    template="Sm90_store_D_{dtype_name}<{M}, {N}>({rows}, {cols}, {C}, {C.ld}, {D});",
-)
+@sm90_store(template="Sm90_store_D_{dtype_name}<{M}, {N}>({rows}, {cols}, {C}, {C.ld}, {D});")
 def Sm90_store_rows_f16(
     rows: size,
     cols: index,

@@ -8,38 +8,20 @@ from exogpu.api import Procedure, proc
 from exogpu.frontend.macros import macro
 from exogpu.hw.datatypes import f32, i32, i64
 from exogpu.isa.cuda import cuda_pick
-from exogpu.kernels.rows import LOWEST, SHIPPED, Shape, added, larger, macros
-
-LOG2E = math.log2(math.e)
+from exogpu.kernels.exponentials import exponentials
+from exogpu.kernels.rows import SHIPPED, Shape, macros
 
 
 def make_cross_entropy(shape: Shape, index: str = "i64") -> Procedure:
     """The kernel of a shape, for targets of type "i32" or "i64".
 
-    A row is read once: one that is looped over has its sum rescaled whenever a greater element
-    comes.  A row whose target is negative has the loss 0; one whose target is no column has NaN.
+    A row is read once.  One whose target is negative has the loss 0; one whose target is no column
+    has NaN.
     """
     use, dtype = macros(shape), shape.type
-    fetch, each, reduce = use.fetch, use.each, use.reduce
-    V, LOADS, SPAN, ROWS, WARPS = shape.vector, shape.loads, shape.span, shape.rows, shape.all
-    MOST, NONE, place = shape.most, math.nan, {"i32": i32, "i64": i64}[index]
-
-    @macro
-    def largest(v, top, _, __, ___, ____, row, n, w, t):
-        for j in seq(0, V):
-            top[w, t] = max(top[w, t], v[j])
-
-    @macro
-    def summed(v, top, total, _, __, ___, row, n, w, t):
-        for j in seq(0, V):
-            total[w, t] += exp2((v[j] - top[w, t]) * LOG2E)
-
-    @macro
-    def rescaled(total, before, top):
-        for w in cuda_threads(0, WARPS, unit=cuda_warp):
-            for t in cuda_threads(0, 32, unit=cuda_thread):
-                total[w, t] = total[w, t] * exp2((before[w, t] - top[w, t]) * LOG2E)
-                before[w, t] = top[w, t]
+    sums = exponentials(shape, use)
+    V, ROWS, WARPS, MOST = shape.vector, shape.rows, shape.all, shape.most
+    NONE, place = math.nan, {"i32": i32, "i64": i64}[index]
 
     @macro
     def aimed(target, row, column):
@@ -60,18 +42,14 @@ def make_cross_entropy(shape: Shape, index: str = "i64") -> Procedure:
         loss[row] = select(column, 0, 0.0, sum - picked)
 
     @macro
-    def of_task(part, shared, x, target, loss, lse, task, M, N):
+    def of_task(part, shared, x, target, loss, lse, _, __, task, M, N):
         top: f32[WARPS, 32]
         before: f32[WARPS, 32]
         total: f32[WARPS, 32]
         other: f32[WARPS, 32]
         picked: dtype[WARPS, 32]
         column: place[WARPS, 32]
-        for w in cuda_threads(0, WARPS, unit=cuda_warp):
-            for t in cuda_threads(0, 32, unit=cuda_thread):
-                top[w, t] = LOWEST
-                before[w, t] = LOWEST
-                total[w, t] = 0.0
+        sums.begin(top, before, total)
         for w in cuda_threads(0, ROWS, unit=cuda_warp):
             for t in cuda_threads(0, 1, unit=cuda_thread):
                 if ROWS == 1:
@@ -79,15 +57,7 @@ def make_cross_entropy(shape: Shape, index: str = "i64") -> Procedure:
                 else:
                     if ROWS * task + w < M:
                         aimed(target, ROWS * task + w, column[w, t])
-        if shape.looped:
-            for k in seq(0, (N + SPAN - 1) / SPAN):
-                fetch(part, x, task, k, M, N)
-                each(largest, part, top, None, None, None, None, task, k, M, N)
-                rescaled(total, before, top)
-                each(summed, part, top, total, None, None, None, task, k, M, N)
-        else:
-            fetch(part, x, task, 0, M, N)
-            each(largest, part, top, None, None, None, None, task, 0, M, N)
+        sums.gather(part, x, top, before, total, task, M, N)
         for w in cuda_threads(0, ROWS, unit=cuda_warp):
             for t in cuda_threads(0, 1, unit=cuda_thread):
                 if ROWS == 1:
@@ -95,12 +65,7 @@ def make_cross_entropy(shape: Shape, index: str = "i64") -> Procedure:
                 else:
                     if ROWS * task + w < M:
                         picked_from(x, ROWS * task + w, picked[w, t], column[w, t], N)
-        reduce(larger, top, other, shared, 0)
-        if shape.looped:
-            rescaled(total, before, top)
-        else:
-            each(summed, part, top, total, None, None, None, task, 0, M, N)
-        reduce(added, total, other, shared, 1)
+        sums.combine(part, top, before, total, other, shared, task, M, N)
         for w in cuda_threads(0, ROWS, unit=cuda_warp):
             for t in cuda_threads(0, 1, unit=cuda_thread):
                 if ROWS == 1:
@@ -121,23 +86,7 @@ def make_cross_entropy(shape: Shape, index: str = "i64") -> Procedure:
     ):
         assert N % V == 0
         assert N <= MOST
-        if shape.staged:
-            with CudaDeviceFunction(blockDim=32 * WARPS):
-                shared: f32[2, WARPS] @ CudaSmemLinear
-                part: dtype[LOADS, WARPS, 32, V] @ CudaSmemLinear
-                for task in cuda_tasks(0, M):
-                    of_task(part, shared, x, target, loss, lse, task, M, N)
-        elif ROWS == 1:
-            with CudaDeviceFunction(blockDim=32 * WARPS):
-                shared: f32[2, WARPS] @ CudaSmemLinear
-                for task in cuda_tasks(0, M):
-                    part: dtype[WARPS, 32, LOADS, V]
-                    of_task(part, shared, x, target, loss, lse, task, M, N)
-        else:
-            with CudaDeviceFunction(blockDim=32 * WARPS):
-                for task in cuda_tasks(0, (M + ROWS - 1) / ROWS):
-                    part: dtype[WARPS, 32, LOADS, V]
-                    of_task(part, None, x, target, loss, lse, task, M, N)
+        use.launch(of_task, x, target, loss, lse, None, None, M, N)
 
     return cross_entropy
 

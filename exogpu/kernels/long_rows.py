@@ -12,89 +12,11 @@ from typing import Final
 from exogpu.api import Procedure, proc
 from exogpu.frontend.macros import Macro, macro
 from exogpu.hw.datatypes import f32
-from exogpu.ir.types import DataType
 from exogpu.isa.cuda import cuda_load, cuda_shfl_xor, cuda_store
-from exogpu.kernels.rows import LOWEST, TYPES, added, larger
-from exogpu.kernels.softmax_rows import LOG2E
-
-LONG: Final = 16384
-"""Elements of the longest rows that one CTA has for itself."""
-
-
-@dataclass(frozen=True, slots=True)
-class LongShape:
-    """A cluster of `ctas` CTAs of `warps` warps has a row of `dtype`; a thread, `elements` of it.
-
-    A multiprocessor has room for `blocks` CTAs.
-
-    >>> LongShape("f32", 8).span, LongShape("bf16", 8).span
-    (131072, 131072)
-    """
-
-    dtype: str
-    ctas: int
-    warps: int = 16
-    elements: int = 32
-    blocks: int = 2
-
-    @property
-    def type(self) -> DataType:
-        """Of the elements in memory; what is computed is f32."""
-        return TYPES[self.dtype]
-
-    @property
-    def vector(self) -> int:
-        """Elements that a thread reads or writes at once: 16 bytes."""
-        return 16 // self.type.bytes
-
-    @property
-    def loads(self) -> int:
-        """Vectors of a thread."""
-        return self.elements // self.vector
-
-    @property
-    def across(self) -> int:
-        """Elements between two loads of a thread."""
-        return 32 * self.all_warps * self.vector
-
-    @property
-    def all_warps(self) -> int:
-        """Of the cluster."""
-        return self.ctas * self.warps
-
-    @property
-    def each(self) -> int:
-        """Warps whose partial results a lane combines."""
-        return max(1, self.all_warps // 32)
-
-    @property
-    def span(self) -> int:
-        """Elements of the longest row."""
-        return self.across * self.loads
-
-    def __str__(self) -> str:
-        return f"{self.dtype}_{self.span}_{self.ctas}x{self.warps}x{self.blocks}"
-
-
-LONG_SHAPES: Final = (
-    *(LongShape(kind, 2) for kind in TYPES),
-    *(LongShape(kind, 2, warps=32, blocks=1) for kind in TYPES),
-    LongShape("f32", 8),
-    LongShape("bf16", 4, warps=32, blocks=1),
-)
-"""The fastest that were measured; of each type those of shorter rows first."""
-
-
-def long_shape_of(kind: str, columns: int) -> LongShape | None:
-    """The first shape that takes rows of so many columns; None if a CTA takes them, or none does.
-
-    >>> str(long_shape_of("bf16", 65536)), long_shape_of("f32", 1024), long_shape_of("f32", 65537)
-    ('bf16_65536_2x32x1', None, None)
-    """
-    if columns <= LONG:
-        return None
-    fits = (s for s in LONG_SHAPES if s.dtype == kind and columns <= s.span)
-    return next((s for s in fits if columns % s.vector == 0), None)
+from exogpu.kernels.exponentials import LOG2E
+from exogpu.kernels.long_shapes import LongShape
+from exogpu.kernels.norm_rows import layer_norm_of, rms_norm_of
+from exogpu.kernels.rows import LOWEST, added, larger
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,52 +200,17 @@ def make_long_softmax(shape: LongShape) -> Procedure:
 
 
 def make_long_rms_norm(shape: LongShape) -> Procedure:
-    """x / sqrt(mean of x^2 + eps) * weight; `count` is N.  A warp's partial result is a sum."""
-    normalise = _normalise(shape, centred=False)
-    dtype, V, SPAN = shape.type, shape.vector, shape.span
-
-    @proc(name=f"rms_norm_{shape}")
-    def rms_norm(
-        M: size,
-        N: size,
-        x: dtype[M, N] @ CudaGmemLinear,
-        weight: dtype[N] @ CudaGmemLinear,
-        y: dtype[M, N] @ CudaGmemLinear,
-        count: f32 @ CudaGridConstant,
-        eps: f32 @ CudaGridConstant,
-    ):
-        assert N % V == 0
-        assert N <= SPAN
-        normalise(x, weight, weight, y, count, eps, M, N)
-
-    return rms_norm
+    """As `make_rms_norm`.  A warp's partial result is a sum."""
+    return rms_norm_of(shape, shape.span, _normalise(shape, centred=False))
 
 
 def make_long_layer_norm(shape: LongShape) -> Procedure:
-    """(x - mean) / sqrt(mean of (x - mean)^2 + eps) * weight + bias; `count` is N.
+    """As `make_layer_norm`.
 
     A warp's partial results are the number of its elements, their sum, and the squares of their
     deviations from the warp's own mean.
     """
-    normalise = _normalise(shape, centred=True)
-    dtype, V, SPAN = shape.type, shape.vector, shape.span
-
-    @proc(name=f"layer_norm_{shape}")
-    def layer_norm(
-        M: size,
-        N: size,
-        x: dtype[M, N] @ CudaGmemLinear,
-        weight: dtype[N] @ CudaGmemLinear,
-        bias: dtype[N] @ CudaGmemLinear,
-        y: dtype[M, N] @ CudaGmemLinear,
-        count: f32 @ CudaGridConstant,
-        eps: f32 @ CudaGridConstant,
-    ):
-        assert N % V == 0
-        assert N <= SPAN
-        normalise(x, weight, bias, y, count, eps, M, N)
-
-    return layer_norm
+    return layer_norm_of(shape, shape.span, _normalise(shape, centred=True))
 
 
 def _normalise(shape: LongShape, *, centred: bool) -> Macro:

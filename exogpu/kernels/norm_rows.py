@@ -7,13 +7,23 @@ from exogpu.api import Procedure, proc
 from exogpu.frontend.macros import Macro, macro
 from exogpu.hw.datatypes import f32
 from exogpu.isa.cuda import cuda_load, cuda_store
+from exogpu.kernels.long_shapes import LongShape
 from exogpu.kernels.rows import SHIPPED, Shape, added, macros
 
 
 def make_rms_norm(shape: Shape) -> Procedure:
-    """The kernel of a shape; a row that is looped over is read twice.  `count` is N."""
-    normalise, dtype = _normalise(shape, centred=False), shape.type
-    V, MOST = shape.vector, shape.most
+    """The kernel of a shape; a row that is looped over is read twice."""
+    return rms_norm_of(shape, shape.most, _normalise(shape, centred=False))
+
+
+def make_layer_norm(shape: Shape) -> Procedure:
+    """The kernel of a shape; a row that is looped over is read three times."""
+    return layer_norm_of(shape, shape.most, _normalise(shape, centred=True))
+
+
+def rms_norm_of(shape: Shape | LongShape, MOST: int, normalise: Macro) -> Procedure:
+    """The kernel of that launch, for rows of at most so many elements.  `count` is N."""
+    dtype, V = shape.type, shape.vector
 
     @proc(name=f"rms_norm_{shape}")
     def rms_norm(
@@ -32,10 +42,9 @@ def make_rms_norm(shape: Shape) -> Procedure:
     return rms_norm
 
 
-def make_layer_norm(shape: Shape) -> Procedure:
-    """The kernel of a shape; a row that is looped over is read three times.  `count` is N."""
-    normalise, dtype = _normalise(shape, centred=True), shape.type
-    V, MOST = shape.vector, shape.most
+def layer_norm_of(shape: Shape | LongShape, MOST: int, normalise: Macro) -> Procedure:
+    """The kernel of that launch, for rows of at most so many elements.  `count` is N."""
+    dtype, V = shape.type, shape.vector
 
     @proc(name=f"layer_norm_{shape}")
     def layer_norm(
@@ -59,7 +68,7 @@ def _normalise(shape: Shape, *, centred: bool) -> Macro:
     """The launch."""
     use, dtype = macros(shape), shape.type
     fetch, each, reduce = use.fetch, use.each, use.reduce
-    V, LOADS, SPAN, ROWS, WARPS = shape.vector, shape.loads, shape.span, shape.rows, shape.all
+    V, SPAN, ROWS, WARPS = shape.vector, shape.span, shape.rows, shape.all
 
     @macro
     def sums(v, _, total, __, ___, ____, row, n, w, t):
@@ -131,23 +140,7 @@ def _normalise(shape: Shape, *, centred: bool) -> Macro:
 
     @macro
     def normalise(x, weight, bias, y, count, eps, M, N):
-        if shape.staged:
-            with CudaDeviceFunction(blockDim=32 * WARPS):
-                shared: f32[2, WARPS] @ CudaSmemLinear
-                part: dtype[LOADS, WARPS, 32, V] @ CudaSmemLinear
-                for task in cuda_tasks(0, M):
-                    of_task(part, shared, x, weight, bias, y, count, eps, task, M, N)
-        elif ROWS == 1:
-            with CudaDeviceFunction(blockDim=32 * WARPS):
-                shared: f32[2, WARPS] @ CudaSmemLinear
-                for task in cuda_tasks(0, M):
-                    part: dtype[WARPS, 32, LOADS, V]
-                    of_task(part, shared, x, weight, bias, y, count, eps, task, M, N)
-        else:
-            with CudaDeviceFunction(blockDim=32 * WARPS):
-                for task in cuda_tasks(0, (M + ROWS - 1) / ROWS):
-                    part: dtype[WARPS, 32, LOADS, V]
-                    of_task(part, None, x, weight, bias, y, count, eps, task, M, N)
+        use.launch(of_task, x, weight, bias, y, count, eps, M, N)
 
     return normalise
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 from exogpu.codegen.runtime import Kernel
 from exogpu.codegen.runtime.arrays import array_of, check_layout
 from exogpu.codegen.runtime.errors import LaunchError
-from exogpu.kernels.long_rows import LONG_MAKERS, LongShape, long_shape_of
+from exogpu.kernels.long_shapes import LongShape, long_shape_of
 from exogpu.kernels.rows import TYPES, Shape, shape_of
 from exogpu.kernels.scan_rows import KINDS, LONGEST, scan_shape
 from exogpu.kernels.scanning import scan
@@ -180,6 +180,7 @@ def kernel(name: str, shape: Shape | LongShape | None = None) -> Kernel:
     """A kernel, proved and compiled: of a shape, or the one of that name."""
     from exogpu.kernels import (
         cross_entropy_rows,
+        long_rows,
         norm_rows,
         scan_rows,
         softmax_rows,
@@ -193,7 +194,7 @@ def kernel(name: str, shape: Shape | LongShape | None = None) -> Kernel:
         modules = (transpose_tiles, transpose_blocks, stencil_tiles, stencil_rows)
         return {of: made for each in modules for of, made in each.KERNELS.items()}[name].compile()
     if isinstance(shape, LongShape):
-        return LONG_MAKERS[name](shape).compile()
+        return long_rows.LONG_MAKERS[name](shape).compile()
     makers = {
         "softmax": softmax_rows.make_softmax,
         "rms_norm": norm_rows.make_rms_norm,

@@ -144,6 +144,9 @@ class Macros:
     reduce: Macro
     """`reduce(combine, a, other, shared, slot)`: the threads of a row combine their a, and all have
     it then; warps do it in a row of `shared`, which a warp with a row for itself does without."""
+    launch: Macro
+    """`launch(of_task, a, b, c, d, e, f, M, N)`: the launch, each task of which executes
+    `of_task(held, shared, a, b, c, d, e, f, task, M, N)`."""
 
 
 def macros(shape: Shape) -> Macros:
@@ -225,7 +228,27 @@ def macros(shape: Shape) -> Macros:
                     a[w, t] = shared[slot, t % WARPS]
                 exchange(combine, a, other, w, WARPS)
 
-    return Macros(fetch, each, reduce)
+    @macro
+    def launch(of_task, a, b, c, d, e, f, M, N):
+        if staged:
+            with CudaDeviceFunction(blockDim=32 * WARPS):
+                shared: f32[2, WARPS] @ CudaSmemLinear
+                part: dtype[LOADS, WARPS, 32, V] @ CudaSmemLinear
+                for task in cuda_tasks(0, M):
+                    of_task(part, shared, a, b, c, d, e, f, task, M, N)
+        elif ROWS == 1:
+            with CudaDeviceFunction(blockDim=32 * WARPS):
+                shared: f32[2, WARPS] @ CudaSmemLinear
+                for task in cuda_tasks(0, M):
+                    part: dtype[WARPS, 32, LOADS, V]
+                    of_task(part, shared, a, b, c, d, e, f, task, M, N)
+        else:
+            with CudaDeviceFunction(blockDim=32 * WARPS):
+                for task in cuda_tasks(0, (M + ROWS - 1) / ROWS):
+                    part: dtype[WARPS, 32, LOADS, V]
+                    of_task(part, None, a, b, c, d, e, f, task, M, N)
+
+    return Macros(fetch, each, reduce, launch)
 
 
 @macro

@@ -9,44 +9,18 @@ from __future__ import annotations
 from exogpu.api import Procedure, proc
 from exogpu.frontend.macros import macro
 from exogpu.hw.datatypes import DataType, bf16, f32
-from exogpu.ir.nodes import WarpConfig as CudaWarpConfig
-from exogpu.isa.sm90 import (
-    Sm90_store_D,
-    Sm90_store_D_f16,
-    Sm90_tma_load,
-    Sm90_wgmma_f16,
-    Sm90_wgmma_tf32,
-    Sm90_zero_scale_d,
-)
-
-WARPS = [
-    CudaWarpConfig("producer", 1, 40, 0),
-    CudaWarpConfig("unused", 3, 40, 0),
-    CudaWarpConfig("consumer_0", 4, 0, 232),
-    CudaWarpConfig("consumer_1", 4, 0, 232),
-]
+from exogpu.isa.sm90 import Sm90_zero_scale_d
+from tests.kernels.two_consumers import WARPS, pieces
 
 
 def make_cooperative(TM: int, TN: int, RING: int, dtype: DataType = bf16) -> Procedure:
     """The kernel for tiles of 2 TM x TN, with a ring of so many steps of 128 bytes a row."""
+    use = pieces(TM, TN, dtype)
+    load, multiply, store = use.load, use.multiply, use.store
     TK = 128 // dtype.bytes
     KK = 32 // dtype.bytes
     CHUNK = 16 // dtype.bytes
     kind = "" if dtype is f32 else f"_{dtype.value}"
-
-    @macro
-    def load(tile, tensor, batch, row, k, full, rows):
-        (
-            Sm90_tma_load(
-                tile,
-                tensor[batch, row : row + rows, TK * k : TK * k + TK],
-                rows=rows,
-                cols=TK,
-                box=(1, rows, TK),
-                dtype=dtype,
-            )
-            >> full
-        )
 
     @macro
     def zero(D, consumer):
@@ -55,53 +29,23 @@ def make_cooperative(TM: int, TN: int, RING: int, dtype: DataType = bf16) -> Pro
             Fence(wgmma_fence_1, wgmma_fence_2)
 
     @macro
-    def multiply(D, cg, consumer, role, slot, A_smem, B_smem, full, empty):
+    def consume(D, cg, consumer, role, slot, A_smem, B_smem, full, empty):
         with CudaWarps(name=consumer):
             Await(full[role], cuda_generic_and_async, ~0)
             for kk in seq(0, 4):
-                if dtype is f32:
-                    Sm90_wgmma_tf32(
-                        D[:, :],
-                        A_smem[slot, TM * role : TM * role + TM, KK * kk : KK * kk + KK],
-                        B_smem[slot, :, KK * kk : KK * kk + KK],
-                        M=TM,
-                        N=TN,
-                    )
-                else:
-                    Sm90_wgmma_f16(
-                        D[:, :],
-                        A_smem[slot, TM * role : TM * role + TM, KK * kk : KK * kk + KK],
-                        B_smem[slot, :, KK * kk : KK * kk + KK],
-                        M=TM,
-                        N=TN,
-                        dtype=dtype,
-                    )
+                multiply(
+                    D[:, :],
+                    A_smem[slot, TM * role : TM * role + TM, KK * kk : KK * kk + KK],
+                    B_smem[slot, :, KK * kk : KK * kk + KK],
+                )
             Arrive(wgmma_async) >> cg
             Await(cg, cuda_in_order, 0)
             Arrive(cuda_in_order) >> empty[role]
 
     @macro
-    def store(D, consumer, C, batch, row, column, M, N):
+    def finish(D, consumer, C, batch, row, column, M, N):
         with CudaWarps(name=consumer):
-            if dtype is f32:
-                Sm90_store_D(
-                    M - row,
-                    N - column,
-                    C[batch, row : row + TM, column : column + TN],
-                    D[:, :],
-                    M=TM,
-                    N=TN,
-                )
-            else:
-                Sm90_store_D_f16(
-                    M - row,
-                    N - column,
-                    C[batch, row : row + TM, column : column + TN],
-                    D[:, :],
-                    M=TM,
-                    N=TN,
-                    dtype=dtype,
-                )
+            store(M - row, N - column, C[batch, row : row + TM, column : column + TN], D[:, :])
 
     @proc(name=f"gemm_cooperative{kind}_sm90_{2 * TM}x{TN}")
     def gemm_cooperative(
@@ -145,13 +89,9 @@ def make_cooperative(TM: int, TN: int, RING: int, dtype: DataType = bf16) -> Pro
                                 )
                                 load(B_smem[k % RING, :, :], B_map, batch, TN * tn, k, full[:], TN)
                                 Arrive(cuda_temporal) >> full[:]
-                            multiply(
-                                D0, cg0, "consumer_0", 0, k % RING, A_smem, B_smem, full, empty
-                            )
-                            multiply(
-                                D1, cg1, "consumer_1", 1, k % RING, A_smem, B_smem, full, empty
-                            )
-                        store(D0, "consumer_0", C, batch, 2 * TM * tm, TN * tn, M, N)
-                        store(D1, "consumer_1", C, batch, 2 * TM * tm + TM, TN * tn, M, N)
+                            consume(D0, cg0, "consumer_0", 0, k % RING, A_smem, B_smem, full, empty)
+                            consume(D1, cg1, "consumer_1", 1, k % RING, A_smem, B_smem, full, empty)
+                        finish(D0, "consumer_0", C, batch, 2 * TM * tm, TN * tn, M, N)
+                        finish(D1, "consumer_1", C, batch, 2 * TM * tm + TM, TN * tn, M, N)
 
     return gemm_cooperative

@@ -10,59 +10,18 @@ from __future__ import annotations
 from exogpu.api import Procedure, proc
 from exogpu.frontend.macros import macro
 from exogpu.hw.datatypes import DataType, f32
-from exogpu.ir.nodes import WarpConfig as CudaWarpConfig
-from exogpu.isa.sm90 import (
-    Sm90_store_D,
-    Sm90_store_D_f16,
-    Sm90_tma_load,
-    Sm90_wgmma_f16,
-    Sm90_wgmma_tf32,
-    Sm90_zero_scale_d,
-)
-
-WARPS = [
-    CudaWarpConfig("producer", 1, 40, 0),
-    CudaWarpConfig("unused", 3, 40, 0),
-    CudaWarpConfig("consumer_0", 4, 0, 232),
-    CudaWarpConfig("consumer_1", 4, 0, 232),
-]
-"""A consumer for each of the two tiles."""
+from exogpu.isa.sm90 import Sm90_zero_scale_d
+from tests.kernels.two_consumers import WARPS, pieces
 
 
 def make_pingpong(TM: int, TN: int, RING: int, dtype: DataType = f32) -> Procedure:
     """The kernel for tiles of TM x TN, with a ring of so many steps of 128 bytes a row."""
+    use = pieces(TM, TN, dtype)
+    load, multiply, store = use.load, use.multiply, use.store
     TK = 128 // dtype.bytes
     KK = 32 // dtype.bytes
     CHUNK = 16 // dtype.bytes
     kind = "" if dtype is f32 else f"_{dtype.value}"
-
-    @macro
-    def multiply(sums, left, right):
-        if dtype is f32:
-            Sm90_wgmma_tf32(sums, left, right, M=TM, N=TN)
-        else:
-            Sm90_wgmma_f16(sums, left, right, M=TM, N=TN, dtype=dtype)
-
-    @macro
-    def store(rows, cols, tile, sums):
-        if dtype is f32:
-            Sm90_store_D(rows, cols, tile, sums, M=TM, N=TN)
-        else:
-            Sm90_store_D_f16(rows, cols, tile, sums, M=TM, N=TN, dtype=dtype)
-
-    @macro
-    def load(tile, tensor, batch, row, k, full, rows):
-        (
-            Sm90_tma_load(
-                tile,
-                tensor[batch, row : row + rows, TK * k : TK * k + TK],
-                rows=rows,
-                cols=TK,
-                box=(1, rows, TK),
-                dtype=dtype,
-            )
-            >> full
-        )
 
     @macro
     def part(

@@ -14,7 +14,8 @@ from exogpu.api import Procedure
 from exogpu.ir.nodes import Arrive, Await, Fence
 from exogpu.ir.types import Policy
 from exogpu.ir.walk import walk
-from exogpu.kernels.long_rows import LONG, LONG_MAKERS, LONG_SHAPES, LongShape, long_shape_of
+from exogpu.kernels.long_rows import LONG_MAKERS
+from exogpu.kernels.long_shapes import LONG, LONG_SHAPES, LongShape, long_shape_of
 from exogpu.meaning.values import round_bf16
 from tests.codegen.sync_mutants import inserted
 
