@@ -164,6 +164,16 @@ def make_attention(
             Arrive(cuda_temporal) >> V_full
 
     @macro
+    def forget(own, values):
+        """By the consumers: values of the next sequence, whose weights are 0, may be no numbers."""
+        for t in cuda_threads(0, 256, unit=cuda_thread):
+            for r in seq(own / 4, KEYS / 4):
+                if 4 * r + t / 64 >= own:
+                    for d in seq(0, parts):
+                        values[d, 4 * r + t / 64, t % 64] = 0.0
+        Fence(cuda_in_order, cuda_generic_and_async)
+
+    @macro
     def store(Y, h, row, end, wg, result):
         """By a consumer warpgroup: of its 64 rows those before `end`."""
         if packed:
@@ -182,7 +192,7 @@ def make_attention(
             )
 
     @macro
-    def attend(h, first, end, base, steps, limit, Q_map, K_map, V_map, Y, L):
+    def attend(h, first, end, base, steps, limit, own, Q_map, K_map, V_map, Y, L):
         """The task of the 128 rows from `first` on, those before `end`, of one head.
 
         Keys begin at `base`; of the first row those before `limit` are looked at, and of all rows if
@@ -256,6 +266,9 @@ def make_attention(
             Await(turn[0], cuda_temporal, ~0)
         with CudaWarps(name="consumer"):
             Await(V_full, cuda_generic_and_async, ~0)
+            if packed:
+                if 0 < own and own < KEYS:
+                    forget(own, V_smem[(steps + RING - 1) % RING, :, :, :])
             for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
                 multiply_values(
                     result[wg, :, :],
@@ -332,18 +345,19 @@ def make_attention(
                         end = load_index(cuts[t + 1], 0, M + 1)
                         base = load_index(cu_seqlens_k[b], 0, N + 1)
                         after = load_index(cu_seqlens_k[b + 1], 0, N + 1)
+                        last = load_index(cu_seqlens_q[b + 1], 0, M + 1)
                         if causal:
-                            last = load_index(cu_seqlens_q[b + 1], 0, M + 1)
-                            keys = after - base - (last - end)
+                            seen = after - base - (last - end)
                             limit = after - base - (last - first)
                         else:
-                            keys = after - base
+                            seen = after - base
                             limit = after - base
                         if first < end:
-                            if keys > 0:
-                                steps = (keys + KEYS - 1) / KEYS
+                            if seen > 0:
+                                steps = (seen + KEYS - 1) / KEYS
+                                own = after - base - KEYS * (steps - 1)
                                 attend(
-                                    h, first, end, base, steps, limit, Q_map, K_map, V_map, Y, L
+                                    h, first, end, base, steps, limit, own, Q_map, K_map, V_map, Y, L
                                 )
                             else:
                                 nothing(h, first, end, Y, L)
@@ -371,7 +385,7 @@ def make_attention(
                         # No key after the last row is looked at.
                         steps = (128 * block + 127 + KEYS) / KEYS
                         attend(
-                            h, 128 * block, S, 0, steps, 128 * block, Q_map, K_map, V_map, Y, L
+                            h, 128 * block, S, 0, steps, 128 * block, KEYS, Q_map, K_map, V_map, Y, L
                         )
 
     else:
@@ -393,7 +407,7 @@ def make_attention(
                 for h in cuda_tasks(0, G * H):
                     for block in cuda_tasks(0, (S + 127) / 128):
                         steps = (S + KEYS - 1) / KEYS
-                        attend(h, 128 * block, S, 0, steps, S, Q_map, K_map, V_map, Y, L)
+                        attend(h, 128 * block, S, 0, steps, S, KEYS, Q_map, K_map, V_map, Y, L)
 
     return attention_sm90
 
