@@ -12,11 +12,12 @@ import math
 
 from exogpu.api import Procedure, proc
 from exogpu.frontend.macros import macro
-from exogpu.hw.datatypes import DataType, bf16
+from exogpu.hw.datatypes import DataType, bf16, i32
 from exogpu.ir.nodes import WarpConfig as CudaWarpConfig
 from exogpu.ir.types import BarrierMechanism
 from exogpu.isa.mn_major import Sm90_wgmma_rs_mn_f16
 from exogpu.isa.rows import Sm90_row_max, Sm90_row_sum
+from exogpu.isa.some_rows import Sm90_store_rows_f16
 from exogpu.isa.sm90 import (
     Sm90_store_D_f16,
     Sm90_tma_load,
@@ -31,9 +32,10 @@ WARPS = [
 ]
 
 
-def name_of(D: int, causal: bool, G: int, dtype: DataType) -> str:
+def name_of(D: int, causal: bool, G: int, dtype: DataType, packed: bool = False) -> str:
     """What the kernel is called."""
-    family = "attention_sm90" if dtype is bf16 else f"attention_{dtype.value}_sm90"
+    family = "attention_varlen" if packed else "attention"
+    family += "_sm90" if dtype is bf16 else f"_{dtype.value}_sm90"
     suffix = "_causal" if causal else ""
     return f"{family}_{D}{suffix}{f'_{G}' if G > 1 else ''}"
 
@@ -47,6 +49,7 @@ def make_attention(
     dtype: DataType = bf16,
     keys: int | None = None,
     turns: BarrierMechanism = BarrierMechanism.MBARRIER,
+    packed: bool = False,
 ) -> Procedure:
     """The kernel for heads of D columns, 64 or 128, of bf16 or f16; G heads of Q share K and V.
 
@@ -55,22 +58,36 @@ def make_attention(
     """
     KEYS = keys or (176 if D == 128 else 128)  # of a step
     scale = math.log2(math.e) / math.sqrt(D)
+    MASKED = -1e38 if packed else -1e30  # no row's largest score, where rows have no key
     parts = D // 64  # 64 columns of bf16 are a row of 128 bytes, the swizzle
 
     @macro
-    def load_rows(tile, tensor, head, row, full, rows):
+    def load_rows(tile, tensor, head, base, row, full, rows):
         for d in seq(0, parts):
-            (
-                Sm90_tma_load(
-                    tile[d, :, :],
-                    tensor[head, row : row + rows, 64 * d : 64 * d + 64],
-                    rows=rows,
-                    cols=64,
-                    box=(1, rows, 64),
-                    dtype=dtype,
+            if packed:
+                (
+                    Sm90_tma_load(
+                        tile[d, :, :],
+                        tensor[base + row : base + row + rows, head, 64 * d : 64 * d + 64],
+                        rows=rows,
+                        cols=64,
+                        box=(rows, 1, 64),
+                        dtype=dtype,
+                    )
+                    >> full
                 )
-                >> full
-            )
+            else:
+                (
+                    Sm90_tma_load(
+                        tile[d, :, :],
+                        tensor[head, row : row + rows, 64 * d : 64 * d + 64],
+                        rows=rows,
+                        cols=64,
+                        box=(1, rows, 64),
+                        dtype=dtype,
+                    )
+                    >> full
+                )
 
     @macro
     def multiply_keys(scores, Q_smem, K_smem, wg, slot, group):
@@ -102,19 +119,19 @@ def make_attention(
         Arrive(wgmma_async) >> group
 
     @macro
-    def masked_softmax(wg, block, j, S, scores, largest, total, factor, shift):
+    def masked_softmax(wg, j, limit, scores, largest, total, factor, shift):
         """Exponentials relative to the largest score so far, and the sums of them."""
-        row = 128 * block + 64 * wg
         if causal:
+            row = limit + 64 * wg
             if KEYS * j + KEYS > row:
                 for m, n in fragment(scores[wg, :, :]):
                     if KEYS * j + n > row + m:
-                        scores[wg, m, n] = -1e30
+                        scores[wg, m, n] = MASKED
         else:
-            if KEYS * j + KEYS > S:
+            if KEYS * j + KEYS > limit:
                 for m, n in fragment(scores[wg, :, :]):
-                    if KEYS * j + n >= S:
-                        scores[wg, m, n] = -1e30
+                    if KEYS * j + n >= limit:
+                        scores[wg, m, n] = MASKED
         Sm90_row_max(shift[wg, :, :], scores[wg, :, :], N=KEYS)
         for m in fragment(largest[wg, :, :]):
             shift[wg, m] = max(largest[wg, m], shift[wg, m])
@@ -136,19 +153,51 @@ def make_attention(
         Fence(wgmma_fence_1, wgmma_fence_2)
 
     @macro
-    def load_step(j, h, K_smem, V_smem, K_map, V_map, K_full, K_empty, V_full, V_empty):
+    def load_step(j, h, base, K_smem, V_smem, K_map, V_map, K_full, K_empty, V_full, V_empty):
         """The keys and values of one step."""
         with CudaWarps(name="producer"):
             Await(K_empty, cuda_temporal, ~RING)
-            load_rows(K_smem[j % RING, :, :, :], K_map, h / G, KEYS * j, K_full, KEYS)
+            load_rows(K_smem[j % RING, :, :, :], K_map, h / G, base, KEYS * j, K_full, KEYS)
             Arrive(cuda_temporal) >> K_full
             Await(V_empty, cuda_temporal, ~RING)
-            load_rows(V_smem[j % RING, :, :, :], V_map, h / G, KEYS * j, V_full, KEYS)
+            load_rows(V_smem[j % RING, :, :, :], V_map, h / G, base, KEYS * j, V_full, KEYS)
             Arrive(cuda_temporal) >> V_full
 
     @macro
-    def attend(h, block, S, Q_map, K_map, V_map, Y, L):
-        """The task of 128 rows of one head."""
+    def forget(own, values):
+        """By the consumers: values of the next sequence, whose weights are 0, may be no numbers."""
+        for t in cuda_threads(0, 256, unit=cuda_thread):
+            for r in seq(own / 4, KEYS / 4):
+                if 4 * r + t / 64 >= own:
+                    for d in seq(0, parts):
+                        values[d, 4 * r + t / 64, t % 64] = 0.0
+        Fence(cuda_in_order, cuda_generic_and_async)
+
+    @macro
+    def store(Y, h, row, end, wg, result):
+        """By a consumer warpgroup: of its 64 rows those before `end`."""
+        if packed:
+            if row + 64 <= end:
+                Sm90_store_D_f16(
+                    64, D, Y[row : row + 64, h, 0:D], result[wg, :, :], M=64, N=D, dtype=dtype
+                )
+            else:
+                if row < end:
+                    Sm90_store_rows_f16(
+                        end - row, D, Y[row:end, h, 0:D], result[wg, :, :], M=64, N=D, dtype=dtype
+                    )
+        else:
+            Sm90_store_D_f16(
+                end - row, D, Y[h, row : row + 64, 0:D], result[wg, :, :], M=64, N=D, dtype=dtype
+            )
+
+    @macro
+    def attend(h, first, end, base, steps, limit, own, Q_map, K_map, V_map, Y, L):
+        """The task of the 128 rows from `first` on, those before `end`, of one head.
+
+        Keys begin at `base`; of the first row those before `limit` are looked at, and of all rows if
+        the kernel is not causal.
+        """
         Q_smem: dtype[parts, 128, 64] @ Sm90_SmemSwizzled(128)
         K_smem: dtype[RING, parts, KEYS, 64] @ Sm90_SmemSwizzled(128)
         V_smem: dtype[RING, parts, KEYS, 64] @ Sm90_SmemSwizzled(128)
@@ -167,7 +216,7 @@ def make_attention(
         turn: barrier[2] @ turns
         cg: barrier[2] @ CudaCommitGroup
         with CudaWarps(name="producer"):
-            load_rows(Q_smem, Q_map, h, 128 * block, Q_full, 128)
+            load_rows(Q_smem, Q_map, h, 0, first, Q_full, 128)
             Arrive(cuda_temporal) >> Q_full
         with CudaWarps(name="consumer"):
             for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
@@ -177,11 +226,7 @@ def make_attention(
                 for m, n in fragment(result[wg, :, :]):
                     result[wg, m, n] = 0.0
             Await(Q_full, cuda_generic_and_async, ~0)
-        if causal:  # noqa: SIM108
-            steps = (128 * block + 127 + KEYS) / KEYS  # no key after the last row is looked at
-        else:
-            steps = (S + KEYS - 1) / KEYS
-        load_step(0, h, K_smem, V_smem, K_map, V_map, K_full, K_empty, V_full, V_empty)
+        load_step(0, h, base, K_smem, V_smem, K_map, V_map, K_full, K_empty, V_full, V_empty)
         with CudaWarps(name="consumer"):
             Await(K_full, cuda_generic_and_async, ~0)
             for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
@@ -189,12 +234,12 @@ def make_attention(
                 Await(cg[wg], cuda_in_order, 0)
             Arrive(cuda_in_order) >> K_empty
             for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
-                masked_softmax(wg, block, 0, S, scores, largest, total, factor, shift)
+                masked_softmax(wg, 0, limit, scores, largest, total, factor, shift)
                 weigh(wg, scores, weights, result, factor)
             with CudaWarps(4, 8, name="consumer"):
                 Arrive(cuda_temporal) >> turn[0]
         for j in seq(1, steps):
-            load_step(j, h, K_smem, V_smem, K_map, V_map, K_full, K_empty, V_full, V_empty)
+            load_step(j, h, base, K_smem, V_smem, K_map, V_map, K_full, K_empty, V_full, V_empty)
             with CudaWarps(name="consumer"):
                 Await(K_full, cuda_generic_and_async, ~0)
                 Await(V_full, cuda_generic_and_async, ~0)
@@ -212,7 +257,7 @@ def make_attention(
                     Await(cg[wg], cuda_in_order, 1)
                 Arrive(cuda_in_order) >> K_empty
                 for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
-                    masked_softmax(wg, block, j, S, scores, largest, total, factor, shift)
+                    masked_softmax(wg, j, limit, scores, largest, total, factor, shift)
                     Await(cg[wg], cuda_in_order, 0)
                 Arrive(cuda_in_order) >> V_empty
                 for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
@@ -221,6 +266,9 @@ def make_attention(
             Await(turn[0], cuda_temporal, ~0)
         with CudaWarps(name="consumer"):
             Await(V_full, cuda_generic_and_async, ~0)
+            if packed:
+                if 0 < own and own < KEYS:
+                    forget(own, V_smem[(steps + RING - 1) % RING, :, :, :])
             for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
                 multiply_values(
                     result[wg, :, :],
@@ -235,28 +283,86 @@ def make_attention(
         Fence(cuda_in_order, cuda_in_order)
         with CudaWarps(name="consumer"):
             for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
-                row = 128 * block + 64 * wg
+                row = first + 64 * wg
                 for m, copy in fragment(total[wg, :, :]):
-                    if copy == 0 and row + m < S:
+                    if copy == 0 and row + m < end:
                         L[h, row + m] = largest[wg, m, copy] * (scale * math.log(2.0)) + log(
                             total[wg, m, copy]
                         )
+                    if packed:  # 0 of a row that looks at no key
+                        total[wg, m, copy] = max(total[wg, m, copy], 1e-30)
                     total[wg, m, copy] = 1.0 / total[wg, m, copy]
                 for m, n in fragment(result[wg, :, :]):
                     result[wg, m, n] = result[wg, m, n] * total[wg, m]
-                Sm90_store_D_f16(
-                    S - row,
-                    D,
-                    Y[h, row : row + 64, 0:D],
-                    result[wg, :, :],
-                    M=64,
-                    N=D,
-                    dtype=dtype,
-                )
+                store(Y, h, row, end, wg, result)
 
-    name = name_of(D, causal, G, dtype)
+    @macro
+    def nothing(h, first, end, Y, L):
+        """As `attend`, of rows that look at no key."""
+        zeros: f32[2, 64, D] @ Sm90_RmemMatrixD(64, D)
+        rows: f32[2, 64, 4] @ Sm90_RmemRows(64)
+        with CudaWarps(name="consumer"):
+            for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
+                row = first + 64 * wg
+                for m, copy in fragment(rows[wg, :, :]):
+                    rows[wg, m, copy] = 0.0
+                    if copy == 0 and row + m < end:
+                        L[h, row + m] = log(rows[wg, m, copy])
+                for m, n in fragment(zeros[wg, :, :]):
+                    zeros[wg, m, n] = 0.0
+                store(Y, h, row, end, wg, zeros)
 
-    if causal:
+    name = name_of(D, causal, G, dtype, packed)
+
+    if packed:
+
+        @proc(name=name)
+        def attention_sm90(
+            H: size,
+            B: size,
+            T: size,
+            M: size,
+            N: size,
+            Q: dtype[M, G * H, D] @ CudaGmemLinear,
+            K: dtype[N, H, D] @ CudaGmemLinear,
+            V: dtype[N, H, D] @ CudaGmemLinear,
+            cuts: i32[T + 1] @ CudaGmemLinear,
+            group: i32[T] @ CudaGmemLinear,
+            cu_seqlens_q: i32[B + 1] @ CudaGmemLinear,
+            cu_seqlens_k: i32[B + 1] @ CudaGmemLinear,
+            Y: dtype[M, G * H, D] @ CudaGmemLinear,
+            L: f32[G * H, M] @ CudaGmemLinear,
+        ):
+            assert monotone(cuts)
+            Q_map = Q[:, :, :] @ Sm90_tensorMap(128, 128, 1, 64)
+            K_map = K[:, :, :] @ Sm90_tensorMap(128, KEYS, 1, 64)
+            V_map = V[:, :, :] @ Sm90_tensorMap(128, KEYS, 1, 64)
+            with CudaDeviceFunction(warp_config=WARPS):
+                for h in cuda_tasks(0, G * H):
+                    for t in cuda_tasks(0, T):
+                        b = load_index(group[t], 0, B)
+                        first = load_index(cuts[t], 0, M + 1)
+                        end = load_index(cuts[t + 1], 0, M + 1)
+                        base = load_index(cu_seqlens_k[b], 0, N + 1)
+                        after = load_index(cu_seqlens_k[b + 1], 0, N + 1)
+                        last = load_index(cu_seqlens_q[b + 1], 0, M + 1)
+                        if causal:
+                            seen = after - base - (last - end)
+                            limit = after - base - (last - first)
+                        else:
+                            seen = after - base
+                            limit = after - base
+                        if first < end:
+                            if seen > 0:
+                                steps = (seen + KEYS - 1) / KEYS
+                                own = after - base - KEYS * (steps - 1)
+                                attend(
+                                    h, first, end, base, steps, limit, own, Q_map, K_map, V_map, Y, L
+                                )
+                            else:
+                                nothing(h, first, end, Y, L)
+
+    elif causal:
 
         @proc(name=name)
         def attention_sm90(
@@ -276,7 +382,11 @@ def make_attention(
                 for early in cuda_tasks(0, (S + 127) / 128):
                     for h in cuda_tasks(0, G * H):
                         block = (S + 127) / 128 - 1 - early
-                        attend(h, block, S, Q_map, K_map, V_map, Y, L)
+                        # No key after the last row is looked at.
+                        steps = (128 * block + 127 + KEYS) / KEYS
+                        attend(
+                            h, 128 * block, S, 0, steps, 128 * block, KEYS, Q_map, K_map, V_map, Y, L
+                        )
 
     else:
 
@@ -296,7 +406,8 @@ def make_attention(
             with CudaDeviceFunction(warp_config=WARPS):
                 for h in cuda_tasks(0, G * H):
                     for block in cuda_tasks(0, (S + 127) / 128):
-                        attend(h, block, S, Q_map, K_map, V_map, Y, L)
+                        steps = (S + KEYS - 1) / KEYS
+                        attend(h, 128 * block, S, 0, steps, S, KEYS, Q_map, K_map, V_map, Y, L)
 
     return attention_sm90
 
