@@ -18,6 +18,7 @@ from exogpu.ir.nodes import CExpr
 from exogpu.ir.walk import substitute
 from exogpu.solvers import isl
 from exogpu.solvers import isl_functions as functions
+from exogpu.solvers import isl_relations as rel
 from exogpu.symbolic.encode.formulas import everyone
 from exogpu.symbolic.encode.witness import At, Gone, Granted, Label, Passed, Seen, Values, named
 from exogpu.symbolic.find.closure import Crossing, Step
@@ -173,6 +174,7 @@ class Trail:
             here = isl.intersect_map(needed, step.pairs)
             if isl.is_empty(here):
                 continue
+            here = rel.coalesce(here)
             needed = isl.subtract_map(needed, step.pairs)
             if step.crossing is not None:
                 self._crossed(step, step.crossing, steps[:number], here, at, found)

@@ -179,6 +179,7 @@ def _take(goal: Goal, how: Ordered) -> None:
     if dependence.frame.model.within_a_task(dependence.variable, record, check):
         common = dependence.frame.within_task(common, record, check)
     if not isl.is_empty(common):
+        common = rel.coalesce(common)
         goal.left = rel.coalesce(isl.subtract_map(goal.left, common))
         goal.ordered.append(replace(how, pairs=common))
 
