@@ -67,10 +67,14 @@ def unwritten(
             case For(mode=CudaTasks()):
                 # Nothing orders two tasks: none has writes of another one to publish, but to what
                 # resides.  Once more from what the body leaves behind there.
-                return after(stmt.body, after(stmt.body, dirty & resides) & resides) & resides
+                begun = dirty & resides
+                left = after(stmt.body, begun) & resides
+                return left if left == begun else after(stmt.body, left) & resides
             case For():
-                # Once more from what the body leaves behind: the second pass is the fixed point.
-                return after(stmt.body, after(stmt.body, dirty) | dirty) | dirty
+                # Once more from what the body leaves behind, where that is more: the second pass is
+                # the fixed point.
+                left = after(stmt.body, dirty) | dirty
+                return left if left == dirty else after(stmt.body, left) | dirty
             case If():
                 return after(stmt.body, dirty) | after(stmt.orelse, dirty)
             case Warps():

@@ -11,11 +11,11 @@ from exogpu.ir.nodes import Access, Int, Interval
 from exogpu.result.hazards import HazardKind
 from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
-from exogpu.symbolic.find.closure import Syncs
 from exogpu.symbolic.find.counts import Query
 from exogpu.symbolic.find.findings import Finding
 from exogpu.symbolic.find.frames import Frame
 from exogpu.symbolic.find.ranks import Ranks
+from exogpu.symbolic.find.syncs import Syncs
 from exogpu.symbolic.sites import Site, UndecidedError, home_of, slot_of, targets_of
 
 

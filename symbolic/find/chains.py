@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from exogpu.amir.nodes import Clear, Fence
 from exogpu.ir.isltext import identifier
@@ -17,15 +18,20 @@ from exogpu.ir.nodes import CExpr
 from exogpu.ir.walk import substitute
 from exogpu.solvers import isl
 from exogpu.solvers import isl_functions as functions
+from exogpu.solvers import isl_relations as rel
 from exogpu.symbolic.encode.formulas import everyone
 from exogpu.symbolic.encode.witness import At, Gone, Granted, Label, Passed, Seen, Values, named
-from exogpu.symbolic.find.closure import Crossing, Step, Syncs
+from exogpu.symbolic.find.closure import Crossing, Step
 from exogpu.symbolic.find.dependences import Cleared
 from exogpu.symbolic.find.domains import Model
 from exogpu.symbolic.find.expressions import expression
 from exogpu.symbolic.find.frames import Frame
 from exogpu.symbolic.find.obligations import Ordered
+from exogpu.symbolic.find.syncs import Syncs
 from exogpu.symbolic.sites import Site, reads_slot
+
+Pair: TypeAlias = tuple[Values, Values]
+"""A record, by its inner iterators and its thread, where that is a coordinate; and what follows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,15 +90,15 @@ class Finder:
             assert ends.check_thread is not None
             last = (*check, ends.check_thread)
         chosen = functions.between(how.found, isl.inverse(how.reached), how.pairs)
-        at = self.between(chosen, inputs, last)
-        trail = Trail(self, how.records.site, inputs, how.records.each)
+        at = [(inputs, one) for one in self.between(chosen, inputs, last)]
+        trail = Trail(self, how.records.site, how.records.each)
         ways = trail.ways(how.granted, how.label, how.steps, chosen.left, at)
         return [
             Seen(
                 Granted(self.instance(how.granted, one), how.label, tuple(way)),
                 self.common(how.granted, how.check, one, check),
             )
-            for one, way in zip(at, ways, strict=True)
+            for (_, one), way in zip(at, ways, strict=True)
         ]
 
     def gone(self, how: Cleared, ends: Ends) -> list[Gone]:
@@ -145,12 +151,10 @@ def sizes_of(model: Model) -> dict[Sym, CExpr]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trail:
-    """The way back from grants to one record."""
+    """The way back from grants to records of one site."""
 
     finder: Finder
     site: Site
-    record: Values
-    """Its inner iterators and, where they are coordinates, its thread."""
     each: bool
 
     def ways(
@@ -159,10 +163,10 @@ class Trail:
         label: Label,
         steps: Sequence[Step],
         needed: isl.Map,
-        at: Sequence[Values],
+        at: Sequence[Pair],
     ) -> list[list[Passed]]:
-        """For each of the instances, the candidates for how it came to be granted; `needed` are
-        the pairs `record -> granted` that matter."""
+        """For each record and instance, the candidates for how it came to be granted; `needed` are
+        the pairs `record -> granted` that matter, whichever of these they are."""
         found: list[list[Passed]] = [[] for _ in at]
         for number, step in enumerate(steps):
             if step.granted is not granted or step.label != label:
@@ -170,6 +174,7 @@ class Trail:
             here = isl.intersect_map(needed, step.pairs)
             if isl.is_empty(here):
                 continue
+            here = rel.coalesce(here)
             needed = isl.subtract_map(needed, step.pairs)
             if step.crossing is not None:
                 self._crossed(step, step.crossing, steps[:number], here, at, found)
@@ -182,7 +187,7 @@ class Trail:
         return found
 
     def _first(
-        self, step: Step, here: isl.Map, at: Sequence[Values], found: list[list[Passed]]
+        self, step: Step, here: isl.Map, at: Sequence[Pair], found: list[list[Passed]]
     ) -> None:
         """A sync that fires for the record's own threads."""
         finder, via = self.finder, step.via
@@ -190,17 +195,17 @@ class Trail:
         if via is not self.site and not isinstance(via.op, Fence):
             edge = isl.inverse(finder.syncs.edge(via, step.granted))
             chosen = functions.between(step.base, edge, here)
-        for one, ways in zip(at, found, strict=True):
+        for (record, one), ways in zip(at, found, strict=True):
             if via is self.site:
-                ways.append(Passed(finder.instance(via, self.record), (), None))
+                ways.append(Passed(finder.instance(via, record), (), None))
                 continue
             fired = [one]
             if chosen is not None:
-                fired = finder.between(chosen, self.record, one)
+                fired = finder.between(chosen, record, one)
             for inner in fired:
                 own: Values = ()
                 if not self.each:
-                    own = finder.common(self.site, via, self.record, inner)
+                    own = finder.common(self.site, via, record, inner)
                 ways.append(Passed(finder.instance(via, inner), own, None))
 
     def _later(
@@ -209,7 +214,7 @@ class Trail:
         before: Site,
         earlier: Sequence[Step],
         here: isl.Map,
-        at: Sequence[Values],
+        at: Sequence[Pair],
         found: list[list[Passed]],
     ) -> None:
         """A sync that fires after another has granted."""
@@ -221,11 +226,13 @@ class Trail:
             shared = finder.frame.shared(before, via)
             edge = isl.inverse(finder.syncs.edge(via, step.granted))
             fires = functions.between(shared, edge, isl.inverse(last.right))
-        starts = [finder.between(last, self.record, one) for one in at]
+        starts = [
+            [(record, start) for start in finder.between(last, record, one)] for record, one in at
+        ]
         flat = [start for several in starts for start in several]
         ways = iter(self.ways(before, step.before_label, earlier, last.left, flat))
-        for one, several, into in zip(at, starts, found, strict=True):
-            for start in several:
+        for (_, one), several, into in zip(at, starts, found, strict=True):
+            for _, start in several:
                 granted = Granted(
                     finder.instance(before, start), step.before_label, tuple(next(ways))
                 )
@@ -240,7 +247,7 @@ class Trail:
         crossing: Crossing,
         earlier: Sequence[Step],
         here: isl.Map,
-        at: Sequence[Values],
+        at: Sequence[Pair],
         found: list[list[Passed]],
     ) -> None:
         """A sync that fires by a thread that another sync has shown the record across the proxy."""
@@ -250,11 +257,11 @@ class Trail:
             led = isl.compose(led, finder.syncs.edge(via, step.granted))
         relation = functions.joined(crossing.threads, isl.inverse(led))
         fires = functions.smallest(functions.among(relation, here))
-        for one, ways in zip(at, found, strict=True):
-            for *inner, thread in finder.values(fires, (*self.record, *one)):
+        needed = functions.first_of(functions.graph(fires))
+        for (record, one), ways in zip(at, found, strict=True):
+            for *inner, thread in finder.values(fires, (*record, *one)):
                 fired = finder.instance(via, tuple(inner))
-                key = (*self.record, *inner, thread)
-                needed = functions.first_of(functions.graph(fires))
+                key = (record, (*inner, thread))
                 shown = self._seen_by(
                     crossing.site, crossing.label, crossing.base, via, needed, key, earlier
                 )
@@ -273,7 +280,7 @@ class Trail:
         base: isl.Map,
         via: Site,
         threads: isl.Map,
-        key: Values,
+        key: Pair,
         earlier: Sequence[Step],
     ) -> list[Granted]:
         """The candidates for an instance of a granting sync that a thread of `via` has executed;
@@ -282,10 +289,11 @@ class Trail:
         heard = finder.frame.thread_after(site, via)
         relation = functions.joined(base, isl.inverse(heard))
         last = functions.smallest(functions.among(relation, threads))
-        starts = finder.values(last, key)
+        record, fired = key
+        starts = [(record, start) for start in finder.values(last, (*record, *fired))]
         needed = functions.first_of(functions.graph(last))
         ways = self.ways(site, label, earlier, needed, starts)
         return [
             Granted(finder.instance(site, start), label, tuple(way))
-            for start, way in zip(starts, ways, strict=True)
+            for (_, start), way in zip(starts, ways, strict=True)
         ]

@@ -17,7 +17,6 @@ from exogpu.symbolic.encode.witness import FULL, Label
 from exogpu.symbolic.find.closure import (
     Holder,
     Step,
-    Syncs,
     close,
     first_seen,
     granted_at,
@@ -28,6 +27,7 @@ from exogpu.symbolic.find.closure import (
 )
 from exogpu.symbolic.find.dependences import Cleared, Dependence, uncleared
 from exogpu.symbolic.find.frames import Frame
+from exogpu.symbolic.find.syncs import Syncs
 from exogpu.symbolic.sites import Site
 
 
@@ -179,6 +179,7 @@ def _take(goal: Goal, how: Ordered) -> None:
     if dependence.frame.model.within_a_task(dependence.variable, record, check):
         common = dependence.frame.within_task(common, record, check)
     if not isl.is_empty(common):
+        common = rel.coalesce(common)
         goal.left = rel.coalesce(isl.subtract_map(goal.left, common))
         goal.ordered.append(replace(how, pairs=common))
 

@@ -6,7 +6,7 @@ The order is of execution: it starts at an Await with its threads, and every syn
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -28,7 +28,7 @@ from exogpu.symbolic.encode.witness import (
     names_of,
 )
 from exogpu.symbolic.find.barriers import BarrierUses, element, targets
-from exogpu.symbolic.find.chains import Finder, Trail
+from exogpu.symbolic.find.chains import Finder, Pair, Trail
 from exogpu.symbolic.find.closure import Grants, Holder, first_seen, instances
 from exogpu.symbolic.find.phase import Orders, late_enough, phase_before
 from exogpu.symbolic.sites import Site
@@ -141,18 +141,18 @@ class Ordering:
         extreme = functions.largest if self.seeker.model.slots else functions.smallest
         start = extreme(relation)
         heard = self.orders.heard(_any(await_))
-        for values in finder.values(start, (*inner, *asked.on)):
-            waits = finder.instance(await_, values)
-            if granted is None:
-                yield After(waits, None, ())
-                continue
-            by = self.orders.syncs.site(granted)
-            pairs = isl.inverse(functions.first_of(functions.graph(start)))
-            reached = self._reached(by, site, by_thread)
-            last = functions.between(heard.full[granted], isl.inverse(reached), pairs)
-            record = Trail(finder, await_, values, False)
-            for one, _ in _heard(record, heard, by, last, inner):
-                yield After(waits, one, ())
+        waits = finder.values(start, (*inner, *asked.on))
+        if granted is None:
+            yield from (After(finder.instance(await_, values), None, ()) for values in waits)
+            return
+        by = self.orders.syncs.site(granted)
+        pairs = isl.inverse(functions.first_of(functions.graph(start)))
+        reached = self._reached(by, site, by_thread)
+        last = functions.between(heard.full[granted], isl.inverse(reached), pairs)
+        trail = Trail(finder, await_, False)
+        ends = [(values, inner) for values in waits]
+        for values, hear in zip(waits, _heard(trail, heard, by, last, ends), strict=True):
+            yield from (After(finder.instance(await_, values), one, ()) for one, _ in hear)
 
     # --- (ii) -----------------------------------------------------------------------------
 
@@ -214,28 +214,35 @@ class Ordering:
         if waiter.with_members:
             inputs = (*inputs, named(f"here.{THREAD}"))
         start = functions.smallest(found)
-        for values in finder.values(start, inputs):
+        arrivals = finder.values(start, inputs)
+        if granted is None:
+            yield from (After(finder.instance(arrive, values), None, ()) for values in arrivals)
+            return
+        by = self.orders.syncs.site(granted)
+        heard = self.orders.heard(waiter)
+        shared = isl.inverse(frame.shared(by, arrive))
+        last = functions.between(heard.full[granted], shared, functions.graph(start))
+        trail = Trail(finder, await_, True)
+        ends = [(inputs, values) for values in arrivals]
+        for values, hear in zip(arrivals, _heard(trail, heard, by, last, ends), strict=True):
             there = finder.instance(arrive, values)
-            if granted is None:
-                yield After(there, None, ())
-                continue
-            by = self.orders.syncs.site(granted)
-            heard = self.orders.heard(waiter)
-            shared = isl.inverse(frame.shared(by, arrive))
-            last = functions.between(heard.full[granted], shared, functions.graph(start))
-            record = Trail(finder, await_, inputs, True)
-            for one, inner in _heard(record, heard, by, last, values):
-                yield After(there, one, finder.common(by, arrive, inner, values))
+            for one, at in hear:
+                yield After(there, one, finder.common(by, arrive, at, values))
 
 
 def _heard(
-    trail: Trail, heard: Grants, by: Site, found: functions.Between, second: Values
-) -> Iterator[tuple[Granted, Values]]:
-    """Candidates for an instance of `by` whose threads hear of the Await."""
+    trail: Trail, heard: Grants, by: Site, found: functions.Between, ends: Sequence[Pair]
+) -> list[list[tuple[Granted, Values]]]:
+    """For each Await and what is ordered after it, candidates for an instance of `by` whose threads
+    hear of the Await."""
     finder: Finder = trail.finder
-    at = finder.between(found, trail.record, second)
-    for one, ways in zip(at, trail.ways(by, FULL, heard.steps, found.left, at), strict=True):
-        yield Granted(finder.instance(by, one), FULL, tuple(ways)), one
+    at = [[(one, hears) for hears in finder.between(found, one, second)] for one, second in ends]
+    flat = [pair for several in at for pair in several]
+    ways = iter(trail.ways(by, FULL, heard.steps, found.left, flat))
+    return [
+        [(Granted(finder.instance(by, one), FULL, tuple(next(ways))), one) for _, one in several]
+        for several in at
+    ]
 
 
 def _any(await_: Site) -> Holder:

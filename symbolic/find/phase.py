@@ -16,8 +16,9 @@ from exogpu.result.hazards import HazardKind
 from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
 from exogpu.symbolic.find.barriers import BarrierUses, earlier, element, targets, whole
-from exogpu.symbolic.find.closure import Grants, Holder, Syncs, close_order, first_seen, instances
+from exogpu.symbolic.find.closure import Grants, Holder, close_order, first_seen, instances
 from exogpu.symbolic.find.findings import Finding
+from exogpu.symbolic.find.syncs import Syncs
 from exogpu.symbolic.sites import Site
 
 

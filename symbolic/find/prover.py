@@ -19,13 +19,13 @@ from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
 from exogpu.solvers.isl_budget import IslGaveUpError, limited
 from exogpu.symbolic.find.barriers import barrier_failures, uses_of
-from exogpu.symbolic.find.closure import Syncs
 from exogpu.symbolic.find.dependences import Dependence, dependences
 from exogpu.symbolic.find.domains import Model
 from exogpu.symbolic.find.findings import Finding
 from exogpu.symbolic.find.frames import Frame
 from exogpu.symbolic.find.obligations import Discharged, Left, discharge
 from exogpu.symbolic.find.phase import Orders, phase_failures
+from exogpu.symbolic.find.syncs import Syncs
 from exogpu.symbolic.sites import Site, UndecidedError, variables_of
 
 BUDGET: Final = 20_000_000

@@ -19,7 +19,9 @@ class Ranks(Counts):
         super().__init__(frame)
         self._nests: dict[Sym, Nest | None] = {}
         self._released: dict[tuple[int, int, int], isl.Map] = {}
+        self._later: dict[tuple[int, int, int], isl.Map] = {}
         self._least: dict[tuple[int, int], isl.Set] = {}
+        """By an Arrive or trailing Record and a rank, or an Await and a bound."""
 
     def edge(self, site: Site, await_: Site) -> isl.Map:
         """The instances of an Arrive, or of a Record with a trailing barrier, and the Awaits that
@@ -76,28 +78,33 @@ class Ranks(Counts):
 
     def deep(self, site: Site, depth: int) -> isl.Set:
         """The instances whose rank is at least `depth`."""
-        home = home_of(site)
-        try:
-            return self._at_least(site, self.arrivals(site, home), depth)
-        except UndecidedError as reason:
-            return self.nest(home.name, reason).deep(site, depth)
+        key = (site.number, depth)
+        if key not in self._least:
+            home = home_of(site)
+            try:
+                self._least[key] = rel.where_at_least(self.arrivals(site, home), depth)
+            except UndecidedError as reason:
+                self._least[key] = self.nest(home.name, reason).deep(site, depth)
+        return self._least[key]
 
     def waiting(self, await_: Site, least: int = 0) -> isl.Set:
         """The Awaits whose bound is not negative, or at least so large."""
-        try:
-            return self._at_least(await_, self.bound(await_), least)
-        except UndecidedError as reason:
-            return self.nest(_awaited(await_), reason).waiting(await_, least)
-
-    def _at_least(self, site: Site, count: rel.Count, constant: int) -> isl.Set:
-        """The instances of a site at which its rank, or of an Await its bound, is so large."""
-        key = (site.number, constant)
+        key = (await_.number, least)
         if key not in self._least:
-            self._least[key] = rel.where_at_least(count, constant)
+            try:
+                self._least[key] = rel.where_at_least(self.bound(await_), least)
+            except UndecidedError as reason:
+                self._least[key] = self.nest(_awaited(await_), reason).waiting(await_, least)
         return self._least[key]
 
     def later_bound(self, await_: Site, other: Site, plus: int) -> isl.Map:
         """The pairs of Awaits with `bound(await_) + plus <= bound(other)`."""
+        key = (await_.number, other.number, plus)
+        if key not in self._later:
+            self._later[key] = self._later_bound(await_, other, plus)
+        return self._later[key]
+
+    def _later_bound(self, await_: Site, other: Site, plus: int) -> isl.Map:
         try:
             first, second = self.bound(await_), self.bound(other)
         except UndecidedError as reason:

@@ -1,0 +1,113 @@
+"""The synchronisation operations of a frame, and which instances one grant leads to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from exogpu.amir.nodes import Arrive, Await, Fence, Record
+from exogpu.solvers import isl
+from exogpu.solvers import isl_relations as rel
+from exogpu.symbolic.find.frames import Frame
+from exogpu.symbolic.find.ranks import Ranks
+from exogpu.symbolic.find.slots import SlotPairs
+from exogpu.symbolic.sites import Site, UndecidedError, home_of
+
+
+class Syncs:
+    """The synchronisation operations of a frame, and from each grant to the next."""
+
+    def __init__(self, frame: Frame) -> None:
+        self.frame = frame
+        self.ranks = Ranks(frame)
+        self.slots = SlotPairs(self.ranks)
+        self.fences = [site for site in frame.sites if isinstance(site.op, Fence)]
+        self.arrives = [site for site in frame.sites if isinstance(site.op, Arrive)]
+        self.awaits = [site for site in frame.sites if isinstance(site.op, Await)]
+        self.trailing = [
+            site
+            for site in frame.sites
+            if isinstance(site.op, Record) and site.op.trailing is not None
+        ]
+        self._sites = {site.number: site for site in frame.sites}
+        self.missing: dict[tuple[int, int], UndecidedError] = {}
+        self._edges: dict[tuple[int, int], isl.Map] = {}
+        self._released: dict[int, tuple[tuple[Site, isl.Map], ...]] = {}
+        self._hop: dict[tuple[int, int, int], isl.Map] = {}
+        self._hops: dict[tuple[int, int], tuple[tuple[Site, isl.Map], ...]] = {}
+
+    @property
+    def firing(self) -> list[Site]:
+        return [*self.fences, *self.arrives]
+
+    @property
+    def granting(self) -> list[Site]:
+        return [*self.fences, *self.awaits]
+
+    def site(self, number: int) -> Site:
+        """The site of a number."""
+        return self._sites[number]
+
+    def edge(self, site: Site, await_: Site) -> isl.Map:
+        """From an Arrive or trailing Record to an Await (`Ranks.edge`); nothing, and a note in
+        `missing`, where it is undecided."""
+        key = (site.number, await_.number)
+        if key not in self._edges:
+            try:
+                self._edges[key] = self.ranks.edge(site, await_)
+            except UndecidedError as reason:
+                self.missing[key] = reason
+                self._edges[key] = rel.empty_like(self.frame.before(site, await_))
+        return self._edges[key]
+
+    def released(self, site: Site) -> tuple[tuple[Site, isl.Map], ...]:
+        """The Awaits that a barrier's tags release, with the edges."""
+        if site.number not in self._released:
+            self._released[site.number] = tuple(self._all_released(site))
+        return self._released[site.number]
+
+    def _all_released(self, site: Site) -> Iterator[tuple[Site, isl.Map]]:
+        name = home_of(site).name
+        for await_ in self.awaits:
+            assert isinstance(await_.op, Await)
+            if await_.op.barrier.name == name:
+                edge = self.edge(site, await_)
+                if not isl.is_empty(edge):
+                    yield await_, edge
+
+    def grants(self, fired: isl.Map, site: Site) -> Iterator[tuple[Site, isl.Map]]:
+        """What the firing of a Fence or Arrive leads to: the granting sites."""
+        if isl.is_empty(fired):
+            return
+        if isinstance(site.op, Fence):
+            yield site, fired
+            return
+        for await_, edge in self.released(site):
+            yield await_, isl.compose(fired, edge)
+
+    def hops(self, granted: Site, site: Site) -> tuple[tuple[Site, isl.Map], ...]:
+        """From an instance that granted, over a later one of `site` with a shared thread, to what
+        that one's firing grants."""
+        key = (granted.number, site.number)
+        if key not in self._hops:
+            self._hops[key] = tuple(self._all_hops(granted, site))
+        return self._hops[key]
+
+    def _all_hops(self, granted: Site, site: Site) -> Iterator[tuple[Site, isl.Map]]:
+        if isinstance(site.op, Fence):
+            reached = [site]
+        else:
+            reached = [await_ for await_, _ in self.released(site)]
+        for next_ in reached:
+            found = self.hop(granted, site, next_)
+            if not isl.is_empty(found):
+                yield next_, found
+
+    def hop(self, granted: Site, site: Site, next_: Site) -> isl.Map:
+        """The part of `hops` that leads to `next_`."""
+        shared = self.frame.shared(granted, site)
+        if isinstance(site.op, Fence):
+            return shared
+        key = (granted.number, site.number, next_.number)
+        if key not in self._hop:
+            self._hop[key] = rel.coalesce(isl.compose(shared, self.edge(site, next_)))
+        return self._hop[key]
