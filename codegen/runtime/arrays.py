@@ -152,7 +152,8 @@ def check_layout(name: str, array: Array) -> None:
     ]
     if wrong:
         what = f"{name} has strides of {array.strides} bytes, not {expected}"
-        raise LaunchError(what, "pass an array that is contiguous by rows")
+        how = "pass an array that is contiguous by rows: `.contiguous()` of torch"
+        raise LaunchError(what, how)
 
 
 def check_writes(arrays: Mapping[str, Array], written: Iterable[str]) -> None:

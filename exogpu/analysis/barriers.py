@@ -210,7 +210,9 @@ def _check_targets(
                         "D508",
                         f"a multicast signals dimension {d} of {target.name}, {why}",
                         target.span if target.span.line else use.span,
-                        "multicast over whole dimensions that are indexed by the CTA, as `:`",
+                        "multicast over whole dimensions that are indexed by the CTA, as `:`; "
+                        "where a dimension is of roles that await, an Arrive is on all of it, "
+                        f"Arrive(...) >> {target.name}[:], and each Await on one element",
                     )
                     return
             elif isinstance(use.stmt, Arrive):

@@ -14,7 +14,6 @@ from typing import Final, assert_never
 
 from exogpu.analysis import bounds_report as report
 from exogpu.analysis.bounds_views import (
-    Element,
     Views,
     any_element,
     control_values,
@@ -118,6 +117,8 @@ class _Scope:
     views: Views
     call: CallInstr | None = None
     """The call whose instruction's body is being walked."""
+    loads: tuple[For, ...] = ()
+    """The values from memory around it."""
 
 
 def check_bounds(proc: Proc | Instr) -> tuple[Diagnostic, ...]:
@@ -301,7 +302,8 @@ def _statement(stmt: Stmt, scope: _Scope) -> Iterator[Bound]:
                 inner = within_loop(scope.domain, stmt.iterator, stmt.lo, stmt.hi)
             else:
                 inner = bind_range(scope.domain, stmt.iterator, stmt.lo, stmt.hi)
-            yield from _block(stmt.body, replace(scope, domain=inner))
+            loads = (*scope.loads, stmt) if isinstance(stmt.mode, Loaded) else scope.loads
+            yield from _block(stmt.body, replace(scope, domain=inner, loads=loads))
         case If():
             holds, fails = bexpr(stmt.condition), bexpr(Not(stmt.condition))
             yield from _block(stmt.body, replace(scope, domain=where(scope.domain, holds)))
@@ -349,15 +351,9 @@ def _access(stmt: Stmt, access: Access, scope: _Scope) -> Iterator[Bound]:
     """Every element of an access lies in its variable, and in the windows between."""
     domain, index = any_element(scope.domain, access)
     for element in elements(scope.views, access.name, index):
-        yield from _inside(domain, stmt, access, element, scope.call)
-
-
-def _inside(
-    domain: Domain, stmt: Stmt, access: Access, element: Element, call: CallInstr | None
-) -> Iterator[Bound]:
-    wrong = outside(element)
-    if wrong:
-        yield Bound(domain, wrong, report.Outside(stmt, access, element, call))
+        if wrong := outside(element):
+            finding = report.Outside(stmt, access, element, scope.call, loads=scope.loads)
+            yield Bound(domain, wrong, finding)
 
 
 def _body(stmt: CallInstr, scope: _Scope) -> Iterator[Bound]:
@@ -367,7 +363,7 @@ def _body(stmt: CallInstr, scope: _Scope) -> Iterator[Bound]:
     """
     domain = bind(scope.domain, control_values(stmt.instr.params, stmt.arguments))
     views = {**scope.views, **operand_views(stmt.instr.params, stmt.arguments)}
-    yield from _block(stmt.instr.body, _Scope(domain, views, stmt))
+    yield from _block(stmt.instr.body, _Scope(domain, views, stmt, scope.loads))
 
 
 def _called(stmt: CallProc, scope: _Scope) -> Iterator[Bound]:

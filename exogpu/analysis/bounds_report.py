@@ -17,6 +17,7 @@ from exogpu.ir.nodes import (
     CallProc,
     CExpr,
     ControlParam,
+    For,
     Instr,
     Proc,
     Stmt,
@@ -36,6 +37,8 @@ class Outside:
     """The call whose instruction's body makes the access, if one does."""
     via: CallProc | None = None
     """The judged procedure's own call, if a procedure that it calls makes the access."""
+    loads: tuple[For, ...] = ()
+    """The values from memory around it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +195,17 @@ def _outside(finding: Outside, domain: Domain, point: Mapping[Sym, int]) -> Diag
         notes = (Note(f"its body accesses {quoted} here", finding.access.span),)
     if finding.via is not None:
         notes = (*notes, Note("called here", finding.via.span))
-    return Diagnostic("B601", message, span, _remedy(relevant, value, size), notes)
+    remedy = _remedy(relevant, value, size)
+    for load in finding.loads:
+        if load.iterator in relevant:
+            lo, hi = quote(load.lo), quote(load.hi)
+            note = Note(f"{load.iterator} is any number from {lo} to below {hi}", load.span)
+            remedy = (
+                f"narrow the range of the load_index at line {load.span.line}, outside of which "
+                "the kernel traps, or guard the access with `if`"
+            )
+            notes = (note, *notes)
+    return Diagnostic("B601", message, span, remedy, notes)
 
 
 def _of_intervals(access: Access) -> frozenset[Sym]:

@@ -79,7 +79,8 @@ def _place(block: Block, end: int, alloc: Alloc | BarrierAlloc) -> Span:
         return block[end].span
     last = block[end - 1]
     while isinstance(last, If | For | DeviceFunction | Warps):
-        inner = last.orelse or last.body if isinstance(last, If) else last.body
+        inside = last.orelse or last.body if isinstance(last, If) else last.body
+        inner = [stmt for stmt in inside if not isinstance(stmt, Free)]
         if not inner:
             break
         last = inner[-1]

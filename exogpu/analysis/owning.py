@@ -15,6 +15,8 @@ from exogpu.analysis.ownership import (
     unit_names,
 )
 from exogpu.analysis.uses import Declared, Use
+from exogpu.ir.nodes import Alloc
+from exogpu.ir.types import Space
 from exogpu.result.errors import Diagnostic, Note
 from exogpu.solvers import isl
 
@@ -157,12 +159,17 @@ def _disagreement(
     here = owners(second.by_unit, point, owning.size, second.use.where.tiling)
     there = owners(first.by_unit, point, owning.size, first.use.where.tiling)
     what = element(declared, dims, point)
+    remedy = "index it the same way everywhere, or exchange the data between the threads explicitly"
+    made = declared.declaration
+    shared = isinstance(made, Alloc) and made.memory.space is Space.SHARED
+    if shared and "CTA" in here and "CTA" in there:
+        remedy += "; @ CudaSmemCluster is shared memory that all CTAs of a cluster access"
     return Diagnostic(
         "D501",
         f"the uses of {declared.declaration.name} disagree on who owns it: {what} belongs to "
         f"{there} in one and to {here} in the other",
         second.use.span,
-        "index it the same way everywhere, or exchange the data between the threads explicitly",
+        remedy,
         (
             Note(f"here {what} is accessed by {there}", first.use.span),
             Note("allocated here", declared.declaration.span),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -19,7 +19,7 @@ from exogpu.amir.walk import operations
 from exogpu.explain.edits import Between, Moved, NewArrive, NewAwait, Repair, Skip
 from exogpu.explain.journey import counts_at
 from exogpu.ir.names import Sym
-from exogpu.ir.nodes import Int, Point
+from exogpu.ir.nodes import Access, Int, Point
 from exogpu.ir.types import BarrierMechanism
 from exogpu.machine.literal_barriers import await_counts
 from exogpu.machine.violation import Violation
@@ -88,7 +88,11 @@ def _unbalanced(program: Program | None, sizes: Mapping[str, int], violation: Vi
     if counts is None:
         return Words(f"at the end of {z} its arrives and awaits do not balance")
     arrives, awaits = counts
-    return Words(f"{z} has {_many(arrives, 'Arrive')} and {_many(awaits, 'Await')} when it ends")
+    message = f"{z} has {_many(arrives, 'Arrive')} and {_many(awaits, 'Await')} when it ends"
+    ops = [op for op in _arrives(program, barrier) if _may_reach(op, violation.index)]
+    waits = [op for op in _awaits(program, barrier) if _reaches(op.barrier, violation.index)]
+    lines = " and ".join(f"the {_at_lines(each)}" for each in (ops, waits) if each)
+    return Words(f"{message}: {lines}" if lines else message)
 
 
 def _waits_for_all(
@@ -168,12 +172,13 @@ def _deadlock(program: Program | None, sizes: Mapping[str, int], violation: Viol
 
 def _may_reach(op: Arrive, index: tuple[int, ...]) -> bool:
     """Whether the element may be among the targets: no constant index says otherwise."""
-    return any(
-        all(
-            not isinstance(coord, Point) or not isinstance(coord.at, Int) or coord.at.value == i
-            for coord, i in zip(target.coords, index, strict=False)
-        )
-        for target in op.targets
+    return any(_reaches(target, index) for target in op.targets)
+
+
+def _reaches(target: Access, index: tuple[int, ...]) -> bool:
+    return all(
+        not isinstance(coord, Point) or not isinstance(coord.at, Int) or coord.at.value == i
+        for coord, i in zip(target.coords, index, strict=False)
     )
 
 
@@ -205,12 +210,12 @@ def _too_few(
     return missing
 
 
-def _at_lines(ops: list[Arrive]) -> str:
+def _at_lines(ops: Sequence[Arrive | Await]) -> str:
     """`Arrive at line 3`, or at one of several."""
-    lines = [str(line) for line in dict.fromkeys(map(_line, ops))]
+    lines, kind = [str(line) for line in dict.fromkeys(map(_line, ops))], type(ops[0]).__name__
     if not lines[1:]:
-        return f"Arrive at line {lines[0]}"
-    return f"Arrive at lines {', '.join(lines[:-1])} and {lines[-1]}"
+        return f"{kind} at line {lines[0]}"
+    return f"{kind} at lines {', '.join(lines[:-1])} and {lines[-1]}"
 
 
 def _completed(violation: Violation, record: Record, arrives: list[Arrive]) -> Iterator[Repair]:
@@ -365,6 +370,11 @@ def _arrives(program: Program | None, name: Sym | None) -> list[Arrive]:
     """Where a barrier is arrived on, as in the program text."""
     ops = () if program is None else operations(program.body)
     return [op for op in ops if isinstance(op, Arrive) and name in _names(op)]
+
+
+def _awaits(program: Program | None, name: Sym | None) -> list[Await]:
+    ops = () if program is None else operations(program.body)
+    return [op for op in ops if isinstance(op, Await) and name in _names(op)]
 
 
 def _written(violation: Violation) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
-from exogpu.amir.nodes import Arrive, Await, Check, Fence, Op, Program, Record
+from exogpu.amir.nodes import Arrive, Await, Check, Fence, Loop, Op, Program, Record
 from exogpu.amir.walk import is_launch, operations, path_to
 from exogpu.analysis.describe import thread_names
 from exogpu.explain.barrier_words import skip_text
@@ -130,7 +130,21 @@ class _Teller:
             f"no flag that the task of {self._access()} raises after it is awaited by all threads "
             f"concerned before {self._action()}"
         )
-        return BrokenLink(self._chain(self._furthest()), missing)
+        arrives = (op for op in operations(self.program.body) if isinstance(op, Arrive))
+        flags = {v.name for v in self.program.variables if v.counts_all}
+        repairs = tuple(
+            Repair(f"let {_name(op)} on {op.home.name} come after {self._access()}", edit)
+            for op in arrives
+            if op.home.name in flags
+            for edit in (*self._after_loops(op), Moved(op, self.record))
+        )
+        return BrokenLink(self._chain(self._furthest()), missing, repairs)
+
+    def _after_loops(self, arrive: Arrive) -> Iterator[Moved]:
+        """An Arrive after the loops of threads around the access."""
+        for _, op in reversed(path_to(self.program.body, self.record)):
+            if isinstance(op, Loop) and op.threads:
+                yield Moved(arrive, op)
 
     def _of_launches(self, launches: Overlapping) -> BrokenLink:
         reached = self._chain(self._furthest())

@@ -15,7 +15,6 @@ from exogpu.hw.timelines import ASYNC_PROXY, ONLY_BEFORE, SHORT_NAME
 from exogpu.ir.nodes import Access
 from exogpu.ir.types import BarrierMechanism, Level, QualSet, QualTL
 from exogpu.machine.violation import Violation
-from exogpu.result.hazards import HazardKind
 
 _PRE: Final[Mapping[QualTL, str]] = {
     QualTL.CPU: "cpu_in_order",
@@ -168,7 +167,7 @@ def general_repairs(violation: Violation, program: Program) -> tuple[Repair, ...
     """What may order the two accesses if nothing stood between them."""
     check, record = violation.check, violation.record
     assert isinstance(check, Check) and isinstance(record, Record)
-    if record.timeline is None or _are_tasks(violation):
+    if record.timeline is None or are_tasks(violation):
         return ()
     first, second = _PRE[record.timeline], second_timeline(check.timelines)
     if record.timeline in ASYNC_PROXY and check.level is Level.TEMPORALLY_ORDERED:
@@ -192,7 +191,7 @@ def general_repairs(violation: Violation, program: Program) -> tuple[Repair, ...
     return (Repair(f"between them, {fence} where the threads of both take part", edit),)
 
 
-def _are_tasks(violation: Violation) -> bool:
+def are_tasks(violation: Violation) -> bool:
     """Whether the two accesses are of two tasks, which nothing orders."""
     tasks = violation.task, violation.record_task
     return None not in tasks and tasks[0] != tasks[1]
@@ -201,22 +200,3 @@ def _are_tasks(violation: Violation) -> bool:
 def resident_names(program: Program) -> frozenset[str]:
     """What serves one task of a cluster after another."""
     return frozenset(v.name.name for v in program.variables if v.resident)
-
-
-def advice(violation: Violation, resides: bool) -> str:
-    """What holds of the two accesses whatever the kernel is; empty where nothing does.  Of memory
-    that `resides` one cluster executes both tasks."""
-    if violation.kind is HazardKind.LEAK:
-        return (
-            f"write {violation.variable} in each task before it is read there: clusters choose "
-            "their tasks and the order of them; what one task leaves to another goes through "
-            "global memory, to a later launch"
-        )
-    if resides:
-        return ""
-    if _are_tasks(violation) and isinstance(violation.check, Check):
-        return (
-            "tasks of one kernel are ordered by flags alone: write different elements, reduce, or "
-            "let the later task await a flag on which the earlier one arrives"
-        )
-    return ""

@@ -13,12 +13,13 @@ from exogpu.analysis.bounds_report import Outside
 from exogpu.analysis.describe import thread_names
 from exogpu.analysis.operands_report import ALIGN, OVERLAP
 from exogpu.analysis.threadmap import threads_of
+from exogpu.explain.advice import advice, otherwise
 from exogpu.explain.barrier_words import Words, barrier_words, element_of
 from exogpu.explain.edits import Repair
 from exogpu.explain.launches import overlapping
 from exogpu.explain.link import BrokenLink, broken_link
 from exogpu.explain.pasting import changes
-from exogpu.explain.repair import advice, general_repairs, resident_names
+from exogpu.explain.repair import general_repairs, resident_names
 from exogpu.explain.trials import Trials
 from exogpu.hw.accesses import CALLED
 from exogpu.ir.types import Level, QualTL
@@ -131,6 +132,7 @@ def tell(
     With the program, the link of the chain that is broken, where it can be told; what mends an
     earlier one is tried first.
     """
+    unknown = program  # what is loaded is any number
     if program is not None:
         program = given(program, sizes, dict(violation.contents))
     if violation.kind in UNMET:
@@ -143,13 +145,15 @@ def tell(
     if words is None:
         words = Words(_unordered(violation, program), _repairs(violation, broken, program))
     resides = program is not None and violation.variable in resident_names(program)
-    help, repair = advice(violation, resides), None
+    help, repair = advice(violation, resides, unknown), None
+    of_tasks = () if broken is None else broken.repairs
     if overlapping(program, violation) is not None:
         help = "" if broken is None else broken.advice
-    if trials is not None and not help:
-        candidates = (*_known(before), *words.repairs)
+    if trials is not None and (of_tasks or not help):
+        candidates = (*_known(before), *(of_tasks if help else words.repairs))
         repair = next(trials.helpful(violation, candidates), None)
-        help = "" if repair is None else repair.text
+        help = help if repair is None else repair.text
+    help = help or otherwise(violation, unknown)
     first = None
     if violation.record is not None:
         at = violation.record_iteration
@@ -261,6 +265,8 @@ def hazard_of_bounds(violation: bounds.Breach) -> Hazard:
     if found.notes:
         span = found.notes[0].span
         role = "the call" if violation.finding.call is None else ""
+        if span in [load.span for load in violation.finding.loads]:
+            role = "where its index is loaded"
         first = Occurrence(span, span.text.strip(), role=role)
     return Hazard(
         code=found.code,

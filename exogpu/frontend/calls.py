@@ -202,7 +202,8 @@ def _data_argument(param: DataParam, node: ast.expr, ctx: Context) -> Access | C
             "T225",
             f"{meaning.name} is {meaning.dtype.value}, {param.name} must be {param.dtype.value}",
             node,
-            "use the instruction for this precision, or convert the data",
+            f"pass dtype={meaning.dtype.value} where the instruction takes it, use another one for "
+            "this precision, or convert the data",
             declared,
         )
     if param.window is not None:

@@ -77,7 +77,8 @@ def control(node: ast.expr, ctx: Context) -> CExpr:
                         "T201",
                         f"{node.id} is not a control variable",
                         node,
-                        "indices and bounds are made of sizes, index arguments and iterators",
+                        "indices and bounds are made of sizes, index arguments and iterators; a "
+                        "value from memory is one too, b = load_index(x[i], lo, hi)",
                     )
         case ast.Call(func=ast.Name(id="slot")) if ctx.lookup("slot") is None:
             raise ctx.reject(
@@ -182,7 +183,8 @@ def condition(node: ast.expr, ctx: Context) -> BExpr:
                 "P106",
                 f"{ast.unparse(node)} is not a condition on control variables",
                 node,
-                "compare sizes and iterators; conditions cannot read data",
+                "compare sizes and iterators; conditions cannot read data, but for the contracts "
+                "of a precondition on an array of indices: monotone(x), injective(x)",
             )
 
 

@@ -64,7 +64,8 @@ def load(node: ast.stmt, rest: Callable[[], Block], ctx: Context) -> For:
     declared = Note("declared here", meaning.span)
     if not all(isinstance(coord, Point) for coord in source.coords):
         what = f"{ast.unparse(call.args[0])} is a window, not one element"
-        raise ctx.reject("T251", what, call.args[0], "load one element", declared)
+        remedy = f"load one element: {meaning.name}[{', '.join('i' * len(source.coords))}]"
+        raise ctx.reject("T251", what, call.args[0], remedy, declared)
     if meaning.memory.space is not Space.GLOBAL or meaning.dtype not in INDICES:
         what = f"{meaning.name} is {meaning.dtype.value} @ {meaning.memory.name}"
         remedy = "load from a parameter of i32 or i64 @ CudaGmemLinear"
@@ -94,11 +95,19 @@ def contract(
     if isinstance(found, Broken):
         raise Reject(None)
     if not isinstance(found, Data) or found.dtype not in INDICES or len(found.shape) != 1:
+        what = f"{ast.unparse(node)} is no contract"
+        notes: tuple[Note, ...] = ()
+        if isinstance(found, Data):
+            rank = len(found.shape)
+            what += f": {found.name} is {found.dtype.value} of {rank} dimension{'s' * (rank != 1)}"
+            notes = (Note("declared here", found.span),)
         raise ctx.reject(
             "T252",
-            f"{ast.unparse(node)} is no contract",
+            what,
             node,
-            f"name a parameter: assert {kind}(offsets), where offsets: i32[n] @ CudaGmemLinear",
+            f"name a parameter of i32 or i64 with one dimension: assert {kind}(offsets), where "
+            "offsets: i32[n] @ CudaGmemLinear",
+            *notes,
         )
     if found.memory.space is not Space.GLOBAL:
         raise ctx.reject(

@@ -21,7 +21,8 @@ _HOST_TIMELINES = frozenset({"cpu_in_order", STREAM})
 def fence(node: ast.Call, targets: list[ast.expr], stmt: ast.stmt, ctx: Context) -> Fence:
     """`Fence(pre, post)`"""
     if targets or node.keywords or len(node.args) != 2:
-        raise ctx.reject("P123", "a Fence takes two sync timelines", node, "write Fence(pre, post)")
+        remedy = "write Fence(pre, post); Fence(cuda_in_order, cuda_in_order) is __syncthreads()"
+        raise ctx.reject("P123", "a Fence takes two sync timelines", node, remedy)
     pre = _timeline(node.args[0], ctx, waits=True)
     launches = ctx.cuda and pre.name == STREAM
     post = _timeline(node.args[1], ctx, waits=launches)

@@ -8,7 +8,7 @@ from typing import Any, Final
 from exogpu.codegen.runtime import Kernel
 from exogpu.codegen.runtime.errors import LaunchError
 from exogpu.hw.datatypes import bf16, f16
-from exogpu.kernels.taken import empty, flat, rank_of, scratch, type_of
+from exogpu.kernels.taken import by_rows, check, empty, flat, launch, rank_of, scratch, type_of
 
 _TYPES: Final = {"bf16": bf16, "f16": f16}
 
@@ -46,13 +46,18 @@ def attention(
     for name, array in (("k", k), ("v", v)):
         if type_of(name, array, tuple(_TYPES)) != dtype:
             raise LaunchError(f"q is {q.dtype} and {name} is {array.dtype}", "convert one of them")
+    for name, array in (("q", q), ("k", k), ("v", v)):
+        by_rows(name, array)
+    if type(causal).__name__ not in ("bool", "bool_", "int"):
+        what = f"causal is a {type(causal).__name__}"
+        raise LaunchError(what, "give True or False, and out and lse by name")
     result = empty(q, (B, H, S, D)) if out is None else out
     sums = scratch(q, (B, H, S), "float32", stream) if lse is None else lse
-    for name, array, shape in (("out", result, (B, H, S, D)), ("lse", sums, (B, H, S))):
-        if tuple(array.shape) != shape:
-            raise LaunchError(f"{name} is {tuple(array.shape)}", f"give an array of {shape}")
-    chosen = kernel(D, bool(causal), H // G, dtype)
-    chosen(
+    check("out", result, (B, H, S, D), dtype)
+    check("lse", sums, (B, H, S), "f32")
+    launch(
+        kernel(D, bool(causal), H // G, dtype),
+        {"Q": "q", "K": "k", "V": "v", "Y": "out", "L": "lse"},
         stream=stream,
         Q=flat("q", q, (B * H, S, D)),
         K=flat("k", k, (B * G, S, D)),

@@ -14,7 +14,7 @@ from exogpu.codegen.runtime.owned import Owned, View, forget_what_is_read, lent
 from exogpu.codegen.runtime.streams import handle
 from exogpu.kernels import tuned
 from exogpu.kernels.choice import Product, fastest
-from exogpu.kernels.taken import empty, rank_of, type_of
+from exogpu.kernels.taken import check, empty, launch, rank_of, type_of
 
 LONG_ROW = 8192
 """Columns from which a CTA has a row of a GEMV for itself."""
@@ -56,14 +56,15 @@ def gemm(A: Any, B: Any, out: Any = None, *, stream: object = None) -> Any:
         )
     shape = (L, M, N) if batched else (M, N)
     result = empty(A, shape) if out is None else out
-    rank_of("out", result, (len(shape),))
+    for name, array, wanted in (("A", A, A.shape), ("B", B, B.shape), ("out", result, shape)):
+        check(name, array, tuple(wanted), dtype)
     c = result if batched else _alone(result)
     product = Product(int(L), int(M), int(N), int(K), dtype)
     choice = tuned.choice(product) or fastest(product)
     if choice.slices:
         slices = (choice.slices, K // choice.slices)
         a, b = a.reshape((L, M, *slices)), b.reshape((L, N, *slices))
-    kernel(choice.name)(stream=stream, A=a, B=b, C=c)
+    launch(kernel(choice.name), {"C": "out"}, stream=stream, A=a, B=b, C=c)
     return result
 
 
@@ -74,9 +75,15 @@ def gemv(A: Any, x: Any, out: Any = None, *, stream: object = None) -> Any:
     if is_jax(A) or is_jax(x):
         return _lent(gemv, A, x, out, stream, lambda a, b: a.shape[:1])
     M, K = A.shape
+    type_of("A", A, ("f32",))
+    if tuple(x.shape) != (K,):
+        raise LaunchError(f"x has {x.shape[0]} elements, and A {K} columns", "give as many")
     result = empty(A, (M,)) if out is None else out
+    for name, array, wanted in (("A", A, (M, K)), ("x", x, (K,)), ("out", result, (M,))):
+        check(name, array, wanted, "f32")
     choice = tuned.choice(Product(1, int(M), 0, int(K)))
-    kernel(choice.name if choice else of_vector(M, K))(stream=stream, A=A, x=x, y=result)
+    chosen = kernel(choice.name if choice else of_vector(M, K))
+    launch(chosen, {"y": "out"}, stream=stream, A=A, x=x, y=result)
     return result
 
 

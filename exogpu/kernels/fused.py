@@ -8,7 +8,7 @@ from typing import Any, Final
 from exogpu.codegen.runtime import Kernel
 from exogpu.codegen.runtime.errors import LaunchError
 from exogpu.kernels.gemm_fused_sm90 import ACTIVATIONS
-from exogpu.kernels.taken import empty, rank_of, type_of
+from exogpu.kernels.taken import by_rows, check, empty, launch, rank_of, type_of
 
 _TYPES: Final = ("bf16", "f16", "f32")
 AT_ONCE: Final = 132
@@ -42,19 +42,17 @@ def gemm_fused(
             "both have K columns, and as many matrices: C = A B^T",
         )
     shape = (L, M, N) if batched else (M, N)
-    result = empty(A, shape) if out is None else out
     dtype = type_of("A", A, _TYPES)
+    by_rows("A", A)
+    result = empty(A, shape) if out is None else out
     given = {"B": B, "bias": bias, "residual": residual, "out": result}
     for name, array in given.items():
         if array is not None and type_of(name, array, _TYPES) != dtype:
             raise LaunchError(f"A is {A.dtype} and {name} is {array.dtype}", "convert one of them")
-    for name, array, wanted in (
-        ("bias", bias, (N,)),
-        ("residual", residual, shape),
-        ("out", result, shape),
-    ):
-        if array is not None and tuple(array.shape) != wanted:
-            raise LaunchError(f"{name} is {tuple(array.shape)}", f"give an array of {wanted}")
+    wanted = {"B": tuple(B.shape), "bias": (N,), "residual": shape, "out": shape}
+    for name, array in given.items():
+        if array is not None:
+            check(name, array, wanted[name], dtype)
     chunk = 4 if dtype == "f32" else 8
     if K % chunk:
         raise LaunchError(
@@ -73,7 +71,7 @@ def gemm_fused(
     columns = 256 if tiles >= AT_ONCE else 128
     c = result if batched else result[None]
     chosen = kernel(columns, dtype, bias is not None, function, residual is not None)
-    chosen(stream=stream, A=a, B=b, **more, C=c)
+    launch(chosen, {"C": "out"}, stream=stream, A=a, B=b, **more, C=c)
     return result
 
 

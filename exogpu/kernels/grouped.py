@@ -8,7 +8,7 @@ from typing import Any, Final
 from exogpu.codegen.runtime import Kernel
 from exogpu.codegen.runtime.arrays import ITEM_SIZE
 from exogpu.codegen.runtime.errors import LaunchError
-from exogpu.kernels.taken import empty, rank_of, scratch, type_of
+from exogpu.kernels.taken import by_rows, check, empty, launch, rank_of, scratch, type_of
 
 _TYPES: Final = ("bf16", "f16", "f32")
 TILE: Final = 128
@@ -48,15 +48,17 @@ def grouped_gemm(A: Any, B: Any, offsets: Any, out: Any = None, *, stream: objec
         )
     if M >= MOST_ROWS:
         raise LaunchError(f"A has {M} rows", f"give fewer than {MOST_ROWS} rows at a time")
+    for name, array in (("A", A), ("B", B), ("offsets", offsets)):
+        by_rows(name, array)
     result = empty(A, (M, N)) if out is None else out
-    if tuple(result.shape) != (M, N):
-        raise LaunchError(f"out is {tuple(result.shape)}", f"give an array of {(M, N)}")
+    check("out", result, (M, N), dtype)
     tiles = M // TILE + G
     cuts = scratch(A, (tiles + 1,), "int32", stream)
     group = scratch(A, (tiles,), "int32", stream)
     where(TILE)(stream=stream, G=G, offsets=offsets, cuts=cuts, group=group)
     wide = -(-M // TILE) * -(-N // 256) >= AT_ONCE
-    kernel(dtype, 256 if wide else 128)(stream=stream, A=A, B=B, cuts=cuts, group=group, C=result)
+    chosen = kernel(dtype, 256 if wide else 128)
+    launch(chosen, {"C": "out"}, stream=stream, A=A, B=B, cuts=cuts, group=group, C=result)
     return result
 
 
@@ -94,9 +96,8 @@ def gather_rows(x: Any, index: Any, out: Any = None, *, stream: object = None) -
     kind, columns = _rows(x, index)
     shape = (int(index.shape[0]), columns)
     result = empty(x, shape) if out is None else out
-    if tuple(result.shape) != shape:
-        raise LaunchError(f"out is {tuple(result.shape)}", f"give an array of {shape}")
-    rows("gather", kind, columns)(stream=stream, x=x, index=index, y=result)
+    check("out", result, shape, kind)
+    launch(rows("gather", kind, columns), {"y": "out"}, stream=stream, x=x, index=index, y=result)
     return result
 
 
@@ -111,7 +112,8 @@ def scatter_rows(x: Any, index: Any, out: Any, *, stream: object = None) -> Any:
     if tuple(index.shape) != tuple(x.shape[:1]) or int(out.shape[1]) != columns:
         what = f"x is {tuple(x.shape)}, index {tuple(index.shape)} and out {tuple(out.shape)}"
         raise LaunchError(what, "give an index for each row of x, and out as many columns")
-    rows("scatter", kind, columns)(stream=stream, x=x, index=index, y=out)
+    check("out", out, tuple(out.shape), kind)
+    launch(rows("scatter", kind, columns), {"y": "out"}, stream=stream, x=x, index=index, y=out)
     return out
 
 
@@ -120,7 +122,10 @@ def _rows(x: Any, index: Any) -> tuple[str, int]:
     rank_of("x", x, (2,))
     rank_of("index", index, (1,))
     type_of("index", index, ("i32",))
-    return type_of("x", x, _TYPES), int(x.shape[1])
+    kind = type_of("x", x, _TYPES)
+    for name, array in (("x", x), ("index", index)):
+        by_rows(name, array)
+    return kind, int(x.shape[1])
 
 
 def histogram(x: Any, bins: int, out: Any = None, *, stream: object = None) -> Any:
@@ -131,13 +136,14 @@ def histogram(x: Any, bins: int, out: Any = None, *, stream: object = None) -> A
     """
     rank_of("x", x, (1,))
     type_of("x", x, ("i32",))
-    most = next((n for n in (256, 4096) if 1 <= bins <= n), None)
+    by_rows("x", x)
+    count = bins if isinstance(bins, int) else getattr(bins, "__index__", lambda: 0)()
+    most = next((n for n in (256, 4096) if 1 <= count <= n), None)
     if most is None:
-        raise LaunchError(f"{bins} bins", "give 1 to 4096")
-    result = empty(x, (bins,)) if out is None else out
-    if tuple(result.shape) != (bins,):
-        raise LaunchError(f"out is {tuple(result.shape)}", f"give an array of {(bins,)}")
-    counting(most)(stream=stream, x=x, counts=result)
+        raise LaunchError(f"bins is {bins!r}", "give a number from 1 to 4096")
+    result = empty(x, (count,)) if out is None else out
+    check("out", result, (count,), "i32")
+    launch(counting(most), {"counts": "out"}, stream=stream, x=x, counts=result)
     return result
 
 

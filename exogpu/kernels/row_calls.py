@@ -6,17 +6,32 @@ import math
 from functools import cache, partial
 from typing import Any, Final
 
+import numpy as np
+
 from exogpu.codegen.runtime import Kernel
-from exogpu.codegen.runtime.arrays import array_of, check_layout
 from exogpu.codegen.runtime.errors import LaunchError
 from exogpu.kernels.long_shapes import LongShape, long_shape_of
 from exogpu.kernels.rows import TYPES, Shape, shape_of
 from exogpu.kernels.scan_rows import KINDS, LONGEST, scan_shape
 from exogpu.kernels.scanning import scan
-from exogpu.kernels.taken import empty, flat, rank_of, scratch, type_of
+from exogpu.kernels.taken import (
+    by_rows,
+    check,
+    empty,
+    flat,
+    launch,
+    number,
+    rank_of,
+    rows_of,
+    scratch,
+    type_of,
+)
 
 MANY: Final = 264
 """Rows that keep an H200 busy with a CTA for each, however long they are."""
+
+_OUT: Final = {"y": "out"}
+"""What calls name otherwise than kernels do."""
 
 
 def softmax(x: Any, out: Any = None, *, stream: object = None) -> Any:
@@ -58,27 +73,24 @@ def cross_entropy(
     i64.  A row whose target is negative has the loss 0; one whose target is no column has NaN.  The
     losses are f32, and so are the logarithms, which `lse` takes if it is an array.
     """
-    kind, of_target = type_of("logits", logits, TYPES), type_of("target", target, ("i32", "i64"))
-    shape = tuple(logits.shape)
-    if not shape:
-        raise LaunchError("logits has 0 dimensions", "give an array with rows: its last dimension")
+    kind, shape = rows_of("logits", logits, TYPES)
+    of_target = type_of("target", target, ("i32", "i64"))
+    by_rows("logits", logits)
     result = empty(logits, shape[:-1], "float32") if out is None else out
     sums = scratch(logits, shape[:-1], "float32", stream) if lse is None else lse
-    arrays = {"target": target, "loss": result, "lse": sums}
+    arrays = {"target": target, "out": result, "lse": sums}
     for of, array in arrays.items():
+        type_of(of, array, (of_target if of == "target" else "f32",))
         if tuple(array.shape) != shape[:-1]:
-            of = "out" if of == "loss" else of
             message = f"logits has rows of {shape[:-1]} and {of} is {tuple(array.shape)}"
             raise LaunchError(message, "give one element a row")
-        if of != "target":
-            type_of("out" if of == "loss" else of, array, ("f32",))
     rows = math.prod(shape[:-1])
-    given = {
-        of: flat("out" if of == "loss" else of, array, (rows,)) for of, array in arrays.items()
-    }
+    given = {of: flat(of, array, (rows,)) for of, array in arrays.items()}
+    given["loss"] = given.pop("out")
     x = flat("logits", logits, (rows, shape[-1]))
     of_shape = shape_of(kind, int(shape[-1]))
-    kernel(f"cross_entropy_{of_target}", of_shape)(stream=stream, x=x, **given)
+    chosen = kernel(f"cross_entropy_{of_target}", of_shape)
+    launch(chosen, {"x": "logits", "loss": "out"}, stream=stream, x=x, **given)
     return result
 
 
@@ -87,18 +99,16 @@ def cumsum(x: Any, out: Any = None, *, stream: object = None) -> Any:
 
     x is f32, or i32, whose sums wrap around; of any shape, and contiguous.
     """
-    kind = type_of("x", x, KINDS)
-    shape = tuple(x.shape)
-    if not shape:
-        raise LaunchError("x has 0 dimensions", "give an array with rows: its last dimension")
+    kind, shape = rows_of("x", x, KINDS)
+    by_rows("x", x)
     result = empty(x, shape) if out is None else out
-    if tuple(result.shape) != shape:
-        raise LaunchError(f"x is {shape} and out is {tuple(result.shape)}", "give them one shape")
+    check("out", result, shape, kind)
     rows = (math.prod(shape[:-1]), shape[-1])
     if shape[-1] > LONGEST and rows[0] < MANY:
         return scan(x, out, stream=stream)
     of_shape = scan_shape(kind, int(shape[-1]))
-    kernel("scan", of_shape)(stream=stream, x=flat("x", x, rows), y=flat("out", result, rows))
+    y = flat("out", result, rows)
+    launch(kernel("scan", of_shape), _OUT, stream=stream, x=flat("x", x, rows), y=y)
     return result
 
 
@@ -106,26 +116,44 @@ def transpose(x: Any, out: Any = None, *, stream: object = None) -> Any:
     """A copy of x with its last two dimensions exchanged: x is (M, N) or (L, M, N), f32 or bf16."""
     batched = rank_of("x", x, (2, 3)) == 3
     kind = type_of("x", x, TYPES)
+    by_rows("x", x)
     *batch, M, N = x.shape
     result = empty(x, (*batch, N, M)) if out is None else out
-    rank_of("out", result, (2 + batched,))
+    check("out", result, (*batch, N, M), kind)
     x, y = (x, result) if batched else (x[None], result[None])
     blocks = kind == "bf16" and M % 8 == N % 8 == 0
-    kernel(f"transpose_blocks_{kind}" if blocks else f"transpose_{kind}")(stream=stream, x=x, y=y)
+    chosen = kernel(f"transpose_blocks_{kind}" if blocks else f"transpose_{kind}")
+    launch(chosen, _OUT, stream=stream, x=x, y=y)
     return result
 
 
 def stencil(x: Any, weight: Any, out: Any = None, *, stream: object = None) -> Any:
     """Sums of 3 x 3 neighbours by weight, 0 outside: a convolution (correlation) of an f32 matrix.
 
-    weight is nine numbers, or an array of numpy of 3 x 3, which the launch takes by value.
+    weight is three rows of three numbers, or an array of numpy of them, which the launch takes by
+    value.
     """
     rank_of("x", x, (2,))
     type_of("x", x, ("f32",))
+    by_rows("x", x)
+    weight = _nine(weight)
     result = empty(x, tuple(x.shape)) if out is None else out
+    check("out", result, tuple(x.shape), "f32")
     name = "stencil" if x.shape[1] % 4 else "stencil_rows"
-    kernel(name)(stream=stream, x=x, weight=weight, y=result)
+    launch(kernel(name), _OUT, stream=stream, x=x, weight=weight, y=result)
     return result
+
+
+def _nine(weight: Any) -> Any:
+    """Numbers as an array of numpy of f32, 3 x 3."""
+    try:
+        found = np.asarray(weight, np.float32)
+    except Exception:  # no numbers, or on a GPU: each library raises what it likes
+        what = f"weight is a {type(weight).__name__}, and is taken by value"
+        raise LaunchError(what, "give three rows of three numbers, or them in numpy") from None
+    if found.shape != (3, 3):
+        raise LaunchError(f"weight is {found.shape}", "give three rows of three numbers")
+    return found
 
 
 def _of_rows(
@@ -137,10 +165,7 @@ def _of_rows(
     eps: float | None = None,
 ) -> Any:
     """The result of a kernel of rows."""
-    kind = type_of("x", x, TYPES)
-    shape = tuple(x.shape)
-    if not shape:
-        raise LaunchError("x has 0 dimensions", "give an array with rows: its last dimension")
+    kind, shape = rows_of("x", x, TYPES)
     for of, parameter in parameters.items():
         rank_of(of, parameter, (1,))
         if type_of(of, parameter, TYPES) != kind:
@@ -148,21 +173,17 @@ def _of_rows(
         if parameter.shape[0] != shape[-1]:
             message = f"{of} has {parameter.shape[0]} elements, and rows have {shape[-1]}"
             raise LaunchError(message, "give one element a column")
+        by_rows(of, parameter)
+    by_rows("x", x)
+    numbers = {"count": float(shape[-1]), "eps": number("eps", eps)} if parameters else {}
     result = empty(x, shape) if out is None else out
-    if tuple(result.shape) != shape:
-        raise LaunchError(f"x is {shape} and out is {tuple(result.shape)}", "give them one shape")
+    check("out", result, shape, kind)
     arrays = {"x": x, "y": result}
     if len(shape) != 2:
-        flat = (math.prod(shape[:-1]), shape[-1])
-        for of, array in arrays.items():
-            check_layout(
-                "out" if of == "y" else of, array_of(of, array, 0)
-            )  # else it would be copied
-        arrays = {of: array.reshape(flat) for of, array in arrays.items()}
-    numbers = {} if eps is None else {"count": float(shape[-1]), "eps": float(eps)}
-    kernel(name, row_shape_of(kind, int(shape[-1])))(
-        stream=stream, **arrays, **parameters, **numbers
-    )
+        rows = (math.prod(shape[:-1]), shape[-1])
+        arrays = {"x": flat("x", x, rows), "y": flat("out", result, rows)}
+    chosen = kernel(name, row_shape_of(kind, int(shape[-1])))
+    launch(chosen, _OUT, stream=stream, **arrays, **parameters, **numbers)
     return result
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from exogpu.codegen.runtime import Kernel
 from exogpu.codegen.runtime.errors import LaunchError
-from exogpu.kernels.taken import empty, flat, rank_of, type_of
+from exogpu.kernels.taken import by_rows, check, empty, flat, launch, rank_of, type_of
 
 _TYPES: Final = ("f8e4m3", "f8e5m2")
 _RESULTS: Final = ("bf16", "f32")
@@ -42,21 +42,23 @@ def gemm_fp8(A: Any, B: Any, scale: Any, out: Any = None, *, stream: object = No
             f"K is {K}: TMA takes rows of a multiple of 16 bytes",
             "pad K to a multiple of 16 with zeros",
         )
-    scales = _scales(scale, batched, L, N, K)
+    for name, array in (("A", A), ("B", B)):
+        by_rows(name, array)
+    scales = _scales(scale, batched, L, M, N, K)
     shape = (L, M, N) if batched else (M, N)
     result = empty(A, shape, "bfloat16") if out is None else out
-    rank_of("out", result, (len(shape),))
     kind = type_of("out", result, _RESULTS)
+    check("out", result, shape, kind)
     tiles = L * -(-M // 128) * -(-N // 256)
     columns = 0 if "A_scale" in scales else 256 if tiles >= AT_ONCE else 128
     if columns == 0 and dtype != "f8e4m3":
         raise LaunchError(f"A is {A.dtype}", "give a scale for all, or arrays of float8_e4m3fn")
     c = result if batched else result[None]
-    kernel(columns, dtype, kind)(stream=stream, A=a, B=b, **scales, C=c)
+    launch(kernel(columns, dtype, kind), {"C": "out"}, stream=stream, A=a, B=b, **scales, C=c)
     return result
 
 
-def _scales(scale: Any, batched: bool, L: int, N: int, K: int) -> dict[str, Any]:
+def _scales(scale: Any, batched: bool, L: int, M: int, N: int, K: int) -> dict[str, Any]:
     """What the kernel takes: one scale, or those of blocks."""
     if isinstance(scale, list | tuple) and len(scale) != 2:
         what = f"scale has {len(scale)} arrays"
@@ -80,6 +82,11 @@ def _scales(scale: Any, batched: bool, L: int, N: int, K: int) -> dict[str, Any]
             f"A_scale is {a[not batched :]} and B_scale {b[not batched :]}",
             f"B_scale is {of_b[not batched :]}, and A_scale has {of_b[2]} rows",
         )
+    for name, one in zip(found, scale, strict=True):
+        by_rows(name, one)
+    if a[2] < M or a[2] % 4:
+        what = f"A_scale has {a[2]} columns, and A {M} rows"
+        raise LaunchError(what, f"give {-(-M // 4) * 4}: at least {M}, and a multiple of 4")
     return found
 
 

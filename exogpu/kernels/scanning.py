@@ -7,9 +7,8 @@ from functools import cache
 from typing import Any
 
 from exogpu.codegen.runtime import Kernel
-from exogpu.codegen.runtime.errors import LaunchError
 from exogpu.kernels.scan_shapes import TYPES, Shape, shape_of
-from exogpu.kernels.taken import empty, flat, type_of
+from exogpu.kernels.taken import by_rows, check, empty, flat, launch, rows_of, type_of
 
 
 def scan(x: Any, out: Any = None, *, stream: object = None) -> Any:
@@ -19,16 +18,14 @@ def scan(x: Any, out: Any = None, *, stream: object = None) -> Any:
     same in every call.  Arrays, the stream and errors are as for `gemm`; `out` is another array
     than x.
     """
-    kind, shape = type_of("x", x, tuple(TYPES)), tuple(x.shape)
-    if not shape:
-        raise LaunchError("x has 0 dimensions", "give an array with rows: its last dimension")
+    kind, shape = rows_of("x", x, tuple(TYPES))
+    by_rows("x", x)
     result = empty(x, shape) if out is None else out
-    if tuple(result.shape) != shape or type_of("out", result, (kind,)) != kind:
-        raise LaunchError(f"x is {shape} and out is {tuple(result.shape)}", "give them one shape")
+    check("out", result, shape, kind)
     rows = (math.prod(shape[:-1]), shape[-1])
     of_shape = shape_of(kind, int(shape[-1]))
     x, y = flat("x", x, rows), flat("out", result, rows)
-    _scan(of_shape)(stream=stream, x=x, y=y)
+    launch(_scan(of_shape), {"y": "out"}, stream=stream, x=x, y=y)
     return result
 
 
@@ -40,10 +37,10 @@ def total(x: Any, out: Any = None, *, stream: object = None) -> Any:
     """
     type_of("x", x, ("f32",))
     result = empty(x, ()) if out is None else out
-    if tuple(result.shape):
-        raise LaunchError(f"out is {tuple(result.shape)}", "give an array without dimensions")
+    check("out", result, (), "f32")
     count = math.prod(x.shape)
-    _total(vectors=count % 4 == 0)(stream=stream, x=flat("x", x, (count,)), y=result)
+    given = flat("x", x, (count,))
+    launch(_total(vectors=count % 4 == 0), {"y": "out"}, stream=stream, x=given, y=result)
     return result
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import math
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from exogpu.codegen.runtime.arrays import array_of, check_layout
 from exogpu.codegen.runtime.errors import LaunchError
 from exogpu.codegen.runtime.streams import handle
 
@@ -24,21 +27,84 @@ _TYPES = {
 
 def rank_of(name: str, array: Any, ranks: tuple[int, ...]) -> int:
     """How many dimensions an array has.  Raises LaunchError unless it is one of those."""
-    rank = len(getattr(array, "shape", ()))
+    rank = len(_shape_of(name, array))
     if rank not in ranks:
         wanted = " or ".join(map(str, ranks))
-        raise LaunchError(f"{name} has {rank} dimensions", f"give an array of {wanted} dimensions")
+        remedy = f"give an array of {wanted} dimension{'s' if ranks != (1,) else ''}"
+        raise LaunchError(f"{name} has {_dimensions(rank)}", remedy)
     return rank
 
 
 def type_of(name: str, array: Any, types: Sequence[str]) -> str:
     """The type of an array's elements.  Raises LaunchError unless it is one of those."""
-    given = str(getattr(array, "dtype", type(array).__name__))
+    _shape_of(name, array)
+    given = str(array.dtype)
     found = _TYPES.get(given.rpartition(".")[2])
     if found not in types:
         wanted = ", ".join(theirs for theirs, ours in _TYPES.items() if ours in types)
         raise LaunchError(f"{name} is {given}", f"give arrays of {wanted}")
     return found
+
+
+def rows_of(name: str, array: Any, types: Sequence[str]) -> tuple[str, tuple[int, ...]]:
+    """The type and the shape of an array with rows.  Raises LaunchError where it has none."""
+    kind, shape = type_of(name, array, types), tuple(array.shape)
+    if not shape:
+        raise LaunchError(f"{name} has 0 dimensions", "give an array with rows: its last dimension")
+    return kind, shape
+
+
+def check(name: str, array: Any, shape: tuple[int, ...], dtype: str) -> None:
+    """An array of that shape and type, contiguous by rows, is given.  Raises LaunchError."""
+    if tuple(_shape_of(name, array)) != shape:
+        raise LaunchError(f"{name} is {tuple(array.shape)}", f"give an array of {shape}")
+    type_of(name, array, (dtype,))
+    by_rows(name, array)
+
+
+def by_rows(name: str, array: Any) -> None:
+    """An array has elements, and they lie by rows without gaps.  Raises LaunchError."""
+    if 0 in array.shape:
+        what = f"{name} has no elements: its shape is {tuple(array.shape)}"
+        raise LaunchError(what, "a kernel computes at least one: leave the call out")
+    told = getattr(array, "is_contiguous", None)
+    flags = getattr(array, "flags", None)
+    if not (told() if told is not None else getattr(flags, "c_contiguous", False)):
+        check_layout(name, array_of(name, array, 0))
+
+
+def number(name: str, value: Any) -> float:
+    """A number.  Raises LaunchError for anything else, and for what is none."""
+    try:
+        found = float(value) if not hasattr(value, "shape") or not value.shape else math.nan
+    except (TypeError, ValueError, OverflowError):
+        found = math.nan
+    if math.isnan(found):
+        said = value if isinstance(value, int | float | str | None) else type(value).__name__
+        raise LaunchError(f"{name} is {said!r}, and no number", f"give {name} as a number")
+    return found
+
+
+def launch(kernel: Callable[..., None], theirs: Mapping[str, str], **arguments: Any) -> None:
+    """Call a kernel, whose messages name parameters as the caller does."""
+    try:
+        kernel(**arguments)
+    except LaunchError as error:
+        problem = re.sub(r"\b\w+\b", lambda word: theirs.get(word[0], word[0]), error.problem)
+        raise LaunchError(problem, error.remedy) from error
+
+
+def _shape_of(name: str, array: Any) -> Sequence[int]:
+    if not hasattr(array, "shape") or not hasattr(array, "dtype"):
+        kind = type(array).__name__
+        said = "nothing" if array is None else f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
+        raise LaunchError(f"{name} is {said}, and no array", "give one of torch, cupy or numpy")
+    shape: Sequence[int] = array.shape
+    return shape
+
+
+def _dimensions(count: int) -> str:
+    return f"{count} dimension{'s' * (count != 1)}"
 
 
 def empty(like: Any, shape: tuple[int, ...], dtype: str | None = None) -> Any:
@@ -70,10 +136,6 @@ def scratch(like: Any, shape: tuple[int, ...], dtype: str, stream: object) -> An
 
 def flat(name: str, array: Any, shape: tuple[int, ...]) -> Any:
     """The same memory in another shape.  Raises LaunchError where it has gaps, so that another
-    shape would be a copy."""
-    told = getattr(array, "is_contiguous", None)
-    flags = getattr(array, "flags", None)
-    if (told is not None and not told()) or not getattr(flags, "c_contiguous", True):
-        what = f"{name} is not contiguous by rows"
-        raise LaunchError(what, "pass a copy that is: `.contiguous()` of torch")
+    shape would be a copy, or is none at all."""
+    by_rows(name, array)
     return array.reshape(shape)

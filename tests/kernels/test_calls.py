@@ -86,7 +86,7 @@ def test_gemm_is_a_product(called, shape):
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_gemm_of_16_bits(called, dtype):
     a, b = (HalfArray(integers(m, 256), dtype) for m in (300, 500))
-    gemm(a, b, np.empty((300, 500), np.float16))
+    gemm(a, b, HalfArray(np.empty((300, 500), np.float16), dtype))
     (name,) = called
     assert name.startswith({"float16": "gemm_f16", "bfloat16": "gemm_bf16"}[dtype])
 
@@ -152,7 +152,7 @@ def test_the_fastest_is_the_least_sum():
 @pytest.mark.parametrize(
     ("a", "b", "said"),
     [
-        ((4,), (4, 4), "A has 1 dimensions"),
+        ((4,), (4, 4), "A has 1 dimension "),
         ((4, 4), (1, 4, 4), "B has 3 dimensions"),
         ((4, 8), (4, 4), "A is (4, 8) and B is (4, 4)"),
         ((4, 6), (4, 6), "K is 6: rows of 24 bytes"),
@@ -167,7 +167,7 @@ def test_arrays_that_do_not_fit(called, a, b, said):
 
 def test_other_libraries_give_the_result(called):
     class Other:
-        shape = (4, 4)
+        shape, dtype = (4, 4), "float32"
 
         def __getitem__(self, _):
             raise AssertionError("not read")

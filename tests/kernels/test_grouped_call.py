@@ -136,5 +136,5 @@ def test_histogram(called):
     assert np.array_equal(histogram(x, 257), np.bincount(x, minlength=257))
     assert called == ["histogram_256", "histogram_4096"]
     for bins in (0, -1, 4097):
-        with pytest.raises(LaunchError, match="give 1 to 4096"):
+        with pytest.raises(LaunchError, match="a number from 1 to 4096"):
             histogram(x, bins)

@@ -203,9 +203,9 @@ def test_calls_on_arrays(called):
         (lambda x, i: cross_entropy(x, i[:2]), r"logits has rows of \(3,\) and target is \(2,\)"),
         (lambda x, i: cross_entropy(x, i, x), r"logits has rows of \(3,\) and lse is \(3, 4\)"),
         (lambda x, i: cross_entropy(x, i, out=i), "out is int64"),
-        (lambda x, i: cross_entropy(x.T, i[:1].repeat(4)), "logits is not contiguous"),
+        (lambda x, i: cross_entropy(x.T, i[:1].repeat(4)), "logits has strides"),
         (lambda x, i: cumsum(i), "x is int64"),
-        (lambda x, i: cumsum(x, x[:2]), r"x is \(3, 4\) and out is \(2, 4\)"),
+        (lambda x, i: cumsum(x, x[:2]), r"out is \(2, 4\) \(give an array of \(3, 4\)\)"),
         (lambda x, i: cumsum(np.float32(3)), "x has 0 dimensions"),
     ],
 )

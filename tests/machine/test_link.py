@@ -515,7 +515,9 @@ def test_mbarriers_that_do_not_balance() -> None:
     b.await_(z[1], t(1), Q1)
     b.free_barrier(z)
     (hazard,) = hazards(b)
-    assert hazard.message == "z[1] has 3 Arrives and 1 Await when it ends"
+    assert hazard.message == (
+        "z[1] has 3 Arrives and 1 Await when it ends: the Arrive at line 3 and the Await at line 4"
+    )
     assert hazard.help == ""
 
 

@@ -1,0 +1,219 @@
+"""Calls that cannot be: each is refused before a kernel is compiled, by the argument's own name.
+
+Arrays are those of a device by their interface alone: there is no GPU, and none is asked for.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import exogpu.kernels as k
+from exogpu.codegen.runtime.errors import LaunchError
+from exogpu.kernels import attending, calls, fused, grouped, row_calls, scaled, scanning
+
+TYPESTR = {
+    "float32": "<f4",
+    "float64": "<f8",
+    "float16": "<f2",
+    "bfloat16": "<V2",
+    "int32": "<i4",
+    "int64": "<i8",
+    "float8_e4m3fn": "|V1",
+}
+
+
+class Device:
+    """Memory of a device, as a library lends it."""
+
+    def __init__(self, *shape, dtype="float32", strides=None, at=1 << 32, readonly=False):
+        self.shape, self.dtype, self.ndim = shape, dtype, len(shape)
+        self.strides, self.at, self.readonly = strides, at, readonly
+
+    @property
+    def __cuda_array_interface__(self):
+        data, kind = (self.at, self.readonly), TYPESTR[self.dtype]
+        told = {"shape": self.shape, "typestr": kind, "data": data, "strides": self.strides}
+        return {**told, "version": 3, "stream": 1}
+
+    def __getitem__(self, key):
+        assert key is None
+        return self.reshape((1, *self.shape))
+
+    def reshape(self, shape):
+        return Device(*shape, dtype=self.dtype, at=self.at, readonly=self.readonly)
+
+    def new_empty(self, shape, dtype):
+        return Device(*shape, dtype=dtype or self.dtype, at=1 << 40)
+
+
+@pytest.fixture(autouse=True)
+def _no_kernel(monkeypatch):
+    def compiled(*_, **__):
+        raise AssertionError("a kernel was compiled")
+
+    for module in (attending, calls, fused, row_calls, scaled, grouped):
+        monkeypatch.setattr(module, "kernel", compiled)
+    for module, name in ((grouped, "where"), (grouped, "rows"), (grouped, "counting")):
+        monkeypatch.setattr(module, name, compiled)
+    for name in ("_scan", "_total"):
+        monkeypatch.setattr(scanning, name, compiled)
+    names = SimpleNamespace(**{name: name for name in TYPESTR})
+    monkeypatch.setitem(sys.modules, "torch", names)
+
+
+def f(*shape, **more):
+    return Device(*shape, **more)
+
+
+def b(*shape, **more):
+    return Device(*shape, dtype="bfloat16", **more)
+
+
+def i(*shape, **more):
+    return Device(*shape, dtype="int32", **more)
+
+
+def e(*shape):
+    return Device(*shape, dtype="float8_e4m3fn")
+
+
+GAPS = {"strides": (64, 4)}
+Q = b(1, 2, 64, 64)
+NINE = np.zeros((3, 3))
+
+REFUSED = [
+    # What is no array at all.
+    (lambda: k.gemm([[1.0]], f(8, 8)), "A is a list, and no array"),
+    (lambda: k.gemm(f(8, 8), None), "B is nothing, and no array"),
+    (lambda: k.gemm(f(8, 8), f(8, 8), 3), "out is an int, and no array"),
+    (lambda: k.grouped_gemm(b(8, 8), b(2, 8, 8), [0, 8, 8]), "offsets is a list"),
+    (lambda: k.grouped_gemm(b(8, 8), b(2, 8, 8), i(3), 3), "out is an int"),
+    (lambda: k.gather_rows(f(8, 8), i(3), 3), "out is an int"),
+    (lambda: k.scatter_rows(f(3, 8), i(3), None), "out is nothing"),
+    (lambda: k.cross_entropy(f(4, 8), i(4), out=3), "out is an int"),
+    (lambda: k.cross_entropy(f(4, 8), i(4), lse=[1]), "lse is a list"),
+    (lambda: k.cumsum(f(4, 8), 3), "out is an int"),
+    (lambda: k.softmax(f(4, 8), 3), "out is an int"),
+    (lambda: k.total(f(4), 3), "out is an int"),
+    (lambda: k.attention(Q, Q, Q, out=3), "out is an int"),
+    (lambda: k.attention(Q, Q, Q, lse=3), "lse is an int"),
+    (lambda: k.stencil(f(4, 8), NINE, 3), "out is an int"),
+    (lambda: k.layer_norm(f(4, 8), f(8), None), "bias is nothing"),
+    # The type.
+    (lambda: k.gemv(b(8, 8), b(8)), r"A is bfloat16 \(give arrays of float32\)"),
+    (lambda: k.gemv(f(8, 8), b(8)), "x is bfloat16"),
+    (lambda: k.gemm(f(8, 8), f(8, 8), b(8, 8)), r"out is bfloat16 \(give arrays of float32\)"),
+    (lambda: k.grouped_gemm(b(8, 8), b(2, 8, 8), i(3), f(8, 8)), "out is float32"),
+    (lambda: k.gather_rows(f(8, 8), i(3), b(3, 8)), "out is bfloat16"),
+    (lambda: k.scatter_rows(f(3, 8), i(3), b(9, 8)), "out is bfloat16"),
+    (lambda: k.histogram(i(9), 8, f(8)), "out is float32"),
+    (lambda: k.cumsum(f(4, 8), i(4, 8)), "out is int32"),
+    (lambda: k.softmax(f(4, 8), b(4, 8)), "out is bfloat16"),
+    (lambda: k.transpose(f(4, 8), b(8, 4)), "out is bfloat16"),
+    (lambda: k.total(f(4), i()), "out is int32"),
+    (lambda: k.stencil(f(4, 8), NINE, b(4, 8)), "out is bfloat16"),
+    (lambda: k.attention(Q, Q, Q, out=f(1, 2, 64, 64)), "out is float32"),
+    (lambda: k.attention(Q, Q, Q, lse=b(1, 2, 64)), "lse is bfloat16"),
+    # The shape.
+    (lambda: k.gemm(f(8, 8), f(8, 8), f(8, 9)), r"out is \(8, 9\) \(give an array of \(8, 8\)\)"),
+    (lambda: k.gemv(f(8, 8), f(9)), "x has 9 elements, and A 8 columns"),
+    (lambda: k.gemv(f(8, 8), f(8), f(9)), r"out is \(9,\)"),
+    (lambda: k.transpose(f(4, 8), f(4, 8)), r"out is \(4, 8\) \(give an array of \(8, 4\)\)"),
+    (lambda: k.stencil(f(4, 8), NINE, f(4, 9)), r"out is \(4, 9\)"),
+    (lambda: k.gemm_fp8(e(16, 16), e(16, 16), f(1), b(16, 17)), r"out is \(16, 17\)"),
+    (lambda: k.gemm_fp8(e(16, 16), e(16, 16), (f(1, 15), f(1, 1))), "A_scale has 15 columns"),
+    (lambda: k.gemm_fp8(e(16, 16), e(16, 16), (f(1, 12), f(1, 1))), "give 16: at least 16"),
+    # No elements.
+    (lambda: k.gemm(f(0, 8), f(8, 8)), r"A has no elements: its shape is \(0, 8\)"),
+    (lambda: k.gemm(f(8, 0), f(8, 0)), "A has no elements"),
+    (lambda: k.gemm(f(8, 8), f(0, 8)), "B has no elements"),
+    (lambda: k.gemv(f(0, 8), f(8)), "A has no elements"),
+    (lambda: k.gemm_fused(b(8, 8), b(0, 8)), "B has no elements"),
+    (lambda: k.gemm_fp8(e(16, 0), e(16, 0), f(1)), "A has no elements"),
+    (lambda: k.grouped_gemm(b(0, 8), b(2, 8, 8), i(3)), "A has no elements"),
+    (lambda: k.grouped_gemm(b(8, 8), b(0, 8, 8), i(1)), "B has no elements"),
+    (lambda: k.gather_rows(f(8, 8), i(0)), "index has no elements"),
+    (lambda: k.histogram(i(0), 8), "x has no elements"),
+    (lambda: k.cross_entropy(f(0, 8), i(0)), "logits has no elements"),
+    (lambda: k.cumsum(f(4, 0)), "x has no elements"),
+    (lambda: k.softmax(f(0, 8)), "x has no elements"),
+    (lambda: k.transpose(f(0, 8)), "x has no elements"),
+    (lambda: k.stencil(f(0, 8), NINE), "x has no elements"),
+    (lambda: k.total(f(0)), "x has no elements"),
+    (lambda: k.attention(b(1, 2, 0, 64), b(1, 2, 0, 64), b(1, 2, 0, 64)), "q has no elements"),
+    # Gaps between rows, or between elements.
+    (lambda: k.gemm(f(8, 8, **GAPS), f(8, 8)), r"A has strides of \(64, 4\) bytes, not \(32, 4\)"),
+    (lambda: k.gemm(f(8, 8), f(8, 8, strides=(4, 32))), "B has strides"),
+    (lambda: k.gemm(f(8, 8), f(8, 8), f(8, 8, **GAPS)), "out has strides"),
+    (lambda: k.gemm(f(8, 8, at=4), f(8, 8)), "A does not start at a multiple of 16 bytes"),
+    (lambda: k.gemv(f(8, 8, **GAPS), f(8)), "A has strides"),
+    (lambda: k.gemm_fused(b(8, 8), b(8, 8), residual=b(8, 8, **GAPS)), "residual has strides"),
+    (lambda: k.gemm_fused(b(8, 8), b(8, 8), out=b(8, 8, **GAPS)), "out has strides"),
+    (lambda: k.grouped_gemm(b(8, 8), b(2, 8, 8), i(3, strides=(8,))), "offsets has strides"),
+    (lambda: k.gather_rows(f(8, 8), i(3, strides=(8,))), "index has strides"),
+    (lambda: k.gather_rows(f(8, 8), i(3), f(3, 8, **GAPS)), "out has strides"),
+    (lambda: k.scatter_rows(f(3, 8), i(3), f(9, 8, **GAPS)), "out has strides"),
+    (lambda: k.histogram(i(9), 8, i(8, strides=(8,))), "out has strides"),
+    (lambda: k.cross_entropy(f(4, 8, **GAPS), i(4)), "logits has strides"),
+    (lambda: k.cross_entropy(f(4, 8), i(4, strides=(8,)), f(4), f(4)), "target has strides"),
+    (lambda: k.cumsum(f(4, 8), f(4, 8, **GAPS)), "out has strides"),
+    (lambda: k.softmax(f(4, 8, **GAPS)), "x has strides"),
+    (lambda: k.rms_norm(f(4, 8), f(8, strides=(8,))), "weight has strides"),
+    (lambda: k.transpose(f(4, 8), f(8, 4, **GAPS)), "out has strides"),
+    (lambda: k.total(f(4, 8, **GAPS)), "x has strides"),
+    (lambda: k.attention(Q, Q, b(1, 2, 64, 64, strides=(1, 2, 3, 4))), "v has strides"),
+    # What is no array, and wrong.
+    (lambda: k.histogram(i(9), 2.5), "bins is 2.5"),
+    (lambda: k.histogram(i(9), "8"), "bins is '8'"),
+    (lambda: k.histogram(i(9), 0), r"bins is 0 \(give a number from 1 to 4096\)"),
+    (lambda: k.rms_norm(f(4, 8), f(8), "a"), "eps is 'a', and no number"),
+    (lambda: k.rms_norm(f(4, 8), f(8), None), "eps is None"),
+    (lambda: k.rms_norm(f(4, 8), f(8), f(4, 8)), "eps is 'Device'"),
+    (lambda: k.rms_norm(f(4, 8), f(8), float("nan")), "eps is nan"),
+    (lambda: k.attention(Q, Q, Q, f(1, 2, 64, 64)), "causal is a Device.*out and lse by name"),
+    (lambda: k.stencil(f(4, 8), 3.0), r"weight is \(\) \(give three rows of three numbers\)"),
+    (lambda: k.stencil(f(4, 8), [1.0] * 9), r"weight is \(9,\)"),
+    (lambda: k.stencil(f(4, 8), f(3, 3)), "weight is a Device, and is taken by value"),
+]
+
+
+@pytest.mark.parametrize(("call", "said"), REFUSED)
+def test_a_call_that_cannot_be(call, said):
+    with pytest.raises(LaunchError, match=said) as refused:
+        call()
+    assert refused.value.remedy
+
+
+@pytest.mark.parametrize("weight", [NINE, NINE.tolist()], ids=["f64", "rows"])
+def test_a_stencil_takes_numbers(monkeypatch, weight):
+    given = []
+    run = lambda **arguments: given.append(arguments["weight"])  # noqa: E731
+    monkeypatch.setattr(row_calls, "kernel", lambda _: run)
+    k.stencil(f(4, 8), weight)
+    assert given[0].dtype == np.float32 and given[0].shape == (3, 3)
+
+
+@pytest.mark.parametrize(
+    ("out", "said"),
+    [
+        (f(3, 8, at=1 << 34, readonly=True), "out is written, and read-only"),
+        (f(3, 8), "out and x share memory, and out is written"),
+    ],
+    ids=["readonly", "shared"],
+)
+def test_what_the_kernel_says_has_the_names_of_the_call(monkeypatch, out, said):
+    """The kernel itself looks at these, and calls its result y."""
+    from exogpu.codegen.runtime.arrays import array_of
+    from exogpu.codegen.runtime.arrays import check_writes as checked
+
+    def run(stream, **arrays):
+        found = {name: array_of(name, array, 0) for name, array in arrays.items()}
+        checked(found, ["y"])
+
+    monkeypatch.setattr(grouped, "rows", lambda *_: run)
+    with pytest.raises(LaunchError, match=said):
+        k.gather_rows(f(8, 8), i(3, at=1 << 35), out)
