@@ -34,17 +34,39 @@ RUNNING: Final[Mapping[str, int]] = {"resident": 30, "slots": 30, "relays": 40}
 
 REACH: Final[Mapping[str, int]] = {
     **{name: shape.share for name, shape in reach.SHAPES.items()},
-    "resident": 5,
-    "slots": 5,
-    "relays": 5,
-    "flags": 10,
+    "resident": 3,
+    "slots": 3,
+    "relays": 3,
+    "flags": 7,
+    "loads": 7,
+    "roles": 3,
+    "turns": 3,
 }
 """The same of what the language has lately, alone and together."""
 
-GROUPS: Final[Mapping[str, Mapping[str, int]]] = {"running": RUNNING, "reach": REACH}
+FURTHER: Final[Mapping[str, int]] = {
+    "loads": 32,
+    "roles": 18,
+    "turns": 14,
+    "readers": 12,
+    "clusters": 24,
+}
+"""The same of values from memory, of roles and named barriers, and of the memory of a cluster."""
+
+GROUPS: Final[Mapping[str, Mapping[str, int]]] = {
+    "running": RUNNING,
+    "reach": REACH,
+    "further": FURTHER,
+}
 """Shapes that one word names."""
 
-EVERY: Final = tuple(dict.fromkeys((*SHARES, *RUNNING, *REACH)))
+TITLES: Final[Mapping[str, str]] = {
+    "running": "rings that run on",
+    "further": "values from memory, roles, clusters",
+}
+"""Of the pages of groups; of the others their word."""
+
+EVERY: Final = tuple(dict.fromkeys((*SHARES, *RUNNING, *REACH, *FURTHER)))
 
 MEANING: Final[Mapping[str, str]] = {
     "ring": "a ring of mbarriers between a producer and consumers, 0 to 3 mutations",
@@ -72,5 +94,12 @@ MEANING: Final[Mapping[str, str]] = {
     "too, in source form; bounds as well, and the same program without windows; 0 to 4 mutations",
     "flags": "tasks that wait for earlier ones by flags, one each, few or one for all; at times "
     "with an Arrive too early or too late, 0 to 3 mutations",
+    "loads": "rows by offsets, scatters, rings of as many steps and tables of tables, by values "
+    "from memory, with monotone or injective arrays or without; at times another element, range or "
+    "Fence",
+    "roles": "a ring between one or two producers and one to three consumers that share its "
+    "phases, and the one mbarrier of the hardware, 0 to 2 mutations",
+    "turns": "a tile that warps hand over, or turns that they take, by named barriers, and what "
+    "the hardware counts, 0 to 2 mutations",
     **{name: shape.meaning for name, shape in reach.SHAPES.items()},
 }

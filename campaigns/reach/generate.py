@@ -11,7 +11,17 @@ from typing import Final
 
 from campaigns.gpu import programs
 from campaigns.gpu.making import Making, Node, lines
-from campaigns.reach import atomics, fragments, launches, plain, products, schemes, stores
+from campaigns.reach import (
+    atomics,
+    clusters,
+    fragments,
+    launches,
+    plain,
+    products,
+    roles,
+    schemes,
+    stores,
+)
 from campaigns.reach.mistakes import mistaken
 from campaigns.reach.parts import MakeUse
 from exogpu.amir import nodes
@@ -67,30 +77,41 @@ def with_tiles(use: MakeUse) -> Callable[[Making], list[Node]]:
 SHAPES: Final[Mapping[str, Shape]] = {
     "fragments": Shape(
         "tiles in accumulators of mma.sync, changed by loops over fragments, multiplied or staged",
-        18,
+        14,
         with_tiles(fragments.fragments),
     ),
     "atomics": Shape(
         "atomic additions and maxima of tiles in shared memory, and among tasks in global memory",
-        18,
+        14,
         with_tiles(atomics.atomics),
     ),
     "stores": Shape(
         "bulk stores and additions of tiles, waited for by their reads or their writes",
-        17,
+        13,
         with_tiles(stores.stores),
     ),
     "products": Shape(
         "products of a warpgroup, its accumulator changed by loops over fragments, by its rows, and"
         " made an operand",
-        5,
+        4,
         products.products,
         ({"M": 1, "K": 2}, *NONE, {"M": 2, "K": 1}),
     ),
     "launches": Shape(
         "launches in a row, some dependent, with accesses before and after the wait",
-        17,
+        13,
         launches.launches,
+    ),
+    "readers": Shape(
+        "a tile that two roles use, which share the phases of a ring or have named barriers",
+        5,
+        roles.roles,
+    ),
+    "clusters": Shape(
+        "shared memory of which the CTAs of a cluster access each other's parts",
+        8,
+        clusters.clusters,
+        ({"M": 2, "K": 2}, *NONE, {"M": 1, "K": 1}, {"M": 1, "K": 3}),
     ),
 }
 """A feature's entry."""

@@ -12,6 +12,8 @@ _SYNCS = ("Fence", "Arrive", "Await")
 _NAMES = [name for name in SYNC_TIMELINES if name not in ("cpu_in_order", "cuda_stream_sync")]
 _TIMELINE = re.compile("|".join(rf"\b{name}\b" for name in SYNC_TIMELINES))
 _COUNT = re.compile(r"(?<=[~ ])(\d)(?=\))")
+_ELEMENT = re.compile(r"(full|empty)(\d+)\[(0|1|:)\]")
+"""An element of a barrier that roles have, or all of them."""
 _REMAINDER = re.compile(r"(\w+)( % [23]\b)")
 _PARTNER = re.compile(r"\+ 8\) % 16")
 """The row of an accumulator that the same thread holds; four further another one does."""
@@ -51,6 +53,10 @@ def _changed(random: Random, nodes: list[Node], at: Path) -> list[Node]:
         if shifted == node:
             shifted = _REMAINDER.sub(r"(\1 + 1)\2", node, count=1)
         made[at[0]] = shifted
+        return made
+    if (element := _ELEMENT.search(node)) and random.random() < 0.2:
+        other = random.choice([one for one in "01:" if one != element[3]])
+        made[at[0]] = node[: element.start(3)] + other + node[element.end(3) :]
         return made
     kind = random.randrange(5)
     if kind == 0:

@@ -167,7 +167,7 @@ class Builder:
                 mechanism,
                 guard.sym if guard else None,
                 depth,
-                shared=mechanism is MBARRIER,
+                shared=mechanism.phased,
                 task_local=not resident and mechanism is not BarrierMechanism.FLAG,
             )
         )

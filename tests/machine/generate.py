@@ -22,8 +22,10 @@ from tests.machine.shapes.random_code import nested, straight_line, tasked
 from tests.machine.shapes.relays import relays
 from tests.machine.shapes.resident import resident
 from tests.machine.shapes.rings import casts, multicast, ring
+from tests.machine.shapes.roles import roles
 from tests.machine.shapes.slots import slots
 from tests.machine.shapes.tasks import threads, tiles
+from tests.machine.shapes.turns import turns
 from tests.machine.shapes.waiting import groups, waits
 from tests.machine.shapes.windows import windows
 
@@ -53,6 +55,8 @@ BUILT: dict[str, Callable[[Random, Builder], None]] = {
     "slots": slots,
     "relays": relays,
     "flags": flags,
+    "roles": roles,
+    "turns": turns,
 }
 SHAPES = (*BUILT, "windows")
 IDIOMS = (

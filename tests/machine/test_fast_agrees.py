@@ -27,6 +27,8 @@ PROGRAMS = dict.fromkeys(generate.BUILT, 60) | {
     "slots": 24,
     "relays": 16,
     "flags": 14,
+    "roles": 24,
+    "turns": 30,
     "windows": 20,
 }
 """Of each shape; clusters are slow on the literal machine, and sources are to be read."""

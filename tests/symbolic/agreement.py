@@ -10,9 +10,11 @@ from campaigns.reach import generate as reach
 from exogpu.amir import nodes as amir
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Access, Compare, CVar, Int, Point
+from exogpu.ir.types import Policy
 from exogpu.ir.walk import evaluate, holds
 from exogpu.machine import fast, literal
 from exogpu.machine.assigned import alone, assigned, at_random, backwards, round_robin
+from exogpu.machine.contents import loads
 from exogpu.machine.violation import Violation
 from exogpu.result.verdict import HazardKind
 from exogpu.symbolic.find.conditions import unsafe_sizes, without
@@ -22,8 +24,9 @@ from exogpu.symbolic.find.refute import Refutation, refute
 from tests.machine import generate
 from tests.machine.leaving import misjudged
 from tests.machine.shapes import sources
+from tests.machine.shapes.loads import loads as with_loads
 from tests.machine.shapes.windows import windows
-from tests.symbolic import chains
+from tests.symbolic import agreement_loads, chains
 from tests.symbolic.kernel_mutants import accesses
 
 Key = tuple[object, ...]
@@ -31,7 +34,8 @@ Sizes = Mapping[str, int]
 
 CHAINS = {"chains": chains.program, "fences": chains.fences, "proxies": chains.proxies}
 SHAPES = (*CHAINS, *generate.SHAPES)
-"""Shapes of AMIR; those of `campaigns/reach` are in source form."""
+"""Shapes of AMIR whose sets are compared, or whose verdicts are, of slots; those of
+`campaigns/reach` are in source form, and of `loads` the contents are tried besides."""
 RUNNING = ("resident", "slots", "relays")
 """Rings that run on from task to task, or from one iteration to the next."""
 TASKS = ("I", "M")
@@ -46,18 +50,24 @@ class Comparison:
     theirs: frozenset[Key]
     excused: bool
     """Whether the prover says that it could not decide everything: then it may find fewer."""
-    by_slot: bool
-    """Whether slots are compared, of which it predicts more pairs than there are, but no fewer."""
+    by_half: bool
+    """Whether slots or values from memory are compared, of which it predicts more pairs than there
+    are, but no fewer."""
 
     @property
     def invented(self) -> frozenset[Key]:
         """What only the prover finds."""
-        return frozenset() if self.by_slot else self.mine - self.theirs
+        return frozenset() if self.by_half else self.mine - self.theirs
 
     @property
     def missed(self) -> frozenset[Key]:
         """What only the machine finds, and the prover does not excuse."""
         return frozenset() if self.excused else self.theirs - self.mine
+
+    @property
+    def kinds(self) -> set[HazardKind]:
+        """Those of the machine's violations."""
+        return {kind for kind, *_ in self.theirs if isinstance(kind, HazardKind)}
 
     @property
     def agree(self) -> bool:
@@ -79,6 +89,8 @@ def generated(shape: str, seed: int) -> amir.Program:
         return CHAINS[shape](random)
     if shape in reach.SHAPES:
         return reach.amir(shape, seed)
+    if shape == "loads":
+        return with_loads(random, random.choice((Policy.PTX, Policy.PAPER)))
     return generate.program(random, shape).program
 
 
@@ -90,6 +102,9 @@ def small_sizes(shape: str, program: amir.Program) -> list[Sizes]:
         names = [p.name.name for p in program.params]
         found = [{name: at[name] for name in names} for at in reach.SHAPES[shape].sizes]
         return [at for number, at in enumerate(found) if at not in found[:number]]
+    if shape == "loads":
+        pairs = ((0, 1), (1, 0), (1, 1), (1, 2), (1, 3), (2, 1), (2, 2), (2, 3), (3, 2), (3, 3))
+        return [{"G": g, "K": k} for g, k in pairs]
     if shape == "multicast":
         return [{"K": k} for k in (0, 1, 2, 3, 5)]
     if shape == "windows":
@@ -122,12 +137,29 @@ def prover_set(findings: Findings, sizes: Sizes) -> set[Key]:
 
 
 def compared(program: amir.Program, findings: Findings, sizes: Sizes) -> Comparison:
+    excused = bool(findings.undecided)
+    if loads(program):
+        mine, theirs = agreement_loads.both(program, findings, sizes)
+        return Comparison(mine, theirs, excused, by_half=True)
     return Comparison(
         frozenset(prover_set(findings, sizes)),
         frozenset(machine_set(program, sizes)),
-        bool(findings.undecided),
+        excused,
         by_slot(program.body),
     )
+
+
+def machines_differ(program: amir.Program, sizes: Sizes, theirs: frozenset[Key]) -> bool:
+    """Whether the fast machine finds other violations than the literal one."""
+    if loads(program):
+        return agreement_loads.machines_differ(program, sizes)
+    found = fast.run(program, sizes, collect=True).violations
+    return {key(v) for v in found} != set(theirs)
+
+
+def by_half(program: amir.Program) -> bool:
+    """Whether the prover predicts more than happens: of slots, and of values from memory."""
+    return by_slot(program.body) or loads(program)
 
 
 def by_slot(block: amir.Block) -> bool:
@@ -142,6 +174,8 @@ def by_slot(block: amir.Block) -> bool:
 def refuted_wrongly(program: amir.Program, findings: Findings) -> bool:
     """Whether what is found is refuted for all sizes, and the literal machine does not share it."""
     found = refute(program, findings, lambda made, at: fast.run(made, at).violations)
+    if isinstance(found, Refutation) and loads(program):
+        return agreement_loads.unshared(program, found)
     return isinstance(found, Refutation) and not literal.run(program, found.sizes)
 
 

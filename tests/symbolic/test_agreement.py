@@ -47,6 +47,8 @@ SEEDS = {
     "slots": 10,
     "relays": 4,
     "flags": 3,
+    "roles": 4,
+    "turns": 6,
     "windows": 10,
 }
 """By shape, how many programs: a few tenths of a second each for rings, less for others; nests and

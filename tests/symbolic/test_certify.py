@@ -92,6 +92,8 @@ SEEDS = {
     "windows": 4,
     "resident": 4,
     "flags": 6,
+    "roles": 4,
+    "turns": 6,
 }
 """By shape, how many programs, under one policy and the other in turn."""
 

@@ -76,13 +76,13 @@ def scatter(r: Random, b: Builder, outer: CVar, steps: CVar) -> tuple[Name, Assu
                 b.read(data[k], t(r.choice((0, 0, 1))), Q1)
         if r.random() < 0.2:
             b.read(data[add(j, 1)], t(0), Q1)
-    return table, ("injective",)
+    return table, r.choice((("injective",), ("injective",), ("monotone",)))
 
 
 def shared(r: Random, b: Builder, outer: CVar, steps: CVar) -> tuple[Name, Assumed]:
     """One thread writes where the table says, another reads what it loads itself, after a Fence or
     without one."""
-    table, tile = b.data("table", add(steps, 1)), b.data("tile", 4, shared=True)
+    table, tile = b.data("table", add(steps, 2)), b.data("tile", 4, shared=True)
     fenced, closed, ahead = r.random() < 0.8, r.random() < 0.8, r.choice((0, 0, 0, 1))
     differ = r.random() < 0.3
     loop = b.loop("k", 0, steps) if r.random() < 0.6 else nullcontext(c(0))

@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import product
 from random import Random
+from typing import Final
 
 from exogpu.amir import nodes as amir
 from exogpu.ir.nodes import Access
@@ -94,9 +95,20 @@ def _mutated(random: Random, acts: list[Act]) -> list[Act]:
             return [*acts[: at + 1], act, *acts[at + 1 :]]
 
 
+def roles(random: Random, b: Builder) -> None:
+    """A program of the abstract machine, that of `draw` with the same chance."""
+    built(b, draw(random))
+
+
 def program(drawn: Drawn, policy: Policy = Policy.PTX) -> amir.Program:
-    """What the conversion makes of it: an Arrive or Await for each element."""
+    """The same, of what is drawn."""
     b = Builder()
+    built(b, drawn)
+    return b.program(policy)
+
+
+def built(b: Builder, drawn: Drawn) -> None:
+    """What the conversion makes of it: an Arrive or Await for each element."""
     steps = b.size("K")
     data = b.data("ring", drawn.slots, shared=True)
     names: dict[str, Name] = {}
@@ -121,7 +133,6 @@ def program(drawn: Drawn, policy: Policy = Policy.PTX) -> amir.Program:
     for name in names.values():
         b.free_barrier(name)
     b.release(data)
-    return b.program(policy)
 
 
 def _sync(b: Builder, name: Name, drawn: Drawn, act: Act) -> None:
@@ -134,6 +145,10 @@ def _sync(b: Builder, name: Name, drawn: Drawn, act: Act) -> None:
 
 
 # --- what the hardware counts ---------------------------------------------------------------------
+
+
+FEWER: Final = 0
+"""Arrivals fewer than there are roles that an mbarrier is made for; a mutant changes it."""
 
 
 @dataclass
@@ -159,7 +174,8 @@ def executed(drawn: Drawn, steps: int, random: Random) -> str:
     """
     mbarriers: dict[tuple[str, int], Phases] = {}
     for name, ((rows, _), depth) in drawn.barriers.items():
-        mbarriers.update({(name, i): Phases(rows, rows) for i in range(depth)})
+        count = max(1, rows - FEWER)
+        mbarriers.update({(name, i): Phases(count, count) for i in range(depth)})
     roles = sorted({act.role for act in drawn.acts})
     todo = {
         role: [
