@@ -8,6 +8,7 @@ from typing import Any, Final
 from exogpu.codegen.runtime import Kernel
 from exogpu.codegen.runtime.errors import LaunchError
 from exogpu.hw.datatypes import bf16, f16
+from exogpu.kernels.grouped import MOST_ROWS, TILE, where
 from exogpu.kernels.taken import empty, flat, rank_of, scratch, type_of
 
 _TYPES: Final = {"bf16": bf16, "f16": f16}
@@ -38,19 +39,8 @@ def attention(
             f"q is {tuple(q.shape)}, k is {tuple(k.shape)} and v is {tuple(v.shape)}",
             "all have as many rows and columns, and k and v as many heads",
         )
-    if G == 0 or H % G:
-        raise LaunchError(f"q has {H} heads, and k {G}", "as many heads of q share each of k")
-    if D not in (64, 128):
-        raise LaunchError(f"heads have {D} columns", "give heads of 64 or 128: pad them with zeros")
-    dtype = type_of("q", q, tuple(_TYPES))
-    for name, array in (("k", k), ("v", v)):
-        if type_of(name, array, tuple(_TYPES)) != dtype:
-            raise LaunchError(f"q is {q.dtype} and {name} is {array.dtype}", "convert one of them")
-    result = empty(q, (B, H, S, D)) if out is None else out
-    sums = scratch(q, (B, H, S), "float32", stream) if lse is None else lse
-    for name, array, shape in (("out", result, (B, H, S, D)), ("lse", sums, (B, H, S))):
-        if tuple(array.shape) != shape:
-            raise LaunchError(f"{name} is {tuple(array.shape)}", f"give an array of {shape}")
+    dtype = _heads(q, k, v, H, G, D)
+    result, sums = _results(q, out, lse, (B, H, S, D), (B, H, S), stream)
     chosen = kernel(D, bool(causal), H // G, dtype)
     chosen(
         stream=stream,
@@ -63,12 +53,96 @@ def attention(
     return result
 
 
+def attention_varlen(
+    q: Any,
+    k: Any,
+    v: Any,
+    cu_seqlens_q: Any,
+    cu_seqlens_k: Any,
+    causal: bool = False,
+    out: Any = None,
+    lse: Any = None,
+    stream: object = None,
+) -> Any:
+    """`attention` of sequences one after the other: q is (T, H, D), k and v (N, G, D), by rows.
+
+    Sequence b is rows `cu_seqlens_q[b]` to `cu_seqlens_q[b + 1]` of q, and those of k and v that
+    cu_seqlens_k tells: both int32, begin with 0 and never decrease, which is not looked at, and
+    nothing is copied to the CPU.  Rows of no sequence are left as they are.  With `causal` the last
+    row of a sequence looks at all of its keys, and each row before at one less.  Rows that look at
+    none are 0.  `lse` is (H, T), and -infinity for these.  All else is as for `attention`.
+    """
+    for name, array in (("q", q), ("k", k), ("v", v)):
+        rank_of(name, array, (3,))
+    T, H, D = map(int, q.shape)
+    N, G, columns = map(int, k.shape)
+    if tuple(v.shape) != tuple(k.shape) or columns != D:
+        raise LaunchError(
+            f"q is {tuple(q.shape)}, k is {tuple(k.shape)} and v is {tuple(v.shape)}",
+            "all have as many columns, and k and v as many rows and heads",
+        )
+    dtype = _heads(q, k, v, H, G, D)
+    for name, array in (("cu_seqlens_q", cu_seqlens_q), ("cu_seqlens_k", cu_seqlens_k)):
+        rank_of(name, array, (1,))
+        type_of(name, array, ("i32",))
+    B = int(cu_seqlens_q.shape[0]) - 1
+    if B < 1 or int(cu_seqlens_k.shape[0]) != B + 1:
+        what = f"cu_seqlens_q has {B + 1} elements, and cu_seqlens_k {cu_seqlens_k.shape[0]}"
+        raise LaunchError(what, "give where each sequence begins, and where the last one ends")
+    if not (0 < T < MOST_ROWS and 0 < N < MOST_ROWS):
+        raise LaunchError(f"q has {T} rows, and k {N}", f"give 1 to {MOST_ROWS - 1}")
+    result, sums = _results(q, out, lse, (T, H, D), (H, T), stream)
+    tiles = T // TILE + B
+    cuts = scratch(q, (tiles + 1,), "int32", stream)
+    group = scratch(q, (tiles,), "int32", stream)
+    chosen = kernel(D, bool(causal), H // G, dtype, packed=True)
+    where(TILE)(stream=stream, G=B, offsets=cu_seqlens_q, cuts=cuts, group=group)
+    chosen(
+        stream=stream,
+        Q=q,
+        K=k,
+        V=v,
+        cuts=cuts,
+        group=group,
+        cu_seqlens_q=cu_seqlens_q,
+        cu_seqlens_k=cu_seqlens_k,
+        Y=result,
+        L=sums,
+    )
+    return result
+
+
+def _heads(q: Any, k: Any, v: Any, H: int, G: int, D: int) -> str:
+    """The type of all three.  Raises LaunchError unless heads and types go together."""
+    if G == 0 or H % G:
+        raise LaunchError(f"q has {H} heads, and k {G}", "as many heads of q share each of k")
+    if D not in (64, 128):
+        raise LaunchError(f"heads have {D} columns", "give heads of 64 or 128: pad them with zeros")
+    dtype = type_of("q", q, tuple(_TYPES))
+    for name, array in (("k", k), ("v", v)):
+        if type_of(name, array, tuple(_TYPES)) != dtype:
+            raise LaunchError(f"q is {q.dtype} and {name} is {array.dtype}", "convert one of them")
+    return dtype
+
+
+def _results(
+    q: Any, out: Any, lse: Any, rows: tuple[int, ...], numbers: tuple[int, ...], stream: object
+) -> tuple[Any, Any]:
+    """What is written: given, or made.  Raises LaunchError for arrays of other shapes."""
+    result = empty(q, rows) if out is None else out
+    sums = scratch(q, numbers, "float32", stream) if lse is None else lse
+    for name, array, shape in (("out", result, rows), ("lse", sums, numbers)):
+        if tuple(array.shape) != shape:
+            raise LaunchError(f"{name} is {tuple(array.shape)}", f"give an array of {shape}")
+    return result, sums
+
+
 @cache
-def kernel(D: int, causal: bool, G: int, dtype: str = "bf16") -> Kernel:
+def kernel(D: int, causal: bool, G: int, dtype: str = "bf16", *, packed: bool = False) -> Kernel:
     """The kernel, proved and compiled; with heads that share, or of f16, it is proved now."""
     from exogpu.kernels import attention_sm90 as shipped
 
-    found = shipped.KERNELS.get(shipped.name_of(D, causal, G, _TYPES[dtype]))
+    found = shipped.KERNELS.get(shipped.name_of(D, causal, G, _TYPES[dtype], packed))
     if found is None:
-        found = shipped.make_attention(D, causal=causal, G=G, dtype=_TYPES[dtype])
+        found = shipped.make_attention(D, causal=causal, G=G, dtype=_TYPES[dtype], packed=packed)
     return found.compile()
