@@ -343,8 +343,9 @@ def make_attention(
             K_map = K[:, :, :] @ Sm90_tensorMap(128, KEYS, 1, 64)
             V_map = V[:, :, :] @ Sm90_tensorMap(128, KEYS, 1, 64)
             with CudaDeviceFunction(warp_config=WARPS):
-                for h in cuda_tasks(0, G * H):
-                    for t in cuda_tasks(0, T):
+                for early in cuda_tasks(0, T):  # the last rows first, as below
+                    for h in cuda_tasks(0, G * H):
+                        t = T - 1 - early
                         b = load_index(group[t], 0, B)
                         first = load_index(cuts[t], 0, M + 1)
                         end = load_index(cuts[t + 1], 0, M + 1)
