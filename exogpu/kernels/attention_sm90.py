@@ -1,9 +1,13 @@
 """Y[h, i] = sum over j of softmax(Q[h, i] . K[h / G, j] / sqrt(D)) * V[h / G, j], for Hopper: bf16
-or f16.
+or f16; of all rows, or of sequences that lie one after the other.
 
 The online softmax: 128 rows a task, 64 a consumer warpgroup; one producer warp fills rings with
 128 keys and values at a time.  Scores, weights and results stay in registers: what is computed with
 them are loops over fragments.  L is the logarithm of the sum of exponentials of each row.
+
+Sequences (`packed`) have arrays of rows of heads.  Their tiles are those of `grouped_tiles`, with
+rows `cuts[t]` to `cuts[t + 1]` of sequence `group[t]`; what a tile loads of the next one is masked,
+and not stored.  If causal, the last row looks at all keys; a row without keys has 0, and -infinity.
 """
 
 from __future__ import annotations
@@ -17,13 +21,13 @@ from exogpu.ir.nodes import WarpConfig as CudaWarpConfig
 from exogpu.ir.types import BarrierMechanism
 from exogpu.isa.mn_major import Sm90_wgmma_rs_mn_f16
 from exogpu.isa.rows import Sm90_row_max, Sm90_row_sum
-from exogpu.isa.some_rows import Sm90_store_rows_f16
 from exogpu.isa.sm90 import (
     Sm90_store_D_f16,
     Sm90_tma_load,
     Sm90_wgmma_f16,
     Sm90_zero_scale_d,
 )
+from exogpu.isa.some_rows import Sm90_store_rows_f16
 
 WARPS = [
     CudaWarpConfig("producer", 1, 24, 0),
@@ -54,7 +58,8 @@ def make_attention(
     """The kernel for heads of D columns, 64 or 128, of bf16 or f16; G heads of Q share K and V.
 
     The softmax of one step goes on while the values of the step before are multiplied, and the
-    warpgroups take turns to multiply, which mbarriers or named barriers tell them.
+    warpgroups take turns to multiply, which mbarriers or named barriers tell them.  With `packed`
+    rows and keys are those of sequences.
     """
     KEYS = keys or (176 if D == 128 else 128)  # of a step
     scale = math.log2(math.e) / math.sqrt(D)
@@ -164,14 +169,15 @@ def make_attention(
             Arrive(cuda_temporal) >> V_full
 
     @macro
-    def forget(own, values):
-        """By the consumers: values of the next sequence, whose weights are 0, may be no numbers."""
-        for t in cuda_threads(0, 256, unit=cuda_thread):
-            for r in seq(own / 4, KEYS / 4):
-                if 4 * r + t / 64 >= own:
-                    for d in seq(0, parts):
-                        values[d, 4 * r + t / 64, t % 64] = 0.0
-        Fence(cuda_in_order, cuda_generic_and_async)
+    def forget(own, V_smem, slot):
+        """By the consumers: values of the next sequence have weights of 0, but may be infinite."""
+        if own > 0 and own < KEYS:
+            for t in cuda_threads(0, 256, unit=cuda_thread):
+                for r in seq(own / 4, KEYS / 4):
+                    if 4 * r + t / 64 >= own:
+                        for d in seq(0, parts):
+                            V_smem[slot, d, 4 * r + t / 64, t % 64] = 0.0
+            Fence(cuda_in_order, cuda_generic_and_async)
 
     @macro
     def store(Y, h, row, end, wg, result):
@@ -193,10 +199,10 @@ def make_attention(
 
     @macro
     def attend(h, first, end, base, steps, limit, own, Q_map, K_map, V_map, Y, L):
-        """The task of the 128 rows from `first` on, those before `end`, of one head.
+        """The task of 128 rows of one head from `first` on; those from `end` on are not stored.
 
-        Keys begin at `base`; of the first row those before `limit` are looked at, and of all rows if
-        the kernel is not causal.
+        The keys begin at `base`, and are so many steps, of whose last `own` are of this sequence.
+        `limit` is their number or, if causal, that of the last key which the first row looks at.
         """
         Q_smem: dtype[parts, 128, 64] @ Sm90_SmemSwizzled(128)
         K_smem: dtype[RING, parts, KEYS, 64] @ Sm90_SmemSwizzled(128)
@@ -267,8 +273,7 @@ def make_attention(
         with CudaWarps(name="consumer"):
             Await(V_full, cuda_generic_and_async, ~0)
             if packed:
-                if 0 < own and own < KEYS:
-                    forget(own, V_smem[(steps + RING - 1) % RING, :, :, :])
+                forget(own, V_smem, (steps + RING - 1) % RING)
             for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
                 multiply_values(
                     result[wg, :, :],
@@ -338,8 +343,9 @@ def make_attention(
             K_map = K[:, :, :] @ Sm90_tensorMap(128, KEYS, 1, 64)
             V_map = V[:, :, :] @ Sm90_tensorMap(128, KEYS, 1, 64)
             with CudaDeviceFunction(warp_config=WARPS):
-                for h in cuda_tasks(0, G * H):
-                    for t in cuda_tasks(0, T):
+                for early in cuda_tasks(0, T):  # the last rows first, as below
+                    for h in cuda_tasks(0, G * H):
+                        t = T - 1 - early
                         b = load_index(group[t], 0, B)
                         first = load_index(cuts[t], 0, M + 1)
                         end = load_index(cuts[t + 1], 0, M + 1)
@@ -348,45 +354,19 @@ def make_attention(
                         last = load_index(cu_seqlens_q[b + 1], 0, M + 1)
                         if causal:
                             seen = after - base - (last - end)
-                            limit = after - base - (last - first)
+                            most = after - base - (last - first)
                         else:
                             seen = after - base
-                            limit = after - base
+                            most = after - base
                         if first < end:
                             if seen > 0:
                                 steps = (seen + KEYS - 1) / KEYS
                                 own = after - base - KEYS * (steps - 1)
                                 attend(
-                                    h, first, end, base, steps, limit, own, Q_map, K_map, V_map, Y, L
+                                    h, first, end, base, steps, most, own, Q_map, K_map, V_map, Y, L
                                 )
                             else:
                                 nothing(h, first, end, Y, L)
-
-    elif causal:
-
-        @proc(name=name)
-        def attention_sm90(
-            H: size,
-            S: size,
-            Q: dtype[G * H, S, D] @ CudaGmemLinear,
-            K: dtype[H, S, D] @ CudaGmemLinear,
-            V: dtype[H, S, D] @ CudaGmemLinear,
-            Y: dtype[G * H, S, D] @ CudaGmemLinear,
-            L: f32[G * H, S] @ CudaGmemLinear,
-        ):
-            Q_map = Q[:, :, :] @ Sm90_tensorMap(128, 1, 128, 64)
-            K_map = K[:, :, :] @ Sm90_tensorMap(128, 1, KEYS, 64)
-            V_map = V[:, :, :] @ Sm90_tensorMap(128, 1, KEYS, 64)
-            with CudaDeviceFunction(warp_config=WARPS):
-                # The last rows have most keys: they come first, of all heads.
-                for early in cuda_tasks(0, (S + 127) / 128):
-                    for h in cuda_tasks(0, G * H):
-                        block = (S + 127) / 128 - 1 - early
-                        # No key after the last row is looked at.
-                        steps = (128 * block + 127 + KEYS) / KEYS
-                        attend(
-                            h, 128 * block, S, 0, steps, 128 * block, KEYS, Q_map, K_map, V_map, Y, L
-                        )
 
     else:
 
@@ -403,17 +383,33 @@ def make_attention(
             Q_map = Q[:, :, :] @ Sm90_tensorMap(128, 1, 128, 64)
             K_map = K[:, :, :] @ Sm90_tensorMap(128, 1, KEYS, 64)
             V_map = V[:, :, :] @ Sm90_tensorMap(128, 1, KEYS, 64)
-            with CudaDeviceFunction(warp_config=WARPS):
-                for h in cuda_tasks(0, G * H):
-                    for block in cuda_tasks(0, (S + 127) / 128):
-                        steps = (S + KEYS - 1) / KEYS
-                        attend(h, 128 * block, S, 0, steps, S, KEYS, Q_map, K_map, V_map, Y, L)
+            if causal:
+                with CudaDeviceFunction(warp_config=WARPS):
+                    # The last rows have most keys: they come first, of all heads.
+                    for early in cuda_tasks(0, (S + 127) / 128):
+                        for h in cuda_tasks(0, G * H):
+                            block = (S + 127) / 128 - 1 - early
+                            row = 128 * block
+                            steps = (row + 127 + KEYS) / KEYS  # no key after the last row's
+                            attend(h, row, S, 0, steps, row, KEYS, Q_map, K_map, V_map, Y, L)
+            else:
+                with CudaDeviceFunction(warp_config=WARPS):
+                    for h in cuda_tasks(0, G * H):
+                        for block in cuda_tasks(0, (S + 127) / 128):
+                            row = 128 * block
+                            steps = (S + KEYS - 1) / KEYS
+                            attend(h, row, S, 0, steps, S, KEYS, Q_map, K_map, V_map, Y, L)
 
     return attention_sm90
 
 
 KERNELS: dict[str, Procedure] = {
     kernel.name: kernel
-    for kernel in (make_attention(D, causal=causal) for D in (64, 128) for causal in (False, True))
+    for kernel in (
+        make_attention(D, causal=causal, packed=packed)
+        for packed in (False, True)
+        for D in (64, 128)
+        for causal in (False, True)
+    )
 }
 """Those of bf16 in which each head has its own keys, by name."""
