@@ -27,7 +27,7 @@ from exogpu.ir.nodes import (
     Stmt,
     Warps,
 )
-from exogpu.ir.walk import map_blocks, walk
+from exogpu.ir.walk import map_blocks, substitute, substitute_bool, walk
 from exogpu.result.errors import Diagnostic, ExoGpuError
 
 
@@ -41,7 +41,7 @@ def resolved(proc: Proc, sizes: Mapping[Sym, int]) -> Proc:
         return proc
     barriers = {s.name: len(s.shape) for s in walk(proc.body) if isinstance(s, BarrierAlloc)}
     try:
-        counts = tally.counts([*_parts(proc.body, barriers)], sizes)
+        counts = tally.counts([*_parts(proc.body, barriers, {})], sizes)
     except tally.UncountedError:
         message = "how many Arrives come before this slot depends on the iteration"
         remedy = "p.check_at(...) runs it; p.run does not"
@@ -49,26 +49,34 @@ def resolved(proc: Proc, sizes: Mapping[Sym, int]) -> Proc:
     return replace(proc, body=_without(proc.body, counts))
 
 
-def _parts(block: Block, barriers: Mapping[Sym, int]) -> Iterator[tally.Part]:
+def _parts(
+    block: Block, barriers: Mapping[Sym, int], known: Mapping[Sym, CExpr]
+) -> Iterator[tally.Part]:
+    """What counts in a block; an iterator that has one value, as one from memory has, is that."""
     for stmt in block:
         match stmt:
             case For(mode=Slot(barrier)):
                 yield tally.Place((barrier, (0,) * barriers[barrier]))
-                yield from _parts(stmt.body, barriers)  # One statement may read two slots.
+                # One statement may read two slots.
+                yield from _parts(stmt.body, barriers, known)
+            case For(lo=Int(lo), hi=Int(hi)) if hi == lo + 1:
+                yield from _parts(stmt.body, barriers, {**known, stmt.iterator: Int(lo)})
             case For():
-                body = [*_parts(stmt.body, barriers)]
-                yield tally.Repeated(stmt.iterator, stmt.lo, stmt.hi, body)
+                lo, hi = substitute(stmt.lo, known), substitute(stmt.hi, known)
+                body = [*_parts(stmt.body, barriers, known)]
+                yield tally.Repeated(stmt.iterator, lo, hi, body)
             case If():
-                yield tally.Guarded(stmt.condition, [*_parts(stmt.body, barriers)])
-                yield tally.Guarded(Not(stmt.condition), [*_parts(stmt.orelse, barriers)])
+                condition = substitute_bool(stmt.condition, known)
+                yield tally.Guarded(condition, [*_parts(stmt.body, barriers, known)])
+                yield tally.Guarded(Not(condition), [*_parts(stmt.orelse, barriers, known)])
             case DeviceFunction() | Warps():
-                yield from _parts(stmt.body, barriers)
+                yield from _parts(stmt.body, barriers, known)
             case BarrierAlloc():
                 yield tally.Fresh(stmt.name)
             case Arrive():
                 home = first_home(stmt.targets)
                 at = (c.at if isinstance(c, Point) else c.lo for c in home.coords)
-                yield tally.Arrival(home.name, tuple(at))
+                yield tally.Arrival(home.name, tuple(substitute(e, known) for e in at))
             case _:
                 pass
 

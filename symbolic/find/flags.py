@@ -9,6 +9,7 @@ from exogpu.amir.walk import path_to
 from exogpu.ir.listed import Json, condition_json, control_json
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import CExpr, CVar
+from exogpu.ir.walk import control_variables
 from exogpu.symbolic.encode.expressions import pieces_at
 from exogpu.symbolic.encode.witness import named, names_of
 from exogpu.symbolic.find.domains import Model
@@ -32,12 +33,13 @@ def _count(model: Model, seeker: Seeker, site: Site) -> str:
     own = names_of(site, "here", model.called)
     # A site has its loads last, and only those that tell something; the text has all in its order.
     around = [op.iterator for _, op in path_to(model.program.body, site.op) if isinstance(op, Loop)]
+    elsewhere = {*site.iterators} - {*around}
     for iterator in site.iterators:
-        if iterator in around:
-            names[own[iterator].name] = CVar(Sym(f"@{around.index(iterator)}"))
-    try:
-        pieces = pieces_at(seeker.count(site.number, arrivals=True), names)
-    except KeyError:  # it reads what is loaded elsewhere
-        return ""
+        at = iterator if iterator in elsewhere else Sym(f"@{around.index(iterator)}")
+        names[own[iterator].name] = CVar(at)
+    pieces = pieces_at(seeker.count(site.number, arrivals=True), names)
+    read = (control_variables(where) | control_variables(value) for where, value in pieces)
+    if any(elsewhere & some for some in read):
+        return ""  # what is loaded elsewhere has no name at the Await
     listed: list[Json] = [[condition_json(where), control_json(value)] for where, value in pieces]
     return json.dumps(listed)

@@ -520,6 +520,43 @@ def test_runs_of_callers_read_what_is_loaded_in_calls() -> None:
         simplify(half)
 
 
+def test_runs_count_slots_in_loops_that_memory_bounds() -> None:
+    @proc
+    def reversed_rows(
+        G: size,
+        K: size,
+        counts: i32[G] @ CudaGmemLinear,
+        x: f32[K, 32] @ CudaGmemLinear,
+        y: f32[G, K, 32] @ CudaGmemLinear,
+    ):
+        with CudaDeviceFunction(blockDim=64):
+            for g in cuda_tasks(0, G):
+                tile: f32[2, 32] @ CudaSmemLinear
+                full: barrier @ CudaMbarrier
+                empty: barrier(full) @ CudaMbarrier
+                n = load_index(counts[g], 0, K + 1)
+                for k in seq(0, n):
+                    with CudaWarps(0, 1):
+                        Await(empty, cuda_in_order, ~2)
+                        for t in cuda_threads(0, 32, unit=cuda_thread):
+                            tile[slot(full), t] = x[k, t]
+                        Arrive(cuda_in_order) >> full
+                    with CudaWarps(1, 2):
+                        Await(full, cuda_in_order, ~0)
+                        for t in cuda_threads(0, 32, unit=cuda_thread):
+                            y[g, k, t] = tile[slot(empty), 31 - t]
+                        Arrive(cuda_in_order) >> empty
+                Fence(cuda_in_order, cuda_in_order)
+
+    counts = np.array([3, 0, 4], np.int32)
+    x = np.random.default_rng(1).random((4, 32), np.float32)
+    y = np.zeros((3, 4, 32), np.float32)
+    for found in _each(reversed_rows, counts=counts, x=x, y=y):
+        for g, n in enumerate(counts):
+            assert np.array_equal(found["y"][g, :n], x[:n, ::-1])
+            assert not found["y"][g, n:].any()
+
+
 def test_runs_load_through_windows() -> None:
     @proc
     def columns(N: size, table: i32[N, 3] @ CudaGmemLinear, y: f32[N] @ CudaGmemLinear):
