@@ -152,7 +152,7 @@ def check_roles(declared: Declared, roles: Roles, of_ctas: frozenset[int]) -> It
                 yield Diagnostic(
                     "D520",
                     f"dimension {d} of {alloc.name} has an element for each role that "
-                    f"{'awaits' if d in roles.waiting else 'arrives'} it, and this {wrong}",
+                    f"{'awaits it' if d in roles.waiting else 'arrives on it'}, and this {wrong}",
                     use.span,
                     "where roles share a phase, one side is on all elements, as z[:], and the "
                     "other on its own, as z[0] and z[1], in every statement",

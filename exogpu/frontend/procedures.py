@@ -118,7 +118,7 @@ def _data_parameter(argument: ast.arg, ctx: Context) -> DataParam:
             "P128",
             "a barrier is no parameter",
             argument.annotation,
-            "declare the barrier inside the kernel",
+            "declare the barrier inside the kernel, or before the launch if it is a flag",
         )
     name = Sym(argument.arg)
     if isinstance(found.memory, SpecialWindow):
