@@ -28,8 +28,6 @@ class _Macros:
     """`of_row(body, a, b, c, N)`: each thread executes `body(a, b, c, at, N, W, t)`."""
     load: Macro
     """`load(raw, v, x, at, N, W, t)`: a body for `of_row`: x as it is, and as f32; 0 beyond."""
-    vectors: Macro
-    """`vectors(raw, x, at, N, W, t)`: x as it is."""
     store: Macro
     """`store(raw, v, y, at, N, W, t)`: v, rounded, to where `load` has it from."""
     meet: Macro
@@ -102,7 +100,7 @@ def _macros(shape: LongShape, partials: int) -> _Macros:
             for w in cuda_threads(0, WARPS, unit=cuda_warp):
                 combine(theirs[:, WARPS * cta + w, :, :], mine, count, eps, WARPS * cta + w)
 
-    return _Macros(of_row, load, vectors, store, meet)
+    return _Macros(of_row, load, store, meet)
 
 
 @macro
@@ -217,7 +215,7 @@ def _normalise(shape: LongShape, *, centred: bool) -> Macro:
     """The launch."""
     PARTIALS = 3 if centred else 1
     use, dtype, V = _macros(shape, PARTIALS), shape.type, shape.vector
-    of_row, load, vectors, store, meet = use.of_row, use.load, use.vectors, use.store, use.meet
+    of_row, load, meet = use.of_row, use.load, use.meet
     LOADS, ACROSS = shape.loads, shape.across
     CTAS, ALL, EACH = shape.ctas, shape.all_warps, shape.each
 

@@ -15,9 +15,6 @@ from exogpu.ir.types import AccessMode, QualTL, Space
 from exogpu.ir.walk import evaluate
 from exogpu.trial.text import Node, fence
 
-SM80_STEP: Final[Mapping[str, int]] = {"f32": 8, "f16": 16, "bf16": 16}
-"""Columns of the operands of one mma.sync."""
-
 
 @dataclass
 class Trial:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, TypeAlias, get_args
+from typing import Final, TypeAlias
 
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Access, Apply, BinOp, Const, DExpr, Negate, Read
@@ -12,7 +12,6 @@ from exogpu.ir.scalars import (
     Constant,
     Convert,
     Element,
-    Function,
     Operation,
     Scalar,
     added,
@@ -33,8 +32,6 @@ class Numbered:
 Term: TypeAlias = Constant | Operation | Convert | Numbered
 
 ARITHMETIC: Final = ("+", "-", "*", "/")
-APPLIED: Final = tuple(f for f in get_args(Function) if f not in (*ARITHMETIC, "negate"))
-"""Functions that are written with brackets."""
 
 
 def numbered(scalar: Scalar, constants: Mapping[Sym, Constant], reads: Iterator[int]) -> Term:

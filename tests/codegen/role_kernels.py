@@ -50,42 +50,6 @@ def two_consumers(RING: int) -> Procedure:
     return kernel
 
 
-def consumers_resident(RING: int) -> Procedure:
-    """The same, with a ring that runs on from task to task, of which only so many slots are used as
-    a task has steps."""
-
-    @proc(name=f"consumers_resident_{RING}")
-    def kernel(
-        T: size,
-        x: f32[T, 4 * RING, 32] @ CudaGmemLinear,
-        y: f32[T, 4 * RING, 32] @ CudaGmemLinear,
-        z: f32[T, 4 * RING, 64] @ CudaGmemLinear,
-    ):
-        with CudaDeviceFunction(warp_config=ROLES):
-            s: f32[RING, 32] @ CudaSmemLinear
-            full: barrier[2] @ CudaMbarrier
-            empty: barrier(full)[2] @ CudaMbarrier
-            for i in cuda_tasks(0, T):
-                for k in seq(0, 2 * RING):
-                    with CudaWarps(name="a"):
-                        Await(empty[:], cuda_in_order, ~RING)
-                        for t in cuda_threads(0, 32, unit=cuda_thread):
-                            s[k % RING, t] = x[i, k, t]
-                        Arrive(cuda_in_order) >> full[:]
-                    with CudaWarps(name="b"):
-                        Await(full[0], cuda_in_order, ~0)
-                        for t in cuda_threads(0, 32, unit=cuda_thread):
-                            y[i, k, t] = s[k % RING, 31 - t] + 1.0
-                        Arrive(cuda_in_order) >> empty[0]
-                    with CudaWarps(name="c"):
-                        Await(full[1], cuda_in_order, ~0)
-                        for t in cuda_threads(0, 64, unit=cuda_thread):
-                            z[i, k, t] = s[k % RING, t / 2] * 2.0
-                        Arrive(cuda_in_order) >> empty[1]
-
-    return kernel
-
-
 def two_by_two(RING: int) -> Procedure:
     """a and d fill the halves of each slot, b and c read all of it: all four on one mbarrier."""
 
