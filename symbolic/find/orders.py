@@ -185,10 +185,7 @@ class Ordering:
         """The Awaits and the arrivals `depth` later on their elements."""
         uses = self.uses
         waited = isl.restrict_domain(element(uses, await_), uses.ranks.waiting(await_))
-        due = isl.subtract_map(
-            uses.ranks.released(arrive, await_, self.depth),
-            uses.ranks.released(arrive, await_, self.depth - 1),
-        )
+        due = uses.ranks.due(arrive, await_, self.depth)
         that = isl.intersect_map(rel.pairs(waited, targets(uses, arrive)), isl.inverse(due))
         return uses.frame.same_allocation(that, await_, arrive, uses.name)
 

@@ -279,9 +279,7 @@ def _asked(
     records = instances(frame, waiter)
     arrived: list[tuple[Site, isl.Map, isl.Map]] = []
     for arrive in uses.arrives:
-        due = isl.subtract_map(
-            ranks.released(arrive, await_, depth), ranks.released(arrive, await_, depth - 1)
-        )
+        due = ranks.due(arrive, await_, depth)
         that = isl.intersect_map(rel.pairs(waited, targets(uses, arrive)), isl.inverse(due))
         that = frame.same_allocation(that, await_, arrive, uses.name)
         if isl.is_empty(that):
@@ -331,8 +329,6 @@ def _waiters_ahead(uses: BarrierUses, orders: Orders, depth: int) -> Iterator[_E
 def phase_before(uses: BarrierUses, await_: Site, site: Site, depth: int) -> isl.Map:
     """The Awaits for arrival r - d, and those for arrival r on their element that come later."""
     ranks = uses.ranks
-    bounds = isl.subtract_map(
-        ranks.later_bound(await_, site, depth), ranks.later_bound(await_, site, depth + 1)
-    )
+    bounds = ranks.bound_after(await_, site, depth)
     same = rel.pairs(element(uses, await_), element(uses, site))
     return isl.intersect_map(isl.intersect_map(same, bounds), earlier(uses, await_, site))

@@ -20,6 +20,7 @@ class Ranks(Counts):
         self._nests: dict[Sym, Nest | None] = {}
         self._released: dict[tuple[int, int, int], isl.Map] = {}
         self._later: dict[tuple[int, int, int], isl.Map] = {}
+        self._due: dict[tuple[int, int, int], isl.Map] = {}
         self._least: dict[tuple[int, int], isl.Set] = {}
         """By an Arrive or trailing Record and a rank, or an Await and a bound."""
 
@@ -76,6 +77,14 @@ class Ranks(Counts):
             return self.nest(home.name, reason).released(site, await_, plus)
         return rel.at_most(rel.graph(rank), rel.graph(rel.plus(bound, plus)))
 
+    def due(self, site: Site, await_: Site, plus: int) -> isl.Map:
+        """The pairs with `rank(site) = bound(await_) + plus`."""
+        key = (site.number, await_.number, plus)
+        if key not in self._due:
+            sooner = self.released(site, await_, plus - 1)
+            self._due[key] = isl.subtract_map(self.released(site, await_, plus), sooner)
+        return self._due[key]
+
     def deep(self, site: Site, depth: int) -> isl.Set:
         """The instances whose rank is at least `depth`."""
         key = (site.number, depth)
@@ -103,6 +112,14 @@ class Ranks(Counts):
         if key not in self._later:
             self._later[key] = self._later_bound(await_, other, plus)
         return self._later[key]
+
+    def bound_after(self, await_: Site, other: Site, plus: int) -> isl.Map:
+        """The pairs of Awaits with `bound(await_) + plus = bound(other)`."""
+        key = (await_.number, other.number, plus)
+        if key not in self._due:
+            later = self.later_bound(await_, other, plus + 1)
+            self._due[key] = isl.subtract_map(self.later_bound(await_, other, plus), later)
+        return self._due[key]
 
     def _later_bound(self, await_: Site, other: Site, plus: int) -> isl.Map:
         try:
