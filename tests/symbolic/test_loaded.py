@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -452,10 +452,10 @@ def test_what_is_monotone_and_injective_has_room_for_what_is_between() -> None:
     assert refuted.word == "refuted"
     for hazard in refuted.hazards:
         ((_, cuts),) = hazard.contents
-        assert all(a < b for a, b in zip(cuts, cuts[1:], strict=False))
+        assert all(a < b for a, b in pairwise(cuts))
     for contents in tried(pairs(1).amir(), {"N": 2, "M": 5}):
         ((_, cuts),) = contents.items()
-        assert all(a < b for a, b in zip(cuts, cuts[1:], strict=False))
+        assert all(a < b for a, b in pairwise(cuts))
 
 
 def test_contents_written_into_a_program_are_read() -> None:
