@@ -186,7 +186,7 @@ def _counted_alike(found: list[Site]) -> list[Site]:
             load
             for name in (variables_of(site.op) if isinstance(site.op, _COUNTED) else ())
             for load in read.get(name, ())
-            if load not in site.loops and _reached_with(places[load], site)
+            if load.iterator not in site.iterators and _reached_with(places[load], site)
         ]
         loads = (*loads_around(site), *dict.fromkeys(more))
         plain = len(site.loops) - len(loads_around(site))

@@ -3,6 +3,7 @@ program of ours, or not confirmed."""
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +19,7 @@ from exogpu.symbolic.certificate.write import write_certificate
 from exogpu.symbolic.encode.witness import WitnessError
 from exogpu.symbolic.sites import UndecidedError
 from tests.cases.certificates.loaded import loaded
+from tests.cases.certificates.loaded_twice import loaded_twice
 from tests.forging import Content, change, content, find, forge, ops, problems, seal
 
 
@@ -100,6 +102,33 @@ def test_what_loads_nothing_is_rejected_unasked(folder: Path, what: str) -> None
     alter, says = MALFORMED[what]
     change(folder, "program.json", alter)
     assert says in problems(folder)
+
+
+def _renamed(value: object) -> object:
+    """What says m says n."""
+    if isinstance(value, dict):
+        return {name: _renamed(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_renamed(inner) for inner in value]
+    return re.sub(r"\bm\b", "n", value) if isinstance(value, str) else value
+
+
+def test_two_values_have_two_names(tmp_path: Path) -> None:
+    """An operation that counts with others reads their loads, too: with one name of two values,
+    these were taken for equal."""
+    folder = tmp_path / "twice"
+    verdict = loaded_twice.check()
+    assert verdict.word == "proved", verdict.reason
+    write_certificate(folder, loaded_twice, verdict)
+
+    def alter(program: Content) -> None:
+        other = next(one for one in loads(program) if one["iterator"] == "m")
+        changed = _renamed({name: other[name] for name in ("iterator", "body")})
+        assert isinstance(changed, dict)
+        other.update(changed)
+
+    change(folder, "program.json", alter)
+    assert "has another loop's iterator" in problems(folder)
 
 
 # --- another program ----------------------------------------------------------------------------

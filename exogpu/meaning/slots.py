@@ -59,8 +59,8 @@ def _parts(
                 yield tally.Place((barrier, (0,) * barriers[barrier]))
                 # One statement may read two slots.
                 yield from _parts(stmt.body, barriers, known)
-            case For(lo=Int(lo), hi=Int(hi)) if hi == lo + 1:
-                yield from _parts(stmt.body, barriers, {**known, stmt.iterator: Int(lo)})
+            case For(lo=Int(only), hi=Int(end)) if end == only + 1:
+                yield from _parts(stmt.body, barriers, {**known, stmt.iterator: Int(only)})
             case For():
                 lo, hi = substitute(stmt.lo, known), substitute(stmt.hi, known)
                 body = [*_parts(stmt.body, barriers, known)]

@@ -3,6 +3,7 @@ it (decision 32)."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -20,7 +21,8 @@ def check_loads(
     contracts: Iterable[Mapping[str, Any]],
 ) -> None:
     """A value is loaded from data that nothing writes, which is read there; contracts are of data
-    of one dimension, that nothing writes either.  Raises MalformedError."""
+    of one dimension, that nothing writes either.  What is loaded has a name of its own, since an
+    operation reads loads that are beside it, too.  Raises MalformedError."""
     declared = {one["name"]: one for one in variables}
     loaded = [op for op in operations if op.get("mode") == "loaded"]
     for one in contracts:
@@ -36,7 +38,10 @@ def check_loads(
             malformed(
                 "body", f"line {op['line']} ({op['text']}) changes {name}, a table of indices"
             )
+    iterators = Counter(op["iterator"] for op in operations if op["op"] == "Loop")
     for op in loaded:
+        if iterators[op["iterator"]] > 1:
+            malformed("body", f"line {op['line']} ({op['text']}) has another loop's iterator")
         name = op["source"]["variable"]
         if (name, op["line"], op["text"], op["file"]) not in read:
             malformed("body", f"line {op['line']} ({op['text']}) has no RecordRead of {name}")
