@@ -175,13 +175,27 @@ def counted(N: size, x: i32[N] @ CudaGmemLinear, y: i32[32] @ CudaGmemLinear):
 """
 
 MISTAKES = {
+    "fragment": (
+        changed(
+            CLUSTER,
+            ("clusterDim=2, ", ""),
+            ("for c in cuda_threads(0, 2, unit=cuda_cta_in_cluster)", "for c in seq(0, 2)"),
+            ("for t in cuda_threads(0, 32, unit=cuda_thread)", "for t in seq(0, 32)"),
+            ("part: f32[2, 32] @ CudaSmemCluster", "part: f32[16, 8] @ Sm80_RmemMatrixD(16, 8)"),
+            (
+                "from exogpu import proc",
+                "from exogpu import *\nfrom exogpu.platforms.sm80 import *",
+            ),
+        ),
+        "over the elements of a register tile, for m, n in fragment(tile):",
+    ),
     "nobody arrives": (
         changed(NAMED, ("                Arrive(cuda_in_order) >> full\n", "")),
         "of full each phase is an Arrive(cuda_in_order) by warps that do not wait, and after it",
     ),
     "nobody awaits": (
         changed(NAMED, ("                Await(full, cuda_in_order)\n", "")),
-        "by other warps: also the last one",
+        "Await(full, cuda_in_order, ~0) before line 15, for its threads to wait",
     ),
     "no contract helps": (
         COUNTS,
