@@ -56,7 +56,12 @@ def test_every_command_of_the_readme_exists():
 
 def test_every_linked_file_exists():
     for target in re.findall(r"\]\((?!http)([^)]+)\)", README):
-        assert (Path(__file__).parent.parent / target).exists(), target
+        file, _, heading = target.partition("#")
+        path = Path(__file__).parent.parent / file
+        assert path.exists(), target
+        headings = re.findall(r"^#+ (.*)$", path.read_text(), re.MULTILINE) if heading else []
+        names = [re.sub(r"[^a-z0-9 -]", "", each.lower()).replace(" ", "-") for each in headings]
+        assert not heading or heading in names, target
 
 
 def test_the_kernels_the_readme_names_are_shipped():

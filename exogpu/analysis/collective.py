@@ -116,11 +116,13 @@ class _Walk:
     def scalar(self, stmt: Assign | Reduce, tiling: Tiling) -> None:
         """Decision 11: exactly one thread executes a scalar assignment or reduction."""
         if tiling.threads != 1:
+            of_tiles = "; over the elements of a register tile, for m, n in fragment(tile):"
             self.refuse(
                 "C413",
                 f"{tiling.threads} threads execute this scalar statement: {executors(tiling)}",
                 stmt.span,
-                "put it inside cuda_threads(..., unit=cuda_thread), or use an instruction",
+                "put it inside cuda_threads(..., unit=cuda_thread), or use an instruction"
+                + of_tiles * (tiling.threads in (32, 128)),
             )
 
     def fence(self, stmt: Fence, tiling: Tiling) -> None:

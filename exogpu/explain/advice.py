@@ -61,6 +61,11 @@ def otherwise(violation: Violation, program: Program | None) -> str:
             )
         if variable.mechanism is BarrierMechanism.MBARRIER:
             return _roles(variable, program)
+        if variable.mechanism is BarrierMechanism.NAMED_BARRIER:
+            return (
+                f"of {variable.name} each phase is an Arrive(cuda_in_order) by warps that do not "
+                "wait, and after it an Await(..., cuda_in_order) by other warps: also the last one"
+            )
         return ""
     return _contracts(violation, program)
 

@@ -155,11 +155,12 @@ def _deadlock(program: Program | None, sizes: Mapping[str, int], violation: Viol
     second = "the Await at which program order blocks"
     if program is not None and not arrives:
         text = f"add an Arrive >> {_written(violation)} before the Await at line {_line(check)}"
+        named = _mechanism(program, check.barrier.name) is BarrierMechanism.NAMED_BARRIER
         edit = NewArrive(check, check.barrier, "cuda_in_order")
         return Words(
             f"no Arrive signals {z if signalling else violation.variable}, for which this Await "
             "waits",
-            (Repair(text, edit),),
+            () if named else (Repair(text, edit),),  # its threads do not arrive (D521)
             second=second,
         )
     later = [op for op in arrives if _line(op) > _line(check)]

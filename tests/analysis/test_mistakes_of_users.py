@@ -94,6 +94,27 @@ def turned(x: f32[2, 32] @ CudaGmemLinear, y: f32[2, 32] @ CudaGmemLinear):
 """
 
 
+NAMED = """
+from exogpu import proc
+
+@proc
+def handed_over(x: f32[32] @ CudaGmemLinear, y: f32[32] @ CudaGmemLinear):
+    with CudaDeviceFunction(blockDim=64):
+        for task in cuda_tasks(0, 1):
+            tile: f32[32] @ CudaSmemLinear
+            full: barrier @ CudaNamedBarrier
+            with CudaWarps(0, 1):
+                for t in cuda_threads(0, 32, unit=cuda_thread):
+                    tile[t] = x[t]
+                Arrive(cuda_in_order) >> full
+            with CudaWarps(1, 2):
+                Await(full, cuda_in_order)
+                for t in cuda_threads(0, 32, unit=cuda_thread):
+                    y[t] = tile[t]
+            Fence(cuda_in_order, cuda_in_order)
+"""
+
+
 def told(tmp_path: Path, text: str) -> tuple[str, str]:
     """The verdict's word, and all that is said."""
     file = tmp_path / "kernel.py"
@@ -120,7 +141,7 @@ def changed(text: str, *edits: tuple[str, str]) -> str:
     return text
 
 
-@pytest.mark.parametrize("text", [SCATTER, CHAIN, ROLES, CLUSTER], ids=len)
+@pytest.mark.parametrize("text", [SCATTER, CHAIN, ROLES, CLUSTER, NAMED], ids=len)
 def test_without_a_mistake_it_is_proved(tmp_path, text):
     assert told(tmp_path, text) == ("proved", "")
 
@@ -154,6 +175,28 @@ def counted(N: size, x: i32[N] @ CudaGmemLinear, y: i32[32] @ CudaGmemLinear):
 """
 
 MISTAKES = {
+    "fragment": (
+        changed(
+            CLUSTER,
+            ("clusterDim=2, ", ""),
+            ("for c in cuda_threads(0, 2, unit=cuda_cta_in_cluster)", "for c in seq(0, 2)"),
+            ("for t in cuda_threads(0, 32, unit=cuda_thread)", "for t in seq(0, 32)"),
+            ("part: f32[2, 32] @ CudaSmemCluster", "part: f32[16, 8] @ Sm80_RmemMatrixD(16, 8)"),
+            (
+                "from exogpu import proc",
+                "from exogpu import *\nfrom exogpu.platforms.sm80 import *",
+            ),
+        ),
+        "over the elements of a register tile, for m, n in fragment(tile):",
+    ),
+    "nobody arrives": (
+        changed(NAMED, ("                Arrive(cuda_in_order) >> full\n", "")),
+        "of full each phase is an Arrive(cuda_in_order) by warps that do not wait, and after it",
+    ),
+    "nobody awaits": (
+        changed(NAMED, ("                Await(full, cuda_in_order)\n", "")),
+        "Await(full, cuda_in_order, ~0) before line 15, for its threads to wait",
+    ),
     "no contract helps": (
         COUNTS,
         "tasks of one kernel are ordered by flags alone: write different elements",
