@@ -255,7 +255,8 @@ def text(
 Last run: {date.today()}.  {every.programs:,} generated programs, each analysed once
 for all sizes and then run by the literal machine at every size from 0 to 7 (rings at 13 too; 0 to 3
 where the size counts kernels, 1 to 7 where it counts tasks that allocate, 0 to 5 of clusters, of
-windows, and of both sizes of nests).  At each size the sets of violations, as (kind, variable,
+windows, and of both sizes of nests; at ten pairs up to 3 where values are loaded, and at some up to
+4 of programs in source form).  At each size the sets of violations, as (kind, variable,
 element, check, iteration, record), are compared, those of the fast machine too; of a late Arrive
 and of PHASE, without the record.  Windows are programs in source form: whether they are in bounds,
 for all sizes and at each, is compared with a sequential run, and the elements that they touch with

@@ -11,6 +11,7 @@ from campaigns import agreement
 from exogpu.amir import nodes as amir
 from exogpu.amir.walk import operations, rewritten
 from exogpu.symbolic.find.prover import Findings, analyse
+from tests.symbolic import agreement as comparing
 from tests.symbolic.careless_further import DEEPER, PROGRAMS, PROVERS, Change, deeper
 
 MUTANTS = {
@@ -37,8 +38,18 @@ def killed(name: str, seed: int) -> str:
     assert not before(case)[0], case
     with pytest.MonkeyPatch.context() as patch:
         applied(name, patch)
+        if misses(MUTANTS[name], seed):
+            return "disagreement"
         wrong, proved = judged(case)
     return "disagreement" if wrong else "no proof" if before(case)[1] and not proved else ""
+
+
+def misses(shape: str, seed: int) -> bool:
+    """Whether the sets of violations disagree at some size, which is seen before any proof."""
+    program = comparing.admitting_zero(comparing.generated(shape, seed))
+    findings = agreement.analyse(program)
+    sizes = comparing.small_sizes(shape, program)
+    return not all(comparing.compared(program, findings, at).agree for at in sizes)
 
 
 def applied(name: str, patch: pytest.MonkeyPatch) -> None:
