@@ -14,6 +14,7 @@ import pytest
 
 from campaigns.emulator.launch import Emulated
 from campaigns.emulator.orders import ORDERS
+from exogpu.api import Procedure
 from exogpu.hw.datatypes import bf16, f16
 from exogpu.kernels import attention_sm90
 from exogpu.kernels.attention_sm90 import KERNELS, make_attention
@@ -115,7 +116,7 @@ BATCHES = [
 
 
 @pytest.mark.parametrize("batch", BATCHES, ids=str)
-def test_each_sequence_attends_to_itself(batch) -> None:
+def test_each_sequence_attends_to_itself(batch: dict[str, Any]) -> None:
     assert not Batch(**batch).run()
 
 
@@ -191,7 +192,7 @@ def test_a_mistake_is_refuted(mistake: str, tmp_path: Path) -> None:
     ],
     ids=lambda of: of.name,
 )
-def test_proved_for_all_sizes(kernel) -> None:
+def test_proved_for_all_sizes(kernel: Procedure) -> None:
     verdict = kernel.check()
     assert verdict.word == "proved" and not verdict.warnings
     assert "assuming monotone(cuts)" in str(verdict)
@@ -200,7 +201,7 @@ def test_proved_for_all_sizes(kernel) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="no g++ on this machine")
 @pytest.mark.parametrize("batch", BATCHES, ids=str)
-def test_emitted_in_orders(batch, builds) -> None:
+def test_emitted_in_orders(batch: dict[str, Any], builds: Path) -> None:
     for order in ORDERS[:2]:
         made = Batch(**batch)
         kernel = make_attention(made.D, causal=made.causal, G=made.G, dtype=f16, packed=True)
