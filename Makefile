@@ -2,7 +2,7 @@
 #   make demo    prove a shipped Hopper kernel, and write its report
 #   make docs    the site of all pages, in build/site
 #   make test    the quick tests       make check   all tests and linters: what CI runs
-#   make test-all   all tests
+#   make test-all   all tests but a few          make test-long   these, tens of seconds each
 #   make lint    the linters           make bench   seconds and memory of the checker
 #   make proofs  prove the shipped kernels again
 #   make gpu-test, gpu-bench   right and fast on a GPU      make gpu-fuzz   random programs on one
@@ -26,7 +26,7 @@ PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 # One that has torch.
 GPU_PYTHON ?= python3
 
-.PHONY: demo test test-all proofs lint check docs bench gpu-emit gpu-test gpu-bench gpu-fuzz-emit gpu-fuzz clean install
+.PHONY: demo test test-all test-long proofs lint check docs bench gpu-emit gpu-test gpu-bench gpu-fuzz-emit gpu-fuzz clean install
 
 demo: $(INSTALLED)
 	$(BIN)/exogpu demo -o build/demo
@@ -35,7 +35,10 @@ test: $(INSTALLED)
 	$(PYTEST) -m "not slow" $(PYTEST_FLAGS)
 
 test-all: $(INSTALLED)
-	$(PYTEST) $(PYTEST_FLAGS)
+	$(PYTEST) -m "not long" $(PYTEST_FLAGS)
+
+test-long: $(INSTALLED)
+	$(PYTEST) -m long $(PYTEST_FLAGS)
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .

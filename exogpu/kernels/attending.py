@@ -92,7 +92,7 @@ def attention_varlen(
     if B < 1 or int(cu_seqlens_k.shape[0]) != B + 1:
         what = f"cu_seqlens_q has {B + 1} elements, and cu_seqlens_k {cu_seqlens_k.shape[0]}"
         raise LaunchError(what, "give where each sequence begins, and where the last one ends")
-    if not (0 < T < MOST_ROWS and 0 < N < MOST_ROWS):
+    if max(T, N) >= MOST_ROWS:
         raise LaunchError(f"q has {T} rows, and k {N}", f"give 1 to {MOST_ROWS - 1}")
     result, sums = _results(q, out, lse, (T, H, D), (H, T), dtype, stream)
     tiles = T // TILE + B

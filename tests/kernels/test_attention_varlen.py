@@ -174,7 +174,13 @@ REFUTED = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mistake", REFUTED)
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        pytest.param(one, marks=[pytest.mark.long] if one.endswith("awaited") else [])
+        for one in REFUTED
+    ],
+)
 def test_a_mistake_is_refuted(mistake: str, tmp_path: Path) -> None:
     module = changed(attention_sm90, *REFUTED[mistake], tmp_path)
     assert module.make_attention(64, packed=True).check().word == "refuted"
@@ -188,7 +194,9 @@ def test_a_mistake_is_refuted(mistake: str, tmp_path: Path) -> None:
     "kernel",
     [
         KERNELS["attention_varlen_sm90_64"],
-        make_attention(128, causal=True, G=4, dtype=f16, packed=True),
+        pytest.param(
+            make_attention(128, causal=True, G=4, dtype=f16, packed=True), marks=pytest.mark.long
+        ),
     ],
     ids=lambda of: of.name,
 )

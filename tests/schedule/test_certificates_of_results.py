@@ -208,7 +208,14 @@ def careless(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in STEPS if name != "sum_by_exchange on"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.long] if name == "sum_by_exchange" else [])
+        for name in STEPS
+        if name != "sum_by_exchange on"
+    ],
+)
 def test_a_mistake_that_is_seen_is_never_certified(name: str, careless: None) -> None:
     before, step = STEPS[name]
     made = s.derivation(step(before))

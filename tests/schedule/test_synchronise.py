@@ -182,7 +182,11 @@ def test_each_bug_of_the_museum_is_mended(stem: str, name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "kernel",
-    [gemm_sm80, KERNELS["gemm_sm90_1x1_128x256"], KERNELS["gemm_sm90_2x2_128x256"]],
+    [
+        gemm_sm80,
+        KERNELS["gemm_sm90_1x1_128x256"],
+        pytest.param(KERNELS["gemm_sm90_2x2_128x256"], marks=pytest.mark.long),
+    ],
     ids=lambda k: k.name,
 )
 def test_the_shipped_gemm_gets_its_synchronisation_back(kernel: Procedure) -> None:

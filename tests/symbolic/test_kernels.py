@@ -50,7 +50,7 @@ def sample(kernel: Procedure, share: int) -> list[Mutant]:
 @pytest.mark.parametrize(
     ("kernel", "share", "refuted", "redundant"),
     [
-        (GEMM_SM90["gemm_sm90_2x1_128x256"], 17, 14, 8),
+        pytest.param(GEMM_SM90["gemm_sm90_2x1_128x256"], 17, 14, 8, marks=pytest.mark.long),
         (gemm_sm80, 23, 6, 4),
         (paper.example_1_repaired, 3, 3, 10),
         (paper.example_2_repaired, 3, 4, 10),
