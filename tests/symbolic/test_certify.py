@@ -88,7 +88,7 @@ SEEDS = {
     "tasked": 8,
     "tiles": 10,
     "nests": 4,
-    "casts": 1,
+    "casts": 3,
     "windows": 4,
     "resident": 4,
     "flags": 6,
@@ -100,7 +100,8 @@ SEEDS = {
 CASES = [
     (shape, seed, policy)
     for shape, count in SEEDS.items()
-    for seed, policy in zip(range(700, 700 + count), cycle(Policy), strict=False)
+    for first in (703 if shape == "casts" else 700,)  # of casts, some take minutes
+    for seed, policy in zip(range(first, first + count), cycle(Policy), strict=False)
 ]
 
 UNDECIDED = (
