@@ -26,7 +26,14 @@ def test_every_shipped_kernel_has_a_proof_and_no_other() -> None:
     assert set(LOCKED) == folders == set(KERNELS), UPDATE
 
 
-@pytest.mark.parametrize("name", KERNELS)
+LONG = ("attention_varlen_sm90_64_causal", "attention_varlen_sm90_128")
+"""Kernels whose obligations take most of a minute, and are those of another."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=[pytest.mark.long] if n.startswith(LONG) else []) for n in KERNELS],
+)
 def test_the_proof_is_that_of_the_kernel(name: str) -> None:
     """The program as it is now, with the committed witness, obliges to what a solver confirms."""
     locked, program = LOCKED[name], KERNELS[name].amir(Policy(LOCKED[name]["policy"]))

@@ -16,6 +16,11 @@ KERNEL = "from shared import OFFSET\n@proc\ndef fill(n: size, z: f32[n] @ DRAM):
 KERNEL += "    for i in seq(0, n):\n        z[i + OFFSET] = 1.0\n"
 
 
+def interruptible() -> None:
+    """As from a terminal: what a shell starts in the background ignores interrupts."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_each_change_is_checked(tmp_path: Path) -> None:
     kernel, shared = tmp_path / "kernel.py", tmp_path / "shared.py"
     kernel.write_text(HEAD + KERNEL)
@@ -23,7 +28,12 @@ def test_each_change_is_checked(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "exogpu", "check", "--watch", "kernel.py"]
     paths = {"PYTHONPATH": str(ROOT), "EXOGPU_CACHE": str(tmp_path / ".cache")}
     with subprocess.Popen(
-        command, cwd=tmp_path, env={**os.environ, **paths}, stdout=subprocess.PIPE, text=True
+        command,
+        cwd=tmp_path,
+        env={**os.environ, **paths},
+        stdout=subprocess.PIPE,
+        text=True,
+        preexec_fn=interruptible,
     ) as watching:
         assert watching.stdout is not None
 
@@ -47,7 +57,10 @@ def test_each_change_is_checked(tmp_path: Path) -> None:
             assert "fill: proved" in told()
         finally:
             watching.send_signal(signal.SIGINT)
-            assert watching.wait(60) == 130
+            try:
+                assert watching.wait(60) == 130
+            finally:
+                watching.kill()
 
 
 def test_of_a_folder_new_files_count_and_hidden_ones_do_not(tmp_path: Path) -> None:

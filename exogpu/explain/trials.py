@@ -11,6 +11,7 @@ from exogpu.explain.editing import applied
 from exogpu.explain.edits import Edit, Repair
 from exogpu.ir.walk import holds
 from exogpu.machine import fast
+from exogpu.machine.literal_state import OutsideError
 from exogpu.machine.violation import Violation
 from exogpu.result.errors import Span
 from exogpu.result.verdict import HazardKind
@@ -113,7 +114,8 @@ class Trials:
 
 
 def _pairs(program: Program, sizes: Mapping[str, int], limit: float) -> frozenset[Pair] | None:
-    """The pairs of statements at fault; None where that takes too long."""
+    """The pairs of statements at fault; None where that takes too long, or an edit has moved a
+    statement to where its barrier has no element."""
     if limit <= 0:
         cut_short()
         return None
@@ -129,6 +131,8 @@ def _pairs(program: Program, sizes: Mapping[str, int], limit: float) -> frozense
         ).violations
     except _TooLongError:
         cut_short()
+        return None
+    except OutsideError:
         return None
     return frozenset(map(pair_of, found))
 

@@ -183,10 +183,16 @@ def elements_of(machine: Machine, accesses: tuple[Access, ...]) -> tuple[Element
     return tuple(sorted(found, key=lambda element: (element[0].number, element[1])))
 
 
+class OutsideError(Exception):
+    """A barrier access has no element: the program was not checked, as edited ones are not."""
+
+
 def the_element(machine: Machine, access: Access) -> Index:
-    """The one element of a barrier access."""
-    (index,) = elements(machine, access)
-    return index
+    """The one element of a barrier access.  Raises OutsideError where it is outside."""
+    found = elements(machine, access)
+    if len(found) != 1:
+        raise OutsideError
+    return found[0]
 
 
 def cell(machine: Machine, name: Sym, index: Index) -> Cell:

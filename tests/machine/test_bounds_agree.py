@@ -48,7 +48,10 @@ def rank(sizes: Sizes) -> tuple[int, ...]:
     return (sizes["K"] + index, index, *sizes.values())
 
 
-@pytest.mark.parametrize("first", range(0, 64, 16))
+@pytest.mark.parametrize(
+    "first",
+    [pytest.param(n, marks=[pytest.mark.long] if n >= 32 else []) for n in range(0, 64, 16)],
+)
 def test_check_and_check_at_and_run_agree(first: int) -> None:
     judged = [agreed(procedure(Random(seed))) for seed in range(first, first + 16)]
     assert {"proved", "refuted"} <= set(judged)
