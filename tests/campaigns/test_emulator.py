@@ -50,7 +50,7 @@ HALF = gemm_sm90.make_gemm(1, 1, 64, 64, 4, 1, dtype=bf16)
 
 CASES: list[tuple[Procedure, dict[str, int]]] = [
     (SM80, {"M": 70, "N": 100, "K": 100}),
-    (SM90, {"L": 1, "M": 130, "N": 40, "cluster_K": 200}),
+    (SM90, {"L": 2, "M": 130, "N": 40, "cluster_K": 300}),
     (PAIR, {"L": 1, "M": 130, "N": 60, "cluster_K": 160}),
     (RUNNING, {"L": 3, "M": 130, "N": 40, "cluster_K": 160}),
     (HALF, {"L": 1, "M": 70, "N": 33, "cluster_K": 168}),

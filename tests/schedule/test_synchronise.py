@@ -122,9 +122,9 @@ def test_the_budget_ends_with_an_answer() -> None:
     told: list[str] = []
     bare = s.without_synchronisation(loaded)
     found = s.synchronise(bare, seconds=1.0, progress=told.append)
-    if not found:  # a fast machine may be done
+    if not found:  # a fast machine may be done, or have tried all but for all sizes
         assert "budget of 1 s" in found.reason
-        assert found.remaining
+        assert found.before
     assert found.seconds < 15
     assert told and "tried" in told[0]
 

@@ -16,6 +16,7 @@ from exogpu.analysis.lifetimes import insert_frees
 from exogpu.ir.types import Policy
 from exogpu.ir.walk import holds, walk
 from exogpu.machine import fast
+from exogpu.machine.literal_state import OutsideError
 from exogpu.machine.violation import Violation
 from exogpu.result.hazards import HazardKind
 from exogpu.schedule.proposing.drafts import Draft, is_unsignalled, number
@@ -206,7 +207,8 @@ class Answer:
 
 
 def run(program: Program, sizes: Sizes, limit: float) -> tuple[Violation, ...] | None:
-    """The violations at these sizes; None where that takes too long."""
+    """The violations at these sizes; None where that takes too long, or a barrier is used where it
+    has no element."""
     start = monotonic()
 
     def watch(_: fast.Progress) -> None:
@@ -217,7 +219,7 @@ def run(program: Program, sizes: Sizes, limit: float) -> tuple[Violation, ...] |
         return fast.run(
             program, dict(sizes), keep=fast.Keep.PAIRS, progress=watch, locate=False
         ).violations
-    except _TooLongError:
+    except (_TooLongError, OutsideError):
         return None
 
 
