@@ -242,6 +242,7 @@ def _launch(made: Kernel) -> Json:
         "arguments": names,
         **({"dependent": True} if made.dependent else {}),
         **({"together": True} if made.together else {}),
+        **({"level": True} if made.level else {}),
     }
 
 

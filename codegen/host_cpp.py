@@ -253,12 +253,13 @@ def _launch(host: Host, kernel: Kernel) -> Lines:
         inside.append(f"void* arguments[] = {{{', '.join(values)}}};")
         shape = f"{kernel.cluster_dim}, {kernel.block_dim}, {kernel.shared_bytes}"
         rest = f"{shape}, arguments, stream"
-        if kernel.together:
-            rest += ", {/* early */ false, /* together */ true}"
+        early = "launched" if kernel.dependent else "false"
+        together, level = (str(told).lower() for told in (kernel.together, kernel.level))
+        if kernel.dependent or kernel.together or kernel.level:
+            rest += f", {{/* early */ {early}, /* together */ {together}, /* level */ {level}}}"
         if host.dependents:
             inside.append(f"const long long task_count = {most};")
-            early = ", {/* early */ launched}" if kernel.dependent else ""
-            inside.append(f"TRY(launch({kernel.text.name}, task_count, {rest}{early}));")
+            inside.append(f"TRY(launch({kernel.text.name}, task_count, {rest}));")
             inside.append("launched = task_count > 0;")
         else:
             inside.append(f"TRY(launch({kernel.text.name}, {most}, {rest}));")

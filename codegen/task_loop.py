@@ -37,7 +37,7 @@ def task_loop(
             name = names.declare(Sym(f"tasks_{loop.iterator.name}"))
             counts.append(f"const int {name} = {c_control(count, control)};")
             spelled.append(name)
-        decode = _decode(device, nest, spelled, *pair_of(nest, order, device.storage))
+        decode = _decode(device, nest, spelled, *pair_of(nest, order, device.storage, cluster))
         declared = {
             stmt.name: declare_counters(device.barriers, stmt.name)
             for stmt in (*resident, *walk(nest.body))

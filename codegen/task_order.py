@@ -6,18 +6,19 @@ same time should read the same data, which then comes from the L2 cache.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from math import log2
 from typing import Final, TypeAlias
 
 from exogpu.codegen.errors import unsupported
 from exogpu.codegen.storage import Storage
 from exogpu.codegen.tasks import TaskNest
 from exogpu.ir.names import Sym
-from exogpu.ir.nodes import Access, Point
+from exogpu.ir.nodes import Access, For, Loaded, Point, Seq
 from exogpu.ir.types import Space
-from exogpu.ir.walk import accesses, control_variables, walk
+from exogpu.ir.walk import accesses, control_variables, evaluate, walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +30,11 @@ class Lexicographic:
 class Grouped:
     """Two loops are walked in bands: `rows` iterations of the first for each of the second.
 
-    `loops` names the two; without it they are the ones that `shared_loops` finds.
+    Without `rows` they are `rows_of_band`'s.  `loops` names the two; without it they are the ones
+    that `shared_loops` finds.
     """
 
-    rows: int = 8
+    rows: int | None = None
     loops: tuple[str, str] | None = None
 
 
@@ -45,8 +47,11 @@ class Hilbert:
 
 TaskOrder: TypeAlias = Lexicographic | Grouped | Hilbert
 
-DEFAULT: Final = Grouped(8)
-"""Where two loops share data, and no order was asked for; docs/performance.md has the times."""
+PROCESSORS: Final = 128
+"""Multiprocessors of a large GPU, about: the CTAs that run at the same time."""
+
+UNKNOWN: Final = 8
+"""Rows of a band where it is not known what rows and columns read."""
 
 
 def parse_order(text: str) -> TaskOrder:
@@ -66,16 +71,19 @@ def parse_order(text: str) -> TaskOrder:
 
 
 def pair_of(
-    nest: TaskNest, order: TaskOrder | None, storage: Mapping[Sym, Storage]
+    nest: TaskNest, order: TaskOrder | None, storage: Mapping[Sym, Storage], cluster: int
 ) -> tuple[TaskOrder, tuple[int, int] | None]:
     """The order of a nest, and the positions of the two loops that it walks together, if any.
 
-    Raises ExoGpuError (G808) where an order that needs two loops finds none.
+    Tasks are those of clusters of so many CTAs.  Raises ExoGpuError (G808) where an order that
+    needs two loops finds none.
     """
     match order:
         case None:
             found = shared_loops(nest, storage)
-            return (DEFAULT if found else Lexicographic()), found
+            if found is None:
+                return Lexicographic(), None
+            return Grouped(rows_of_band(nest, found, storage, cluster) or UNKNOWN), found
         case Lexicographic():
             return order, None
         case Grouped() | Hilbert() if len(nest.loops) == 1:
@@ -90,6 +98,9 @@ def pair_of(
                     "name two cuda_tasks loops of the nest, or take the lexicographic order",
                     "G808",
                 )
+            if isinstance(order, Grouped) and order.rows is None:
+                rows = rows_of_band(nest, found, storage, cluster) or UNKNOWN
+                order = Grouped(rows, order.loops)
             return order, found
 
 
@@ -97,8 +108,14 @@ def shared_loops(nest: TaskNest, storage: Mapping[Sym, Storage]) -> tuple[int, i
     """The first two loops such that some global data depend on one alone, and some on the other.
 
     Tasks in one row then share the data of the row, and tasks in one column those of the column.
+    Vectors are looked at only where no matrices tell: they are little beside these.
     """
-    used = [_depends_on(access) for access in _global_accesses(nest, storage)]
+    read = list(_global_accesses(nest, storage))
+    return _shared(nest, [a for a in read if _of_matrix(a)]) or _shared(nest, read)
+
+
+def _shared(nest: TaskNest, read: Sequence[Access]) -> tuple[int, int] | None:
+    used = [_depends_on(access) for access in read]
     for first, second in combinations(range(len(nest.loops)), 2):
         row, column = nest.loops[first].iterator, nest.loops[second].iterator
         if any(row in u and column not in u for u in used) and any(
@@ -106,6 +123,53 @@ def shared_loops(nest: TaskNest, storage: Mapping[Sym, Storage]) -> tuple[int, i
         ):
             return first, second
     return None
+
+
+def rows_of_band(
+    nest: TaskNest, pair: tuple[int, int], storage: Mapping[Sym, Storage], cluster: int
+) -> int | None:
+    """Rows of a band such that tasks that run at the same time read least: a power of two.
+
+    n tasks in r rows read r rows and n / r columns of tiles, which is least where r is
+    sqrt(n * column / row), by what a column and a row read.  None where that is not known.
+    """
+    row, column = (nest.loops[at].iterator for at in pair)
+    read = [access for access in _global_accesses(nest, storage) if _of_matrix(access)]
+    tall, wide = (_step(read, row, column), _step(read, column, row))
+    if not (tall and wide):
+        return None
+    return int(2 ** max(0, round(log2(PROCESSORS / cluster * wide / tall) / 2)))
+
+
+def _step(read: Iterable[Access], own: Sym, other: Sym) -> int:
+    """How far apart are what two iterations of a loop read, of data that the other loop does not
+    choose; 0 if that is not known."""
+    found = set()
+    for access in read:
+        if own not in (chosen := _depends_on(access)) or other in chosen:
+            continue
+        for coord in access.coords:
+            first = coord.at if isinstance(coord, Point) else coord.lo
+            env = dict.fromkeys(control_variables(first), 0)
+            if own in env:
+                found.add(evaluate(first, {**env, own: 1}) - evaluate(first, env))
+    return max(0, *found) if found else 0
+
+
+def alike(nest: TaskNest) -> bool:
+    """Whether tasks take equally long: what they repeat is told by no task, and no value from
+    memory."""
+    known = {loop.iterator for loop in nest.loops}
+    for stmt in walk(nest.body):
+        match stmt:
+            case For(mode=Loaded()):
+                known.add(stmt.iterator)
+            case For(mode=Seq()):
+                if known & (control_variables(stmt.lo) | control_variables(stmt.hi)):
+                    return False
+            case _:
+                pass
+    return True
 
 
 def _named(nest: TaskNest, loops: tuple[str, str]) -> tuple[int, int] | None:
@@ -121,6 +185,10 @@ def _global_accesses(nest: TaskNest, storage: Mapping[Sym, Storage]) -> Iterator
             known = storage.get(access.name)
             if known is not None and known.space is Space.GLOBAL and not known.flag:
                 yield access
+
+
+def _of_matrix(access: Access) -> bool:
+    return len(access.coords) > 1
 
 
 def _depends_on(access: Access) -> frozenset[Sym]:

@@ -57,6 +57,8 @@ class Launch:
     """Whether it may begin before the kernel right before it has ended, and waits by itself."""
     together: bool = False
     """Whether all of its CTAs are to be on the device at a time."""
+    level: bool = False
+    """Whether it has no more clusters than take its tasks in as many rounds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +161,7 @@ def _step(step: Mapping[str, Any]) -> Step:
                 tuple(_argument(a) for a in step["arguments"]),
                 step.get("dependent", False),
                 step.get("together", False),
+                step.get("level", False),
             )
         case "memset":
             return Fill(step["target"], step["byte"], step["offset"], step["count"])

@@ -35,6 +35,8 @@ _PROGRAMMATIC: Final = 6  # CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATIO
 _MAX_SHARED: Final = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 _NON_PORTABLE: Final = 14  # CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
 _PORTABLE_CLUSTER: Final = 8
+_NEARLY: Final = (15, 16)
+"""Of the clusters that the device holds: what of them is left idle for the sake of the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +103,16 @@ def _load(module: ctypes.c_void_p, launch: Launch, device: int) -> Loaded:
 def clusters_for(loaded: Loaded, tasks: int, most: int | None) -> int:
     """How many clusters take the tasks: as many as the device holds, and no more than `most`.
 
-    Raises LaunchError where the tasks cannot be numbered.
+    Of a `level` launch that is as few as take them in as many rounds, where these are nearly all:
+    those of a round then read the same parts of memory from its begin to its end.  Raises
+    LaunchError where the tasks cannot be numbered.
     """
-    clusters = min(tasks, loaded.clusters)
+    held = loaded.clusters
+    if loaded.launch.level and tasks:
+        rounds = -(-tasks // held)
+        few = -(-tasks // rounds)
+        held = few if few * _NEARLY[1] >= held * _NEARLY[0] else held
+    clusters = min(tasks, held)
     if tasks + clusters >= 1 << 31:  # a cluster's next task has a number, even if there is none
         what = f"{tasks} tasks are more than a launch can number"
         raise LaunchError(what, "divide the work into several calls")

@@ -104,6 +104,7 @@ def attention_varlen(
         chosen,
         _THEIRS,
         stream=stream,
+        B=B,
         Q=q,
         K=k,
         V=v,

@@ -91,7 +91,7 @@ def test_grouped_walks_bands(helpers):
 
 def test_default_groups_the_loops_that_share_data():
     """A depends on tm and not on tn, B on tn and not on tm; both depend on batch and on s."""
-    assert "grouped_tile(task_number % (tasks_tm * tasks_tn), tasks_tm, tasks_tn, 8)" in source(
+    assert "grouped_tile(task_number % (tasks_tm * tasks_tn), tasks_tm, tasks_tn, 16)" in source(
         GEMM
     )
     assert "grouped_tile(task_number / tasks_s % (tasks_tm * tasks_tn), " in source(SPLIT_K)
