@@ -100,6 +100,13 @@ def batches() -> Iterator[Batch]:
             for rows, keys in (([1] * 9, [700, 1, 0, 176, 177, 352, 128, 3000, 5]), ([64], [9000])):
                 yield Batch("few rows", rows, keys, D, 4, 1, causal)
             yield Batch("many heads", [513, 60], [513, 60], D, 33, 1, causal)
+            for _ in range(86):
+                rows, keys = (
+                    [draw.randrange(700) for _ in range(draw.randint(1, 6))] for _ in "qk"
+                )
+                keys = [*keys, *rows][: len(rows)]
+                rows[0], keys[0] = rows[0] + 1, keys[0] + 1
+                yield Batch("random", rows, keys, D, draw.randint(1, 3), 1, causal, 1)
 
 
 def timed() -> Iterator[Batch]:

@@ -3,8 +3,9 @@
 The model of a kernel is a sum: what a launch takes, what a wave of tiles takes, and a wave's step
 of 128 bytes of a row, of whole waves and of as much of the last as there is; more of either where
 rows begin within a cache line, and more again where they begin within a sector of it; bytes of A
-and B, operations, where power limits the clock, and elements of C.  Their seconds are in
-`times.json`, which `benchmarks/gpu_fit.py` writes; docs/performance.md has what they are worth.
+and B, operations, and more of these where power has lowered the clock, and elements of C.  Their
+seconds are in `times.json`, which `benchmarks/gpu_fit.py` writes; docs/performance.md has what they
+are worth.
 A kernel whose seconds are not there is never chosen.
 """
 
@@ -14,6 +15,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from math import log10
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,6 +30,12 @@ GEMV: Final = ("gemv", "gemv_rows")
 """The kernels of a matrix times a vector."""
 AT_ONCE: Final = {1: 132, 2: 66, 4: 30}
 """Clusters that an H200 runs at a time, by their CTAs: those of four do not fill its GPCs."""
+
+
+ALIKE: Final = 1.02
+"""Times of the least, up to which seconds that are expected are as good."""
+COLD: Final = 4e11
+"""Operations of TF32 in the first millisecond."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +101,8 @@ class Variant:
             *(1, waves, steps, some),
             *(line * steps, line * some, sector * steps, sector * some),
             128 / step * product.L * (product.M + product.N) * product.K,
-            2.0 * elements * product.K,
+            work := 2.0 * elements * product.K,
+            work * warm(work * STEP["f32"] / step),
             elements * slices,
         )
         return tuple(map(float, found))
@@ -102,6 +111,12 @@ class Variant:
         """Seconds."""
         terms = zip(self.features(product, slices), self.seconds, strict=True)
         return sum(count * seconds for count, seconds in terms)
+
+
+def warm(work: float) -> float:
+    """How far, from 0 to 1, the power limit has lowered the clock when so many operations of TF32
+    have ended: it does not in the first millisecond, and no more after some ten."""
+    return min(1.0, max(0.0, log10(work / COLD))) if work else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,13 +142,16 @@ def _fastest(product: Product) -> Choice:
 
 
 def _among(product: Product, variants: Mapping[str, Variant]) -> Choice:
-    ways = (
+    ways = [
         (variant.expected(product, slices), variant, slices)
         for variant in variants.values()
         if variant.dtype == product.dtype
         for slices in variant.slices(product)
-    )
-    _, variant, slices = min(ways, key=lambda way: way[0])
+    ]
+    least = min(seconds for seconds, _, _ in ways)
+    # Of what the models cannot tell apart what needs less power: results that TMA stores.
+    frugal = [way for way in ways if way[1].bulk and way[0] <= ALIKE * least]
+    _, variant, slices = min(frugal or ways, key=lambda way: way[0])
     return Choice(variant.name, slices if variant.split else 0)
 
 

@@ -21,7 +21,7 @@ from exogpu.kernels import (
     gemv,
     gemv_f32,
 )
-from exogpu.kernels.choice import Choice, Product, Variant, fastest, shipped
+from exogpu.kernels.choice import Choice, Product, Variant, fastest, shipped, warm
 
 SUMS = gemm_splitk_sum_sm90.KERNELS
 STAGED = gemm_staged_sm90.KERNELS
@@ -142,11 +142,33 @@ def test_a_choice_can_be_run(m, n, k, batches, dtype):
 
 def test_the_fastest_is_the_least_sum():
     """Twice the tile takes three times as long: it pays where its waves are a third."""
-    small = Variant("small", (1, 1), (64, 64), False, 1, (0.0, 1.0, *9 * (0.0,)))
-    large = Variant("large", (1, 1), (128, 128), False, 1, (0.0, 3.0, *9 * (0.0,)))
+    small = Variant("small", (1, 1), (64, 64), False, 1, (0.0, 1.0, *10 * (0.0,)))
+    large = Variant("large", (1, 1), (128, 128), False, 1, (0.0, 3.0, *10 * (0.0,)))
     variants = {"small": small, "large": large}
     assert fastest(Product(1, 512, 512, 64), variants) == Choice("small", 0)
     assert fastest(Product(1, 8192, 8192, 64), variants) == Choice("large", 0)
+
+
+@pytest.mark.parametrize(("seconds", "chosen"), [(1.019, "bulk"), (1.021, "other")])
+def test_of_what_is_as_fast_the_one_that_stores_by_tma(seconds, chosen):
+    """Up to 2 %; and not where rows of C are no multiples of 16 bytes."""
+    other = Variant("other", (1, 1), (64, 64), False, 1, (0.0, 1.0, *10 * (0.0,)))
+    bulk = Variant("bulk", (1, 1), (64, 64), False, 1, (0.0, seconds, *10 * (0.0,)), bulk=True)
+    variants = {"other": other, "bulk": bulk}
+    assert fastest(Product(1, 512, 512, 64), variants).name == chosen
+    assert fastest(Product(1, 512, 511, 64), variants).name == "other"
+
+
+def test_power_lowers_the_clock_of_long_products_alone():
+    """Not in the first millisecond, and no more after some ten."""
+    assert warm(2.0 * 1024**3) == warm(2.0 * 4096**3) == warm(0.0) == 0.0
+    assert 0.0 < warm(2.0 * 8192**3) < warm(2.0 * 12288**3) < 1.0 == warm(2.0 * 16384**3)
+
+    def told(dtype):
+        product = Product(1, 8192, 8192, 8192, dtype)
+        return Variant("", (1, 1), (64, 64), False, dtype=dtype).features(product, 1)[-2]
+
+    assert 0.0 < told("bf16") < told("f32") == 2.0 * 8192**3 * warm(2.0 * 8192**3)
 
 
 @pytest.mark.parametrize(

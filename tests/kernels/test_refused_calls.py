@@ -14,40 +14,7 @@ import pytest
 import exogpu.kernels as k
 from exogpu.codegen.runtime.errors import LaunchError
 from exogpu.kernels import attending, calls, fused, grouped, row_calls, scaled, scanning
-
-TYPESTR = {
-    "float32": "<f4",
-    "float64": "<f8",
-    "float16": "<f2",
-    "bfloat16": "<V2",
-    "int32": "<i4",
-    "int64": "<i8",
-    "float8_e4m3fn": "|V1",
-}
-
-
-class Device:
-    """Memory of a device, as a library lends it."""
-
-    def __init__(self, *shape, dtype="float32", strides=None, at=1 << 32, readonly=False):
-        self.shape, self.dtype, self.ndim = shape, dtype, len(shape)
-        self.strides, self.at, self.readonly = strides, at, readonly
-
-    @property
-    def __cuda_array_interface__(self):
-        data, kind = (self.at, self.readonly), TYPESTR[self.dtype]
-        told = {"shape": self.shape, "typestr": kind, "data": data, "strides": self.strides}
-        return {**told, "version": 3, "stream": 1}
-
-    def __getitem__(self, key):
-        assert key is None
-        return self.reshape((1, *self.shape))
-
-    def reshape(self, shape):
-        return Device(*shape, dtype=self.dtype, at=self.at, readonly=self.readonly)
-
-    def new_empty(self, shape, dtype):
-        return Device(*shape, dtype=dtype or self.dtype, at=1 << 40)
+from tests.kernels.devices import TYPESTR, b, e, f, i
 
 
 @pytest.fixture(autouse=True)
@@ -63,22 +30,6 @@ def _no_kernel(monkeypatch):
         monkeypatch.setattr(scanning, name, compiled)
     names = SimpleNamespace(**{name: name for name in TYPESTR})
     monkeypatch.setitem(sys.modules, "torch", names)
-
-
-def f(*shape, **more):
-    return Device(*shape, **more)
-
-
-def b(*shape, **more):
-    return Device(*shape, dtype="bfloat16", **more)
-
-
-def i(*shape, **more):
-    return Device(*shape, dtype="int32", **more)
-
-
-def e(*shape):
-    return Device(*shape, dtype="float8_e4m3fn")
 
 
 GAPS = {"strides": (64, 4)}
