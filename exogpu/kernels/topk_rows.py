@@ -1,0 +1,121 @@
+"""The K greatest elements of each row, in falling order, and their columns."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from exogpu.api import Procedure, proc
+from exogpu.frontend.macros import Macro, macro
+from exogpu.hw.datatypes import i32, i64
+from exogpu.isa.cuda import cuda_number, cuda_pick
+from exogpu.kernels.topk_parts import make_greatest
+from exogpu.kernels.topk_shapes import SHIPPED, TopkShape
+
+PLACES: Final = {"i32": i32, "i64": i64}
+"""Of columns, in memory."""
+
+
+def make_level(shape: TopkShape, first_level: bool, further: Macro | None) -> Macro:
+    """`level(source, theirs, length, x, y, indices, M, N)`: a launch, in which warps find the K
+    greatest of each part of each row of `source`, which has `length` elements.
+
+    The first level has x for its source; else element n is that of column `theirs[n]`.  What is
+    found becomes the rows of `further`: ordinals with their columns, equal ones in the order of
+    these.  Without `further` a row has one part, and the result is written.
+    """
+    part = shape.part if first_level else shape.further
+    K, PADDED, warps, dtype = shape.K, shape.padded, shape.warps, shape.part.type
+    greatest, SPAN, WORDS, HALVES = make_greatest(part, K), part.span, part.words, (K + 31) // 32
+
+    @macro
+    def of_row(theirs, row, first, live, length, value, place, s, w, t):
+        """Columns of x, in place of those of the part."""
+        number: i32
+        cuda_number(s, number)
+        for h in range(HALVES):
+            at: i32
+            at = place[w, t, h]
+            if first_level:
+                place[w, t, h] = at + number * SPAN
+            else:
+                if live > 0:
+                    here = theirs[row, first:length]
+                    cuda_pick(length - first, place[w, t, h], at, here, dtype=i32)
+
+    @macro
+    def handed_on(ordinals, columns, x, N, row, live, s, value, place, w, t):
+        for h in range(HALVES):
+            if live > 0 and 32 * h + t < PADDED:
+                ordinals[row, PADDED * s + 32 * h + t] = value[w, t, h]
+                columns[row, PADDED * s + 32 * h + t] = place[w, t, h]
+
+    @macro
+    def result(y, indices, x, N, row, live, s, value, place, w, t):
+        for h in range(HALVES):
+            one: dtype
+            at: i32
+            at = place[w, t, h]
+            one = 0.0
+            if live > 0 and 32 * h + t < K:
+                cuda_pick(N, one, at, x[row, :], dtype=dtype)
+                y[row, 32 * h + t] = one
+                indices[row, 32 * h + t] = place[w, t, h]
+
+    @macro
+    def launched(written, source, theirs, length, parts, a, b, x, M, N):
+        with CudaDeviceFunction(blockDim=32 * warps):
+            kept: i32[warps, WORDS] @ CudaSmemLinear
+            for c in cuda_tasks(0, (M + warps - 1) / warps):
+                for s in cuda_tasks(0, parts):
+                    value: i32[warps, 32, HALVES]
+                    place: i32[warps, 32, HALVES]
+                    for w in cuda_threads(0, warps, unit=cuda_warp):
+                        row = warps * c + w
+                        first = SPAN * s
+                        live = M - row
+                        left = length - first
+                        greatest(source, row, first, live, left, kept, value, place, w)
+                        for t in cuda_threads(0, 32, unit=cuda_thread):
+                            of_row(theirs, row, first, live, length, value, place, s, w, t)
+                            written(a, b, x, N, row, live, s, value, place, w, t)
+
+    @macro
+    def level(source, theirs, length, x, y, indices, M, N):
+        if further is None:
+            launched(result, source, theirs, length, 1, y, indices, x, M, N)
+        else:
+            parts = (length + SPAN - 1) / SPAN
+            ordinals: i32[M, PADDED * parts] @ CudaGmemLinear
+            columns: i32[M, PADDED * parts] @ CudaGmemLinear
+            launched(handed_on, source, theirs, length, parts, ordinals, columns, x, M, N)
+            further(ordinals, columns, PADDED * parts, x, y, indices, M, N)
+
+    return level
+
+
+def make_topk(shape: TopkShape, index: str = "i64") -> Procedure:
+    """The kernel of a shape, for columns of type "i32" or "i64": a launch a level."""
+    dtype, V, K, LONGEST = shape.part.type, shape.part.vector, shape.K, shape.longest
+    place = PLACES[index]
+    level: Macro | None = None
+    for number in reversed(range(shape.levels)):
+        level = make_level(shape, number == 0, level)
+
+    @proc(name=f"topk_{index}_{shape}")
+    def topk(
+        M: size,
+        N: size,
+        x: dtype[M, N] @ CudaGmemLinear,
+        y: dtype[M, K] @ CudaGmemLinear,
+        indices: place[M, K] @ CudaGmemLinear,
+    ):
+        assert N % V == 0
+        assert N >= K
+        assert N <= LONGEST
+        level(x, None, N, x, y, indices, M, N)
+
+    return topk
+
+
+KERNELS: dict[str, Procedure] = {made.name: made for made in map(make_topk, SHIPPED)}
+"""Some, by name."""
