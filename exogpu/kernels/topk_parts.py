@@ -62,7 +62,7 @@ def make_greatest(part: Part, K: int) -> Macro:
                             v[j] = ordinal(raw[i, j])
                 for j in range(V):
                     spot[t] = select(head[t], v[j], at + j, spot[t])
-                    head[t] = max(head[t], v[j])
+                    head[t] = select(head[t], v[j], v[j], head[t])
                 for j in range(0, V, STORED):
                     word = V * (33 * (BATCH * b + i) + t) + j
                     cuda_store(held[word : word + STORED], v[j : j + STORED], n=STORED, dtype=i32)
@@ -80,26 +80,29 @@ def make_greatest(part: Part, K: int) -> Macro:
     def looked_through(held, lane, most, found, group, rest, where):
         """The group of what was found, and the first after it that a lane sees there: it looks at
         every 32nd element, where there is one."""
+        told: ui16
         vector: i32
         column: i32
         ahead: i32[LOOKS]
+        told = found
+        group = told / V - told / ACROSS * 32
         vector = lane / V
-        group = found / V
-        group = group - group / 32 * 32
         column = vector * ACROSS + (lane - vector * V) + group * V
         for i in range(LOOKS):
             at: i32
             at = column + vector * V + 33 * 32 * i
             ahead[i] = LOWEST
             cuda_pick(WORDS, ahead[i], at, held, dtype=i32)
-        rest = LOWEST
-        where = found
+        where = column
         for i in range(LOOKS):
             limit: i32
             limit = select(found, column + 32 * 32 * i, most + 1, most)
             ahead[i] = select(ahead[i], limit, ahead[i], LOWEST)
-            where = select(rest, ahead[i], column + 32 * 32 * i, where)
-            rest = max(rest, ahead[i])
+            if i == 0:
+                rest = ahead[i]
+            else:
+                where = select(rest, ahead[i], column + 32 * 32 * i, where)
+                rest = select(rest, ahead[i], ahead[i], rest)
 
     @macro
     def of_group(lane, group, a, b):
@@ -109,8 +112,8 @@ def make_greatest(part: Part, K: int) -> Macro:
     @macro
     def earlier(most, found, other, at):
         """The greater, and of equal ones that of the smaller column."""
-        found = select(most, other, at, select(other, most, found, min(found, at)))
-        most = max(most, other)
+        found = select(most, other, at, select(other, most, found, select(at, found, at, found)))
+        most = select(most, other, other, most)
 
     @macro
     def greatest(x, row, first, live, left, kept, value, place, w):

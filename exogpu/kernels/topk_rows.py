@@ -8,11 +8,51 @@ from exogpu.api import Procedure, proc
 from exogpu.frontend.macros import Macro, macro
 from exogpu.hw.datatypes import i32, i64
 from exogpu.isa.cuda import cuda_number, cuda_pick
+from exogpu.kernels.topk_packed import make_packed
 from exogpu.kernels.topk_parts import make_greatest
 from exogpu.kernels.topk_shapes import SHIPPED, TopkShape
 
 PLACES: Final = {"i32": i32, "i64": i64}
 """Of columns, in memory."""
+
+
+def make_result(shape: TopkShape) -> Macro:
+    """`result(y, indices, x, N, row, live, s, value, place, w, t)`: a lane writes the columns of
+    its `place`, and what x has there."""
+    K, HALVES, dtype = shape.K, shape.halves, shape.part.type
+
+    @macro
+    def result(y, indices, x, N, row, live, _, __, place, w, t):
+        for h in range(HALVES):
+            one: dtype
+            at: i32
+            at = place[w, t, h]
+            one = 0.0
+            if live > 0 and 32 * h + t < K:
+                cuda_pick(N, one, at, x[row, :], dtype=dtype)
+                y[row, 32 * h + t] = one
+                indices[row, 32 * h + t] = place[w, t, h]
+
+    return result
+
+
+def make_packed_rows(shape: TopkShape) -> Macro:
+    """`level(x, _, N, _, y, indices, M, _)`: the launch, of rows that stay in registers."""
+    greatest, result, warps = make_packed(shape.part, shape.K), make_result(shape), shape.warps
+    HALVES = shape.halves
+
+    @macro
+    def level(x, _, N, __, y, indices, M, ___):
+        with CudaDeviceFunction(blockDim=32 * warps):
+            for task in cuda_tasks(0, (M + warps - 1) / warps):
+                place: i32[warps, 32, HALVES]
+                for w in cuda_threads(0, warps, unit=cuda_warp):
+                    row = warps * task + w
+                    greatest(x, row, N, M - row, place, w)
+                    for t in cuda_threads(0, 32, unit=cuda_thread):
+                        result(y, indices, x, N, row, M - row, 0, None, place, w, t)
+
+    return level
 
 
 def make_level(shape: TopkShape, first_level: bool, further: Macro | None) -> Macro:
@@ -24,8 +64,9 @@ def make_level(shape: TopkShape, first_level: bool, further: Macro | None) -> Ma
     these.  Without `further` a row has one part, and the result is written.
     """
     part = shape.part if first_level else shape.further
-    K, PADDED, warps, dtype = shape.K, shape.padded, shape.warps, shape.part.type
-    greatest, SPAN, WORDS, HALVES = make_greatest(part, K), part.span, part.words, (K + 31) // 32
+    greatest, result = make_greatest(part, shape.K), make_result(shape)
+    SPAN, WORDS, PADDED, HALVES = part.span, part.words, shape.padded, shape.halves
+    warps = shape.warps
 
     @macro
     def of_row(theirs, row, first, live, length, value, place, s, w, t):
@@ -37,29 +78,16 @@ def make_level(shape: TopkShape, first_level: bool, further: Macro | None) -> Ma
             at = place[w, t, h]
             if first_level:
                 place[w, t, h] = at + number * SPAN
-            else:
-                if live > 0:
-                    here = theirs[row, first:length]
-                    cuda_pick(length - first, place[w, t, h], at, here, dtype=i32)
+            elif live > 0:
+                here = theirs[row, first:length]
+                cuda_pick(length - first, place[w, t, h], at, here, dtype=i32)
 
     @macro
-    def handed_on(ordinals, columns, x, N, row, live, s, value, place, w, t):
+    def handed_on(ordinals, columns, _, __, row, live, s, value, place, w, t):
         for h in range(HALVES):
             if live > 0 and 32 * h + t < PADDED:
                 ordinals[row, PADDED * s + 32 * h + t] = value[w, t, h]
                 columns[row, PADDED * s + 32 * h + t] = place[w, t, h]
-
-    @macro
-    def result(y, indices, x, N, row, live, s, value, place, w, t):
-        for h in range(HALVES):
-            one: dtype
-            at: i32
-            at = place[w, t, h]
-            one = 0.0
-            if live > 0 and 32 * h + t < K:
-                cuda_pick(N, one, at, x[row, :], dtype=dtype)
-                y[row, 32 * h + t] = one
-                indices[row, 32 * h + t] = place[w, t, h]
 
     @macro
     def launched(written, source, theirs, length, parts, a, b, x, M, N):
@@ -93,13 +121,19 @@ def make_level(shape: TopkShape, first_level: bool, further: Macro | None) -> Ma
     return level
 
 
+def _levels(shape: TopkShape) -> Macro:
+    """All launches, from the first on."""
+    level = make_level(shape, shape.levels == 1, None)
+    for number in reversed(range(shape.levels - 1)):
+        level = make_level(shape, number == 0, level)
+    return level
+
+
 def make_topk(shape: TopkShape, index: str = "i64") -> Procedure:
     """The kernel of a shape, for columns of type "i32" or "i64": a launch a level."""
     dtype, V, K, LONGEST = shape.part.type, shape.part.vector, shape.K, shape.longest
     place = PLACES[index]
-    level: Macro | None = None
-    for number in reversed(range(shape.levels)):
-        level = make_level(shape, number == 0, level)
+    level = make_packed_rows(shape) if shape.packed else _levels(shape)
 
     @proc(name=f"topk_{index}_{shape}")
     def topk(

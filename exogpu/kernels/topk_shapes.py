@@ -73,6 +73,16 @@ class TopkShape:
     """What a warp has on other levels than the first."""
 
     @property
+    def packed(self) -> bool:
+        """Whether an element and its column are one register."""
+        return self.levels == 1 and self.part.type.bytes == 2 and self.part.span <= 1024
+
+    @property
+    def halves(self) -> int:
+        """Results that a lane has, at most."""
+        return -(-self.K // 32)
+
+    @property
     def padded(self) -> int:
         """Places that the K greatest of a part have in memory: whole vectors."""
         return -(-self.K // 4) * 4

@@ -29,6 +29,8 @@ CASES = [
     (TopkShape(Part("f32", 1), 4), 2, 4),
     (TopkShape(Part("bf16", 1), 40), 2, 256),
     (TopkShape(Part("f16", 1), 1, warps=2), 3, 8),
+    (TopkShape(Part("f16", 2), 9), 2, 272),
+    (TopkShape(Part("bf16", 32, vectors=False), 33), 2, 1023),
     (TopkShape(Part("f32", 2, vectors=False), 37, warps=2), 3, 37),
     (TopkShape(Part("bf16", 4, vectors=False), 3), 2, 101),
     # a group of which a lane looks at two elements
