@@ -25,19 +25,21 @@ def topk(
     kind, shape = rows_of("x", x, TYPES)
     by_rows("x", x)
     rows, columns = math.prod(shape[:-1]), int(shape[-1])
-    if not isinstance(k, int) or isinstance(k, bool) or not 1 <= k <= min(columns, MOST):
-        said = k if isinstance(k, int | float | str | None) else f"a {type(k).__name__}"
-        raise LaunchError(f"k is {said!r}", f"give a number from 1 to {min(columns, MOST)}")
+    count = k if isinstance(k, int) else getattr(k, "__index__", lambda: 0)()
+    if not 1 <= count <= min(columns, MOST):
+        said = repr(k) if isinstance(k, int | float | str | None) else f"a {type(k).__name__}"
+        raise LaunchError(f"k is {said}", f"give a number from 1 to {min(columns, MOST)}")
     if columns > LONGEST:
         raise LaunchError(f"x has rows of {columns} elements", f"give at most {LONGEST}")
-    results = (*shape[:-1], k)
+    results = (*shape[:-1], count)
     values = empty(x, results) if out is None else out
     check("out", values, results, kind)
     places = empty(x, results, "int64") if indices is None else indices
     place = type_of("indices", places, ("i32", "i64"))
     check("indices", places, results, place)
-    given = {"y": flat("out", values, (rows, k)), "indices": flat("indices", places, (rows, k))}
-    chosen = kernel(topk_shape(kind, columns, k), place)
+    ours = (rows, count)
+    given = {"y": flat("out", values, ours), "indices": flat("indices", places, ours)}
+    chosen = kernel(topk_shape(kind, columns, count), place)
     launch(chosen, {"y": "out"}, stream=stream, x=flat("x", x, (rows, columns)), **given)
     return values, places
 

@@ -20,7 +20,7 @@ LOWEST: Final = -(2**31)
 """Less than what `ordinal` has for any number."""
 NOWHERE: Final = 2**31 - 1
 """More than any column."""
-AT_ONCE: Final = {True: 8, False: 32}
+AT_ONCE: Final = {True: 16, False: 32}
 """Vectors, or elements, that a thread has under way."""
 
 
