@@ -8,8 +8,8 @@ from exogpu.api import Procedure, proc
 from exogpu.frontend.macros import Macro, macro
 from exogpu.hw.datatypes import i32, i64
 from exogpu.isa.cuda import cuda_number, cuda_pick
-from exogpu.kernels.topk_packed import make_packed
 from exogpu.kernels.topk_parts import make_greatest
+from exogpu.kernels.topk_registers import make_in_registers
 from exogpu.kernels.topk_shapes import SHIPPED, TopkShape
 
 PLACES: Final = {"i32": i32, "i64": i64}
@@ -36,9 +36,9 @@ def make_result(shape: TopkShape) -> Macro:
     return result
 
 
-def make_packed_rows(shape: TopkShape) -> Macro:
+def make_rows(shape: TopkShape) -> Macro:
     """`level(x, _, N, _, y, indices, M, _)`: the launch, of rows that stay in registers."""
-    greatest, result, warps = make_packed(shape.part, shape.K), make_result(shape), shape.warps
+    greatest, result, warps = make_in_registers(shape), make_result(shape), shape.warps
     HALVES = shape.halves
 
     @macro
@@ -133,7 +133,7 @@ def make_topk(shape: TopkShape, index: str = "i64") -> Procedure:
     """The kernel of a shape, for columns of type "i32" or "i64": a launch a level."""
     dtype, V, K, LONGEST = shape.part.type, shape.part.vector, shape.K, shape.longest
     place = PLACES[index]
-    level = make_packed_rows(shape) if shape.packed else _levels(shape)
+    level = make_rows(shape) if shape.in_registers else _levels(shape)
 
     @proc(name=f"topk_{index}_{shape}")
     def topk(

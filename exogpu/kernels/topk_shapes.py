@@ -11,6 +11,8 @@ from exogpu.ir.types import DataType
 TYPES: Final = {"f32": f32, "bf16": bf16, "f16": f16}
 MOST: Final = 128
 """Elements of a result."""
+COLUMNS: Final = 4096
+"""Of a warp, at most."""
 LONGEST: Final = 2**31 - 2**13
 """Columns that i32 tells, whatever the last part of a row begins with."""
 
@@ -73,9 +75,10 @@ class TopkShape:
     """What a warp has on other levels than the first."""
 
     @property
-    def packed(self) -> bool:
-        """Whether an element and its column are one register."""
-        return self.levels == 1 and self.part.type.bytes == 2 and self.part.span <= 1024
+    def in_registers(self) -> bool:
+        """Whether rows are, and not in shared memory."""
+        most = COLUMNS // 4 if self.part.type.bytes == 2 else 128
+        return self.levels == 1 and self.part.span <= most
 
     @property
     def halves(self) -> int:
