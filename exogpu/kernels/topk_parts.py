@@ -60,13 +60,14 @@ def make_greatest(part: Part, K: int) -> Macro:
                             v[j] = raw[i, j]
                         else:
                             v[j] = ordinal(raw[i, j])
-                for j in range(V):
-                    spot[t] = select(head[t], v[j], at + j, spot[t])
+                for j in seq(0, V):
+                    spot[t] = select(head[t], v[j], at, spot[t])
                     head[t] = select(head[t], v[j], v[j], head[t])
+                    at = at + 1
                 for j in range(0, V, STORED):
                     word = V * (33 * (BATCH * b + i) + t) + j
                     cuda_store(held[word : word + STORED], v[j : j + STORED], n=STORED, dtype=i32)
-                at = at + ACROSS
+                at = at + (ACROSS - V)
 
     @macro
     def first_of(most, found, a, at, tried):

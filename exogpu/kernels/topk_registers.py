@@ -79,8 +79,8 @@ def _pairs(shape: TopkShape) -> Macro:
             for r in seq(0, min(32, K - 32 * h)):
                 for t in cuda_threads(0, 32, unit=cuda_thread):
                     best[t] = LOWEST
-                    for i in range(LOADS):
-                        for j in range(V):
+                    for i in seq(0, LOADS):
+                        for j in seq(0, V):
                             best[t] = select(best[t], key[t, i, j], key[t, i, j], best[t])
                 cuda_reduce_max(most[:], best[:])
                 for t in cuda_threads(0, 32, unit=cuda_thread):
@@ -121,8 +121,8 @@ def _packed(shape: TopkShape) -> Macro:
     def greatest_below(limit, key, best):
         """Relative to the limit."""
         best = LOWEST
-        for i in range(LOADS):
-            for j in range(V):
+        for i in seq(0, LOADS):
+            for j in seq(0, V):
                 best = select(best, key[i, j] - limit, key[i, j] - limit, best)
 
     @macro
