@@ -103,6 +103,13 @@ def problems(kernels: Kernels) -> Iterator[Problem]:
             }
             ways["copy"] = copied(x, y)
             yield f"transpose {kind}", " x ".join(map(str, extents)), moved(x), ways
+    for (N, k), shapes in variants.TOPK.items():
+        for M in (1, 8, 64):
+            x = torch.randn(M, N, device="cuda")
+            there = {"x": x, "y": x[:, :k].clone()}
+            there["indices"] = torch.empty(M, k, device="cuda", dtype=torch.int64)
+            ways = {str(of): ours(kernels(f"topk_i64_{of}"), there) for of in shapes}
+            yield f"topk {k} f32", f"{M} x {N}", moved(x) // 2, ways
     for M, N in STENCILLED:
         x, weight = torch.randn(M, N, device="cuda"), torch.randn(3, 3)
         y = torch.empty_like(x)

@@ -18,13 +18,14 @@ from functools import partial
 import gpu_results
 import torch
 from gpu_results import RATES, Problem, copied, moved, ours, timed
-from row_sizes import COLUMNS
+from row_sizes import COLUMNS, TOPK, TOPK_TIMED
 from torch.nn import functional
 
 from exogpu.codegen.runtime import Kernel
 from exogpu.kernels.row_calls import row_shape_of
 from exogpu.kernels.rows import shape_of
 from exogpu.kernels.scan_rows import scan_shape
+from exogpu.kernels.topk_shapes import topk_shape
 
 RUNS = 40
 EPS = 1e-5
@@ -145,6 +146,24 @@ def of_scans(kernels: Kernels) -> Iterator[str]:
                 yield found and f"scan {kind} {M} x {N}: {found}"
 
 
+def of_topk(kernels: Kernels) -> Iterator[str]:
+    """Exactly; every other row has few numbers, each of them often."""
+    for kind, dtype in TYPES.items():
+        for N, k in TOPK:
+            kernel = kernels(f"topk_i64_{topk_shape(kind, N, k)}")
+            for M in ROWS:
+                x = torch.randn(M, N, device="cuda")
+                x[::2] = x[::2].round()
+                x = x.masked_fill(x == 0, 0).to(dtype)
+                y = torch.full((M, k), float("nan"), device="cuda", dtype=dtype)
+                indices = torch.full((M, k), -1, device="cuda")
+                kernel(x=x, y=y, indices=indices)
+                wanted = torch.sort(x, -1, descending=True, stable=True)
+                right = torch.equal(y, wanted.values[:, :k])
+                right = right and torch.equal(indices, wanted.indices[:, :k])
+                yield "" if right else f"topk {kind} {M} x {N}, {k}"
+
+
 def of_stencils(kernels: Kernels) -> Iterator[str]:
     for M, N in ((1, 1), (31, 129), (32, 128), (33, 127), (1000, 1001), (129, 260), (1, 4)):
         x, weight = torch.randn(M, N, device="cuda"), torch.randn(3, 3)
@@ -200,6 +219,23 @@ def timed_scans(kernels: Kernels) -> Iterator[Problem]:
             yield f"scan {kind}", f"{ELEMENTS // N} x {N}", moved(x), runs
 
 
+def timed_topk(kernels: Kernels) -> Iterator[Problem]:
+    """Beside a copy of half of x, which moves as many bytes as are read."""
+    for kind, dtype in TYPES.items():
+        for M, N, k in TOPK_TIMED:
+            x = torch.randn(M, N, device="cuda").to(dtype)
+            y = torch.empty(M, k, device="cuda", dtype=dtype)
+            indices = torch.empty(M, k, device="cuda", dtype=torch.int64)
+            half = x.view(-1)[: x.numel() // 2]
+            kernel = kernels(f"topk_i64_{topk_shape(kind, N, k)}")
+            runs = {
+                "exogpu": ours(kernel, {"x": x, "y": y, "indices": indices}),
+                "torch": partial(torch.topk, x, k, out=(y, indices)),
+                "copy": copied(half, torch.empty_like(half)),
+            }
+            yield f"topk {k} {kind}", f"{M} x {N}", moved(half), runs
+
+
 def timed_stencils(kernels: Kernels) -> Iterator[Problem]:
     for M, N in STENCILLED:
         x, weight = torch.randn(M, N, device="cuda"), torch.randn(3, 3)
@@ -218,8 +254,8 @@ def main() -> int:
         right = f"right against float64 at {{:,}} sizes.  {RATES}"
         return gpu_results.write(__file__, options.write, right, gpu_results.rates)
     kernels = partial(Kernel.from_folder, options.folder)
-    checks = (of_rows, of_transposes, of_scans, of_stencils)
-    problems = (timed_rows, timed_transposes, timed_scans, timed_stencils)
+    checks = (of_rows, of_transposes, of_scans, of_topk, of_stencils)
+    problems = (timed_rows, timed_transposes, timed_scans, timed_topk, timed_stencils)
     found = [text for of in checks for text in of(kernels)]
     times = timed((one for of in problems for one in of(kernels)), RUNS)
     return gpu_results.keep(options.output, found, times)

@@ -1,6 +1,7 @@
 """The shapes of rows that `gpu_row_variants.py` compares."""
 
 from exogpu.kernels.rows import Shape
+from exogpu.kernels.topk_shapes import Part, TopkShape
 
 SHAPES = (
     Shape("bf16", 4, 2),
@@ -24,3 +25,9 @@ BLOCKS = {f"{rows}x{columns}": (rows, columns) for rows, columns in ((4, 2), (8,
 
 STENCILS = {f"{step}x{warps}": (step, warps) for step, warps in ((8, 8), (8, 16), (12, 8), (16, 8))}
 """Rows of a thread, and warps of a CTA."""
+
+TOPK = {
+    (151936, 8): tuple(TopkShape(Part("f32", loads), 8, 2) for loads in (8, 16, 32)),
+    (151936, 64): tuple(TopkShape(Part("f32", n), 64, 2 + (n < 32)) for n in (8, 16, 32)),
+}
+"""By columns and how many of them."""

@@ -11,11 +11,12 @@ from exogpu.kernels.rows import TYPES
 from exogpu.kernels.softmax_rows import make_softmax
 from exogpu.kernels.stencil_rows import make_stencil_rows
 from exogpu.kernels.stencil_tiles import make_stencil
+from exogpu.kernels.topk_rows import make_topk
 from exogpu.kernels.transpose_blocks import make_transpose_blocks
 from exogpu.kernels.transpose_tiles import make_transpose
 
 sys.path.insert(0, str(Path(__file__).parent))
-from row_shapes import BLOCKS, SHAPES, STENCILS
+from row_shapes import BLOCKS, SHAPES, STENCILS, TOPK
 
 KERNELS = {
     kernel.name: kernel
@@ -35,3 +36,4 @@ KERNELS |= {
 }
 KERNELS |= {f"transpose_{kind}": make_transpose(kind) for kind in TYPES}
 KERNELS |= {"stencil": make_stencil()}
+KERNELS |= {f"topk_i64_{shape}": make_topk(shape) for shapes in TOPK.values() for shape in shapes}

@@ -16,11 +16,13 @@ from exogpu.kernels.scan_rows import KINDS, make_scan, scan_shape
 from exogpu.kernels.softmax_rows import make_softmax
 from exogpu.kernels.stencil_rows import make_stencil_rows
 from exogpu.kernels.stencil_tiles import make_stencil
+from exogpu.kernels.topk_rows import make_topk
+from exogpu.kernels.topk_shapes import topk_shape
 from exogpu.kernels.transpose_blocks import make_transpose_blocks
 from exogpu.kernels.transpose_tiles import make_transpose
 
 sys.path.insert(0, str(Path(__file__).parent))
-from row_sizes import COLUMNS
+from row_sizes import COLUMNS, TOPK
 
 KERNELS = {
     f"{name}_{shape}": (LONG_MAKERS[name] if isinstance(shape, LongShape) else make)(shape)
@@ -38,6 +40,10 @@ KERNELS |= {
 KERNELS |= {
     f"scan_{shape}": make_scan(shape)
     for shape in {scan_shape(kind, n): 0 for kind in KINDS for n in COLUMNS["f32"]}
+}
+KERNELS |= {
+    f"topk_i64_{shape}": make_topk(shape)
+    for shape in {topk_shape(kind, *of): 0 for kind in TYPES for of in TOPK}
 }
 KERNELS |= {f"transpose_{kind}": make_transpose(kind) for kind in TYPES}
 KERNELS |= {"transpose_blocks_bf16": make_transpose_blocks("bf16")}

@@ -183,6 +183,8 @@ def _operation(scalar: Operation, text: Callable[..., str], needed: int) -> str:
         case "select":
             a, b, x, y = (text(a) for a in arguments)
             return f"({a} < {b} ? {x} : {y})"
+        case "ordinal":
+            return f"ordinal({text(arguments[0])})"
         case _:
             assert_never(function)
 

@@ -241,6 +241,19 @@ void together(void* mine, Act act)
     warp_barrier(0xffffffffu);
 }
 
+template <typename Combine>
+int reduced(int value, Combine combine)
+{
+    together(&value, [&](std::vector<void*>& lanes) {
+        int found = *static_cast<int*>(lanes[0]);
+        for (void* lane : lanes)
+            found = combine(found, *static_cast<int*>(lane));
+        for (void* lane : lanes)
+            *static_cast<int*>(lane) = found;
+    });
+    return value;
+}
+
 template <typename T>
 T shuffled(T value, int from)
 {

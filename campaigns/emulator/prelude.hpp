@@ -207,6 +207,8 @@ T __shfl_up_sync(unsigned, T value, unsigned delta)
 }
 template <typename T>
 T __shfl_down_sync(unsigned, T value, unsigned delta) { return emulated::shuffled(value, emulated::now->self->index % 32 + static_cast<int>(delta)); }
+inline int __reduce_max_sync(unsigned, int value) { return emulated::reduced(value, [](int a, int b) { return std::max(a, b); }); }
+inline int __reduce_min_sync(unsigned, int value) { return emulated::reduced(value, [](int a, int b) { return std::min(a, b); }); }
 template <typename T>
 T atomicAdd(T* to, T value)
 {

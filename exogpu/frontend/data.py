@@ -33,7 +33,7 @@ from exogpu.ir.nodes import (
     Point,
     Read,
 )
-from exogpu.ir.scalars import ARITY, OF_FLOATS
+from exogpu.ir.scalars import ARITY, COMPUTES, OF_FLOATS
 from exogpu.ir.types import FLOATS, DataType, Space
 from exogpu.result.errors import Note
 
@@ -247,6 +247,15 @@ def _apply(name: str, node: ast.Call, ctx: Context) -> tuple[DExpr, DataType | N
             node,
             "keep integers and floating point apart",
         )
+    if name == "ordinal":
+        if dtype is not None and COMPUTES[dtype] is not DataType.F32:
+            raise ctx.reject(
+                "T210",
+                f"ordinal takes an f32, not {dtype.value}",
+                node,
+                "compare other numbers as they are",
+            )
+        dtype = DataType.I32
     return Apply(cast(DataFunction, name), tuple(terms), ctx.source.span(node)), dtype
 
 

@@ -214,13 +214,14 @@ DataFunction: TypeAlias = Literal[
     "tanh",
     "sigmoid",
     "erf",
+    "ordinal",
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class Apply:
     """A data function, as `min(a, b)`; `fma(a, b, c)`: a * b + c, rounded once;
-    `select(a, b, x, y)`: x if a < b else y."""
+    `select(a, b, x, y)`: x if a < b else y; `ordinal(a)`: an i32, in the order of f32."""
 
     function: DataFunction
     arguments: tuple[DExpr, ...]

@@ -157,6 +157,43 @@ def cuda_shfl_from(lane: index, dst: dtype[32] @ CudaRmem, src: dtype[32] @ Cuda
         dst[t] = src[lane]
 
 
+@instr(
+    unit=cuda_warp,
+    dst=over(CUDA_REGISTER, cuda_thread),
+    src=over(CUDA_REGISTER, cuda_thread),
+    template="{dst} = __reduce_max_sync(0xffffffffu, {src});",
+)
+def cuda_reduce_max(dst: i32[32] @ CudaRmem, src: i32[32] @ CudaRmem):
+    """Every lane gets the greatest register of all lanes (redux.sync.max)."""
+    for t in seq(0, 32):
+        dst[t] = src[0]
+        for lane in seq(1, 32):
+            dst[t] = max(dst[t], src[lane])
+
+
+@instr(
+    unit=cuda_warp,
+    dst=over(CUDA_REGISTER, cuda_thread),
+    src=over(CUDA_REGISTER, cuda_thread),
+    template="{dst} = __reduce_min_sync(0xffffffffu, {src});",
+)
+def cuda_reduce_min(dst: i32[32] @ CudaRmem, src: i32[32] @ CudaRmem):
+    """Every lane gets the least register of all lanes (redux.sync.min)."""
+    for t in seq(0, 32):
+        dst[t] = src[0]
+        for lane in seq(1, 32):
+            dst[t] = min(dst[t], src[lane])
+
+
+@instr(unit=cuda_thread, dst=CUDA_REGISTER, template="{dst} = {n};")
+def cuda_number(n: index, dst: i32 @ CudaRmem):
+    """A thread has a control value, which is not negative, in a register."""
+    assert n >= 0
+    dst = 0
+    for i in seq(0, n):
+        dst = dst + 1
+
+
 @instr(cuda=False, dst=STREAM, src=STREAM, template=Memcpy("dst", "src", "HostToDevice"))
 def cuda_memcpy_to_device(
     n: size, dst: dtype[n] @ CudaDeviceVisibleLinear, src: dtype[n] @ DRAM, *, dtype=f32

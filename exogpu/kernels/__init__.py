@@ -4,6 +4,7 @@ from exogpu.kernels.attending import attention, attention_varlen
 from exogpu.kernels.calls import gemm, gemv
 from exogpu.kernels.fused import gemm_fused
 from exogpu.kernels.grouped import gather_rows, grouped_gemm, histogram, scatter_rows
+from exogpu.kernels.ranking import topk
 from exogpu.kernels.row_calls import (
     cross_entropy,
     cumsum,
@@ -33,6 +34,7 @@ __all__ = [
     "scatter_rows",
     "softmax",
     "stencil",
+    "topk",
     "total",
     "transpose",
 ]

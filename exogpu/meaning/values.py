@@ -91,8 +91,21 @@ def apply(function: Function, arguments: Sequence[Array]) -> Array:
         case "select":
             a, b, x, y = arguments
             return np.where(np.less(a, b), x, y)
+        case "ordinal":
+            return _ordinal(arguments[0])
         case _:
             assert_never(function)
+
+
+NAN_ORDINAL: Final = 0x7FC00000
+"""What `ordinal` has for every NaN: more than for infinity."""
+
+
+def _ordinal(values: Array) -> Array:
+    """The bits of f32, of negative numbers turned around: integers in the order of the numbers."""
+    bits = np.asarray(values, np.float32).view(np.int32)
+    placed = np.where(bits < 0, bits ^ np.int32(0x7FFFFFFF), bits)
+    return np.where(np.isnan(values), np.int32(NAN_ORDINAL), placed)
 
 
 def _erf(values: Array) -> Array:

@@ -364,6 +364,29 @@ def functions(x: {kind}[64] @ CudaGmemLinear, y: {kind}[7, 64] @ CudaGmemLinear)
 """
 
 
+ORDINALS = """
+@proc
+def ordinals(n: size, x: f32[n] @ CudaGmemLinear, y: i32[n] @ CudaGmemLinear):
+    with CudaDeviceFunction(blockDim=32):
+        for task in cuda_tasks(0, 1):
+            for t in cuda_threads(0, 1, unit=cuda_thread):
+                for i in seq(0, n):
+                    y[i] = ordinal(x[i])
+"""
+
+
+@needs_gxx
+def test_ordinals_are_those_of_the_meaning(tmp_path):
+    bits = np.random.default_rng(0).integers(0, 2**32, 1000, np.uint32).view(np.float32)
+    x = np.concatenate([edges("f32"), -edges("f32"), bits])
+    there = {"x": x, "y": np.zeros(len(x), np.int32)}
+    mine = {name: array.copy() for name, array in there.items()}
+    kernel = procedures(ORDINALS, tmp_path, "ordinals").ordinals
+    kernel.run(**there)
+    run_emitted(kernel, {**mine, "n": len(x)}, tmp_path)
+    np.testing.assert_array_equal(mine["y"], there["y"])
+
+
 @proc
 def on_the_host(n: size, a: i32[n], b: f64[n], c: f32[n]):
     for i in seq(0, n):

@@ -13,7 +13,7 @@ import pytest
 
 import exogpu.kernels as k
 from exogpu.codegen.runtime.errors import LaunchError
-from exogpu.kernels import attending, calls, fused, grouped, row_calls, scaled, scanning
+from exogpu.kernels import attending, calls, fused, grouped, ranking, row_calls, scaled, scanning
 from tests.kernels.devices import TYPESTR, b, e, f, i
 
 
@@ -22,7 +22,7 @@ def _no_kernel(monkeypatch):
     def compiled(*_, **__):
         raise AssertionError("a kernel was compiled")
 
-    for module in (attending, calls, fused, row_calls, scaled, grouped):
+    for module in (attending, calls, fused, ranking, row_calls, scaled, grouped):
         monkeypatch.setattr(module, "kernel", compiled)
     for module, name in ((grouped, "where"), (grouped, "rows"), (grouped, "counting")):
         monkeypatch.setattr(module, name, compiled)
@@ -49,6 +49,9 @@ REFUSED = [
     (lambda: k.cross_entropy(f(4, 8), i(4), lse=[1]), "lse is a list"),
     (lambda: k.cumsum(f(4, 8), 3), "out is an int"),
     (lambda: k.softmax(f(4, 8), 3), "out is an int"),
+    (lambda: k.topk([1.0], 1), "x is a list, and no array"),
+    (lambda: k.topk(f(4, 8), 2, 3), "out is an int"),
+    (lambda: k.topk(f(4, 8), 2, indices=3), "indices is an int"),
     (lambda: k.total(f(4), 3), "out is an int"),
     (lambda: k.attention(Q, Q, Q, out=3), "out is an int"),
     (lambda: k.attention(Q, Q, Q, lse=3), "lse is an int"),
@@ -65,6 +68,9 @@ REFUSED = [
     (lambda: k.cumsum(f(4, 8), i(4, 8)), "out is int32"),
     (lambda: k.softmax(f(4, 8), b(4, 8)), "out is bfloat16"),
     (lambda: k.transpose(f(4, 8), b(8, 4)), "out is bfloat16"),
+    (lambda: k.topk(i(4, 8), 2), "x is int32"),
+    (lambda: k.topk(f(4, 8), 2, b(4, 2)), "out is bfloat16"),
+    (lambda: k.topk(f(4, 8), 2, indices=f(4, 2)), "indices is float32.*int32, int64"),
     (lambda: k.total(f(4), i()), "out is int32"),
     (lambda: k.stencil(f(4, 8), NINE, b(4, 8)), "out is bfloat16"),
     (lambda: k.attention(Q, Q, Q, out=f(1, 2, 64, 64)), "out is float32"),
@@ -78,6 +84,8 @@ REFUSED = [
     (lambda: k.gemm_fp8(e(16, 16), e(16, 16), f(1), b(16, 17)), r"out is \(16, 17\)"),
     (lambda: k.gemm_fp8(e(16, 16), e(16, 16), (f(1, 15), f(1, 1))), "A_scale has 15 columns"),
     (lambda: k.gemm_fp8(e(16, 16), e(16, 16), (f(1, 12), f(1, 1))), "give 16: at least 16"),
+    (lambda: k.topk(f(4, 8), 2, f(4, 8)), r"out is \(4, 8\) \(give an array of \(4, 2\)\)"),
+    (lambda: k.topk(f(4, 8), 2, indices=i(2, 4)), r"indices is \(2, 4\)"),
     # No elements.
     (lambda: k.gemm(f(0, 8), f(8, 8)), r"A has no elements: its shape is \(0, 8\)"),
     (lambda: k.gemm(f(8, 0), f(8, 0)), "A has no elements"),
@@ -94,6 +102,7 @@ REFUSED = [
     (lambda: k.softmax(f(0, 8)), "x has no elements"),
     (lambda: k.transpose(f(0, 8)), "x has no elements"),
     (lambda: k.stencil(f(0, 8), NINE), "x has no elements"),
+    (lambda: k.topk(f(4, 0), 0), "x has no elements"),
     (lambda: k.total(f(0)), "x has no elements"),
     (lambda: k.attention(b(1, 2, 0, 64), b(1, 2, 0, 64), b(1, 2, 0, 64)), "q has no elements"),
     # Gaps between rows, or between elements.
@@ -115,12 +124,22 @@ REFUSED = [
     (lambda: k.softmax(f(4, 8, **GAPS)), "x has strides"),
     (lambda: k.rms_norm(f(4, 8), f(8, strides=(8,))), "weight has strides"),
     (lambda: k.transpose(f(4, 8), f(8, 4, **GAPS)), "out has strides"),
+    (lambda: k.topk(f(4, 8, **GAPS), 2), "x has strides"),
+    (lambda: k.topk(f(4, 8), 2, f(4, 2, **GAPS)), "out has strides"),
+    (lambda: k.topk(f(4, 8), 2, indices=i(4, 2, **GAPS)), "indices has strides"),
     (lambda: k.total(f(4, 8, **GAPS)), "x has strides"),
     (lambda: k.attention(Q, Q, b(1, 2, 64, 64, strides=(1, 2, 3, 4))), "v has strides"),
     # What is no array, and wrong.
     (lambda: k.histogram(i(9), 2.5), "bins is 2.5"),
     (lambda: k.histogram(i(9), "8"), "bins is '8'"),
     (lambda: k.histogram(i(9), 0), r"bins is 0 \(give a number from 1 to 4096\)"),
+    (lambda: k.topk(f(4, 8), 9), r"k is 9 \(give a number from 1 to 8\)"),
+    (lambda: k.topk(f(4, 800), 0), r"k is 0 \(give a number from 1 to 128\)"),
+    (lambda: k.topk(f(4, 8), 2.0), "k is 2.0"),
+    (lambda: k.topk(f(4, 8), "a"), "k is 'a'"),
+    (lambda: k.topk(f(4, 8), None), "k is None"),
+    (lambda: k.topk(f(4, 8), f(2)), "k is a Device"),
+    (lambda: k.topk(f(1, 2**31), 2), "x has rows of 2147483648 elements"),
     (lambda: k.rms_norm(f(4, 8), f(8), "a"), "eps is 'a', and no number"),
     (lambda: k.rms_norm(f(4, 8), f(8), None), "eps is None"),
     (lambda: k.rms_norm(f(4, 8), f(8), f(4, 8)), "eps is 'Device'"),
