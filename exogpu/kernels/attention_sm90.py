@@ -17,7 +17,10 @@ from exogpu.api import Procedure, proc
 from exogpu.hw.datatypes import DataType, bf16, i32
 from exogpu.ir.types import BarrierMechanism
 from exogpu.kernels.attention_shapes import Shape
-from exogpu.kernels.attention_task import WARPS, make_task
+from exogpu.kernels.attention_task import make_task, warps
+
+WARPS = warps(producer=24, consumer=240)
+WARPS_OF_PAGES = warps(producer=40, consumer=232)
 
 
 def name_of(
@@ -78,7 +81,7 @@ def make_attention(
             Q_map = Q[:, :, :] @ Sm90_tensorMap(128, 128, 1, 64)
             K_map = K[:, :, :, :] @ Sm90_tensorMap(128, 1, part, 1, 64)
             V_map = V[:, :, :, :] @ Sm90_tensorMap(128, 1, part, 1, 64)
-            with CudaDeviceFunction(warp_config=WARPS):
+            with CudaDeviceFunction(warp_config=WARPS_OF_PAGES):
                 for early in cuda_tasks(0, T):  # the last rows first, as below
                     for h in cuda_tasks(0, G * H):
                         t = T - 1 - early

@@ -18,17 +18,21 @@ from exogpu.kernels.attention_loads import make_loads
 from exogpu.kernels.attention_shapes import Shape
 from exogpu.kernels.attention_softmax import make_softmax
 
-WARPS = [
-    CudaWarpConfig("producer", 1, 24, 0),
-    CudaWarpConfig("unused", 3, 24, 0),
-    CudaWarpConfig("consumer", 8, 0, 240),
-]
+
+def warps(producer: int, consumer: int) -> list[CudaWarpConfig]:
+    """A producer warp and eight consumers, with so many registers a thread."""
+    return [
+        CudaWarpConfig("producer", 1, producer, 0),
+        CudaWarpConfig("unused", 3, producer, 0),
+        CudaWarpConfig("consumer", 8, 0, consumer),
+    ]
 
 
 def make_task(shape: Shape, RING: int, turns: BarrierMechanism) -> tuple[Macro, Macro]:
     """`attend`, and `nothing`: with a ring of so many steps."""
     D, G, KEYS, dtype = shape.D, shape.G, shape.KEYS, shape.dtype
-    parts, scale, packed = shape.parts, shape.scale, shape.packed
+    parts, scale = shape.parts, shape.scale
+    packed, paged = shape.packed, shape.page is not None
     load_rows, load_step = make_loads(shape, RING)
     masked_softmax, weigh = make_softmax(shape)
 
@@ -63,11 +67,12 @@ def make_task(shape: Shape, RING: int, turns: BarrierMechanism) -> tuple[Macro, 
 
     @macro
     def forget(own, V_smem, slot):
-        """By the consumers: values behind a sequence have weights of 0, but may be infinite."""
+        """By the consumers: values behind a sequence have weights of 0, but may be infinite.
+
+        Where a page without keys was not loaded, both warpgroups have read those of a step before.
+        """
         if own > 0 and own < KEYS:
-            if (
-                shape.page is not None
-            ):  # a page without keys is not loaded: its place was read before
+            if paged:
                 Fence(cuda_in_order, cuda_in_order)
             for t in cuda_threads(0, 256, unit=cuda_thread):
                 for r in seq(own / 4, KEYS / 4):

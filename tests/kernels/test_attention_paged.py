@@ -6,10 +6,16 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from campaigns.emulator.orders import ORDERS
-from tests.kernels.sequences import Batch
+from exogpu.api import Procedure
+from exogpu.hw.datatypes import bf16, f16
+from exogpu.kernels import attention_loads, attention_softmax, attention_task
+from exogpu.kernels.attention_sm90 import KERNELS, make_attention
+from exogpu.result.errors import ExoGpuError
+from tests.kernels.sequences import Batch, Mistake, mistaken
 
 BATCHES = [
     {"page": 16, "rows": [5, 0, 130, 1], "keys": [7, 3, 200, 300], "G": 2},
@@ -26,7 +32,83 @@ def test_each_sequence_attends_to_its_pages(batch: dict[str, Any]) -> None:
     assert not Batch(**batch).run()
 
 
+def test_pages_in_order_are_rows() -> None:
+    """To the last bit, where no step is longer."""
+    paged, rows = (
+        Batch([5, 130], [200, 300], causal=True, page=page, prefix=64) for page in (64, None)
+    )
+    assert not paged.run() and not rows.run()
+    assert all(np.array_equal(paged.arrays[x], rows.arrays[x]) for x in "YL")
+
+
+@pytest.mark.parametrize("number", [-1, 99])
+def test_a_page_that_there_is_not(number: int) -> None:
+    batch = Batch([5], [70], page=64)
+    batch.arrays["block_table"][0, 1] = number
+    with pytest.raises(ExoGpuError, match="block_table"):
+        batch.run()
+
+
+# --- with one mistake -----------------------------------------------------------------------
+
+WRONG: dict[str, Mistake] = {
+    "keys behind the last": (
+        attention_softmax,
+        "if KEYS * j + n >= limit:",
+        "if KEYS * j + n >= KEYS * j + KEYS:",
+    ),
+    "values behind the last": (
+        attention_task,
+        "forget(keys - KEYS * (steps - 1), V_smem, (steps + RING - 1) % RING)",
+        "pass",
+    ),
+    "pages of another sequence": (attention_loads, "table[base, key / P]", "table[0, key / P]"),
+    "the first page of each step": (attention_loads, "table[base, key / P]", "table[base, j]"),
+    "the first rows of each page": (attention_loads, "page, key % P, head", "page, 0, head"),
+}
+
+
+@pytest.mark.parametrize("mistake", WRONG)
+def test_a_mistake_computes_something_else(
+    mistake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = mistaken(WRONG[mistake], tmp_path, monkeypatch)
+    page = 256 if mistake.startswith("the first rows") else 64
+    assert Batch([5, 9], [200, 180], page=page).run(module)
+
+
+REFUTED: dict[str, Mistake] = {
+    "pages without keys are left": (attention_loads, "if key < keys:", "if key >= 0:"),
+    "slots are awaited": (attention_loads, "Await(K_empty, cuda_temporal, ~RING)", "pass"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mistake", REFUTED)
+def test_a_mistake_is_refuted(
+    mistake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = mistaken(REFUTED[mistake], tmp_path, monkeypatch)
+    assert module.make_attention(64, page=64).check().word == "refuted"
+
+
 # --- proved, and emitted --------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        make_attention(64, page=64, G=4, dtype=f16),
+        pytest.param(KERNELS["attention_paged16_sm90_128_causal"], marks=pytest.mark.long),
+        pytest.param(KERNELS["attention_paged256_sm90_128_causal"], marks=pytest.mark.long),
+    ],
+    ids=lambda of: of.name,
+)
+def test_proved_for_all_sizes(kernel: Procedure) -> None:
+    verdict = kernel.check()
+    assert verdict.word == "proved" and not verdict.warnings
+    assert "assuming monotone(cuts)" in str(verdict)
 
 
 @pytest.mark.slow
@@ -35,3 +117,15 @@ def test_each_sequence_attends_to_its_pages(batch: dict[str, Any]) -> None:
 def test_emitted_in_orders(batch: dict[str, Any], builds: Path) -> None:
     for order in ORDERS[:2]:
         assert not Batch(**batch).emulated(order, builds)
+
+
+def test_names_of_all() -> None:
+    names = {
+        make_attention(D, causal=causal, G=G, dtype=dtype, page=page).name
+        for D in (64, 128)
+        for causal in (False, True)
+        for G in (1, 2)
+        for dtype in (bf16, f16)
+        for page in (16, 256)
+    }
+    assert len(names) == 32 and len(names & set(KERNELS)) == 2
