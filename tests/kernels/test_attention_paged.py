@@ -92,6 +92,20 @@ def test_a_mistake_is_refuted(
     assert module.make_attention(64, page=64).check().word == "refuted"
 
 
+@pytest.mark.slow
+def test_what_an_earlier_step_left_is_read_before_it_is_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the third step the second page is not loaded: the first step's rows are still there."""
+    fence = "if paged:\n                Fence(cuda_in_order, cuda_in_order)"
+    mistake = attention_task, fence, "if paged:\n                pass"
+    module = mistaken(mistake, tmp_path, monkeypatch)
+    kernel = module.make_attention(64, page=16, keys=32)
+    verdict = kernel.check_at(H=1, B=1, T=1, M=1, N=1, W=5)
+    assert verdict.word == "refuted"
+    assert {(one.kind.value, one.variable) for one in verdict.hazards} == {("WAR", "V_smem")}
+
+
 # --- proved, and emitted --------------------------------------------------------------------
 
 
