@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import assert_never
 
 from exogpu.analysis.dependent import preceding
@@ -154,16 +155,18 @@ def _steps(
 ) -> list[Json]:
     """What is done on the stream, in order; `host` alone where only the C function can say it."""
     steps: list[Json] = []
+    names = _names(proc)
     for stmt in proc.body:
         match stmt:
             case DeviceFunction():
-                steps.append(_launch(kernels[stmt]))
+                steps.append(_launch(kernels[stmt], names))
             case CallInstr(instr=Instr(template=Memset() as template)):
-                steps.append(_memset(stmt, template, storage))
+                steps.append(_memset(stmt, template, storage, names))
             case Alloc() if _is_workspace(stmt, proc, kernels):
-                steps.append(_workspace(stmt.name, stmt.dtype, stmt.shape))
-            case BarrierAlloc() if _is_told(stmt.name, proc):
-                steps.append({**_workspace(stmt.name, DataType.I32, stmt.shape), "zeroed": True})
+                steps.append(_workspace(names[stmt.name], stmt.dtype, stmt.shape))
+            case BarrierAlloc():
+                flags = _workspace(names[stmt.name], DataType.I32, stmt.shape)
+                steps.append({**flags, "zeroed": True})
             case Pass() | Free():
                 pass
             case _:
@@ -176,22 +179,29 @@ def _is_workspace(stmt: Alloc, proc: Proc, kernels: Mapping[Stmt, Kernel]) -> bo
     others = [s for s in proc.body if isinstance(s, CallInstr)]
     return (
         stmt.memory.space is Space.GLOBAL
-        and _is_told(stmt.name, proc)
         and all(a.name != stmt.name for s in others for a in accesses(s))
         and all(m.tensor != stmt.name for made in kernels.values() for m in made.maps)
     )
 
 
-def _is_told(name: Sym, proc: Proc) -> bool:
-    """Whether no other array of the procedure has the name."""
+def _names(proc: Proc) -> Mapping[Sym, str]:
+    """What the manifest calls arrays: by their own names, and of several of one name, as macros
+    make them, the second is `name_2`."""
     own = [s for s in proc.body if isinstance(s, Alloc | BarrierAlloc)]
-    return sum(s.name.name == name.name for s in (*proc.params, *own)) == 1
+    taken = {param.name.name for param in proc.params}
+    names = {param.name: param.name.name for param in proc.params}
+    for stmt in own:
+        first = stmt.name.name
+        spelled = (first if n == 1 else f"{first}_{n}" for n in count(1))
+        names[stmt.name] = next(name for name in spelled if name not in taken)
+        taken.add(names[stmt.name])
+    return names
 
 
-def _workspace(name: Sym, dtype: DataType, shape: Sequence[CExpr]) -> dict[str, Json]:
+def _workspace(name: str, dtype: DataType, shape: Sequence[CExpr]) -> dict[str, Json]:
     return {
         "op": "allocate",
-        "name": name.name,
+        "name": name,
         "dtype": dtype.value,
         "shape": [control_json(n) for n in shape],
     }
@@ -227,10 +237,10 @@ def _needs(made: Kernel) -> dict[str, Json]:
     }
 
 
-def _launch(made: Kernel) -> Json:
-    names: list[Json] = [n.name for n in (*made.sizes, *made.data)]
+def _launch(made: Kernel, names: Mapping[Sym, str]) -> Json:
+    arguments: list[Json] = [names[n] for n in (*made.sizes, *made.data)]
     for m in made.maps:
-        names.append({"tensor": m.tensor.name, "box": list(m.box), "swizzle": m.swizzle})
+        arguments.append({"tensor": names[m.tensor], "box": list(m.box), "swizzle": m.swizzle})
     counts: list[Json] = []
     for nest in made.nests:
         counts.append([control_json(n) for n in nest.counts])
@@ -239,14 +249,16 @@ def _launch(made: Kernel) -> Json:
         **_needs(made),
         "tasks": counts,
         "fits": [control_json(n) for n in made.limits],
-        "arguments": names,
+        "arguments": arguments,
         **({"dependent": True} if made.dependent else {}),
         **({"together": True} if made.together else {}),
         **({"level": True} if made.level else {}),
     }
 
 
-def _memset(stmt: CallInstr, template: Memset, storage: Mapping[Sym, Storage]) -> Json:
+def _memset(
+    stmt: CallInstr, template: Memset, storage: Mapping[Sym, Storage], names: Mapping[Sym, str]
+) -> Json:
     """Which elements of which array get which byte."""
     window = argument_of(stmt, template.target)
     variable = storage[window.name]
@@ -260,7 +272,7 @@ def _memset(stmt: CallInstr, template: Memset, storage: Mapping[Sym, Storage]) -
         count = control_json(extent) if count == 1 else ["*", control_json(extent), count]
     return {
         "op": "memset",
-        "target": window.name.name,
+        "target": names[window.name],
         "byte": template.byte,
         "offset": offset,
         "count": count,

@@ -26,7 +26,7 @@ def test_every_shipped_kernel_has_a_proof_and_no_other() -> None:
     assert set(LOCKED) == folders == set(KERNELS), UPDATE
 
 
-LONG = ("attention_varlen_sm90_64_causal", "attention_varlen_sm90_128")
+LONG = ("attention_varlen_sm90_64_causal", "attention_varlen_sm90_128", "attention_paged256")
 """Kernels whose obligations take most of a minute, and are those of another."""
 
 

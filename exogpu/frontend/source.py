@@ -4,14 +4,16 @@ from __future__ import annotations
 import __future__
 
 import ast
+import builtins
 import inspect
 import linecache
 import os
 from collections import ChainMap
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
-from types import CodeType, FrameType
+from types import CodeType, FrameType, FunctionType
 
 from exogpu.hw.language import LANGUAGE
 from exogpu.result.errors import NOWHERE, Diagnostic, ExoGpuError, Span
@@ -73,7 +75,9 @@ def source_of(function: Callable[..., object], frame: FrameType | None) -> Sourc
         if isinstance(node, ast.FunctionDef) and node.name == function.__name__:
             starts = {node.lineno, *(d.lineno for d in node.decorator_list)}
             if first in starts:
-                return Source(node, file, lines, _names(function, frame))
+                plain = getattr(function, "__func__", function)  # of a method
+                assert isinstance(plain, FunctionType)
+                return Source(node, file, lines, _names(plain, frame))
     message, remedy = _unread(function, code, bool(lines))
     text = lines[first - 1].rstrip("\n") if first <= len(lines) else ""
     start = len(text) - len(text.lstrip()) + 1
@@ -97,11 +101,16 @@ def _unread(function: Callable[..., object], code: CodeType, found: bool) -> tup
     return lost, "put the procedure into a file"
 
 
-def _names(function: Callable[..., object], frame: FrameType | None) -> Mapping[str, object]:
-    closure = inspect.getclosurevars(function)
+def _names(function: FunctionType, frame: FrameType | None) -> Mapping[str, object]:
+    """What names mean when the function is decorated: nothing, if they have no value yet."""
+    code, scope = function.__code__, function.__globals__
+    enclosing: dict[str, object] = {}
+    for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+        with suppress(ValueError):
+            enclosing[name] = cell.cell_contents
     local = dict(frame.f_locals) if frame is not None else {}
-    scope = function.__globals__
-    return ChainMap(dict(closure.nonlocals), local, scope, dict(LANGUAGE), dict(closure.builtins))
+    built_in = {name: getattr(builtins, name) for name in code.co_names if hasattr(builtins, name)}
+    return ChainMap(enclosing, local, scope, dict(LANGUAGE), built_in)
 
 
 def python_value(node: ast.expr, names: Mapping[str, object]) -> object:

@@ -1,6 +1,6 @@
 """The kernels that ship, and what they compute of arrays in one call."""
 
-from exogpu.kernels.attending import attention, attention_varlen
+from exogpu.kernels.attending import attention, attention_paged, attention_varlen
 from exogpu.kernels.calls import gemm, gemv
 from exogpu.kernels.fused import gemm_fused
 from exogpu.kernels.grouped import gather_rows, grouped_gemm, histogram, scatter_rows
@@ -19,6 +19,7 @@ from exogpu.kernels.scanning import total
 
 __all__ = [
     "attention",
+    "attention_paged",
     "attention_varlen",
     "cross_entropy",
     "cumsum",

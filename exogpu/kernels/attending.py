@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final
 
@@ -14,6 +15,9 @@ from exogpu.kernels.taken import by_rows, check, empty, flat, launch, rank_of, s
 _TYPES: Final = {"bf16": bf16, "f16": f16}
 _THEIRS: Final = {"Q": "q", "K": "k", "V": "v", "Y": "out", "L": "lse"}
 """The caller's names, by the kernels'."""
+_OF_PAGES: Final = _THEIRS | {"K": "k_cache", "V": "v_cache"}
+_PAGES: Final = (16, 32, 64, 128, 256)
+"""How many keys a page may have."""
 
 
 def attention(
@@ -41,7 +45,7 @@ def attention(
             f"q is {tuple(q.shape)}, k is {tuple(k.shape)} and v is {tuple(v.shape)}",
             "all have as many rows and columns, and k and v as many heads",
         )
-    dtype = _heads(q, k, v, H, G, D, causal)
+    dtype = _heads({"q": q, "k": k, "v": v}, H, G, D, causal)
     result, sums = _results(q, out, lse, (B, H, S, D), (B, H, S), dtype, stream)
     launch(
         kernel(D, bool(causal), H // G, dtype),
@@ -84,7 +88,7 @@ def attention_varlen(
             f"q is {tuple(q.shape)}, k is {tuple(k.shape)} and v is {tuple(v.shape)}",
             "all have as many columns, and k and v as many rows and heads",
         )
-    dtype = _heads(q, k, v, H, G, D, causal)
+    dtype = _heads({"q": q, "k": k, "v": v}, H, G, D, causal)
     for name, array in (("cu_seqlens_q", cu_seqlens_q), ("cu_seqlens_k", cu_seqlens_k)):
         rank_of(name, array, (1,))
         type_of(name, array, ("i32",))
@@ -95,11 +99,8 @@ def attention_varlen(
     if max(T, N) >= MOST_ROWS:
         raise LaunchError(f"q has {T} rows, and k {N}", f"give 1 to {MOST_ROWS - 1}")
     result, sums = _results(q, out, lse, (T, H, D), (H, T), dtype, stream)
-    tiles = T // TILE + B
-    cuts = scratch(q, (tiles + 1,), "int32", stream)
-    group = scratch(q, (tiles,), "int32", stream)
     chosen = kernel(D, bool(causal), H // G, dtype, packed=True)
-    where(TILE)(stream=stream, G=B, offsets=cu_seqlens_q, cuts=cuts, group=group)
+    cuts, group = _tiles(q, cu_seqlens_q, stream)
     launch(
         chosen,
         _THEIRS,
@@ -118,18 +119,102 @@ def attention_varlen(
     return result
 
 
-def _heads(q: Any, k: Any, v: Any, H: int, G: int, D: int, causal: object) -> str:
-    """The type of all three.  Raises LaunchError unless heads and types go together, and all lie by
-    rows."""
+def attention_paged(
+    q: Any,
+    k_cache: Any,
+    v_cache: Any,
+    block_table: Any,
+    cu_seqlens_q: Any,
+    seqlens_k: Any,
+    causal: bool = False,
+    out: Any = None,
+    lse: Any = None,
+    stream: object = None,
+) -> Any:
+    """`attention_varlen` with keys and values in pages: q is (T, H, D), caches (pages, P, G, D).
+
+    P is 16, 32, 64, 128 or 256.  The keys of sequence b are the first `seqlens_k[b]` rows of the
+    pages `block_table[b, 0]`, `block_table[b, 1]`, ...: both int32, block_table (B, most pages of a
+    sequence).  What stands behind the last page of a sequence in the table, or behind its last row
+    in a page, may be anything.  A page that there is not, or more keys than the table has pages
+    for, stop the kernel.  All else is as for `attention_varlen`.
+    """
+    caches = {"k_cache": k_cache, "v_cache": v_cache}
+    rank_of("q", q, (3,))
+    for name, array in caches.items():
+        rank_of(name, array, (4,))
+    T, H, D = map(int, q.shape)
+    _, P, G, columns = map(int, k_cache.shape)
+    if tuple(v_cache.shape) != tuple(k_cache.shape) or columns != D:
+        shapes = f"k_cache is {tuple(k_cache.shape)} and v_cache is {tuple(v_cache.shape)}"
+        raise LaunchError(
+            f"q is {tuple(q.shape)}, {shapes}",
+            "all have as many columns, and the caches as many pages, rows and heads",
+        )
+    dtype = _heads({"q": q, **caches}, H, G, D, causal)
+    if P not in _PAGES:
+        what = f"k_cache has pages of {P} rows"
+        raise LaunchError(what, f"give pages of {', '.join(map(str, _PAGES))}")
+    indices = {"block_table": block_table, "cu_seqlens_q": cu_seqlens_q, "seqlens_k": seqlens_k}
+    for name, array in indices.items():
+        rank_of(name, array, (2 if array is block_table else 1,))
+        type_of(name, array, ("i32",))
+        by_rows(name, array)
+    B = int(cu_seqlens_q.shape[0]) - 1
+    if B < 1:
+        what = f"cu_seqlens_q has {B + 1} elements"
+        raise LaunchError(what, "give where each sequence begins, and where the last one ends")
+    if int(block_table.shape[0]) != B or int(seqlens_k.shape[0]) != B:
+        counts = f"block_table has {block_table.shape[0]} rows, seqlens_k {seqlens_k.shape[0]}"
+        raise LaunchError(
+            f"cu_seqlens_q has {B + 1} elements, {counts}",
+            "give a row of pages and a number of keys for each sequence",
+        )
+    if T >= MOST_ROWS:
+        raise LaunchError(f"q has {T} rows", f"give 1 to {MOST_ROWS - 1}")
+    result, sums = _results(q, out, lse, (T, H, D), (H, T), dtype, stream)
+    chosen = kernel(D, bool(causal), H // G, dtype, page=P)
+    cuts, group = _tiles(q, cu_seqlens_q, stream)
+    launch(
+        chosen,
+        _OF_PAGES,
+        stream=stream,
+        Q=q,
+        K=k_cache,
+        V=v_cache,
+        cuts=cuts,
+        group=group,
+        Y=result,
+        L=sums,
+        **indices,
+    )
+    return result
+
+
+def _tiles(q: Any, cu_seqlens_q: Any, stream: object) -> tuple[Any, Any]:
+    """Where the tiles of all sequences are cut, and of which sequence each is."""
+    B = int(cu_seqlens_q.shape[0]) - 1
+    tiles = int(q.shape[0]) // TILE + B
+    cuts = scratch(q, (tiles + 1,), "int32", stream)
+    group = scratch(q, (tiles,), "int32", stream)
+    where(TILE)(stream=stream, G=B, offsets=cu_seqlens_q, cuts=cuts, group=group)
+    return cuts, group
+
+
+def _heads(arrays: Mapping[str, Any], H: int, G: int, D: int, causal: object) -> str:
+    """The type of all three, queries, keys and values by name.  Raises LaunchError unless heads and
+    types go together, and all lie by rows."""
+    q, k, v = arrays
     if G == 0 or H % G:
-        raise LaunchError(f"q has {H} heads, and k {G}", "as many heads of q share each of k")
+        raise LaunchError(f"{q} has {H} heads, and {k} {G}", "as many heads of q share each of k")
     if D not in (64, 128):
         raise LaunchError(f"heads have {D} columns", "give heads of 64 or 128: pad them with zeros")
-    dtype = type_of("q", q, tuple(_TYPES))
-    for name, array in (("k", k), ("v", v)):
-        if type_of(name, array, tuple(_TYPES)) != dtype:
-            raise LaunchError(f"q is {q.dtype} and {name} is {array.dtype}", "convert one of them")
-    for name, array in (("q", q), ("k", k), ("v", v)):
+    dtype = type_of(q, arrays[q], tuple(_TYPES))
+    for name in (k, v):
+        if type_of(name, arrays[name], tuple(_TYPES)) != dtype:
+            what = f"{q} is {arrays[q].dtype} and {name} is {arrays[name].dtype}"
+            raise LaunchError(what, "convert one of them")
+    for name, array in arrays.items():
         by_rows(name, array)
     if type(causal).__name__ not in ("bool", "bool_", "int"):
         what = f"causal is a {type(causal).__name__}"
@@ -155,11 +240,21 @@ def _results(
 
 
 @cache
-def kernel(D: int, causal: bool, G: int, dtype: str = "bf16", *, packed: bool = False) -> Kernel:
+def kernel(
+    D: int,
+    causal: bool,
+    G: int,
+    dtype: str = "bf16",
+    *,
+    packed: bool = False,
+    page: int | None = None,
+) -> Kernel:
     """The kernel, proved and compiled; with heads that share, or of f16, it is proved now."""
     from exogpu.kernels import attention_sm90 as shipped
 
-    found = shipped.KERNELS.get(shipped.name_of(D, causal, G, _TYPES[dtype], packed))
+    found = shipped.KERNELS.get(shipped.name_of(D, causal, G, _TYPES[dtype], packed, page))
     if found is None:
-        found = shipped.make_attention(D, causal=causal, G=G, dtype=_TYPES[dtype], packed=packed)
+        found = shipped.make_attention(
+            D, causal=causal, G=G, dtype=_TYPES[dtype], packed=packed, page=page
+        )
     return found.compile()

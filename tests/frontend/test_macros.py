@@ -204,6 +204,23 @@ def test_a_macro_is_no_function() -> None:
     assert codes(refused) == ["P126"]
 
 
+def test_a_macro_does_not_see_what_is_defined_after_it() -> None:
+    @macro
+    def first(x):
+        second(x)
+
+    @macro
+    def second(x):
+        x[0] = 1.0
+
+    @proc
+    def p(x: f32[4] @ DRAM):
+        first(x)
+
+    verdict = p.check()
+    assert verdict.word == "error" and "P102: name 'second' is not defined" in str(verdict)
+
+
 # --- names of control expressions ---------------------------------------------------------------
 
 

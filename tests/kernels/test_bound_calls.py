@@ -15,7 +15,8 @@ import pytest
 import exogpu.kernels as k
 from exogpu.api import Procedure
 from exogpu.codegen.runtime import Kernel
-from exogpu.kernels import attending, calls, fused, grouped, row_calls, scaled
+from exogpu.codegen.runtime.manifest import HostCode
+from exogpu.kernels import attending, calls, fused, grouped, ranking, row_calls, scaled
 from tests.kernels.devices import TYPESTR, Device, b, e, f, i
 
 
@@ -24,6 +25,7 @@ class Bound(Kernel):
 
     def __call__(self, *arrays: object, stream: object = None, **arguments: object) -> None:
         bound.append(self.manifest["name"])
+        assert HostCode() not in self._data.steps, "the call cannot launch it"
         self.check_contracts(*arrays, stream=stream, **arguments)
 
     def _device(self, found: object) -> int:
@@ -52,7 +54,7 @@ def _bound(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         return run
 
     monkeypatch.setattr(Procedure, "compile", compiled)
-    for module in (attending, calls, fused, grouped, row_calls, scaled):
+    for module in (attending, calls, fused, grouped, ranking, row_calls, scaled):
         for name, found in vars(module).items():
             if hasattr(found, "__wrapped__") and hasattr(found, "cache_clear"):
                 monkeypatch.setattr(module, name, found.__wrapped__)
@@ -91,6 +93,13 @@ CALLED = {
     "histogram": lambda: k.histogram(i(1000), 77, at(2, i(77))),
     "attention": lambda: k.attention(*q(2, 3, 70, 64), causal=True),
     "attention_varlen": lambda: k.attention_varlen(*q(70, 3, 64), *SEQUENCES, causal=True),
+    "attention_paged": lambda: k.attention_paged(
+        *(q(70, 2, 64)[0], at(2, b(9, 128, 2, 64)), at(3, b(9, 128, 2, 64))),
+        *(at(6, i(3, 4)), SEQUENCES[0], at(7, i(3))),
+    ),
+    "topk": lambda: k.topk(f(5, 100), 8),
+    "topk of a long row": lambda: k.topk(f(3, 40000), 50),
+    "topk of a longer row": lambda: k.topk(f(3, 300000), 64),
     "softmax": lambda: k.softmax(f(5, 300), at(2, f(5, 300))),
     "rms_norm": lambda: k.rms_norm(b(5, 300), at(2, b(300)), 1e-5),
     "layer_norm": lambda: k.layer_norm(f(5, 300), at(2, f(300)), at(4, f(300))),

@@ -34,6 +34,8 @@ def _no_kernel(monkeypatch):
 
 GAPS = {"strides": (64, 4)}
 Q = b(1, 2, 64, 64)
+ROWS, CACHE = b(8, 2, 64), b(4, 16, 2, 64)
+PAGED = i(1, 3), i(2), i(1)  # block_table, cu_seqlens_q and seqlens_k
 NINE = np.zeros((3, 3))
 
 REFUSED = [
@@ -55,6 +57,9 @@ REFUSED = [
     (lambda: k.total(f(4), 3), "out is an int"),
     (lambda: k.attention(Q, Q, Q, out=3), "out is an int"),
     (lambda: k.attention(Q, Q, Q, lse=3), "lse is an int"),
+    (lambda: k.attention_paged(ROWS, CACHE, [1], *PAGED), "v_cache is a list"),
+    (lambda: k.attention_paged(ROWS, CACHE, CACHE, None, i(2), i(1)), "block_table is nothing"),
+    (lambda: k.attention_paged(ROWS, CACHE, CACHE, *PAGED, lse=3), "lse is an int"),
     (lambda: k.stencil(f(4, 8), NINE, 3), "out is an int"),
     (lambda: k.layer_norm(f(4, 8), f(8), None), "bias is nothing"),
     # The type.
@@ -75,6 +80,8 @@ REFUSED = [
     (lambda: k.stencil(f(4, 8), NINE, b(4, 8)), "out is bfloat16"),
     (lambda: k.attention(Q, Q, Q, out=f(1, 2, 64, 64)), "out is float32"),
     (lambda: k.attention(Q, Q, Q, lse=b(1, 2, 64)), "lse is bfloat16"),
+    (lambda: k.attention_paged(ROWS, CACHE, f(4, 16, 2, 64), *PAGED), "v_cache is float32"),
+    (lambda: k.attention_paged(ROWS, CACHE, CACHE, i(1, 3), i(2), f(1)), "seqlens_k is float32"),
     # The shape.
     (lambda: k.gemm(f(8, 8), f(8, 8), f(8, 9)), r"out is \(8, 9\) \(give an array of \(8, 8\)\)"),
     (lambda: k.gemv(f(8, 8), f(9)), "x has 9 elements, and A 8 columns"),
@@ -86,6 +93,8 @@ REFUSED = [
     (lambda: k.gemm_fp8(e(16, 16), e(16, 16), (f(1, 12), f(1, 1))), "give 16: at least 16"),
     (lambda: k.topk(f(4, 8), 2, f(4, 8)), r"out is \(4, 8\) \(give an array of \(4, 2\)\)"),
     (lambda: k.topk(f(4, 8), 2, indices=i(2, 4)), r"indices is \(2, 4\)"),
+    (lambda: k.attention_paged(ROWS, CACHE, CACHE, i(3, 1), i(2), i(1)), "block_table has 3 rows"),
+    (lambda: k.attention_paged(ROWS, b(4, 8, 2, 64), b(4, 8, 2, 64), *PAGED), "pages of 8 rows"),
     # No elements.
     (lambda: k.gemm(f(0, 8), f(8, 8)), r"A has no elements: its shape is \(0, 8\)"),
     (lambda: k.gemm(f(8, 0), f(8, 0)), "A has no elements"),
@@ -129,6 +138,14 @@ REFUSED = [
     (lambda: k.topk(f(4, 8), 2, indices=i(4, 2, **GAPS)), "indices has strides"),
     (lambda: k.total(f(4, 8, **GAPS)), "x has strides"),
     (lambda: k.attention(Q, Q, b(1, 2, 64, 64, strides=(1, 2, 3, 4))), "v has strides"),
+    (
+        lambda: k.attention_paged(ROWS, CACHE, b(4, 16, 2, 64, strides=(1, 2, 3, 4)), *PAGED),
+        "v_cache has strides",
+    ),
+    (
+        lambda: k.attention_paged(ROWS, CACHE, CACHE, i(1, 3, strides=(32, 8)), i(2), i(1)),
+        "block_table has strides",
+    ),
     # What is no array, and wrong.
     (lambda: k.histogram(i(9), 2.5), "bins is 2.5"),
     (lambda: k.histogram(i(9), "8"), "bins is '8'"),
@@ -145,6 +162,7 @@ REFUSED = [
     (lambda: k.rms_norm(f(4, 8), f(8), f(4, 8)), "eps is 'Device'"),
     (lambda: k.rms_norm(f(4, 8), f(8), float("nan")), "eps is nan"),
     (lambda: k.attention(Q, Q, Q, f(1, 2, 64, 64)), "causal is a Device.*out and lse by name"),
+    (lambda: k.attention_paged(ROWS, CACHE, CACHE, *PAGED, ROWS), "causal is a Device"),
     (lambda: k.stencil(f(4, 8), 3.0), r"weight is \(\) \(give three rows of three numbers\)"),
     (lambda: k.stencil(f(4, 8), [1.0] * 9), r"weight is \(9,\)"),
     (lambda: k.stencil(f(4, 8), f(3, 3)), "weight is a Device, and is taken by value"),

@@ -1,0 +1,90 @@
+"""Macros of attention: what its producer warp loads, of queries, keys and values.
+
+Keys and values lie by rows, those of a sequence from row `base` on, or in pages of P rows: then
+page `table[base, i]` has keys `P * i` to `P * i + P` of the sequence.  A step is several pages, or
+a part of one.  What the table says of pages without keys may be anything, and is not looked at.
+"""
+
+from __future__ import annotations
+
+from exogpu.frontend.macros import Macro, macro
+from exogpu.isa.sm90 import Sm90_tma_load
+from exogpu.kernels.attention_shapes import Shape
+
+
+def make_loads(shape: Shape, RING: int) -> tuple[Macro, Macro]:
+    """`load_rows`, and `load_step` into a ring of so many steps."""
+    KEYS, P, part = shape.KEYS, shape.page, shape.part
+    parts, dtype, packed = shape.parts, shape.dtype, shape.packed
+    several = KEYS // part
+
+    @macro
+    def load_rows(tile, tensor, head, base, row, full, rows):
+        for d in seq(0, parts):
+            if packed:
+                (
+                    Sm90_tma_load(
+                        tile[d, :, :],
+                        tensor[base + row : base + row + rows, head, 64 * d : 64 * d + 64],
+                        rows=rows,
+                        cols=64,
+                        box=(rows, 1, 64),
+                        dtype=dtype,
+                    )
+                    >> full
+                )
+            else:
+                (
+                    Sm90_tma_load(
+                        tile[d, :, :],
+                        tensor[head, row : row + rows, 64 * d : 64 * d + 64],
+                        rows=rows,
+                        cols=64,
+                        box=(1, rows, 64),
+                        dtype=dtype,
+                    )
+                    >> full
+                )
+
+    @macro
+    def load_part(tile, i, tensor, page, row, head, full):
+        """Part i of a step: rows from `row` on of a page."""
+        for d in seq(0, parts):
+            (
+                Sm90_tma_load(
+                    tile[d, part * i : part * i + part, :],
+                    tensor[page, row : row + part, head, 64 * d : 64 * d + 64],
+                    rows=part,
+                    cols=64,
+                    box=(1, part, 1, 64),
+                    dtype=dtype,
+                )
+                >> full
+            )
+
+    @macro
+    def load_keys(tile, tensor, head, j, keys, base, table, pages, full):
+        """Those of step j, of so many; of pages that have none, nothing."""
+        if P is None:
+            load_rows(tile, tensor, head, base, KEYS * j, full, KEYS)
+        else:
+            for i in seq(0, several):
+                key = KEYS * j + part * i
+                if key < keys:
+                    page = load_index(table[base, key / P], 0, pages)
+                    load_part(tile, i, tensor, page, key % P, head, full)
+
+    @macro
+    def load_step(
+        j, h, keys, base, table, pages, K, V, K_map, V_map, K_full, K_empty, V_full, V_empty
+    ):
+        """The keys and values of one step, of head h."""
+        with CudaWarps(name="producer"):
+            Await(K_empty, cuda_temporal, ~RING)
+            load_keys(K[j % RING, :, :, :], K_map, h, j, keys, base, table, pages, K_full)
+            Arrive(cuda_temporal) >> K_full
+            Await(V_empty, cuda_temporal, ~RING)
+            load_keys(V[j % RING, :, :, :], V_map, h, j, keys, base, table, pages, V_full)
+            Arrive(cuda_temporal) >> V_full
+
+    return load_rows, load_step
