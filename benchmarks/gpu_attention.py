@@ -57,7 +57,8 @@ def main() -> int:
     runtime = importlib.import_module("exogpu.codegen.runtime")
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}")
     found_in = [path for folder in sys.argv[1:] for path in Path(folder).glob("attention_*.json")]
-    for path in sorted(found_in, key=lambda path: path.stem):
+    whole = [path for path in found_in if "varlen" not in path.stem and "paged" not in path.stem]
+    for path in sorted(whole, key=lambda path: path.stem):
         kernel = runtime.Kernel.from_folder(path.parent, path.stem)
         dtype = torch.float16 if "f16" in path.stem else torch.bfloat16
         depth = int(re.findall(r"sm90_(\d+)", path.stem)[0])

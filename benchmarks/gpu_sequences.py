@@ -1,15 +1,15 @@
 """Attention of sequences of their own lengths on a GPU: right, then beside what torch takes.
 
-    for MODULE in grouped_tiles attention_sm90; do
-        exogpu compile exogpu.kernels.$MODULE -o build/gpu --cubin
-    done
+    exogpu compile exogpu.kernels.grouped_tiles -o build/gpu --cubin
+    exogpu compile benchmarks/pages.py -o build/gpu --cubin
     python benchmarks/gpu_sequences.py build/gpu -o build/gpu-sequences.json
     python benchmarks/gpu_sequences.py --write build/gpu-sequences.json       # docs/kernels.md
 
-Each batch is checked against float64, in rows of no sequence and of sequences that it does not have
-to read NaN.  Times are those of the call, which finds the tiles too, by the method of `gpu.py`;
-beside it are torch's FlashAttention of sequences, and cuDNN for each sequence in a loop that knows
-their lengths on the CPU.  Needs torch, and neither the solvers nor a compiler.
+Each batch is checked against float64, by rows and in pages in any order; rows of no sequence are
+NaN, and pages that no sequence has are -1.  Times are those of the call, which finds the tiles too,
+by the method of `gpu.py`; beside it are torch's FlashAttention of sequences by rows, and cuDNN for
+each sequence in a loop that knows their lengths on the CPU.  Needs torch, and neither the solvers
+nor a compiler.
 """
 
 from __future__ import annotations
@@ -34,11 +34,13 @@ from exogpu.kernels import attending as calls
 from exogpu.kernels import attention_sm90
 
 RUNS = 30
+PAGES = (16, 64, 256)
 LOGARITHM = 2e-3
 """By how much the logarithm of a sum is out at most."""
 RIGHT = (
-    "right against float64 at {:,} batches.  Ratios are of the seconds of the others to ours: "
-    "`varlen` is `torch.nn.attention.varlen`, `loop` is cuDNN for each sequence."
+    "right against float64 at {:,} batches, by rows and in pages.  TFLOP/s are by rows; with "
+    "pages it is so many times as fast.  The last two are the seconds of the others to ours, by "
+    "rows: `varlen` is `torch.nn.attention.varlen`, `loop` is cuDNN for each sequence."
 )
 
 
@@ -126,7 +128,27 @@ def timed() -> Iterator[Batch]:
                 yield Batch(name, rows, rows, D, 16, 1, causal)
 
 
-def each(batch: Batch, x: torch.Tensor, counts: Sequence[int]) -> list[torch.Tensor]:
+def in_pages(batch: Batch, given: Mapping[str, torch.Tensor], page: int) -> dict[str, Any]:
+    """The same keys and values, in pages of so many rows; what no sequence has is NaN."""
+    counts = [-(-m // page) for m in batch.keys]
+    table = torch.full((len(counts), max(1, *counts) + 1), -1, dtype=torch.int32)
+    order = random.sample(range(sum(counts) + 3), sum(counts))
+    for row, first, count in zip(table, accumulate(counts, initial=0), counts, strict=False):
+        row[:count] = torch.tensor(order[first : first + count])
+    found = {name: given[name] for name in ("q", "cu_seqlens_q")}
+    for name in "kv":
+        x = given[name]
+        cache = torch.full((len(order) + 3, page, *x.shape[1:]), float("nan"), device="cuda")
+        cache = cache.to(x.dtype)
+        for row, rows in zip(table, each(x, batch.keys), strict=True):
+            for n, part in enumerate(rows.transpose(0, 1).split(page)):
+                cache[row[n], : len(part)] = part
+        found[f"{name}_cache"] = cache
+    keys = torch.tensor(batch.keys, dtype=torch.int32, device="cuda")
+    return {**found, "block_table": table.cuda(), "seqlens_k": keys}
+
+
+def each(x: torch.Tensor, counts: Sequence[int]) -> list[torch.Tensor]:
     """The rows of each sequence: (heads, rows, D)."""
     return [x[a:b].transpose(0, 1) for a, b in pairwise([0, *accumulate(counts)])]
 
@@ -135,9 +157,9 @@ def wrong(
     batch: Batch, given: Mapping[str, torch.Tensor], y: torch.Tensor, sums: torch.Tensor
 ) -> str:
     """What is out of what rounding explains; empty: nothing is."""
-    qs = each(batch, given["q"], batch.rows)
-    ks, vs = (each(batch, given[name], batch.keys) for name in "kv")
-    ys = each(batch, y, batch.rows)
+    qs = each(given["q"], batch.rows)
+    ks, vs = (each(given[name], batch.keys) for name in "kv")
+    ys = each(y, batch.rows)
     first = 0
     for b, (q, k, v, own) in enumerate(zip(qs, ks, vs, ys, strict=True)):
         n, m = q.shape[1], k.shape[1]
@@ -188,8 +210,8 @@ def loop(batch: Batch, given: Mapping[str, torch.Tensor]) -> Run:
     """cuDNN, a sequence after the other."""
     parts = list(
         zip(
-            each(batch, given["q"], batch.rows),
-            *(each(batch, given[name], batch.keys) for name in "kv"),
+            each(given["q"], batch.rows),
+            *(each(given[name], batch.keys) for name in "kv"),
             strict=True,
         )
     )
@@ -223,13 +245,14 @@ def problems() -> Iterator[Problem]:
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """TFLOP/s, and the others' seconds to ours."""
-    lines = ["| sequences | size | TFLOP/s | varlen | loop |", "| --- | --- | --- | --- | --- |"]
+    """TFLOP/s, how many times as fast pages are, and the others' seconds to ours."""
+    pages, others = [f"pages of {page}" for page in PAGES], ["varlen", "loop"]
+    lines = [f"| {' | '.join(['sequences', 'size', 'TFLOP/s', *pages, *others])} |"]
+    lines.append("| --- " * (3 + len(pages) + len(others)) + "|")
     for row in rows:
-        ratios = [
-            f"{row[of] / row['exogpu']:.2f}" if of in row else "" for of in ("varlen", "loop")
-        ]
         rate = f"{row['work'] / row['exogpu'] / 1e12:.0f}"
+        ratios = [f"{row['exogpu'] / row[of]:.2f}" for of in pages]
+        ratios += [f"{row[of] / row['exogpu']:.2f}" if of in row else "" for of in others]
         lines.append(f"| {row['name']} | {row['size']} | {rate} | {' | '.join(ratios)} |")
     return lines
 
