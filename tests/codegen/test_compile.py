@@ -291,4 +291,4 @@ def test_the_task_order_is_chosen(tmp_path):
         assert result.exit_code == 0, result.output
         texts[order] = (out / "gemm_sm80.cu").read_text()
     assert len(set(texts.values())) == 4
-    assert texts["grouped:8"] == gemm_sm80.gemm_sm80.emit(unchecked=True)[0].source
+    assert texts["grouped:16"] == gemm_sm80.gemm_sm80.emit(unchecked=True)[0].source

@@ -135,7 +135,7 @@ gemm_sm80(const int M, const int N, const int K, const float* __restrict__ A, co
     const int tasks_tn = (N + 63) / 64;
     // 30: for tm in cuda_tasks(0, (M + 63) / 64):
     for (int task_number = blockIdx.x; task_number < tasks_tm * tasks_tn; task_number += gridDim.x) {
-        const int2 tile = grouped_tile(task_number, tasks_tm, tasks_tn, 8);
+        const int2 tile = grouped_tile(task_number, tasks_tm, tasks_tn, 16);
         [[maybe_unused]] const int tm = tile.x;
         [[maybe_unused]] const int tn = tile.y;
         // 32: A_smem: f32[2, 64, 16] @ CudaSmemLinear
