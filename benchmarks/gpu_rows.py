@@ -158,7 +158,7 @@ def of_topk(kernels: Kernels) -> Iterator[str]:
                 y = torch.full((M, k), float("nan"), device="cuda", dtype=dtype)
                 indices = torch.full((M, k), -1, device="cuda")
                 kernel(x=x, y=y, indices=indices)
-                wanted = torch.sort(x, -1, descending=True, stable=True)
+                wanted = torch.sort(x, dim=-1, descending=True, stable=True)
                 right = torch.equal(y, wanted.values[:, :k])
                 right = right and torch.equal(indices, wanted.indices[:, :k])
                 yield "" if right else f"topk {kind} {M} x {N}, {k}"

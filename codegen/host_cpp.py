@@ -253,10 +253,7 @@ def _launch(host: Host, kernel: Kernel) -> Lines:
         inside.append(f"void* arguments[] = {{{', '.join(values)}}};")
         shape = f"{kernel.cluster_dim}, {kernel.block_dim}, {kernel.shared_bytes}"
         rest = f"{shape}, arguments, stream"
-        early = "launched" if kernel.dependent else "false"
-        together, level = (str(told).lower() for told in (kernel.together, kernel.level))
-        if kernel.dependent or kernel.together or kernel.level:
-            rest += f", {{/* early */ {early}, /* together */ {together}, /* level */ {level}}}"
+        rest += _how(kernel)
         if host.dependents:
             inside.append(f"const long long task_count = {most};")
             inside.append(f"TRY(launch({kernel.text.name}, task_count, {rest}));")
@@ -264,6 +261,18 @@ def _launch(host: Host, kernel: Kernel) -> Lines:
         else:
             inside.append(f"TRY(launch({kernel.text.name}, {most}, {rest}));")
     return braces("", inside)
+
+
+def _how(kernel: Kernel) -> str:
+    """The last argument of `launch`, without what is as usual at its end."""
+    told = [
+        ("early", "launched" if kernel.dependent else "false"),
+        ("together", "true" if kernel.together else "false"),
+        ("level", "true" if kernel.level else "false"),
+    ]
+    while told and told[-1][1] == "false":
+        told.pop()
+    return f", {{{', '.join(f'/* {name} */ {text}' for name, text in told)}}}" if told else ""
 
 
 def _check_limits(host: Host, kernel: Kernel) -> Lines:

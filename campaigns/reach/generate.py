@@ -28,6 +28,7 @@ from exogpu.amir import nodes
 from exogpu.api import Procedure
 from exogpu.cli.loader import load
 from exogpu.ir.types import Policy
+from exogpu.result.errors import ExoGpuError
 
 Sizes = Mapping[str, int]
 NONE: Final = ({"M": 0, "K": 1}, {"M": 1, "K": 0})
@@ -169,10 +170,17 @@ def _program(name: str, m: Making, body: list[Node]) -> programs.Program:
 
 
 def read(source: str) -> Procedure | None:
-    """The procedure of a text, as a user's file; None where it is ill-formed."""
+    """The procedure of a text, as a user's file; None where it is ill-formed, or an Arrive has no
+    home, so that no machine can run it."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "generated.py"
         file.write_text(source)
         (made,) = load(str(file))
         found = made.procedure
-    return None if found is None or found.diagnostics else found
+    if found is None or found.diagnostics:
+        return None
+    try:
+        found.amir(Policy.PTX)
+    except ExoGpuError:
+        return None
+    return found

@@ -30,7 +30,8 @@ def called(monkeypatch):
         assert packed
         names.append((D, causal, G, dtype))
 
-        def run(stream=None, *, Q, K, V, cuts, group, cu_seqlens_q, cu_seqlens_k, Y, L):
+        def run(stream=None, *, B, Q, K, V, cuts, group, cu_seqlens_q, cu_seqlens_k, Y, L):
+            assert len(cu_seqlens_q) == len(cu_seqlens_k) == B + 1
             assert L.shape == Q.shape[1::-1] and len(cuts) == len(group) + 1
             for first, end, b in zip(cuts, cuts[1:], group, strict=False):
                 assert 0 <= end - first <= 128

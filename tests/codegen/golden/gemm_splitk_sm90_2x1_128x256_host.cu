@@ -79,9 +79,12 @@ template <typename T>
 
 // `early`: before the kernel right before it on the stream has ended, for which it waits itself.
 // `together`: with all CTAs on the device at a time, since their tasks wait for each other.
+// `level`: tasks share data and take equally long, so that clusters without one in the last of the
+// rounds would be of no use in those before.
 struct How {
     bool early = false;
     bool together = false;
+    bool level = false;
 };
 
 // As many clusters as the device holds at a time, or as there are tasks.
@@ -120,6 +123,12 @@ template <typename Kernel>
     }
     if (clusters < 1)
         return cudaErrorLaunchOutOfResources;
+    if (how.level) {
+        const long long rounds = (count - 1) / clusters + 1;
+        const long long few = (count - 1) / rounds + 1;
+        if (16 * few >= 15LL * clusters)
+            clusters = static_cast<int>(few);
+    }
     clusters = static_cast<int>(std::min<long long>(count, clusters));
     if (count + clusters > INT32_MAX)  // a cluster's next task has a number, even if there is none
         return EXOGPU_TOO_MANY_TASKS;
@@ -251,7 +260,7 @@ extern "C" int gemm_splitk_sm90_2x1_128x256_launch(long long L, long long M, lon
         TRY(encode(C_map, C, {L, M, N}, {1, 64, 256}, 7, 4, 0));
         int sizes[] = {(int)L, (int)M, (int)N, (int)K_split, (int)cluster_K};
         void* arguments[] = {&sizes[0], &sizes[1], &sizes[2], &sizes[3], &sizes[4], &A_map, &B_map, &C_map};
-        TRY(launch(gemm_splitk_sm90_2x1_128x256, tasks({L, (M + 255) / 256, (N + 255) / 256, K_split}), 2, 384, 197632, arguments, stream));
+        TRY(launch(gemm_splitk_sm90_2x1_128x256, tasks({L, (M + 255) / 256, (N + 255) / 256, K_split}), 2, 384, 197632, arguments, stream, {/* early */ false, /* together */ false, /* level */ true}));
     }
     return 0;
 }
