@@ -27,7 +27,7 @@ from exogpu.symbolic.encode.formulas import (
     less,
 )
 from exogpu.symbolic.placed import Placed
-from exogpu.symbolic.sites import loads_around
+from exogpu.symbolic.sites import loads_around, read_through
 
 if TYPE_CHECKING:
     from exogpu.symbolic.encode.script import Script
@@ -51,10 +51,15 @@ class Loads:
         for one in placed.program.contracts:
             self._contracts.setdefault(one.array, []).append(one.kind)
 
-    def assume(self, script: Script, instance: Instance) -> None:
-        """That the iterators of an instance which are loaded are what their elements have."""
-        for load in loads_around(instance.site):
+    def assume(self, script: Script, instance: Instance, read: frozenset[Sym] | None) -> None:
+        """That the iterators of an instance which are loaded, those that are read or all, are what
+        their elements have."""
+        site = instance.site
+        told = None if read is None else read_through(site, read)
+        for load in loads_around(site):
             assert load.source is not None
+            if told is not None and load.iterator not in told:
+                continue
             element = element_of(instance, load.source)
             self._add(script, load.source.name, _Value(element, instance.values[load.iterator]))
 

@@ -64,14 +64,15 @@ class Script:
             text = f"(ite {bexpr(where, self._names)} {cexpr(one, self._names)} {text})"
         return text
 
-    def free(self, site: Site, prefix: str) -> Instance:
-        """An instance whose iterators are constants."""
+    def free(self, site: Site, prefix: str, read: frozenset[Sym] | None = None) -> Instance:
+        """An instance whose iterators are constants; where only those of `read` matter, of others
+        it is not said that their values are loaded."""
         values: dict[Sym, CExpr] = {}
         for name in site.iterators:
             values[name] = self.constant(Sym(self._called[name]), prefix)
         instance = Instance(site, values)
         if self._loads is not None:
-            self._loads.assume(self, instance)
+            self._loads.assume(self, instance, read)
         return instance
 
     def thread(self, instance: Instance, label: str) -> CExpr:
