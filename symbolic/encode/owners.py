@@ -110,6 +110,7 @@ def _shared(
     encoder: Encoder, script: Script, name: Sym, owner: int, one: Site, other: Site
 ) -> list[BExpr]:
     """Two units access one element of one allocation."""
+    script.apart()
     first, second = _access(script, one), _access(script, other)
     same = [equal(a, b) for a, b in zip(first.element, second.element, strict=True)]
     # The unit of the first, and the second outside of it.

@@ -122,6 +122,7 @@ class _Statements:
     def _place(self, site: Site) -> _Place:
         key = site.loops, site.guards
         if key not in self._places:
+            self.script.apart()
             instance = self.script.free(site, f"{self.script.label(site)}.")
             self._places[key] = _Place(instance, exists(instance), set())
         return self._places[key]

@@ -75,6 +75,12 @@ class Script:
             self._loads.assume(self, instance, read)
         return instance
 
+    def apart(self) -> None:
+        """Of values loaded from here on, and those before, it is not said how they are related: no
+        named formula is of both."""
+        if self._loads is not None:
+            self._loads = Loads(self._loads.placed)
+
     def thread(self, instance: Instance, label: str) -> CExpr:
         """One of the threads that execute an instance."""
         threads = instance.site.op.origin.threads
