@@ -8,8 +8,9 @@ is refuted with these constants is refuted for all contents that satisfy the con
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from exogpu.amir.nodes import Loop
@@ -46,7 +47,8 @@ class Loads:
 
     def __init__(self, placed: Placed) -> None:
         self.placed = placed
-        self._values: dict[Sym, list[_Value]] = {}
+        self._values: dict[Sym, list[tuple[_Value, tuple[str, ...]]]] = {}
+        """By array, with the texts of element and value."""
         self._contracts: dict[Sym, list[str]] = {}
         for one in placed.program.contracts:
             self._contracts.setdefault(one.array, []).append(one.kind)
@@ -76,7 +78,7 @@ class Loads:
         """What the element of a load has there: one constant of an expression."""
         assert load.source is not None
         name, element = load.source.name, element_of(instance, load.source)
-        for known in self._values.get(name, ()):
+        for known, _ in self._values.get(name, ()):
             if known.element == element:
                 return known.value
         made = script.constant(Sym(f"{self.placed.called[name]}.value"))
@@ -96,26 +98,28 @@ class Loads:
 
     def _add(self, script: Script, name: Sym, new: _Value) -> None:
         known = self._values.setdefault(name, [])
-        for one in known:
-            _imply(script, _same(one, new), equal(one.value, new.value))
-            kinds = self._contracts.get(name, ())
-            for kind in kinds:
-                if kind == "injective":
-                    _imply(script, equal(one.value, new.value), _same(one, new))
-                    continue
-                for left, right in ((one, new), (new, one)):
-                    (first,), (second,) = left.element, right.element
-                    least = left.value
-                    if "injective" in kinds:  # each element is greater than the one before it
-                        least = Add(least, Sub(second, first))
-                    _imply(script, at_most(first, second), at_most(least, right.value))
-        known.append(new)
+        texts = script.texts((*new.element, new.value))
+        for one, others in known:
+            key = ("loaded", name, others, texts)
+            script.share(key, partial(self._related, name, one, new))
+        known.append((new, texts))
+
+    def _related(self, name: Sym, one: _Value, new: _Value) -> Iterator[tuple[BExpr, BExpr]]:
+        """What holds of two values of an array: premises and conclusions."""
+        said = [(_same(one, new), equal(one.value, new.value))]
+        kinds = self._contracts.get(name, ())
+        for kind in kinds:
+            if kind == "injective":
+                said.append((equal(one.value, new.value), _same(one, new)))
+                continue
+            for left, right in ((one, new), (new, one)):
+                (first,), (second,) = left.element, right.element
+                least = left.value
+                if "injective" in kinds:  # each element is greater than the one before it
+                    least = Add(least, Sub(second, first))
+                said.append((at_most(first, second), at_most(least, right.value)))
+        return ((premise, conclusion) for premise, conclusion in said if premise != FALSE)
 
 
 def _same(one: _Value, other: _Value) -> BExpr:
     return every(equal(a, b) for a, b in zip(one.element, other.element, strict=True))
-
-
-def _imply(script: Script, premise: BExpr, conclusion: BExpr) -> None:
-    if premise != FALSE:
-        script.imply([], premise, conclusion)
