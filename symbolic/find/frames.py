@@ -281,13 +281,15 @@ class Frame:
 
     def earlier(self, first: Site, second: Site, name: Sym) -> isl.Map:
         """The pairs within one allocation of a variable, the first earlier."""
-        scope = self.model.scope(name, first.op.origin.span)
-        key = (f"before in {len(scope)}", first.number, second.number)
+        equal = len(self.model.scope(name, first.op.origin.span)) - self.depth
+        if equal <= 0:
+            return self.before(first, second)
+        key = (f"before in {equal}", first.number, second.number)
         if key not in self._pairs:
             alike = (key[0], self._place(first), self._place(second), *self._order(first, second))
             if alike not in self._alike:
                 before = self._earlier(first, second)
-                same = rel.equal_dims(before, [(at, at) for at in range(len(scope) - self.depth)])
+                same = rel.equal_dims(before, [(at, at) for at in range(equal)])
                 self._alike[alike] = rel.coalesce(same) if self.model.loads else same
             self._pairs[key] = rel.between(self._alike[alike], first.tuple_name, second.tuple_name)
         return self._pairs[key]
