@@ -281,15 +281,15 @@ class Frame:
 
     def earlier(self, first: Site, second: Site, name: Sym) -> isl.Map:
         """The pairs within one allocation of a variable, the first earlier."""
-        equal = len(self.model.scope(name, first.op.origin.span)) - self.depth
-        if equal <= 0:
-            return self.before(first, second)
-        key = (f"before in {equal}", first.number, second.number)
+        before = self.before(first, second)
+        scope = self._scope(name, first)
+        if scope <= 0:
+            return before
+        key = (f"earlier in {scope}", first.number, second.number)
         if key not in self._pairs:
             alike = (key[0], self._place(first), self._place(second), *self._order(first, second))
             if alike not in self._alike:
-                before = self._earlier(first, second)
-                same = rel.equal_dims(before, [(at, at) for at in range(equal)])
+                same = self.in_scope(before, scope)
                 self._alike[alike] = rel.coalesce(same) if self.model.loads else same
             self._pairs[key] = rel.between(self._alike[alike], first.tuple_name, second.tuple_name)
         return self._pairs[key]
@@ -443,10 +443,17 @@ class Frame:
 
     def same_allocation(self, relation: isl.Map, first: Site, second: Site, name: Sym) -> isl.Map:
         """The pairs within one allocation of a variable that both use."""
-        scope = self.model.scope(name, first.op.origin.span)
-        equal = len(scope) - self.depth
-        same = rel.equal_dims(relation, [(at, at) for at in range(equal)])
-        return as_loaded(same, same_loads(self, first, second), equal)
+        scope = self._scope(name, first)
+        same = self.in_scope(relation, scope)
+        return as_loaded(same, same_loads(self, first, second), scope)
+
+    def _scope(self, name: Sym, site: Site) -> int:
+        """How many dimensions tell the allocations of a variable apart."""
+        return len(self.model.scope(name, site.op.origin.span)) - self.depth
+
+    def in_scope(self, relation: isl.Map, scope: int) -> isl.Map:
+        """The pairs that agree in the dimensions which tell allocations apart."""
+        return rel.equal_dims(relation, [(at, at) for at in range(scope)])
 
     def same_task(self, relation: isl.Map, first: Site, second: Site) -> isl.Map:
         """The pairs of one task, where memory resides of one cluster (decision 27); a site at CPU

@@ -164,28 +164,17 @@ class Orders:
         return self._closed[-1][1]
 
     def late_enough(self, await_: Site, site: Site, depth: int) -> isl.Map:
-        """The Awaits for arrival r or later, and arrivals r + d (or instructions trailing on it)
-        on their element, that come after them."""
+        """`late_enough`, computed once."""
         key = (await_.number, site.number, depth)
         if key not in self._late:
-            uses = self.uses
-            counts = isl.intersect_map(
-                rel.pairs(element(uses, await_), targets(uses, site)),
-                isl.inverse(uses.ranks.released(site, await_, depth)),
-            )
-            self._late[key] = isl.intersect_map(counts, earlier(uses, await_, site))
+            self._late[key] = late_enough(self.uses, await_, site, depth)
         return self._late[key]
 
     def phase_before(self, await_: Site, site: Site, depth: int) -> isl.Map:
-        """The Awaits for arrival r - d, and those for arrival r on their element that come
-        later."""
+        """`phase_before`, computed once."""
         key = (await_.number, site.number, depth)
         if key not in self._phase:
-            uses = self.uses
-            bounds = uses.ranks.bound_after(await_, site, depth)
-            same = rel.pairs(element(uses, await_), element(uses, site))
-            counts = isl.intersect_map(same, bounds)
-            self._phase[key] = isl.intersect_map(counts, earlier(uses, await_, site))
+            self._phase[key] = phase_before(self.uses, await_, site, depth)
         return self._phase[key]
 
     def all_threads(self, await_: Site, site: Site, *, each: bool) -> isl.Map:
@@ -230,6 +219,16 @@ def _early_arrivals(uses: BarrierUses, orders: Orders, depth: int) -> Iterator[_
         failing = _unordered(uses, orders, site, asked, counts)
         if not isl.is_empty(failing):
             yield _Event(site, _last(uses, site), failing)
+
+
+def late_enough(uses: BarrierUses, await_: Site, site: Site, depth: int) -> isl.Map:
+    """The Awaits for arrival r or later, and arrivals r + d (or instructions trailing on it) on
+    their element, that come after them."""
+    counts = isl.intersect_map(
+        rel.pairs(element(uses, await_), targets(uses, site)),
+        isl.inverse(uses.ranks.released(site, await_, depth)),
+    )
+    return isl.intersect_map(counts, earlier(uses, await_, site))
 
 
 def _unordered(
@@ -359,3 +358,11 @@ def _waiters_ahead(uses: BarrierUses, orders: Orders, depth: int) -> Iterator[_E
         failing = _unordered(uses, orders, site, asked, counts)
         if not isl.is_empty(failing):
             yield _Event(site, None, failing)
+
+
+def phase_before(uses: BarrierUses, await_: Site, site: Site, depth: int) -> isl.Map:
+    """The Awaits for arrival r - d, and those for arrival r on their element that come later."""
+    ranks = uses.ranks
+    bounds = ranks.bound_after(await_, site, depth)
+    same = rel.pairs(element(uses, await_), element(uses, site))
+    return isl.intersect_map(isl.intersect_map(same, bounds), earlier(uses, await_, site))
