@@ -87,14 +87,15 @@ class Loads:
 
     def _in_range(self, script: Script, load: Loop, values: Mapping[Sym, CExpr]) -> None:
         """Where a load is reached its value is in its range: the kernel would have trapped."""
-        site = self.placed.loads[load]
-        reached = exists(Instance(site, {name: values[name] for name in site.iterators}))
-        value = values[load.iterator]
-        for end in (
-            at_most(substitute(load.lo, values), value),
-            less(value, substitute(load.hi, values)),
-        ):
-            script.imply([], reached, end)
+        site, value = self.placed.loads[load], values[load.iterator]
+        around = {name: values[name] for name in site.iterators}
+
+        def ends() -> Iterator[tuple[BExpr, BExpr]]:
+            reached = exists(Instance(site, around))
+            yield reached, at_most(substitute(load.lo, around), value)
+            yield reached, less(value, substitute(load.hi, around))
+
+        script.share(("range", site.number, script.texts((*around.values(), value))), ends)
 
     def _add(self, script: Script, name: Sym, new: _Value) -> None:
         known = self._values.setdefault(name, [])
