@@ -96,7 +96,7 @@ def _questions(scripts: Sequence[str]) -> list[str]:
 def _numbered(plain: str) -> str:
     names = {name: f"v{at}" for at, name in enumerate(_DEFINED.findall(plain))}
     words = plain.replace("(", "( ").replace(")", " )").replace("\n", " \n ").split(" ")
-    apart = " ".join([names.get(word, word) for word in words])
+    apart = " ".join(map(names.get, words, words))
     return apart.replace("( ", "(").replace(" )", ")").replace(" \n ", "\n")
 
 

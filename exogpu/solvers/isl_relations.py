@@ -137,6 +137,11 @@ def lexicographic(
     return found.union(equal) if or_equal else found
 
 
+def is_plainly_equal(left: Map, right: Map) -> bool:
+    """Whether the two are written alike, and so the same."""
+    return bool(left.plain_is_equal(right))
+
+
 def between(relation: Map, first: str, second: str) -> Map:
     """The relation between named tuples."""
     return relation.set_tuple_name(_IN, first).set_tuple_name(_OUT, second)

@@ -138,7 +138,7 @@ class _Barrier:
         than `bound` from every home whose Arrives target it."""
         script = self.encoder.script()
         here = script.free(site, "await.")
-        script.assume(exists(here))
+        script.assume_exists(here)
         bound = self.table.bound(script, here, "await")
         script.assume(at_most(Int(0), bound))
         ways = [f"(not {node})" for node in self._some_arrive(script, here)]

@@ -74,7 +74,7 @@ class _Lemmas:
         counted = self.uses.arrives if arrivals else self.uses.awaits
         script = self.encoder.script()
         here = script.free(site, "here.")
-        script.assume(exists(here))
+        script.assume_exists(here)
         value = script.define("count", table.inner(here, arrivals=arrivals))
         failures = [script.node("negative", [less(value, Int(0))])]
         for other in counted:

@@ -13,7 +13,7 @@ from exogpu.result.proof import Lemma
 from exogpu.symbolic.encode.expressions import Pieces, pieces_at, replaced
 from exogpu.symbolic.encode.formulas import Instance, at_most
 from exogpu.symbolic.encode.loads import Loads
-from exogpu.symbolic.encode.script import Script
+from exogpu.symbolic.encode.script import Script, Texts
 from exogpu.symbolic.encode.witness import (
     THREAD,
     At,
@@ -133,6 +133,7 @@ class Encoder:
     def __init__(self, placed: Placed, sought: Sought) -> None:
         self.placed = placed
         self.sought = sought
+        self._shared: Texts = {}
         self._known: dict[tuple[int, str], tuple[tuple[Sym, Sym], ...]] = {}
         self._sizes: dict[Sym, CExpr] = {
             named(placed.called[p.name]).name: CVar(p.name) for p in placed.program.params
@@ -144,7 +145,8 @@ class Encoder:
 
     def script(self) -> Script:
         """A script that knows the sizes and the preconditions."""
-        script = Script(self.placed.called, Loads(self.placed) if self.placed.loads else None)
+        loads = Loads(self.placed) if self.placed.loads else None
+        script = Script(self.placed.called, self._shared, loads)
         for parameter in self.program.params:
             size = script.constant(parameter.name)
             if parameter.kind == "size":

@@ -124,28 +124,35 @@ def exists(instance: Instance) -> BExpr:
     return every(terms)
 
 
+def bearing_on(site: Site, read: Iterable[Sym]) -> set[Sym]:
+    """These variables, and those that bounds and guards of a site compare them with."""
+    wanted = set(read)
+    inside = {loop.iterator: (loop.lo, loop.hi) for loop in site.loops}
+    guards = [control_variables(condition) for _, condition in site.guards]
+    while True:
+        found = {name for of in wanted & inside.keys() for name in _read(*inside[of])}
+        for variables in guards:
+            found |= variables if variables & wanted & inside.keys() else set()
+        if found <= wanted:
+            return wanted
+        wanted |= found
+
+
 def known_of(instance: Instance, read: Iterable[Sym]) -> BExpr:
     """What `exists` says of these iterators, and of others as far as they bear on them.
 
     What is refuted without the rest of it is refuted with it.
     """
-    site, wanted = instance.site, set(read)
-    inside = {loop.iterator: (loop.lo, loop.hi) for loop in site.loops}
-    guards = [(condition, control_variables(condition)) for _, condition in site.guards]
-    while True:
-        found = {name for of in wanted & inside.keys() for name in _read(*inside[of])}
-        for _, variables in guards:
-            found |= variables if variables & wanted & inside.keys() else set()
-        if found <= wanted:
-            break
-        wanted |= found
-    values, terms = instance.values, list[BExpr]()
-    for name, (lo, hi) in inside.items():
-        if name in wanted:
-            terms.append(at_most(substitute(lo, values), values[name]))
-            terms.append(less(values[name], substitute(hi, values)))
-    for condition, variables in guards:
-        if variables & wanted or not variables & inside.keys():
+    site, values, terms = instance.site, instance.values, list[BExpr]()
+    wanted, inside = bearing_on(site, read), {*site.iterators}
+    for loop in site.loops:
+        if loop.iterator in wanted:
+            value = values[loop.iterator]
+            terms.append(at_most(substitute(loop.lo, values), value))
+            terms.append(less(value, substitute(loop.hi, values)))
+    for _, condition in site.guards:
+        variables = control_variables(condition)
+        if variables & wanted or not variables & inside:
             terms.append(substitute_bool(condition, values))
     return every(terms)
 
@@ -154,9 +161,9 @@ def _read(*expressions: CExpr) -> set[Sym]:
     return {name for one in expressions for name in control_variables(one)}
 
 
-def threads_read(instance: Instance) -> set[Sym]:
-    """The iterators that tell the threads of an instance."""
-    threads = instance.site.op.origin.threads
+def threads_read(site: Site) -> set[Sym]:
+    """The iterators that tell the threads of a site's instances."""
+    threads = site.op.origin.threads
     return set() if threads is None else _read(*(axis.offset for axis in threads.axes))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
@@ -43,6 +44,7 @@ class Telling:
         self._placed = placed
         self._names: set[str] = set()
         self._statements: dict[Site, Occurrence] = {}
+        self._ends: dict[tuple[Site, str], _End] = {}
 
     def obligation(self, draft: Draft) -> Obligation:
         """A draft as an obligation."""
@@ -53,7 +55,7 @@ class Telling:
             self._statement(draft.first),
             self._statement(draft.second),
             draft.claim,
-            tuple(_chains(draft, self._placed)),
+            tuple(self._chains(draft)),
             draft.script,
         )
 
@@ -85,36 +87,50 @@ class Telling:
             )
         return self._statements[site]
 
+    def _chains(self, draft: Draft) -> Iterator[Chain]:
+        if draft.first is None or draft.second is None:
+            return
+        ends = self._end(draft.first, "first", ""), self._end(draft.second, "second", "'")
+        words = _Words(self._placed, *ends)
+        told: dict[tuple[object, ...], Chain] = {}
+        for found in draft.chains:
+            for chain in islice(words.chains(found), MOST):
+                told.setdefault(tuple((link.role, link.span) for link in chain), chain)
+        yield from islice(told.values(), MOST)
 
-def _chains(draft: Draft, placed: Placed) -> Iterator[Chain]:
-    if draft.first is None or draft.second is None:
-        return
-    words = _Words(draft.first, draft.second, placed)
-    told: dict[tuple[object, ...], Chain] = {}
-    for found in draft.chains:
-        for chain in islice(words.chains(found), MOST):
-            told.setdefault(tuple((link.role, link.span) for link in chain), chain)
-    yield from islice(told.values(), MOST)
+    def _end(self, site: Site, prefix: str, mark: str) -> _End:
+        if (site, prefix) not in self._ends:
+            own = names_of(site, prefix, self._placed.called)
+            names = {value.name: _reader(name.name + mark) for name, value in own.items()}
+            names[named(f"{prefix}.{THREAD}").name] = _reader(f"{prefix}.thread")
+            self._ends[site, prefix] = _End(At(site.number, tuple(own.values())), names)
+        return self._ends[site, prefix]
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """One of the two accesses of a chain."""
+
+    at: At
+    names: Mapping[Sym, CExpr]
+    """What stands for its iterators and thread, by what a witness calls them."""
+
+
+def _reader(name: str) -> CExpr:
+    return CVar(Sym(name))
 
 
 class _Words:
     """The instances of a chain as a reader names them: `k` of the first, `k'` of the second."""
 
-    def __init__(self, first: Site, second: Site, placed: Placed) -> None:
+    def __init__(self, placed: Placed, first: _End, second: _End) -> None:
         self.sites = placed.sites
-        self.names: dict[Sym, CExpr] = {}
-        for parameter in placed.program.params:
-            self._call(named(placed.called[parameter.name]), parameter.name.name)
-        for site, prefix, mark in ((first, "first", ""), (second, "second", "'")):
-            own = names_of(site, prefix, placed.called)
-            for name, value in own.items():
-                self._call(value, name.name + mark)
-            self._call(named(f"{prefix}.{THREAD}"), f"{prefix}.thread")
-        self.record = At(first.number, tuple(names_of(first, "first", placed.called).values()))
-        self.check = At(second.number, tuple(names_of(second, "second", placed.called).values()))
-
-    def _call(self, value: CVar, name: str) -> None:
-        self.names[value.name] = CVar(Sym(name))
+        sizes = {
+            named(placed.called[size.name]).name: _reader(size.name.name)
+            for size in placed.program.params
+        }
+        self.names: Mapping[Sym, CExpr] = {**sizes, **first.names, **second.names}
+        self.record, self.check = first.at, second.at
 
     def chains(self, witness: Seen | Gone) -> Iterator[Chain]:
         """The chains of a witness, from the record to the check."""

@@ -8,8 +8,9 @@ is refuted with these constants is refuted for all contents that satisfy the con
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from exogpu.amir.nodes import Loop
@@ -27,7 +28,7 @@ from exogpu.symbolic.encode.formulas import (
     less,
 )
 from exogpu.symbolic.placed import Placed
-from exogpu.symbolic.sites import loads_around
+from exogpu.symbolic.sites import loads_around, read_through
 
 if TYPE_CHECKING:
     from exogpu.symbolic.encode.script import Script
@@ -46,15 +47,21 @@ class Loads:
 
     def __init__(self, placed: Placed) -> None:
         self.placed = placed
-        self._values: dict[Sym, list[_Value]] = {}
+        self._values: dict[Sym, list[tuple[_Value, tuple[str, ...]]]] = {}
+        """By array, with the texts of element and value."""
         self._contracts: dict[Sym, list[str]] = {}
         for one in placed.program.contracts:
             self._contracts.setdefault(one.array, []).append(one.kind)
 
-    def assume(self, script: Script, instance: Instance) -> None:
-        """That the iterators of an instance which are loaded are what their elements have."""
-        for load in loads_around(instance.site):
+    def assume(self, script: Script, instance: Instance, read: frozenset[Sym] | None) -> None:
+        """That the iterators of an instance which are loaded, those that are read or all, are what
+        their elements have."""
+        site = instance.site
+        told = None if read is None else read_through(site, read)
+        for load in loads_around(site):
             assert load.source is not None
+            if told is not None and load.iterator not in told:
+                continue
             element = element_of(instance, load.source)
             self._add(script, load.source.name, _Value(element, instance.values[load.iterator]))
 
@@ -71,7 +78,7 @@ class Loads:
         """What the element of a load has there: one constant of an expression."""
         assert load.source is not None
         name, element = load.source.name, element_of(instance, load.source)
-        for known in self._values.get(name, ()):
+        for known, _ in self._values.get(name, ()):
             if known.element == element:
                 return known.value
         made = script.constant(Sym(f"{self.placed.called[name]}.value"))
@@ -80,37 +87,40 @@ class Loads:
 
     def _in_range(self, script: Script, load: Loop, values: Mapping[Sym, CExpr]) -> None:
         """Where a load is reached its value is in its range: the kernel would have trapped."""
-        site = self.placed.loads[load]
-        reached = exists(Instance(site, {name: values[name] for name in site.iterators}))
-        value = values[load.iterator]
-        for end in (
-            at_most(substitute(load.lo, values), value),
-            less(value, substitute(load.hi, values)),
-        ):
-            script.imply([], reached, end)
+        site, value = self.placed.loads[load], values[load.iterator]
+        around = {name: values[name] for name in site.iterators}
+
+        def ends() -> Iterator[tuple[BExpr, BExpr]]:
+            reached = exists(Instance(site, around))
+            yield reached, at_most(substitute(load.lo, around), value)
+            yield reached, less(value, substitute(load.hi, around))
+
+        script.share(("range", site.number, script.texts((*around.values(), value))), ends)
 
     def _add(self, script: Script, name: Sym, new: _Value) -> None:
         known = self._values.setdefault(name, [])
-        for one in known:
-            _imply(script, _same(one, new), equal(one.value, new.value))
-            kinds = self._contracts.get(name, ())
-            for kind in kinds:
-                if kind == "injective":
-                    _imply(script, equal(one.value, new.value), _same(one, new))
-                    continue
-                for left, right in ((one, new), (new, one)):
-                    (first,), (second,) = left.element, right.element
-                    least = left.value
-                    if "injective" in kinds:  # each element is greater than the one before it
-                        least = Add(least, Sub(second, first))
-                    _imply(script, at_most(first, second), at_most(least, right.value))
-        known.append(new)
+        texts = script.texts((*new.element, new.value))
+        for one, others in known:
+            key = ("loaded", name, others, texts)
+            script.share(key, partial(self._related, name, one, new))
+        known.append((new, texts))
+
+    def _related(self, name: Sym, one: _Value, new: _Value) -> Iterator[tuple[BExpr, BExpr]]:
+        """What holds of two values of an array: premises and conclusions."""
+        said = [(_same(one, new), equal(one.value, new.value))]
+        kinds = self._contracts.get(name, ())
+        for kind in kinds:
+            if kind == "injective":
+                said.append((equal(one.value, new.value), _same(one, new)))
+                continue
+            for left, right in ((one, new), (new, one)):
+                (first,), (second,) = left.element, right.element
+                least = left.value
+                if "injective" in kinds:  # each element is greater than the one before it
+                    least = Add(least, Sub(second, first))
+                said.append((at_most(first, second), at_most(least, right.value)))
+        return ((premise, conclusion) for premise, conclusion in said if premise != FALSE)
 
 
 def _same(one: _Value, other: _Value) -> BExpr:
     return every(equal(a, b) for a, b in zip(one.element, other.element, strict=True))
-
-
-def _imply(script: Script, premise: BExpr, conclusion: BExpr) -> None:
-    if premise != FALSE:
-        script.imply([], premise, conclusion)

@@ -16,6 +16,7 @@ from exogpu.symbolic.encode.drafts import Draft, Encoder
 from exogpu.symbolic.encode.formulas import (
     Instance,
     at_most,
+    bearing_on,
     equal,
     every,
     known_of,
@@ -74,7 +75,7 @@ def _alike(encoder: Encoder, site: Site, op: Record) -> str:
     assert op.origin.threads is not None
     for axis in op.origin.threads.axes:
         texts.append(f"{axis.pitch} {cexpr(axis.offset, names)} {axis.extent}")
-    known = known_of(instance, read_by(op.access) | threads_read(instance))
+    known = known_of(instance, read_by(op.access) | threads_read(site))
     return " ; ".join([*texts, bexpr(known, names)])
 
 
@@ -109,6 +110,7 @@ def _shared(
     encoder: Encoder, script: Script, name: Sym, owner: int, one: Site, other: Site
 ) -> list[BExpr]:
     """Two units access one element of one allocation."""
+    script.apart()
     first, second = _access(script, one), _access(script, other)
     same = [equal(a, b) for a, b in zip(first.element, second.element, strict=True)]
     # The unit of the first, and the second outside of it.
@@ -124,10 +126,10 @@ def _access(script: Script, site: Site) -> _Access:
     op = site.op
     assert isinstance(op, Record) and isinstance(op.origin.threads, ThreadMap)
     label = script.label(site)
-    instance = script.free(site, f"{label}.")
+    read = read_by(op.access) | threads_read(site)
+    instance = script.free(site, f"{label}.", frozenset(bearing_on(site, read)))
     element, known = _element(script, instance, op.access, label)
     thread = script.thread(instance, f"{label}.thread")
-    read = read_by(op.access) | threads_read(instance)
     return _Access(instance, element, thread, every([known_of(instance, read), *known]))
 
 

@@ -17,9 +17,7 @@ from exogpu.symbolic.encode.formulas import (
     before,
     every,
     everyone,
-    exists,
     in_shape,
-    inside,
     same_allocation,
 )
 from exogpu.symbolic.encode.ranks import RankTable
@@ -69,13 +67,13 @@ def _pair(encoder: Encoder, ranks: Callable[[Sym], RankTable], record: Site, che
         return Draft(kind, name, record, check, _claim(called, record, check, why), "")
     rank = len(placed.variables[name].shape)
     element = tuple(script.constant(Sym(f"element{at}")) for at in range(rank))
-    script.assume(exists(first))
-    script.assume(exists(second))
+    script.assume_exists(first)
+    script.assume_exists(second)
     script.assume(order)
     script.assume(same_allocation(placed, first, second, name))
     script.assume(in_shape(placed, name, element))
-    script.assume(inside(first, made.access, element))
-    script.assume(inside(second, asked.access, element))
+    script.assume_inside(first, element)
+    script.assume_inside(second, element)
     found = encoder.sought.chains(record.number, check.number)
     slots = Slots(script, placed, ranks)
     script.assume(every(slots.known(first, made.access, found)))

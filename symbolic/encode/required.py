@@ -122,6 +122,7 @@ class _Statements:
     def _place(self, site: Site) -> _Place:
         key = site.loops, site.guards
         if key not in self._places:
+            self.script.apart()
             instance = self.script.free(site, f"{self.script.label(site)}.")
             self._places[key] = _Place(instance, exists(instance), set())
         return self._places[key]
@@ -171,7 +172,7 @@ class _Statements:
         known.append(equal(self.script.thread(here, "thread"), threads["one"]))
         other = self.script.define("thread.other", threads["other"])
         left = opposite(executes(other, here))
-        yield self.script.node("left_behind", [known_of(here, threads_read(here)), *known, left])
+        yield self.script.node("left_behind", [known_of(here, threads_read(site)), *known, left])
 
     def _below(self, name: str, end: int, known: list[BExpr]) -> CExpr:
         """Some number below an end; `known` gathers what is known of it."""

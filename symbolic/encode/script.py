@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeAlias
 
-from exogpu.amir.nodes import Loop
+from exogpu.amir.nodes import Check, Loop, Record
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import BExpr, CExpr, CVar, Int, Truth
 from exogpu.ir.smttext import bexpr, cexpr
 from exogpu.solvers.smtlib import NAME, RESERVED, heading, wrapped
 from exogpu.symbolic.encode.expressions import Pieces
-from exogpu.symbolic.encode.formulas import Instance, on_axes, thread_at
+from exogpu.symbolic.encode.formulas import TRUE, Instance, exists, inside, on_axes, thread_at
 from exogpu.symbolic.encode.loads import Loads
 from exogpu.symbolic.placed import conjuncts
 from exogpu.symbolic.sites import Site
+
+Texts: TypeAlias = dict[tuple[object, ...], tuple[str, ...]]
+"""Lines of scripts, by all that they depend on: most scripts of a program share most lines."""
 
 
 class Script:
     """A script under construction: constants, what is known of them, and what is refuted."""
 
-    def __init__(self, called: Mapping[Sym, str], loads: Loads | None = None) -> None:
+    def __init__(
+        self, called: Mapping[Sym, str], shared: Texts, loads: Loads | None = None
+    ) -> None:
         self._called = called
+        self._shared = shared
         self._loads = loads
         self._names: dict[Sym, str] = {}
         self._taken = set(RESERVED)
@@ -64,15 +71,22 @@ class Script:
             text = f"(ite {bexpr(where, self._names)} {cexpr(one, self._names)} {text})"
         return text
 
-    def free(self, site: Site, prefix: str) -> Instance:
-        """An instance whose iterators are constants."""
+    def free(self, site: Site, prefix: str, read: frozenset[Sym] | None = None) -> Instance:
+        """An instance whose iterators are constants; where only those of `read` matter, of others
+        it is not said that their values are loaded."""
         values: dict[Sym, CExpr] = {}
         for name in site.iterators:
             values[name] = self.constant(Sym(self._called[name]), prefix)
         instance = Instance(site, values)
         if self._loads is not None:
-            self._loads.assume(self, instance)
+            self._loads.assume(self, instance, read)
         return instance
+
+    def apart(self) -> None:
+        """Of values loaded from here on, and those before, it is not said how they are related: no
+        named formula is of both."""
+        if self._loads is not None:
+            self._loads = Loads(self._loads.placed)
 
     def thread(self, instance: Instance, label: str) -> CExpr:
         """One of the threads that execute an instance."""
@@ -132,6 +146,39 @@ class Script:
         for part in self._parts(formula):
             self._say(f"(assert {part})")
 
+    def assume_exists(self, free: Instance) -> None:
+        """That an instance of constants is executed."""
+        key = ("exists", free.site.number, self.texts(free.values.values()))
+        self.share(key, lambda: [(TRUE, exists(free))])
+
+    def assume_inside(self, free: Instance, element: Sequence[CVar]) -> None:
+        """That constants are an element of what an instance of constants accesses."""
+        op = free.site.op
+        assert isinstance(op, Record | Check)
+        key = ("inside", free.site.number, self.texts((*free.values.values(), *element)))
+        self.share(key, lambda: [(TRUE, inside(free, op.access, element))])
+
+    def share(
+        self, key: tuple[object, ...], said: Callable[[], Iterable[tuple[BExpr, BExpr]]]
+    ) -> None:
+        """Says formulas with their premises, whose text depends on the key alone: another script
+        may have made it."""
+        if key not in self._shared:
+            self._shared[key] = tuple(
+                line for premise, formula in said() for line in self._implied(premise, formula)
+            )
+        for line in self._shared[key]:
+            self._say(line)
+
+    def _implied(self, premise: BExpr, formula: BExpr) -> list[str]:
+        if premise == TRUE:
+            return [f"(assert {part})" for part in self._parts(formula)]
+        return [self._implication(self._parts(premise), formula)]
+
+    def texts(self, values: Iterable[CExpr]) -> tuple[str, ...]:
+        """Expressions as they are written."""
+        return tuple(self._text(value) for value in values)
+
     def _parts(self, formula: BExpr) -> list[str]:
         """All that has to hold for a formula to hold."""
         return [
@@ -147,9 +194,11 @@ class Script:
 
     def imply(self, known: Sequence[str], premise: BExpr, conclusion: BExpr) -> None:
         """What is known where the named formulas and the premise hold."""
-        terms = [*known, *self._parts(premise)]
+        self._say(self._implication([*known, *self._parts(premise)], conclusion))
+
+    def _implication(self, known: Sequence[str], conclusion: BExpr) -> str:
         then = bexpr(conclusion, self._names)
-        self._say(f"(assert (=> {_joined('and', terms)} {then}))")
+        return f"(assert (=> {_joined('and', known)} {then}))"
 
     def node(self, label: str, parts: Iterable[BExpr | list[str]]) -> str:
         """A named formula: all of its parts, where a list of names offers a choice."""

@@ -72,8 +72,7 @@ def whole(uses: BarrierUses, site: Site) -> isl.Map:
 
 def earlier(uses: BarrierUses, first: Site, second: Site) -> isl.Map:
     """The pairs within one allocation of which the first comes earlier."""
-    before = uses.frame.before(first, second)
-    return uses.frame.same_allocation(before, first, second, uses.name)
+    return uses.frame.earlier(first, second, uses.name)
 
 
 def barrier_failures(syncs: Syncs, name: Sym) -> Iterator[Finding]:

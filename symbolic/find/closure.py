@@ -9,7 +9,7 @@ is full.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
@@ -334,22 +334,26 @@ def _own_threads(frame: Frame, records: Holder, via: Site) -> isl.Map | None:
     return isl.intersect_map(later, rel.pairs(members(frame, records), frame.thread_of(via)))
 
 
-def close_order(syncs: Syncs, waiter: Holder) -> Grants:
+def first_heard(syncs: Syncs, waiter: Holder) -> tuple[tuple[Site, isl.Map], ...]:
+    """The syncs that the threads of an Await execute later, with the pairs."""
+    firing = (*syncs.firing, *syncs.trailing)
+    return tuple((site, first_seen(syncs.frame, waiter, site)) for site in firing)
+
+
+def close_order(syncs: Syncs, first: Sequence[tuple[Site, isl.Map]]) -> Grants:
     """By granting site, the pairs (Await, instance) whose threads are ordered after the Await in
     execution order: every sync passes it on, and so does a trailing barrier, whatever the
     timelines (decision 12).  All are full."""
     grants = Grants()
     fresh = Grants()
-    firing = [*syncs.firing, *syncs.trailing]
-    for site in firing:
-        fired = first_seen(syncs.frame, waiter, site)
+    for site, fired in first:
         for granted, pairs in syncs.grants(fired, site):
             _add(grants, fresh, Step(granted, FULL, site, None, FULL, fired, pairs))
     while fresh.full:
         current, fresh = fresh, Grants()
         for number, base in current.full.items():
             before = syncs.site(number)
-            for site in firing:
+            for site, _ in first:
                 for granted, pairs in syncs.hops(before, site):
                     found = isl.compose(base, pairs)
                     _add(grants, fresh, Step(granted, FULL, site, before, FULL, base, found))
@@ -359,17 +363,14 @@ def close_order(syncs: Syncs, waiter: Holder) -> Grants:
 def _add(grants: Grants, fresh: Grants, step: Step) -> None:
     """Adds the pairs of a step to what is known, and to what the next round starts from, if any
     is new."""
-    found = rel.coalesce(step.pairs)
-    if isl.is_empty(found):
-        return
     number = step.granted.number
     known, new = grants.of(step.label), fresh.of(step.label)
-    if number in known:
-        if isl.is_subset_map(found, known[number]):
-            return
-        known[number] = isl.union_map(known[number], found)
-    else:
-        known[number] = found
+    if isl.is_empty(step.pairs):
+        return
+    if number in known and isl.is_subset_map(step.pairs, known[number]):
+        return
+    found = rel.coalesce(step.pairs)
+    known[number] = isl.union_map(known[number], found) if number in known else found
     new[number] = isl.union_map(new[number], found) if number in new else found
     grants.steps.append(replace(step, pairs=found))
 

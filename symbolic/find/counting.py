@@ -97,7 +97,7 @@ class Counting:
             rel.graph(self.count(other, arrivals=arrivals)),
         )
         relation = isl.intersect_map(values, rel.pairs(cells(frame, site), cells(frame, other)))
-        earlier = frame.same_allocation(frame.before(other, site), other, site, self.name)
+        earlier = frame.earlier(other, site, self.name)
         return isl.intersect_map(relation, isl.inverse(earlier))
 
     def last(self, site: Site, *, arrivals: bool) -> isl.Map:

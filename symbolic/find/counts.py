@@ -77,9 +77,7 @@ class Counts:
         """
         counts: list[rel.Count | None] = []
         for site, access in sites:
-            earlier = self.frame.same_allocation(
-                self.frame.before(site, query.site), site, query.site, access.name
-            )
+            earlier = self.frame.earlier(site, query.site, access.name)
             same = rel.pairs(query.element, self.frame.cells(site, access))
             earlier = isl.compose(query.instance, isl.inverse(earlier))
             found = isl.intersect_map(same, earlier)

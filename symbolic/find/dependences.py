@@ -44,7 +44,7 @@ def dependences(slots: SlotPairs, variable: Sym) -> Iterator[Dependence]:
             frame.model.passes_values(variable, record, check)
             if always_visible(record.op, op):
                 continue
-            before = frame.same_allocation(frame.before(record, check), record, check, variable)
+            before = frame.earlier(record, check, variable)
             if isl.is_empty(before):
                 continue
             overlap = rel.pairs(_cells(frame, record), _cells(frame, check))

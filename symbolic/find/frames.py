@@ -9,6 +9,7 @@ sequential order of the machine.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, assert_never
 
 from exogpu.amir.nodes import Loop
@@ -18,7 +19,7 @@ from exogpu.ir.nodes import Access, Interval, Point
 from exogpu.ir.walk import control_variables
 from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
-from exogpu.symbolic.find.loaded import as_loaded, one_value, reads
+from exogpu.symbolic.find.loaded import Same, as_loaded, one_value, reads, same_loads
 from exogpu.symbolic.find.sharing import Sharing
 from exogpu.symbolic.sites import (
     Site,
@@ -278,26 +279,41 @@ class Frame:
             )
         return self._pairs[key]
 
+    def earlier(self, first: Site, second: Site, name: Sym) -> isl.Map:
+        """The pairs within one allocation of a variable, the first earlier."""
+        before = self.before(first, second)
+        scope = self._scope(name, first)
+        if scope <= 0:
+            return before
+        key = (f"earlier in {scope}", first.number, second.number)
+        if key not in self._pairs:
+            alike = (key[0], self._place(first), self._place(second), *self._order(first, second))
+            if alike not in self._alike:
+                same = self.in_scope(before, scope)
+                self._alike[alike] = rel.coalesce(same) if self.model.loads else same
+            self._pairs[key] = rel.between(self._alike[alike], first.tuple_name, second.tuple_name)
+        return self._pairs[key]
+
     def _earlier(self, first: Site, second: Site) -> isl.Map:
         """Some common loop is in an earlier iteration, the ones around it in the same; or all are
         in the same, and the first stands above the second."""
         common, above = self._order(first, second)
         key = (self._place(first), self._place(second), common, above)
         if key not in self._orders:
-            order = rel.lexicographic(
+            order = _lexicographic(
                 len(first.loops) - self.depth,
                 len(second.loops) - self.depth,
                 common - self.depth,
-                or_equal=above,
-                alike=tuple(
+                above,
+                tuple(
                     at
                     for at, one in enumerate(first.loops[self.depth :])
                     if one.slot is not None or one.source is not None
                 ),
+                same_loads(self, first, second),
             )
             order = isl.restrict_domain(
-                self._one_task(as_loaded(self, order, first, second), first, second),
-                self._instances(first),
+                self._one_task(order, first, second), self._instances(first)
             )
             self._orders[key] = rel.coalesce(rel.restrict_range(order, self._instances(second)))
         return self._orders[key]
@@ -427,9 +443,17 @@ class Frame:
 
     def same_allocation(self, relation: isl.Map, first: Site, second: Site, name: Sym) -> isl.Map:
         """The pairs within one allocation of a variable that both use."""
-        scope = self.model.scope(name, first.op.origin.span)
-        same = rel.equal_dims(relation, [(at, at) for at in range(len(scope) - self.depth)])
-        return as_loaded(self, same, first, second)
+        scope = self._scope(name, first)
+        same = self.in_scope(relation, scope)
+        return as_loaded(same, same_loads(self, first, second), scope)
+
+    def _scope(self, name: Sym, site: Site) -> int:
+        """How many dimensions tell the allocations of a variable apart."""
+        return len(self.model.scope(name, site.op.origin.span)) - self.depth
+
+    def in_scope(self, relation: isl.Map, scope: int) -> isl.Map:
+        """The pairs that agree in the dimensions which tell allocations apart."""
+        return rel.equal_dims(relation, [(at, at) for at in range(scope)])
 
     def same_task(self, relation: isl.Map, first: Site, second: Site) -> isl.Map:
         """The pairs of one task, where memory resides of one cluster (decision 27); a site at CPU
@@ -454,3 +478,12 @@ class Frame:
         if depth is None or second.task != depth or first.loops[:depth] != second.loops[:depth]:
             return rel.empty_like(relation)
         return rel.equal_dims(relation, [(at, at) for at in range(max(0, depth - self.depth))])
+
+
+@cache
+def _lexicographic(
+    ins: int, outs: int, common: int, above: bool, alike: tuple[int, ...], loads: tuple[Same, ...]
+) -> isl.Map:
+    """The sequential order of two sites, whatever their bounds."""
+    order = rel.lexicographic(ins, outs, common, or_equal=above, alike=alike)
+    return as_loaded(order, loads)

@@ -6,7 +6,8 @@ and elements that are the same by their values alone, are the solver's.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass
 from itertools import combinations, product
 from typing import TYPE_CHECKING
 
@@ -34,17 +35,41 @@ def one_value(site: Site) -> Iterator[str]:
             yield f"({identifier(one.iterator)} = {identifier(other.iterator)})"
 
 
-def as_loaded(frame: Frame, pairs: isl.Map, first: Site, second: Site) -> isl.Map:
-    """The pairs without those that have two values of one element."""
+@dataclass(frozen=True, slots=True)
+class Same:
+    """Of pairs of instances, dimensions whose values are one element's where others agree."""
+
+    read: tuple[tuple[int, int], ...]
+    """Dimensions of the first and of the second that tell the element."""
+    values: tuple[tuple[int, int], ...]
+
+
+def same_loads(frame: Frame, first: Site, second: Site) -> tuple[Same, ...]:
+    """What both load, of one array and written alike; outermost first."""
+    found: dict[tuple[tuple[int, int], ...], list[tuple[int, int]]] = {}
     for one, other in product(loads_around(first), loads_around(second)):
         if one.source is None or one.source != other.source:
             continue
         read = read_by(one.source) - {*frame.model.sizes}
         places = [(_at(frame, name, first), _at(frame, name, second)) for name in read]
         # What is read and no dimension is a parameter of the frame, the same in both.
-        same = rel.equal_dims(pairs, [(i, j) for i, j in places if i >= 0 and j >= 0])
+        inside = tuple(sorted((i, j) for i, j in places if i >= 0 and j >= 0))
         value = (_at(frame, one.iterator, first), _at(frame, other.iterator, second))
-        wrong = isl.subtract_map(same, rel.equal_dims(same, [value]))
+        found.setdefault(inside, []).append(value)
+    return tuple(Same(read, tuple(values)) for read, values in found.items())
+
+
+def as_loaded(pairs: isl.Map, loads: Sequence[Same], equal: int = 0) -> isl.Map:
+    """The pairs without those that have two values of one element; the first `equal` dimensions
+    agree in all of them."""
+    agree = {(at, at) for at in range(equal)}
+    for same in loads:
+        if agree.issuperset(same.read):
+            pairs = rel.coalesce(rel.equal_dims(pairs, same.values))
+            agree |= {*same.values}
+            continue
+        read = rel.equal_dims(pairs, same.read)
+        wrong = isl.subtract_map(read, rel.equal_dims(read, same.values))
         pairs = rel.coalesce(isl.subtract_map(pairs, wrong))
     return pairs
 

@@ -165,8 +165,7 @@ class Nest:
 
     def _later(self, site: Site, arrive: Site) -> isl.Map:
         """The pairs on one element of one allocation of which the Arrive comes later."""
-        before = self.frame.before(site, arrive)
-        before = self.frame.same_allocation(before, site, arrive, self.name)
+        before = self.frame.earlier(site, arrive, self.name)
         home, other = counted_on(site), home_of(arrive)
         same = rel.pairs(self.frame.cells(site, home), self.frame.cells(arrive, other))
         return rel.coalesce(isl.intersect_map(before, same))
@@ -231,8 +230,7 @@ class Nest:
 
     def _earlier(self, arrive: Site, site: Site) -> isl.Map:
         """The pairs on one element of one allocation of which the Arrive comes earlier."""
-        before = self.frame.before(arrive, site)
-        before = self.frame.same_allocation(before, arrive, site, self.name)
+        before = self.frame.earlier(arrive, site, self.name)
         home, other = home_of(arrive), home_of(site)
         same = rel.pairs(self.frame.cells(arrive, home), self.frame.cells(site, other))
         return rel.coalesce(isl.intersect_map(before, same))
@@ -318,8 +316,7 @@ class Nest:
     def _before_await(self, site: Site, await_: Site) -> isl.Map:
         """The pairs on one element of one allocation of which the Await comes later."""
         assert isinstance(await_.op, Await)
-        before = self.frame.before(site, await_)
-        before = self.frame.same_allocation(before, site, await_, self.name)
+        before = self.frame.earlier(site, await_, self.name)
         element = self.frame.cells(await_, await_.op.barrier)
         same = rel.pairs(self.frame.cells(site, home_of(site)), element)
         return rel.coalesce(isl.intersect_map(before, same))

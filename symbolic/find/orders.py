@@ -30,7 +30,7 @@ from exogpu.symbolic.encode.witness import (
 from exogpu.symbolic.find.barriers import BarrierUses, element, targets
 from exogpu.symbolic.find.chains import Finder, Pair, Trail
 from exogpu.symbolic.find.closure import Grants, Holder, first_seen, instances
-from exogpu.symbolic.find.phase import Orders, late_enough, phase_before
+from exogpu.symbolic.find.phase import Orders
 from exogpu.symbolic.sites import Site
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class Ordering:
                 named(f"here.{THREAD}"),
                 element_names(len(model.variables[uses.name].shape)),
                 isl.restrict_domain(targets(uses, site), uses.ranks.deep(site, self.depth)),
-                lambda await_: late_enough(uses, await_, site, self.depth),
+                lambda await_: self.orders.late_enough(await_, site, self.depth),
             )
         )
 
@@ -85,7 +85,7 @@ class Ordering:
                 named(f"here.{THREAD}"),
                 self.seeker.in_witness(own_element(Instance(site, own))),
                 isl.restrict_domain(element(uses, site), uses.ranks.waiting(site, self.depth)),
-                lambda await_: phase_before(uses, await_, site, self.depth),
+                lambda await_: self.orders.phase_before(await_, site, self.depth),
             )
         )
 

@@ -16,7 +16,14 @@ from exogpu.result.hazards import HazardKind
 from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
 from exogpu.symbolic.find.barriers import BarrierUses, earlier, element, targets, whole
-from exogpu.symbolic.find.closure import Grants, Holder, close_order, first_seen, instances
+from exogpu.symbolic.find.closure import (
+    Grants,
+    Holder,
+    close_order,
+    first_heard,
+    first_seen,
+    instances,
+)
 from exogpu.symbolic.find.findings import Finding
 from exogpu.symbolic.find.syncs import Syncs
 from exogpu.symbolic.sites import Site
@@ -135,13 +142,40 @@ class Orders:
         self.uses = uses
         self.depth = uses.frame.model.variables[uses.name].depth
         self._heard: dict[Holder, Grants] = {}
+        self._closed: list[tuple[tuple[isl.Map, ...], Grants]] = []
+        """By what is heard first."""
+        self._late: dict[tuple[int, int, int], isl.Map] = {}
+        self._phase: dict[tuple[int, int, int], isl.Map] = {}
         self._ordered: dict[tuple[int, int, bool], isl.Map] = {}
 
     def heard(self, waiter: Holder) -> Grants:
         """By granting site, the instances whose threads are ordered after an Await."""
         if waiter not in self._heard:
-            self._heard[waiter] = close_order(self.syncs, waiter)
+            self._heard[waiter] = self._hear(waiter)
         return self._heard[waiter]
+
+    def _hear(self, waiter: Holder) -> Grants:
+        first = first_heard(self.syncs, waiter)
+        start = tuple(pairs for _, pairs in first)
+        for other, found in self._closed:
+            if all(map(rel.is_plainly_equal, start, other)):
+                return found
+        self._closed.append((start, close_order(self.syncs, first)))
+        return self._closed[-1][1]
+
+    def late_enough(self, await_: Site, site: Site, depth: int) -> isl.Map:
+        """`late_enough`, computed once."""
+        key = (await_.number, site.number, depth)
+        if key not in self._late:
+            self._late[key] = late_enough(self.uses, await_, site, depth)
+        return self._late[key]
+
+    def phase_before(self, await_: Site, site: Site, depth: int) -> isl.Map:
+        """`phase_before`, computed once."""
+        key = (await_.number, site.number, depth)
+        if key not in self._phase:
+            self._phase[key] = phase_before(self.uses, await_, site, depth)
+        return self._phase[key]
 
     def all_threads(self, await_: Site, site: Site, *, each: bool) -> isl.Map:
         """The Awaits and later instances of `site`, all of whose threads are ordered after it by
@@ -181,7 +215,7 @@ def _early_arrivals(uses: BarrierUses, orders: Orders, depth: int) -> Iterator[_
         asked = isl.restrict_domain(targets(uses, site), deep)
         if isl.is_empty(asked):
             continue
-        counts = {await_: late_enough(uses, await_, site, depth) for await_ in uses.awaits}
+        counts = {await_: orders.late_enough(await_, site, depth) for await_ in uses.awaits}
         failing = _unordered(uses, orders, site, asked, counts)
         if not isl.is_empty(failing):
             yield _Event(site, _last(uses, site), failing)
@@ -320,7 +354,7 @@ def _waiters_ahead(uses: BarrierUses, orders: Orders, depth: int) -> Iterator[_E
         asked = isl.restrict_domain(element(uses, site), uses.ranks.waiting(site, depth))
         if isl.is_empty(asked):
             continue
-        counts = {await_: phase_before(uses, await_, site, depth) for await_ in uses.awaits}
+        counts = {await_: orders.phase_before(await_, site, depth) for await_ in uses.awaits}
         failing = _unordered(uses, orders, site, asked, counts)
         if not isl.is_empty(failing):
             yield _Event(site, None, failing)

@@ -128,7 +128,9 @@ class _Analysis:
 
     def syncs(self, frame: Frame) -> Syncs:
         if frame not in self._syncs:
-            self._syncs[frame] = Syncs(frame)
+            plain = self.model.frame(frame.loops)
+            ranks = self.syncs(plain).ranks if frame is not plain else None
+            self._syncs[frame] = Syncs(frame, ranks)
         return self._syncs[frame]
 
     def give_up(self, reason: UndecidedError) -> None:

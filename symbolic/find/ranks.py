@@ -31,8 +31,7 @@ class Ranks(Counts):
         awaited = await_.op
         assert isinstance(awaited, Await)
         home, targets = home_of(site), targets_of(site)
-        later = self.frame.before(site, await_)
-        later = self.frame.same_allocation(later, site, await_, home.name)
+        later = self.frame.earlier(site, await_, home.name)
         element = self.frame.cells(await_, awaited.barrier)
         found = rel.empty_like(later)
         for target in targets:

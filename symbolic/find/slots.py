@@ -24,9 +24,9 @@ from exogpu.symbolic.sites import Site, UndecidedError, counted_on, slot_of, slo
 class SlotPairs:
     """The pairs of one frame's accesses that may have one slot."""
 
-    def __init__(self, ranks: Ranks) -> None:
+    def __init__(self, frame: Frame, ranks: Ranks) -> None:
         self.ranks = ranks
-        self.frame: Frame = ranks.frame
+        self.frame = frame
         bound = self.frame.model.slots
         self._slots = {site.op: site for site in self.frame.sites if site.op in bound}
         self._known: dict[tuple[int, int, int, bool], isl.Map] = {}

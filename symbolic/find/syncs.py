@@ -16,10 +16,11 @@ from exogpu.symbolic.sites import Site, UndecidedError, home_of
 class Syncs:
     """The synchronisation operations of a frame, and from each grant to the next."""
 
-    def __init__(self, frame: Frame) -> None:
+    def __init__(self, frame: Frame, ranks: Ranks | None = None) -> None:
         self.frame = frame
-        self.ranks = Ranks(frame)
-        self.slots = SlotPairs(self.ranks)
+        self.ranks = Ranks(frame) if ranks is None else ranks
+        """Whether threads of two tasks are two does not matter to them."""
+        self.slots = SlotPairs(frame, self.ranks)
         self.fences = [site for site in frame.sites if isinstance(site.op, Fence)]
         self.arrives = [site for site in frame.sites if isinstance(site.op, Arrive)]
         self.awaits = [site for site in frame.sites if isinstance(site.op, Await)]

@@ -142,7 +142,7 @@ class Question:
     """A script that asks for a case in which something fails, at any sizes."""
 
     def __init__(self, program: Program, least: Mapping[Sym, int]) -> None:
-        self._script = Script({})
+        self._script = Script({}, {})
         for param in program.params:
             self._script.constant(param.name)
         for name, value in least.items():

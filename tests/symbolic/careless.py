@@ -26,7 +26,6 @@ from exogpu.symbolic.find import (
     domains,
     frames,
     obligations,
-    orders,
     phase,
     ranks,
 )
@@ -394,8 +393,8 @@ def counts_restart_in_each_iteration(patch):
         def __getattr__(self, name):
             return getattr(self._frame, name)
 
-        def same_allocation(self, relation, first, second, name):
-            found = self._frame.same_allocation(relation, first, second, name)
+        def earlier(self, first, second, name):
+            found = self._frame.earlier(first, second, name)
             outer = [site.loops[self._frame.depth :] for site in (first, second)]
             if min(map(len, outer)) < 2 or outer[0][0] is not outer[1][0]:
                 return found
@@ -492,9 +491,7 @@ def one_less_in_flight(patch):
 @careless(11)
 def tags_outlive_their_barrier(patch):
     """Allocations of a barrier are not told apart."""
-    patch.setattr(
-        frames.Frame, "same_allocation", lambda self, relation, first, second, name: relation
-    )
+    patch.setattr(frames.Frame, "in_scope", lambda self, relation, scope: relation)
 
 
 @careless(2)
@@ -573,8 +570,7 @@ def any_phase_of_the_ring_is_enough(patch):
         found = isl.intersect_map(same, bounds)
         return isl.intersect_map(found, phase.earlier(uses, await_, site))
 
-    for module in (phase, orders):
-        patch.setattr(module, "phase_before", phase_before)
+    patch.setattr(phase, "phase_before", phase_before)
 
 
 @careless()

@@ -14,11 +14,9 @@ from exogpu.amir import nodes as amir
 from exogpu.analysis.threadmap import ThreadAxis
 from exogpu.ir.nodes import Compare, Int, Point
 from exogpu.ir.types import BarrierMechanism
-from exogpu.solvers import isl_relations as rel
 from exogpu.symbolic.encode import loads
 from exogpu.symbolic.encode.formulas import at_most, equal, less
 from exogpu.symbolic.find import dependences, frames, phase
-from exogpu.symbolic.sites import loads_around
 from tests.machine.shapes import roles, turns
 
 Patch = pytest.MonkeyPatch
@@ -171,19 +169,12 @@ def every_array_is_monotone(patch: Patch) -> None:
 def two_loads_have_one_value(patch: Patch) -> None:
     """ISL takes the values of two iterations for one, whatever their elements."""
 
-    def as_loaded(frame, pairs, first, second):
-        for one in loads_around(first):
-            for other in loads_around(second):
-                if one.source is not None and one.source == other.source:
-                    at = [
-                        site.iterators.index(load.iterator) - frame.depth
-                        for load, site in ((one, first), (other, second))
-                    ]
-                    if min(at) >= 0:
-                        pairs = rel.equal_dims(pairs, [(at[0], at[1])])
-        return pairs
+    kept = frames.same_loads
 
-    patch.setattr(frames, "as_loaded", as_loaded)
+    def same_loads(frame, first, second):
+        return tuple(replace(same, read=()) for same in kept(frame, first, second))
+
+    patch.setattr(frames, "same_loads", same_loads)
 
 
 @careless("loads")
