@@ -38,9 +38,9 @@ PAGES = (16, 64, 256)
 LOGARITHM = 2e-3
 """By how much the logarithm of a sum is out at most."""
 RIGHT = (
-    "right against float64 at {:,} batches, by rows and in pages.  TFLOP/s are by rows; with "
-    "pages it is so many times as fast.  The last two are the seconds of the others to ours, by "
-    "rows: `varlen` is `torch.nn.attention.varlen`, `loop` is cuDNN for each sequence."
+    "right against float64 in {:,} calls.  TFLOP/s are by rows; with pages it is so many times as "
+    "fast.  The last two are the seconds of the others to ours, by rows: `varlen` is "
+    "`torch.nn.attention.varlen`, `loop` is cuDNN for each sequence."
 )
 
 
@@ -251,7 +251,7 @@ def table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     lines.append("| --- " * (3 + len(pages) + len(others)) + "|")
     for row in rows:
         rate = f"{row['work'] / row['exogpu'] / 1e12:.0f}"
-        ratios = [f"{row['exogpu'] / row[of]:.2f}" for of in pages]
+        ratios = [f"{row['exogpu'] / row[of]:.2f}" if of in row else "" for of in pages]
         ratios += [f"{row[of] / row['exogpu']:.2f}" if of in row else "" for of in others]
         lines.append(f"| {row['name']} | {row['size']} | {rate} | {' | '.join(ratios)} |")
     return lines
