@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from exogpu.cli.commands import app
@@ -52,6 +53,18 @@ def test_every_command_of_the_readme_exists():
     listed = set(re.findall(r"^    exogpu (\w+)", README, re.MULTILINE))
     commands = {command.name or command.callback.__name__ for command in app.registered_commands}
     assert listed == commands
+
+
+def test_the_readme_has_every_option():
+    told = README.partition("## The command line")[2].partition("\nA `TARGET`")[0]
+    of = dict(
+        re.findall(r"^    exogpu (\w+)(.*?)(?=^    exogpu |\Z)", told, re.MULTILINE | re.DOTALL)
+    )
+    for name, command in get_command(app).commands.items():
+        long = [max(option.opts, key=len) for option in command.params if option.opts[0][0] == "-"]
+        known = [option for option in long if option not in ("--help", "--output")]
+        assert set(known) == set(re.findall(r"--[a-z][a-z-]*", of[name])), name
+        assert ("--output" in long) == ("-o DIR" in of[name]), name
 
 
 def test_every_linked_file_exists():
