@@ -67,11 +67,14 @@ def prove(
 
 
 def _depths(evidence: Evidence) -> tuple[tuple[str, int], ...]:
-    names = [v.name.name for v in evidence.model.program.variables]
+    names = Counter(v.name.name for v in evidence.model.program.variables)
+    found: dict[str, list[int | None]] = {}
+    for variable, orders in evidence.orders.items():
+        found.setdefault(variable.name, []).append(orders.depth)
     return tuple(
-        (name.name, orders.depth)
-        for name, orders in evidence.orders.items()
-        if orders.depth is not None and names.count(name.name) == 1
+        (name, depth)
+        for name, (depth, *others) in found.items()
+        if depth is not None and others == [depth] * (names[name] - 1)
     )
 
 

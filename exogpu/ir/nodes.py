@@ -7,6 +7,7 @@ their results by statement.  Ranges are half-open everywhere in this IR.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import copysign
 from typing import Literal, TypeAlias
 
 from exogpu.ir.names import Sym
@@ -170,12 +171,25 @@ class Through:
 # --- data expressions ---------------------------------------------------------------------
 
 
+def same_number(one: float | int, other: float | int) -> bool:
+    """Whether two constants are one number: 0 and -0 are two, and NaN is one."""
+    if one != one or other != other:
+        return one != one and other != other
+    return one == other and copysign(1, one) == copysign(1, other)
+
+
 @dataclass(frozen=True, slots=True)
 class Const:
     """A data constant."""
 
     value: float | int
     span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Const) and same_number(self.value, other.value)
+
+    def __hash__(self) -> int:
+        return 0 if self.value != self.value else hash(self.value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import cache
+from operator import index
 from typing import Any
 
 from exogpu.codegen.runtime import Kernel
@@ -25,7 +26,7 @@ def topk(
     kind, shape = rows_of("x", x, TYPES)
     by_rows("x", x)
     rows, columns = math.prod(shape[:-1]), int(shape[-1])
-    count = k if isinstance(k, int) else getattr(k, "__index__", lambda: 0)()
+    count = _whole(k)
     if not 1 <= count <= min(columns, MOST):
         said = repr(k) if isinstance(k, int | float | str | None) else f"a {type(k).__name__}"
         raise LaunchError(f"k is {said}", f"give a number from 1 to {min(columns, MOST)}")
@@ -44,9 +45,17 @@ def topk(
     return values, places
 
 
+def _whole(k: Any) -> int:
+    """The integer that k is, of any library; 0 for what is none, and for a bool."""
+    try:
+        return 0 if isinstance(k, bool) else index(k)
+    except TypeError:
+        return 0
+
+
 @cache
-def kernel(shape: TopkShape, index: str) -> Kernel:
+def kernel(shape: TopkShape, place: str) -> Kernel:
     """The kernel of a shape, proved and compiled."""
     from exogpu.kernels.topk_rows import make_topk
 
-    return make_topk(shape, index).compile()
+    return make_topk(shape, place).compile()

@@ -99,8 +99,8 @@ class Proof:
     witness: str = ""
     """What was found, as JSON: with the program, all that the obligations are made from."""
     depths: tuple[tuple[str, int], ...] = ()
-    """The ring depths of mbarriers at which PHASE is proved, where no guards give them; of two
-    variables of one name, none."""
+    """The ring depths of mbarriers at which PHASE is proved, where no guards give them; of
+    variables of one name, that of all of them, or none."""
     waits: tuple[str, ...] = ()
     """By Await of a flag, in the order of the text: how many arrivals it waits for, as JSON: a list
     of conditions with values, of which the first that holds counts, in sizes and `@0`, `@1`, ...,

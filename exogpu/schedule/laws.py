@@ -24,7 +24,7 @@ from typing import Final, TypeAlias, assert_never
 from exogpu.analysis.instances import Domain, never
 from exogpu.ir.isltext import cexpr
 from exogpu.ir.names import Sym
-from exogpu.ir.nodes import Access, Assign, BinOp, Const, Point, Read, Reduce
+from exogpu.ir.nodes import Access, Assign, BinOp, Const, Point, Read, Reduce, same_number
 from exogpu.ir.scalars import (
     COMPUTES,
     INTEGERS,
@@ -229,7 +229,7 @@ def _same(one: _Value, other: _Value) -> bool:
         case (Convert(), Convert()) | (_Stored(), _Stored()):
             return one.dtype is other.dtype and _same(one.term, other.term)  # type: ignore[arg-type,union-attr]
         case Constant(), Constant():
-            return one.dtype is other.dtype and one.value == other.value
+            return one.dtype is other.dtype and same_number(one.value, other.value)
         case _:
             return one == other
 

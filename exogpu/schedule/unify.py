@@ -269,7 +269,7 @@ class _Search:
         """The numbers of the program's reads, `before` of which come first, in the body's order."""
         match mine, its:
             case Const(), Const():
-                if (type(mine.value), mine.value) != (type(its.value), its.value):
+                if type(mine.value) is not type(its.value) or mine != its:
                     raise Mismatch(*both, f"{mine.value} is not {its.value}")
                 return []
             case Const(), Read():

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from exogpu.ir.names import Sym
-from exogpu.ir.nodes import Access, Apply, BinOp, Const, DExpr, Negate, Read
+from exogpu.ir.nodes import Access, Apply, BinOp, Const, DExpr, Negate, Read, same_number
 from exogpu.ir.scalars import (
     Constant,
     Convert,
@@ -57,7 +57,7 @@ def same(old: Term, new: Term) -> bool:
         return False
     match old, new:
         case Constant(), Constant():
-            return type(old.value) is type(new.value) and old.value == new.value
+            return type(old.value) is type(new.value) and same_number(old.value, new.value)
         case Numbered(), Numbered():
             return old.number == new.number
         case Operation(), Operation():

@@ -77,3 +77,40 @@ def test_what_others_cannot_count_is_refused() -> None:
     with pytest.raises(ExoGpuError) as refused:
         kernel.emit(unchecked=True)
     assert {d.code for d in refused.value.diagnostics} == {"G807"}
+
+
+TWICE = """
+from exogpu import macro
+
+@macro
+def doubled(T, x, y):
+    with CudaDeviceFunction(blockDim=96):
+        for t in cuda_tasks(0, T):
+            full: barrier @ CudaMbarrier
+            for w in seq(0, 2):
+                with CudaWarps(0, 1):
+                    for i in cuda_threads(0, 32, unit=cuda_thread):
+                        y[t, 32 * w + i] = x[t, i]
+                    Arrive(cuda_in_order) >> full
+                if w == 0:
+                    with CudaWarps(1, 2):
+                        Await(full, cuda_in_order, ~0)
+                if w == 1:
+                    with CudaWarps(2, 3):
+                        Await(full, cuda_in_order, ~0)
+                Fence(cuda_in_order, cuda_in_order)
+
+@proc
+def f(T: size, x: f32[T, 64] @ CudaGmemLinear, y: f32[T, 64] @ CudaGmemLinear):
+    doubled(T, x, y)
+    doubled(T, y, x)
+"""
+
+
+def test_rings_of_one_name_that_a_macro_makes_have_the_depth_that_is_proved() -> None:
+    p = made(TWICE)
+    verdict = p.check()
+    assert verdict.word == "proved" and not verdict.warnings
+    once = made(TWICE.replace("    doubled(T, y, x)\n", ""))
+    needs = [step["shared_bytes"] for q in (once, p) for step in q.emit()[1]["steps"]]
+    assert needs == [needs[0]] * 3

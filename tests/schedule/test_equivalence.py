@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from programs import program
 from steps import gemm
 
-from exogpu import proc
+from exogpu import ExoGpuError, proc
 from exogpu import schedule as s
 from exogpu.analysis.bounds import violations
 from exogpu.api import Procedure
@@ -435,3 +435,31 @@ def test_a_comparison_that_does_not_end_is_undecided(monkeypatch: pytest.MonkeyP
 def test_functions_of_many_pieces(pieces: list[str], function: bool) -> None:
     found = un.relation([], pieces)
     assert un.is_function(found) == found.is_single_valued() == function
+
+
+# --- 0 and -0 ---------------------------------------------------------------------------------
+
+
+def of_constant(text: str) -> Procedure:
+    return made(
+        f"@proc\ndef f(x: f32[4] @ DRAM):\n    for i in seq(0, 4):\n        x[i] = {text}\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [("ordinal(0.0)", "ordinal(-0.0)"), ("1.0 / 0.0", "1.0 / -0.0")]
+)
+def test_constants_of_two_signs_are_two(one: str, other: str) -> None:
+    one, other = (f"select({text}, 0, 2.0, 3.0)" for text in (one, other))
+    assert of_constant(one).equivalent_to(of_constant(other)).word == "different"
+    assert of_constant(one).equivalent_to(of_constant(one))
+
+
+def test_a_constant_of_another_sign_is_put_in_its_place_by_no_exact_step() -> None:
+    p = of_constant("1.0 / 0.0")
+    quotient = s.find(p, "x[_] = _").expressions()[0]
+    assert s.assumptions(s.rewrite_expr(p, "x[_] = _", quotient, "1.0 / -0.0"))
+    negative = of_constant("-0.0")
+    with pytest.raises(ExoGpuError, match="X991"):
+        s.replace(of_constant("0.0"), "i", negative)
+    assert s.replace(of_constant("-0.0"), "i", negative)
