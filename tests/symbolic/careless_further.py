@@ -4,7 +4,7 @@ hardware counts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from math import prod
 
@@ -12,15 +12,16 @@ import pytest
 
 from exogpu.amir import nodes as amir
 from exogpu.analysis.threadmap import ThreadAxis
-from exogpu.ir.nodes import Compare, Int, Point
+from exogpu.ir.nodes import BExpr, Compare, Int, Point
 from exogpu.ir.types import BarrierMechanism
 from exogpu.symbolic.encode import loads
-from exogpu.symbolic.encode.formulas import at_most, equal, less
+from exogpu.symbolic.encode.formulas import TRUE, at_most, equal, less
 from exogpu.symbolic.find import dependences, frames, phase
 from tests.machine.shapes import roles, turns
 
 Patch = pytest.MonkeyPatch
 Change = Callable[[amir.Op], amir.Block]
+Said = Iterator[tuple[BExpr, BExpr]]
 
 PROVERS: dict[str, tuple[str, Callable[[Patch], None]]] = {}
 """Changes to the prover, or to what the hardware counts, with the shape of programs that tell."""
@@ -47,67 +48,64 @@ def misread(shape: str) -> Callable[[Change], Change]:
 # --- values from memory (decision 32) -----------------------------------------------------------
 
 
-def _equal_values(script, one, new) -> None:
-    """Congruence, as it is."""
-    loads._imply(script, loads._same(one, new), equal(one.value, new.value))
+def _equal_values(one, new) -> Said:
+    """Congruence, as it is: premises and conclusions."""
+    yield loads._same(one, new), equal(one.value, new.value)
 
 
-def _kept(script, kind, one, new) -> None:
+def _kept(kind, one, new) -> Said:
     """A contract, as it is."""
     if kind == "injective":
-        loads._imply(script, equal(one.value, new.value), loads._same(one, new))
+        yield equal(one.value, new.value), loads._same(one, new)
         return
     for left, right in ((one, new), (new, one)):
         (first,), (second,) = left.element, right.element
-        loads._imply(script, at_most(first, second), at_most(left.value, right.value))
+        yield at_most(first, second), at_most(left.value, right.value)
 
 
 def _said(patch: Patch, congruence=_equal_values, contract=_kept) -> None:
     """What is said of two values."""
 
-    def add(self, script, name, new) -> None:
-        known = self._values.setdefault(name, [])
-        for one in known:
-            congruence(script, one, new)
-            for kind in self._contracts.get(name, ()):
-                contract(script, kind, one, new)
-        known.append(new)
+    def related(self, name, one, new) -> Said:
+        yield from congruence(one, new)
+        for kind in self._contracts.get(name, ()):
+            yield from contract(kind, one, new)
 
-    patch.setattr(loads.Loads, "_add", add)
+    patch.setattr(loads.Loads, "_related", related)
 
 
 @careless("loads")
 def congruence_is_inequality(patch: Patch) -> None:
     """At one element there are two values."""
 
-    def congruence(script, one, new) -> None:
-        loads._imply(script, loads._same(one, new), Compare("!=", one.value, new.value))
+    def congruence(one, new) -> Said:
+        yield loads._same(one, new), Compare("!=", one.value, new.value)
 
     _said(patch, congruence)
 
 
 @careless("loads")
 def all_elements_are_equal(patch: Patch) -> None:
-    def congruence(script, one, new) -> None:
-        loads._imply(script, Compare("==", Int(0), Int(0)), equal(one.value, new.value))
+    def congruence(one, new) -> Said:
+        yield TRUE, equal(one.value, new.value)
 
     _said(patch, congruence)
 
 
 @careless("loads")
 def congruence_is_forgotten(patch: Patch) -> None:
-    _said(patch, lambda script, one, new: None)
+    _said(patch, lambda one, new: ())
 
 
 @careless("loads")
 def monotone_is_read_backwards(patch: Patch) -> None:
-    def contract(script, kind, one, new) -> None:
+    def contract(kind, one, new) -> Said:
         if kind == "injective":
-            _kept(script, kind, one, new)
+            yield from _kept(kind, one, new)
             return
         for left, right in ((one, new), (new, one)):
             (first,), (second,) = left.element, right.element
-            loads._imply(script, at_most(first, second), at_most(right.value, left.value))
+            yield at_most(first, second), at_most(right.value, left.value)
 
     _said(patch, contract=contract)
 
@@ -116,11 +114,11 @@ def monotone_is_read_backwards(patch: Patch) -> None:
 def monotone_is_strict(patch: Patch) -> None:
     """A later element is greater."""
 
-    def contract(script, kind, one, new) -> None:
-        _kept(script, kind, one, new)
+    def contract(kind, one, new) -> Said:
+        yield from _kept(kind, one, new)
         for left, right in ((one, new), (new, one)) if kind == "monotone" else ():
             (first,), (second,) = left.element, right.element
-            loads._imply(script, less(first, second), less(left.value, right.value))
+            yield less(first, second), less(left.value, right.value)
 
     _said(patch, contract=contract)
 
@@ -129,11 +127,8 @@ def monotone_is_strict(patch: Patch) -> None:
 def injective_is_read_backwards(patch: Patch) -> None:
     """Equal elements have equal values, and nothing else is said."""
 
-    def contract(script, kind, one, new) -> None:
-        if kind == "injective":
-            _equal_values(script, one, new)
-        else:
-            _kept(script, kind, one, new)
+    def contract(kind, one, new) -> Said:
+        yield from _equal_values(one, new) if kind == "injective" else _kept(kind, one, new)
 
     _said(patch, contract=contract)
 
