@@ -252,8 +252,7 @@ def _launch(host: Host, kernel: Kernel) -> Lines:
             inside.append(f"int sizes[] = {{{narrowed}}};")
         inside.append(f"void* arguments[] = {{{', '.join(values)}}};")
         shape = f"{kernel.cluster_dim}, {kernel.block_dim}, {kernel.shared_bytes}"
-        rest = f"{shape}, arguments, stream"
-        rest += _how(kernel)
+        rest = f"{shape}, arguments, stream{_how(kernel)}"
         if host.dependents:
             inside.append(f"const long long task_count = {most};")
             inside.append(f"TRY(launch({kernel.text.name}, task_count, {rest}));")

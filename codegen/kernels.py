@@ -29,7 +29,7 @@ from exogpu.codegen.smem import SharedLayout, layout
 from exogpu.codegen.storage import Storage
 from exogpu.codegen.sync import emit
 from exogpu.codegen.task_loop import task_loop
-from exogpu.codegen.task_order import TaskOrder, alike, pair_of, rows_of_band
+from exogpu.codegen.task_order import TaskOrder, level
 from exogpu.codegen.tasks import TaskNest, resident, task_nest
 from exogpu.codegen.tensors import TensorMap, tensor_maps
 from exogpu.ir.names import Sym
@@ -147,7 +147,7 @@ def kernel(
         tuple(maps),
         launch.dependent,
         bool(flags),
-        _level(source_, launch, nests, order),
+        all(level(nest, order, source_.storage, launch.cluster_dim) for nest in nests),
         limits(control, ranges, launch.span),
     )
 
@@ -225,19 +225,6 @@ def _tasks(
             lines += braces(branch.guards[path], inside) if path.by_role else inside
         body += braces(branch.guard, lines) if branch.guard else lines
     return nests, body
-
-
-def _level(
-    source_: Source, launch: DeviceFunction, nests: tuple[TaskNest, ...], order: TaskOrder | None
-) -> bool:
-    """Whether tasks share matrices and take equally long: then those of a round read the same."""
-    storage, cluster = source_.storage, launch.cluster_dim
-    return all(
-        (pair := pair_of(nest, order, storage, cluster)[1]) is not None
-        and rows_of_band(nest, pair, storage, cluster) is not None
-        and alike(nest)
-        for nest in nests
-    )
 
 
 def _pointers(

@@ -156,7 +156,18 @@ def _step(read: Iterable[Access], own: Sym, other: Sym) -> int:
     return max(0, *found) if found else 0
 
 
-def alike(nest: TaskNest) -> bool:
+def level(
+    nest: TaskNest, order: TaskOrder | None, storage: Mapping[Sym, Storage], cluster: int
+) -> bool:
+    """Whether tasks share matrices and take equally long: then those that run at the same time read
+    the same, from their begin to their end."""
+    _, pair = pair_of(nest, order, storage, cluster)
+    return (
+        pair is not None and rows_of_band(nest, pair, storage, cluster) is not None and _alike(nest)
+    )
+
+
+def _alike(nest: TaskNest) -> bool:
     """Whether tasks take equally long: what they repeat is told by no task, and no value from
     memory."""
     known = {loop.iterator for loop in nest.loops}

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exogpu.api import proc
+from exogpu.ir.nodes import Const, same_number
 from exogpu.meaning.values import NAN_ORDINAL
 
 
@@ -53,3 +54,23 @@ def of_others(n: size, a: i32[n] @ DRAM, x: f64[n] @ DRAM, y: f32[n] @ DRAM):
 @pytest.mark.parametrize("number", range(3))
 def test_of_f32_alone_and_into_integers(number):
     assert [d.code for d in of_others.diagnostics][number] == "T210"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        (0, 0.0, True),
+        (0.0, -0.0, False),
+        (0, -0.0, False),
+        (-1, -1.0, True),
+        (float("nan"), float("nan"), True),
+        (float("nan"), 0.0, False),
+        (10**400, 10**400, True),  # more than a float holds
+        (10**400, float("inf"), False),
+    ],
+    ids=lambda one: f"{one:.3}" if isinstance(one, float) else str(one)[:9],
+)
+def test_constants_are_one_where_no_function_tells_them_apart(one, other, same):
+    assert same_number(one, other) is same_number(other, one) is same
+    assert (Const(one) == Const(other)) is same
+    assert not same or hash(Const(one)) == hash(Const(other))
