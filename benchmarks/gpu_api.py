@@ -231,7 +231,7 @@ def more(folder: Path) -> None:
             gemm(a, b, c)
             a, b = a.double(), b.double()
             # Operands err by 2**-10 each, relative to each product; sums by 2**-23 a term.
-            limit = (a.abs() @ b.abs().mT) * (2.0**-9 * 1.001 + k * 2.0**-23)
+            limit = (a.abs() @ b.abs().mT) * (2.0**-10 * 1.001 + k * 2.0**-23)
             errors.append(float(((c - a @ b.mT).abs() / limit).nan_to_num(9e9).max()))
         text = ", ".join(f"{e:.2f}" for e in errors)
         expect(path.stem, max(errors) <= 1, f"errors over their bound {text}")

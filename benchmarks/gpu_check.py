@@ -163,20 +163,29 @@ class Wanted:
     limit: torch.Tensor
 
 
+def cuts(manifest: dict) -> bool:
+    """Whether the tensor cores cut f32, which no tensor map has rounded to tf32."""
+    arguments = [a for step in manifest["steps"] for a in step.get("arguments", ())]
+    maps = [a for a in arguments if isinstance(a, dict) and a["tensor"] in ("A", "B")]
+    return not all(a.get("tf32") for a in maps)
+
+
 def wanted(
-    arrays: dict[str, torch.Tensor], outputs: tuple[str, ...], name: str, terms: int, kind: str
+    arrays: dict[str, torch.Tensor], outputs: tuple[str, ...], manifest: dict, terms: int, kind: str
 ) -> dict[str, Wanted]:
-    """What a kernel must write: of a product, tf32 has 10 explicit bits: truncated operands err by
-    2**-10 each, relative to each product; sums of f32 by 2**-23 a term, truncated as tensor cores
-    do.  Results of 16 bits are rounded once: whole numbers are the nearest of their type."""
+    """What a kernel must write: of a product, tf32 has 10 explicit bits: rounded operands err by
+    2**-11 each, relative to each product, those that are cut by twice as much; sums of f32 by
+    2**-23 a term, truncated as tensor cores do.  Results of 16 bits are rounded once: whole numbers
+    are the nearest of their type."""
     if "V" in arrays:
-        return attention(arrays, CAUSAL in name)
+        return attention(arrays, CAUSAL in manifest["name"])
     (output,) = outputs
     value, dtype = reference(arrays), arrays[output].dtype
     if kind == "integers":
         return {output: Wanted(value.to(dtype).double(), torch.zeros_like(value))}
     magnitude = reference({n: x.double().abs() for n, x in arrays.items() if n != output})
-    tf32 = 2.0**-9 * 1.001 if arrays["A"].dtype == torch.float32 else 0.0
+    f32 = arrays["A"].dtype == torch.float32
+    tf32 = f32 * 2.0**-10 * (1 + cuts(manifest)) * 1.001
     if arrays["A"].dtype.itemsize == 1:
         tf32 = 2.0**-8  # tensor cores keep some 14 bits of such sums
     limit = magnitude * (tf32 + terms * 2.0**-23) * 1.001 + value.abs() * ROUNDED[dtype] * 1.001
@@ -229,7 +238,7 @@ def check(
         kernel(stream=stream, **case.arrays)
         torch.cuda.synchronize()
         columns = case.arrays["A"].shape[-1] if "A" in case.arrays else 1
-        asked = wanted(case.arrays, case.outputs, manifest["name"], max(k_total, columns), kind)
+        asked = wanted(case.arrays, case.outputs, manifest, max(k_total, columns), kind)
         for name, want in asked.items():
             out = case.arrays[name]
             error = (out.double() - want.value).abs()
@@ -257,7 +266,7 @@ def repeat(runtime: ModuleType, kernel: Callable, manifest: dict, sizes: dict[st
         kernel(stream=stream, **case.arrays)
         results.append(out.clone())
     same = all(torch.equal(results[0], r) for r in results)
-    asked = wanted(case.arrays, case.outputs, manifest["name"], 1, "normal")
+    asked = wanted(case.arrays, case.outputs, manifest, 1, "normal")
     want = asked[case.outputs[0]].value
     error = float((out.double() - want).norm() / want.norm())
     return f"ten runs {'identical' if same else 'DIFFER'}, relative error {error:.2e}"

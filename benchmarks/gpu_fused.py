@@ -67,7 +67,7 @@ class Fused:
         wide = {name: x.double() for name, x in of.items()}
         wanted = self.followed(wide["A"] @ wide["B"].mT, wide)
         size = wide["A"].abs() @ wide["B"].abs().mT
-        tf32 = (self.dtype == torch.float32) * 2.0**-9 * 1.001
+        tf32 = (self.dtype == torch.float32) * 2.0**-10 * 1.001
         half = {torch.bfloat16: 2.0**-8, torch.float16: 2.0**-11}.get(self.dtype, 0.0)
         # An activation's slope is at most 1.13, and f32 gives it to some units in the last place.
         limit = 1.13 * size * (tf32 + K * 2.0**-23) + 2.0**-18 * (wanted.abs() + 1)

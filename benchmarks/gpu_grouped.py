@@ -104,7 +104,7 @@ def wrong(
     for into, a, b in ((wanted, A, B), (size, A.abs(), B.abs())):
         each(a.double(), b.double(), list(accumulate(counts)), into)
     bits = ROUNDED[kind]
-    limit = bits * wanted.abs() + (2.0**-9 if kind == "f32" else 2.0**-20) * size + 1e-6
+    limit = bits * wanted.abs() + (2.0**-10 if kind == "f32" else 2.0**-20) * size + 1e-6
     bad = ~((C.double() - wanted).abs() <= limit)  # NaN is bad
     return f"{int(bad.sum())} of {bad.numel()} elements" if bad.any() else ""
 

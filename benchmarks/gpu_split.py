@@ -45,7 +45,7 @@ def wrong(kernel: Kernel, deterministic: bool, chosen: random.Random) -> str:
     for c in found:  # right behind each other: what one call frees the next one may get
         kernel(A=a, B=b, C=c)
     x, y = (t.view(L, -1, S * K).double() for t in (a, b))
-    tf32 = (kind == "f32") * 2.0**-9 * 1.001
+    tf32 = (kind == "f32") * 2.0**-10 * 1.001
     limit = (x.abs() @ y.abs().mT) * (tf32 + (S * K + S) * 2.0**-23)
     limit += (x @ y.mT).abs() * HALF_BIT.get(kind, 0.0) * 1.001 + 2.0**-24
     size = f"{L=} {M=} {N=} {S=} {K=}"

@@ -240,7 +240,14 @@ def _needs(made: Kernel) -> dict[str, Json]:
 def _launch(made: Kernel, names: Mapping[Sym, str]) -> Json:
     arguments: list[Json] = [names[n] for n in (*made.sizes, *made.data)]
     for m in made.maps:
-        arguments.append({"tensor": names[m.tensor], "box": list(m.box), "swizzle": m.swizzle})
+        arguments.append(
+            {
+                "tensor": names[m.tensor],
+                "box": list(m.box),
+                "swizzle": m.swizzle,
+                **({"tf32": True} if m.tf32 else {}),
+            }
+        )
     counts: list[Json] = []
     for nest in made.nests:
         counts.append([control_json(n) for n in nest.counts])

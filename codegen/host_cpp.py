@@ -75,6 +75,9 @@ MAPPED_TYPE: Mapping[DataType, int] = {
 }
 """CUtensorMapDataType, which has one type of bytes: copies are the same, and sums are refused."""
 
+MAPPED_TF32: Final = 11
+"""That of f32 which is rounded to tf32."""
+
 SWIZZLE: Mapping[int, int] = {0: 0, 32: 1, 64: 2, 128: 3}
 """CUtensorMapSwizzle, by bytes."""
 
@@ -298,7 +301,8 @@ def _tensor_map(host: Host, used: TensorMap, name: str) -> Lines:
     variable = host.storage[used.tensor]
     shape = ", ".join(c_control(n, host.control) for n in variable.shape)
     pointer = _pointer(host, used.tensor)
-    what = f"{MAPPED_TYPE[variable.dtype]}, {SIZE_OF[variable.dtype]}, {SWIZZLE[used.swizzle]}"
+    dtype = MAPPED_TF32 if used.tf32 else MAPPED_TYPE[variable.dtype]
+    what = f"{dtype}, {SIZE_OF[variable.dtype]}, {SWIZZLE[used.swizzle]}"
     return [
         f"TensorMap {name};",
         f"TRY(encode({name}, {pointer}, {{{shape}}}, "

@@ -185,6 +185,8 @@ def _operation(scalar: Operation, text: Callable[..., str], needed: int) -> str:
             return f"({a} < {b} ? {x} : {y})"
         case "ordinal":
             return f"ordinal({text(arguments[0])})"
+        case "tf32":
+            return f"nearest_tf32({text(arguments[0])})"
         case _:
             assert_never(function)
 

@@ -21,11 +21,12 @@ from exogpu.ir.walk import walk
 
 @dataclass(frozen=True, slots=True)
 class TensorMap:
-    """A tensor with the box and the swizzle (bytes) that it is copied in."""
+    """A tensor, the box and the swizzle (bytes) that it is copied in, and whether it is rounded."""
 
     tensor: Sym
     box: tuple[int, ...]
     swizzle: int
+    tf32: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,8 @@ def mapped(call: CallInstr) -> tuple[TensorMap, Access, int] | None:
             assert isinstance(argument, Access)
             (other,) = [i for i, (p, _) in pairs if isinstance(p, DataParam) and i != at]
             window = param.window
-            return TensorMap(argument.name, window.box, window.swizzle), argument, other
+            found = TensorMap(argument.name, window.box, window.swizzle, window.tf32)
+            return found, argument, other
     return None
 
 

@@ -76,6 +76,7 @@ __all__ = [
     "Sm90_RmemRows",
     "Sm90_SmemSwizzled",
     "Sm90_tensorMap",
+    "Sm90_tensorMap_tf32",
     "Span",
     "Verdict",
     "bf16",

@@ -489,6 +489,7 @@ inline void bulk_wait(unsigned n, bool sources)
 struct TensorMap {
     unsigned char* memory;
     int rank, item, swizzle, kind;  // kind: of numbers, for sums
+    int tf32;  // whether loads round to it
     long long shape[5], strides[5];
     int box[5];
 };
@@ -524,6 +525,16 @@ inline std::size_t swizzled_at(const TensorMap& map, std::size_t byte)
     return map.swizzle ? byte ^ (byte >> 3 & (map.swizzle - 16)) : byte;
 }
 
+// To nearest, ties to even; NaN becomes the one that the hardware has.
+inline void round_tf32(unsigned char* at)
+{
+    unsigned bits;
+    std::memcpy(&bits, at, sizeof bits);
+    const bool nan = (bits & 0x7fffffffu) > 0x7f800000u;
+    bits = nan ? 0x7fffe000u : (bits + 0xfffu + (bits >> 13 & 1u)) & 0xffffe000u;
+    std::memcpy(at, &bits, sizeof bits);
+}
+
 template <int ctas, int rank>
 void tma_load(const void* dst, const TensorMap& map, unsigned barrier, unsigned mask, const int (&at)[rank])
 {
@@ -543,6 +554,8 @@ void tma_load(const void* dst, const TensorMap& map, unsigned barrier, unsigned 
             held->resize(place + map.item);
             if (offset >= 0)
                 std::memcpy(held->data() + place, map.memory + offset, map.item);
+            if (map.tf32)
+                round_tf32(held->data() + place);
         });
     }};
     for (int cta = 0; cta < now->cluster; ++cta)

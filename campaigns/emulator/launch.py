@@ -68,6 +68,7 @@ class TensorMap(ctypes.Structure):
         ("item", ctypes.c_int),
         ("swizzle", ctypes.c_int),
         ("kind", ctypes.c_int),
+        ("tf32", ctypes.c_int),
         ("shape", ctypes.c_longlong * _RANK),
         ("strides", ctypes.c_longlong * _RANK),
         ("box", ctypes.c_int * _RANK),
@@ -223,6 +224,7 @@ def _map(argument: Mapping[str, Any], array: np.ndarray[Any, Any], dtype: str) -
         item=array.itemsize,
         swizzle=argument["swizzle"],
         kind=_KINDS.get(dtype, -1),
+        tf32=argument.get("tf32", False),
     )
     for d in range(array.ndim):
         made.shape[d] = array.shape[-1 - d]

@@ -38,6 +38,8 @@ class MapOf:
     tensor: str
     box: tuple[int, ...]
     swizzle: int
+    tf32: bool = False
+    """Whether f32 is rounded to tf32 as it is loaded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,4 +179,5 @@ def _step(step: Mapping[str, Any]) -> Step:
 def _argument(argument: str | Mapping[str, Any]) -> str | MapOf:
     if isinstance(argument, str):
         return argument
-    return MapOf(argument["tensor"], tuple(argument["box"]), argument["swizzle"])
+    box, swizzle = tuple(argument["box"]), argument["swizzle"]
+    return MapOf(argument["tensor"], box, swizzle, argument.get("tf32", False))

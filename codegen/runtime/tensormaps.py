@@ -28,6 +28,9 @@ _TYPE: Final[Mapping[str, int]] = {
 }
 """CUtensorMapDataType, which has one type of bytes: copies are the same, and sums are refused."""
 
+_TF32: Final = 11
+"""That of f32 which is rounded to tf32."""
+
 _SWIZZLE: Final[Mapping[int, int]] = {0: 0, 32: 1, 64: 2, 128: 3}
 """CUtensorMapSwizzle, by bytes."""
 
@@ -45,7 +48,8 @@ def tensor_map(used: MapOf, array: Array, dtype: str) -> ctypes.Array[ctypes.c_b
     if any(s % ALIGNMENT for s in strides):
         what = f"{used.tensor} has strides of {strides} bytes"
         raise LaunchError(what, f"TMA needs multiples of {ALIGNMENT}: pad its rows")
-    return _encoded(dtype, array.pointer, array.shape, strides, used.box, used.swizzle)
+    kind = _TF32 if used.tf32 else _TYPE[dtype]
+    return _encoded(kind, array.pointer, array.shape, strides, used.box, used.swizzle)
 
 
 def _strides(array: Array, item: int) -> tuple[int, ...]:
@@ -59,7 +63,7 @@ def _strides(array: Array, item: int) -> tuple[int, ...]:
 
 @lru_cache(maxsize=1024)
 def _encoded(
-    dtype: str,
+    kind: int,
     pointer: int,
     shape: tuple[int, ...],
     strides: tuple[int, ...],
@@ -74,7 +78,7 @@ def _encoded(
     call(
         "cuTensorMapEncodeTiled",
         ctypes.byref(aligned),
-        _TYPE[dtype],
+        kind,
         ctypes.c_uint(rank),
         ctypes.c_void_p(pointer),
         (ctypes.c_uint64 * rank)(*reversed(shape)),

@@ -37,6 +37,12 @@ from exogpu.ir.scalars import ARITY, COMPUTES, OF_FLOATS
 from exogpu.ir.types import FLOATS, DataType, Space
 from exogpu.result.errors import Note
 
+OF_F32: Final = {
+    "ordinal": (DataType.I32, "compare other numbers as they are"),
+    "tf32": (DataType.F32, "assign it to an f32 first"),
+}
+"""The functions of f32 alone: the type of the result, and what to do with other numbers."""
+
 _OPERATORS: Final[dict[type[ast.operator], Literal["+", "-", "*", "/"]]] = {
     ast.Add: "+",
     ast.Sub: "-",
@@ -247,15 +253,11 @@ def _apply(name: str, node: ast.Call, ctx: Context) -> tuple[DExpr, DataType | N
             node,
             "keep integers and floating point apart",
         )
-    if name == "ordinal":
+    if name in OF_F32:
+        result, remedy = OF_F32[name]
         if dtype is not None and COMPUTES[dtype] is not DataType.F32:
-            raise ctx.reject(
-                "T210",
-                f"ordinal takes an f32, not {dtype.value}",
-                node,
-                "compare other numbers as they are",
-            )
-        dtype = DataType.I32
+            raise ctx.reject("T210", f"{name} takes an f32, not {dtype.value}", node, remedy)
+        dtype = result
     return Apply(cast(DataFunction, name), tuple(terms), ctx.source.span(node)), dtype
 
 

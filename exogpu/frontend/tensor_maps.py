@@ -22,6 +22,11 @@ def box_problem(special: SpecialWindow, dtype: DataType) -> tuple[str, str] | No
                 f"1 to {MAX_EXTENT}",
                 "make the box smaller, and copy the tile with several instructions",
             )
+    if special.tf32 and dtype is not DataType.F32:
+        return (
+            f"{special.name} rounds f32 to tf32, and the elements are {dtype.value}",
+            "use Sm90_tensorMap, which copies them as they are",
+        )
     inner = special.box[-1]
     row = inner * dtype.bytes
     if row % ROW_BYTES:

@@ -32,6 +32,7 @@ MEMORIES: Final[tuple[str, ...]] = (
     "Sm90_RmemMatrixD",
     "Sm90_RmemRows",
     "Sm90_tensorMap",
+    "Sm90_tensorMap_tf32",
     "CudaMbarrier",
     "CudaCommitGroup",
     "CudaClusterSync",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from exogpu.hw.units import (
@@ -107,14 +108,24 @@ def Sm90_tensorMap(swizzle: int, *smem_box: int) -> SpecialWindow:
 
     Raises ValueError for another width or an empty box.
     """
+    return _tensor_map("Sm90_tensorMap", swizzle, smem_box)
+
+
+def Sm90_tensorMap_tf32(swizzle: int, *smem_box: int) -> SpecialWindow:
+    """As Sm90_tensorMap, of f32 that is rounded to tf32 as it is loaded: to the nearest, ties to
+    even (CUDA driver API, CU_TENSOR_MAP_DATA_TYPE_TFLOAT32)."""
+    return replace(_tensor_map("Sm90_tensorMap_tf32", swizzle, smem_box), tf32=True)
+
+
+def _tensor_map(name: str, swizzle: int, smem_box: tuple[int, ...]) -> SpecialWindow:
     if swizzle not in (0, 32, 64, 128):
         message = f"the swizzle of a tensor map is 0, 32, 64 or 128 bytes, not {swizzle!r}"
         raise UnfitError(message, "give one of these first, then the extents of the box")
     if not smem_box or not all(type(n) is int and n >= 1 for n in smem_box):
         message = f"the box of a tensor map is {', '.join(map(repr, smem_box)) or 'missing'}"
-        raise UnfitError(message, "give its extents in elements, such as Sm90_tensorMap(0, 8, 32)")
+        raise UnfitError(message, f"give its extents in elements, such as {name}(0, 8, 32)")
     arguments = ", ".join(str(n) for n in (swizzle, *smem_box))
-    return SpecialWindow(f"Sm90_tensorMap({arguments})", swizzle, tuple(smem_box))
+    return SpecialWindow(f"{name}({arguments})", swizzle, smem_box)
 
 
 CudaMbarrier: Final = BarrierMechanism.MBARRIER

@@ -32,6 +32,7 @@ from exogpu.hw.memories import (
     Sm90_RmemRows,
     Sm90_SmemSwizzled,
     Sm90_tensorMap,
+    Sm90_tensorMap_tf32,
 )
 from exogpu.hw.timelines import SYNC_TIMELINES
 from exogpu.hw.units import (
@@ -111,6 +112,7 @@ __all__ = [
     "Sm90_RmemRows",
     "Sm90_SmemSwizzled",
     "Sm90_tensorMap",
+    "Sm90_tensorMap_tf32",
     "bf16",
     "cpu_in_order",
     "cuda_agnostic_intact_cta",

@@ -229,13 +229,15 @@ DataFunction: TypeAlias = Literal[
     "sigmoid",
     "erf",
     "ordinal",
+    "tf32",
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class Apply:
     """A data function, as `min(a, b)`; `fma(a, b, c)`: a * b + c, rounded once;
-    `select(a, b, x, y)`: x if a < b else y; `ordinal(a)`: an i32, in the order of f32."""
+    `select(a, b, x, y)`: x if a < b else y; `ordinal(a)`: an i32, in the order of f32;
+    `tf32(a)`: the nearest number of tf32, an f32."""
 
     function: DataFunction
     arguments: tuple[DExpr, ...]

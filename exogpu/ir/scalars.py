@@ -74,6 +74,7 @@ ARITY: Final[Mapping[str, int]] = {
     "select": 4,
     "fma": 3,
     "ordinal": 1,
+    "tf32": 1,
     **dict.fromkeys(OF_FLOATS, 1),
 }
 """The data functions, and how many arguments each takes."""
@@ -101,7 +102,7 @@ class Element:
 @dataclass(frozen=True, slots=True)
 class Operation:
     """All arguments have the type of the result, but for the two that `select` compares, which
-    have one type of their own, and for that of `ordinal`, which is an f32."""
+    have one type of their own, and for that of `ordinal` and `tf32`, which is an f32."""
 
     function: Function
     arguments: tuple[Scalar, ...]
@@ -147,6 +148,8 @@ def _own(expr: DExpr, of: TypeOf) -> DataType | None:
             return _widest(expr.arguments[2:], of)
         case Apply(function="ordinal"):
             return DataType.I32
+        case Apply(function="tf32"):
+            return DataType.F32
         case Apply():
             return _widest(expr.arguments, of)
         case _:
@@ -181,9 +184,9 @@ def _typed(expr: DExpr, context: DataType, of: TypeOf) -> Scalar:
             sides = operands(compared, _widest(compared, of) or own)
             terms = (*sides, *operands(expr.arguments[2:], own))
             return _folded(Operation("select", terms, own, expr.span))
-        case Apply(function="ordinal"):
+        case Apply(function="ordinal" | "tf32"):
             terms = operands(expr.arguments, DataType.F32)
-            return Operation("ordinal", terms, own, expr.span)
+            return Operation(expr.function, terms, own, expr.span)
         case Apply():
             terms = operands(expr.arguments, own)
             return _folded(Operation(expr.function, terms, own, expr.span))

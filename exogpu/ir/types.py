@@ -206,6 +206,8 @@ class SpecialWindow:
     name: str
     swizzle: int
     box: tuple[int, ...]
+    tf32: bool = False
+    """What is loaded is rounded to tf32."""
 
 
 class AccessMode(Enum):

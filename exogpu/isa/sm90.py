@@ -11,6 +11,7 @@ from exogpu.hw.memories import (
     CudaSmemLinear,
     Sm90_SmemSwizzled,
     Sm90_tensorMap,
+    Sm90_tensorMap_tf32,
 )
 from exogpu.hw.operands import (
     CUDA_MEMORY,
@@ -54,13 +55,13 @@ def _staged(swizzle):
     return Sm90_SmemSwizzled(swizzle) if swizzle else CudaSmemLinear
 
 
-def _mapped(swizzle, box):
+def _mapped(swizzle, box, of=Sm90_tensorMap):
     """The tensor map of a global operand."""
     if not isinstance(box, tuple | list):
         raise UnfitError(
             f"box={box!r} is no box", "give an extent for each dimension, such as box=(8, 32)"
         )
-    return Sm90_tensorMap(swizzle, *box)
+    return of(swizzle, *box)
 
 
 def wgmma_operand(swizzle):
@@ -287,7 +288,8 @@ def Sm90_stage_tile(
             C[m, n] = D[m, at + n]
 
 
-@sm90_instr(
+sm90_load = partial(
+    sm90_instr,
     unit=cuda_warp,
     barrier=CudaMbarrier,
     dst=lambda swizzle: _box(TMA_LOAD, swizzle),
@@ -295,6 +297,10 @@ def Sm90_stage_tile(
     template="Sm90_tma_load<1>({transfer.shared}, {transfer.tensor}, {barrier}, {transfer.ctas}, "
     "{transfer.coordinates});",
 )
+"""One lane starts the copy of a tile into shared memory."""
+
+
+@sm90_load()
 def Sm90_tma_load(
     dst: dtype[rows, cols] @ _staged(swizzle),
     src: dtype[rows, cols] @ _mapped(swizzle, box),
@@ -312,12 +318,30 @@ def Sm90_tma_load(
             dst[i, j] = src[i, j]
 
 
+@sm90_load()
+def Sm90_tma_load_tf32(
+    dst: f32[rows, cols] @ _staged(swizzle),
+    src: f32[rows, cols] @ _mapped(swizzle, box, Sm90_tensorMap_tf32),
+    *,
+    rows,
+    cols,
+    box,
+    swizzle=128,
+):
+    """As Sm90_tma_load, rounded to tf32, which wgmma otherwise cuts the numbers to."""
+    assert 2 <= len(box) <= 5
+    for i in seq(0, rows):
+        for j in seq(0, cols):
+            dst[i, j] = tf32(src[i, j])
+
+
 def _ctas(n, stride):
     """One warp in each of n CTAs, `stride` apart."""
     return n * (cuda_warp_in_cluster if stride == 1 else cuda_warp_in_cluster_strided(stride))
 
 
-@sm90_instr(
+sm90_multicast = partial(
+    sm90_instr,
     unit=_ctas,
     barrier=CudaMbarrier,
     barrier_units=lambda stride: (_ctas(1, stride),),
@@ -326,6 +350,10 @@ def _ctas(n, stride):
     template="Sm90_tma_load<{n}>({transfer.shared}, {transfer.tensor}, {barrier}, "
     "{transfer.ctas}, {transfer.coordinates});",
 )
+"""One lane in each of n CTAs copies a slice of the tile to all n."""
+
+
+@sm90_multicast()
 def Sm90_tma_multicast(
     dst: dtype[n, rows, cols] @ _staged(swizzle),
     src: dtype[rows, cols] @ _mapped(swizzle, box),
@@ -345,6 +373,27 @@ def Sm90_tma_multicast(
         for j in seq(0, cols):
             for cta in seq(0, n):
                 dst[cta, i, j] = src[i, j]
+
+
+@sm90_multicast()
+def Sm90_tma_multicast_tf32(
+    dst: f32[n, rows, cols] @ _staged(swizzle),
+    src: f32[rows, cols] @ _mapped(swizzle, box, Sm90_tensorMap_tf32),
+    *,
+    n,
+    stride=1,
+    rows,
+    cols,
+    box,
+    swizzle=128,
+):
+    """As Sm90_tma_multicast, rounded to tf32."""
+    assert 2 <= len(box) <= 5
+    assert n == 1 or (box[-1] == cols and rows * cols * 4 // n % BOX == 0)
+    for i in seq(0, rows):
+        for j in seq(0, cols):
+            for cta in seq(0, n):
+                dst[cta, i, j] = tf32(src[i, j])
 
 
 @sm90_instr(

@@ -14,7 +14,7 @@ from typing import Final
 from exogpu.api import Procedure, proc
 from exogpu.frontend.macros import macro
 from exogpu.hw.datatypes import DataType, bf16, f32
-from exogpu.kernels.gemm_sm90 import make_epilogue, make_product, warps
+from exogpu.kernels.gemm_sm90 import make_epilogue, make_product, operand_map, warps
 
 ACTIVATIONS: Final = ("", "relu", "gelu", "silu")
 """gelu is that of erf; silu(x) is x * sigmoid(x)."""
@@ -83,8 +83,8 @@ def make_gemm_fused(
 
     @macro
     def launched(L, M, N, K, A, B, bias_of, residual_of, C):
-        A_map = A[:, :, :] @ Sm90_tensorMap(128, 1, TM // CN, TK)
-        B_map = B[:, :, :] @ Sm90_tensorMap(128, 1, TN // CM, TK)
+        A_map = A[:, :, :] @ operand_map(dtype, 1, TM // CN, TK)
+        B_map = B[:, :, :] @ operand_map(dtype, 1, TN // CM, TK)
         with CudaDeviceFunction(clusterDim=CM * CN, warp_config=warps(2)):
             A_smem: dtype[CM, CN, RING, TM, TK] @ Sm90_SmemSwizzled(128)
             B_smem: dtype[CM, CN, RING, TN, TK] @ Sm90_SmemSwizzled(128)

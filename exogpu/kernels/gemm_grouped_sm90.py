@@ -15,12 +15,13 @@ from exogpu.isa.sm90 import (
     Sm90_store_D,
     Sm90_store_D_f16,
     Sm90_tma_load,
+    Sm90_tma_load_tf32,
     Sm90_wgmma_f16,
     Sm90_wgmma_tf32,
     Sm90_zero_scale_d,
 )
 from exogpu.isa.some_rows import Sm90_store_rows, Sm90_store_rows_f16
-from exogpu.kernels.gemm_sm90 import warps
+from exogpu.kernels.gemm_sm90 import operand_map, warps
 
 
 def make_grouped(
@@ -34,6 +35,14 @@ def make_grouped(
     TK = 128 // dtype.bytes  # columns of a step, and of one product
     KK = 32 // dtype.bytes
     CHUNK = 16 // dtype.bytes
+
+    @macro
+    def load(tile, source, full, rows, box):
+        """By the producer: a tile of A or B, f32 rounded to tf32."""
+        if dtype is f32:
+            Sm90_tma_load_tf32(tile, source, rows=rows, cols=TK, box=box) >> full
+        else:
+            Sm90_tma_load(tile, source, rows=rows, cols=TK, box=box, dtype=dtype) >> full
 
     @macro
     def multiply(sums, A_tile, B_tile):
@@ -108,27 +117,19 @@ def make_grouped(
         for k in seq(0, (K + TK - 1) / TK):
             with CudaWarps(name="producer"):
                 Await(empty, cuda_temporal, ~RING)
-                (
-                    Sm90_tma_load(
-                        A_smem[k % RING, :, :],
-                        A_map[lo : lo + TM, TK * k : TK * k + TK],
-                        rows=TM,
-                        cols=TK,
-                        box=(TM, TK),
-                        dtype=dtype,
-                    )
-                    >> full
+                load(
+                    A_smem[k % RING, :, :],
+                    A_map[lo : lo + TM, TK * k : TK * k + TK],
+                    full,
+                    TM,
+                    (TM, TK),
                 )
-                (
-                    Sm90_tma_load(
-                        B_smem[k % RING, :, :],
-                        B_map[g, TN * tn : TN * tn + TN, TK * k : TK * k + TK],
-                        rows=TN,
-                        cols=TK,
-                        box=(1, TN, TK),
-                        dtype=dtype,
-                    )
-                    >> full
+                load(
+                    B_smem[k % RING, :, :],
+                    B_map[g, TN * tn : TN * tn + TN, TK * k : TK * k + TK],
+                    full,
+                    TN,
+                    (1, TN, TK),
                 )
                 Arrive(cuda_temporal) >> full
             with CudaWarps(name="consumer"):
@@ -163,8 +164,8 @@ def make_grouped(
     ):
         assert cluster_K % CHUNK == 0  # TMA strides are multiples of 16 bytes
         assert monotone(cuts)
-        A_map = A[:, :] @ Sm90_tensorMap(128, TM, TK)
-        B_map = B[:, :, :] @ Sm90_tensorMap(128, 1, TN, TK)
+        A_map = A[:, :] @ operand_map(dtype, TM, TK)
+        B_map = B[:, :, :] @ operand_map(dtype, 1, TN, TK)
         with CudaDeviceFunction(warp_config=warps(groups)):
             for t in cuda_tasks(0, T):
                 for tn in cuda_tasks(0, (N + TN - 1) / TN):

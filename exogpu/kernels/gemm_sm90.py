@@ -12,13 +12,15 @@ from __future__ import annotations
 from exogpu.api import Procedure, proc
 from exogpu.frontend.macros import Macro, macro
 from exogpu.hw.datatypes import DataType, bf16, f16, f32
+from exogpu.hw.memories import Sm90_tensorMap, Sm90_tensorMap_tf32
 from exogpu.ir.nodes import WarpConfig as CudaWarpConfig
-from exogpu.ir.types import EIGHTS
+from exogpu.ir.types import EIGHTS, SpecialWindow
 from exogpu.isa.f8 import Sm90_wgmma_f8
 from exogpu.isa.sm90 import (
     Sm90_store_D,
     Sm90_store_D_f16,
     Sm90_tma_multicast,
+    Sm90_tma_multicast_tf32,
     Sm90_wgmma_f16,
     Sm90_wgmma_tf32,
     Sm90_zero_scale_d,
@@ -37,6 +39,11 @@ def warps(groups: int) -> list[CudaWarpConfig]:
 WARPS = warps(2)
 
 
+def operand_map(dtype: DataType, *box: int, rounded: bool = True) -> SpecialWindow:
+    """The tensor map of A or B, whose f32 is rounded to tf32: wgmma would cut it."""
+    return (Sm90_tensorMap_tf32 if rounded and dtype is f32 else Sm90_tensorMap)(128, *box)
+
+
 def make_product(
     CM: int,
     CN: int,
@@ -49,6 +56,7 @@ def make_product(
     slots: bool = False,
     groups: int = 2,
     dtype: DataType = f32,
+    rounded: bool = True,
 ) -> Macro:
     """The product of the tiles that a cluster of CM x CN CTAs makes in one task.
 
@@ -56,7 +64,7 @@ def make_product(
     may still be read.  With `split` the tensor maps have slices, and slice `s` is multiplied.  A
     `resident` ring is the caller's, and is given last: A_smem, B_smem, full, empty; in place of K
     is then a number of steps, of 128 bytes a row.  With `slots` its stages are counted from tile to
-    tile, else each tile begins with the first.
+    tile, else each tile begins with the first.  The maps are those of `operand_map`, as `rounded`.
     """
     MM = TM // groups  # rows of a warpgroup
     TK = 128 // dtype.bytes  # columns of a step, and of one product
@@ -64,34 +72,43 @@ def make_product(
     narrow = Sm90_wgmma_f8 if dtype in EIGHTS else Sm90_wgmma_f16
 
     @macro
-    def load(tile, tensor, batch, row, s, k, full, n, stride, rows):
-        if split:
+    def copy(tile, source, full, n, stride, rows, box):
+        if rounded and dtype is f32:
             (
-                Sm90_tma_multicast(
-                    tile,
-                    tensor[batch, row : row + rows, s, TK * k : TK * k + TK],
-                    n=n,
-                    stride=stride,
-                    rows=rows,
-                    cols=TK,
-                    box=(1, rows // n, 1, TK),
-                    dtype=dtype,
+                Sm90_tma_multicast_tf32(
+                    tile, source, n=n, stride=stride, rows=rows, cols=TK, box=box
                 )
                 >> full
             )
         else:
             (
                 Sm90_tma_multicast(
-                    tile,
-                    tensor[batch, row : row + rows, TK * k : TK * k + TK],
-                    n=n,
-                    stride=stride,
-                    rows=rows,
-                    cols=TK,
-                    box=(1, rows // n, TK),
-                    dtype=dtype,
+                    tile, source, n=n, stride=stride, rows=rows, cols=TK, box=box, dtype=dtype
                 )
                 >> full
+            )
+
+    @macro
+    def load(tile, tensor, batch, row, s, k, full, n, stride, rows):
+        if split:
+            copy(
+                tile,
+                tensor[batch, row : row + rows, s, TK * k : TK * k + TK],
+                full,
+                n,
+                stride,
+                rows,
+                (1, rows // n, 1, TK),
+            )
+        else:
+            copy(
+                tile,
+                tensor[batch, row : row + rows, TK * k : TK * k + TK],
+                full,
+                n,
+                stride,
+                rows,
+                (1, rows // n, TK),
             )
 
     @macro
@@ -298,13 +315,17 @@ def make_gemm(
     RING: int = 4,
     groups: int = 2,
     dtype: DataType = f32,
+    *,
+    rounded: bool = True,
 ) -> Procedure:
     """The kernel for a cluster of CM x CN CTAs with a tile of TM x TN a CTA, whose rows so many
-    consumer warpgroups divide among them."""
+    consumer warpgroups divide among them; f32 is `rounded` to tf32, or cut."""
     MM = TM // groups  # rows of a warpgroup
     TK = 128 // dtype.bytes  # columns of a step
     CHUNK = 16 // dtype.bytes
-    product = make_product(CM, CN, TM, TN, RING, split=False, groups=groups, dtype=dtype)
+    product = make_product(
+        CM, CN, TM, TN, RING, split=False, groups=groups, dtype=dtype, rounded=rounded
+    )
     epilogue = make_epilogue(CM, CN, TM, TN, groups, dtype)
 
     @proc(name=f"{family(dtype)}_{CM}x{CN}_{TM}x{TN}")
@@ -318,8 +339,8 @@ def make_gemm(
         C: dtype[L, M, N] @ CudaGmemLinear,
     ):
         assert cluster_K % CHUNK == 0  # TMA strides are multiples of 16 bytes
-        A_map = A[:, :, :] @ Sm90_tensorMap(128, 1, TM // CN, TK)
-        B_map = B[:, :, :] @ Sm90_tensorMap(128, 1, TN // CM, TK)
+        A_map = A[:, :, :] @ operand_map(dtype, 1, TM // CN, TK, rounded=rounded)
+        B_map = B[:, :, :] @ operand_map(dtype, 1, TN // CM, TK, rounded=rounded)
         with CudaDeviceFunction(clusterDim=CM * CN, warp_config=warps(groups)):
             for batch in cuda_tasks(0, L):
                 for tm in cuda_tasks(0, (M + CM * TM - 1) / (CM * TM)):
@@ -368,8 +389,8 @@ def make_resident(
         C: dtype[L, M, N] @ CudaGmemLinear,
     ):
         assert cluster_K % CHUNK == 0  # TMA strides are multiples of 16 bytes
-        A_map = A[:, :, :] @ Sm90_tensorMap(128, 1, TM // CN, TK)
-        B_map = B[:, :, :] @ Sm90_tensorMap(128, 1, TN // CM, TK)
+        A_map = A[:, :, :] @ operand_map(dtype, 1, TM // CN, TK)
+        B_map = B[:, :, :] @ operand_map(dtype, 1, TN // CM, TK)
         with CudaDeviceFunction(clusterDim=CM * CN, warp_config=warps(groups)):
             A_smem: dtype[CM, CN, RING, TM, TK] @ Sm90_SmemSwizzled(128)
             B_smem: dtype[CM, CN, RING, TN, TK] @ Sm90_SmemSwizzled(128)

@@ -1,27 +1,73 @@
 """C[l, m, n] = sum over s, k of A[l, m, s, k] * B[l, n, s, k], tf32, for Hopper, split along K.
 
 The K_split slices of a tile are tasks of their own, multiplied as in `gemm_sm90`; each adds its
-part into C with TMA.
+part into C with TMA, which a launch before has zeroed: the products begin while it runs, and only
+what adds to C waits for it.
 One procedure a configuration: `gemm_splitk_sm90_<cluster m>x<cluster n>_<tile m>x<tile n>`.
 """
 
 from __future__ import annotations
 
 from exogpu.api import Procedure, proc
-from exogpu.isa.cuda import cuda_memset0_3d
+from exogpu.frontend.macros import Macro, macro
+from exogpu.hw.datatypes import f32
+from exogpu.isa.cuda import cuda_memset0_3d, cuda_store
 from exogpu.isa.sm90 import Sm90_stage_D, Sm90_tma_reduce
-from exogpu.kernels.gemm_sm90 import make_product, warps
+from exogpu.kernels.gemm_sm90 import make_product, operand_map, warps
+
+
+def make_zeroing(dependent: bool) -> tuple[Macro, Macro]:
+    """What zeroes C, and what a thread that adds to it waits for: a launch of its own, or else a
+    memset of the stream, for which all wait."""
+
+    @macro
+    def zeroed(L, M, N, C):
+        if dependent:
+            with CudaDeviceFunction(blockDim=128):
+                for batch in cuda_tasks(0, L):
+                    for rows in cuda_tasks(0, (M + 3) / 4):
+                        for columns in cuda_tasks(0, (N + 511) / 512):
+                            for t in cuda_threads(0, 128, unit=cuda_thread):
+                                none: f32[4]
+                                for j in seq(0, 4):
+                                    none[j] = 0
+                                column = 512 * columns + 4 * t
+                                for i in seq(0, 4):
+                                    if 4 * rows + i < M and column < N:
+                                        cuda_store(
+                                            C[batch, 4 * rows + i, column : column + 4], none[:]
+                                        )
+        else:
+            cuda_memset0_3d(L, M, N, C[:, :, :])
+
+    @macro
+    def wait():
+        if dependent:
+            Fence(cuda_stream_sync, cuda_generic_and_async)
+
+    return zeroed, wait
 
 
 def make_gemm_splitk(
-    CM: int, CN: int, TM: int, TN: int, RING: int = 4, groups: int = 2
+    CM: int,
+    CN: int,
+    TM: int,
+    TN: int,
+    RING: int = 4,
+    groups: int = 2,
+    *,
+    dependent: bool = True,
+    rounded: bool = True,
 ) -> Procedure:
     """The kernel for a cluster of CM x CN CTAs with a tile of TM x TN a CTA, whose rows so many
-    consumer warpgroups divide among them."""
+    consumer warpgroups divide among them; `dependent`: beside the launch that zeroes C; `rounded`
+    to tf32, or cut."""
     MM = TM // groups  # rows of a warpgroup
-    product = make_product(CM, CN, TM, TN, RING, split=True, groups=groups)
+    product = make_product(CM, CN, TM, TN, RING, split=True, groups=groups, rounded=rounded)
+    zeroed, wait = make_zeroing(dependent)
+    rest = "" if dependent else "_serial"
 
-    @proc(name=f"gemm_splitk_sm90_{CM}x{CN}_{TM}x{TN}")
+    @proc(name=f"gemm_splitk_sm90_{CM}x{CN}_{TM}x{TN}{rest}")
     def gemm_splitk_sm90(
         L: size,
         M: size,
@@ -34,11 +80,11 @@ def make_gemm_splitk(
     ):
         assert cluster_K % 4 == 0  # TMA strides are multiples of 16 bytes
         assert N % 4 == 0
-        A_map = A[:, :, :, :] @ Sm90_tensorMap(128, 1, TM // CN, 1, 32)
-        B_map = B[:, :, :, :] @ Sm90_tensorMap(128, 1, TN // CM, 1, 32)
+        A_map = A[:, :, :, :] @ operand_map(f32, 1, TM // CN, 1, 32, rounded=rounded)
+        B_map = B[:, :, :, :] @ operand_map(f32, 1, TN // CM, 1, 32, rounded=rounded)
         C_map = C[:, :, :] @ Sm90_tensorMap(0, 1, MM, TN)
-        cuda_memset0_3d(L, M, N, C[:, :, :])
-        with CudaDeviceFunction(clusterDim=CM * CN, warp_config=warps(groups)):
+        zeroed(L, M, N, C)
+        with CudaDeviceFunction(clusterDim=CM * CN, warp_config=warps(groups), dependent=dependent):
             for batch in cuda_tasks(0, L):
                 for tm in cuda_tasks(0, (M + CM * TM - 1) / (CM * TM)):
                     for tn in cuda_tasks(0, (N + CN * TN - 1) / (CN * TN)):
@@ -63,6 +109,7 @@ def make_gemm_splitk(
                                             row = (CM * tm + m) * TM + MM * wg
                                             column = (CN * tn + n) * TN
                                             for _ in cuda_threads(0, 1, unit=cuda_warp):
+                                                wait()
                                                 Sm90_tma_reduce(
                                                     C_map[
                                                         batch,

@@ -14,7 +14,7 @@ from __future__ import annotations
 from exogpu.api import Procedure, proc
 from exogpu.hw.datatypes import DataType, f32
 from exogpu.isa.cuda import cuda_load, cuda_store
-from exogpu.kernels.gemm_sm90 import HALVES, make_epilogue, make_product, warps
+from exogpu.kernels.gemm_sm90 import HALVES, make_epilogue, make_product, operand_map, warps
 
 SUMMING = 4
 """Warps of a CTA of the second pass, which divide the slices among them."""
@@ -56,8 +56,8 @@ def make_gemm_splitk_sum(
     ):
         assert cluster_K % CHUNK == 0  # TMA strides are multiples of 16 bytes
         assert N % 4 == 0  # parts are read in vectors of 16 bytes
-        A_map = A[:, :, :, :] @ Sm90_tensorMap(128, 1, TM // CN, 1, TK)
-        B_map = B[:, :, :, :] @ Sm90_tensorMap(128, 1, TN // CM, 1, TK)
+        A_map = A[:, :, :, :] @ operand_map(dtype, 1, TM // CN, 1, TK)
+        B_map = B[:, :, :, :] @ operand_map(dtype, 1, TN // CM, 1, TK)
         parts: f32[K_split, L, M, N] @ CudaGmemLinear
         with CudaDeviceFunction(clusterDim=CM * CN, warp_config=warps(groups)):
             for batch in cuda_tasks(0, L):

@@ -13,7 +13,7 @@ from exogpu.frontend.macros import Macro, macro
 from exogpu.hw.datatypes import DataType, bf16, f16, f32
 from exogpu.ir.nodes import WarpConfig as CudaWarpConfig
 from exogpu.isa.sm90 import Sm90_stage_tile, Sm90_tma_store
-from exogpu.kernels.gemm_sm90 import family, make_product
+from exogpu.kernels.gemm_sm90 import family, make_product, operand_map
 
 
 def warps(groups: int) -> list[CudaWarpConfig]:
@@ -127,8 +127,8 @@ def make_staged(
     ):
         assert cluster_K % CHUNK == 0  # TMA strides are multiples of 16 bytes
         assert N % CHUNK == 0
-        A_map = A[:, :, :] @ Sm90_tensorMap(128, 1, TM // CN, TK)
-        B_map = B[:, :, :] @ Sm90_tensorMap(128, 1, TN // CM, TK)
+        A_map = A[:, :, :] @ operand_map(dtype, 1, TM // CN, TK)
+        B_map = B[:, :, :] @ operand_map(dtype, 1, TN // CM, TK)
         C_map = C[:, :, :] @ Sm90_tensorMap(128, 1, MM, TK)
         with CudaDeviceFunction(clusterDim=CM * CN, warp_config=warps(groups)):
             A_smem: dtype[CM, CN, RING, TM, TK] @ Sm90_SmemSwizzled(128)

@@ -23,9 +23,9 @@ from exogpu.meaning.inline import inline
 from exogpu.meaning.lanes import Lanes
 from exogpu.meaning.rewrite import split_digits
 from exogpu.meaning.slots import resolved
-from exogpu.meaning.values import NUMPY, Array, round_bf16
+from exogpu.meaning.values import NUMPY, Array, round_bf16, round_tf32
 
-__all__ = ["round_bf16", "round_f8", "run"]
+__all__ = ["round_bf16", "round_f8", "round_tf32", "run"]
 
 
 def run(proc: Proc, arguments: Mapping[str, object]) -> None:

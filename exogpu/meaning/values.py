@@ -93,6 +93,8 @@ def apply(function: Function, arguments: Sequence[Array]) -> Array:
             return np.where(np.less(a, b), x, y)
         case "ordinal":
             return _ordinal(arguments[0])
+        case "tf32":
+            return round_tf32(arguments[0])
         case _:
             assert_never(function)
 
@@ -106,6 +108,18 @@ def _ordinal(values: Array) -> Array:
     bits = np.asarray(values, np.float32).view(np.int32)
     placed = np.where(bits < 0, bits ^ np.int32(0x7FFFFFFF), bits)
     return np.where(np.isnan(values), np.int32(NAN_ORDINAL), placed)
+
+
+def round_tf32(values: npt.ArrayLike) -> npt.NDArray[np.float32]:
+    """f32 with 13 bits less, rounded to nearest, ties to even; NaN is NaN.
+
+    >>> float(round_tf32(1 + 2.0**-10 + 2.0**-11))
+    1.001953125
+    """
+    values = np.asarray(values, np.float32)
+    bits = values.view(np.uint32).astype(np.uint64)
+    near = (bits + 0xFFF + (bits >> 13 & 1) & 0xFFFFE000).astype(np.uint32).view(np.float32)
+    return np.where(np.isnan(values), np.float32(np.nan), near)
 
 
 def _erf(values: Array) -> Array:

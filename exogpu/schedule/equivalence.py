@@ -38,6 +38,7 @@ from exogpu.schedule.differing import results_differ
 from exogpu.schedule.events import Event, Place
 from exogpu.schedule.opening import program
 from exogpu.schedule.procedures import Schedulable, ir_of, loaded_said, slot_said
+from exogpu.schedule.roundings import apart
 from exogpu.schedule.terms import FEW, ROUNDS, Intricate, Sums, Terms, Unclear
 from exogpu.solvers import isl_unions as un
 from exogpu.solvers.isl_budget import IslGaveUpError, limited
@@ -120,8 +121,8 @@ def _same_results(one: Proc, other: Proc, most: float, budget: int) -> Equivalen
     """The same; raises Intricate where a relation has more pieces than `most`, IslGaveUpError where
     `budget` is spent."""
     try:
-        called = _called(one, other)
-        both = replace(one, preconditions=called.preconditions)
+        called = _called(one, apart(other))
+        both = replace(apart(one), preconditions=called.preconditions)
         with limited(budget):
             first, second = (program(both, "P"), program(called, "Q"))
             Comparison(Terms(first, most), Terms(second, most)).compare()
@@ -163,17 +164,21 @@ def _called(one: Proc, other: Proc) -> Proc:
     return replace(one, preconditions=preconditions, body=(call,))
 
 
+Finds: TypeAlias = Literal["element", "rounded", "sum"]
+
+
 @dataclass(frozen=True, slots=True)
 class _Term:
     """A statement that makes terms: what its reads find."""
 
     place: Place
     resolved: tuple[un.Relation, ...]
-    """Of reads of its value, from its writes to the one element of a parameter as it was given."""
+    """Of reads of its value, from its writes to the one element of a parameter as it was given, or
+    as it is rounded."""
     others: tuple[Event, ...]
     """Reads that find sums."""
-    pattern: tuple[bool, ...]
-    """Of each read in order, whether it is resolved."""
+    pattern: tuple[Finds, ...]
+    """Of each read in order, what it finds."""
 
 
 class Comparison:
@@ -255,22 +260,32 @@ class Comparison:
         for name in un.names(writes):
             place = of.places[name]
             here = un.of_names(writes, [name])
-            resolved: list[un.Relation] = []
-            others: list[Event] = []
-            pattern: list[bool] = []
-            for leaf in of.leaves(place):
-                reads = of.reads_of(here, place, leaf)
-                sums = of.sums(un.outputs(reads))
-                found = un.compose(reads, sums.given)
-                simple = un.is_empty(sums.made) and un.is_function(found)
-                pattern.append(simple and un.is_equal(un.inputs(found), here))
-                if pattern[-1]:
-                    resolved.append(found)
-                else:
-                    others.append(leaf)
-            if not others and _is_product(place.plain.value):
-                resolved.sort(key=lambda one: un.names(un.outputs(one)))
-            yield _Term(place, tuple(resolved), tuple(others), tuple(pattern))
+            found = [self.finds(of, here, place, leaf) for leaf in of.leaves(place)]
+            if _is_product(place.plain.value):
+                ends = [un.names(un.outputs(to)) for _, to in found if to is not None]
+                if len(ends) == 2 and ends[0] > ends[1]:
+                    found.reverse()
+            leaves = zip(of.leaves(place), found, strict=True)
+            yield _Term(
+                place,
+                tuple(to for _, to in found if to is not None),
+                tuple(leaf for leaf, (_, to) in leaves if to is None),
+                tuple(what for what, _ in found),
+            )
+
+    @staticmethod
+    def finds(
+        of: Terms, here: un.Points, place: Place, leaf: Event
+    ) -> tuple[Finds, un.Relation | None]:
+        """What a read of the statement finds at these writes, and the one element that it is."""
+        reads = of.reads_of(here, place, leaf)
+        sums = of.sums(un.outputs(reads))
+        given = sums.given if un.is_empty(sums.made) else of.rounded(sums)
+        if given is not None:
+            found = un.compose(reads, given)
+            if un.is_function(found) and un.is_equal(un.inputs(found), here):
+                return ("element" if un.is_empty(sums.made) else "rounded"), found
+        return "sum", None
 
     def fitting(
         self, term: _Term, other: _Term, left: un.Relation, right: un.Relation

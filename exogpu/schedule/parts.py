@@ -6,7 +6,7 @@ A part is found by the numbers of the children that lead to it: `(1, 0)` is `b` 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -54,22 +54,30 @@ def part_at(expr: DExpr, where: Where) -> DExpr:
     return expr
 
 
+def with_children(expr: DExpr, given: Iterable[DExpr]) -> DExpr:
+    """The expression made of others; the same object if these are its own."""
+    new, old = tuple(given), children(expr)
+    if all(a is b for a, b in zip(new, old, strict=True)):
+        return expr
+    match expr:
+        case BinOp():
+            return replace(expr, left=new[0], right=new[1])
+        case Negate():
+            return replace(expr, term=new[0])
+        case Apply():
+            return replace(expr, arguments=new)
+        case _:
+            raise AssertionError(expr)
+
+
 def changed_at(expr: DExpr, where: Where, change: Callable[[DExpr], DExpr]) -> DExpr:
-    """The expression with one part changed."""
+    """The expression with one part changed.  Raises IndexError where none stands there."""
     if not where:
         return change(expr)
     number, *rest = where
     given = list(children(expr))
     given[number] = changed_at(given[number], tuple(rest), change)
-    match expr:
-        case BinOp():
-            return replace(expr, left=given[0], right=given[1])
-        case Negate():
-            return replace(expr, term=given[0])
-        case Apply():
-            return replace(expr, arguments=tuple(given))
-        case _:
-            raise IndexError(number)
+    return with_children(expr, given)
 
 
 def reads_at(expr: DExpr, where: Where) -> range:

@@ -12,7 +12,8 @@ from functools import cached_property
 from math import inf
 from typing import Final
 
-from exogpu.ir.nodes import Assign, Read
+from exogpu.ir.nodes import Apply, Assign, DExpr, Read
+from exogpu.ir.types import DataType
 from exogpu.schedule.accessed import Accessed
 from exogpu.schedule.events import Event, Place, Program
 from exogpu.schedule.zeros import Zeros
@@ -115,16 +116,34 @@ class Terms:
     @cached_property
     def copies(self) -> un.Relation:
         """From each write of a mere copy to its read, of the same type."""
-        variables = self.of.program.variables
-        pairs = []
+        variables, pairs = self.of.program.variables, []
         for place in self.of.program.places:
-            value, leaves = place.plain.value, self.leaves(place)
-            if not isinstance(value, Read) or value.access.name in place.constants:
-                continue
-            (leaf,) = leaves
-            types = {variables[leaf.access.name].dtype, variables[place.plain.target.name].dtype}
-            if len(types) == 1:
-                pairs.append((place.events[-1].name, leaf.name))
+            if (leaf := self._read_of(place, place.plain.value)) is not None:
+                of = variables[leaf.access.name], variables[place.plain.target.name]
+                if of[0].dtype is of[1].dtype:
+                    pairs.append((place.events[-1].name, leaf.name))
+        return self._followed(pairs)
+
+    @cached_property
+    def roundings(self) -> un.Relation:
+        """From each write of `tf32(x)` to the read of x."""
+        variables, pairs = self.of.program.variables, []
+        for place in self.of.program.places:
+            value, target = place.plain.value, variables[place.plain.target.name]
+            if isinstance(value, Apply) and value.function == "tf32":
+                leaf = self._read_of(place, *value.arguments)
+                if isinstance(place.plain, Assign) and target.dtype is DataType.F32 and leaf:
+                    pairs.append((place.events[-1].name, leaf.name))
+        return self._followed(pairs)
+
+    def _read_of(self, place: Place, value: DExpr) -> Event | None:
+        """Of a value that is all read from one element."""
+        if not isinstance(value, Read) or value.access.name in place.constants:
+            return None
+        (leaf,) = self.leaves(place)
+        return leaf
+
+    def _followed(self, pairs: list[tuple[str, str]]) -> un.Relation:
         return un.of_inputs(un.alike(self.of.params, self.of.events, pairs), self.of.written)
 
     # --- all of them ----------------------------------------------------------------------
@@ -150,6 +169,20 @@ class Terms:
             raise Unclear("a value is copied again and again")
         given = un.of_outputs(found, un.inputs(self.of.initials))
         return Sums(given, un.subtract(found, given))
+
+    def rounded(self, sums: Sums) -> un.Relation | None:
+        """From reads that find `tf32` of elements of parameters as they were given, to these; None
+        if some find something else."""
+        written = un.outputs(sums.made)
+        if not (un.is_empty(sums.given) and un.is_empty(un.without(written, self._rounds))):
+            return None
+        reads = un.compose(sums.made, self.roundings)
+        found = self.sums(un.outputs(reads))
+        return un.compose(reads, found.given) if un.is_empty(found.made) else None
+
+    @cached_property
+    def _rounds(self) -> un.Points:
+        return un.inputs(self.roundings)
 
     def _apart(self, copied: un.Relation) -> None:
         """Two copies in one sum are of different values."""

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from exogpu.ir.isltext import identifier
-from exogpu.ir.nodes import Assign, BinOp, Const, DExpr, Negate, Read, Reduce
+from exogpu.ir.nodes import Apply, Assign, BinOp, Const, DExpr, Negate, Read, Reduce
 from exogpu.ir.walk import reads as reads_of
 from exogpu.schedule.accessed import Accessed
 from exogpu.schedule.events import Event, Place, happens, tuple_of
@@ -80,6 +80,8 @@ class Zeros:
                 return self.read(place, place.events[reads], everywhere), reads + 1
             case Negate():
                 return self.zero(place, expr.term, reads)
+            case Apply(function="tf32"):
+                return self.zero(place, expr.arguments[0], reads)
             case BinOp(op="*" | "+" | "-"):
                 left, reads = self.zero(place, expr.left, reads)
                 right, reads = self.zero(place, expr.right, reads)

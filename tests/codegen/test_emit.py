@@ -57,7 +57,7 @@ def test_compiles_without_spills(procedure, arch):
     """A stack frame would mean that a register tile was put into local memory, and C7510 that
     wgmma was made to wait for each product."""
     made = compile_cubin(emitted(procedure, arch).source, arch, TOOLCHAIN)
-    assert re.findall(r"(\d+) bytes (?:stack frame|spill \w+)", made.log) == ["0", "0", "0"]
+    assert set(re.findall(r"(\d+) bytes (?:stack frame|spill \w+)", made.log)) == {"0"}
     assert "serialized" not in made.log
 
 
@@ -88,11 +88,12 @@ def test_manifest_says_how_to_launch():
 
 def test_manifest_describes_tensor_maps():
     """A and B are reached by TMA alone: no pointers.  A CTA of 2 x 2 loads half of the 256 rows
-    of A, and half of the 192 of B, by 32 columns of 4 bytes: the swizzle's 128 bytes."""
+    of A, and half of the 192 of B, by 32 columns of 4 bytes: the swizzle's 128 bytes.
+    Both are rounded."""
     (launch,) = emitted(CLUSTER).manifest["steps"]
     assert (launch["cluster"], launch["block"]) == (4, 384)
     sizes, (c, a, b) = launch["arguments"][:4], launch["arguments"][4:]
     assert sizes == ["L", "M", "N", "cluster_K"]
     assert c == "C"
-    assert a == {"tensor": "A", "box": [1, 128, 32], "swizzle": 128}
-    assert b == {"tensor": "B", "box": [1, 96, 32], "swizzle": 128}
+    assert a == {"tensor": "A", "box": [1, 128, 32], "swizzle": 128, "tf32": True}
+    assert b == {"tensor": "B", "box": [1, 96, 32], "swizzle": 128, "tf32": True}

@@ -108,7 +108,7 @@ def test_a_repeated_call_says_which_index_ended_the_one_before(fake):
 
 
 def test_all_steps_are_repeated(fake):
-    kernel = kernel_of(gemm_splitk_sm90.KERNELS["gemm_splitk_sm90_1x1_128x256"])
+    kernel = kernel_of(gemm_splitk_sm90.make_gemm_splitk(1, 1, 128, 256, dependent=False))
     arrays = tensors((1, 128, 2, 64), (1, 256, 2, 64), (1, 128, 256))
     for _ in range(2):
         kernel(*arrays)

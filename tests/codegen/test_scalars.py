@@ -387,6 +387,33 @@ def test_ordinals_are_those_of_the_meaning(tmp_path):
     np.testing.assert_array_equal(mine["y"], there["y"])
 
 
+ROUNDED = """
+@proc
+def rounded(n: size, x: f32[n] @ CudaGmemLinear, y: f32[n] @ CudaGmemLinear):
+    with CudaDeviceFunction(blockDim=32):
+        for task in cuda_tasks(0, 1):
+            for t in cuda_threads(0, 1, unit=cuda_thread):
+                for i in seq(0, n):
+                    y[i] = tf32(x[i])
+"""
+
+
+@needs_gxx
+def test_tf32_is_that_of_the_meaning(tmp_path):
+    """And ties: the lower 13 bits are just half of what is cut."""
+    bits = np.random.default_rng(0).integers(0, 2**32, 1000, np.uint32)
+    ties = bits & 0xFFFFE000 | 0x1000
+    x = np.concatenate([edges("f32"), -edges("f32"), bits.view(np.float32), ties.view(np.float32)])
+    there = {"x": x, "y": np.zeros(len(x), np.float32)}
+    mine = {name: array.copy() for name, array in there.items()}
+    kernel = procedures(ROUNDED, tmp_path, "rounded").rounded
+    kernel.run(**there)
+    run_emitted(kernel, {**mine, "n": len(x)}, tmp_path)
+    np.testing.assert_array_equal(mine["y"], there["y"])
+    numbers = ~np.isnan(there["y"])
+    np.testing.assert_array_equal(*(np.signbit(a["y"][numbers]) for a in (mine, there)))
+
+
 @proc
 def on_the_host(n: size, a: i32[n], b: f64[n], c: f32[n]):
     for i in seq(0, n):

@@ -16,7 +16,7 @@ from exogpu.ir.walk import map_blocks, walk
 from exogpu.kernels import calls, choice, tuned
 from exogpu.kernels.choice import Product, Variant, fastest, shipped
 from exogpu.kernels.gemm_splitk_sum_sm90 import KERNELS, make_gemm_splitk_sum
-from exogpu.meaning import round_bf16
+from exogpu.meaning import round_bf16, round_tf32
 
 ONE_OF_EACH = ("gemm_splitk_sum_sm90_2x1_128x256", "gemm_splitk_sum_bf16_sm90_1x1_64x128")
 ALL = pytest.mark.parametrize("name", KERNELS)
@@ -40,7 +40,8 @@ def test_values(name: str, slices: int) -> None:
     B = rounded(rng.standard_normal((1, 132, slices, 40), np.float32))
     C = rounded(np.full((1, 66, 132), np.nan, np.float32))
     KERNELS[name].run(A=A, B=B, C=C)
-    exact = np.einsum("lmsk,lnsk->lmn", A.astype(np.float64), B.astype(np.float64))
+    a, b = ((x if bits else round_tf32(x)).astype(np.float64) for x in (A, B))
+    exact = np.einsum("lmsk,lnsk->lmn", a, b)
     limit = 16 * 40 * slices * np.finfo(np.float32).eps + 1.001 * bits * np.abs(exact)
     assert (np.abs(C.astype(np.float64) - exact) <= limit).all()
     assert np.array_equal(C, rounded(C))

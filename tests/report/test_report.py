@@ -140,7 +140,7 @@ def test_statements_of_macros_are_in_the_source():
 
 def test_gemm_is_summarised():
     found = formula(GEMM.ir)
-    assert found.text == "C[l,m,n] = sum over k of A[l,m,k] * B[l,n,k]"
+    assert found.text == "C[l,m,n] = sum over k of tf32(A[l,m,k]) * tf32(B[l,n,k])"
     assert "loops" in found.evidence
     assert "<mi>cluster_K</mi>" in found.html
 

@@ -62,7 +62,7 @@ PARSING: Final[dict[str, tuple[str, str, str, str]]] = {
         "this is no data expression",
         "Data expressions are constants, elements of variables, + - * / and unary minus, and the "
         "functions min, max, exp, exp2, log, sqrt, rsqrt, tanh, sigmoid, erf, relu, fma, "
-        "ordinal and select(a, b, x, y), which is x if a < b else y.",
+        "ordinal, tf32 and select(a, b, x, y), which is x if a < b else y.",
         "y[i] = sinh(x[i])",
         "y[i] = (exp(x[i]) - exp(-x[i])) / 2",
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from exogpu import *
 from exogpu.isa.cuda import cuda_load
-from exogpu.isa.sm90 import Sm90_tma_load, Sm90_wgmma_tf32
+from exogpu.isa.sm90 import Sm90_tma_load, Sm90_tma_load_tf32, Sm90_tma_store, Sm90_wgmma_tf32
 
 
 @proc
@@ -29,6 +29,7 @@ def caller(M: size, x: f32[M], y: f32[M, M], k: i32[M], g: f32[M] @ CudaGmemLine
 @proc
 def kernel(g: f32[64, 32] @ CudaGmemLinear):
     g_map = g[:, :] @ Sm90_tensorMap(128, 64, 32)
+    r_map = g[:, :] @ Sm90_tensorMap_tf32(128, 64, 32)
     with CudaDeviceFunction(blockDim=128):
         for t in cuda_tasks(0, 1):
             s: f32[64, 32] @ Sm90_SmemSwizzled(128)
@@ -42,5 +43,25 @@ def kernel(g: f32[64, 32] @ CudaGmemLinear):
             Sm90_tma_load(s[:, :], g_map[:, :], rows=64, cols=32) >> z  # expect: T221
             Sm90_wgmma_tf32(D[:, :], s[:, 0:8], s[:, 0:8], N=257)  # expect: T221
             cuda_load(s[0, 0:4], s[0, 4:8])  # expect: T227
+            Sm90_tma_load_tf32(s[:, :], r_map[:, :], rows=64, cols=32, box=(64, 32)) >> z
+            (
+                Sm90_tma_load_tf32(
+                    s[:, :],
+                    g_map[:, :],  # expect: T226
+                    rows=64,
+                    cols=32,
+                    box=(64, 32),
+                )
+                >> z
+            )
+            Sm90_tma_load(s[:, :], r_map[:, :], rows=64, cols=32, box=(64, 32)) >> z  # expect: T226
+            Sm90_tma_store(
+                r_map[:, :],  # expect: T226
+                s[:, :],
+                rows=64,
+                cols=32,
+                box=(64, 32),
+                swizzle=128,
+            )
             callee(4, g[0, 0:4])  # expect: S304
             callee.name()  # expect: P111

@@ -6,6 +6,20 @@ struct alignas(64) TensorMap {
     unsigned char opaque[128];
 };
 
+// N adjacent elements from registers, by one vector store.
+template <int N, typename T>
+__device__ __forceinline__ void cuda_store(T* dst, const T* src)
+{
+    struct alignas(N * sizeof(T)) Vector {
+        T element[N];
+    };
+    Vector stored;
+#pragma unroll
+    for (int i = 0; i < N; ++i)
+        stored.element[i] = src[i];
+    *reinterpret_cast<Vector*>(dst) = stored;
+}
+
 // The address of a shared-memory object in the shared state space, as PTX takes it.
 __device__ __forceinline__ unsigned smem_address(const void* pointer)
 {
@@ -285,9 +299,46 @@ __device__ __forceinline__ void mbarrier_arrive_reads(unsigned ring, unsigned nu
 }
 
 
+extern "C" __global__ void
+__launch_bounds__(128)
+gemm_splitk_sm90_2x1_128x256_0(const int L, const int M, const int N, const int K_split, const int cluster_K, float* C)
+{
+    const int thread = threadIdx.x;
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+    const int tasks_batch = L;
+    const int tasks_rows = (M + 3) / 4;
+    const int tasks_columns = (N + 511) / 512;
+    // 27: for batch in cuda_tasks(0, L):
+    for (int task_number = blockIdx.x; task_number < tasks_batch * tasks_rows * tasks_columns; task_number += gridDim.x) {
+        [[maybe_unused]] const int batch = task_number / tasks_columns / tasks_rows;
+        [[maybe_unused]] const int rows = task_number / tasks_columns % tasks_rows;
+        [[maybe_unused]] const int columns = task_number % tasks_columns;
+        // 30: for t in cuda_threads(0, 128, unit=cuda_thread):
+        if (const int t = thread; true) {
+            // 31: none: f32[4]
+            float none[4];
+            // 32: for j in seq(0, 4):
+            #pragma unroll
+            for (int j = 0; j < 4; ++j) {
+                // 33: none[j] = 0
+                none[j] = 0.0f;
+            }
+            // 35: for i in seq(0, 4):
+            #pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                // 36: if 4 * rows + i < M and column < N:
+                if (4 * rows + i < M && 512 * columns + 4 * t < N) {
+                    // 37: cuda_store(
+                    cuda_store<4>(&C[((long long)(batch) * M + (4 * rows + i)) * N + (512 * columns + 4 * t)], none);
+                }
+            }
+        }
+    }
+}
+
 extern "C" __global__ void __cluster_dims__(2, 1, 1)
 __launch_bounds__(384, 1)
-gemm_splitk_sm90_2x1_128x256(const int L, const int M, const int N, const int K_split, const int cluster_K, const __grid_constant__ TensorMap A_map, const __grid_constant__ TensorMap B_map, const __grid_constant__ TensorMap C_map)
+gemm_splitk_sm90_2x1_128x256_1(const int L, const int M, const int N, const int K_split, const int cluster_K, const __grid_constant__ TensorMap A_map, const __grid_constant__ TensorMap B_map, const __grid_constant__ TensorMap C_map)
 {
     extern __shared__ __align__(1024) unsigned char smem[];
     const int thread = threadIdx.x;
@@ -315,30 +366,30 @@ gemm_splitk_sm90_2x1_128x256(const int L, const int M, const int N, const int K_
             unsigned full_arrived = 0;
             unsigned full_bytes = 0;
             unsigned empty_awaited = 0;
-            // 42: for batch in cuda_tasks(0, L):
+            // 88: for batch in cuda_tasks(0, L):
             for (int task_number = blockIdx.x / 2; task_number < tasks_batch * tasks_tm * tasks_tn * tasks_s; task_number += gridDim.x / 2) {
                 [[maybe_unused]] const int batch = task_number / tasks_s / (tasks_tm * tasks_tn);
                 const int2 tile = grouped_tile(task_number / tasks_s % (tasks_tm * tasks_tn), tasks_tm, tasks_tn, 8);
                 [[maybe_unused]] const int tm = tile.x;
                 [[maybe_unused]] const int tn = tile.y;
                 [[maybe_unused]] const int s = task_number % tasks_s;
-                // 241: A_smem: dtype[CM, CN, RING, TM, TK] @ Sm90_SmemSwizzled(128)
+                // 258: A_smem: dtype[CM, CN, RING, TM, TK] @ Sm90_SmemSwizzled(128)
                 float* const A_smem = reinterpret_cast<float*>(smem + 1024);
-                // 242: B_smem: dtype[CM, CN, RING, TN, TK] @ Sm90_SmemSwizzled(128)
+                // 259: B_smem: dtype[CM, CN, RING, TN, TK] @ Sm90_SmemSwizzled(128)
                 float* const B_smem = reinterpret_cast<float*>(smem + 66560);
-                // 243: full: barrier[CM, CN] @ CudaMbarrier
+                // 260: full: barrier[CM, CN] @ CudaMbarrier
                 const unsigned full = smem_address(smem + 0);
-                // 244: empty: barrier(full)[CM, CN] @ CudaMbarrier
+                // 261: empty: barrier(full)[CM, CN] @ CudaMbarrier
                 const unsigned empty = smem_address(smem + 64);
                 unsigned empty_left = 4;
-                // 138: for k in seq(0, steps):
+                // 155: for k in seq(0, steps):
                 for (int k = 0; k < (cluster_K + 31) / 32; ++k) {
-                    // 139: with CudaWarps(0, 1, name="producer"):
+                    // 156: with CudaWarps(0, 1, name="producer"):
                     {
-                        // 140: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
+                        // 157: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
                         if (const int m = cta; true) {
                             /* n = 0 */ {
-                                // 142: Await(empty[m, n], cuda_temporal, ~RING)
+                                // 159: Await(empty[m, n], cuda_temporal, ~RING)
                                 if (empty_left > 0)
                                     --empty_left;
                                 else {
@@ -347,21 +398,21 @@ gemm_splitk_sm90_2x1_128x256(const int L, const int M, const int N, const int K_
                                 ++empty_awaited;
                             }
                         }
-                        // 157: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
+                        // 174: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
                         if (const int m = cta; true) {
-                            // 69: (
+                            // 77: (
                             Sm90_tma_load<1>(&A_smem[4096 * (k % 4)], A_map, mbarrier_at<8>(full, full_arrived), 1, {32 * k, s, 128 * (2 * tm + m), batch});
                             full_bytes += 16384;
                         }
                         /* n = 0 */ {
-                            // 69: (
+                            // 77: (
                             Sm90_tma_load<2>(&B_smem[8192 * (k % 4)] + 4096 * cta, B_map, mbarrier_at<8>(full, full_arrived), 0x3, {32 * k, s, 256 * tn + 128 * cta, batch});
                             full_bytes += 32768;
                         }
-                        // 185: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
+                        // 202: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
                         if (const int m = cta; true) {
                             /* n = 0 */ {
-                                // 187: Arrive(cuda_temporal) >> full[m, n]
+                                // 204: Arrive(cuda_temporal) >> full[m, n]
                                 __syncwarp();
                                 if (lane == 0)
                                     mbarrier_arrive_expect_tx<8>(full, full_arrived, full_bytes);
@@ -371,11 +422,11 @@ gemm_splitk_sm90_2x1_128x256(const int L, const int M, const int N, const int K_
                         }
                     }
                 }
-                // 49: Fence(cuda_in_order, cuda_generic_and_async)
+                // 95: Fence(cuda_in_order, cuda_generic_and_async)
                 asm volatile("fence.proxy.async.shared::cluster;" ::: "memory");
                 asm volatile("barrier.cluster.arrive.release.aligned;\n\t"
                              "barrier.cluster.wait.acquire.aligned;" ::: "memory");
-                // 79: Fence(cuda_in_order, cuda_in_order)
+                // 126: Fence(cuda_in_order, cuda_in_order)
                 asm volatile("barrier.cluster.arrive.release.aligned;\n\t"
                              "barrier.cluster.wait.acquire.aligned;" ::: "memory");
                 asm volatile("fence.proxy.async.shared::cluster;" ::: "memory");
@@ -386,18 +437,18 @@ gemm_splitk_sm90_2x1_128x256(const int L, const int M, const int N, const int K_
             const int tasks_tm = (M + 255) / 256;
             const int tasks_tn = (N + 255) / 256;
             const int tasks_s = K_split;
-            // 42: for batch in cuda_tasks(0, L):
+            // 88: for batch in cuda_tasks(0, L):
             for (int task_number = blockIdx.x / 2; task_number < tasks_batch * tasks_tm * tasks_tn * tasks_s; task_number += gridDim.x / 2) {
                 [[maybe_unused]] const int batch = task_number / tasks_s / (tasks_tm * tasks_tn);
                 const int2 tile = grouped_tile(task_number / tasks_s % (tasks_tm * tasks_tn), tasks_tm, tasks_tn, 8);
                 [[maybe_unused]] const int tm = tile.x;
                 [[maybe_unused]] const int tn = tile.y;
                 [[maybe_unused]] const int s = task_number % tasks_s;
-                // 49: Fence(cuda_in_order, cuda_generic_and_async)
+                // 95: Fence(cuda_in_order, cuda_generic_and_async)
                 asm volatile("fence.proxy.async.shared::cluster;" ::: "memory");
                 asm volatile("barrier.cluster.arrive.release.aligned;\n\t"
                              "barrier.cluster.wait.acquire.aligned;" ::: "memory");
-                // 79: Fence(cuda_in_order, cuda_in_order)
+                // 126: Fence(cuda_in_order, cuda_in_order)
                 asm volatile("barrier.cluster.arrive.release.aligned;\n\t"
                              "barrier.cluster.wait.acquire.aligned;" ::: "memory");
                 asm volatile("fence.proxy.async.shared::cluster;" ::: "memory");
@@ -414,64 +465,64 @@ gemm_splitk_sm90_2x1_128x256(const int L, const int M, const int N, const int K_
             unsigned full_awaited = 0;
             unsigned empty_arrived = 0;
             unsigned empty_awaited = 0;
-            // 42: for batch in cuda_tasks(0, L):
+            // 88: for batch in cuda_tasks(0, L):
             for (int task_number = blockIdx.x / 2; task_number < tasks_batch * tasks_tm * tasks_tn * tasks_s; task_number += gridDim.x / 2) {
                 [[maybe_unused]] const int batch = task_number / tasks_s / (tasks_tm * tasks_tn);
                 const int2 tile = grouped_tile(task_number / tasks_s % (tasks_tm * tasks_tn), tasks_tm, tasks_tn, 8);
                 [[maybe_unused]] const int tm = tile.x;
                 [[maybe_unused]] const int tn = tile.y;
                 [[maybe_unused]] const int s = task_number % tasks_s;
-                // 46: D: f32[CM, CN, groups, MM, TN] @ Sm90_RmemMatrixD(MM, TN)
+                // 92: D: f32[CM, CN, groups, MM, TN] @ Sm90_RmemMatrixD(MM, TN)
                 float D[128];
                 int D_scale = 1;
-                // 241: A_smem: dtype[CM, CN, RING, TM, TK] @ Sm90_SmemSwizzled(128)
+                // 258: A_smem: dtype[CM, CN, RING, TM, TK] @ Sm90_SmemSwizzled(128)
                 float* const A_smem = reinterpret_cast<float*>(smem + 1024);
-                // 242: B_smem: dtype[CM, CN, RING, TN, TK] @ Sm90_SmemSwizzled(128)
+                // 259: B_smem: dtype[CM, CN, RING, TN, TK] @ Sm90_SmemSwizzled(128)
                 float* const B_smem = reinterpret_cast<float*>(smem + 66560);
-                // 243: full: barrier[CM, CN] @ CudaMbarrier
+                // 260: full: barrier[CM, CN] @ CudaMbarrier
                 const unsigned full = smem_address(smem + 0);
-                // 244: empty: barrier(full)[CM, CN] @ CudaMbarrier
+                // 261: empty: barrier(full)[CM, CN] @ CudaMbarrier
                 const unsigned empty = smem_address(smem + 64);
                 unsigned empty_left = 4;
-                // 132: with CudaWarps(name="consumer"):
+                // 149: with CudaWarps(name="consumer"):
                 {
-                    // 133: for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
+                    // 150: for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
                     if (const int m = cta; true) {
                         /* n = 0 */ {
-                            // 135: for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
+                            // 152: for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
                             if (const int wg = warp / 4 - 1; true) {
-                                // 136: Sm90_zero_scale_d(D[m, n, wg, :, :], M=MM, N=TN)
+                                // 153: Sm90_zero_scale_d(D[m, n, wg, :, :], M=MM, N=TN)
                                 D_scale = 0;
-                                // 137: Fence(wgmma_fence_1, wgmma_fence_2)
+                                // 154: Fence(wgmma_fence_1, wgmma_fence_2)
                                 asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
                             }
                         }
                     }
                 }
-                // 138: for k in seq(0, steps):
+                // 155: for k in seq(0, steps):
                 for (int k = 0; k < (cluster_K + 31) / 32; ++k) {
-                    // 188: with CudaWarps(name="consumer"):
+                    // 205: with CudaWarps(name="consumer"):
                     {
-                        // 189: for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
+                        // 206: for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
                         if (const int m = cta; true) {
                             /* n = 0 */ {
-                                // 191: Await(full[m, n], cuda_generic_and_async, ~0)
+                                // 208: Await(full[m, n], cuda_generic_and_async, ~0)
                                 mbarrier_wait<8>(full, full_awaited);
                                 ++full_awaited;
-                                // 192: for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
+                                // 209: for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
                                 if (const int wg = warp / 4 - 1; true) {
-                                    // 200: for kk in seq(0, 4):
+                                    // 217: for kk in seq(0, 4):
                                     #pragma unroll
                                     for (int kk = 0; kk < 4; ++kk) {
-                                        // 202: Sm90_wgmma_tf32(
+                                        // 219: Sm90_wgmma_tf32(
                                         Sm90_wgmma_tf32_n256<64, 128>(D, D_scale, &A_smem[4096 * (k % 4) + (2048 * wg + 8 * kk)], &B_smem[8192 * (k % 4) + 8 * kk]);
                                     }
-                                    // 230: Arrive(wgmma_async) >> cg[m, n, wg]
+                                    // 247: Arrive(wgmma_async) >> cg[m, n, wg]
                                     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-                                    // 231: Await(cg[m, n, wg], cuda_in_order, 0)
+                                    // 248: Await(cg[m, n, wg], cuda_in_order, 0)
                                     asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
                                 }
-                                // 233: Arrive(cuda_in_order) >> empty[m, :] >> empty[:, n]
+                                // 250: Arrive(cuda_in_order) >> empty[m, :] >> empty[:, n]
                                 __syncwarp();
                                 if (lane < 2 && (0x3 >> lane & 1))
                                     mbarrier_arrive_reads<8>(empty, empty_arrived, lane);
@@ -480,30 +531,33 @@ gemm_splitk_sm90_2x1_128x256(const int L, const int M, const int N, const int K_
                         }
                     }
                 }
-                // 49: Fence(cuda_in_order, cuda_generic_and_async)
+                // 95: Fence(cuda_in_order, cuda_generic_and_async)
                 asm volatile("fence.proxy.async.shared::cluster;" ::: "memory");
                 asm volatile("barrier.cluster.arrive.release.aligned;\n\t"
                              "barrier.cluster.wait.acquire.aligned;" ::: "memory");
-                // 50: C_smem: f32[CM, CN, groups, MM, TN] @ CudaSmemLinear
+                // 96: C_smem: f32[CM, CN, groups, MM, TN] @ CudaSmemLinear
                 float* const C_smem = reinterpret_cast<float*>(smem + 128);
-                // 52: with CudaWarps(name="consumer"):
+                // 98: with CudaWarps(name="consumer"):
                 {
-                    // 53: for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
+                    // 99: for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
                     if (const int m = cta; true) {
                         /* n = 0 */ {
-                            // 55: for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
+                            // 101: for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
                             if (const int wg = warp / 4 - 1; true) {
-                                // 56: Sm90_stage_D(
+                                // 102: Sm90_stage_D(
                                 Sm90_stage_D<64, 256>(&C_smem[16384 * wg], 256, D);
-                                // 62: Fence(cuda_in_order, cuda_generic_and_async)
+                                // 108: Fence(cuda_in_order, cuda_generic_and_async)
                                 asm volatile("fence.proxy.async.shared::cluster;" ::: "memory");
                                 asm volatile("barrier.cta.sync.aligned %0, 128;" :: "r"(wg + 1) : "memory");
                                 if (thread % 128 < 32) {
-                                    // 66: Sm90_tma_reduce(
+                                    // 46: Fence(cuda_stream_sync, cuda_generic_and_async)
+                                    asm volatile("griddepcontrol.wait;" ::: "memory");
+                                    asm volatile("fence.proxy.async.global;" ::: "memory");
+                                    // 113: Sm90_tma_reduce(
                                     Sm90_tma_reduce(&C_smem[16384 * wg], C_map, {256 * tn, 128 * (2 * tm + m) + 64 * wg, batch});
-                                    // 77: Arrive(tma_to_gmem_async) >> done[m, n, wg]
+                                    // 124: Arrive(tma_to_gmem_async) >> done[m, n, wg]
                                     asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-                                    // 78: Await(done[m, n, wg], cuda_in_order, 0)
+                                    // 125: Await(done[m, n, wg], cuda_in_order, 0)
                                     asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
                                     __syncwarp();
                                 }
@@ -511,11 +565,12 @@ gemm_splitk_sm90_2x1_128x256(const int L, const int M, const int N, const int K_
                         }
                     }
                 }
-                // 79: Fence(cuda_in_order, cuda_in_order)
+                // 126: Fence(cuda_in_order, cuda_in_order)
                 asm volatile("barrier.cluster.arrive.release.aligned;\n\t"
                              "barrier.cluster.wait.acquire.aligned;" ::: "memory");
                 asm volatile("fence.proxy.async.shared::cluster;" ::: "memory");
             }
         }
     }
+    asm volatile("griddepcontrol.wait;" ::: "memory");
 }

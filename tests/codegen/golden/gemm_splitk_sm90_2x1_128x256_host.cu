@@ -242,9 +242,20 @@ extern "C" int gemm_splitk_sm90_2x1_128x256_launch(long long L, long long M, lon
         return EXOGPU_MISALIGNED;
     if (reinterpret_cast<uintptr_t>(C) % 16 != 0)
         return EXOGPU_MISALIGNED;
-    // 40: cuda_memset0_3d(L, M, N, C[:, :, :])
-    TRY(cudaMemsetAsync(&C[((long long)(0) * M) * N], 0, (size_t)4 * N * M * L, stream));
-    // 41: with CudaDeviceFunction(clusterDim=CM * CN, warp_config=warps(groups)):
+    [[maybe_unused]] bool launched = false;
+    // 26: with CudaDeviceFunction(blockDim=128):
+    {
+        if (!fits(wide(M) + 3))
+            return EXOGPU_TOO_LARGE;
+        if (!fits(wide(N) + 511))
+            return EXOGPU_TOO_LARGE;
+        int sizes[] = {(int)L, (int)M, (int)N, (int)K_split, (int)cluster_K};
+        void* arguments[] = {&sizes[0], &sizes[1], &sizes[2], &sizes[3], &sizes[4], &C};
+        const long long task_count = tasks({L, (M + 3) / 4, (N + 511) / 512});
+        TRY(launch(gemm_splitk_sm90_2x1_128x256_0, task_count, 1, 128, 0, arguments, stream));
+        launched = task_count > 0;
+    }
+    // 87: with CudaDeviceFunction(clusterDim=CM * CN, warp_config=warps(groups), dependent=dependent):
     {
         if (!fits(wide(M) + 255))
             return EXOGPU_TOO_LARGE;
@@ -253,14 +264,16 @@ extern "C" int gemm_splitk_sm90_2x1_128x256_launch(long long L, long long M, lon
         if (!fits(wide(cluster_K) + 31))
             return EXOGPU_TOO_LARGE;
         TensorMap A_map;
-        TRY(encode(A_map, A, {L, M, K_split, cluster_K}, {1, 128, 1, 32}, 7, 4, 3));
+        TRY(encode(A_map, A, {L, M, K_split, cluster_K}, {1, 128, 1, 32}, 11, 4, 3));
         TensorMap B_map;
-        TRY(encode(B_map, B, {L, N, K_split, cluster_K}, {1, 128, 1, 32}, 7, 4, 3));
+        TRY(encode(B_map, B, {L, N, K_split, cluster_K}, {1, 128, 1, 32}, 11, 4, 3));
         TensorMap C_map;
         TRY(encode(C_map, C, {L, M, N}, {1, 64, 256}, 7, 4, 0));
         int sizes[] = {(int)L, (int)M, (int)N, (int)K_split, (int)cluster_K};
         void* arguments[] = {&sizes[0], &sizes[1], &sizes[2], &sizes[3], &sizes[4], &A_map, &B_map, &C_map};
-        TRY(launch(gemm_splitk_sm90_2x1_128x256, tasks({L, (M + 255) / 256, (N + 255) / 256, K_split}), 2, 384, 197632, arguments, stream, {/* early */ false, /* together */ false, /* level */ true}));
+        const long long task_count = tasks({L, (M + 255) / 256, (N + 255) / 256, K_split});
+        TRY(launch(gemm_splitk_sm90_2x1_128x256_1, task_count, 2, 384, 197632, arguments, stream, {/* early */ launched, /* together */ false, /* level */ true}));
+        launched = task_count > 0;
     }
     return 0;
 }
