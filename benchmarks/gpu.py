@@ -35,10 +35,12 @@ PROBES: Final = 4
 FAR: Final = 1.3
 ROWS: Final = 16
 """Of each matrix that are checked against float64."""
-SPLITS: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64)
-"""Slices of K, where they have at least 128 columns."""
+SPLITS: Final = 64
+"""Slices of K at most, of at least 128 columns each."""
 LIBRARIES: Final = ("cuBLAS", "cuBLASLt")
 HALVES: Final = ("bf16", "f16")
+PARTS: Final = 1 << 34
+"""Bytes of parts that are summed in a second pass, at most: more slices would never be chosen."""
 HALF_BIT: Final = {"bf16": 2.0**-8, "f16": 2.0**-11}
 """By how much a result is rounded at most, relative to it."""
 
@@ -138,8 +140,9 @@ def candidates(folder: Path, problem: Problem) -> Iterator[tuple[str, Kernel, di
             yield path.stem, kernel, {"L": "L" in names}
             continue
         chunk = 4 if problem.dtype == "f32" else 8  # elements of 16 bytes
-        for slices in SPLITS:
-            if slices == 1 or (problem.K % (chunk * slices) == 0 and problem.K // slices >= 128):
+        part = 4 * problem.L * problem.M * problem.N
+        for slices in range(1, max(1, min(SPLITS, problem.K // 128)) + 1):
+            if problem.K % (chunk * slices) == 0 and slices * part <= PARTS:
                 yield f"{path.stem} / {slices}", kernel, {"slices": slices}
 
 
@@ -265,15 +268,16 @@ def best(times: Mapping[str, Mapping[str, float]]) -> str:
     return min(ours, key=lambda name: ours[name])
 
 
-def called(problem: Problem) -> str:
-    """The kernel that `exogpu.kernels.gemm` or `gemv` takes."""
+def called(problem: Problem, gpu: str) -> str:
+    """The kernel that `exogpu.kernels.gemm` or `gemv` takes on that GPU."""
     sys.path.insert(0, str(ROOT))
     from exogpu.kernels.calls import of_vector
     from exogpu.kernels.choice import Product, fastest
 
     if not problem.N:
         return of_vector(problem.M, problem.K)
-    choice = fastest(Product(problem.L, problem.M, problem.N, problem.K, problem.dtype))
+    product = Product(problem.L, problem.M, problem.N, problem.K, problem.dtype)
+    choice = fastest(product, gpu)
     return f"{choice.name} / {choice.slices}" if choice.slices else choice.name
 
 
@@ -284,7 +288,7 @@ def table(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         problem = Problem(**key(one))
         times, unit = one["times"], 1e12
         rate = {name: problem.work / t["seconds"] / unit for name, t in times.items()}
-        name, chosen = best(times), called(problem)
+        name, chosen = best(times), called(problem, one["device"])
         call = times[chosen]["seconds"] if chosen in times else one["far"].get(chosen)
         rows.append(
             {

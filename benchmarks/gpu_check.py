@@ -82,7 +82,7 @@ def shapes_of(names: tuple[str, ...]) -> Iterator[dict[str, int]]:
                 yield {"H": heads, "S": s}
             yield {"H": 1, "S": 8192}
         case _:
-            raise SystemExit(f"no sizes are known for a kernel over {names}")
+            return  # sequences and groups have scripts of their own
 
 
 DTYPES = {
@@ -368,10 +368,14 @@ def main() -> int:
     for path in (p for folder in options.folders for p in sorted(folder.glob("*.json"))):
         manifest = json.loads(path.read_text())
         steps, names = manifest["steps"], {p["name"] for p in manifest["parameters"]}
-        if not names & {"A", "Q"}:
-            continue  # kernels of rows and tiles are checked by gpu_rows.py
+        if not names & {"A", "Q"} or "gemm_fused" in path.stem:
+            continue  # kernels of rows and tiles are checked by gpu_rows.py, these by gpu_fused.py
         if not re.search(options.only, path.stem) or all(s["op"] != "launch" for s in steps):
             continue  # loops on the CPU are run by their C functions
+        sizes = tuple(p["name"] for p in manifest["parameters"] if p["kind"] != "data")
+        if next(shapes_of(sizes), None) is None:
+            print(f"{path.stem}: not checked here", flush=True)
+            continue
         try:
             rows.append(check_kernel(runtime, path, options.quick))
             failed += rows[-1].right < rows[-1].sizes

@@ -2,6 +2,8 @@
 
 python benchmarks/gpu.py build/gpu -o build/gpu-training --training 150 --runs 4    # on a GPU
 python benchmarks/gpu_fit.py build/gpu-training --test build/gpu-bench [--write]
+
+Of each GPU on its own: what is known of others is kept.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from exogpu.kernels import gemm_sm90, gemm_splitk_sm90, gemm_splitk_sum_sm90, gemm_staged_sm90
-from exogpu.kernels.choice import TIMES, Product, Variant, fastest
+from exogpu.kernels.choice import TIMES, Product, Variant, among
 
 SHIPPED = {
     **gemm_sm90.KERNELS,
@@ -97,7 +99,7 @@ def tried(folder: Path, variants: Mapping[str, Variant]) -> None:
     """How much slower the chosen kernel is than the fastest, for sizes that were measured."""
     losses = []
     for product, times in read(folder):
-        choice = fastest(product, variants)
+        choice = among(product, variants)
         seconds = times.get((choice.name, choice.slices or 1))
         best = min(times, key=lambda way: times[way])
         if seconds is None:
@@ -110,6 +112,29 @@ def tried(folder: Path, variants: Mapping[str, Variant]) -> None:
     print(f"{len(losses)} sizes: mean {mean:.4f}, worst {worst:.3f}")
 
 
+def write(variants: Mapping[str, Variant], gpu: str) -> None:
+    """The seconds on that GPU, beside those on others."""
+    known = json.loads(TIMES.read_text())
+    known["kernels"] |= {
+        v.name: {
+            "cluster": v.cluster,
+            "tile": v.tile,
+            "split": v.split,
+            "steps": v.steps,
+            "dtype": v.dtype,
+            "bulk": v.bulk,
+        }
+        for v in variants.values()
+    }
+    name = " ".join(gpu.split()[:2])  # of an "NVIDIA H100 80GB HBM3" the first two words
+    known["seconds"][name] = {
+        v.name: [float(f"{s:.4g}") for s in v.seconds] for v in variants.values()
+    }
+    text = json.dumps(known, indent=1)
+    text = re.sub(r"\[[^][{}]*\]", lambda m: json.dumps(json.loads(m[0])), text)  # a list a line
+    TIMES.write_text(text + "\n")
+
+
 def main() -> None:
     """Fit, try, and write."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -117,6 +142,7 @@ def main() -> None:
     parser.add_argument("--test", type=Path, help="results of other sizes")
     parser.add_argument("--write", action="store_true", help=f"write {TIMES.name}")
     options = parser.parse_args()
+    first = json.loads((options.training[0] / "results.jsonl").read_text().partition("\n")[0])
     variants = fitted(options.training)
     print("on the training sizes:")
     for folder in options.training:
@@ -125,19 +151,7 @@ def main() -> None:
         print("on others:")
         tried(options.test, variants)
     if options.write:
-        kernels = {
-            v.name: {
-                "cluster": v.cluster,
-                "tile": v.tile,
-                "split": v.split,
-                "steps": v.steps,
-                "dtype": v.dtype,
-                "bulk": v.bulk,
-                "seconds": [float(f"{s:.4g}") for s in v.seconds],
-            }
-            for v in variants.values()
-        }
-        TIMES.write_text(json.dumps({"kernels": kernels}, indent=1) + "\n")
+        write(variants, first["device"])
 
 
 if __name__ == "__main__":

@@ -80,7 +80,9 @@ def tell(target: str, sizes: Sequence[str], dtype: str, runs: int = RUNS) -> Non
 def draw(product: Product, gpu: str, times: Sequence[Timed]) -> Table:
     """A line a kernel; the one that would have been taken untuned is marked."""
     count, unit = work(product)
-    untuned = fastest(product) if product.N else Choice(calls.of_vector(product.M, product.K), 0)
+    untuned = (
+        fastest(product, gpu) if product.N else Choice(calls.of_vector(product.M, product.K), 0)
+    )
     title = " x ".join(str(n) for n in (product.L, product.M, product.N, product.K) if n)
     found = Table(title=f"{title} {product.dtype}, {gpu}", title_justify="left", box=None)
     for name in ("kernel", "slices of K", "us", unit, ""):

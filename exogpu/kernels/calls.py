@@ -60,7 +60,7 @@ def gemm(A: Any, B: Any, out: Any = None, *, stream: object = None) -> Any:
         check(name, array, tuple(wanted), dtype)
     c = result if batched else _alone(result)
     product = Product(int(L), int(M), int(N), int(K), dtype)
-    choice = tuned.choice(product) or fastest(product)
+    choice = tuned.choice(product) or fastest(product, tuned.current_gpu())
     if choice.slices:
         slices = (choice.slices, K // choice.slices)
         a, b = a.reshape((L, M, *slices)), b.reshape((L, N, *slices))

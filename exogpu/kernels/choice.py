@@ -4,15 +4,15 @@ The model of a kernel is a sum: what a launch takes, what a wave of tiles takes,
 of 128 bytes of a row, of whole waves and of as much of the last as there is; more of either where
 rows begin within a cache line, and more again where they begin within a sector of it; bytes of A
 and B, operations, and more of these where power has lowered the clock, and elements of C.  Their
-seconds are in `times.json`, which `benchmarks/gpu_fit.py` writes; docs/performance.md has what they
-are worth.
+seconds, of each GPU that was measured, are in `times.json`, which `benchmarks/gpu_fit.py` writes;
+docs/performance.md has what they are worth.
 A kernel whose seconds are not there is never chosen.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from math import log10
@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any, Final
 
 TIMES: Final = Path(__file__).with_name("times.json")
-SLICES: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64)
-"""Of K, where they have at least 128 columns."""
+SLICES: Final = 64
+"""Of K at most, each of at least 128 columns."""
 STEP: Final = {"f32": 32, "bf16": 64, "f16": 64}
 """Columns of A and B that a CTA takes at a time: a cache line of a row."""
 SECTORS: Final = 4
@@ -29,9 +29,7 @@ SECTORS: Final = 4
 GEMV: Final = ("gemv", "gemv_rows")
 """The kernels of a matrix times a vector."""
 AT_ONCE: Final = {1: 132, 2: 66, 4: 30}
-"""Clusters that an H200 runs at a time, by their CTAs: those of four do not fill its GPCs."""
-
-
+"""Clusters that an H100 or H200 runs at a time, by their CTAs: those of 4 do not fill the GPCs."""
 ALIKE: Final = 1.02
 """Times of the least, up to which seconds that are expected are as good."""
 COLD: Final = 4e11
@@ -47,6 +45,16 @@ class Product:
     N: int
     K: int
     dtype: str = "f32"
+
+    @property
+    def work(self) -> float:
+        """Operations."""
+        return 2.0 * self.L * self.M * self.N * self.K
+
+    @property
+    def warm(self) -> float:
+        """How far, from 0 to 1, power has lowered the clock in the end."""
+        return warm(self.work * STEP["f32"] / STEP[self.dtype])
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +86,9 @@ class Variant:
             if not self.bulk or product.N % chunk == 0:
                 yield 1
         elif product.N % 4 == 0:
-            for n in SLICES:
-                if n == 1 or (product.K % (chunk * n) == 0 and product.K // n >= 128):
+            yield 1
+            for n in range(2, min(SLICES, product.K // 128) + 1):
+                if product.K % (chunk * n) == 0:
                     yield n
 
     def features(self, product: Product, slices: int) -> tuple[float, ...]:
@@ -101,8 +110,8 @@ class Variant:
             *(1, waves, steps, some),
             *(line * steps, line * some, sector * steps, sector * some),
             128 / step * product.L * (product.M + product.N) * product.K,
-            work := 2.0 * elements * product.K,
-            work * warm(work * STEP["f32"] / step),
+            product.work,
+            product.work * product.warm,
             elements * slices,
         )
         return tuple(map(float, found))
@@ -127,21 +136,18 @@ class Choice:
     slices: int
 
 
-def fastest(product: Product, variants: Mapping[str, Variant] | None = None) -> Choice:
-    """The kernel that should be the fastest.
+@lru_cache(maxsize=4096)
+def fastest(product: Product, gpu: str = "") -> Choice:
+    """The kernel that should be the fastest on a GPU of that name.
 
     >>> fastest(Product(1, 8192, 8192, 8192)).slices
     0
     """
-    return _fastest(product) if variants is None else _among(product, variants)
+    return among(product, shipped(gpu))
 
 
-@lru_cache(maxsize=4096)
-def _fastest(product: Product) -> Choice:
-    return _among(product, shipped())
-
-
-def _among(product: Product, variants: Mapping[str, Variant]) -> Choice:
+def among(product: Product, variants: Mapping[str, Variant]) -> Choice:
+    """The one of these kernels that should be the fastest."""
     ways = [
         (variant.expected(product, slices), variant, slices)
         for variant in variants.values()
@@ -149,22 +155,33 @@ def _among(product: Product, variants: Mapping[str, Variant]) -> Choice:
         for slices in variant.slices(product)
     ]
     least = min(seconds for seconds, _, _ in ways)
-    # Of what the models cannot tell apart what needs less power: results that TMA stores.
-    frugal = [way for way in ways if way[1].bulk and way[0] <= ALIKE * least]
+    # Of what the models cannot tell apart what needs less power, where that is what limits: results
+    # that TMA stores.
+    alike = ALIKE if product.warm else 1.0
+    frugal = [way for way in ways if way[1].bulk and way[0] <= alike * least]
     _, variant, slices = min(frugal or ways, key=lambda way: way[0])
     return Choice(variant.name, slices if variant.split else 0)
 
 
 @cache
-def shipped() -> Mapping[str, Variant]:
-    """The kernels of `times.json`, by name."""
+def measured() -> Mapping[str, Mapping[str, Variant]]:
+    """The kernels of `times.json` by name, by what the names of the GPUs begin with; the first one
+    stands for those that were not measured."""
     read = json.loads(TIMES.read_text())
-    return {name: variant(name, one) for name, one in read["kernels"].items()}
+    return {
+        gpu: {name: variant(name, read["kernels"][name], each) for name, each in seconds.items()}
+        for gpu, seconds in read["seconds"].items()
+    }
 
 
-def variant(name: str, read: Mapping[str, Any]) -> Variant:
+def shipped(gpu: str = "") -> Mapping[str, Variant]:
+    """The kernels with their seconds on a GPU of that name."""
+    first = next(iter(measured()))
+    return measured()[next((known for known in measured() if gpu.startswith(known)), first)]
+
+
+def variant(name: str, read: Mapping[str, Any], seconds: Iterable[float]) -> Variant:
     """A kernel as `times.json` has it."""
     (cm, cn), (tm, tn) = read["cluster"], read["tile"]
-    seconds, dtype = tuple(read["seconds"]), read.get("dtype", "f32")
-    split, bulk = bool(read["split"]), bool(read.get("bulk"))
-    return Variant(name, (cm, cn), (tm, tn), split, read["steps"], seconds, dtype, bulk)
+    split, bulk, dtype = bool(read["split"]), bool(read.get("bulk")), read.get("dtype", "f32")
+    return Variant(name, (cm, cn), (tm, tn), split, read["steps"], tuple(seconds), dtype, bulk)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from exogpu.codegen.runtime import driver
+from exogpu.codegen.runtime.errors import LaunchError
 from exogpu.kernels.choice import GEMV, Choice, Product, shipped
 
 Table = Mapping[str, Mapping[str, tuple[str, int]]]
@@ -50,12 +51,19 @@ def table() -> Table:
         return {}
 
 
+def current_gpu() -> str:
+    """The name of the current GPU; none where there is no GPU."""
+    try:
+        return driver.gpus()[driver.current_device()].name
+    except LaunchError:
+        return ""
+
+
 def choice(product: Product) -> Choice | None:
     """The kernel that was measured to be the fastest on the current GPU; None where none was."""
     if not table():
         return None
-    gpu = driver.gpus()[driver.current_device()].name
-    name, slices = table().get(gpu, {}).get(key(product), ("", 0))
+    name, slices = table().get(current_gpu(), {}).get(key(product), ("", 0))
     known = name in shipped() if product.N else name in GEMV
     return Choice(name, slices) if known else None
 

@@ -18,6 +18,7 @@ from exogpu.codegen.runtime.arrays import ITEM_SIZE, TYPESTR
 from exogpu.codegen.runtime.streams import pointer
 from exogpu.kernels import calls
 from exogpu.kernels.choice import GEMV, Choice, Product, shipped
+from exogpu.kernels.tuned import current_gpu
 
 RUNS: Final = 20
 NEAR: Final = 2.0
@@ -58,7 +59,7 @@ def choices(product: Product) -> list[Choice]:
         return [Choice(name, 0) for name in GEMV]
     expected = {
         Choice(variant.name, slices if variant.split else 0): variant.expected(product, slices)
-        for variant in shipped().values()
+        for variant in shipped(current_gpu()).values()
         if variant.dtype == product.dtype
         for slices in variant.slices(product)
     }
