@@ -15,12 +15,15 @@ import importlib.util
 import json
 import os
 import random
+import sys
 from itertools import product
 from pathlib import Path
 from typing import Final
 
 import torch
-from gpu import HALF_BIT, LIBRARIES, RUNS, Problem, timed
+from gpu import HALF_BIT, LIBRARIES, ROOT, RUNS, Problem, timed
+
+sys.path.insert(0, str(ROOT))
 
 from exogpu.codegen.runtime import Kernel
 
