@@ -110,7 +110,12 @@ def make_gemm_splitk_sum(
 
 CONFIGURATIONS = ((1, 1, 128, 256, 4, 2), (2, 1, 128, 256, 4, 2), (1, 1, 64, 128, 6, 1))
 """Cluster, rows, columns, ring, consumer warpgroups."""
-HALF = ((1, 1, 128, 128, 6, 2), (1, 1, 64, 128, 6, 1))
+HALF = (
+    (1, 1, 128, 256, 4, 2),
+    (2, 1, 128, 256, 4, 2),
+    (1, 1, 128, 128, 6, 2),
+    (1, 1, 64, 128, 6, 1),
+)
 """Of types of 16 bits, which are added in f32 and rounded once."""
 
 KERNELS: dict[str, Procedure] = {
