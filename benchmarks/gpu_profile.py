@@ -3,8 +3,8 @@
     python benchmarks/gpu_profile.py build/gpu build/gpu/rows build/gpu/grouped -o profile.json
 
 Each kernel is launched three times under Nsight Compute (`ncu`), with the clocks left alone; what
-is kept is of the last launch: how much of the peak of memory, of the L2 cache, of shared memory and of
-the tensor cores it has, of how many cycles something is issued in, and what warps wait for, in
+is kept is of the last launch: how much of the peak of memory, of the L2 cache, of shared memory and
+of the tensor cores it has, of how many cycles something is issued in, and what warps wait for, in
 cycles an instruction that is issued.  Needs torch, ncu, and a GPU.
 """
 

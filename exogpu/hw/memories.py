@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import dataclasses
 from typing import Final
 
 from exogpu.hw.units import (
@@ -114,7 +114,7 @@ def Sm90_tensorMap(swizzle: int, *smem_box: int) -> SpecialWindow:
 def Sm90_tensorMap_tf32(swizzle: int, *smem_box: int) -> SpecialWindow:
     """As Sm90_tensorMap, of f32 that is rounded to tf32 as it is loaded: to the nearest, ties to
     even (CUDA driver API, CU_TENSOR_MAP_DATA_TYPE_TFLOAT32)."""
-    return replace(_tensor_map("Sm90_tensorMap_tf32", swizzle, smem_box), tf32=True)
+    return dataclasses.replace(_tensor_map("Sm90_tensorMap_tf32", swizzle, smem_box), tf32=True)
 
 
 def _tensor_map(name: str, swizzle: int, smem_box: tuple[int, ...]) -> SpecialWindow:

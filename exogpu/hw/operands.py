@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import dataclasses
 from typing import Final
 
 from exogpu.ir.types import CollUnit, Operand, Placement, QualTL
@@ -53,7 +53,7 @@ HOST: Final = _operand(_Q.CPU, {_Q.CPU}, "in order", "convergent")
 
 def clipped(operand: Operand) -> Operand:
     """The operand as a TMA global window: reads outside give zero, writes outside are dropped."""
-    return replace(operand, clipped=True)
+    return dataclasses.replace(operand, clipped=True)
 
 
 def aligned(
@@ -70,7 +70,9 @@ def aligned(
 
     `rows`, `stride`, `pitch`, `adjacent` and `blocks` are those of `Placement`.
     """
-    return replace(operand, placement=Placement(align, rows, stride, pitch, adjacent, blocks))
+    return dataclasses.replace(
+        operand, placement=Placement(align, rows, stride, pitch, adjacent, blocks)
+    )
 
 
 def by_rows(operand: Operand) -> Operand:
@@ -80,4 +82,4 @@ def by_rows(operand: Operand) -> Operand:
 
 def over(operand: Operand, *units: CollUnit) -> Operand:
     """The operand with its leading dimensions distributed over `units`, outermost first."""
-    return replace(operand, units=units)
+    return dataclasses.replace(operand, units=units)

@@ -263,7 +263,7 @@ def test_what_resides_may_be_in_a_dependent_launch(where: str, word: str) -> Non
 
 def two_products(CM: int, TM: int, TN: int) -> Procedure:
     """C = W (B A): the second product takes the first by TMA."""
-    product = make_product(CM, 1, TM, TN, 2, split=False)
+    product = make_product(CM, 1, TM, TN, 2, split=False, rounded=False)
     epilogue = make_epilogue(CM, 1, TM, TN)
     MM = TM // 2
 
