@@ -264,6 +264,8 @@ def _polynomial(value: _Value, bits: int) -> _Polynomial:
     match value:
         case Constant() if isfinite(value.value):
             return _wrapped({(): Fraction(value.value)}, bits)
+        case Operation() if any(map(_is_infinite, (value, *value.arguments))):
+            return {(_key(value),): Fraction(1)}
         case Operation() if _bits(value.dtype) == 0 or 0 < bits <= _bits(value.dtype):
             terms = [_polynomial(a, bits) for a in value.arguments[:2]]  # type: ignore[arg-type]
             match value.function:
@@ -285,6 +287,17 @@ def _polynomial(value: _Value, bits: int) -> _Polynomial:
     return {(_key(value),): Fraction(1)}
 
 
+def _is_infinite(value: object) -> bool:
+    """An infinite constant, which no polynomial has: from itself, infinity is not subtracted."""
+    match value:
+        case Constant():
+            return not isfinite(value.value)
+        case Operation(function="negate", arguments=(Constant() as constant,)):
+            return not isfinite(constant.value)
+        case _:
+            return False
+
+
 def _key(value: _Value) -> str:
     """What a value is that is no sum and no product: equal for equal values alone."""
     match value:
@@ -292,7 +305,11 @@ def _key(value: _Value) -> str:
             return f"x{value.number}"
         case Constant():
             return f"{value.value!r} {value.dtype.value}"
+        case Operation() if _is_infinite(value):
+            return f"-{_key(value.arguments[0])}"  # type: ignore[arg-type]
         case Operation(function="+" | "-" | "*" | "negate"):
+            if any(map(_is_infinite, value.arguments)):
+                raise Unlawful("it computes with infinity, which is no real number")
             # In its own type, which is narrower than that around it.
             return f"({_written(value)}) {value.dtype.value}"
         case Operation():

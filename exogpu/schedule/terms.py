@@ -172,9 +172,11 @@ class Terms:
 
     def rounded(self, sums: Sums) -> un.Relation | None:
         """From reads that find `tf32` of elements of parameters as they were given, to these; None
-        if some find something else."""
+        if some find something else, as a sum of two of them."""
         written = un.outputs(sums.made)
         if not (un.is_empty(sums.given) and un.is_empty(un.without(written, self._rounds))):
+            return None
+        if not un.is_function(sums.made):
             return None
         reads = un.compose(sums.made, self.roundings)
         found = self.sums(un.outputs(reads))

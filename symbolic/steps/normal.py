@@ -56,7 +56,7 @@ def as_numbers(one: Tree, other: Tree, dtype: DataType) -> bool | None:
         return None
     try:
         same = _sum(one, width) == _sum(other, width)
-    except _TooLongError:
+    except _UnseenError:
         return None
     return (width == 0) if same else None
 
@@ -97,8 +97,8 @@ def _meets_floats(tree: Tree) -> bool:
 # --- multiplied out -----------------------------------------------------------------------------
 
 
-class _TooLongError(Exception):
-    pass
+class _UnseenError(Exception):
+    """A sum that is too long, or that has an infinite part, which no real number is."""
 
 
 def _sum(tree: Tree, width: int) -> _Sum:
@@ -108,7 +108,9 @@ def _sum(tree: Tree, width: int) -> _Sum:
     match tree:
         case Constant() if fits and _is_number(tree.value, width):
             return _reduced({(): Fraction(tree.value)}, width)
-        case Operation(function="+" | "-" | "negate" | "*") if fits:
+        case Operation(function="+" | "-" | "negate" | "*") if fits and not _is_infinite(tree):
+            if any(map(_is_infinite, tree.arguments)):
+                raise _UnseenError
             first, *rest = (_sum(one, width) for one in tree.arguments)  # type: ignore[arg-type]
             if tree.function == "negate":
                 return _combined({}, first, -1, width)
@@ -130,6 +132,16 @@ def _sum(tree: Tree, width: int) -> _Sum:
 
 def _is_number(value: float, width: int) -> bool:
     return isfinite(value) and (width == 0 or Fraction(value).denominator == 1)
+
+
+def _is_infinite(tree: object) -> bool:
+    match tree:
+        case Constant():
+            return not isfinite(tree.value)
+        case Operation(function="negate", arguments=(Constant() as constant,)):
+            return not isfinite(constant.value)
+        case _:
+            return False
 
 
 def _unknown(tree: Tree) -> Key:
@@ -165,7 +177,7 @@ def _combined(one: _Sum, other: _Sum, sign: int, width: int) -> _Sum:
 
 def _multiplied(one: _Sum, other: _Sum, width: int) -> _Sum:
     if len(one) * len(other) > MOST:
-        raise _TooLongError
+        raise _UnseenError
     total: _Sum = {}
     for left, factor in one.items():
         for right, times in other.items():

@@ -9,6 +9,7 @@ from typing import Any, Final, get_args
 
 from exogpu.ir.isltext import bexpr, cexpr
 from exogpu.ir.nodes import BExpr, CExpr, CVar, Int
+from exogpu.ir.scalars import ARITY
 from exogpu.ir.types import DataType
 from exogpu.symbolic.certificate.expressions import formula, number
 from exogpu.symbolic.certificate.sealing import Json
@@ -152,11 +153,7 @@ _NAMES: Final = a_list(NAME)
 _TEXTS: Final = a_list(TEXT)
 _CELL: Final = an_object(variable=NAME, index=_TEXTS, within=_TEXTS)
 _NUMBER: Final = matching(r"-?(\d+|\d+\.\d*(e[+-]?\d+)?|\d+e[+-]?\d+|inf)|nan", "number")
-_ARITY: Final[Mapping[str, int]] = {
-    **dict.fromkeys(("+", "-", "*", "/", "min", "max"), 2),
-    **dict.fromkeys(("negate", "exp", "sqrt", "relu"), 1),
-    "select": 4,
-}
+_ARITY: Final[Mapping[str, int]] = {**dict.fromkeys("+-*/", 2), "negate": 1, **ARITY}
 
 
 def _is_value(value: object, where: str) -> None:

@@ -187,7 +187,7 @@ class Step:
                 said = FALSE if zero is None else substitute_bool(zero.where, of.values)
                 outside = opposite(of.holds(of.statement.reads[value.read].within))
                 return some([said, outside])
-            case Formula(function="negate"):
+            case Formula(function="negate" | "tf32"):
                 return self.is_zero(of, value.terms[0])
             case Formula(function="+" | "-" | "*"):
                 return every(self.is_zero(of, term) for term in value.terms)

@@ -91,6 +91,25 @@ def test_and_nothing_else_is(name: str) -> None:
     assert np.abs(found[0] - found[1]).max() > 1e-6
 
 
+TWICE = """
+    for i in seq(0, M):
+        for j in seq(0, N):
+            x: f32
+            x {first} tf32(X[i, 0])
+            x += tf32(X[i, 0])
+            Z[i, j] = x * Y[j, 0]
+"""
+
+
+@pytest.mark.parametrize("first", ["=", "= 0\n            x +="])
+def test_a_sum_of_two_that_are_one_element_rounded_is_no_rounding(first: str) -> None:
+    head = HEAD + "    assert K > 0\n"
+    twice = made(head + TWICE.format(first=first)[1:])
+    once = made(head + TWICE.format(first="=")[1:].replace("            x += tf32(X[i, 0])\n", ""))
+    assert once.equivalent_to(once)
+    assert not once.equivalent_to(twice) and not twice.equivalent_to(once)
+
+
 def test_which_side_is_rounded_counts() -> None:
     """Of products, whose sides may be exchanged, too."""
     text = BOOK.replace("tf32(Y[j, k])", "Y[j, k]")

@@ -1,0 +1,94 @@
+"""Steps with every data function have certificates; infinite constants are no real numbers."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import get_args
+
+import pytest
+
+from exogpu import ExoGpuError
+from exogpu import schedule as s
+from exogpu.ir.nodes import DataFunction
+from exogpu.ir.scalars import ARITY, Constant, Operation
+from exogpu.ir.types import DataType
+from exogpu.symbolic.steps.normal import Leaf, as_numbers
+from tests.schedule.test_certificates_of_results import failing, recorded
+from tests.texts import made
+
+F32 = DataType.F32
+
+
+def mapped(value: str, kind: str = "f32") -> str:
+    return (
+        f"@proc\ndef f(n: size, a: f32[n] @ DRAM, b: f32[n] @ DRAM, y: {kind}[n] @ DRAM):\n"
+        f"    for i in seq(0, n):\n        y[i] = {value}\n"
+    )
+
+
+def test_every_function_has_an_arity() -> None:
+    assert set(ARITY) == set(get_args(DataFunction))
+
+
+@pytest.mark.parametrize("name", ARITY)
+def test_a_step_around_any_function_is_certified(name: str) -> None:
+    value = f"{name}({', '.join(['a[i]', 'b[i]', 'a[i]', 'b[i]'][: ARITY[name]])})"
+    p = made(mapped(value, "i32" if name == "ordinal" else "f32"))
+    q = s.divide_loop(p, "i", 4, ["io", "ii"], tail="guard")
+    pairs = recorded(q)
+    assert pairs and not any(failing(*pair) for pair in pairs)
+
+
+PADDED = """
+@proc
+def f(n: size, a: f32[n] @ DRAM, y: f32[1] @ DRAM):
+    assert n > 8
+    t: f32[n] @ DRAM
+    for i in seq(0, n):
+        t[i] = 0
+        if i < n - 4:
+            t[i] = a[i]
+    for i in seq(0, n):
+        if i < n - 4:
+            y[0] += tf32(t[i]) * tf32(t[i])
+"""
+
+
+def test_what_is_rounded_from_zero_is_zero() -> None:
+    """So a guard that keeps products of padding from being added may go."""
+    q = s.remove_if(made(PADDED), "if _: _ #1")
+    pairs = recorded(q)
+    assert pairs and not any(failing(*pair) for pair in pairs)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "a[i] + 1e999 - 1e999",
+        "a[i] * (1e999 - 1e999)",
+        "a[i] + 0 * 1e999",
+        "a[i] + (b[i] + -1e999) - (-1e999 + b[i])",
+        "a[i] + max(b[i] + 1e999, 0) - max(1e999 + b[i], 0)",
+    ],
+)
+def test_infinity_is_not_subtracted_from_itself(value: str) -> None:
+    with pytest.raises(ExoGpuError, match="infinity"):
+        s.rewrite_expr(made(mapped("a[i]")), "y[_] = _", "a[i]", value)
+
+
+def test_infinity_may_be_compared_with() -> None:
+    p = made(mapped("1 + max(a[i], -1e999)"))
+    whole = s.find(p, "y[_] = _").expressions()[0]
+    q = s.rewrite_expr(p, "y[_] = _", whole, "max(-1e999, a[i]) * 1 + 1")
+    assert s.assumptions(q)
+    pairs = recorded(q)
+    assert pairs and not any(failing(*pair) for pair in pairs)
+
+
+def test_nor_does_a_certificate_subtract_it() -> None:
+    x, infinite = Leaf(0, F32), Constant(inf, F32)
+    both = Operation("-", (Operation("+", (x, infinite), F32), infinite), F32)  # type: ignore[arg-type]
+    assert as_numbers(both, x, F32) is None
+    finite = Constant(2.0, F32)
+    both = Operation("-", (Operation("+", (x, finite), F32), finite), F32)  # type: ignore[arg-type]
+    assert as_numbers(both, x, F32) is True
