@@ -35,7 +35,7 @@ def textbook() -> Procedure:
                     D: f32 @ DRAM
                     D = 0
                     for k in seq(0, cluster_K):
-                        D += A[batch, i, k] * B[batch, j, k]
+                        D += tf32(A[batch, i, k]) * tf32(B[batch, j, k])
                     C[batch, i, j] = relu(D + bias[j])
 
     return gemm_bias_relu_sm90

@@ -11,7 +11,7 @@ from exogpu.hw.memories import (
     CudaGmemLinear,
     Sm90_RmemMatrixD,
     Sm90_SmemSwizzled,
-    Sm90_tensorMap,
+    Sm90_tensorMap_tf32,
 )
 from exogpu.hw.timelines import SYNC_TIMELINES as SYNC
 from exogpu.hw.units import (
@@ -20,14 +20,19 @@ from exogpu.hw.units import (
     cuda_warp_in_cluster_strided,
     cuda_warpgroup,
 )
-from exogpu.isa.sm90 import Sm90_store_D, Sm90_tma_multicast, Sm90_wgmma_tf32, Sm90_zero_scale_d
+from exogpu.isa.sm90 import (
+    Sm90_store_D,
+    Sm90_tma_multicast_tf32,
+    Sm90_wgmma_tf32,
+    Sm90_zero_scale_d,
+)
 from exogpu.kernels.gemm_sm90 import warps
 
 cuda_in_order = SYNC["cuda_in_order"]
 
 
 def textbook() -> Procedure:
-    """C = A * B^T for each of L matrices."""
+    """C = A * B^T for each of L matrices, of numbers that are rounded to tf32."""
 
     @proc
     def gemm_sm90(
@@ -45,7 +50,7 @@ def textbook() -> Procedure:
                 for j in seq(0, N):
                     C[batch, i, j] = 0
                     for k in seq(0, cluster_K):
-                        C[batch, i, j] += A[batch, i, k] * B[batch, j, k]
+                        C[batch, i, j] += tf32(A[batch, i, k]) * tf32(B[batch, j, k])
 
     return gemm_sm90
 
@@ -90,8 +95,8 @@ def tiles(p: Procedure, t: Tiles) -> Procedure:
 def products(p: Procedure, t: Tiles, split: str = "") -> Procedure:
     """Steps of 32 columns, of which tiles of A and B are in each CTA, in a ring.
 
-    A CTA's tile of A goes to its row of the cluster, that of B to its column.  Tiles end in zeros,
-    so that products need no guard.  With `split`, that slice of K is multiplied.
+    A tile of A goes to its row of the cluster, that of B to its column, rounded on its way.  Tiles
+    end in zeros, so that products need no guard.  With `split`, that slice of K is multiplied.
     """
     p = s.divide_loop(p, "k", 32, ["k", "kk"])
     p = s.divide_loop(p, "kk", 8, ["kk", "c"], tail="perfect")
@@ -101,6 +106,8 @@ def products(p: Procedure, t: Tiles, split: str = "") -> Procedure:
         start = f"{rows} * ({tile})"
         window = f"{x}[batch, {start} : {start} + {rows}, {of_slice}32 * k : 32 * k + 32]"
         p = s.stage_ring(p, "wg #1", window, f"{x}_smem", "k", slots=t.RING)
+    for x in "AB":
+        p = s.round_copies(p, f"{x}_smem")
     p = loads(p, t, split)
     for guard in (" #2", "", ""):
         p = s.remove_if(p, f"if _: _{guard}")
@@ -113,17 +120,18 @@ def loads(p: Procedure, t: Tiles, split: str) -> Procedure:
     """The copies of a tile are one instruction, a slice of it a CTA."""
     slices = "0:K_split, " if split else ""
     whole = (1,) if split else ()
+    load = Sm90_tma_multicast_tf32
     for x, shape, rows in (("A", "M", t.TM // t.CN), ("B", "N", t.TN // t.CM)):
-        box = Sm90_tensorMap(128, 1, rows, *whole, 32)
+        box = Sm90_tensorMap_tf32(128, 1, rows, *whole, 32)
         window = f"{x}[0:L, 0:{shape}, {slices}0:cluster_K]"
         p = s.bind_window(p, s.find(p, "batch"), window, f"{x}_map", box)
     p = s.reorder_loops(s.reorder_loops(p, "n #1"), "n #1")
     box = (1, t.TM // t.CN, *whole, 32)
-    p = s.replace(p, "i0", Sm90_tma_multicast, n=t.CN, stride=1, rows=t.TM, cols=32, box=box)
+    p = s.replace(p, "i0", load, n=t.CN, stride=1, rows=t.TM, cols=32, box=box)
     p = s.reorder_loops(p, "m #2")
     p = s.reorder_loops(s.reorder_loops(p, "m #2"), "m #2")
     box = (1, t.TN // t.CM, *whole, 32)
-    return s.replace(p, "i0", Sm90_tma_multicast, n=t.CM, stride=t.CN, rows=t.TN, cols=32, box=box)
+    return s.replace(p, "i0", load, n=t.CM, stride=t.CN, rows=t.TN, cols=32, box=box)
 
 
 def launch(p: Procedure, t: Tiles) -> Procedure:
@@ -152,7 +160,8 @@ def launch(p: Procedure, t: Tiles) -> Procedure:
 def synchronisation(p: Procedure, t: Tiles) -> Procedure:
     """A slot is full when its tiles have come, and empty when the products with it are made."""
     warps = [("m", t.CM, t.CN * cuda_warp_in_cluster), ("n", t.CN, cuda_warp_in_cluster)]
-    calls = {"Sm90_tma_multicast": f"[m, 0:{t.CN}]", "Sm90_tma_multicast #1": f"[0:{t.CM}, n]"}
+    load = "Sm90_tma_multicast_tf32"
+    calls = {load: f"[m, 0:{t.CN}]", f"{load} #1": f"[0:{t.CM}, n]"}
     groups, steps = s.find(p, "wg #1"), s.find(p, "kk")
     temporal, both = SYNC["cuda_temporal"], SYNC["cuda_generic_and_async"]
     timelines = (temporal, temporal, both, cuda_in_order)

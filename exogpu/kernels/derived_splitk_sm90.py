@@ -37,7 +37,9 @@ def textbook() -> Procedure:
                     C[batch, i, j] = 0
                     for part in seq(0, K_split):
                         for k in seq(0, cluster_K):
-                            C[batch, i, j] += A[batch, i, part, k] * B[batch, j, part, k]
+                            C[batch, i, j] += tf32(A[batch, i, part, k]) * tf32(
+                                B[batch, j, part, k]
+                            )
 
     return gemm_splitk_sm90
 

@@ -12,13 +12,10 @@ from exogpu.isa.sm90 import Sm90_stage_D
 from exogpu.kernels.gemm_sm90 import WARPS, make_product, operand_map
 
 
-def make_gemm_bias_relu(
-    CM: int, CN: int, TM: int, TN: int, RING: int = 4, *, rounded: bool = True
-) -> Procedure:
-    """The kernel for a cluster of CM x CN CTAs with a tile of TM x TN a CTA; A and B are `rounded`
-    to tf32, or cut."""
+def make_gemm_bias_relu(CM: int, CN: int, TM: int, TN: int, RING: int = 4) -> Procedure:
+    """The kernel for a cluster of CM x CN CTAs with a tile of TM x TN a CTA."""
     MM = TM // 2  # rows of a warpgroup
-    product = make_product(CM, CN, TM, TN, RING, split=False, rounded=rounded)
+    product = make_product(CM, CN, TM, TN, RING, split=False)
 
     @proc(name=f"gemm_bias_relu_sm90_{CM}x{CN}_{TM}x{TN}")
     def gemm_bias_relu_sm90(
@@ -32,8 +29,8 @@ def make_gemm_bias_relu(
         C: f32[L, M, N] @ CudaGmemLinear,
     ):
         assert cluster_K % 4 == 0  # TMA strides are multiples of 16 bytes
-        A_map = A[:, :, :] @ operand_map(f32, 1, TM // CN, 32, rounded=rounded)
-        B_map = B[:, :, :] @ operand_map(f32, 1, TN // CM, 32, rounded=rounded)
+        A_map = A[:, :, :] @ operand_map(f32, 1, TM // CN, 32)
+        B_map = B[:, :, :] @ operand_map(f32, 1, TN // CM, 32)
         with CudaDeviceFunction(clusterDim=CM * CN, warp_config=WARPS):
             for batch in cuda_tasks(0, L):
                 for tm in cuda_tasks(0, (M + CM * TM - 1) / (CM * TM)):

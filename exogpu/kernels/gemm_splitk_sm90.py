@@ -57,13 +57,11 @@ def make_gemm_splitk(
     groups: int = 2,
     *,
     dependent: bool = True,
-    rounded: bool = True,
 ) -> Procedure:
     """The kernel for a cluster of CM x CN CTAs with a tile of TM x TN a CTA, whose rows so many
-    consumer warpgroups divide among them; `dependent`: beside the launch that zeroes C; `rounded`
-    to tf32, or cut."""
+    consumer warpgroups divide among them; `dependent`: beside the launch that zeroes C."""
     MM = TM // groups  # rows of a warpgroup
-    product = make_product(CM, CN, TM, TN, RING, split=True, groups=groups, rounded=rounded)
+    product = make_product(CM, CN, TM, TN, RING, split=True, groups=groups)
     zeroed, wait = make_zeroing(dependent)
     rest = "" if dependent else "_serial"
 
@@ -80,8 +78,8 @@ def make_gemm_splitk(
     ):
         assert cluster_K % 4 == 0  # TMA strides are multiples of 16 bytes
         assert N % 4 == 0
-        A_map = A[:, :, :, :] @ operand_map(f32, 1, TM // CN, 1, 32, rounded=rounded)
-        B_map = B[:, :, :, :] @ operand_map(f32, 1, TN // CM, 1, 32, rounded=rounded)
+        A_map = A[:, :, :, :] @ operand_map(f32, 1, TM // CN, 1, 32)
+        B_map = B[:, :, :, :] @ operand_map(f32, 1, TN // CM, 1, 32)
         C_map = C[:, :, :] @ Sm90_tensorMap(0, 1, MM, TN)
         zeroed(L, M, N, C)
         with CudaDeviceFunction(clusterDim=CM * CN, warp_config=warps(groups), dependent=dependent):

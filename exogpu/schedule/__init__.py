@@ -13,6 +13,7 @@ from exogpu.schedule.annotations import (
     set_memory,
     update_loop_mode,
 )
+from exogpu.schedule.applied import apply_at_writes, round_copies
 from exogpu.schedule.calls import call_eqv, insert_noop_call, replace, replace_all
 from exogpu.schedule.certifying.chain import Certificate, certificate
 from exogpu.schedule.combinators import repeat, seq, try_else
@@ -124,6 +125,7 @@ __all__ = [
     "accumulate",
     "add_if",
     "add_loop",
+    "apply_at_writes",
     "assumptions",
     "autofission",
     "autolift_alloc",
@@ -192,6 +194,7 @@ __all__ = [
     "resize_dim",
     "reuse_buffer",
     "rewrite_expr",
+    "round_copies",
     "seq",
     "set_loop_mode",
     "set_memory",

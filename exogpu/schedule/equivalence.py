@@ -176,7 +176,7 @@ class _Term:
     """Of reads of its value, from its writes to the one element of a parameter as it was given, or
     as it is rounded."""
     others: tuple[Event, ...]
-    """Reads that find sums."""
+    """Reads that find expressions: sums, or what is rounded."""
     pattern: tuple[Finds, ...]
     """Of each read in order, what it finds."""
 
@@ -260,17 +260,16 @@ class Comparison:
         for name in un.names(writes):
             place = of.places[name]
             here = un.of_names(writes, [name])
-            found = [self.finds(of, here, place, leaf) for leaf in of.leaves(place)]
+            found = [(leaf, *self.finds(of, here, place, leaf)) for leaf in of.leaves(place)]
             if _is_product(place.plain.value):
-                ends = [un.names(un.outputs(to)) for _, to in found if to is not None]
+                ends = [un.names(un.outputs(to)) for _, _, to in found if to is not None]
                 if len(ends) == 2 and ends[0] > ends[1]:
                     found.reverse()
-            leaves = zip(of.leaves(place), found, strict=True)
             yield _Term(
                 place,
-                tuple(to for _, to in found if to is not None),
-                tuple(leaf for leaf, (_, to) in leaves if to is None),
-                tuple(what for what, _ in found),
+                tuple(to for _, _, to in found if to is not None),
+                tuple(leaf for leaf, what, _ in found if what != "element"),
+                tuple(what for _, what, _ in found),
             )
 
     @staticmethod

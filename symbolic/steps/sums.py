@@ -184,52 +184,97 @@ class _Both:
 
     def differ(self, ask: Question, new: Read, old: Read) -> Iterator[BExpr]:
         """A term of one of two reads is none of the other, or that of two."""
-        for side, mine, its in ((self.new, new, old), (self.old, old, new)):
-            other = self.other(side)
+        both = ((self.new, new), (self.old, old))
+        for one, other in (both, both[::-1]):
+            if self.repeated(one[0], one[1].reader):
+                yield from self.differ_alone(ask, one, other)
+                return
+        for (side, mine), (other_, its) in (both, both[::-1]):
             for source in side.sources(mine.reader):
                 term = side.term(ask, source)
                 ways = []
                 for where, there in self.counterparts(side, term):
                     again = [
                         every([back, home.same(term)])
-                        for back, home in self.counterparts(other, there)
+                        for back, home in self.counterparts(other_, there)
                     ]
-                    ways.append(every([where, other.has(its, there), some(again)]))
+                    ways.append(every([where, other_.has(its, there), some(again)]))
                 yield every([side.has(mine, term), opposite(some(ways))])
+
+    def repeated(self, side: Side, reader: Reader) -> bool:
+        """A term of the read is computed again and again by the other procedure: it has no one
+        counterpart, but is the one of each."""
+        sources = side.sources(reader)
+        return any(isinstance(s, int) and s not in self.pieces(side) for s in sources)
+
+    def differ_alone(
+        self, ask: Question, one: tuple[Side, Read], other: tuple[Side, Read]
+    ) -> Iterator[BExpr]:
+        """The other read finds not just the term that its sum begins with, or the first not just
+        the counterpart of that."""
+        (side, mine), (many, its) = one, other
+        begins = [
+            (where, Term(by.number, by.at))
+            for where, by in many.begun(its)
+            if by is not None and is_term(many.program, by.number)
+        ]
+        for source in many.sources(its.reader):
+            term = many.term(ask, source)
+            first = some(every([where, begin.same(term)]) for where, begin in begins)
+            there = some(
+                every([where, side.has(mine, found)])
+                for where, found in self.counterparts(many, term)
+            )
+            yield every([many.has(its, term), opposite(every([first, there]))])
+        for source in side.sources(mine.reader):
+            term = side.term(ask, source)
+            ways = [
+                every([where, many.has(its, begin), here, found.same(term)])
+                for where, begin in begins
+                for here, found in self.counterparts(many, begin)
+            ]
+            yield every([side.has(mine, term), opposite(some(ways))])
 
     def matches(self) -> Iterator[Draft]:
         """Terms that are each other's counterpart have one value."""
         for number, pieces in self.summed.forth.items():
-            if number >= len(self.new.program.statements):
-                raise WitnessError(f"there is no statement {number}")
             for at in range(len(pieces)):
-                yield from self.match(number, at)
+                yield from self.match(self.new, number, at)
+        # Else a term that is the counterpart of its counterpart has been compared with that.
+        if any(self.repeated(self.new, reader) for reader in self.new.readers()):
+            for number, pieces in self.summed.back.items():
+                for at in range(len(pieces)):
+                    yield from self.match(self.old, number, at)
 
-    def match(self, number: int, at: int) -> Iterator[Draft]:
+    def match(self, side: Side, number: int, at: int) -> Iterator[Draft]:
+        other = self.other(side)
+        if number >= len(side.program.statements):
+            raise WitnessError(f"there is no statement {number}")
+
         def asked() -> tuple[Question, Instance, Instance, BExpr]:
             ask = self.step.question()
-            now = ask.instance(self.new.program, number, "here")
-            where, piece = [*_first(self.summed.forth[number], now.values)][at]
-            was = named_instance(self.old.program, piece.at, now.values)
-            return ask, now, was, every([where, happens(now, now.statement.write)])
+            here = ask.instance(side.program, number, "here")
+            where, piece = [*_first(self.pieces(side)[number], here.values)][at]
+            there = named_instance(other.program, piece.at, here.values)
+            return ask, here, there, every([where, happens(here, here.statement.write)])
 
-        ask, now, was, known = asked()
-        programs = self.old.program, self.new.program
-        terms = is_term(programs[0], was.number) and is_term(programs[1], number)
-        if not terms or not same_value(programs[0], was.statement, programs[1], now.statement):
-            raise WitnessError(
-                f"{self.new.told(number)} computes something else than {self.old.told(was.number)}"
-            )
-        about = (("new", number), ("old", was.number))
-        claim = f"{self.new.told(number)} is {self.old.told(was.number)}, where it is said to be."
-        is_there = every([exists(was), happens(was, was.statement.write)])
+        ask, here, there, known = asked()
+        terms = is_term(side.program, number) and is_term(other.program, there.number)
+        same = same_value(other.program, there.statement, side.program, here.statement)
+        told, counterpart = side.told(number), other.told(there.number)
+        if not terms or not same:
+            raise WitnessError(f"{told} computes something else than {counterpart}")
+        about = ((side.which, number), (other.which, there.number))
+        claim = f"{told} is {counterpart}, where it is said to be."
+        is_there = every([exists(there), happens(there, there.statement.write)])
         fails = every([known, opposite(is_there)])
         yield Draft("MATCH", about, claim, ask.expose([fails], claim))
-        for read in range(len(now.statement.reads)):
-            ask, now, was, known = asked()
-            claim = f"Both find the same sum in {self.new.said((number, read))}."
-            mine, its = self.new.read(now, read), self.old.read(was, read)
-            failing = [mine.missing, its.missing, *self.differ(ask, mine, its)]
+        for read in range(len(here.statement.reads)):
+            ask, here, there, known = asked()
+            claim = f"Both find the same sum in {side.said((number, read))}."
+            mine, its = side.read(here, read), other.read(there, read)
+            new, old = (mine, its) if side is self.new else (its, mine)
+            failing = [mine.missing, its.missing, *self.differ(ask, new, old)]
             fails_ = [every([known, one]) for one in failing]
             yield Draft("MATCH", about, claim, ask.expose(fails_, claim))
 

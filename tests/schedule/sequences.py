@@ -222,6 +222,7 @@ STEPS: dict[str, tuple[type[Stmt] | tuple[type[Stmt], ...], Step]] = {
         ),
     ),
     "rearrange_dim": (Alloc, lambda p, c, r: s.rearrange_dim(p, c, r.choice([[1, 0], [0]]))),
+    "apply_at_writes": (Alloc, lambda p, c, r: s.apply_at_writes(p, c)),
     "delete_buffer": (Alloc, lambda p, c, r: s.delete_buffer(p, c)),
     "reuse_buffer": (Alloc, lambda p, c, r: s.reuse_buffer(p, c, any_of(p, Alloc, r))),
     "resize_dim plain": (

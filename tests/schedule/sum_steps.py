@@ -63,10 +63,59 @@ def twice_guarded(n: size, m: size, x: f32[n] @ DRAM):
                 x[i] += 1
 
 
+@proc
+def under_relu(n: size, x: f32[n] @ DRAM, y: f32[n, 3] @ DRAM):
+    t: f32[n] @ DRAM
+    for i in seq(0, n):
+        t[i] = x[i]
+    for i in seq(0, n):
+        for j in seq(0, 3):
+            u: f32 @ DRAM
+            u = relu(t[i])
+            y[i, j] = u * u
+
+
+@proc
+def under_two(n: size, x: f32[n] @ DRAM, y: f32[n] @ DRAM):
+    t: f32[n] @ DRAM
+    for i in seq(0, n):
+        t[i] = 2 * x[i]
+        u: f32 @ DRAM
+        u = relu(t[i])
+        y[i] = tf32(t[i])
+        y[i] += u
+
+
+@proc
+def of_a_product(n: size, x: f32[n] @ DRAM, y: f32[n] @ DRAM):
+    for i in seq(0, n):
+        t: f32 @ DRAM
+        t = 2 * x[i]
+        y[i] = relu(t)
+
+
+@proc
+def narrowed(n: size, x: f32[n] @ DRAM, y: f32[n] @ DRAM):
+    for i in seq(0, n):
+        t: bf16 @ DRAM
+        t = x[i]
+        y[i] = exp(t)
+
+
+@proc
+def not_always_read_so(n: size, x: f32[n] @ DRAM, y: f32[n] @ DRAM):
+    for i in seq(0, n):
+        t: f32 @ DRAM
+        t = x[i]
+        y[i] = relu(t)
+        y[i] += t
+
+
 ACCEPTED: dict[str, tuple[Procedure, Callable[[Procedure], Procedure]]] = {
     "sum_by_exchange": (summed, lambda p: s.sum_by_exchange(p, "j #1", "u")),
     "sum_by_exchange on": (summed_on, lambda p: s.sum_by_exchange(p, "j #1", "u")),
     "merge_ifs": (twice_guarded, lambda p: s.merge_ifs(p, "if i < m: _")),
+    "apply_at_writes": (under_relu, lambda p: s.apply_at_writes(p, "t")),
 }
 
 REFUSED: dict[str, tuple[Callable[[], Procedure], str]] = {
@@ -85,6 +134,26 @@ REFUSED: dict[str, tuple[Callable[[], Procedure], str]] = {
     "sum_by_exchange to many": (
         lambda: s.sum_by_exchange(others, "j #2", "u"),
         "X991.*to one element",
+    ),
+    "apply_at_writes of two functions": (
+        lambda: s.apply_at_writes(under_two, "t"),
+        "X991.*t is read under relu and tf32",
+    ),
+    "apply_at_writes of a product": (
+        lambda: s.apply_at_writes(of_a_product, "t"),
+        "X99[23].*apply_at_writes",
+    ),
+    "apply_at_writes narrowed": (
+        lambda: s.apply_at_writes(narrowed, "t"),
+        "X99[23].*apply_at_writes",
+    ),
+    "apply_at_writes of itself": (
+        lambda: s.apply_at_writes(not_always_read_so, "t"),
+        "X991.*not only assigned, and read under a function",
+    ),
+    "apply_at_writes of nothing": (
+        lambda: s.apply_at_writes(summed, "t"),
+        "X991.*",
     ),
     "merge_ifs": (lambda: s.merge_ifs(twice_guarded, "if i < m: _ #1"), "X991.*more than an `if`"),
 }

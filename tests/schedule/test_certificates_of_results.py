@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from copy import deepcopy
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -14,14 +15,16 @@ from mutated_edits import differ as leaves_something_else
 from mutated_edits import mutations
 from recorded_runs import differ
 from steps import gemm
-from sum_steps import summed, summed_on
+from sum_steps import summed, summed_on, under_relu
 from write_steps import indexed, scalar
 
 from exogpu import proc
 from exogpu import schedule as s
 from exogpu.api import Procedure
+from exogpu.ir.nodes import Assign, Block, Const, DExpr, Proc, Reduce, Stmt
 from exogpu.ir.scalars import INTEGERS, Constant, Convert, Operation
 from exogpu.ir.types import DataType
+from exogpu.ir.walk import map_blocks
 from exogpu.schedule.certifying import chain as certifying
 from exogpu.schedule.equivalence import Comparison, Differ
 from exogpu.schedule.rewrite import Rewrite
@@ -189,6 +192,7 @@ STEPS: dict[str, tuple[Procedure, Callable[[Procedure], Procedure]]] = {
     ),
     "sum_by_exchange": (summed, lambda p: s.sum_by_exchange(p, "j #1", "u")),
     "sum_by_exchange on": (summed_on, lambda p: s.sum_by_exchange(p, "j #1", "u")),
+    "apply_at_writes": (under_relu, lambda p: s.apply_at_writes(p, "t")),
     "add_loop": (scalar, lambda p: s.add_loop(p, "t = _", "j", 4)),
     "bind_expr": (indexed, lambda p: s.bind_expr(p, "y[_] = _", "x[i] * 3", "t")),
     "inline_assign": (changed_later, lambda p: s.inline_assign(p, "t = _")),
@@ -229,6 +233,51 @@ def test_a_mistake_that_is_seen_is_never_certified(name: str, careless: None) ->
             sizes = dict.fromkeys(before.size_names, size)
             assert not leaves_something_else(edit.old, edit.new, sizes)
     assert refused > 3
+
+
+def with_more(p: Procedure, value: Callable[[Assign], DExpr] | None) -> Proc:
+    """What is assigned to u is added to, too."""
+
+    def each(block: Block) -> Block:
+        found: list[Stmt] = []
+        for stmt in block:
+            found.append(map_blocks(stmt, each))
+            if value is not None and isinstance(stmt, Assign) and stmt.target.name.name == "u":
+                found.append(Reduce(stmt.target, value(stmt)))
+        return tuple(found)
+
+    assert p.ir is not None
+    return replace(p.ir, body=each(p.ir.body))
+
+
+MORE: dict[str, Callable[[Assign], DExpr] | None] = {
+    "once": None,
+    "twice": lambda stmt: stmt.value,
+    "and nothing": lambda stmt: Const(0),
+    "and one": lambda stmt: Const(1),
+}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "right"),
+    [
+        ("once", "once", True),
+        ("once", "and nothing", True),
+        ("and nothing", "once", True),
+        ("once", "twice", False),
+        ("twice", "once", False),
+        ("once", "and one", False),
+        ("and one", "once", False),
+    ],
+)
+def test_what_is_computed_again_and_again_is_counted(
+    one: str, other: str, right: bool, careless: None
+) -> None:
+    """Sums whose terms have no one counterpart are the same if each has one term."""
+    moved = s.apply_at_writes(under_relu, "t")
+    old, new = with_more(under_relu, MORE[one]), with_more(moved, MORE[other])
+    for edit in (Rewrite(old, new, by_results=True), Rewrite(new, old, by_results=True)):
+        assert (not certifying.uncertified(edit)) == right
 
 
 # --- attacks ------------------------------------------------------------------------------------

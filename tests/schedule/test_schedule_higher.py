@@ -80,7 +80,14 @@ def stores(d: f32[2, 4], y: f32[2, 4]):
             y[w, i] += d[w, i]
 
 
-WARPS = [WarpConfig("producer", 1), WarpConfig("consumer", 1)]
+@proc
+def of_rounded(n: size, x: f32[n], y: f32[n, 4]):
+    t: f32[n]
+    for i in seq(0, n):
+        t[i] = x[i]
+    for i in seq(0, n):
+        for j in seq(0, 4):
+            y[i, j] += tf32(t[i]) * tf32(t[n - 1 - i])
 
 
 WARPS = [WarpConfig("producer", 1), WarpConfig("consumer", 1)]
@@ -136,6 +143,7 @@ def ring(p: Procedure) -> Procedure:
 
 ACCEPTED: dict[str, tuple[Procedure, Callable[[Procedure], Procedure]]] = {
     "tile": (product, lambda p: s.tile(p, "i", (8, 4), ["io", "jo"], ["ii", "ji"])),
+    "round_copies": (of_rounded, lambda p: s.round_copies(p, "t")),
     "tile_for_cluster": (
         product,
         lambda p: s.tile_for_cluster(

@@ -14,7 +14,15 @@ from exogpu.schedule.events import Place, Program
 from exogpu.schedule.terms import ROUNDS
 from exogpu.schedule.terms import Terms as FoundTerms
 from exogpu.solvers import isl_unions as un
-from exogpu.solvers.isl_branches import Branch, Cases, cases, functions, related, through
+from exogpu.solvers.isl_branches import (
+    Branch,
+    Cases,
+    SeveralError,
+    cases,
+    functions,
+    related,
+    through,
+)
 from exogpu.symbolic.encode.formulas import every, some
 from exogpu.symbolic.encode.witness import element_names
 from exogpu.symbolic.find.expressions import constraint, expression
@@ -192,14 +200,25 @@ class _Side:
 
 
 def _matched(pairs: un.Relation, of: _Side, other: _Side) -> dict[int, tuple[Kept, ...]]:
+    """By statement, the one counterpart of each instance; of none that has several."""
     found: dict[int, list[Kept]] = {}
-    for name, by, branches in functions(pairs, of.terms.of.written):
-        for branch in branches:
-            inputs = of.inputs(name)
-            at = At(other.statement(by), of.values(inputs, branch))
-            found.setdefault(of.statement(name), []).append(
-                Kept(of.where(inputs, branch.where), at)
-            )
+    for source in un.names(un.inputs(pairs)):
+        try:
+            told = [
+                *functions(
+                    un.of_inputs(pairs, un.of_names(un.inputs(pairs), [source])),
+                    of.terms.of.written,
+                )
+            ]
+        except SeveralError:
+            continue
+        for name, by, branches in told:
+            for branch in branches:
+                inputs = of.inputs(name)
+                at = At(other.statement(by), of.values(inputs, branch))
+                found.setdefault(of.statement(name), []).append(
+                    Kept(of.where(inputs, branch.where), at)
+                )
     return {number: tuple(found[number]) for number in sorted(found)}
 
 
