@@ -15,6 +15,7 @@ from exogpu.hw.datatypes import bf16, f16
 from exogpu.kernels import attention_loads, attention_sm90, attention_softmax, attention_task
 from exogpu.kernels.attention_sm90 import KERNELS, make_attention
 from tests.kernels.sequences import Batch, Mistake, mistaken
+from tests.marks import long_among
 
 MIXED = ([5, 0, 130, 1], [7, 3, 200, 300])
 BATCHES = [
@@ -99,10 +100,15 @@ REFUTED: dict[str, Mistake] = {
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "mistake",
-    [
-        pytest.param(one, marks=[pytest.mark.long] if one.endswith("awaited") else [])
-        for one in REFUTED
-    ],
+    long_among(
+        REFUTED,
+        [
+            "values are awaited",
+            "keys are awaited",
+            "slots are awaited",
+            "what is forgotten is fenced",
+        ],
+    ),
 )
 def test_a_mistake_is_refuted(
     mistake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -118,7 +124,7 @@ def test_a_mistake_is_refuted(
 @pytest.mark.parametrize(
     "kernel",
     [
-        KERNELS["attention_varlen_sm90_64"],
+        pytest.param(KERNELS["attention_varlen_sm90_64"], marks=pytest.mark.long),
         pytest.param(
             make_attention(128, causal=True, G=4, dtype=f16, packed=True), marks=pytest.mark.long
         ),
@@ -133,7 +139,7 @@ def test_proved_for_all_sizes(kernel: Procedure) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="no g++ on this machine")
-@pytest.mark.parametrize("batch", BATCHES, ids=str)
+@pytest.mark.parametrize("batch", long_among(BATCHES, BATCHES[1::2]), ids=str)
 def test_emitted_in_orders(batch: dict[str, Any], builds: Path) -> None:
     for order in ORDERS[:2]:
         assert not Batch(**batch).emulated(order, builds)

@@ -22,6 +22,7 @@ from exogpu.kernels.rows import Shape
 from exogpu.kernels.scan_rows import KINDS, make_scan, scan_shape
 from exogpu.meaning.values import round_bf16
 from tests.codegen.sync_mutants import inserted
+from tests.marks import long_among
 
 
 def exact(x, target):
@@ -110,7 +111,7 @@ SMALL = {
 }
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", long_among(SMALL, ["scan looped", "losses"]))
 def test_proved_and_refuted_without_any_of_its_fences(name):
     kernel = SMALL[name]
     assert [kernel.check(policy=policy).word for policy in Policy] == ["proved", "proved"]
@@ -129,10 +130,12 @@ def test_proved_and_refuted_without_any_of_its_fences(name):
 @pytest.mark.parametrize(
     ("kernel", "sizes"),
     [
-        (make_cross_entropy(Shape("f32", 2, 1, staged=True)), (3, 252)),
+        pytest.param(
+            make_cross_entropy(Shape("f32", 2, 1, staged=True)), (3, 252), marks=pytest.mark.long
+        ),
         (make_cross_entropy(Shape("f32", 1, 2, vectors=False), "i32"), (9, 61)),
         (make_scan(Shape("i32", 2, 2, looped=True)), (3, 1028)),
-        (make_scan(Shape("f32", 1, 3, vectors=False)), (9, 95)),
+        pytest.param(make_scan(Shape("f32", 1, 3, vectors=False)), (9, 95), marks=pytest.mark.long),
     ],
     ids=lambda of: getattr(of, "name", None),
 )

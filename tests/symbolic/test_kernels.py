@@ -51,7 +51,7 @@ def sample(kernel: Procedure, share: int) -> list[Mutant]:
     ("kernel", "share", "refuted", "redundant"),
     [
         pytest.param(GEMM_SM90["gemm_sm90_2x1_128x256"], 17, 14, 8, marks=pytest.mark.long),
-        (gemm_sm80, 23, 6, 4),
+        pytest.param(gemm_sm80, 23, 6, 4, marks=pytest.mark.long),
         (paper.example_1_repaired, 3, 3, 10),
         (paper.example_2_repaired, 3, 4, 10),
         (paper.example_3_repaired, 3, 8, 10),

@@ -31,6 +31,7 @@ from exogpu.symbolic.encode import loads
 from exogpu.symbolic.find.prover import analyse
 from exogpu.symbolic.prove import drafts
 from exogpu.symbolic.sites import UndecidedError
+from tests.marks import long_among
 
 # --- gather, scatter ----------------------------------------------------------------------------
 
@@ -376,7 +377,7 @@ def test_proved_for_all_contents(what: str) -> None:
         assert not fast.run(given(program, sizes, contents), sizes).violations
 
 
-@pytest.mark.parametrize("what", REFUTED)
+@pytest.mark.parametrize("what", long_among(REFUTED, ["pages without a fence"]))
 def test_refuted_with_contents(what: str) -> None:
     procedure, kind = REFUTED[what]
     verdict = procedure.check()

@@ -31,6 +31,7 @@ from exogpu.symbolic.encode import ranks, slots
 from exogpu.symbolic.find.prover import analyse
 from exogpu.symbolic.find.slots import SlotPairs
 from exogpu.symbolic.prove import prove
+from tests.marks import long_among
 
 
 def ring(
@@ -159,7 +160,7 @@ def test_refuted_with_its_tasks(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", RIGHT)
+@pytest.mark.parametrize("name", long_among(RIGHT, ["in a nest", "a deeper ring"]))
 def test_literal_machine_finds_nothing(name: str) -> None:
     program = RIGHT[name].amir()
     for sizes in SIZES[-2:]:
@@ -167,7 +168,9 @@ def test_literal_machine_finds_nothing(name: str) -> None:
             assert literal.run(assigned(program, sizes, choice), sizes) == ()
 
 
-@pytest.mark.parametrize("name", [*RIGHT, *WRONG])
+@pytest.mark.parametrize(
+    "name", long_among([*RIGHT, *WRONG], ["an Await a step later", "in a nest"])
+)
 def test_machines_agree(name: str) -> None:
     procedure = RIGHT[name] if name in RIGHT else WRONG[name][0]
     for sizes in SIZES:
