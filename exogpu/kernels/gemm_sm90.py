@@ -57,6 +57,7 @@ def make_product(
     groups: int = 2,
     dtype: DataType = f32,
     rounded: bool = True,
+    overlapped: bool = False,
 ) -> Macro:
     """The product of the tiles that a cluster of CM x CN CTAs makes in one task.
 
@@ -65,6 +66,7 @@ def make_product(
     `resident` ring is the caller's, and is given last: A_smem, B_smem, full, empty; in place of K
     is then a number of steps, of 128 bytes a row.  With `slots` its stages are counted from tile to
     tile, else each tile begins with the first.  The maps are those of `operand_map`, as `rounded`.
+    Where a ring is not `slots`, the products of a step may be `overlapped` with those of the next.
     """
     MM = TM // groups  # rows of a warpgroup
     TK = 128 // dtype.bytes  # columns of a step, and of one product
@@ -245,13 +247,23 @@ def make_product(
                                             dtype=dtype,
                                         )
                             Arrive(wgmma_async) >> cg[m, n, wg]
-                            Await(cg[m, n, wg], cuda_in_order, 0)
-                        if not slots:
+                            Await(cg[m, n, wg], cuda_in_order, int(overlapped))
+                        if overlapped:
+                            if k > 0:  # of the step before
+                                Arrive(cuda_in_order) >> empty[m, :] >> empty[:, n]
+                        elif not slots:
                             Arrive(cuda_in_order) >> empty[m, :] >> empty[:, n]
                 if slots:  # The slot is that of all CTAs: none has arrived when it is read.
                     for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
                         for n in cuda_threads(0, CN, unit=cuda_cta_in_cluster):
                             Arrive(cuda_in_order) >> empty[m, :] >> empty[:, n]
+        if overlapped:
+            with CudaWarps(name="consumer"):
+                for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
+                    for n in cuda_threads(0, CN, unit=cuda_cta_in_cluster):
+                        for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
+                            Await(cg[m, n, wg], cuda_in_order, 0)
+                        Arrive(cuda_in_order) >> empty[m, :] >> empty[:, n]
 
     @macro
     def product(D, A_map, B_map, K, batch, tm, tn, s):
@@ -317,14 +329,25 @@ def make_gemm(
     dtype: DataType = f32,
     *,
     rounded: bool = True,
+    overlapped: bool = False,
 ) -> Procedure:
     """The kernel for a cluster of CM x CN CTAs with a tile of TM x TN a CTA, whose rows so many
-    consumer warpgroups divide among them; f32 is `rounded` to tf32, or cut."""
+    consumer warpgroups divide among them; f32 is `rounded` to tf32, or cut; products of two steps
+    are `overlapped`, or not."""
     MM = TM // groups  # rows of a warpgroup
     TK = 128 // dtype.bytes  # columns of a step
     CHUNK = 16 // dtype.bytes
     product = make_product(
-        CM, CN, TM, TN, RING, split=False, groups=groups, dtype=dtype, rounded=rounded
+        CM,
+        CN,
+        TM,
+        TN,
+        RING,
+        split=False,
+        groups=groups,
+        dtype=dtype,
+        rounded=rounded,
+        overlapped=overlapped,
     )
     epilogue = make_epilogue(CM, CN, TM, TN, groups, dtype)
 

@@ -57,11 +57,13 @@ def make_gemm_splitk(
     groups: int = 2,
     *,
     dependent: bool = True,
+    overlapped: bool = False,
 ) -> Procedure:
     """The kernel for a cluster of CM x CN CTAs with a tile of TM x TN a CTA, whose rows so many
-    consumer warpgroups divide among them; `dependent`: beside the launch that zeroes C."""
+    consumer warpgroups divide among them; `dependent`: beside the launch that zeroes C; products
+    of two steps are `overlapped`, or not."""
     MM = TM // groups  # rows of a warpgroup
-    product = make_product(CM, CN, TM, TN, RING, split=True, groups=groups)
+    product = make_product(CM, CN, TM, TN, RING, split=True, groups=groups, overlapped=overlapped)
     zeroed, wait = make_zeroing(dependent)
     rest = "" if dependent else "_serial"
 

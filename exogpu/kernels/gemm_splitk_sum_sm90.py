@@ -31,14 +31,19 @@ def make_gemm_splitk_sum(
     groups: int = 2,
     dtype: DataType = f32,
     dependent: bool = True,
+    *,
+    overlapped: bool = False,
 ) -> Procedure:
     """The kernels for a cluster of CM x CN CTAs with a tile of TM x TN a CTA, whose rows so many
-    consumer warpgroups divide among them; the second may be `dependent` on the first."""
+    consumer warpgroups divide among them; the second may be `dependent` on the first; products of
+    two steps are `overlapped`, or not."""
     MM = TM // groups  # rows of a warpgroup
     TK = 128 // dtype.bytes  # columns of a step
     CHUNK = 16 // dtype.bytes
     STEP = SUMMING * LOADS
-    product = make_product(CM, CN, TM, TN, RING, split=True, groups=groups, dtype=dtype)
+    product = make_product(
+        CM, CN, TM, TN, RING, split=True, groups=groups, dtype=dtype, overlapped=overlapped
+    )
     epilogue = make_epilogue(CM, CN, TM, TN, groups)
     half = "" if dtype is f32 else f"_{dtype.value}"
     rest = "" if dependent else "_serial"
