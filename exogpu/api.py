@@ -201,8 +201,9 @@ class Procedure(Stages):
         if not unchecked:
             check = partial(self.check, policy=policy, timeout=timeout, memory=memory)
             if at is not None:
-                concrete = partial(self.check_at, policy=policy, timeout=timeout, memory=memory)
-                check_at = partial(concrete, **at)
+                limits, sizes = _limits(timeout, memory), _sizes(at)
+                rules = Policy.of(policy)
+                check_at = partial(checking.check_at, self, rules, sizes, limits, None)
         return emit(self, Target(arch, task_order, arrive_all), check, check_at)
 
     def __repr__(self) -> str:
@@ -252,6 +253,15 @@ def _limits(timeout: object, memory: object) -> Limits:
                 [Diagnostic("X907", f"{name} is {value!r}", NOWHERE, "give a number of at least 0")]
             )
     return Limits(cast("float | None", timeout), cast("float | None", memory))
+
+
+def _sizes(at: object) -> dict[str, int]:
+    """Sizes by name.  Raises ExoGpuError (X905) for what is none of these."""
+    if isinstance(at, Mapping) and all(isinstance(name, str) for name in at):
+        return dict(at)
+    raise ExoGpuError(
+        [Diagnostic("X905", f"{at!r} gives no sizes by name", NOWHERE, "give a dict of integers")]
+    )
 
 
 def _module_file(frame: FrameType | None) -> str:

@@ -77,6 +77,12 @@ def test_other_policies_are_refused(policy: object) -> None:
             call()
 
 
+@pytest.mark.parametrize("at", [[("M", 1)], "M=1", 3, {3: 3}, {"M": "1"}])
+def test_sizes_to_emit_at_are_given_by_name(at: object) -> None:
+    with pytest.raises(ExoGpuError, match="X905"):
+        fine.emit(at=at)
+
+
 @pytest.mark.parametrize("limit", ["60", float("nan"), -1, [60], True])
 def test_limits_are_numbers(limit: object) -> None:
     calls = (
