@@ -24,7 +24,7 @@ from exogpu.codegen.render import HostText, UnitText, render
 from exogpu.codegen.reserved import function_name
 from exogpu.codegen.storage import Storage, storages
 from exogpu.codegen.stream import argument_of, run_of
-from exogpu.codegen.task_order import TaskOrder
+from exogpu.codegen.task_order import TaskOrder, check_order
 from exogpu.ir.listed import Json, condition_json, control_json
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
@@ -98,6 +98,7 @@ def lowered(
     """All that `emit` finds, without the texts; it raises what `emit` does."""
     proc = facts.proc
     check_arch(arch)
+    check_order(task_order)
     check_features(proc, arch)
     found = rings(facts, depths, arrive_all=arrive_all)
     followed = frozenset(preceding(proc).values())

@@ -19,6 +19,7 @@ from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Access, For, Loaded, Point, Seq
 from exogpu.ir.types import Space
 from exogpu.ir.walk import accesses, control_variables, evaluate, walk
+from exogpu.result.errors import NOWHERE, Diagnostic, ExoGpuError
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,9 @@ class Hilbert:
 
 TaskOrder: TypeAlias = Lexicographic | Grouped | Hilbert
 
+MOST_ROWS: Final = (1 << 31) - 1
+"""Of a band: kernels compute with 32 bits."""
+
 PROCESSORS: Final = 128
 """Multiprocessors of a large GPU, about: the CTAs that run at the same time."""
 
@@ -64,10 +68,32 @@ def parse_order(text: str) -> TaskOrder:
             return Hilbert()
         case "grouped" if not rows:
             return Grouped()
-        case "grouped" if rows.isdecimal() and int(rows) >= 1:
+        case "grouped" if rows.isdecimal() and len(rows) < 20 and 1 <= int(rows) <= MOST_ROWS:
             return Grouped(int(rows))
         case _:
             raise ValueError(f"{text!r} is none of lexicographic, grouped[:ROWS], hilbert")
+
+
+def check_order(order: object) -> None:
+    """Raises ExoGpuError (X962) for what is no order of tasks."""
+    match order:
+        case None | Lexicographic():
+            return
+        case Hilbert(loops) if _is_pair(loops):
+            return
+        case Grouped(rows, loops) if _is_pair(loops):
+            if rows is None or (type(rows) is int and 1 <= rows <= MOST_ROWS):
+                return
+    help_ = f"give Lexicographic(), Grouped(rows), of 1 to {MOST_ROWS} rows, or Hilbert()"
+    raise ExoGpuError([Diagnostic("X962", f"{order!r} is no order of tasks", NOWHERE, help_)])
+
+
+def _is_pair(loops: object) -> bool:
+    match loops:
+        case None | (str(), str()):
+            return True
+        case _:
+            return False
 
 
 def pair_of(

@@ -9,8 +9,9 @@ from contextvars import ContextVar
 from dataclasses import replace
 from functools import partial
 from inspect import isasyncgenfunction, iscoroutinefunction
+from numbers import Real
 from types import FrameType
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, cast, overload
 
 from exogpu.analysis.inline import inline
 from exogpu.analysis.sizes import check_sizes
@@ -23,7 +24,7 @@ from exogpu.machine import fast
 from exogpu.pipeline import checking
 from exogpu.pipeline.stages import Stages
 from exogpu.report.card import card
-from exogpu.result.errors import Diagnostic, ExoGpuError, InternalError
+from exogpu.result.errors import NOWHERE, Diagnostic, ExoGpuError, InternalError
 from exogpu.result.proof import Proving
 from exogpu.result.verdict import Verdict
 from exogpu.solvers.workers import Limits
@@ -91,10 +92,10 @@ class Procedure(Stages):
         how many obligations are answered.  What is proved and has no
         lowering has `warnings`, those that `compile` would raise.
         """
-        policy = Policy.of(policy)
+        policy, limits = Policy.of(policy), _limits(timeout, memory)
         if policy in self._verdicts:
             return self._verdicts[policy]
-        found = checking.check(self, policy, Limits(timeout, memory), heard, progress)
+        found = checking.check(self, policy, limits, heard, progress)
         if found.stopped is None:
             self._verdicts[policy] = found.verdict
         return found.verdict
@@ -114,7 +115,8 @@ class Procedure(Stages):
         is in seconds, `memory` in gigabytes, by default half of the machine's; a check that has
         to be stopped is undecided.
         """
-        return checking.check_at(self, Policy.of(policy), sizes, Limits(timeout, memory), progress)
+        limits = _limits(timeout, memory)
+        return checking.check_at(self, Policy.of(policy), sizes, limits, progress)
 
     def run(self, **arguments: object) -> None:
         """The sequential meaning, on numpy arrays, in place; sizes may follow from shapes.
@@ -199,8 +201,9 @@ class Procedure(Stages):
         if not unchecked:
             check = partial(self.check, policy=policy, timeout=timeout, memory=memory)
             if at is not None:
-                concrete = partial(self.check_at, policy=policy, timeout=timeout, memory=memory)
-                check_at = partial(concrete, **at)
+                limits, sizes = _limits(timeout, memory), _sizes(at)
+                rules = Policy.of(policy)
+                check_at = partial(checking.check_at, self, rules, sizes, limits, None)
         return emit(self, Target(arch, task_order, arrive_all), check, check_at)
 
     def __repr__(self) -> str:
@@ -239,6 +242,26 @@ class Procedure(Stages):
             raise ExoGpuError(wrong)
         shown = widget(self, sizes or None, choice=not sizes)
         return Animated(self.name, sizes, shown)
+
+
+def _limits(timeout: object, memory: object) -> Limits:
+    """What a check may take.  Raises ExoGpuError (X907) for what is no number of at least 0."""
+    for name, value in (("timeout", timeout), ("memory", memory)):
+        number = isinstance(value, Real) and not isinstance(value, bool) and float(value) >= 0
+        if value is not None and not number:
+            raise ExoGpuError(
+                [Diagnostic("X907", f"{name} is {value!r}", NOWHERE, "give a number of at least 0")]
+            )
+    return Limits(cast("float | None", timeout), cast("float | None", memory))
+
+
+def _sizes(at: object) -> dict[str, int]:
+    """Sizes by name.  Raises ExoGpuError (X905) for what is none of these."""
+    if isinstance(at, Mapping) and all(isinstance(name, str) for name in at):
+        return dict(at)
+    raise ExoGpuError(
+        [Diagnostic("X905", f"{at!r} gives no sizes by name", NOWHERE, "give a dict of integers")]
+    )
 
 
 def _module_file(frame: FrameType | None) -> str:

@@ -77,6 +77,25 @@ def test_other_policies_are_refused(policy: object) -> None:
             call()
 
 
+@pytest.mark.parametrize("at", [[("M", 1)], "M=1", 3, {3: 3}, {"M": "1"}])
+def test_sizes_to_emit_at_are_given_by_name(at: object) -> None:
+    with pytest.raises(ExoGpuError, match="X905"):
+        fine.emit(at=at)
+
+
+@pytest.mark.parametrize("limit", ["60", float("nan"), -1, [60], True])
+def test_limits_are_numbers(limit: object) -> None:
+    calls = (
+        lambda: fine.check(timeout=limit),
+        lambda: fine.check(memory=limit),
+        lambda: fine.check_at(timeout=limit, M=1),
+        lambda: fine.check_at(memory=limit, M=1),
+    )
+    for call in calls:
+        with pytest.raises(ExoGpuError, match=r"X907.*at least 0"):
+            call()
+
+
 @pytest.mark.parametrize("size", [2.0, "2", None, True, 2**63, 10**400])
 def test_sizes_are_integers_of_64_bits(size: object) -> None:
     verdict = fine.check_at(M=size)  # type: ignore[arg-type]

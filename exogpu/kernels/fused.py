@@ -59,11 +59,10 @@ def gemm_fused(
             f"K is {K}: TMA takes rows of a multiple of 16 bytes",
             f"pad K to a multiple of {chunk} with zeros",
         )
-    function = activation or ""
-    if function not in ACTIVATIONS:
-        raise LaunchError(
-            f"the activation is {activation!r}", f"give one of {', '.join(ACTIVATIONS[1:])}"
-        )
+    function = "" if activation is None else activation
+    if not isinstance(function, str) or function not in ACTIVATIONS:
+        said = repr(function) if isinstance(function, str) else f"a {type(function).__name__}"
+        raise LaunchError(f"the activation is {said}", f"give one of {', '.join(ACTIVATIONS[1:])}")
     more = {"bias": bias} if bias is not None else {}
     if residual is not None:
         more["residual"] = residual if batched else residual[None]

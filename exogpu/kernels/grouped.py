@@ -8,7 +8,7 @@ from typing import Any, Final
 from exogpu.codegen.runtime import Kernel
 from exogpu.codegen.runtime.arrays import ITEM_SIZE
 from exogpu.codegen.runtime.errors import LaunchError
-from exogpu.kernels.taken import by_rows, check, empty, launch, rank_of, scratch, type_of
+from exogpu.kernels.taken import by_rows, check, empty, launch, rank_of, scratch, type_of, whole
 
 _TYPES: Final = ("bf16", "f16", "f32")
 TILE: Final = 128
@@ -137,10 +137,12 @@ def histogram(x: Any, bins: int, out: Any = None, *, stream: object = None) -> A
     rank_of("x", x, (1,))
     type_of("x", x, ("i32",))
     by_rows("x", x)
-    count = bins if isinstance(bins, int) else getattr(bins, "__index__", lambda: 0)()
+    count = whole(bins)
     most = next((n for n in (256, 4096) if 1 <= count <= n), None)
     if most is None:
-        raise LaunchError(f"bins is {bins!r}", "give a number from 1 to 4096")
+        plain = isinstance(bins, int | float | str | None)
+        said = repr(bins) if plain else f"a {type(bins).__name__}"
+        raise LaunchError(f"bins is {said}", "give a number from 1 to 4096")
     result = empty(x, (count,)) if out is None else out
     check("out", result, (count,), "i32")
     launch(counting(most), {"counts": "out"}, stream=stream, x=x, counts=result)

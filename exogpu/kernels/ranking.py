@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from operator import index
 from typing import Any
 
 from exogpu.codegen.runtime import Kernel
 from exogpu.codegen.runtime.errors import LaunchError
-from exogpu.kernels.taken import by_rows, check, empty, flat, launch, rows_of, type_of
+from exogpu.kernels.taken import by_rows, check, empty, flat, launch, rows_of, type_of, whole
 from exogpu.kernels.topk_shapes import LONGEST, MOST, TYPES, TopkShape, topk_shape
 
 
@@ -26,7 +25,7 @@ def topk(
     kind, shape = rows_of("x", x, TYPES)
     by_rows("x", x)
     rows, columns = math.prod(shape[:-1]), int(shape[-1])
-    count = _whole(k)
+    count = whole(k)
     if not 1 <= count <= min(columns, MOST):
         said = repr(k) if isinstance(k, int | float | str | None) else f"a {type(k).__name__}"
         raise LaunchError(f"k is {said}", f"give a number from 1 to {min(columns, MOST)}")
@@ -43,14 +42,6 @@ def topk(
     chosen = kernel(topk_shape(kind, columns, count), place)
     launch(chosen, {"y": "out"}, stream=stream, x=flat("x", x, (rows, columns)), **given)
     return values, places
-
-
-def _whole(k: Any) -> int:
-    """The integer that k is, of any library; 0 for what is none, and for a bool."""
-    try:
-        return 0 if isinstance(k, bool) else index(k)
-    except TypeError:
-        return 0
 
 
 @cache

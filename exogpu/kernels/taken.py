@@ -7,6 +7,7 @@ import math
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from operator import index
 from typing import Any
 
 from exogpu.codegen.runtime.arrays import array_of, check_layout
@@ -83,6 +84,14 @@ def number(name: str, value: Any) -> float:
         said = value if isinstance(value, int | float | str | None) else type(value).__name__
         raise LaunchError(f"{name} is {said!r}, and no number", f"give {name} as a number")
     return found
+
+
+def whole(value: Any) -> int:
+    """The integer that a value is, of any library; 0 for what is none, and for a bool."""
+    try:
+        return 0 if isinstance(value, bool) else index(value)
+    except TypeError:
+        return 0
 
 
 def launch(kernel: Callable[..., None], theirs: Mapping[str, str], **arguments: Any) -> None:

@@ -64,8 +64,17 @@ def choice(product: Product) -> Choice | None:
     if not table():
         return None
     name, slices = table().get(current_gpu(), {}).get(key(product), ("", 0))
-    known = name in shipped() if product.N else name in GEMV
-    return Choice(name, slices) if known else None
+    return found if _takes(found := Choice(name, slices), product) else None
+
+
+def _takes(choice: Choice, product: Product) -> bool:
+    """Whether a kernel of that name ships, and takes the product so: tables outlive kernels."""
+    if not product.N:
+        return choice.name in GEMV
+    variant = shipped().get(choice.name)
+    if variant is None or variant.dtype != product.dtype or variant.split != bool(choice.slices):
+        return False
+    return (choice.slices or 1) in variant.slices(product)
 
 
 def keep(gpu: str, product: Product, fastest: Choice) -> None:

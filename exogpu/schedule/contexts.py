@@ -87,9 +87,9 @@ def wrap_kernel(
 def _several(proc: Proc, stmt: object, count: int) -> tuple[Path, Block]:
     path = path_of(proc, stmt)
     at = path[-1][1]
-    body = block_at(proc, path)[at : at + count]
-    if count < 1 or len(body) < count:
-        raise Unfit(f"there are no {count} statements")
+    body = block_at(proc, path)[at : at + count] if isinstance(count, int) else ()
+    if not body or not 1 <= count <= len(body):
+        raise Unfit(f"there are no {count!r} statements")
     return path, body
 
 

@@ -214,7 +214,7 @@ def find(procedure: P, pattern: str) -> Cursor[P]:
     Raises ExoGpuError (X990) with the nearest candidates.
     """
     proc = ir_of(procedure)
-    text, wanted = _numbered(pattern)
+    text, wanted = _numbered(_text(proc, pattern))
     found = list(_found(proc, text))
     if wanted < len(found):
         return Cursor(procedure, found[wanted])
@@ -224,12 +224,22 @@ def find(procedure: P, pattern: str) -> Cursor[P]:
 def _numbered(pattern: str) -> tuple[str, int]:
     """The pattern without `#n`, and n."""
     text, _, number = pattern.partition("#")
-    return text.strip(), int(number) if number.strip().isdigit() else 0
+    return text.strip(), int(number) if number.strip().isdecimal() else 0
+
+
+def _text(proc: Proc, pattern: object) -> str:
+    """A pattern.  Raises ExoGpuError (X990) for what is no text."""
+    if isinstance(pattern, str):
+        return pattern
+    message = f"a pattern is text, and not a {type(pattern).__name__}"
+    help_ = "write `followed(p, cursor)` for a cursor of an earlier procedure"
+    raise ExoGpuError([Diagnostic("X990", message, proc.span, help_)])
 
 
 def find_all(procedure: P, pattern: str) -> tuple[Cursor[P], ...]:
     """Every statement that a pattern finds, in program order."""
-    return tuple(Cursor(procedure, path) for path in _found(ir_of(procedure), pattern.strip()))
+    proc = ir_of(procedure)
+    return tuple(Cursor(procedure, path) for path in _found(proc, _text(proc, pattern).strip()))
 
 
 def _found(proc: Proc, pattern: str) -> Iterator[Path]:

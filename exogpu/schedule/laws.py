@@ -18,13 +18,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
-from math import isfinite
+from math import inf, isfinite
 from typing import Final, TypeAlias, assert_never
 
 from exogpu.analysis.instances import Domain, never
 from exogpu.ir.isltext import cexpr
 from exogpu.ir.names import Sym
-from exogpu.ir.nodes import Access, Assign, BinOp, Const, Point, Read, Reduce, same_number
+from exogpu.ir.nodes import (
+    Access,
+    Assign,
+    BinOp,
+    Const,
+    DExpr,
+    Point,
+    Read,
+    Reduce,
+    same_number,
+)
 from exogpu.ir.scalars import (
     COMPUTES,
     INTEGERS,
@@ -279,6 +289,8 @@ def _polynomial(value: _Value, bits: int) -> _Polynomial:
                     return _product(terms[0], terms[1], bits)
                 case "/" if bits == 0 and terms[1].keys() == {()}:
                     return _product(terms[0], {(): 1 / terms[1][()]}, bits)
+                case "/" if bits == 0 and not terms[1]:
+                    raise Unlawful("it divides by zero, which is no real number")
         case Convert() | _Stored() if _bits(value.dtype) == _bits(value.term.dtype) == 0:
             return _polynomial(value.term, bits)  # type: ignore[arg-type]
         case Convert() | _Stored() if bits and 0 < bits <= _bits(value.term.dtype):
@@ -288,14 +300,36 @@ def _polynomial(value: _Value, bits: int) -> _Polynomial:
 
 
 def _is_infinite(value: object) -> bool:
-    """An infinite constant, which no polynomial has: from itself, infinity is not subtracted."""
+    """Whether a constant in it may make it infinite: then it is in no polynomial, since from itself
+    infinity is not subtracted."""
     match value:
         case Constant():
             return not isfinite(value.value)
-        case Operation(function="negate", arguments=(Constant() as constant,)):
-            return not isfinite(constant.value)
+        case Operation(function="/", arguments=(above, _)):
+            return _is_infinite(above)
+        case Operation(function="select", arguments=(_, _, less, other)):
+            return _is_infinite(less) or _is_infinite(other)
+        case Operation(function="min" | "max", arguments=(one, other)):
+            infinite = [a for a in (one, other) if _is_infinite(a)]
+            nothing = inf if value.function == "min" else -inf
+            return len(infinite) == 2 or any(_infinity(a) != nothing for a in infinite)
+        case Operation():
+            return any(map(_is_infinite, value.arguments))
+        case Convert() | _Stored():
+            return _is_infinite(value.term)
         case _:
             return False
+
+
+def _infinity(value: object) -> float | None:
+    """Which infinite constant a value is; None of another value."""
+    match value:
+        case Constant():
+            return None if isfinite(value.value) else value.value
+        case Operation(function="negate", arguments=(Constant() as constant,)):
+            return None if isfinite(constant.value) else -constant.value
+        case _:
+            return None
 
 
 def _key(value: _Value) -> str:
@@ -305,8 +339,8 @@ def _key(value: _Value) -> str:
             return f"x{value.number}"
         case Constant():
             return f"{value.value!r} {value.dtype.value}"
-        case Operation() if _is_infinite(value):
-            return f"-{_key(value.arguments[0])}"  # type: ignore[arg-type]
+        case Operation() if (infinity := _infinity(value)) is not None:
+            return f"{infinity!r} {value.dtype.value}"
         case Operation(function="+" | "-" | "*" | "negate"):
             if any(map(_is_infinite, value.arguments)):
                 raise Unlawful("it computes with infinity, which is no real number")
@@ -411,8 +445,19 @@ def _factor(scale: Place, target: Access) -> Read | Const | None:
         case BinOp(op="*", left=left, right=right):
             for one, other in ((left, right), (right, left)):
                 if isinstance(one, Read) and one.access == target:
-                    return other if isinstance(other, Read | Const) else None
+                    return _one_number(other)
     return None
+
+
+def _one_number(value: DExpr) -> Read | Const | None:
+    """An element, or a constant that is a real number: infinity times an empty sum is none."""
+    match value:
+        case Read():
+            return value
+        case Const() if isfinite(value.value):
+            return value
+        case _:
+            return None
 
 
 def _is_zero(place: Place) -> bool:

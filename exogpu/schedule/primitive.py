@@ -23,6 +23,7 @@ from exogpu.schedule.checker import Objection, objection
 from exogpu.schedule.cursors import Cursor, Expression, Gap, Stretch, find, header
 from exogpu.schedule.equivalence import same_results
 from exogpu.schedule.following import forward
+from exogpu.schedule.given import misgiven
 from exogpu.schedule.parts import Inside, Where
 from exogpu.schedule.procedures import (
     Derivation,
@@ -71,6 +72,10 @@ def primitive(
         old = without_slots(procedure)
         given = [_resolved(procedure, a) for a in arguments]
         chosen = {key: _resolved(procedure, a) for key, a in options.items()}
+        if (wrong := misgiven(make, [old, *given], chosen)) is not None:
+            raise ExoGpuError(
+                [Diagnostic("X991", f"{name}: {wrong}", old.span, "give one of these")]
+            )
         try:
             edits = make(old, *given, **chosen)  # type: ignore[arg-type]
             edit = _accepted(name, old, edits)
@@ -263,6 +268,9 @@ def _gone(message: str, stmt: Stmt) -> ExoGpuError:
 def _followed(
     procedure: P, cursor: Cursor[P], where: Where | None
 ) -> tuple[Cursor[P], Where | None]:
+    if not isinstance(cursor, Cursor):
+        message, span = f"{cursor!r} is no cursor", ir_of(procedure).span
+        raise ExoGpuError([Diagnostic("X990", message, span, "find one by a pattern")])
     steps = []
     for made, step in chain(procedure):
         if made is cursor.procedure:
@@ -310,9 +318,9 @@ def several_of(proc: Proc, target: object, count: int = 1) -> tuple[Path, Block]
     else:
         path = path_of(proc, target)
     at = path[-1][1]
-    stmts = block_at(proc, path)[at : at + count]
-    if not isinstance(count, int) or count < 1 or len(stmts) < count:
-        raise Unfit(f"there are no {count} statements", stmt_at(proc, path))
+    stmts = block_at(proc, path)[at : at + count] if isinstance(count, int) else ()
+    if not stmts or not 1 <= count <= len(stmts):
+        raise Unfit(f"there are no {count!r} statements", stmt_at(proc, path))
     return path, stmts
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from math import isfinite
+from math import inf, isfinite
 from typing import Final, TypeAlias
 
 from exogpu.ir.scalars import INTEGERS, Constant, Convert, Operation
@@ -108,7 +108,9 @@ def _sum(tree: Tree, width: int) -> _Sum:
     match tree:
         case Constant() if fits and _is_number(tree.value, width):
             return _reduced({(): Fraction(tree.value)}, width)
-        case Operation(function="+" | "-" | "negate" | "*") if fits and not _is_infinite(tree):
+        case Operation() if _infinity(tree) is not None:
+            return {(_unknown(tree),): Fraction(1)}
+        case Operation(function="+" | "-" | "negate" | "*") if fits:
             if any(map(_is_infinite, tree.arguments)):
                 raise _UnseenError
             first, *rest = (_sum(one, width) for one in tree.arguments)  # type: ignore[arg-type]
@@ -122,6 +124,8 @@ def _sum(tree: Tree, width: int) -> _Sum:
             if [*below] == [()]:
                 above = _sum(tree.arguments[0], 0)  # type: ignore[arg-type]
                 return {unknowns: factor / below[()] for unknowns, factor in above.items()}
+            if not below:
+                raise _UnseenError
         case Convert() | Stored() if fits:
             inner = _width(tree.term.dtype)
             whole = isinstance(tree.term, Leaf) and inner > 0 and width > 0
@@ -135,13 +139,35 @@ def _is_number(value: float, width: int) -> bool:
 
 
 def _is_infinite(tree: object) -> bool:
+    """Whether it may be, of a constant in it, given real numbers."""
+    if _infinity(tree) is not None:
+        return True
     match tree:
-        case Constant():
-            return not isfinite(tree.value)
-        case Operation(function="negate", arguments=(Constant() as constant,)):
-            return not isfinite(constant.value)
+        case Operation(function="min" | "max", arguments=given):
+            neutral = inf if tree.function == "min" else -inf
+            large = [one for one in given if _is_infinite(one)]
+            return len(large) == len(given) or any(_infinity(one) != neutral for one in large)
+        case Operation(function="select"):
+            return any(map(_is_infinite, tree.arguments[2:]))
+        case Operation(function="/"):
+            return _is_infinite(tree.arguments[0])
+        case Operation():
+            return any(map(_is_infinite, tree.arguments))
+        case Convert() | Stored():
+            return _is_infinite(tree.term)
         case _:
             return False
+
+
+def _infinity(tree: object) -> float | None:
+    """The constant, or what is less than 0 by it, if it is no real number."""
+    match tree:
+        case Constant() if not isfinite(tree.value):
+            return tree.value
+        case Operation(function="negate", arguments=(Constant() as constant,)):
+            return None if isfinite(constant.value) else -constant.value
+        case _:
+            return None
 
 
 def _unknown(tree: Tree) -> Key:

@@ -9,12 +9,15 @@ Multiplication distributes over sums of real numbers, and of integers that wrap 
 
 from __future__ import annotations
 
+from math import isfinite
+
 from exogpu.ir.nodes import CVar, Int
 from exogpu.ir.scalars import INTEGERS, Convert
 from exogpu.ir.types import FLOATS, DataType
 from exogpu.ir.walk import control_variables
 from exogpu.symbolic.encode.witness import WitnessError
 from exogpu.symbolic.steps.alike import is_zero_text, meaning
+from exogpu.symbolic.steps.alike import number as number_of
 from exogpu.symbolic.steps.record import (
     Cell,
     Formula,
@@ -53,6 +56,8 @@ def is_scaled(whole: Program, parts: Program, law: Law) -> str | None:
     factor = _factor(scale)
     if factor is None:
         return f"`{scale.text}` does not multiply its target"
+    if isinstance(factor, Number) and not isfinite(number_of(factor.text)):
+        return f"`{scale.text}` multiplies with what is no real number"
     term = _read(total, total.value)
     match second.value:
         case Formula(function="*", terms=(left, right)):

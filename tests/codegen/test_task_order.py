@@ -116,11 +116,34 @@ def test_order_without_its_loops_is_refused(loops):
     assert [d.code for d in refused.value.diagnostics] == ["G808"]
 
 
+NO_ORDERS = (
+    *(Grouped(rows) for rows in (0, -4, 2.5, "4", True, 1 << 31)),
+    *(Grouped(8, loops) for loops in (("tm",), ("tm", "tn", "batch"), "tm")),
+    *(Hilbert(3), "grouped", Grouped, 8),
+)
+
+
+@pytest.mark.parametrize("order", NO_ORDERS, ids=str)
+def test_what_is_no_order_is_refused(order):
+    """A band of no rows divides by 0, and one of 2^31 has a negative number of them."""
+    for of in (GEMM, gemv):
+        with pytest.raises(ExoGpuError, match=r"X962.*is no order of tasks"):
+            source(of, order)
+    with pytest.raises(ExoGpuError, match="X962"):
+        gemv.emit(task_order=order)
+
+
+def test_the_greatest_band(helpers):
+    greatest = parse_order("grouped:2147483647").rows
+    walked = [helpers.grouped(n, 3, 5, greatest) for n in range(15)]
+    assert {(at.x, at.y) for at in walked} == set(product(range(3), range(5)))
+
+
 def test_parse_order():
     assert parse_order("grouped:4") == Grouped(4)
     assert parse_order("grouped") == Grouped()
     assert parse_order("hilbert") == Hilbert()
     assert parse_order("lexicographic") == Lexicographic()
-    for wrong in ("", "grouped:0", "grouped:x", "hilbert:2", "random"):
+    for wrong in ("", "grouped:0", "grouped:2147483648", "grouped:x", "hilbert:2", "random"):
         with pytest.raises(ValueError, match="is none of"):
             parse_order(wrong)

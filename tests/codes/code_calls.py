@@ -106,6 +106,7 @@ UNEVEN = (
 CALLS: Mapping[str, str] = {
     "X905": ONE,
     "X906": ONE,
+    "X907": ONE,
     "X920": ONE,
     "X921": COPY,
     "X922": ONE,

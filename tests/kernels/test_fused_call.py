@@ -66,6 +66,7 @@ def test_what_follows_the_product(called, m, n, columns, batches):
         ({"out": integers(40, 31)}, "out is (40, 31) (give an array of (40, 30))"),
         ({"bias": integers(30).astype(np.float16)}, "A is float32 and bias is float16"),
         ({"activation": "swish"}, "the activation is 'swish' (give one of relu, gelu, silu"),
+        ({"activation": integers(64)}, "the activation is a ndarray (give one of relu"),
         ({"B": integers(30, 28)}, "A is (40, 32) and B is (30, 28)"),
         ({"A": integers(40, 30), "B": integers(30, 30)}, "K is 30: TMA takes rows"),
     ],

@@ -150,6 +150,7 @@ REFUSED = [
     (lambda: k.histogram(i(9), 2.5), "bins is 2.5"),
     (lambda: k.histogram(i(9), "8"), "bins is '8'"),
     (lambda: k.histogram(i(9), 0), r"bins is 0 \(give a number from 1 to 4096\)"),
+    (lambda: k.histogram(i(9), np.array([8, 9])), "bins is a ndarray"),
     (lambda: k.topk(f(4, 8), 9), r"k is 9 \(give a number from 1 to 8\)"),
     (lambda: k.topk(f(4, 800), 0), r"k is 0 \(give a number from 1 to 128\)"),
     (lambda: k.topk(f(4, 8), 2.0), "k is 2.0"),

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from exogpu.cli.commands import app
 from exogpu.codegen.runtime import driver
 from exogpu.kernels import calls, gemm, gemv, tuned, tuning
-from exogpu.kernels.choice import Choice, Product, fastest
+from exogpu.kernels.choice import Choice, Product, fastest, shipped
 
 GPU = "Some GPU"
 PRODUCT = Product(1, 512, 512, 512)
@@ -124,6 +124,24 @@ def test_a_broken_table_is_none(machine, text):
 def test_a_kernel_that_ships_no_more_is_not_taken(machine):
     tuned.keep(GPU, PRODUCT, Choice("gemm_of_yesterday", 0))
     assert tuned.choice(PRODUCT) is None
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        Choice("gemm_splitk_sum_sm90_1x1_64x128", 0),  # it takes slices
+        Choice("gemm_splitk_sum_sm90_1x1_64x128", 7),  # that divide K
+        Choice("gemm_splitk_sum_sm90_1x1_64x128", -2),
+        Choice("gemm_splitk_sum_bf16_sm90_1x1_64x128", 2),  # of its type
+        Choice("gemm_sm90_1x1_64x128", 2),  # and the others none
+    ],
+    ids=str,
+)
+def test_what_a_kernel_does_not_take_is_not_taken(machine, way):
+    product = Product(1, 64, 256, 65536)
+    assert way.name in shipped()
+    tuned.keep(GPU, product, way)
+    assert tuned.choice(product) is None
 
 
 def test_slices_that_are_kept_are_taken(machine):

@@ -456,9 +456,13 @@ def test_constants_of_two_signs_are_two(one: str, other: str) -> None:
 
 
 def test_a_constant_of_another_sign_is_put_in_its_place_by_no_exact_step() -> None:
+    p = of_constant("1.0 * 0.0")
+    product = s.find(p, "x[_] = _").expressions()[0]
+    assert s.assumptions(s.rewrite_expr(p, "x[_] = _", product, "1.0 * -0.0"))
     p = of_constant("1.0 / 0.0")
     quotient = s.find(p, "x[_] = _").expressions()[0]
-    assert s.assumptions(s.rewrite_expr(p, "x[_] = _", quotient, "1.0 / -0.0"))
+    with pytest.raises(ExoGpuError, match="divides by zero"):
+        s.rewrite_expr(p, "x[_] = _", quotient, "1.0 / -0.0")
     negative = of_constant("-0.0")
     with pytest.raises(ExoGpuError, match="X991"):
         s.replace(of_constant("0.0"), "i", negative)

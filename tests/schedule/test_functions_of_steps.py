@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from math import inf
 from typing import get_args
 
@@ -13,6 +14,7 @@ from exogpu.ir.nodes import DataFunction
 from exogpu.ir.scalars import ARITY, Constant, Operation
 from exogpu.ir.types import DataType
 from exogpu.symbolic.steps.normal import Leaf, as_numbers
+from exogpu.symbolic.steps.obliged import UnlikeError
 from tests.schedule.test_certificates_of_results import failing, recorded
 from tests.texts import made
 
@@ -69,11 +71,50 @@ def test_what_is_rounded_from_zero_is_zero() -> None:
         "a[i] + 0 * 1e999",
         "a[i] + (b[i] + -1e999) - (-1e999 + b[i])",
         "a[i] + max(b[i] + 1e999, 0) - max(1e999 + b[i], 0)",
+        "a[i] + 1e999 / 2 - 1e999 / 2",
+        "a[i] + max(b[i], 1e999) - max(b[i], 1e999)",
+        "a[i] + select(b[i], 0, 0, -1e999) - select(b[i], 0, 0, -1e999)",
+        "a[i] + fma(b[i], 1e999, 1) - fma(b[i], 1e999, 1)",
     ],
 )
 def test_infinity_is_not_subtracted_from_itself(value: str) -> None:
     with pytest.raises(ExoGpuError, match="infinity"):
         s.rewrite_expr(made(mapped("a[i]")), "y[_] = _", "a[i]", value)
+
+
+def test_nor_is_what_is_divided_by_zero() -> None:
+    with pytest.raises(ExoGpuError, match="divides by zero"):
+        s.rewrite_expr(made(mapped("a[i]")), "y[_] = _", "a[i]", "a[i] + 1 / 0.0 - 1 / 0.0")
+
+
+SCALED = """
+@proc
+def f(n: size, a: f32[n] @ DRAM, y: f32[1] @ DRAM):
+    assert n >= 0
+    y[0] = 0
+    for i in seq(0, n):
+        y[0] += {factor} * a[i]
+"""
+
+
+def test_infinity_is_no_factor_of_a_sum() -> None:
+    """Of nothing it is none, and 0 without it."""
+    assert s.lift_reduce_constant(made(SCALED.format(factor="2")), "y[_] = _")
+    with pytest.raises(ExoGpuError, match="no sum from zero and a factor of it"):
+        s.lift_reduce_constant(made(SCALED.format(factor="1e999")), "y[_] = _")
+
+
+def test_nor_is_it_one_in_a_certificate() -> None:
+    *_, (record, witness) = recorded(
+        s.lift_reduce_constant(made(SCALED.format(factor="7.5")), "y[_] = _")
+    )
+    for factor in ("-2.0", "inf", "nan"):
+        changed = json.loads(json.dumps(record).replace("7.5", factor))
+        if factor == "-2.0":
+            assert not failing(changed, witness)
+        else:
+            with pytest.raises(UnlikeError, match="no real number"):
+                failing(changed, witness)
 
 
 def test_infinity_may_be_compared_with() -> None:

@@ -150,7 +150,7 @@ REFUSED: dict[str, tuple[Callable[[], Procedure], str]] = {
     ),
     "insert_fence timeline": (
         lambda: s.insert_fence(reversal, after(reversal, FIRST), "in_order", cuda_in_order),
-        "X991.*insert_fence: in_order is no sync timeline",
+        "X991.*insert_fence: pre is of type str, and must be SyncTL",
     ),
     "insert_fence over": (
         lambda: s.insert_fence(
@@ -267,7 +267,7 @@ REFUSED: dict[str, tuple[Callable[[], Procedure], str]] = {
     ),
     "wrap_with_context none": (
         lambda: s.wrap_with_context(reversal, FIRST, "consumer"),
-        "X991.*a context is CudaWarps",
+        "X991.*context is of type str, and must be CudaWarps",
     ),
     "update_loop_mode": (
         lambda: s.update_loop_mode(loaded, "for m in _: _", cuda_warp),

@@ -138,6 +138,11 @@ CODES: Final[dict[str, Code]] = {
         "A policy is given as exogpu.Policy has it, or by its name.",
         "p.check(policy='lenient')\n# repair\np.check(policy='paper')",
     ),
+    "X907": Code(
+        "a limit is no number",
+        "Seconds and gigabytes that a check may take are numbers of at least 0.",
+        "p.check(timeout='60')\n# repair\np.check(timeout=60)",
+    ),
     "X920": Code(
         "a run is given an argument that the procedure does not have",
         "Arguments of a run are given by the names of the procedure's parameters.",

@@ -1,0 +1,72 @@
+"""Whether a primitive is given what it takes, by the annotations of its parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from inspect import Parameter, Signature, signature
+from types import NoneType, UnionType
+from typing import Any, Final, Union, get_args, get_origin, get_type_hints
+
+NAMED: Final[Mapping[object, str]] = {
+    NoneType: "None",
+    int: "an integer",
+    str: "text",
+    bool: "True or False",
+}
+"""Types as messages call them; others by their own names."""
+
+
+def misgiven(
+    make: Callable[..., object], arguments: Sequence[object], options: Mapping[str, object]
+) -> str | None:
+    """Which argument is of no type that its parameter takes, in words; the first is a procedure.
+
+    Parameters that take any object look at it themselves, and so does Python at missing ones.
+    """
+    of, hints = _taken(make)
+    try:
+        given = of.bind(*arguments, **options).arguments
+    except TypeError:
+        return None
+    for name, value in given.items():
+        match of.parameters[name].kind:
+            case Parameter.VAR_KEYWORD:
+                continue
+            case Parameter.VAR_POSITIONAL:
+                values = tuple(value)
+            case _:
+                values = (value,)
+        for one in values:
+            if not _fits(one, hints[name]):
+                return f"{name} is of type {type(one).__name__}, and must be {_said(hints[name])}"
+    return None
+
+
+@cache
+def _taken(make: Callable[..., object]) -> tuple[Signature, Mapping[str, Any]]:
+    return signature(make), get_type_hints(make)
+
+
+def _fits(value: object, hint: object) -> bool:
+    """Whether a value is of a type; of containers each element."""
+    parts = get_args(hint)
+    match get_origin(hint):
+        case None if isinstance(hint, type):
+            return isinstance(value, hint)
+        case origin if origin in (Union, UnionType):
+            return any(_fits(value, part) for part in parts)
+        case origin if isinstance(origin, type) and issubclass(origin, Sequence):
+            if isinstance(value, str) or not isinstance(value, list | tuple):
+                return False
+            return all(any(_fits(one, part) for part in parts if part is not ...) for one in value)
+        case _:
+            return True
+
+
+def _said(hint: object) -> str:
+    if get_origin(hint) in (Union, UnionType):
+        return " or ".join(map(_said, get_args(hint)))
+    said = NAMED.get(hint) or str(getattr(hint, "__name__", hint))
+    inner = [_said(part) for part in get_args(hint) if part is not ...]
+    return f"{said} of {', '.join(inner)}" if inner else said

@@ -1,0 +1,62 @@
+"""What a primitive is given is of the types that it takes, or refused in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from inspect import isclass
+from typing import get_type_hints
+
+import pytest
+
+from exogpu import CudaRmem, ExoGpuError, Procedure, cuda_in_order, f32, proc
+from exogpu import schedule as s
+
+
+@proc
+def copied(n: size, x: f32[n, 64] @ DRAM, y: f32[n, 64] @ DRAM):
+    for i in seq(0, n):
+        t: f32[64] @ DRAM
+        for j in seq(0, 64):
+            t[j] = x[i, j]
+        for j in seq(0, 64):
+            y[i, j] = t[j]
+
+
+BEFORE = s.find(copied, "j").before()
+
+
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [
+        (lambda p: s.parallelize_loop(p, "j", "cuda_thread"), "unit is of type str, and must be"),
+        (lambda p: s.set_memory(p, "t", "CudaRmem"), "memory is of type str, and must be"),
+        (lambda p: s.set_memory(p, "t", f32), "memory is of type DataType, and must be"),
+        (lambda p: s.stage_mem(p, "j", "x[i, 0:64]", "w", memory="DRAM"), "DataMemory or None"),
+        (lambda p: s.stage_mem(p, "j", "x[i, 0:64]", "w", count="2"), "must be an integer"),
+        (lambda p: s.wrap_kernel(p, "i", "64"), "an integer or Sequence of WarpConfig"),
+        (lambda p: s.wrap_kernel(p, "i", [64]), "an integer or Sequence of WarpConfig"),
+        (lambda p: s.bind_window(p, "i", "x[0:n, 0:64]", "w", "tensor"), "SpecialWindow or None"),
+        (lambda p: s.insert_fence(p, BEFORE, cuda_in_order, None), "post is of type NoneType"),
+        (lambda p: s.insert_arrive(p, BEFORE, cuda_in_order, 3), "must be text"),
+        (lambda p: s.divide_dim(p, "t", "a", 2), "dimension is of type str"),
+        (lambda p: s.rearrange_dim(p, "t", [0.0]), "order is of type list"),
+        (lambda p: s.find(p, 0), "a pattern is text, and not a int"),
+        (lambda p: s.find_all(p, s.find(p, "j")), "a pattern is text, and not a Cursor"),
+        (lambda p: s.followed(p, "j"), "'j' is no cursor"),
+        (lambda p: s.accumulate(p, 3, "a", over="i"), "3 is no cursor"),
+    ],
+)
+def test_another_type_is_refused(step: Callable[[Procedure], object], said: str) -> None:
+    with pytest.raises(ExoGpuError, match=said):
+        step(copied)
+
+
+def test_the_right_ones_are_taken() -> None:
+    assert s.set_memory(copied, memory=CudaRmem, alloc="t")
+    assert s.rearrange_dim(copied, "t", (0,))
+
+
+def test_the_types_of_all_primitives_are_known() -> None:
+    made = [getattr(s, name) for name in dir(s)]
+    steps = [of.__wrapped__ for of in made if hasattr(of, "__wrapped__") and not isclass(of)]
+    assert len(steps) > 60 and all(get_type_hints(step) for step in steps)
