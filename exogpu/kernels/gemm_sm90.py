@@ -448,14 +448,18 @@ def make_resident(
 
 CLUSTERS = ((1, 1), (2, 1), (1, 2), (2, 2))
 TILES = ((128, 256), (256, 192))
-OTHERS = (
-    (1, 1, 128, 192, 5, 2),
-    (2, 1, 128, 192, 5, 2),
-    (1, 1, 128, 64, 8, 2),
-    (1, 1, 64, 128, 6, 1),
+OTHERS = ((1, 1, 128, 192, 5, 2), (2, 1, 128, 192, 5, 2))
+SMALL = (
+    (1, 1, 128, 160, 6, 2),
+    (1, 1, 128, 96, 8, 2),
+    (1, 1, 128, 64, 9, 2),
+    (1, 1, 64, 128, 9, 1),
+    (1, 1, 64, 96, 11, 1),
+    (1, 1, 64, 64, 12, 1),
     (1, 1, 64, 32, 12, 1),
 )
-"""For sizes that fill fewer CTAs: cluster, rows, columns, ring, consumer warpgroups."""
+"""For sizes that fill fewer CTAs: cluster, rows, columns, ring, consumer warpgroups.  Where a step
+is short, its products are overlapped with those of the next."""
 RESIDENT = (
     (1, 1, 128, 256),
     (2, 1, 128, 256),
@@ -466,7 +470,13 @@ RESIDENT = (
 """For many tiles."""
 
 HALVES = (bf16, f16)
-HALF = ((1, 1, 128, 128, 6, 2), (1, 1, 128, 64, 8, 2))
+HALF_SMALL = (
+    (1, 1, 128, 128, 7, 2),
+    (1, 1, 128, 64, 9, 2),
+    (1, 1, 64, 160, 8, 1),
+    (1, 1, 64, 128, 9, 1),
+    (1, 1, 64, 64, 12, 1),
+)
 HALF_RESIDENT = ((1, 1, 128, 256), (2, 1, 128, 256), (1, 2, 256, 192))
 """Of types of 16 bits."""
 
@@ -474,9 +484,10 @@ KERNELS: dict[str, Procedure] = {
     kernel.name: kernel
     for kernel in (
         *(make_gemm(cm, cn, tm, tn) for cm, cn in CLUSTERS for tm, tn in TILES),
-        *(make_gemm(*other) for other in OTHERS),
+        *(make_gemm(*one) for one in OTHERS),
+        *(make_gemm(*one, overlapped=True) for one in SMALL),
         *(make_resident(*one) for one in RESIDENT),
-        *(make_gemm(*one, dtype=half) for half in HALVES for one in HALF),
+        *(make_gemm(*one, dtype=half, overlapped=True) for half in HALVES for one in HALF_SMALL),
         *(make_resident(*one, dtype=half) for half in HALVES for one in HALF_RESIDENT),
     )
 }

@@ -130,14 +130,15 @@ def make_gemm_splitk(
 
 CLUSTERS = ((1, 1), (2, 1), (1, 2), (2, 2))
 TILES = ((128, 256), (256, 192))
-OTHERS = ((1, 1, 64, 128, 6, 1),)
-"""For few rows: cluster, rows, columns, ring, consumer warpgroups."""
+SMALL = ((1, 1, 64, 128, 6, 1), (1, 1, 64, 64, 10, 1), (1, 1, 128, 128, 6, 2))
+"""For few rows or columns: cluster, rows, columns, ring, consumer warpgroups; a step's products are
+overlapped with those of the next."""
 
 KERNELS: dict[str, Procedure] = {
     kernel.name: kernel
     for kernel in (
         *(make_gemm_splitk(cm, cn, tm, tn) for cm, cn in CLUSTERS for tm, tn in TILES),
-        *(make_gemm_splitk(*other) for other in OTHERS),
+        *(make_gemm_splitk(*one, overlapped=True) for one in SMALL),
     )
 }
 """Every configuration, by name."""

@@ -113,21 +113,24 @@ def make_gemm_splitk_sum(
     return gemm_splitk_sum_sm90
 
 
-CONFIGURATIONS = ((1, 1, 128, 256, 4, 2), (2, 1, 128, 256, 4, 2), (1, 1, 64, 128, 6, 1))
+LARGE = ((1, 1, 128, 256, 4, 2), (2, 1, 128, 256, 4, 2))
 """Cluster, rows, columns, ring, consumer warpgroups."""
-HALF = (
-    (1, 1, 128, 256, 4, 2),
-    (2, 1, 128, 256, 4, 2),
-    (1, 1, 128, 128, 6, 2),
-    (1, 1, 64, 128, 6, 1),
-)
-"""Of types of 16 bits, which are added in f32 and rounded once."""
+SMALL = ((1, 1, 64, 128, 9, 1),)
+HALF_SMALL = ((1, 1, 128, 128, 7, 2), (1, 1, 64, 128, 9, 1), (1, 1, 64, 64, 12, 1))
+"""A step's products are overlapped with those of the next.  Types of 16 bits are added in f32 and
+rounded once."""
 
 KERNELS: dict[str, Procedure] = {
     kernel.name: kernel
     for kernel in (
-        *(make_gemm_splitk_sum(*one) for one in CONFIGURATIONS),
-        *(make_gemm_splitk_sum(*one, dtype=half) for half in HALVES for one in HALF),
+        *(make_gemm_splitk_sum(*one) for one in LARGE),
+        *(make_gemm_splitk_sum(*one, overlapped=True) for one in SMALL),
+        *(make_gemm_splitk_sum(*one, dtype=half) for half in HALVES for one in LARGE),
+        *(
+            make_gemm_splitk_sum(*one, dtype=half, overlapped=True)
+            for half in HALVES
+            for one in HALF_SMALL
+        ),
     )
 }
 """Every configuration, by name."""
