@@ -29,7 +29,8 @@ from exogpu.symbolic.encode.witness import (
 )
 from exogpu.symbolic.find.barriers import BarrierUses, element, targets
 from exogpu.symbolic.find.chains import Finder, Pair, Trail
-from exogpu.symbolic.find.closure import Grants, Holder, first_seen, instances
+from exogpu.symbolic.find.closure import Grants
+from exogpu.symbolic.find.holders import Holder, first_seen, instances
 from exogpu.symbolic.find.phase import Orders
 from exogpu.symbolic.sites import Site
 
