@@ -228,10 +228,13 @@ def pieces(count: Count) -> tuple[Piece, ...]:
     """A count as expressions, each with the condition under which it holds."""
     count = count.coalesce()
     domain = count.domain()
-    return tuple(
-        Piece(conjunctions(points.gist(domain)), affine(value))
-        for points, value in count.get_pieces()
-    )
+    found = count.get_pieces()
+    for _, value in found if len(found) > 1 else ():
+        # One expression often gives the value everywhere.
+        whole = islpy.PwAff.from_aff(value).intersect_domain(domain)
+        if count.eq_set(whole).is_equal(domain):
+            return (Piece(((),), affine(value)),)
+    return tuple(Piece(conjunctions(points.gist(domain)), affine(value)) for points, value in found)
 
 
 def conjunctions(points: islpy.Set) -> tuple[tuple[Constraint, ...], ...]:

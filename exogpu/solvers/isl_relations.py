@@ -342,9 +342,12 @@ def total(counts: Iterable[Count | None], domain: Set) -> Count:
 
 
 def _in_one_piece(count: Count, domain: Set) -> Count:
-    """The same function, by the expression of one piece where that gives the value everywhere."""
+    """The same function, by the expression of one piece where that gives the value everywhere; not
+    by one with floors, of which a solver would hear in every comparison."""
     found = count.get_pieces()
     for _, value in found if len(found) > 1 else ():
+        if value.dim(_DIV):
+            continue
         whole = islpy.PwAff.from_aff(value).intersect_domain(domain)
         if count.eq_set(whole).is_equal(domain):
             return whole
