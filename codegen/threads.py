@@ -13,7 +13,7 @@ from exogpu.analysis.tiling import Dimension, DimOp, Tiling, position
 from exogpu.codegen.errors import InternalError
 from exogpu.codegen.expressions import plus
 from exogpu.codegen.names import CTA, LANE, THREAD, WARP
-from exogpu.ir.isltext import bexpr, cexpr, conjunction, identifier
+from exogpu.ir.isltext import bexpr, cexpr, conjunction, identifier, numbered
 from exogpu.ir.nodes import (
     Add,
     And,
@@ -160,7 +160,8 @@ def _check(stmt: For | Warps, parent: Tiling, child: Tiling, inverse: Inverse) -
         equations.append(f"{identifier(stmt.iterator)} = {cexpr(inverse.value, names)}")
     inside = conjunction(equations)
     mine, theirs = f"{_executes(parent)} and {inside}", _executes(child)
-    if not _same((*dims, "t"), mine, theirs):
+    every = (*dims, "t")
+    if not _same(len(every), numbered(every, mine), numbered(every, theirs)):
         what = f"cuda_threads over {stmt.iterator}" if isinstance(stmt, For) else "CudaWarps"
         raise InternalError(
             f"{stmt.span.file}:{stmt.span.line}: the inverse thread map of {what} is wrong: "
@@ -169,8 +170,9 @@ def _check(stmt: For | Warps, parent: Tiling, child: Tiling, inverse: Inverse) -
 
 
 @lru_cache(maxsize=1024)
-def _same(dims: tuple[str, ...], mine: str, theirs: str) -> bool:
-    """Whether two conditions are one; kept, since every role of a launch asks it."""
+def _same(count: int, mine: str, theirs: str) -> bool:
+    """Whether two conditions on `v0, v1, ...` are one; kept, since every role of a launch asks."""
+    dims = [f"v{at}" for at in range(count)]
     return isl.is_equal(isl.set_of((), dims, mine), isl.set_of((), dims, theirs))
 
 

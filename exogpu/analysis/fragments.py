@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 from exogpu.analysis.affine import constant
 from exogpu.analysis.describe import thread_names
 from exogpu.analysis.tiling import Tiling
 from exogpu.analysis.uses import Declared, Use
 from exogpu.hw.fragments import Fragment, fragment
-from exogpu.ir.isltext import bexpr, conjunction, identifier, in_range
+from exogpu.ir.isltext import bexpr, conjunction, identifier, in_range, numbered
 from exogpu.ir.nodes import (
     Access,
     Add,
@@ -95,8 +96,16 @@ def _stranger(use: Use, found: Fragment) -> dict[str, int] | None:
         if r.iterator in seen:
             texts.append(in_range(r.iterator, Int(r.lo), Int(r.lo + r.count)))
     names = sorted(identifier(s) for s in seen)
-    wrong = isl.set_of((), names, conjunction([bexpr(Not(condition)), *texts]))
-    return isl.smallest(wrong)
+    wrong = conjunction([bexpr(Not(condition)), *texts])
+    point = _smallest(len(names), numbered(names, wrong))
+    return None if point is None else dict(zip(names, point, strict=True))
+
+
+@lru_cache(maxsize=1024)
+def _smallest(count: int, condition: str) -> tuple[int, ...] | None:
+    """The smallest `v0, v1, ...` that satisfy a condition; kept, since many uses are alike."""
+    found = isl.smallest(isl.set_of((), (f"v{at}" for at in range(count)), condition))
+    return None if found is None else tuple(found.values())
 
 
 def _refused(use: Use, alloc: Alloc, found: Fragment, point: dict[str, int]) -> Diagnostic:

@@ -47,6 +47,12 @@ def identifier(name: Sym) -> str:
     return f"{name.name}_{name.number}"
 
 
+def numbered(names: Iterable[str], text: str) -> str:
+    """The text with these names by number: conditions that differ in names alone become one."""
+    called = {name: f"v{at}" for at, name in enumerate(names)}
+    return re.sub(r"\b[A-Za-z_]\w*", lambda word: called.get(word[0], word[0]), text)
+
+
 def cexpr(expr: CExpr, names: Mapping[Sym, str] | None = None) -> str:
     """ISL text of a control expression; `names` overrides the ISL names of variables."""
     match expr:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias, TypeVar
 
 import islpy
@@ -102,10 +103,34 @@ class Between:
         return (*(first if self.of_first else ()), *(second if self.of_second else ()))
 
 
-def between(left: Map, right: Map, pairs: Map) -> Between:
+class Least:
+    """The smallest outputs of relations and the expressions of functions, found once for each
+    object: chains to several checks begin alike."""
+
+    def __init__(self) -> None:
+        self._functions: dict[int, tuple[Map, Function, Map]] = {}
+        self._choices: dict[int, tuple[Function, tuple[tuple[Affine, ...], ...]]] = {}
+
+    def of(self, relation: Map) -> tuple[Function, Map]:
+        """The smallest outputs as a function, and its graph."""
+        if id(relation) not in self._functions:
+            function = extreme(relation)
+            self._functions[id(relation)] = relation, function, function.as_map()
+        _, function, chosen = self._functions[id(relation)]
+        return function, chosen
+
+    def choices(self, function: Function) -> tuple[tuple[Affine, ...], ...]:
+        """The distinct expressions of a function's output."""
+        if id(function) not in self._choices:
+            self._choices[id(function)] = function, choices(function)
+        return self._choices[id(function)][1]
+
+
+def between(left: Map, right: Map, pairs: Map, least: Least) -> Between:
     """For the pairs `a -> b`, a `c` with `a -> c` in `left` and `b -> c` in `right`: the smallest
     for `a` or the largest for `b`, if that does for all pairs, else the smallest of each."""
-    sides = (_of_second, _of_first) if _pieces(right) < _pieces(left) else (_of_first, _of_second)
+    of_first = partial(_of_first, least)
+    sides = (_of_second, of_first) if _pieces(right) < _pieces(left) else (of_first, _of_second)
     for one_sided in sides:
         found = one_sided(left, right, pairs)
         if found is not None:
@@ -119,9 +144,8 @@ def _pieces(relation: Map) -> int:
     return int(relation.n_basic_map())
 
 
-def _of_first(left: Map, right: Map, pairs: Map) -> Between | None:
-    function = extreme(left)
-    chosen = function.as_map()
+def _of_first(least: Least, left: Map, right: Map, pairs: Map) -> Between | None:
+    function, chosen = least.of(left)
     reached = pairs.reverse().apply_range(chosen)
     if not pairs.domain().is_subset(chosen.domain()) or not reached.is_subset(right):
         return None

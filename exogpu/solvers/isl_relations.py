@@ -181,8 +181,7 @@ def without_element(relation: Map) -> Map:
 
 def elements_where(relation: Map, wanted: Map) -> Map:
     """The part of `a -> [b -> c]` with `a -> b` in `wanted`."""
-    inner = relation.range().unwrap().domain_map()
-    return relation.intersect(wanted.apply_range(inner.reverse()))
+    return relation.intersect_range_factor_domain(wanted)
 
 
 # --- counts -------------------------------------------------------------------------------------
@@ -204,6 +203,11 @@ def count_outputs(relation: Map) -> Count | None:
             count = _count_line(line)
             if count is not None:
                 return count
+    apart = relation.make_disjoint()
+    if 1 < apart.n_basic_map() <= UNROLL:
+        found = _sum_of(count_outputs(piece.to_map()) for piece in apart.get_basic_maps())
+        if found is not None:
+            return found
     for at in range(relation.dim(_OUT)):
         span = _constant_span(relation, at)
         if span is None or relation.range().dim(_OUT) == 0:
@@ -334,7 +338,20 @@ def total(counts: Iterable[Count | None], domain: Set) -> Count:
     for count in counts:
         if count is not None:
             zero = zero.union_add(count.intersect_domain(domain))
-    return zero.coalesce()
+    return _in_one_piece(zero.coalesce(), domain)
+
+
+def _in_one_piece(count: Count, domain: Set) -> Count:
+    """The same function, by the expression of one piece where that gives the value everywhere; not
+    by one with floors, of which a solver would hear in every comparison."""
+    found = count.get_pieces()
+    for _, value in found if len(found) > 1 else ():
+        if value.dim(_DIV):
+            continue
+        whole = islpy.PwAff.from_aff(value).intersect_domain(domain)
+        if count.eq_set(whole).is_equal(domain):
+            return whole
+    return count
 
 
 def plus(count: Count, constant: int) -> Count:

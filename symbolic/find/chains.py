@@ -51,12 +51,13 @@ class Ends:
 class Finder:
     """The chains within one frame."""
 
-    def __init__(self, syncs: Syncs, outer: Mapping[Sym, CExpr]) -> None:
+    def __init__(self, syncs: Syncs, outer: Mapping[Sym, CExpr], least: functions.Least) -> None:
         self.syncs = syncs
         self.frame: Frame = syncs.frame
         self.outer = outer
         """Values of the frame's own iterators."""
         self._params = parameters(self.frame, outer)
+        self._least = least
 
     def instance(self, site: Site, inner: Values) -> At:
         """The instance with these values of the frame's inner iterators."""
@@ -67,8 +68,12 @@ class Finder:
         """The candidates for the value of a function."""
         return [
             tuple(expression(one, inputs, self._params) for one in choice)
-            for choice in functions.choices(found)
+            for choice in self._least.choices(found)
         ]
+
+    def middle(self, left: isl.Map, right: isl.Map, pairs: isl.Map) -> functions.Between:
+        """For the pairs `a -> b`, what is reached from `a` by `left` and from `b` by `right`."""
+        return functions.between(left, right, pairs, self._least)
 
     def between(self, found: functions.Between, first: Values, second: Values) -> list[Values]:
         """The candidates for an instance between two."""
@@ -89,7 +94,7 @@ class Finder:
         if how.by_thread:
             assert ends.check_thread is not None
             last = (*check, ends.check_thread)
-        chosen = functions.between(how.found, isl.inverse(how.reached), how.pairs)
+        chosen = self.middle(how.found, isl.inverse(how.reached), how.pairs)
         at = [(inputs, one) for one in self.between(chosen, inputs, last)]
         trail = Trail(self, how.records.site, how.records.each)
         ways = trail.ways(how.granted, how.label, how.steps, chosen.left, at)
@@ -194,7 +199,7 @@ class Trail:
         chosen: functions.Between | None = None
         if via is not self.site and not isinstance(via.op, Fence):
             edge = isl.inverse(finder.syncs.edge(via, step.granted))
-            chosen = functions.between(step.base, edge, here)
+            chosen = finder.middle(step.base, edge, here)
         for (record, one), ways in zip(at, found, strict=True):
             if via is self.site:
                 ways.append(Passed(finder.instance(via, record), (), None))
@@ -220,12 +225,12 @@ class Trail:
         """A sync that fires after another has granted."""
         finder, via = self.finder, step.via
         hop = isl.inverse(finder.syncs.hop(before, via, step.granted))
-        last = functions.between(step.base, hop, here)
+        last = finder.middle(step.base, hop, here)
         fires: functions.Between | None = None
         if not isinstance(via.op, Fence):
             shared = finder.frame.shared(before, via)
             edge = isl.inverse(finder.syncs.edge(via, step.granted))
-            fires = functions.between(shared, edge, isl.inverse(last.right))
+            fires = finder.middle(shared, edge, isl.inverse(last.right))
         starts = [
             [(record, start) for start in finder.between(last, record, one)] for record, one in at
         ]

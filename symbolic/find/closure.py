@@ -21,6 +21,7 @@ from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
 from exogpu.symbolic.encode.witness import FULL, Label
 from exogpu.symbolic.find.frames import Frame
+from exogpu.symbolic.find.holders import Holder, Later, first_seen, instances, members
 from exogpu.symbolic.find.syncs import Syncs
 from exogpu.symbolic.sites import Site, UndecidedError
 
@@ -134,69 +135,6 @@ class Grants:
         return [(label, n, p) for label, found in self.pairs.items() for n, p in found.items()]
 
 
-@dataclass(frozen=True, slots=True)
-class Holder:
-    """Records of one site as the closure sees them.
-
-    Of a record per thread, either each thread is a coordinate (`members`), or the instance
-    stands for all its threads at once: then what is found holds for every one of them, and
-    something may be missed.
-    """
-
-    site: Site
-    each: bool
-    """One record a thread."""
-    exact: bool
-
-    @property
-    def op(self) -> Record:
-        assert isinstance(self.site.op, Record)
-        return self.site.op
-
-    @property
-    def with_members(self) -> bool:
-        return self.each and self.exact
-
-    @property
-    def name(self) -> str:
-        return f"{self.site.tuple_name}t"
-
-
-def holder(frame: Frame, site: Site, *, exact: bool) -> Holder:
-    """The records of a Record: one a thread, unless convergent, without timeline or at CPU
-    scope."""
-    op = site.op
-    assert isinstance(op, Record)
-    one = op.convergent or op.timeline is None or frame.everyone(site)
-    return Holder(site, not one, exact)
-
-
-def members(frame: Frame, records: Holder) -> isl.Map:
-    """`S7h[k, t] -> T[t]`: the thread of a record."""
-    return rel.output_of_extended(frame.threads(records.site), records.name)
-
-
-def instances(frame: Frame, records: Holder) -> isl.Map:
-    """`S7h[k, t] -> S7[k]`, or the identity where members are no coordinates."""
-    if not records.with_members:
-        return rel.identity(frame.domain(records.site))
-    return isl.inverse(rel.extend_input(frame.threads(records.site), records.name))
-
-
-def first_seen(frame: Frame, records: Holder, site: Site) -> isl.Map:
-    """The records and the later instances of `site` executed by a thread that made the record:
-    by every one, where the instance stands for all its threads."""
-    if not records.each:
-        return frame.shared(records.site, site)
-    if not records.exact:
-        return frame.covers(records.site, site)
-    later = frame.same_task(frame.before(records.site, site), records.site, site)
-    later = isl.compose(instances(frame, records), later)
-    if frame.everyone(site):
-        return later
-    return isl.intersect_map(later, rel.pairs(members(frame, records), frame.threads(site)))
-
-
 def close(
     syncs: Syncs, records: Holder, policy: Policy, checks: Iterable[Check]
 ) -> Iterator[Grants]:
@@ -220,6 +158,7 @@ def close(
                 for granted, pairs in syncs.grants(fired, site):
                     _add(grants, fresh, Step(granted, FULL, site, None, FULL, fired, pairs))
     yield grants
+    later = Later(syncs.frame, records)
     proxy = _proxy(syncs, op, policy, checks)
     while fresh.each():
         current, fresh = fresh, Grants()
@@ -232,6 +171,8 @@ def close(
                     continue
                 for granted, pairs in syncs.hops(before, site):
                     for after in _onward(granted, grant, sight.full & proxy):
+                        if later.holds(after, granted, grants.of(after).get(granted.number)):
+                            continue
                         found = isl.compose(base, pairs)
                         step = Step(granted, after, site, before, label, base, found)
                         _add(grants, fresh, step)
@@ -340,7 +281,7 @@ def first_heard(syncs: Syncs, waiter: Holder) -> tuple[tuple[Site, isl.Map], ...
     return tuple((site, first_seen(syncs.frame, waiter, site)) for site in firing)
 
 
-def close_order(syncs: Syncs, first: Sequence[tuple[Site, isl.Map]]) -> Grants:
+def close_order(syncs: Syncs, waiter: Holder, first: Sequence[tuple[Site, isl.Map]]) -> Grants:
     """By granting site, the pairs (Await, instance) whose threads are ordered after the Await in
     execution order: every sync passes it on, and so does a trailing barrier, whatever the
     timelines (decision 12).  All are full."""
@@ -349,12 +290,15 @@ def close_order(syncs: Syncs, first: Sequence[tuple[Site, isl.Map]]) -> Grants:
     for site, fired in first:
         for granted, pairs in syncs.grants(fired, site):
             _add(grants, fresh, Step(granted, FULL, site, None, FULL, fired, pairs))
+    later = Later(syncs.frame, waiter)
     while fresh.full:
         current, fresh = fresh, Grants()
         for number, base in current.full.items():
             before = syncs.site(number)
             for site, _ in first:
                 for granted, pairs in syncs.hops(before, site):
+                    if later.holds(FULL, granted, grants.full.get(granted.number)):
+                        continue
                     found = isl.compose(base, pairs)
                     _add(grants, fresh, Step(granted, FULL, site, before, FULL, base, found))
     return grants

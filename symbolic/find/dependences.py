@@ -44,14 +44,25 @@ def dependences(slots: SlotPairs, variable: Sym) -> Iterator[Dependence]:
             frame.model.passes_values(variable, record, check)
             if always_visible(record.op, op):
                 continue
-            before = frame.earlier(record, check, variable)
-            if isl.is_empty(before):
-                continue
-            overlap = rel.pairs(_cells(frame, record), _cells(frame, check))
-            pairs = slots.may_meet(isl.intersect_map(before, overlap), record, check)
-            pairs = rel.coalesce(pairs)
+            pairs = _meeting(slots, record, check)
             if not isl.is_empty(pairs):
                 yield Dependence(frame, variable, record, check, pairs)
+
+
+def _meeting(slots: SlotPairs, record: Site, check: Site) -> isl.Map:
+    """The pairs, the first earlier, on a common element: of two others at the same places with the
+    same accesses they are the same."""
+    first, second, frame = _access(record), _access(check), slots.frame
+
+    def make() -> isl.Map:
+        before = frame.earlier(record, check, first.name)
+        if isl.is_empty(before):
+            return before
+        overlap = rel.pairs(frame.cells(record, first), frame.cells(check, second))
+        pairs = slots.may_meet(isl.intersect_map(before, overlap), record, check)
+        return rel.coalesce(pairs)
+
+    return frame.of_places(("meet", first, second), record, check, make)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -116,5 +127,9 @@ def _tied(clear: Site, access: Access, sites: tuple[Site, ...]) -> bool:
 
 
 def _cells(frame: Frame, site: Site) -> isl.Map:
+    return frame.cells(site, _access(site))
+
+
+def _access(site: Site) -> Access:
     assert isinstance(site.op, Record | Check | Clear)
-    return frame.cells(site, site.op.access)
+    return site.op.access

@@ -152,6 +152,15 @@ class Frame:
             )
         return self._pairs[key]
 
+    def of_places(
+        self, what: object, first: Site, second: Site, make: Callable[[], isl.Map]
+    ) -> isl.Map:
+        """A relation of two sites, which depends on their places, their order, and on `what`."""
+        alike = (what, self._place(first), self._place(second), *self._order(first, second))
+        if alike not in self._alike:
+            self._alike[alike] = make()
+        return rel.between(self._alike[alike], first.tuple_name, second.tuple_name)
+
     # --- sites ------------------------------------------------------------------------------
 
     def inner(self, site: Site) -> tuple[str, ...]:
@@ -287,11 +296,12 @@ class Frame:
             return before
         key = (f"earlier in {scope}", first.number, second.number)
         if key not in self._pairs:
-            alike = (key[0], self._place(first), self._place(second), *self._order(first, second))
-            if alike not in self._alike:
+
+            def make() -> isl.Map:
                 same = self.in_scope(before, scope)
-                self._alike[alike] = rel.coalesce(same) if self.model.loads else same
-            self._pairs[key] = rel.between(self._alike[alike], first.tuple_name, second.tuple_name)
+                return rel.coalesce(same) if self.model.loads else same
+
+            self._pairs[key] = self.of_places(key[0], first, second, make)
         return self._pairs[key]
 
     def _earlier(self, first: Site, second: Site) -> isl.Map:

@@ -14,19 +14,10 @@ from exogpu.ir.types import Policy
 from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
 from exogpu.symbolic.encode.witness import FULL, Label
-from exogpu.symbolic.find.closure import (
-    Holder,
-    Step,
-    close,
-    first_seen,
-    granted_at,
-    granted_from_start,
-    holder,
-    instances,
-    members,
-)
+from exogpu.symbolic.find.closure import Step, close, granted_at, granted_from_start
 from exogpu.symbolic.find.dependences import Cleared, Dependence, uncleared
 from exogpu.symbolic.find.frames import Frame
+from exogpu.symbolic.find.holders import Holder, first_seen, holder, instances, members
 from exogpu.symbolic.find.syncs import Syncs
 from exogpu.symbolic.sites import Site
 

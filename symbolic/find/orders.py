@@ -29,7 +29,8 @@ from exogpu.symbolic.encode.witness import (
 )
 from exogpu.symbolic.find.barriers import BarrierUses, element, targets
 from exogpu.symbolic.find.chains import Finder, Pair, Trail
-from exogpu.symbolic.find.closure import Grants, Holder, first_seen, instances
+from exogpu.symbolic.find.closure import Grants
+from exogpu.symbolic.find.holders import Holder, first_seen, instances
 from exogpu.symbolic.find.phase import Orders
 from exogpu.symbolic.sites import Site
 
@@ -148,7 +149,7 @@ class Ordering:
         by = self.orders.syncs.site(granted)
         pairs = isl.inverse(functions.first_of(functions.graph(start)))
         reached = self._reached(by, site, by_thread)
-        last = functions.between(heard.full[granted], isl.inverse(reached), pairs)
+        last = finder.middle(heard.full[granted], isl.inverse(reached), pairs)
         trail = Trail(finder, await_, False)
         ends = [(values, inner) for values in waits]
         for values, hear in zip(waits, _heard(trail, heard, by, last, ends), strict=True):
@@ -218,7 +219,7 @@ class Ordering:
         by = self.orders.syncs.site(granted)
         heard = self.orders.heard(waiter)
         shared = isl.inverse(frame.shared(by, arrive))
-        last = functions.between(heard.full[granted], shared, functions.graph(start))
+        last = finder.middle(heard.full[granted], shared, functions.graph(start))
         trail = Trail(finder, await_, True)
         ends = [(inputs, values) for values in arrivals]
         for values, hear in zip(arrivals, _heard(trail, heard, by, last, ends), strict=True):

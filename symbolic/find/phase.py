@@ -16,15 +16,9 @@ from exogpu.result.hazards import HazardKind
 from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
 from exogpu.symbolic.find.barriers import BarrierUses, earlier, element, targets, whole
-from exogpu.symbolic.find.closure import (
-    Grants,
-    Holder,
-    close_order,
-    first_heard,
-    first_seen,
-    instances,
-)
+from exogpu.symbolic.find.closure import Grants, close_order, first_heard
 from exogpu.symbolic.find.findings import Finding
+from exogpu.symbolic.find.holders import Holder, first_seen, instances
 from exogpu.symbolic.find.syncs import Syncs
 from exogpu.symbolic.sites import Site
 
@@ -160,7 +154,7 @@ class Orders:
         for other, found in self._closed:
             if all(map(rel.is_plainly_equal, start, other)):
                 return found
-        self._closed.append((start, close_order(self.syncs, first)))
+        self._closed.append((start, close_order(self.syncs, waiter, first)))
         return self._closed[-1][1]
 
     def late_enough(self, await_: Site, site: Site, depth: int) -> isl.Map:

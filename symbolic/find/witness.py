@@ -65,6 +65,7 @@ class Seeker:
             for v in self.model.program.variables
             if v.mechanism is not None
         }
+        self._least = isl_functions.Least()
         self._finders: dict[tuple[Frame, Values], Finder] = {}
         self._countings: dict[Sym, Counting] = {}
         self._orderings: dict[Sym, Ordering] = {}
@@ -100,7 +101,7 @@ class Seeker:
         outer = {loop.iterator: own[loop.iterator] for loop in frame.loops}
         key = (frame, tuple(outer.values()))
         if key not in self._finders:
-            self._finders[key] = Finder(self.evidence.syncs(frame), outer)
+            self._finders[key] = Finder(self.evidence.syncs(frame), outer, self._least)
         return self._finders[key]
 
     def in_witness(self, values: Iterable[CExpr]) -> Values:
