@@ -1,9 +1,9 @@
 """Fits the models by which a kernel is chosen to times of random sizes, and tries them on others.
 
 python benchmarks/gpu.py build/gpu -o build/gpu-training --training 150 --runs 4    # on a GPU
-python benchmarks/gpu_fit.py build/gpu-training --test build/gpu-bench [--write]
+python benchmarks/gpu_fit.py build/gpu-training --test build/gpu-bench [--only REGEX] [--write]
 
-Of each GPU on its own: what is known of others is kept.
+Of each GPU on its own: what is known of others is kept, and of the kernels that are not asked for.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from exogpu.kernels import gemm_sm90, gemm_splitk_sm90, gemm_splitk_sum_sm90, gemm_staged_sm90
-from exogpu.kernels.choice import TIMES, Product, Variant, among
+from exogpu.kernels.choice import TIMES, Product, Variant, among, shipped
 
 SHIPPED = {
     **gemm_sm90.KERNELS,
@@ -112,6 +112,15 @@ def tried(folder: Path, variants: Mapping[str, Variant]) -> None:
     print(f"{len(losses)} sizes: mean {mean:.4f}, worst {worst:.3f}")
 
 
+def kept(gpu: str, only: str, variants: Mapping[str, Variant]) -> dict[str, Variant]:
+    """The models of these kernels whose names `only` finds, or of which nothing is known, and those
+    that are known of others that ship."""
+    known = {name: one for name, one in shipped(gpu).items() if name in SHIPPED}
+    return known | {
+        name: one for name, one in variants.items() if re.search(only, name) or name not in known
+    }
+
+
 def write(variants: Mapping[str, Variant], gpu: str) -> None:
     """The seconds on that GPU, beside those on others."""
     known = json.loads(TIMES.read_text())
@@ -140,10 +149,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("training", type=Path, nargs="+")
     parser.add_argument("--test", type=Path, help="results of other sizes")
+    parser.add_argument(
+        "--only", default="", help="a regular expression on kernels that are fitted"
+    )
     parser.add_argument("--write", action="store_true", help=f"write {TIMES.name}")
     options = parser.parse_args()
     first = json.loads((options.training[0] / "results.jsonl").read_text().partition("\n")[0])
-    variants = fitted(options.training)
+    variants = kept(first["device"], options.only, fitted(options.training))
     print("on the training sizes:")
     for folder in options.training:
         tried(folder, variants)
