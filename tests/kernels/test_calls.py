@@ -63,9 +63,11 @@ def integers(*shape: int) -> np.ndarray:
 
 
 def test_every_shipped_kernel_has_a_model():
+    """On the GPU that stands for those that were not measured; on others some have."""
     modelled = {**gemm_sm90.KERNELS, **gemm_splitk_sm90.KERNELS}.keys()
-    for kernels in measured().values():
-        assert modelled <= kernels.keys() <= modelled | SUMS.keys() | STAGED.keys()
+    for number, kernels in enumerate(measured().values()):
+        assert number or modelled <= kernels.keys()
+        assert kernels.keys() <= modelled | SUMS.keys() | STAGED.keys()
     for name, variant in chain.from_iterable(kernels.items() for kernels in measured().values()):
         (cm, cn), (tm, tn) = variant.cluster, variant.tile
         assert f"_{cm}x{cn}_{tm}x{tn}" in name and ("split" in name) == variant.split
