@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from exogpu.api import Procedure, proc
 from exogpu.hw.datatypes import DataType, bf16, f8e4m3, f8e5m2, f32
-from exogpu.kernels.gemm_sm90 import make_epilogue, make_product, warps
+from exogpu.kernels.gemm_epilogue import make_epilogue
+from exogpu.kernels.gemm_sm90 import make_product, warps
 
 
 def name_of(CM: int, CN: int, TM: int, TN: int, dtype: DataType, result: DataType) -> str:

@@ -14,7 +14,8 @@ from typing import Final
 from exogpu.api import Procedure, proc
 from exogpu.frontend.macros import macro
 from exogpu.hw.datatypes import DataType, bf16, f32
-from exogpu.kernels.gemm_sm90 import make_epilogue, make_product, operand_map, warps
+from exogpu.kernels.gemm_epilogue import make_epilogue
+from exogpu.kernels.gemm_sm90 import make_product, operand_map, warps
 
 ACTIVATIONS: Final = ("", "relu", "gelu", "silu")
 """gelu is that of erf; silu(x) is x * sigmoid(x)."""

@@ -17,14 +17,13 @@ from exogpu.ir.nodes import WarpConfig as CudaWarpConfig
 from exogpu.ir.types import EIGHTS, SpecialWindow
 from exogpu.isa.f8 import Sm90_wgmma_f8
 from exogpu.isa.sm90 import (
-    Sm90_store_D,
-    Sm90_store_D_f16,
     Sm90_tma_multicast,
     Sm90_tma_multicast_tf32,
     Sm90_wgmma_f16,
     Sm90_wgmma_tf32,
     Sm90_zero_scale_d,
 )
+from exogpu.kernels.gemm_epilogue import make_epilogue
 
 
 def warps(groups: int) -> list[CudaWarpConfig]:
@@ -275,43 +274,6 @@ def make_product(
         through(D, A_map, B_map, steps, batch, tm, tn, s, A_smem, B_smem, full, empty)
 
     return through if resident else product
-
-
-def make_epilogue(
-    CM: int, CN: int, TM: int, TN: int, groups: int = 2, dtype: DataType = f32
-) -> Macro:
-    """Each consumer warpgroup stores its rows of the tile, from D to C."""
-    MM = TM // groups
-
-    @macro
-    def epilogue(C, D, M, N, batch, tm, tn):
-        with CudaWarps(name="consumer"):
-            for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
-                for n in cuda_threads(0, CN, unit=cuda_cta_in_cluster):
-                    for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
-                        row = (CM * tm + m) * TM + MM * wg
-                        column = (CN * tn + n) * TN
-                        if dtype is f32:
-                            Sm90_store_D(
-                                M - row,
-                                N - column,
-                                C[batch, row : row + MM, column : column + TN],
-                                D[m, n, wg, :, :],
-                                M=MM,
-                                N=TN,
-                            )
-                        else:
-                            Sm90_store_D_f16(
-                                M - row,
-                                N - column,
-                                C[batch, row : row + MM, column : column + TN],
-                                D[m, n, wg, :, :],
-                                M=MM,
-                                N=TN,
-                                dtype=dtype,
-                            )
-
-    return epilogue
 
 
 def family(dtype: DataType) -> str:

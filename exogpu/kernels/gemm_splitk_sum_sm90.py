@@ -14,7 +14,8 @@ from __future__ import annotations
 from exogpu.api import Procedure, proc
 from exogpu.hw.datatypes import DataType, f32
 from exogpu.isa.cuda import cuda_load, cuda_store
-from exogpu.kernels.gemm_sm90 import HALVES, make_epilogue, make_product, operand_map, warps
+from exogpu.kernels.gemm_epilogue import make_epilogue
+from exogpu.kernels.gemm_sm90 import HALVES, make_product, operand_map, warps
 
 SUMMING = 4
 """Warps of a CTA of the second pass, which divide the slices among them."""

@@ -41,7 +41,8 @@ pytestmark = [
 ]
 
 SM80 = gemm_sm80.gemm_sm80
-SM90 = gemm_sm90.KERNELS["gemm_sm90_1x1_128x64"]
+SM90 = gemm_sm90.make_gemm(1, 1, 128, 64, 8)
+OVERLAPPED = gemm_sm90.make_gemm(1, 1, 64, 64, 3, 1, overlapped=True)
 PAIR = gemm_sm90.KERNELS["gemm_sm90_2x1_128x256"]
 SPLIT = make_gemm_splitk_sum(1, 1, 64, 16, 2, 1)
 RUNNING = gemm_sm90.make_resident(1, 1, 128, 64)
@@ -52,6 +53,7 @@ CASES: list[tuple[Procedure, dict[str, int]]] = [
     (SM80, {"M": 70, "N": 100, "K": 100}),
     (SM90, {"L": 2, "M": 130, "N": 40, "cluster_K": 300}),
     (PAIR, {"L": 1, "M": 130, "N": 60, "cluster_K": 160}),
+    (OVERLAPPED, {"L": 3, "M": 130, "N": 40, "cluster_K": 228}),
     (RUNNING, {"L": 3, "M": 130, "N": 40, "cluster_K": 160}),
     (HALF, {"L": 1, "M": 70, "N": 33, "cluster_K": 168}),
     (fragments("Fence(cuda_in_order, wgmma_async)"), {}),

@@ -13,7 +13,8 @@ from exogpu import Policy, Procedure, proc
 from exogpu.amir.nodes import Arrive, Await, Block, Fence, Op, Program
 from exogpu.amir.walk import operations, rewritten
 from exogpu.hw.timelines import SYNC_TIMELINES
-from exogpu.kernels.gemm_sm90 import make_epilogue, make_product, warps
+from exogpu.kernels.gemm_epilogue import make_epilogue
+from exogpu.kernels.gemm_sm90 import make_product, warps
 from exogpu.machine import fast, literal
 from tests.machine.launch_procs import NOTHING, READ, WRITE, make, race
 

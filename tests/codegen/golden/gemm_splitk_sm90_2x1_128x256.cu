@@ -373,23 +373,23 @@ gemm_splitk_sm90_2x1_128x256_1(const int L, const int M, const int N, const int 
                 [[maybe_unused]] const int tm = tile.x;
                 [[maybe_unused]] const int tn = tile.y;
                 [[maybe_unused]] const int s = task_number % tasks_s;
-                // 270: A_smem: dtype[CM, CN, RING, TM, TK] @ Sm90_SmemSwizzled(128)
+                // 269: A_smem: dtype[CM, CN, RING, TM, TK] @ Sm90_SmemSwizzled(128)
                 float* const A_smem = reinterpret_cast<float*>(smem + 1024);
-                // 271: B_smem: dtype[CM, CN, RING, TN, TK] @ Sm90_SmemSwizzled(128)
+                // 270: B_smem: dtype[CM, CN, RING, TN, TK] @ Sm90_SmemSwizzled(128)
                 float* const B_smem = reinterpret_cast<float*>(smem + 66560);
-                // 272: full: barrier[CM, CN] @ CudaMbarrier
+                // 271: full: barrier[CM, CN] @ CudaMbarrier
                 const unsigned full = smem_address(smem + 0);
-                // 273: empty: barrier(full)[CM, CN] @ CudaMbarrier
+                // 272: empty: barrier(full)[CM, CN] @ CudaMbarrier
                 const unsigned empty = smem_address(smem + 64);
                 unsigned empty_left = 4;
-                // 157: for k in seq(0, steps):
+                // 156: for k in seq(0, steps):
                 for (int k = 0; k < (cluster_K + 31) / 32; ++k) {
-                    // 158: with CudaWarps(0, 1, name="producer"):
+                    // 157: with CudaWarps(0, 1, name="producer"):
                     {
-                        // 159: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
+                        // 158: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
                         if (const int m = cta; true) {
                             /* n = 0 */ {
-                                // 161: Await(empty[m, n], cuda_temporal, ~RING)
+                                // 160: Await(empty[m, n], cuda_temporal, ~RING)
                                 if (empty_left > 0)
                                     --empty_left;
                                 else {
@@ -398,21 +398,21 @@ gemm_splitk_sm90_2x1_128x256_1(const int L, const int M, const int N, const int 
                                 ++empty_awaited;
                             }
                         }
-                        // 176: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
+                        // 175: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
                         if (const int m = cta; true) {
-                            // 79: (
+                            // 78: (
                             Sm90_tma_load<1>(&A_smem[4096 * (k % 4)], A_map, mbarrier_at<8>(full, full_arrived), 1, {32 * k, s, 128 * (2 * tm + m), batch});
                             full_bytes += 16384;
                         }
                         /* n = 0 */ {
-                            // 79: (
+                            // 78: (
                             Sm90_tma_load<2>(&B_smem[8192 * (k % 4)] + 4096 * cta, B_map, mbarrier_at<8>(full, full_arrived), 0x3, {32 * k, s, 256 * tn + 128 * cta, batch});
                             full_bytes += 32768;
                         }
-                        // 204: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
+                        // 203: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
                         if (const int m = cta; true) {
                             /* n = 0 */ {
-                                // 206: Arrive(cuda_temporal) >> full[m, n]
+                                // 205: Arrive(cuda_temporal) >> full[m, n]
                                 __syncwarp();
                                 if (lane == 0)
                                     mbarrier_arrive_expect_tx<8>(full, full_arrived, full_bytes);
@@ -475,54 +475,54 @@ gemm_splitk_sm90_2x1_128x256_1(const int L, const int M, const int N, const int 
                 // 92: D: f32[CM, CN, groups, MM, TN] @ Sm90_RmemMatrixD(MM, TN)
                 float D[128];
                 int D_scale = 1;
-                // 270: A_smem: dtype[CM, CN, RING, TM, TK] @ Sm90_SmemSwizzled(128)
+                // 269: A_smem: dtype[CM, CN, RING, TM, TK] @ Sm90_SmemSwizzled(128)
                 float* const A_smem = reinterpret_cast<float*>(smem + 1024);
-                // 271: B_smem: dtype[CM, CN, RING, TN, TK] @ Sm90_SmemSwizzled(128)
+                // 270: B_smem: dtype[CM, CN, RING, TN, TK] @ Sm90_SmemSwizzled(128)
                 float* const B_smem = reinterpret_cast<float*>(smem + 66560);
-                // 272: full: barrier[CM, CN] @ CudaMbarrier
+                // 271: full: barrier[CM, CN] @ CudaMbarrier
                 const unsigned full = smem_address(smem + 0);
-                // 273: empty: barrier(full)[CM, CN] @ CudaMbarrier
+                // 272: empty: barrier(full)[CM, CN] @ CudaMbarrier
                 const unsigned empty = smem_address(smem + 64);
                 unsigned empty_left = 4;
-                // 151: with CudaWarps(name="consumer"):
+                // 150: with CudaWarps(name="consumer"):
                 {
-                    // 152: for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
+                    // 151: for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
                     if (const int m = cta; true) {
                         /* n = 0 */ {
-                            // 154: for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
+                            // 153: for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
                             if (const int wg = warp / 4 - 1; true) {
-                                // 155: Sm90_zero_scale_d(D[m, n, wg, :, :], M=MM, N=TN)
+                                // 154: Sm90_zero_scale_d(D[m, n, wg, :, :], M=MM, N=TN)
                                 D_scale = 0;
-                                // 156: Fence(wgmma_fence_1, wgmma_fence_2)
+                                // 155: Fence(wgmma_fence_1, wgmma_fence_2)
                                 asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
                             }
                         }
                     }
                 }
-                // 157: for k in seq(0, steps):
+                // 156: for k in seq(0, steps):
                 for (int k = 0; k < (cluster_K + 31) / 32; ++k) {
-                    // 207: with CudaWarps(name="consumer"):
+                    // 206: with CudaWarps(name="consumer"):
                     {
-                        // 208: for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
+                        // 207: for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
                         if (const int m = cta; true) {
                             /* n = 0 */ {
-                                // 210: Await(full[m, n], cuda_generic_and_async, ~0)
+                                // 209: Await(full[m, n], cuda_generic_and_async, ~0)
                                 mbarrier_wait<8>(full, full_awaited);
                                 ++full_awaited;
-                                // 211: for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
+                                // 210: for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
                                 if (const int wg = warp / 4 - 1; true) {
-                                    // 219: for kk in seq(0, 4):
+                                    // 218: for kk in seq(0, 4):
                                     #pragma unroll
                                     for (int kk = 0; kk < 4; ++kk) {
-                                        // 221: Sm90_wgmma_tf32(
+                                        // 220: Sm90_wgmma_tf32(
                                         Sm90_wgmma_tf32_n256<64, 128>(D, D_scale, &A_smem[4096 * (k % 4) + (2048 * wg + 8 * kk)], &B_smem[8192 * (k % 4) + 8 * kk]);
                                     }
-                                    // 249: Arrive(wgmma_async) >> cg[m, n, wg]
+                                    // 248: Arrive(wgmma_async) >> cg[m, n, wg]
                                     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-                                    // 250: Await(cg[m, n, wg], cuda_in_order, int(overlapped))
+                                    // 249: Await(cg[m, n, wg], cuda_in_order, int(overlapped))
                                     asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
                                 }
-                                // 255: Arrive(cuda_in_order) >> empty[m, :] >> empty[:, n]
+                                // 254: Arrive(cuda_in_order) >> empty[m, :] >> empty[:, n]
                                 __syncwarp();
                                 if (lane < 2 && (0x3 >> lane & 1))
                                     mbarrier_arrive_reads<8>(empty, empty_arrived, lane);
