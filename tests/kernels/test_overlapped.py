@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
@@ -11,8 +10,7 @@ import pytest
 from exogpu.hw.datatypes import bf16, f32
 from exogpu.kernels import gemm_sm90
 from exogpu.kernels.gemm_sm90 import make_gemm
-
-SOURCE = Path(gemm_sm90.__file__)
+from tests.kernels.test_grouped import changed
 
 RIGHT = [(1, 1, 64, 64, 3, 1), (2, 1, 128, 64, 3, 2), (1, 2, 64, 32, 2, 1)]
 """Clusters too, of which none ships."""
@@ -33,18 +31,6 @@ WRONG = {
 }
 
 
-def changed(old: str, new: str, folder: Path) -> ModuleType:
-    """The module of the maker, with one text in the place of another."""
-    text = SOURCE.read_text()
-    assert old in text
-    file = folder / SOURCE.name
-    file.write_text(text.replace(old, new))
-    found = ModuleType("changed")
-    found.__file__ = str(file)
-    exec(compile(file.read_text(), str(file), "exec"), vars(found))
-    return found
-
-
 @pytest.mark.parametrize("shape", RIGHT, ids=str)
 @pytest.mark.parametrize("dtype", [f32, bf16], ids=lambda one: one.value)
 def test_it_is_proved(shape, dtype) -> None:
@@ -53,7 +39,7 @@ def test_it_is_proved(shape, dtype) -> None:
 
 @pytest.mark.parametrize("mistake", WRONG)
 def test_a_mistake_is_refuted(mistake: str, tmp_path: Path) -> None:
-    module = changed(*WRONG[mistake], tmp_path)
+    module = changed(gemm_sm90, *WRONG[mistake], tmp_path)
     verdict = module.make_gemm(1, 1, 64, 64, 3, 1, overlapped=True).check()
     assert verdict.word == "refuted", verdict
 
