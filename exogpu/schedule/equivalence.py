@@ -176,7 +176,8 @@ class _Term:
     """Of reads of its value, from its writes to the one element of a parameter as it was given, or
     as it is rounded."""
     others: tuple[Event, ...]
-    """Reads that find expressions: sums, or what is rounded."""
+    """Reads whose counterparts are left to find: of sums, and of what is rounded if that is asked
+    for."""
     pattern: tuple[Finds, ...]
     """Of each read in order, what it finds."""
 
@@ -184,8 +185,11 @@ class _Term:
 class Comparison:
     """Two procedures whose results are compared; their parameters are the same."""
 
-    def __init__(self, first: Terms, second: Terms) -> None:
+    def __init__(self, first: Terms, second: Terms, *, rounded: bool = False) -> None:
+        """With `rounded` the counterparts of what is rounded are found, too, as certificates name
+        them."""
         self.first, self.second = first, second
+        self.followed: tuple[Finds, ...] = ("sum", "rounded") if rounded else ("sum",)
         self.params = first.of.params
         self.fitted = un.relation(self.params, [])
         """From writes of the first to their counterparts in the second."""
@@ -268,7 +272,7 @@ class Comparison:
             yield _Term(
                 place,
                 tuple(to for _, _, to in found if to is not None),
-                tuple(leaf for leaf, what, _ in found if what != "element"),
+                tuple(leaf for leaf, what, _ in found if what in self.followed),
                 tuple(what for _, what, _ in found),
             )
 

@@ -203,6 +203,7 @@ CASES = [
         for name, kernel in GEMM.items()
     ),
     (with_bias_and_relu, make_gemm_bias_relu(2, 1, 128, 128)),
+    (with_bias_and_relu, make_gemm_bias_relu(1, 2, 128, 64)),
     *(
         (SLICED[name.partition("_sm90")[0]], kernel)
         for name, kernel in {**SPLIT_K, **SPLIT_K_SUM}.items()

@@ -36,7 +36,7 @@ def summed(old: Program, new: Program, names: Names) -> made.Summed:
     Raises Differ or Unclear where they are not seen to be the same, SeveralError where what is
     found is no function, and IslGaveUpError.
     """
-    comparison = Comparison(FoundTerms(old), FoundTerms(new))
+    comparison = Comparison(FoundTerms(old), FoundTerms(new), rounded=True)
     comparison.compare()
     first, second = _Side(comparison.first, names), _Side(comparison.second, names)
     pairs = comparison.fitted
