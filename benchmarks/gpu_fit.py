@@ -20,7 +20,13 @@ from pathlib import Path
 
 import numpy as np
 
-from exogpu.kernels import gemm_sm90, gemm_splitk_sm90, gemm_splitk_sum_sm90, gemm_staged_sm90
+from exogpu.kernels import (
+    gemm_alternating_sm90,
+    gemm_sm90,
+    gemm_splitk_sm90,
+    gemm_splitk_sum_sm90,
+    gemm_staged_sm90,
+)
 from exogpu.kernels.choice import TIMES, Product, Variant, among, shipped
 
 SHIPPED = {
@@ -28,13 +34,15 @@ SHIPPED = {
     **gemm_splitk_sm90.KERNELS,
     **gemm_splitk_sum_sm90.KERNELS,
     **gemm_staged_sm90.KERNELS,
+    **gemm_alternating_sm90.KERNELS,
 }
 NEAR = 1.3
 """Times of the fastest, up to which a model has to be true; beyond it counts for less."""
 HICCUP = 2
 """Times of what a model says, from which on the launch was late, not the kernel slow."""
 NAME = re.compile(
-    r"gemm(_splitk(?:_sum)?)?(_bf16|_f16)?_sm90_(\d+)x(\d+)_(\d+)x(\d+)(?:_resident|(_staged))?$"
+    r"gemm(?:(_splitk(?:_sum)?)|_alternating(\d+))?(_bf16|_f16)?"
+    r"_sm90_(\d+)x(\d+)_(\d+)x(\d+)(?:_resident|(_staged))?$"
 )
 
 
@@ -57,10 +65,11 @@ def named(name: str) -> Variant:
     """A kernel by its name, without times."""
     found = NAME.match(name)
     assert found is not None
-    split, half, *sizes, staged = found.groups()
+    split, turns, half, *sizes, staged = found.groups()
     cm, cn, tm, tn = map(int, sizes)
-    dtype = half[1:] if half else "f32"
-    return Variant(name, (cm, cn), (tm, tn), bool(split), dtype=dtype, bulk=bool(staged))
+    dtype, bulk = half[1:] if half else "f32", bool(staged or turns)
+    made = Variant(name, (cm, cn), (tm, tn), bool(split), dtype=dtype, bulk=bulk)
+    return replace(made, turns=int(turns or 1))
 
 
 def fitted(folders: Iterable[Path]) -> Mapping[str, Variant]:
@@ -132,6 +141,7 @@ def write(variants: Mapping[str, Variant], gpu: str) -> None:
             "steps": v.steps,
             "dtype": v.dtype,
             "bulk": v.bulk,
+            "turns": v.turns,
         }
         for v in variants.values()
     }

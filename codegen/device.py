@@ -201,7 +201,7 @@ def statement(device: Device, stmt: Stmt) -> Lines:
         case Free():
             if stmt.name not in device.proxies.freed:
                 return []
-            return sync.emit("proxy fence at free", space=device.proxies.space)
+            return sync.emit("proxy fence at free", space=device.proxies.freed_space)
         case Pass():
             return []
         case DeviceFunction() | CallProc() | WindowStmt():

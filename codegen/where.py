@@ -49,7 +49,8 @@ class Where:
 def emit(key: str, where: Where, **fields: int | str) -> list[str]:
     """The lines of a row, under a condition where warps of no warpgroup come along."""
     if key in OF_PROXIES:
-        fields["space"] = where.proxies.space
+        at_free = key == "proxy fence at free"
+        fields["space"] = where.proxies.freed_space if at_free else where.proxies.space
     if where.proxies.sources:
         key = OF_BULK.get(key, key)
     lines = sync.emit(key, **fields)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import islice
+from math import inf
 from time import perf_counter
 from typing import Final
 
+from exogpu.ir.names import Sym
 from exogpu.result.proof import Answered, Obligation, Proof, Proving
 from exogpu.solvers import smt
 from exogpu.solvers.isl_budget import IslGaveUpError, limited
@@ -16,10 +19,14 @@ from exogpu.symbolic.certificate import witness_json
 from exogpu.symbolic.certificate.sealing import json_text
 from exogpu.symbolic.encode import obligations
 from exogpu.symbolic.encode.drafts import Draft
-from exogpu.symbolic.encode.links import Telling
+from exogpu.symbolic.encode.links import Telling, names_apart
+from exogpu.symbolic.encode.obligations import Unit
+from exogpu.symbolic.encode.witness import Witness, joined_witness
+from exogpu.symbolic.find.domains import Model
 from exogpu.symbolic.find.flags import flag_waits
 from exogpu.symbolic.find.prover import BUDGET, Evidence, Findings, Undecided
 from exogpu.symbolic.find.witness import Seeker
+from exogpu.symbolic.shares import Share, shares
 from exogpu.symbolic.sites import UndecidedError, variables_of
 
 
@@ -37,43 +44,146 @@ def prove(
     script; by default Z3 is asked about several together.  `told` hears how many are answered.
     """
     assert findings.evidence is not None
-    start, asking = perf_counter(), 0.0
-    replies: dict[str, smt.Reply] = {}
-    answered: list[Answered] = []
-    telling = Telling(findings.evidence.model)
-    seeker = Seeker(findings.evidence)
+    evidence = findings.evidence
+    part = part_of(evidence, shares(evidence.model), ask=ask, budget=budget, told=told)
+    return joined(evidence, [part])
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What is proved of some shares of a program: plain data."""
+
+    answered: tuple[tuple[int, Answered], ...]
+    """Each with the place of its unit among all."""
+    undecided: tuple[float, Undecided] | None
+    """Why the first unit of them that is not proved is not."""
+    witness: Witness | None
+    depths: Mapping[Sym, int | None]
+    """Of the mbarriers, those at which PHASE was analysed."""
+    isl_seconds: float
+    smt_seconds: float
+
+
+def part_of(
+    evidence: Evidence,
+    of: Iterable[Share],
+    *,
+    ask: Callable[[str], smt.Reply] | None = None,
+    budget: int = BUDGET,
+    told: Callable[[Proving], None] = lambda proving: None,
+) -> Part:
+    """The obligations of some shares, made and answered; those after one that is not confirmed
+    may be left out."""
+    start = perf_counter()
+    seeker, answering = Seeker(evidence), _Answering(Telling(evidence.model), ask, told)
+    stopped: tuple[float, Undecided] | None = None
     try:
-        made = _within(findings.evidence, seeker, budget)
-        while several := tuple(islice(made, smt.TOGETHER if ask is None else 1)):
-            obligations = [telling.obligation(draft) for draft in several]
+        units = obligations.units(evidence.model, seeker)
+    except UndecidedError as reason:
+        units, stopped = [], (-1, Undecided(reason.reason, reason.span))
+    for share in of:
+        last = inf if stopped is None else stopped[0]
+        some = [(at, unit) for at, unit in enumerate(units) if unit.variable in share and at < last]
+        stopped = answering.answer(_made(evidence.model, some, budget)) or stopped
+    return Part(
+        tuple(answering.answered),
+        stopped,
+        None if stopped else seeker.witness(),
+        {name: orders.depth for name, orders in evidence.orders.items()},
+        perf_counter() - start - answering.seconds,
+        answering.seconds,
+    )
+
+
+def joined(evidence: Evidence, parts: Collection[Part]) -> Proof | Undecided:
+    """The proof, of parts that are all shares; or why the first obligation that is not confirmed
+    is not."""
+    stopped = [part.undecided for part in parts if part.undecided is not None]
+    if stopped:
+        return min(stopped, key=lambda one: one[0])[1]
+    model = evidence.model
+    placed = sorted((one for part in parts for one in part.answered), key=lambda one: one[0])
+    witness = joined_witness([part.witness for part in parts if part.witness is not None])
+    depths = {name: depth for part in parts for name, depth in part.depths.items()}
+    return Proof(
+        tuple(_named([one for _, one in placed])),
+        sum(part.isl_seconds for part in parts),
+        sum(part.smt_seconds for part in parts),
+        json_text(witness_json.to_json(witness)),
+        _depths(model, depths),
+        flag_waits(model, Seeker(evidence)),
+    )
+
+
+def _named(answered: Sequence[Answered]) -> Iterator[Answered]:
+    """Those with a name of their own each."""
+    names = names_apart(one.obligation.name for one in answered)
+    for one, name in zip(answered, names, strict=True):
+        yield replace(one, obligation=replace(one.obligation, name=name))
+
+
+@dataclass(slots=True)
+class _Answering:
+    """Has obligations answered, several together."""
+
+    telling: Telling
+    ask: Callable[[str], smt.Reply] | None
+    told: Callable[[Proving], None]
+    answered: list[tuple[int, Answered]] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def answer(self, made: Iterator[tuple[int, Draft | Undecided]]) -> tuple[int, Undecided] | None:
+        """Answers them up to the first that is not confirmed."""
+        replies: dict[str, smt.Reply] = {}
+        while several := tuple(islice(made, smt.TOGETHER if self.ask is None else 1)):
+            drafts = [(at, draft) for at, draft in several if isinstance(draft, Draft)]
+            obligations = [self.telling.obligation(draft) for _, draft in drafts]
             questions = _questions([one.smt for one in obligations])
             new = tuple(dict.fromkeys(q for q in questions if q and q not in replies))
-            answers = smt.ask_together(new) if ask is None else map(ask, new)
+            answers = smt.ask_together(new) if self.ask is None else map(self.ask, new)
             replies |= zip(new, answers, strict=True)
-            for draft, one, question in zip(several, obligations, questions, strict=True):
+            for (at, draft), one, question in zip(drafts, obligations, questions, strict=True):
                 reply = replies.get(question, smt.Reply("", "unsat", 0.0))
                 seconds = reply.seconds if question in new else 0.0
-                asking += seconds
-                answered.append(Answered(one, reply.solver, reply.word, seconds))
+                self.seconds += seconds
+                self.answered.append((at, Answered(one, reply.solver, reply.word, seconds)))
                 if reply.word != "unsat":
-                    return _unconfirmed(one, draft, reply)
-            told(Proving(len(answered)))
+                    return at, _unconfirmed(one, draft, reply)
+            self.told(Proving(len(self.answered)))
+            at, last = several[-1]
+            if isinstance(last, Undecided):
+                return at, last
+        return None
+
+
+def _made(
+    model: Model, units: Iterable[tuple[int, Unit]], budget: int
+) -> Iterator[tuple[int, Draft | Undecided]]:
+    """The obligations of units, each with its unit's place, made within ISL's budget; at last why
+    there are no more, if there should be."""
+    at = 0
+    try:
+        with limited(budget * 4):
+            for at, unit in units:
+                for draft in unit.drafts():
+                    yield at, draft
     except UndecidedError as reason:
-        return Undecided(reason.reason, reason.span)
-    seconds = perf_counter() - start - asking
-    witness = json_text(witness_json.to_json(seeker.witness()))
-    depths, waits = _depths(findings.evidence), flag_waits(findings.evidence.model, seeker)
-    return Proof(tuple(answered), seconds, asking, witness, depths, waits)
+        yield at, Undecided(reason.reason, reason.span)
+    except IslGaveUpError:
+        used = next(s for s in model.sites if any(variables_of(s.op)))
+        why = "the chains that order the accesses are too large to be written as expressions"
+        yield at, Undecided(why, used.op.origin.span)
 
 
-def _depths(evidence: Evidence) -> tuple[tuple[str, int], ...]:
-    names = Counter(v.name.name for v in evidence.model.program.variables)
-    found: dict[str, list[int | None]] = {}
-    for variable, orders in evidence.orders.items():
-        found.setdefault(variable.name, []).append(orders.depth)
+def _depths(model: Model, found: Mapping[Sym, int | None]) -> tuple[tuple[str, int], ...]:
+    names = Counter(v.name.name for v in model.program.variables)
+    depths: dict[str, list[int | None]] = {}
+    for variable in model.program.variables:
+        if variable.name in found:
+            depths.setdefault(variable.name.name, []).append(found[variable.name])
     return tuple(
         (name, depth)
-        for name, (depth, *others) in found.items()
+        for name, (depth, *others) in depths.items()
         if depth is not None and others == [depth] * (names[name] - 1)
     )
 
@@ -105,17 +215,11 @@ def _numbered(plain: str) -> str:
 
 def drafts_within(evidence: Evidence, budget: int = BUDGET) -> Iterator[Draft]:
     """Every obligation of a program, made within ISL's budget.  Raises UndecidedError."""
-    return _within(evidence, Seeker(evidence), budget)
-
-
-def _within(evidence: Evidence, seeker: Seeker, budget: int) -> Iterator[Draft]:
-    try:
-        with limited(budget * 4):
-            yield from obligations.drafts(evidence.model, seeker)
-    except IslGaveUpError:
-        used = next(s for s in evidence.model.sites if any(variables_of(s.op)))
-        reason = "the chains that order the accesses are too large to be written as expressions"
-        raise UndecidedError(reason, used.op.origin.span) from None
+    units = enumerate(obligations.units(evidence.model, Seeker(evidence)))
+    for _, draft in _made(evidence.model, units, budget):
+        if isinstance(draft, Undecided):
+            raise UndecidedError(draft.reason, draft.span)
+        yield draft
 
 
 def _unconfirmed(made: Obligation, draft: Draft, reply: smt.Reply) -> Undecided:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import gc
+import os
+from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -19,6 +22,7 @@ from exogpu.ir.nodes import Proc
 from exogpu.ir.types import Policy
 from exogpu.ir.wellformed import flaws
 from exogpu.pipeline import stages
+from exogpu.solvers.helpers import VARIABLE
 from exogpu.symbolic.certificate.program_schema import check_program
 from exogpu.symbolic.certificate.write import program_json
 
@@ -26,8 +30,30 @@ from exogpu.symbolic.certificate.write import program_json
 pytest.register_assert_rewrite("tests.machine.decisions", "tests.machine.pitfalls")
 
 
+# The tests share the processors already; `test_together.py` says otherwise.
+os.environ[VARIABLE] = "1"
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite the golden files")
+
+
+EACH: Final = 4
+"""Of the slow cases of one test continuous integration runs every fourth; `make test-long` runs the
+others."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks the slow cases that are left to `make test-long`: those of a test are of one kind."""
+    cases: Counter[tuple[str, str]] = Counter()
+    for item in items:
+        if item.get_closest_marker("slow") is None:
+            continue
+        test = item.location[0], getattr(item, "originalname", item.name)
+        if cases[test] % EACH:
+            item.add_marker(pytest.mark.long)
+        cases[test] += 1
 
 
 def pytest_collection_finish() -> None:

@@ -15,7 +15,7 @@ from exogpu.symbolic.certificate.recheck import Ask, Compare, Rechecked, recheck
 from exogpu.symbolic.certificate.sealing import json_text, sealed, sha256
 from exogpu.symbolic.certificate.witness_json import witness_of
 from exogpu.symbolic.certificate.write import obligation_json
-from exogpu.symbolic.encode.links import Telling
+from exogpu.symbolic.encode.links import told
 from exogpu.symbolic.encode.obligations import drafts
 from exogpu.symbolic.placed import Placed
 
@@ -56,8 +56,7 @@ def forge(folder: Path) -> None:
     """Makes the certificate list what its program and witness oblige to, and seals."""
     program = content(folder, PROGRAM)
     placed = Placed(program_of(check_program(program)))
-    telling = Telling(placed)
-    made = map(telling.obligation, drafts(placed, witness_of(content(folder, WITNESS))))
+    made = told(placed, drafts(placed, witness_of(content(folder, WITNESS))))
     listed = [
         {**obligation_json(one), **({"solver": "z3 5", "answer": "unsat"} if one.smt else {})}
         for one in made

@@ -38,7 +38,7 @@ ANALYSES = (
     "exogpu.analysis.pairing.ring_depths",
     "exogpu.analysis.extents.greatest_extents",
     "exogpu.analysis.uses.cuda_variables",
-    "exogpu.symbolic.find.prover.analyse",
+    "exogpu.pipeline.together.analysed",
     "exogpu.symbolic.prove.prove",
 )
 
@@ -174,7 +174,7 @@ def test_a_check_at_sizes(counts: Counter[str]) -> None:
 
 def test_a_refutation_runs_up_to_its_hazard_and_once_for_all_pairs(counts: Counter[str]) -> None:
     assert race().check().word == "refuted"
-    once(counts, {*LOWERED, "exogpu.symbolic.find.prover.analyse"})
+    once(counts, {*LOWERED, "exogpu.pipeline.together.analysed"})
     assert counts["fast Keep.FIRST at {'n': 1}"] == 1
     assert counts["fast Keep.PAIRS at {'n': 1}"] == 1
     # The other is at larger sizes, at which repairs are tried too.
@@ -194,7 +194,7 @@ def test_the_other_policy_has_a_program_of_its_own_and_the_same_facts(
 ) -> None:
     procedure = ring()
     assert procedure.check().word == procedure.check(policy="paper").word == "proved"
-    for name in ("lower.lower", "prover.analyse", "prove.prove"):
+    for name in ("lower.lower", "together.analysed", "prove.prove"):
         assert counts.pop(name) == 2
     assert set(counts.values()) == {1}, counts
 

@@ -102,7 +102,7 @@ def text(group: str, before: str, after: str, at: int = 0) -> Callable[[Content]
 
 
 ALTERED: dict[str, tuple[str, Callable[[Content], None]]] = {
-    "a rank": ("count-full-20", text("counts", "here.k", "(here.k + (1))")),
+    "a rank": ("count-full-20", text("counts", "here.k", "(here.k + (1))", 1)),
     "a step of a chain, one later": (
         "raw-tile-19-24",
         text("chains", "first.k", "(first.k + (1))", 2),
@@ -111,11 +111,11 @@ ALTERED: dict[str, tuple[str, Callable[[Content], None]]] = {
         "war-tile-24-19",
         text("chains", "(first.k + (2))", "(first.k + (1))", 6),
     ),
-    "a count before": ("count-full-20", text("partners", "(here.k - (1))", "(here.k - (2))")),
+    "a count before": ("count-full-20", text("partners", "(here.k - (1))", "(here.k - (2))", 7)),
     "a partner of the balance": ("barrier-full-20-13", text("partners", "here.k", "(0)", 2)),
-    "a first arrival": ("deadlock-full-22", text("partners", '"(0)"', '"(5)"', 4)),
-    "a step of PHASE": ("phase-full-20", text("phase", "(here.k - (3))", "(here.k - (2))")),
-    "a thread of PHASE": ("phase-full-20", text("phase", "(32)", "(31)")),
+    "a first arrival": ("deadlock-full-22", text("partners", '"(0)"', '"(5)"', 11)),
+    "a step of PHASE": ("phase-full-20", text("phase", "(here.k - (3))", "(here.k - (2))", 4)),
+    "a thread of PHASE": ("phase-full-20", text("phase", "(32)", "(31)", 4)),
 }
 """What is altered in the witness, and an obligation that no longer holds."""
 

@@ -453,7 +453,7 @@ WRONG: dict[str, Alter] = {
     "no Await of an Arrive": lost("partners", aim="awaited"),
     "an Arrive of another number": partner("arrived", -1),
     "no Arrive of an Await": lost("partners", aim="arrived"),
-    "an Arrive that is too late": partner("enough", 1),
+    "an Arrive that is too late": partner("enough", 1, 1),
     "no Arrive that is enough": lost("partners", aim="enough"),
     "an Arrive before the first": partner("signals", -1),
     "no Arrive before an Await": lost("partners", aim="signals"),

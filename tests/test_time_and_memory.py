@@ -198,7 +198,7 @@ def test_without_processes_the_work_is_done_in_place(monkeypatch) -> None:
 
 STAGES = {
     "exogpu.pipeline.stages.bounds.violations": "reading the procedure and checking its bounds",
-    "exogpu.pipeline.allsizes.analyse": "analysing the order of accesses",
+    "exogpu.pipeline.allsizes.analysed": "analysing the order of accesses",
     "exogpu.pipeline.allsizes.refute": "refuting",
     "exogpu.pipeline.allsizes.prove": "proving",
 }

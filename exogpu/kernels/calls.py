@@ -129,6 +129,7 @@ def of_vector(M: int, K: int) -> str:
 def kernel(name: str) -> Kernel:
     """A kernel that ships, proved and compiled."""
     from exogpu.kernels import (
+        gemm_alternating_sm90,
         gemm_sm90,
         gemm_splitk_sm90,
         gemm_splitk_sum_sm90,
@@ -136,5 +137,12 @@ def kernel(name: str) -> Kernel:
         gemv_f32,
     )
 
-    modules = (gemm_sm90, gemm_staged_sm90, gemm_splitk_sm90, gemm_splitk_sum_sm90, gemv_f32)
+    modules = (
+        gemm_sm90,
+        gemm_staged_sm90,
+        gemm_splitk_sm90,
+        gemm_splitk_sum_sm90,
+        gemm_alternating_sm90,
+        gemv_f32,
+    )
     return next(m.KERNELS[name] for m in modules if name in m.KERNELS).compile()

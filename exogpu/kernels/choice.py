@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from math import log10
 from pathlib import Path
@@ -28,7 +28,7 @@ SECTORS: Final = 4
 """Of a cache line."""
 GEMV: Final = ("gemv", "gemv_rows")
 """The kernels of a matrix times a vector."""
-AT_ONCE: Final = {1: 132, 2: 66, 4: 30}
+AT_ONCE: Final = {1: 132, 2: 66, 4: 30, 8: 15}
 """Clusters that an H100 or H200 runs at a time, by their CTAs: those of 4 do not fill the GPCs."""
 ALIKE: Final = 1.02
 """Times of the least, up to which seconds that are expected are as good."""
@@ -61,7 +61,8 @@ class Product:
 class Variant:
     """A kernel: its cluster and tile, whether it splits K, and the seconds of its model.
 
-    A tile takes a multiple of `steps` steps.
+    A tile takes a multiple of `steps` steps.  One that splits K in slices that take turns always
+    has as many of them, `turns`.
     """
 
     name: str
@@ -73,6 +74,7 @@ class Variant:
     dtype: str = "f32"
     bulk: bool = False
     """Whether TMA stores C, of which rows then are multiples of 16 bytes."""
+    turns: int = 1
 
     def slices(self, product: Product) -> Iterator[int]:
         """The ways to divide K.
@@ -99,10 +101,11 @@ class Variant:
         (1.0, 4.0, 512.0, 496.4848484848485)
         """
         (cm, cn), (tm, tn) = self.cluster, self.tile
-        tiles = -(-product.M // (cm * tm)) * -(-product.N // (cn * tn)) * product.L * slices
+        parts = slices * self.turns
+        tiles = -(-product.M // (cm * tm)) * -(-product.N // (cn * tn)) * product.L * parts
         waves = -(-tiles // AT_ONCE[cm * cn])
         step, columns = STEP[self.dtype], product.K // slices
-        each = -(-columns // (step * self.steps)) * self.steps
+        each = -(-columns // (step * self.steps * self.turns)) * self.steps
         steps, some = waves * each, tiles / AT_ONCE[cm * cn] * each
         line, sector = columns % step != 0, columns % (step // SECTORS) != 0
         elements = product.L * product.M * product.N
@@ -112,7 +115,7 @@ class Variant:
             128 / step * product.L * (product.M + product.N) * product.K,
             product.work,
             product.work * product.warm,
-            elements * slices,
+            elements * parts,
         )
         return tuple(map(float, found))
 
@@ -184,4 +187,5 @@ def variant(name: str, read: Mapping[str, Any], seconds: Iterable[float]) -> Var
     """A kernel as `times.json` has it."""
     (cm, cn), (tm, tn) = read["cluster"], read["tile"]
     split, bulk, dtype = bool(read["split"]), bool(read.get("bulk")), read.get("dtype", "f32")
-    return Variant(name, (cm, cn), (tm, tn), split, read["steps"], tuple(seconds), dtype, bulk)
+    found = Variant(name, (cm, cn), (tm, tn), split, read["steps"], tuple(seconds), dtype, bulk)
+    return replace(found, turns=read.get("turns", 1))

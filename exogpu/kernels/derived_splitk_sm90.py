@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from exogpu import schedule as s
 from exogpu.api import Procedure, proc
-from exogpu.hw.memories import CudaCommitGroup, CudaGmemLinear, CudaSmemLinear, Sm90_tensorMap
+from exogpu.hw.memories import (
+    CudaCommitGroup,
+    CudaGmemLinear,
+    Sm90_SmemSwizzled,
+    Sm90_tensorMap,
+)
 from exogpu.hw.timelines import SYNC_TIMELINES as SYNC
 from exogpu.hw.units import cuda_warp
 from exogpu.isa.cuda import cuda_memset0_3d
-from exogpu.isa.sm90 import Sm90_stage_D, Sm90_tma_reduce
+from exogpu.isa.sm90 import Sm90_stage_tile, Sm90_tma_reduce
 from exogpu.kernels import derived_sm90 as gemm
 from exogpu.kernels.derived_sm90 import Tiles
+from exogpu.kernels.gemm_splitk_sm90 import staged_columns
 
 cuda_in_order, both = SYNC["cuda_in_order"], SYNC["cuda_generic_and_async"]
 
@@ -64,28 +70,34 @@ def derived(CM: int, CN: int, TM: int, TN: int, RING: int = 4, groups: int = 2) 
 
 
 def epilogue(p: Procedure, t: Tiles) -> Procedure:
-    """A warpgroup's part goes to shared memory, and is added to C from there."""
-    window = f"D[m, n, wg, 0:{t.MM}, 0:{t.TN}]"
+    """A warpgroup's part goes to shared memory slice by slice, and is added to C from there."""
+    W = staged_columns(t.TN)
+    p = s.reorder_loops(s.divide_loop(p, "j", W, ["slice", "j"], tail="perfect"), "i")
+    window = f"D[m, n, wg, 0:{t.MM}, {W} * slice:{W} * slice + {W}]"
     p = s.stage_epilogue(p, "i", window, "C_smem", over="m #3")
-    p = s.set_memory(p, "C_smem", CudaSmemLinear)
-    p = s.replace(p, "i0", Sm90_stage_D, M=t.MM, N=t.TN)
-    box = Sm90_tensorMap(0, 1, t.MM, t.TN)
+    p = s.set_memory(p, "C_smem", Sm90_SmemSwizzled(4 * W))
+    p = s.replace(p, "i0", Sm90_stage_tile, M=t.MM, N=t.TN, cols=W, swizzle=4 * W)
+    box = Sm90_tensorMap(4 * W, 1, t.MM, W)
     p = s.bind_window(p, s.find(p, "batch"), "C[0:L, 0:M, 0:N]", "C_map", box)
     for _ in "ABC":
         p = s.reorder_stmts(p, "cuda_memset0_3d")
     p = s.divide_loop(p, "i", t.MM, ["one", "i"], tail="perfect")
     p = s.set_loop_mode(p, "one", cuda_warp)
-    return s.replace(p, "i", Sm90_tma_reduce, rows=t.MM, cols=t.TN, box=(1, t.MM, t.TN))
+    rows = {"rows": t.MM, "cols": W, "box": (1, t.MM, W), "swizzle": 4 * W}
+    return s.replace(p, "i", Sm90_tma_reduce, **rows)
 
 
 def synchronisation(p: Procedure, t: Tiles) -> Procedure:
     """The memory of the ring may hold the output tile; a task ends when it has been added."""
     p = s.insert_fence(p, s.find(p, "k").after(), cuda_in_order, both)
-    stored, added = s.find(p, "Sm90_stage_D"), s.find(p, "Sm90_tma_reduce")
+    stored, added = s.find(p, "Sm90_stage_tile"), s.find(p, "Sm90_tma_reduce")
     warps = s.find(p, "with CudaWarps(_) _: _ #3")
     p = s.insert_barrier_alloc(p, warps.before(), "done", [t.CM, t.CN, t.groups], CudaCommitGroup)
     p = s.insert_fence(p, stored.after(), cuda_in_order, both)
     p = s.insert_arrive(p, added.after(), SYNC["tma_to_gmem_async"], "done[m, n, wg]")
-    sent = s.find(p, "Arrive(tma_to_gmem_async) >> _").after()
-    p = s.insert_await(p, sent, "done[m, n, wg]", cuda_in_order, 0)
+    p = s.insert_pass(p, s.find(p, "slice").after())
+    p = s.add_loop(p, s.find(p, "slice").next(), "one", 1)
+    p = s.set_loop_mode(p, "one #1", cuda_warp)
+    here = s.find(p, "one #1").body()[0].before()
+    p = s.delete_pass(s.insert_await(p, here, "done[m, n, wg]", cuda_in_order, 0))
     return s.insert_fence(p, warps.after(), cuda_in_order, cuda_in_order)

@@ -57,6 +57,7 @@ def make_product(
     dtype: DataType = f32,
     rounded: bool = True,
     overlapped: bool = False,
+    every: int = 1,
 ) -> Macro:
     """The product of the tiles that a cluster of CM x CN CTAs makes in one task.
 
@@ -66,6 +67,7 @@ def make_product(
     is then a number of steps, of 128 bytes a row.  With `slots` its stages are counted from tile to
     tile, else each tile begins with the first.  The maps are those of `operand_map`, as `rounded`.
     Where a ring is not `slots`, the products of a step may be `overlapped` with those of the next.
+    Of so many steps only `every` one is multiplied, beginning with `s`; else s is None.
     """
     MM = TM // groups  # rows of a warpgroup
     TK = 128 // dtype.bytes  # columns of a step, and of one product
@@ -102,9 +104,13 @@ def make_product(
                 (1, rows // n, 1, TK),
             )
         else:
+            if every > 1:  # noqa: SIM108 (a macro has no conditional expressions)
+                column = TK * (every * k + s)
+            else:
+                column = TK * k
             copy(
                 tile,
-                tensor[batch, row : row + rows, TK * k : TK * k + TK],
+                tensor[batch, row : row + rows, column : column + TK],
                 full,
                 n,
                 stride,
@@ -270,7 +276,8 @@ def make_product(
         B_smem: dtype[CM, CN, RING, TN, TK] @ Sm90_SmemSwizzled(128)
         full: barrier[CM, CN] @ CudaMbarrier
         empty: barrier(full)[CM, CN] @ CudaMbarrier
-        steps = (K + TK - 1) / TK
+        # Beyond K there are zeros: each slice has as many steps, and at least one.
+        steps = (K + TK * every - 1) / (TK * every)
         through(D, A_map, B_map, steps, batch, tm, tn, s, A_smem, B_smem, full, empty)
 
     return through if resident else product

@@ -11,14 +11,16 @@ from __future__ import annotations
 from exogpu.api import Procedure, proc
 from exogpu.frontend.macros import Macro, macro
 from exogpu.hw.datatypes import f32
+from exogpu.hw.memories import Sm90_tensorMap
+from exogpu.ir.types import SpecialWindow
 from exogpu.isa.cuda import cuda_memset0_3d, cuda_store
-from exogpu.isa.sm90 import Sm90_stage_D, Sm90_tma_reduce
+from exogpu.isa.sm90 import Sm90_stage_tile, Sm90_tma_reduce
 from exogpu.kernels.gemm_sm90 import make_product, operand_map, warps
 
 
 def make_zeroing(dependent: bool) -> tuple[Macro, Macro]:
-    """What zeroes C, and what a thread that adds to it waits for: a launch of its own, or else a
-    memset of the stream, for which all wait."""
+    """What zeroes C, and how a warp of those that add to it waits for that: a launch of its own, or
+    else a memset of the stream, for which all wait."""
 
     @macro
     def zeroed(L, M, N, C):
@@ -43,9 +45,65 @@ def make_zeroing(dependent: bool) -> tuple[Macro, Macro]:
     @macro
     def wait():
         if dependent:
-            Fence(cuda_stream_sync, cuda_generic_and_async)
+            for _ in cuda_threads(0, 1, unit=cuda_warp):
+                Fence(cuda_stream_sync, cuda_generic_and_async)
 
     return zeroed, wait
+
+
+def staged_columns(TN: int) -> int:
+    """Columns of C that are staged and added at a time: up to 128 bytes of a row."""
+    return next(columns for columns in (32, 16, 8) if TN % columns == 0)
+
+
+def result_map(rows: int, TN: int) -> SpecialWindow:
+    """The tensor map by which a warpgroup's rows are added to C."""
+    return Sm90_tensorMap(4 * staged_columns(TN), 1, rows, staged_columns(TN))
+
+
+def make_adding(CM: int, CN: int, TM: int, TN: int, groups: int, wait: Macro) -> Macro:
+    """Each consumer warpgroup stages its rows of the tile, slice by slice, where the ring was, and
+    TMA adds to C what is staged while more is; `wait` waits for what zeroes C."""
+    MM = TM // groups
+    W = staged_columns(TN)
+
+    @macro
+    def add(D, C_map, batch, tm, tn):
+        Fence(cuda_in_order, cuda_generic_and_async)
+        C_smem: f32[CM, CN, groups, TN / W, MM, W] @ Sm90_SmemSwizzled(4 * W)
+        done: barrier[CM, CN, groups] @ CudaCommitGroup
+        with CudaWarps(name="consumer"):
+            for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
+                for n in cuda_threads(0, CN, unit=cuda_cta_in_cluster):
+                    for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
+                        row = (CM * tm + m) * TM + MM * wg
+                        wait()
+                        for j in seq(0, TN / W):
+                            column = (CN * tn + n) * TN + W * j
+                            Sm90_stage_tile(
+                                W * j,
+                                C_smem[m, n, wg, j, :, :],
+                                D[m, n, wg, :, :],
+                                M=MM,
+                                N=TN,
+                                cols=W,
+                                swizzle=4 * W,
+                            )
+                            Fence(cuda_in_order, cuda_generic_and_async)
+                            for _ in cuda_threads(0, 1, unit=cuda_warp):
+                                Sm90_tma_reduce(
+                                    C_map[batch, row : row + MM, column : column + W],
+                                    C_smem[m, n, wg, j, :, :],
+                                    rows=MM,
+                                    cols=W,
+                                    box=(1, MM, W),
+                                    swizzle=4 * W,
+                                )
+                                Arrive(tma_to_gmem_async) >> done[m, n, wg]
+                        for _ in cuda_threads(0, 1, unit=cuda_warp):
+                            Await(done[m, n, wg], cuda_in_order, 0)
+
+    return add
 
 
 def make_gemm_splitk(
@@ -65,6 +123,7 @@ def make_gemm_splitk(
     MM = TM // groups  # rows of a warpgroup
     product = make_product(CM, CN, TM, TN, RING, split=True, groups=groups, overlapped=overlapped)
     zeroed, wait = make_zeroing(dependent)
+    add = make_adding(CM, CN, TM, TN, groups, wait)
     rest = "" if dependent else "_serial"
 
     @proc(name=f"gemm_splitk_sm90_{CM}x{CN}_{TM}x{TN}{rest}")
@@ -82,7 +141,7 @@ def make_gemm_splitk(
         assert N % 4 == 0
         A_map = A[:, :, :, :] @ operand_map(f32, 1, TM // CN, 1, 32)
         B_map = B[:, :, :, :] @ operand_map(f32, 1, TN // CM, 1, 32)
-        C_map = C[:, :, :] @ Sm90_tensorMap(0, 1, MM, TN)
+        C_map = C[:, :, :] @ result_map(MM, TN)
         zeroed(L, M, N, C)
         with CudaDeviceFunction(clusterDim=CM * CN, warp_config=warps(groups), dependent=dependent):
             for batch in cuda_tasks(0, L):
@@ -91,38 +150,7 @@ def make_gemm_splitk(
                         for s in cuda_tasks(0, K_split):
                             D: f32[CM, CN, groups, MM, TN] @ Sm90_RmemMatrixD(MM, TN)
                             product(D, A_map, B_map, cluster_K, batch, tm, tn, s)
-                            # The ring is done with: its shared memory may hold the output tile.
-                            Fence(cuda_in_order, cuda_generic_and_async)
-                            C_smem: f32[CM, CN, groups, MM, TN] @ CudaSmemLinear
-                            done: barrier[CM, CN, groups] @ CudaCommitGroup
-                            with CudaWarps(name="consumer"):
-                                for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
-                                    for n in cuda_threads(0, CN, unit=cuda_cta_in_cluster):
-                                        for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
-                                            Sm90_stage_D(
-                                                C_smem[m, n, wg, :, :],
-                                                D[m, n, wg, :, :],
-                                                M=MM,
-                                                N=TN,
-                                            )
-                                            Fence(cuda_in_order, cuda_generic_and_async)
-                                            row = (CM * tm + m) * TM + MM * wg
-                                            column = (CN * tn + n) * TN
-                                            for _ in cuda_threads(0, 1, unit=cuda_warp):
-                                                wait()
-                                                Sm90_tma_reduce(
-                                                    C_map[
-                                                        batch,
-                                                        row : row + MM,
-                                                        column : column + TN,
-                                                    ],
-                                                    C_smem[m, n, wg, :, :],
-                                                    rows=MM,
-                                                    cols=TN,
-                                                    box=(1, MM, TN),
-                                                )
-                                                Arrive(tma_to_gmem_async) >> done[m, n, wg]
-                                                Await(done[m, n, wg], cuda_in_order, 0)
+                            add(D, C_map, batch, tm, tn)
                             Fence(cuda_in_order, cuda_in_order)
 
     return gemm_splitk_sm90
@@ -133,7 +161,6 @@ TILES = ((128, 256), (256, 192))
 SMALL = ((1, 1, 64, 128, 6, 1), (1, 1, 64, 64, 10, 1), (1, 1, 128, 128, 6, 2))
 """For few rows or columns: cluster, rows, columns, ring, consumer warpgroups; a step's products are
 overlapped with those of the next."""
-
 KERNELS: dict[str, Procedure] = {
     kernel.name: kernel
     for kernel in (

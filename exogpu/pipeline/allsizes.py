@@ -9,12 +9,14 @@ from exogpu.amir.nodes import Program
 from exogpu.machine import fast
 from exogpu.machine.contents import loads
 from exogpu.machine.violation import Violation
+from exogpu.pipeline.together import analysed
 from exogpu.result.proof import Proof, Proving
 from exogpu.solvers.workers import stage
-from exogpu.symbolic.find.prover import Findings, Undecided, analyse
+from exogpu.symbolic.find.prover import Analysis, Findings, Undecided
 from exogpu.symbolic.find.refute import Refutation, refute
 from exogpu.symbolic.find.smallest import smallest, soon
 from exogpu.symbolic.prove import prove
+from exogpu.symbolic.sites import UndecidedError
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,12 @@ def answer(program: Program, tell: Callable[[Proving], None] = lambda proving: N
 
     While obligations are answered, how many are so far is told."""
     stage("analysing the order of accesses")
-    findings = analyse(program)
+    try:
+        findings, proved = analysed(Analysis(program), tell)
+    except UndecidedError as error:
+        findings, proved = Findings((), (Undecided(error.reason, error.span),), 0, False), None
+    if isinstance(proved, Proof):
+        return Answer(findings, proof=proved)
     if findings.vacuous:
         reason = (
             "the preconditions contradict each other: the claim holds of no sizes, which proves "
@@ -44,8 +51,8 @@ def answer(program: Program, tell: Callable[[Proving], None] = lambda proving: N
     unproved: tuple[Undecided, ...] = ()
     if loads(program) and not findings.undecided:
         # What ISL finds of values from memory is more than there is: contracts are Z3's.
-        stage("proving")
-        proved = prove(findings, told=tell)
+        if proved is None:
+            proved = _proved(findings, tell)
         if isinstance(proved, Proof):
             return Answer(findings, proof=proved)
         unproved = (proved,)
@@ -59,12 +66,17 @@ def answer(program: Program, tell: Callable[[Proving], None] = lambda proving: N
         return Answer(findings, reason=_reason(unproved))
     questions: tuple[Undecided, ...] = (*([found] if found else []), *findings.undecided)
     if not questions:
-        stage("proving")
-        proved = prove(findings, told=tell)
+        if proved is None:
+            proved = _proved(findings, tell)
         if isinstance(proved, Proof):
             return Answer(findings, proof=proved)
         questions = (proved,)
     return Answer(findings, reason=_reason(questions))
+
+
+def _proved(findings: Findings, tell: Callable[[Proving], None]) -> Proof | Undecided:
+    stage("proving")
+    return prove(findings, told=tell)
 
 
 def _first_violation(program: Program, sizes: Mapping[str, int]) -> tuple[Violation, ...]:

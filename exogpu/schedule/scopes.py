@@ -87,6 +87,15 @@ def names_in(block: Block) -> frozenset[Sym]:
     return frozenset(name for stmt in walk(block) for name in used(stmt))
 
 
+def extents(proc: Proc) -> dict[Sym, tuple[CExpr, ...]]:
+    """The shapes of a procedure's variables, but for windows."""
+    return {
+        name: declaration.shape
+        for name, declaration in declarations(proc).items()
+        if isinstance(declaration, DataParam | Alloc)
+    }
+
+
 def dtypes(proc: Proc) -> dict[Sym, DataType]:
     """The data types of a procedure's variables, windows included."""
     found: dict[Sym, DataType] = {}

@@ -38,6 +38,7 @@ from exogpu.ir.nodes import (
     Instr,
     Int,
     Negate,
+    Point,
     Proc,
     Read,
     Reduce,
@@ -55,7 +56,7 @@ from exogpu.ir.walk import (
 from exogpu.schedule.control import constant, linear, minus, plus, tidy, written
 from exogpu.schedule.guards import Guard, guards_of, nest_of, real
 from exogpu.schedule.mismatch import Mismatch
-from exogpu.schedule.scopes import dtypes, names_in
+from exogpu.schedule.scopes import dtypes, extents, names_in
 from exogpu.schedule.windows import Seen, bounds, window_of
 
 
@@ -86,7 +87,8 @@ def unified(proc: Proc, stmts: Block, callee: Proc | Instr) -> Unified:
     """The arguments with which statements of a procedure are a call.  Raises Mismatch."""
     mismatch: Mismatch | None = None
     for exchanged in range(1 << EXCHANGED):
-        search = _Search(callee, {p.name: p for p in callee.params}, dtypes(proc), {})
+        params = {p.name: p for p in callee.params}
+        search = _Search(callee, params, dtypes(proc), extents(proc), {})
         search.exchanged = exchanged
         try:
             return _found(search, stmts)
@@ -122,6 +124,7 @@ class _Search:
     params: dict[Sym, ControlParam | DataParam]
     dtypes: Mapping[Sym, DataType]
     """Of the program's variables."""
+    extents: Mapping[Sym, tuple[CExpr, ...]]
     at: dict[Sym, CExpr]
     """The program's control variables, by the iterators of the body."""
     loops: list[Sym] = field(default_factory=list)
@@ -323,6 +326,11 @@ class _Search:
         for ours, theirs, places in self.guards:
             self.solve_guards(ours, theirs, places)
         self.solve_equations()
+        if any(
+            isinstance(p, ControlParam) and p.name not in self.control for p in self.callee.params
+        ):
+            self.take_whole()
+            self.solve_equations()
         for equation in self.equations:
             if self.difference(equation) != Int(0):
                 raise Mismatch(*equation.why)
@@ -332,6 +340,20 @@ class _Search:
             for one in self.same
         )
         return Unified(arguments, same)
+
+    def take_whole(self) -> None:
+        """An operand that is as large as the variable, in its last dimensions, begins at 0."""
+        for param in self.callee.params:
+            if not isinstance(param, DataParam):
+                continue
+            for one in self.seen.get(param.name, ()):
+                rank = len(param.shape)
+                if self.extents.get(one.program.name, ())[-rank:] != param.shape:
+                    continue
+                why = (*one.statements, f"{param.name.name} is all of {one.program.name.name}")
+                for mine, its in zip(one.program.coords[-rank:], one.body.coords, strict=True):
+                    if isinstance(mine, Point) and isinstance(its, Point):
+                        self.equations.append(_Equation(mine.at, its.at, why))
 
     def difference(self, equation: _Equation) -> CExpr:
         return minus(substitute(equation.body, self.control), equation.program)

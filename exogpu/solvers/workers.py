@@ -18,7 +18,7 @@ import struct
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from math import inf
@@ -90,6 +90,8 @@ class _Board:
     """Memory that both processes see: the present stage, and when it began."""
 
     _HEAD: Final = struct.Struct("dH")
+    _ROOM: Final = 15
+    _HELPERS: Final = struct.Struct(f"{_ROOM}q")
     _SIZE: Final = 1024
 
     def __init__(self, doing: str) -> None:
@@ -97,7 +99,8 @@ class _Board:
         self.write(doing)
 
     def write(self, stage: str, endless: bool = False) -> None:
-        text = stage.encode(errors="replace")[: self._SIZE - self._HEAD.size - 1]
+        room = self._SIZE - self._HEAD.size - self._HELPERS.size - 1
+        text = stage.encode(errors="replace")[:room]
         self._shared[self._HEAD.size : self._HEAD.size + len(text)] = text
         self._HEAD.pack_into(self._shared, 0, inf if endless else monotonic(), len(text))
 
@@ -105,6 +108,16 @@ class _Board:
         began, length = self._HEAD.unpack_from(self._shared, 0)
         text = self._shared[self._HEAD.size : self._HEAD.size + length]
         return began, text.decode(errors="replace")
+
+    def name_helpers(self, pids: Sequence[int]) -> None:
+        """The processes that work beside the one that is watched; of more than there is room for,
+        the first."""
+        listed = [*pids[: self._ROOM], *[0] * self._ROOM][: self._ROOM]
+        self._HELPERS.pack_into(self._shared, self._SIZE - 1 - self._HELPERS.size, *listed)
+
+    def helpers(self) -> list[int]:
+        listed = self._HELPERS.unpack_from(self._shared, self._SIZE - 1 - self._HELPERS.size)
+        return [pid for pid in listed if pid]
 
     def mark(self) -> None:
         """Something was cut short."""
@@ -143,6 +156,19 @@ def cut_short() -> None:
     _cuts += 1
     if _board is not None:
         _board.mark()
+
+
+def watch_too(pids: Sequence[int]) -> None:
+    """Says which processes work beside this one: their memory counts as its own."""
+    if _board is not None:
+        _board.name_helpers(pids)
+
+
+def unwatched() -> None:
+    """From here on this process says of no stage that it has begun, and what it confines is
+    confined already: it works beside the one that is watched."""
+    global _board, _confined
+    _board, _confined = None, True
 
 
 def cuts() -> int:
@@ -231,7 +257,7 @@ def _watched(
 def _messages(
     pid: int, receiver: Connection, board: _Board, limits: Limits
 ) -> Generator[object, None, Any]:
-    start, before = monotonic(), _gigabytes_of(pid)  # what it has of its caller is not its own
+    start, memory = monotonic(), _Memory(pid, board)
     allowed = limits.gigabytes if limits.gigabytes is not None else default_gigabytes()
     while True:
         began, doing = board.read()
@@ -254,7 +280,7 @@ def _messages(
             raise value[0] from RemoteError(value[1])
         if left <= 0:
             return Stopped("time", doing, f"{limits.seconds:g} s")
-        if _gigabytes_of(pid) - before > allowed:
+        if memory.gigabytes() > allowed:
             return Stopped("memory", doing, f"{allowed:g} GB")
 
 
@@ -280,6 +306,24 @@ def default_gigabytes() -> float:
         with suppress(OSError, ValueError):
             total = min(total, int(Path(file).read_text()))
     return round(total / 2 / GIGABYTE, 1)
+
+
+class _Memory:
+    """What a process and its helpers have of their own: what one had when it was first seen is
+    its caller's."""
+
+    def __init__(self, pid: int, board: _Board) -> None:
+        self._pid = pid
+        self._board = board
+        self._before: dict[int, float] = {}
+        self.gigabytes()
+
+    def gigabytes(self) -> float:
+        """Memory in use; 0 where that cannot be told."""
+        has = {pid: _gigabytes_of(pid) for pid in (self._pid, *self._board.helpers())}
+        for pid, gigabytes in has.items():
+            self._before.setdefault(pid, gigabytes)
+        return sum(max(gigabytes - self._before[pid], 0) for pid, gigabytes in has.items())
 
 
 def _gigabytes_of(pid: int) -> float:

@@ -21,7 +21,7 @@ from exogpu.symbolic.certificate.sealing import Json, json_text, sha256
 from exogpu.symbolic.certificate.strict_json import json_value
 from exogpu.symbolic.certificate.witness_json import witness_of
 from exogpu.symbolic.certificate.write import program_json
-from exogpu.symbolic.encode.links import Telling
+from exogpu.symbolic.encode.links import told
 from exogpu.symbolic.encode.obligations import check_sizes, drafts
 from exogpu.symbolic.placed import Placed
 
@@ -63,8 +63,7 @@ def obligations(program: Program, witness: bytes) -> tuple[Obligation, ...]:
     """
     placed, read = Placed(program), witness_of(json_value(witness))
     check_sizes(placed, read.sizes)
-    telling = Telling(placed)
-    return tuple(map(telling.obligation, drafts(placed, read)))
+    return told(placed, drafts(placed, read))
 
 
 def unconfirmed(

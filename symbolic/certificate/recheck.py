@@ -33,7 +33,7 @@ from exogpu.symbolic.certificate.strict_json import (
 )
 from exogpu.symbolic.certificate.witness_json import to_json, witness_of
 from exogpu.symbolic.certificate.write import obligation_json
-from exogpu.symbolic.encode.links import Telling
+from exogpu.symbolic.encode.links import told
 from exogpu.symbolic.encode.obligations import check_sizes, drafts
 from exogpu.symbolic.encode.witness import Witness, WitnessError
 from exogpu.symbolic.placed import Placed
@@ -345,8 +345,7 @@ def _obligations(program: Program, witness: Witness, flaws: list[Flaw]) -> tuple
     try:
         placed = Placed(program)
         check_sizes(placed, witness.sizes)
-        telling = Telling(placed)
-        found = tuple(map(telling.obligation, drafts(placed, witness)))
+        found = told(placed, drafts(placed, witness))
     except WitnessError as error:
         flaws.append(Flaw(WITNESS, str(error)))
         return ()

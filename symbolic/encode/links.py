@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final
 
@@ -37,12 +37,30 @@ MOST: Final = 8
 Chain = tuple[Link, ...]
 
 
+def told(placed: Placed, drafts: Iterable[Draft]) -> tuple[Obligation, ...]:
+    """Obligations, each with a name of its own."""
+    made = [*map(Telling(placed).obligation, drafts)]
+    names = names_apart(one.name for one in made)
+    return tuple(replace(one, name=name) for one, name in zip(made, names, strict=True))
+
+
+def names_apart(names: Iterable[str]) -> Iterator[str]:
+    """Such as `raw-tile-19-24`, and `raw-tile-19-24-2` for a second one."""
+    given: set[str] = set()
+    for plain in names:
+        name, count = plain, 1
+        while name in given:
+            count += 1
+            name = f"{plain}-{count}"
+        given.add(name)
+        yield name
+
+
 class Telling:
-    """Makes obligations of drafts, each with a name of its own."""
+    """Makes obligations of drafts; two that are alike have one name."""
 
     def __init__(self, placed: Placed) -> None:
         self._placed = placed
-        self._names: set[str] = set()
         self._statements: dict[Site, Occurrence] = {}
         self._ends: dict[tuple[Site, str], _End] = {}
 
@@ -60,17 +78,10 @@ class Telling:
         )
 
     def _name(self, draft: Draft) -> str:
-        """Such as `raw-tile-19-24`, and `raw-tile-19-24-2` for a second one."""
         lines = [site.op.origin.span.line for site in (draft.first, draft.second) if site]
         about = [] if draft.variable is None else [self._placed.called[draft.variable]]
         parts = [draft.kind.value, *about, *map(str, lines)]
-        plain = re.sub(r"[^A-Za-z0-9_-]+", "_", "-".join(parts)).lower()
-        name, count = plain, 1
-        while name in self._names:
-            count += 1
-            name = f"{plain}-{count}"
-        self._names.add(name)
-        return name
+        return re.sub(r"[^A-Za-z0-9_-]+", "_", "-".join(parts)).lower()
 
     def _statement(self, site: Site | None) -> Occurrence | None:
         if site is None:

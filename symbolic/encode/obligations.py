@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
 
-from exogpu.amir.nodes import Alloc, Record
+from exogpu.amir.nodes import Alloc, Record, Variable
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Access
 from exogpu.ir.walk import control_variables, holds
 from exogpu.symbolic.encode.barriers import barrier_obligations
 from exogpu.symbolic.encode.counted import count_lemmas
 from exogpu.symbolic.encode.drafts import Draft, Encoder
-from exogpu.symbolic.encode.owners import owners
-from exogpu.symbolic.encode.pairs import pairs
+from exogpu.symbolic.encode.owners import owner
+from exogpu.symbolic.encode.pairs import pairs_of
 from exogpu.symbolic.encode.phases import phase_obligations
 from exogpu.symbolic.encode.ranks import RankTable
 from exogpu.symbolic.encode.required import requirements
@@ -60,13 +62,23 @@ def _check_loads(placed: Placed) -> None:
                 pass
 
 
-def drafts(placed: Placed, sought: Sought) -> Iterator[Draft]:
-    """Every obligation of a program.
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """Obligations that are made one after the other; those of two units know nothing of each
+    other."""
+
+    variable: Sym | None
+    """What they are about; None of what must hold whenever a statement is executed."""
+    drafts: Callable[[], Iterator[Draft]]
+
+
+def units(placed: Placed, sought: Sought) -> list[Unit]:
+    """Every obligation of a program, in units.
 
     Whatever was found, the obligations are those that the program has, and each is a claim about
     the program alone: what was found can make it fail, and nothing else.  Raises UndecidedError
-    where the program has what no obligation can be made for, WitnessError where what was found
-    does not fit the program.
+    where the program has what no obligation can be made for; so do the units, and WitnessError
+    where what was found does not fit the program.
     """
     _check_extents(placed)
     _check_loads(placed)
@@ -78,13 +90,26 @@ def drafts(placed: Placed, sought: Sought) -> Iterator[Draft]:
             tables[name] = RankTable(encoder, name)
         return tables[name]
 
-    yield from pairs(encoder, ranks)
-    for variable in placed.program.variables:
-        if variable.name not in placed.barriers:
-            continue
+    def barrier(variable: Variable) -> Iterator[Draft]:
         yield from count_lemmas(encoder, ranks(variable.name))
         yield from barrier_obligations(encoder, ranks(variable.name))
         if variable.mechanism is not None and variable.mechanism.phased:
             yield from phase_obligations(encoder, ranks(variable.name), ranks)
-    yield from owners(encoder)
-    yield from requirements(encoder)
+
+    variables = placed.program.variables
+    return [
+        *(
+            Unit(site.op.access.name, partial(pairs_of, encoder, ranks, site))
+            for site in placed.sites
+            if isinstance(site.op, Record)
+        ),
+        *(Unit(v.name, partial(barrier, v)) for v in variables if v.name in placed.barriers),
+        *(Unit(v.name, partial(owner, encoder, v)) for v in variables if v.owner is not None),
+        Unit(None, partial(requirements, encoder)),
+    ]
+
+
+def drafts(placed: Placed, sought: Sought) -> Iterator[Draft]:
+    """Every obligation of a program (`units`), one after the other."""
+    for unit in units(placed, sought):
+        yield from unit.drafts()

@@ -30,14 +30,12 @@ from exogpu.symbolic.encode.script import Script
 from exogpu.symbolic.sites import Site, read_by
 
 
-def owners(encoder: Encoder) -> Iterator[Draft]:
-    """An obligation for every variable of registers that is accessed."""
-    for variable in encoder.program.variables:
-        if variable.owner is None:
-            continue
-        records = _records(encoder, variable.name)
-        if records:
-            yield _draft(encoder, variable, variable.owner, records)
+def owner(encoder: Encoder, variable: Variable) -> Iterator[Draft]:
+    """The obligation on a variable of registers, if it is accessed."""
+    assert variable.owner is not None
+    records = _records(encoder, variable.name)
+    if records:
+        yield _draft(encoder, variable, variable.owner, records)
 
 
 def _records(encoder: Encoder, name: Sym) -> list[Site]:

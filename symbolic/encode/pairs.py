@@ -27,17 +27,15 @@ from exogpu.symbolic.placed import always_visible
 from exogpu.symbolic.sites import Site
 
 
-def pairs(encoder: Encoder, ranks: Callable[[Sym], RankTable]) -> Iterator[Draft]:
-    """An obligation for every Record and Check that could meet."""
-    for record in encoder.placed.sites:
-        if not isinstance(record.op, Record):
+def pairs_of(encoder: Encoder, ranks: Callable[[Sym], RankTable], record: Site) -> Iterator[Draft]:
+    """An obligation for every Check that a Record could meet."""
+    assert isinstance(record.op, Record)
+    for check in encoder.placed.sites:
+        op = check.op
+        if not isinstance(op, Check) or op.access.name != record.op.access.name:
             continue
-        for check in encoder.placed.sites:
-            op = check.op
-            if not isinstance(op, Check) or op.access.name != record.op.access.name:
-                continue
-            if op.mutates == record.op.mutate:
-                yield _pair(encoder, ranks, record, check)
+        if op.mutates == record.op.mutate:
+            yield _pair(encoder, ranks, record, check)
 
 
 def each_for_itself(record: Site, check: Site) -> tuple[bool, bool]:

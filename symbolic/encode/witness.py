@@ -7,9 +7,9 @@ Sites are told by their place in the program's text.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal, Protocol, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias, TypeVar
 
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import CExpr, CVar
@@ -19,6 +19,9 @@ from exogpu.symbolic.encode.expressions import Pieces
 from exogpu.symbolic.sites import Site
 
 Values: TypeAlias = tuple[CExpr, ...]
+
+Key = TypeVar("Key")
+Found = TypeVar("Found")
 
 
 class WitnessError(ValueError):
@@ -250,3 +253,29 @@ class Witness:
             *self.phased,
         )
         return [str(key) for key in said if key not in self.asked]
+
+
+def joined_witness(several: Sequence[Witness]) -> Witness:
+    """One of several witnesses of a program, in the order of the program."""
+    nests: dict[str, Nest] = {}
+    for witness in several:
+        for name, nest in witness.nests.items():
+            known = nests.setdefault(name, nest)
+            depth = nest.depth if known.depth is None else known.depth
+            nests[name] = Nest(nest.apart, depth, known.total or nest.total)
+    chained = _all(witness.chained for witness in several)
+    counts = _all(witness.counts for witness in several)
+    near = _all(witness.near for witness in several)
+    phased = _all(witness.phased for witness in several)
+    return Witness(
+        several[0].sizes,
+        dict(sorted(nests.items())),
+        {key: counts[key] for key in sorted(counts)},
+        {key: chained[key] for key in sorted(chained)},
+        {key: near[key] for key in sorted(near)},
+        {key: phased[key] for key in sorted(phased)},
+    )
+
+
+def _all(several: Iterable[Mapping[Key, Found]]) -> dict[Key, Found]:
+    return {key: value for one in several for key, value in one.items()}

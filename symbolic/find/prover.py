@@ -6,8 +6,8 @@ the absence of violations has yet to be certified.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from exogpu.amir.nodes import Check, Loop, Program
@@ -58,6 +58,17 @@ class Findings:
     """What certificates are made from; None where nothing could be analysed."""
 
 
+@dataclass(slots=True, eq=False)
+class _Found:
+    """What is found of one variable while it is analysed."""
+
+    violations: list[Finding] = field(default_factory=list)
+    undecided: list[Undecided] = field(default_factory=list)
+    obligations: int = 0
+    discharged: list[Discharged] = field(default_factory=list)
+    orders: Orders | None = None
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Evidence:
     """How the accesses of a program are ordered, as ISL found it."""
@@ -79,35 +90,56 @@ def frame_of(model: Model, name: Sym) -> Frame | None:
     return model.frame(scope, by_task=by_task) if used else None
 
 
-class _Analysis:
-    """One run over one program."""
+class Analysis:
+    """One run over one program, variable by variable.
 
-    def __init__(self, program: Program, budget: int) -> None:
+    Raises UndecidedError where nothing of it can be analysed.
+    """
+
+    def __init__(self, program: Program, budget: int = BUDGET) -> None:
         self.budget = budget
         self.model = Model(program)
         self.policy = program.policy
-        self.violations: list[Finding] = []
-        self.discharged: list[Discharged] = []
-        self.orders: dict[Sym, Orders] = {}
-        self.undecided: dict[tuple[str, Span], Undecided] = {}
-        self.obligations = 0
+        self.vacuous = isl.is_empty(self.model.exact_context)
+        self._found: dict[Sym, _Found] = {}
         self._syncs: dict[Frame, Syncs] = {}
 
-    def run(self) -> Findings:
-        vacuous = isl.is_empty(self.model.exact_context)
-        if not vacuous:
-            for variable in self.model.program.variables:
-                self.attempt(self.accesses, variable.name)
-                if variable.mechanism is not None:
-                    self.attempt(self.counts, variable.name)
-                if variable.mechanism is not None and variable.mechanism.phased:
-                    self.attempt(self.phase, variable.name)
+    def run(self, names: Collection[Sym]) -> None:
+        """Analyse these variables, as far as they have not been."""
+        if self.vacuous:
+            return
+        for variable in self.model.program.variables:
+            name = variable.name
+            if name not in names or name in self._found:
+                continue
+            self._found[name] = _Found()
+            self.attempt(self.accesses, name)
+            if variable.mechanism is not None:
+                self.attempt(self.counts, name)
+            if variable.mechanism is not None and variable.mechanism.phased:
+                self.attempt(self.phase, name)
+
+    def findings(self) -> Findings:
+        """What was found so far, in the order of the program's variables."""
+        several = [
+            self._found[v.name] for v in self.model.program.variables if v.name in self._found
+        ]
+        undecided: dict[tuple[str, Span], Undecided] = {}
+        for one in several:
+            for reason in one.undecided:
+                undecided.setdefault((reason.reason, reason.span), reason)
+        orders = {name: one.orders for name, one in self._found.items() if one.orders is not None}
         return Findings(
-            tuple(self.violations),
-            tuple(self.undecided.values()),
-            self.obligations,
-            vacuous,
-            Evidence(self.model, tuple(self.discharged), self.syncs, self.orders),
+            tuple(violation for one in several for violation in one.violations),
+            tuple(undecided.values()),
+            sum(one.obligations for one in several),
+            self.vacuous,
+            Evidence(
+                self.model,
+                tuple(done for one in several for done in one.discharged),
+                self.syncs,
+                {v.name: orders[v.name] for v in self.model.program.variables if v.name in orders},
+            ),
         )
 
     def attempt(self, task: Callable[[Sym], None], name: Sym) -> None:
@@ -116,15 +148,11 @@ class _Analysis:
             with limited(self.budget):
                 task(name)
         except UndecidedError as reason:
-            self.give_up(reason)
+            self.give_up(name, reason)
         except IslGaveUpError:
             used = next(s for s in self.model.sites if name in variables_of(s.op))
-            self.give_up(
-                UndecidedError(
-                    f"the relations between the uses of {name} are too large",
-                    used.op.origin.span,
-                )
-            )
+            why = f"the relations between the uses of {name} are too large"
+            self.give_up(name, UndecidedError(why, used.op.origin.span))
 
     def syncs(self, frame: Frame) -> Syncs:
         if frame not in self._syncs:
@@ -133,9 +161,8 @@ class _Analysis:
             self._syncs[frame] = Syncs(frame, ranks)
         return self._syncs[frame]
 
-    def give_up(self, reason: UndecidedError) -> None:
-        key = (reason.reason, reason.span)
-        self.undecided.setdefault(key, Undecided(reason.reason, reason.span))
+    def give_up(self, name: Sym, reason: UndecidedError) -> None:
+        self._found[name].undecided.append(Undecided(reason.reason, reason.span))
 
     # --- barriers -------------------------------------------------------------------------
 
@@ -143,15 +170,15 @@ class _Analysis:
         """Balance and DEADLOCK of one barrier."""
         frame = frame_of(self.model, name)
         if frame is not None:
-            self.violations.extend(barrier_failures(self.syncs(frame), name))
+            self._found[name].violations.extend(barrier_failures(self.syncs(frame), name))
 
     def phase(self, name: Sym) -> None:
         """PHASE of one mbarrier."""
         frame = frame_of(self.model, name)
         if frame is not None:
-            syncs = self.syncs(frame)
-            self.orders[name] = Orders(syncs, uses_of(syncs, name))
-            self.violations.extend(phase_failures(self.orders[name]))
+            syncs, found = self.syncs(frame), self._found[name]
+            found.orders = Orders(syncs, uses_of(syncs, name))
+            found.violations.extend(phase_failures(found.orders))
 
     # --- accesses -------------------------------------------------------------------------
 
@@ -167,10 +194,10 @@ class _Analysis:
             for loops in self.nests(name):
                 inner = self.model.frame(loops)
                 if inner.loops == loops:
-                    self.discharge(inner, dependences(self.syncs(inner).slots, name))
+                    self.discharge(name, inner, dependences(self.syncs(inner).slots, name))
                     done.append(loops)
         apart = (self.apart(frame, d, done) for d in dependences(self.syncs(frame).slots, name))
-        self.discharge(frame, (d for d in apart if not isl.is_empty(d.pairs)))
+        self.discharge(name, frame, (d for d in apart if not isl.is_empty(d.pairs)))
 
     def nests(self, name: Sym) -> tuple[tuple[Loop, ...], ...]:
         """The loops of the tasks that use a variable."""
@@ -193,16 +220,16 @@ class _Analysis:
         same = rel.equal_dims(found.pairs, [(at, at) for at in range(depth - frame.depth)])
         return replace(found, pairs=isl.subtract_map(found.pairs, same))
 
-    def discharge(self, frame: Frame, found: Iterable[Dependence]) -> None:
-        """Adds to the violations what of these dependences no chain of syncs orders."""
-        by_record: dict[Site, list[Dependence]] = {}
+    def discharge(self, name: Sym, frame: Frame, found: Iterable[Dependence]) -> None:
+        """Adds to the violations what of a variable's dependences no chain of syncs orders."""
+        of, by_record = self._found[name], dict[Site, list[Dependence]]()
         for dependence in found:
-            self.obligations += 1
+            of.obligations += 1
             by_record.setdefault(dependence.record, []).append(dependence)
         syncs = self.syncs(frame)
         for record, several in by_record.items():
             for done in discharge(syncs, record, several, self.policy):
-                self.discharged.append(done)
+                of.discharged.append(done)
                 if done.left is None:
                     continue
                 pairs = rel.under(done.left.pairs, frame.context())
@@ -210,9 +237,9 @@ class _Analysis:
                     continue
                 if syncs.missing:
                     for reason in syncs.missing.values():
-                        self.give_up(reason)
+                        self.give_up(name, reason)
                     continue
-                self.violations.extend(_violations(done.left, pairs))
+                of.violations.extend(_violations(done.left, pairs))
 
 
 def _violations(left: Left, pairs: isl.Map) -> Iterator[Finding]:
@@ -251,6 +278,8 @@ def analyse(program: Program, *, budget: int = BUDGET) -> Findings:
     It proves nothing: no certificate is made of what it finds to be ordered.
     """
     try:
-        return _Analysis(program, budget).run()
+        analysis = Analysis(program, budget)
     except UndecidedError as reason:
         return Findings((), (Undecided(reason.reason, reason.span),), 0, False)
+    analysis.run([variable.name for variable in program.variables])
+    return analysis.findings()

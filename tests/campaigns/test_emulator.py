@@ -17,6 +17,7 @@ from campaigns.emulator.translate import UnknownError, translated
 from exogpu.api import Procedure
 from exogpu.hw.datatypes import bf16, f32
 from exogpu.kernels import gemm_sm80, gemm_sm90
+from exogpu.kernels.gemm_alternating_sm90 import make_gemm_alternating
 from exogpu.kernels.gemm_splitk_sum_sm90 import make_gemm_splitk_sum
 from exogpu.trial.data import at_sizes
 from exogpu.trial.differences import difference
@@ -45,6 +46,7 @@ SM90 = gemm_sm90.make_gemm(1, 1, 128, 64, 8)
 OVERLAPPED = gemm_sm90.make_gemm(1, 1, 64, 64, 3, 1, overlapped=True)
 PAIR = gemm_sm90.KERNELS["gemm_sm90_2x1_128x256"]
 SPLIT = make_gemm_splitk_sum(1, 1, 64, 16, 2, 1)
+TURNS = make_gemm_alternating(2, 2, 64, 32, 3, 2, 1)
 RUNNING = gemm_sm90.make_resident(1, 1, 128, 64)
 
 HALF = gemm_sm90.make_gemm(1, 1, 64, 64, 4, 1, dtype=bf16)
@@ -76,6 +78,7 @@ CASES: list[tuple[Procedure, dict[str, int]]] = [
     (scaled_by, {"M": 1}),
     (in_two, {"n": 3}),
     (SPLIT, {"L": 1, "M": 3, "N": 20, "K_split": 5, "cluster_K": 36}),
+    (TURNS, {"L": 2, "M": 70, "N": 40, "cluster_K": 132}),
 ]
 IDS = [procedure.name for procedure, _ in CASES]
 

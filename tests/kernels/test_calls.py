@@ -16,6 +16,7 @@ from exogpu.codegen.runtime.errors import LaunchError
 from exogpu.kernels import (
     calls,
     gemm,
+    gemm_alternating_sm90,
     gemm_sm90,
     gemm_splitk_sm90,
     gemm_splitk_sum_sm90,
@@ -27,11 +28,13 @@ from exogpu.kernels.choice import Choice, Product, Variant, among, fastest, meas
 
 SUMS = gemm_splitk_sum_sm90.KERNELS
 STAGED = gemm_staged_sm90.KERNELS
+TURNS = gemm_alternating_sm90.KERNELS
 KERNELS = {
     **gemm_sm90.KERNELS,
     **gemm_splitk_sm90.KERNELS,
     **SUMS,
     **STAGED,
+    **TURNS,
     **gemv_f32.KERNELS,
 }
 
@@ -67,10 +70,11 @@ def test_every_shipped_kernel_has_a_model():
     modelled = {**gemm_sm90.KERNELS, **gemm_splitk_sm90.KERNELS}.keys()
     for number, kernels in enumerate(measured().values()):
         assert number or modelled <= kernels.keys()
-        assert kernels.keys() <= modelled | SUMS.keys() | STAGED.keys()
+        assert kernels.keys() <= modelled | SUMS.keys() | STAGED.keys() | TURNS.keys()
     for name, variant in chain.from_iterable(kernels.items() for kernels in measured().values()):
         (cm, cn), (tm, tn) = variant.cluster, variant.tile
         assert f"_{cm}x{cn}_{tm}x{tn}" in name and ("split" in name) == variant.split
+        assert (f"alternating{variant.turns}_" in name) == (variant.turns > 1)
         assert min(variant.seconds) >= 0 and max(variant.seconds) > 0
 
 
@@ -163,6 +167,15 @@ def test_of_what_is_as_fast_the_one_that_stores_by_tma(seconds, chosen):
     assert among(Product(1, 8192, 8192, 8192), variants).name == chosen
     assert among(Product(1, 8192, 8191, 8192), variants).name == "other"
     assert among(Product(1, 512, 512, 64), variants).name == "other"
+
+
+def test_slices_that_take_turns_are_as_many_whatever_k_is():
+    """Of 8192 steps of 32 columns 15 slices have 547 each, and 10 tiles are 10 waves of 15."""
+    turns = Variant("turns", (4, 2), (128, 256), False, bulk=True, turns=15)
+    product = Product(1, 512, 5120, 32 * 8192)
+    assert [*turns.slices(product)] == [1]
+    assert turns.features(product, 1)[:3] == (1, 10, 10 * 547)
+    assert turns.features(product, 1)[11] == 15 * 512 * 5120
 
 
 def test_power_lowers_the_clock_of_long_products_alone():

@@ -97,12 +97,12 @@ def test_what_is_undecided_below_is_run_on_the_machine(monkeypatch) -> None:
     findings = analyse(race)
     open_question = Undecided("planted", findings.violations[0].check.op.origin.span)
 
-    def partly(program):
+    def partly(analysis, told):
         object.__setattr__(findings, "undecided", (open_question,))
-        return findings
+        return findings, None
 
     real = rel.smallest_sum
-    monkeypatch.setattr("exogpu.pipeline.allsizes.analyse", partly)
+    monkeypatch.setattr("exogpu.pipeline.allsizes.analysed", partly)
     monkeypatch.setattr(
         rel, "smallest_sum", lambda c, *s: {name: v + 1 for name, v in (real(c, *s) or {}).items()}
     )
@@ -118,12 +118,12 @@ def test_smallest_is_not_said_where_too_many_are_undecided(monkeypatch) -> None:
     race = race_from(9)
     span = analyse(race.amir()).violations[0].check.op.origin.span
 
-    def partly(program):
-        findings = analyse(program)
+    def partly(analysis, told):
+        findings = analyse(analysis.model.program)
         object.__setattr__(findings, "undecided", (Undecided("planted", span),))
-        return findings
+        return findings, None
 
-    monkeypatch.setattr("exogpu.pipeline.allsizes.analyse", partly)
+    monkeypatch.setattr("exogpu.pipeline.allsizes.analysed", partly)
     verdict = race.check()
     assert verdict.word == "refuted"
     assert verdict.note.startswith("the smallest sizes that were found")

@@ -282,28 +282,28 @@ gemm_sm90_1x1_128x256(const int L, const int M, const int N, const int cluster_K
             unsigned full_arrived = 0;
             unsigned full_bytes = 0;
             unsigned empty_awaited = 0;
-            // 330: for batch in cuda_tasks(0, L):
+            // 337: for batch in cuda_tasks(0, L):
             for (int task_number = blockIdx.x; task_number < tasks_batch * tasks_tm * tasks_tn; task_number += gridDim.x) {
                 [[maybe_unused]] const int batch = task_number / (tasks_tm * tasks_tn);
                 const int2 tile = grouped_tile(task_number % (tasks_tm * tasks_tn), tasks_tm, tasks_tn, 16);
                 [[maybe_unused]] const int tm = tile.x;
                 [[maybe_unused]] const int tn = tile.y;
-                // 269: A_smem: dtype[CM, CN, RING, TM, TK] @ Sm90_SmemSwizzled(128)
+                // 275: A_smem: dtype[CM, CN, RING, TM, TK] @ Sm90_SmemSwizzled(128)
                 float* const A_smem = reinterpret_cast<float*>(smem + 1024);
-                // 270: B_smem: dtype[CM, CN, RING, TN, TK] @ Sm90_SmemSwizzled(128)
+                // 276: B_smem: dtype[CM, CN, RING, TN, TK] @ Sm90_SmemSwizzled(128)
                 float* const B_smem = reinterpret_cast<float*>(smem + 66560);
-                // 271: full: barrier[CM, CN] @ CudaMbarrier
+                // 277: full: barrier[CM, CN] @ CudaMbarrier
                 const unsigned full = smem_address(smem + 0);
-                // 272: empty: barrier(full)[CM, CN] @ CudaMbarrier
+                // 278: empty: barrier(full)[CM, CN] @ CudaMbarrier
                 const unsigned empty = smem_address(smem + 64);
                 unsigned empty_left = 4;
-                // 156: for k in seq(0, steps):
+                // 162: for k in seq(0, steps):
                 for (int k = 0; k < (cluster_K + 31) / 32; ++k) {
-                    // 157: with CudaWarps(0, 1, name="producer"):
+                    // 163: with CudaWarps(0, 1, name="producer"):
                     {
                         /* m = 0 */ {
                             /* n = 0 */ {
-                                // 160: Await(empty[m, n], cuda_temporal, ~RING)
+                                // 166: Await(empty[m, n], cuda_temporal, ~RING)
                                 if (empty_left > 0)
                                     --empty_left;
                                 else {
@@ -313,18 +313,18 @@ gemm_sm90_1x1_128x256(const int L, const int M, const int N, const int cluster_K
                             }
                         }
                         /* m = 0 */ {
-                            // 78: (
+                            // 80: (
                             Sm90_tma_load<1>(&A_smem[4096 * (k % 4)], A_map, mbarrier_at<8>(full, full_arrived), 1, {32 * k, 128 * tm, batch});
                             full_bytes += 16384;
                         }
                         /* n = 0 */ {
-                            // 78: (
+                            // 80: (
                             Sm90_tma_load<1>(&B_smem[8192 * (k % 4)], B_map, mbarrier_at<8>(full, full_arrived), 1, {32 * k, 256 * tn, batch});
                             full_bytes += 32768;
                         }
                         /* m = 0 */ {
                             /* n = 0 */ {
-                                // 205: Arrive(cuda_temporal) >> full[m, n]
+                                // 211: Arrive(cuda_temporal) >> full[m, n]
                                 __syncwarp();
                                 if (lane == 0)
                                     mbarrier_arrive_expect_tx<8>(full, full_arrived, full_bytes);
@@ -334,7 +334,7 @@ gemm_sm90_1x1_128x256(const int L, const int M, const int N, const int cluster_K
                         }
                     }
                 }
-                // 336: Fence(cuda_in_order, cuda_in_order)
+                // 343: Fence(cuda_in_order, cuda_in_order)
                 asm volatile("barrier.cta.sync 0;" ::: "memory");
             }
         }
@@ -342,13 +342,13 @@ gemm_sm90_1x1_128x256(const int L, const int M, const int N, const int cluster_K
             const int tasks_batch = L;
             const int tasks_tm = (M + 127) / 128;
             const int tasks_tn = (N + 255) / 256;
-            // 330: for batch in cuda_tasks(0, L):
+            // 337: for batch in cuda_tasks(0, L):
             for (int task_number = blockIdx.x; task_number < tasks_batch * tasks_tm * tasks_tn; task_number += gridDim.x) {
                 [[maybe_unused]] const int batch = task_number / (tasks_tm * tasks_tn);
                 const int2 tile = grouped_tile(task_number % (tasks_tm * tasks_tn), tasks_tm, tasks_tn, 16);
                 [[maybe_unused]] const int tm = tile.x;
                 [[maybe_unused]] const int tn = tile.y;
-                // 336: Fence(cuda_in_order, cuda_in_order)
+                // 343: Fence(cuda_in_order, cuda_in_order)
                 asm volatile("barrier.cta.sync 0;" ::: "memory");
             }
         }
@@ -362,61 +362,61 @@ gemm_sm90_1x1_128x256(const int L, const int M, const int N, const int cluster_K
             unsigned full_awaited = 0;
             unsigned empty_arrived = 0;
             unsigned empty_awaited = 0;
-            // 330: for batch in cuda_tasks(0, L):
+            // 337: for batch in cuda_tasks(0, L):
             for (int task_number = blockIdx.x; task_number < tasks_batch * tasks_tm * tasks_tn; task_number += gridDim.x) {
                 [[maybe_unused]] const int batch = task_number / (tasks_tm * tasks_tn);
                 const int2 tile = grouped_tile(task_number % (tasks_tm * tasks_tn), tasks_tm, tasks_tn, 16);
                 [[maybe_unused]] const int tm = tile.x;
                 [[maybe_unused]] const int tn = tile.y;
-                // 333: D: f32[CM, CN, groups, MM, TN] @ Sm90_RmemMatrixD(MM, TN)
+                // 340: D: f32[CM, CN, groups, MM, TN] @ Sm90_RmemMatrixD(MM, TN)
                 float D[128];
                 int D_scale = 1;
-                // 269: A_smem: dtype[CM, CN, RING, TM, TK] @ Sm90_SmemSwizzled(128)
+                // 275: A_smem: dtype[CM, CN, RING, TM, TK] @ Sm90_SmemSwizzled(128)
                 float* const A_smem = reinterpret_cast<float*>(smem + 1024);
-                // 270: B_smem: dtype[CM, CN, RING, TN, TK] @ Sm90_SmemSwizzled(128)
+                // 276: B_smem: dtype[CM, CN, RING, TN, TK] @ Sm90_SmemSwizzled(128)
                 float* const B_smem = reinterpret_cast<float*>(smem + 66560);
-                // 271: full: barrier[CM, CN] @ CudaMbarrier
+                // 277: full: barrier[CM, CN] @ CudaMbarrier
                 const unsigned full = smem_address(smem + 0);
-                // 272: empty: barrier(full)[CM, CN] @ CudaMbarrier
+                // 278: empty: barrier(full)[CM, CN] @ CudaMbarrier
                 const unsigned empty = smem_address(smem + 64);
                 unsigned empty_left = 4;
-                // 150: with CudaWarps(name="consumer"):
+                // 156: with CudaWarps(name="consumer"):
                 {
                     /* m = 0 */ {
                         /* n = 0 */ {
-                            // 153: for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
+                            // 159: for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
                             if (const int wg = warp / 4 - 1; true) {
-                                // 154: Sm90_zero_scale_d(D[m, n, wg, :, :], M=MM, N=TN)
+                                // 160: Sm90_zero_scale_d(D[m, n, wg, :, :], M=MM, N=TN)
                                 D_scale = 0;
-                                // 155: Fence(wgmma_fence_1, wgmma_fence_2)
+                                // 161: Fence(wgmma_fence_1, wgmma_fence_2)
                                 asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
                             }
                         }
                     }
                 }
-                // 156: for k in seq(0, steps):
+                // 162: for k in seq(0, steps):
                 for (int k = 0; k < (cluster_K + 31) / 32; ++k) {
-                    // 206: with CudaWarps(name="consumer"):
+                    // 212: with CudaWarps(name="consumer"):
                     {
                         /* m = 0 */ {
                             /* n = 0 */ {
-                                // 209: Await(full[m, n], cuda_generic_and_async, ~0)
+                                // 215: Await(full[m, n], cuda_generic_and_async, ~0)
                                 mbarrier_wait<8>(full, full_awaited);
                                 ++full_awaited;
-                                // 210: for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
+                                // 216: for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
                                 if (const int wg = warp / 4 - 1; true) {
-                                    // 218: for kk in seq(0, 4):
+                                    // 224: for kk in seq(0, 4):
                                     #pragma unroll
                                     for (int kk = 0; kk < 4; ++kk) {
-                                        // 220: Sm90_wgmma_tf32(
+                                        // 226: Sm90_wgmma_tf32(
                                         Sm90_wgmma_tf32_n256<64, 128>(D, D_scale, &A_smem[4096 * (k % 4) + (2048 * wg + 8 * kk)], &B_smem[8192 * (k % 4) + 8 * kk]);
                                     }
-                                    // 248: Arrive(wgmma_async) >> cg[m, n, wg]
+                                    // 254: Arrive(wgmma_async) >> cg[m, n, wg]
                                     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-                                    // 249: Await(cg[m, n, wg], cuda_in_order, int(overlapped))
+                                    // 255: Await(cg[m, n, wg], cuda_in_order, int(overlapped))
                                     asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
                                 }
-                                // 254: Arrive(cuda_in_order) >> empty[m, :] >> empty[:, n]
+                                // 260: Arrive(cuda_in_order) >> empty[m, :] >> empty[:, n]
                                 __syncwarp();
                                 if (lane == 0)
                                     mbarrier_arrive<8>(empty, empty_arrived);
@@ -425,7 +425,7 @@ gemm_sm90_1x1_128x256(const int L, const int M, const int N, const int cluster_K
                         }
                     }
                 }
-                // 336: Fence(cuda_in_order, cuda_in_order)
+                // 343: Fence(cuda_in_order, cuda_in_order)
                 asm volatile("barrier.cta.sync 0;" ::: "memory");
                 // 18: with CudaWarps(name="consumer"):
                 {

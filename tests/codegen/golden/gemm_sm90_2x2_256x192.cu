@@ -291,30 +291,30 @@ gemm_sm90_2x2_256x192(const int L, const int M, const int N, const int cluster_K
             unsigned full_arrived = 0;
             unsigned full_bytes = 0;
             unsigned empty_awaited = 0;
-            // 330: for batch in cuda_tasks(0, L):
+            // 337: for batch in cuda_tasks(0, L):
             for (int task_number = blockIdx.x / 4; task_number < tasks_batch * tasks_tm * tasks_tn; task_number += gridDim.x / 4) {
                 [[maybe_unused]] const int batch = task_number / (tasks_tm * tasks_tn);
                 const int2 tile = grouped_tile(task_number % (tasks_tm * tasks_tn), tasks_tm, tasks_tn, 4);
                 [[maybe_unused]] const int tm = tile.x;
                 [[maybe_unused]] const int tn = tile.y;
-                // 269: A_smem: dtype[CM, CN, RING, TM, TK] @ Sm90_SmemSwizzled(128)
+                // 275: A_smem: dtype[CM, CN, RING, TM, TK] @ Sm90_SmemSwizzled(128)
                 float* const A_smem = reinterpret_cast<float*>(smem + 1024);
-                // 270: B_smem: dtype[CM, CN, RING, TN, TK] @ Sm90_SmemSwizzled(128)
+                // 276: B_smem: dtype[CM, CN, RING, TN, TK] @ Sm90_SmemSwizzled(128)
                 float* const B_smem = reinterpret_cast<float*>(smem + 132096);
-                // 271: full: barrier[CM, CN] @ CudaMbarrier
+                // 277: full: barrier[CM, CN] @ CudaMbarrier
                 const unsigned full = smem_address(smem + 0);
-                // 272: empty: barrier(full)[CM, CN] @ CudaMbarrier
+                // 278: empty: barrier(full)[CM, CN] @ CudaMbarrier
                 const unsigned empty = smem_address(smem + 64);
                 unsigned empty_left = 4;
-                // 156: for k in seq(0, steps):
+                // 162: for k in seq(0, steps):
                 for (int k = 0; k < (cluster_K + 31) / 32; ++k) {
-                    // 157: with CudaWarps(0, 1, name="producer"):
+                    // 163: with CudaWarps(0, 1, name="producer"):
                     {
-                        // 158: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
+                        // 164: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
                         if (const int m = cta / 2; true) {
-                            // 159: for n in cuda_threads(0, CN, unit=cuda_warp_in_cluster):
+                            // 165: for n in cuda_threads(0, CN, unit=cuda_warp_in_cluster):
                             if (const int n = cta % 2; true) {
-                                // 160: Await(empty[m, n], cuda_temporal, ~RING)
+                                // 166: Await(empty[m, n], cuda_temporal, ~RING)
                                 if (empty_left > 0)
                                     --empty_left;
                                 else {
@@ -323,23 +323,23 @@ gemm_sm90_2x2_256x192(const int L, const int M, const int N, const int cluster_K
                                 ++empty_awaited;
                             }
                         }
-                        // 175: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
+                        // 181: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
                         if (const int m = cta / 2; true) {
-                            // 78: (
+                            // 80: (
                             Sm90_tma_load<2>(&A_smem[8192 * (k % 4)] + 4096 * (cta - (2 * m)), A_map, mbarrier_at<8>(full, full_arrived), 0x3 << (2 * m), {32 * k, 256 * (2 * tm + m) + 128 * (cta - (2 * m)), batch});
                             full_bytes += 32768;
                         }
-                        // 189: for n in cuda_threads(0, CN, unit=CM * cuda_warp_in_cluster_strided(CN)):
+                        // 195: for n in cuda_threads(0, CN, unit=CM * cuda_warp_in_cluster_strided(CN)):
                         if (const int n = cta % 2; true) {
-                            // 78: (
+                            // 80: (
                             Sm90_tma_load<2>(&B_smem[6144 * (k % 4)] + 3072 * ((cta - n) / 2), B_map, mbarrier_at<8>(full, full_arrived), 0x5 << n, {32 * k, 192 * (2 * tn + n) + 96 * ((cta - n) / 2), batch});
                             full_bytes += 24576;
                         }
-                        // 203: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
+                        // 209: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
                         if (const int m = cta / 2; true) {
-                            // 204: for n in cuda_threads(0, CN, unit=cuda_warp_in_cluster):
+                            // 210: for n in cuda_threads(0, CN, unit=cuda_warp_in_cluster):
                             if (const int n = cta % 2; true) {
-                                // 205: Arrive(cuda_temporal) >> full[m, n]
+                                // 211: Arrive(cuda_temporal) >> full[m, n]
                                 __syncwarp();
                                 if (lane == 0)
                                     mbarrier_arrive_expect_tx<8>(full, full_arrived, full_bytes);
@@ -349,7 +349,7 @@ gemm_sm90_2x2_256x192(const int L, const int M, const int N, const int cluster_K
                         }
                     }
                 }
-                // 336: Fence(cuda_in_order, cuda_in_order)
+                // 343: Fence(cuda_in_order, cuda_in_order)
                 asm volatile("barrier.cluster.arrive.release.aligned;\n\t"
                              "barrier.cluster.wait.acquire.aligned;" ::: "memory");
             }
@@ -358,13 +358,13 @@ gemm_sm90_2x2_256x192(const int L, const int M, const int N, const int cluster_K
             const int tasks_batch = L;
             const int tasks_tm = (M + 511) / 512;
             const int tasks_tn = (N + 383) / 384;
-            // 330: for batch in cuda_tasks(0, L):
+            // 337: for batch in cuda_tasks(0, L):
             for (int task_number = blockIdx.x / 4; task_number < tasks_batch * tasks_tm * tasks_tn; task_number += gridDim.x / 4) {
                 [[maybe_unused]] const int batch = task_number / (tasks_tm * tasks_tn);
                 const int2 tile = grouped_tile(task_number % (tasks_tm * tasks_tn), tasks_tm, tasks_tn, 4);
                 [[maybe_unused]] const int tm = tile.x;
                 [[maybe_unused]] const int tn = tile.y;
-                // 336: Fence(cuda_in_order, cuda_in_order)
+                // 343: Fence(cuda_in_order, cuda_in_order)
                 asm volatile("barrier.cluster.arrive.release.aligned;\n\t"
                              "barrier.cluster.wait.acquire.aligned;" ::: "memory");
             }
@@ -379,65 +379,65 @@ gemm_sm90_2x2_256x192(const int L, const int M, const int N, const int cluster_K
             unsigned full_awaited = 0;
             unsigned empty_arrived = 0;
             unsigned empty_awaited = 0;
-            // 330: for batch in cuda_tasks(0, L):
+            // 337: for batch in cuda_tasks(0, L):
             for (int task_number = blockIdx.x / 4; task_number < tasks_batch * tasks_tm * tasks_tn; task_number += gridDim.x / 4) {
                 [[maybe_unused]] const int batch = task_number / (tasks_tm * tasks_tn);
                 const int2 tile = grouped_tile(task_number % (tasks_tm * tasks_tn), tasks_tm, tasks_tn, 4);
                 [[maybe_unused]] const int tm = tile.x;
                 [[maybe_unused]] const int tn = tile.y;
-                // 333: D: f32[CM, CN, groups, MM, TN] @ Sm90_RmemMatrixD(MM, TN)
+                // 340: D: f32[CM, CN, groups, MM, TN] @ Sm90_RmemMatrixD(MM, TN)
                 float D[192];
                 int D_scale = 1;
-                // 269: A_smem: dtype[CM, CN, RING, TM, TK] @ Sm90_SmemSwizzled(128)
+                // 275: A_smem: dtype[CM, CN, RING, TM, TK] @ Sm90_SmemSwizzled(128)
                 float* const A_smem = reinterpret_cast<float*>(smem + 1024);
-                // 270: B_smem: dtype[CM, CN, RING, TN, TK] @ Sm90_SmemSwizzled(128)
+                // 276: B_smem: dtype[CM, CN, RING, TN, TK] @ Sm90_SmemSwizzled(128)
                 float* const B_smem = reinterpret_cast<float*>(smem + 132096);
-                // 271: full: barrier[CM, CN] @ CudaMbarrier
+                // 277: full: barrier[CM, CN] @ CudaMbarrier
                 const unsigned full = smem_address(smem + 0);
-                // 272: empty: barrier(full)[CM, CN] @ CudaMbarrier
+                // 278: empty: barrier(full)[CM, CN] @ CudaMbarrier
                 const unsigned empty = smem_address(smem + 64);
                 unsigned empty_left = 4;
-                // 150: with CudaWarps(name="consumer"):
+                // 156: with CudaWarps(name="consumer"):
                 {
-                    // 151: for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
+                    // 157: for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
                     if (const int m = cta / 2; true) {
-                        // 152: for n in cuda_threads(0, CN, unit=cuda_cta_in_cluster):
+                        // 158: for n in cuda_threads(0, CN, unit=cuda_cta_in_cluster):
                         if (const int n = cta % 2; true) {
-                            // 153: for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
+                            // 159: for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
                             if (const int wg = warp / 4 - 1; true) {
-                                // 154: Sm90_zero_scale_d(D[m, n, wg, :, :], M=MM, N=TN)
+                                // 160: Sm90_zero_scale_d(D[m, n, wg, :, :], M=MM, N=TN)
                                 D_scale = 0;
-                                // 155: Fence(wgmma_fence_1, wgmma_fence_2)
+                                // 161: Fence(wgmma_fence_1, wgmma_fence_2)
                                 asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
                             }
                         }
                     }
                 }
-                // 156: for k in seq(0, steps):
+                // 162: for k in seq(0, steps):
                 for (int k = 0; k < (cluster_K + 31) / 32; ++k) {
-                    // 206: with CudaWarps(name="consumer"):
+                    // 212: with CudaWarps(name="consumer"):
                     {
-                        // 207: for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
+                        // 213: for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
                         if (const int m = cta / 2; true) {
-                            // 208: for n in cuda_threads(0, CN, unit=cuda_cta_in_cluster):
+                            // 214: for n in cuda_threads(0, CN, unit=cuda_cta_in_cluster):
                             if (const int n = cta % 2; true) {
-                                // 209: Await(full[m, n], cuda_generic_and_async, ~0)
+                                // 215: Await(full[m, n], cuda_generic_and_async, ~0)
                                 mbarrier_wait<8>(full, full_awaited);
                                 ++full_awaited;
-                                // 210: for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
+                                // 216: for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
                                 if (const int wg = warp / 4 - 1; true) {
-                                    // 218: for kk in seq(0, 4):
+                                    // 224: for kk in seq(0, 4):
                                     #pragma unroll
                                     for (int kk = 0; kk < 4; ++kk) {
-                                        // 220: Sm90_wgmma_tf32(
+                                        // 226: Sm90_wgmma_tf32(
                                         Sm90_wgmma_tf32_n192<128, 128>(D, D_scale, &A_smem[8192 * (k % 4) + (4096 * wg + 8 * kk)], &B_smem[6144 * (k % 4) + 8 * kk]);
                                     }
-                                    // 248: Arrive(wgmma_async) >> cg[m, n, wg]
+                                    // 254: Arrive(wgmma_async) >> cg[m, n, wg]
                                     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-                                    // 249: Await(cg[m, n, wg], cuda_in_order, int(overlapped))
+                                    // 255: Await(cg[m, n, wg], cuda_in_order, int(overlapped))
                                     asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
                                 }
-                                // 254: Arrive(cuda_in_order) >> empty[m, :] >> empty[:, n]
+                                // 260: Arrive(cuda_in_order) >> empty[m, :] >> empty[:, n]
                                 __syncwarp();
                                 if (lane < 4 && (0xedb7ull >> 4 * cta >> lane & 1))
                                     mbarrier_arrive_reads<8>(empty, empty_arrived, lane);
@@ -446,7 +446,7 @@ gemm_sm90_2x2_256x192(const int L, const int M, const int N, const int cluster_K
                         }
                     }
                 }
-                // 336: Fence(cuda_in_order, cuda_in_order)
+                // 343: Fence(cuda_in_order, cuda_in_order)
                 asm volatile("barrier.cluster.arrive.release.aligned;\n\t"
                              "barrier.cluster.wait.acquire.aligned;" ::: "memory");
                 // 18: with CudaWarps(name="consumer"):

@@ -171,32 +171,51 @@ __device__ __forceinline__ void Sm90_wgmma_tf32_n256(
     scale = 1;
 }
 
-// A wgmma accumulator into shared memory, by rows (PTX ISA, wgmma, register fragments).
-template <int M, int N>
-__device__ __forceinline__ void Sm90_stage_D(float* C, int ld, float (&D)[M * N / 128])
+// Registers of wgmma are neither read nor written on the other side of here.
+__device__ __forceinline__ void pinned(float& x) { asm volatile("" : "+f"(x) :: "memory"); }
+__device__ __forceinline__ void pinned(unsigned& x) { asm volatile("" : "+r"(x) :: "memory"); }
+template <typename T, int N>
+__device__ __forceinline__ void pinned(T (&x)[N])
 {
-    static_assert(N % 16 == 0, "two groups of 8 columns at a time");
 #pragma unroll
-    for (int i = 0; i < M * N / 128; ++i)
-        asm volatile("" : "+f"(D[i]) :: "memory");  // not read before the wait that precedes
-    const int t = threadIdx.x % 128, first = t / 32 * 16 + t % 32 / 4;
-    // Two lanes exchange halves of two 8-column groups: each stores 16 bytes of one group.
-    const bool odd = t % 2;
-    const unsigned corner = smem_address(C + first * ld + 8 * odd + t % 4 / 2 * 4);
+    for (int i = 0; i < N; ++i)
+        pinned(x[i]);
+}
+
+// Stores two numbers side by side into shared memory, at a multiple of 8 bytes (PTX ISA, st).
+__device__ __forceinline__ void store_two(unsigned to, float first, float second)
+{
+    asm volatile("st.shared.v2.f32 [%0], {%1, %2};" :: "r"(to), "f"(first), "f"(second) : "memory");
+}
+
+// Columns `at` and on of a wgmma accumulator (PTX ISA, wgmma, register fragments) into rows of
+// `swizzle` bytes of swizzled shared memory, `cols` of them; 0: into rows `ld` elements apart.
+//
+// Half a warp stores 8 bytes a lane in four rows.  Of two rows whose swizzle would leave them in the
+// same banks one takes another group of 8 columns at a time.
+template <int M, int N, int cols, int swizzle>
+__device__ __forceinline__ void Sm90_stage_f32(float* C, int ld, float (&D)[M * N / 128], int at)
+{
+    constexpr int other = swizzle == 128 ? 2 : swizzle == 64 ? 1 : 0;
+    const int t = threadIdx.x % 128, row = t / 32 * 16 + t % 32 / 4;
+    const bool turned = swizzle == 128 ? row % 2 : swizzle == 64 ? row / 2 % 2 : false;
+    const int pitch = swizzle ? swizzle : 4 * ld;
+    const int within = swizzle ? row * swizzle >> 3 & (swizzle - 16) : 0;
+    const unsigned first = smem_address(C) + row * pitch + (8 * (t % 4) ^ within ^ turned * 32 * other);
+#pragma unroll
+    for (int m = 0; m < M / 64; ++m)
+#pragma unroll
+        for (int i = 0; i < cols / 2; ++i)
+            pinned(D[m * (N / 2) + at / 2 + i]);  // not read before the wait that precedes
 #pragma unroll
     for (int half = 0; half < M / 32; ++half) {
-        const int m = half / 2 * 64 + half % 2 * 8;
+        const int below = half / 2 * 64 + half % 2 * 8;
 #pragma unroll
-        for (int j = 0; j < N / 8; j += 2) {
-            const float* const own = D + half / 2 * (N / 2) + 4 * j + half % 2 * 2;
-            float x = odd ? own[0] : own[4], y = odd ? own[1] : own[5];
-            asm volatile("shfl.sync.bfly.b32 %0, %0, 1, 0x1f, 0xffffffff;" : "+f"(x));
-            asm volatile("shfl.sync.bfly.b32 %0, %0, 1, 0x1f, 0xffffffff;" : "+f"(y));
-            const float4 v = odd ? make_float4(x, y, own[4], own[5])
-                                 : make_float4(own[0], own[1], x, y);
-            asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};"
-                         :: "r"(corner + 4 * (m * ld + 8 * j)), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w)
-                         : "memory");
+        for (int group = 0; group < cols / 8; ++group) {
+            float* const own = D + half / 2 * (N / 2) + half % 2 * 2 + 4 * (at / 8 + group);
+            float* const turn = D + half / 2 * (N / 2) + half % 2 * 2 + 4 * (at / 8 + (group ^ other));
+            const unsigned to = swizzle ? first ^ 32 * group : first + 32 * group;
+            store_two(to + below * pitch, turned ? turn[0] : own[0], turned ? turn[1] : own[1]);
         }
     }
 }
@@ -308,27 +327,27 @@ gemm_splitk_sm90_2x1_128x256_0(const int L, const int M, const int N, const int 
     const int tasks_batch = L;
     const int tasks_rows = (M + 3) / 4;
     const int tasks_columns = (N + 511) / 512;
-    // 27: for batch in cuda_tasks(0, L):
+    // 29: for batch in cuda_tasks(0, L):
     for (int task_number = blockIdx.x; task_number < tasks_batch * tasks_rows * tasks_columns; task_number += gridDim.x) {
         [[maybe_unused]] const int batch = task_number / tasks_columns / tasks_rows;
         [[maybe_unused]] const int rows = task_number / tasks_columns % tasks_rows;
         [[maybe_unused]] const int columns = task_number % tasks_columns;
-        // 30: for t in cuda_threads(0, 128, unit=cuda_thread):
+        // 32: for t in cuda_threads(0, 128, unit=cuda_thread):
         if (const int t = thread; true) {
-            // 31: none: f32[4]
+            // 33: none: f32[4]
             float none[4];
-            // 32: for j in seq(0, 4):
+            // 34: for j in seq(0, 4):
             #pragma unroll
             for (int j = 0; j < 4; ++j) {
-                // 33: none[j] = 0
+                // 35: none[j] = 0
                 none[j] = 0.0f;
             }
-            // 35: for i in seq(0, 4):
+            // 37: for i in seq(0, 4):
             #pragma unroll
             for (int i = 0; i < 4; ++i) {
-                // 36: if 4 * rows + i < M and column < N:
+                // 38: if 4 * rows + i < M and column < N:
                 if (4 * rows + i < M && 512 * columns + 4 * t < N) {
-                    // 37: cuda_store(
+                    // 39: cuda_store(
                     cuda_store<4>(&C[((long long)(batch) * M + (4 * rows + i)) * N + (512 * columns + 4 * t)], none);
                 }
             }
@@ -366,30 +385,30 @@ gemm_splitk_sm90_2x1_128x256_1(const int L, const int M, const int N, const int 
             unsigned full_arrived = 0;
             unsigned full_bytes = 0;
             unsigned empty_awaited = 0;
-            // 88: for batch in cuda_tasks(0, L):
+            // 147: for batch in cuda_tasks(0, L):
             for (int task_number = blockIdx.x / 2; task_number < tasks_batch * tasks_tm * tasks_tn * tasks_s; task_number += gridDim.x / 2) {
                 [[maybe_unused]] const int batch = task_number / tasks_s / (tasks_tm * tasks_tn);
                 const int2 tile = grouped_tile(task_number / tasks_s % (tasks_tm * tasks_tn), tasks_tm, tasks_tn, 8);
                 [[maybe_unused]] const int tm = tile.x;
                 [[maybe_unused]] const int tn = tile.y;
                 [[maybe_unused]] const int s = task_number % tasks_s;
-                // 269: A_smem: dtype[CM, CN, RING, TM, TK] @ Sm90_SmemSwizzled(128)
+                // 275: A_smem: dtype[CM, CN, RING, TM, TK] @ Sm90_SmemSwizzled(128)
                 float* const A_smem = reinterpret_cast<float*>(smem + 1024);
-                // 270: B_smem: dtype[CM, CN, RING, TN, TK] @ Sm90_SmemSwizzled(128)
+                // 276: B_smem: dtype[CM, CN, RING, TN, TK] @ Sm90_SmemSwizzled(128)
                 float* const B_smem = reinterpret_cast<float*>(smem + 66560);
-                // 271: full: barrier[CM, CN] @ CudaMbarrier
+                // 277: full: barrier[CM, CN] @ CudaMbarrier
                 const unsigned full = smem_address(smem + 0);
-                // 272: empty: barrier(full)[CM, CN] @ CudaMbarrier
+                // 278: empty: barrier(full)[CM, CN] @ CudaMbarrier
                 const unsigned empty = smem_address(smem + 64);
                 unsigned empty_left = 4;
-                // 156: for k in seq(0, steps):
+                // 162: for k in seq(0, steps):
                 for (int k = 0; k < (cluster_K + 31) / 32; ++k) {
-                    // 157: with CudaWarps(0, 1, name="producer"):
+                    // 163: with CudaWarps(0, 1, name="producer"):
                     {
-                        // 158: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
+                        // 164: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
                         if (const int m = cta; true) {
                             /* n = 0 */ {
-                                // 160: Await(empty[m, n], cuda_temporal, ~RING)
+                                // 166: Await(empty[m, n], cuda_temporal, ~RING)
                                 if (empty_left > 0)
                                     --empty_left;
                                 else {
@@ -398,21 +417,21 @@ gemm_splitk_sm90_2x1_128x256_1(const int L, const int M, const int N, const int 
                                 ++empty_awaited;
                             }
                         }
-                        // 175: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
+                        // 181: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
                         if (const int m = cta; true) {
-                            // 78: (
+                            // 80: (
                             Sm90_tma_load<1>(&A_smem[4096 * (k % 4)], A_map, mbarrier_at<8>(full, full_arrived), 1, {32 * k, s, 128 * (2 * tm + m), batch});
                             full_bytes += 16384;
                         }
                         /* n = 0 */ {
-                            // 78: (
+                            // 80: (
                             Sm90_tma_load<2>(&B_smem[8192 * (k % 4)] + 4096 * cta, B_map, mbarrier_at<8>(full, full_arrived), 0x3, {32 * k, s, 256 * tn + 128 * cta, batch});
                             full_bytes += 32768;
                         }
-                        // 203: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
+                        // 209: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
                         if (const int m = cta; true) {
                             /* n = 0 */ {
-                                // 205: Arrive(cuda_temporal) >> full[m, n]
+                                // 211: Arrive(cuda_temporal) >> full[m, n]
                                 __syncwarp();
                                 if (lane == 0)
                                     mbarrier_arrive_expect_tx<8>(full, full_arrived, full_bytes);
@@ -422,11 +441,11 @@ gemm_splitk_sm90_2x1_128x256_1(const int L, const int M, const int N, const int 
                         }
                     }
                 }
-                // 95: Fence(cuda_in_order, cuda_generic_and_async)
-                asm volatile("fence.proxy.async.shared::cluster;" ::: "memory");
+                // 72: Fence(cuda_in_order, cuda_generic_and_async)
+                asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
                 asm volatile("barrier.cluster.arrive.release.aligned;\n\t"
                              "barrier.cluster.wait.acquire.aligned;" ::: "memory");
-                // 126: Fence(cuda_in_order, cuda_in_order)
+                // 154: Fence(cuda_in_order, cuda_in_order)
                 asm volatile("barrier.cluster.arrive.release.aligned;\n\t"
                              "barrier.cluster.wait.acquire.aligned;" ::: "memory");
                 asm volatile("fence.proxy.async.shared::cluster;" ::: "memory");
@@ -437,18 +456,18 @@ gemm_splitk_sm90_2x1_128x256_1(const int L, const int M, const int N, const int 
             const int tasks_tm = (M + 255) / 256;
             const int tasks_tn = (N + 255) / 256;
             const int tasks_s = K_split;
-            // 88: for batch in cuda_tasks(0, L):
+            // 147: for batch in cuda_tasks(0, L):
             for (int task_number = blockIdx.x / 2; task_number < tasks_batch * tasks_tm * tasks_tn * tasks_s; task_number += gridDim.x / 2) {
                 [[maybe_unused]] const int batch = task_number / tasks_s / (tasks_tm * tasks_tn);
                 const int2 tile = grouped_tile(task_number / tasks_s % (tasks_tm * tasks_tn), tasks_tm, tasks_tn, 8);
                 [[maybe_unused]] const int tm = tile.x;
                 [[maybe_unused]] const int tn = tile.y;
                 [[maybe_unused]] const int s = task_number % tasks_s;
-                // 95: Fence(cuda_in_order, cuda_generic_and_async)
-                asm volatile("fence.proxy.async.shared::cluster;" ::: "memory");
+                // 72: Fence(cuda_in_order, cuda_generic_and_async)
+                asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
                 asm volatile("barrier.cluster.arrive.release.aligned;\n\t"
                              "barrier.cluster.wait.acquire.aligned;" ::: "memory");
-                // 126: Fence(cuda_in_order, cuda_in_order)
+                // 154: Fence(cuda_in_order, cuda_in_order)
                 asm volatile("barrier.cluster.arrive.release.aligned;\n\t"
                              "barrier.cluster.wait.acquire.aligned;" ::: "memory");
                 asm volatile("fence.proxy.async.shared::cluster;" ::: "memory");
@@ -465,64 +484,64 @@ gemm_splitk_sm90_2x1_128x256_1(const int L, const int M, const int N, const int 
             unsigned full_awaited = 0;
             unsigned empty_arrived = 0;
             unsigned empty_awaited = 0;
-            // 88: for batch in cuda_tasks(0, L):
+            // 147: for batch in cuda_tasks(0, L):
             for (int task_number = blockIdx.x / 2; task_number < tasks_batch * tasks_tm * tasks_tn * tasks_s; task_number += gridDim.x / 2) {
                 [[maybe_unused]] const int batch = task_number / tasks_s / (tasks_tm * tasks_tn);
                 const int2 tile = grouped_tile(task_number / tasks_s % (tasks_tm * tasks_tn), tasks_tm, tasks_tn, 8);
                 [[maybe_unused]] const int tm = tile.x;
                 [[maybe_unused]] const int tn = tile.y;
                 [[maybe_unused]] const int s = task_number % tasks_s;
-                // 92: D: f32[CM, CN, groups, MM, TN] @ Sm90_RmemMatrixD(MM, TN)
+                // 151: D: f32[CM, CN, groups, MM, TN] @ Sm90_RmemMatrixD(MM, TN)
                 float D[128];
                 int D_scale = 1;
-                // 269: A_smem: dtype[CM, CN, RING, TM, TK] @ Sm90_SmemSwizzled(128)
+                // 275: A_smem: dtype[CM, CN, RING, TM, TK] @ Sm90_SmemSwizzled(128)
                 float* const A_smem = reinterpret_cast<float*>(smem + 1024);
-                // 270: B_smem: dtype[CM, CN, RING, TN, TK] @ Sm90_SmemSwizzled(128)
+                // 276: B_smem: dtype[CM, CN, RING, TN, TK] @ Sm90_SmemSwizzled(128)
                 float* const B_smem = reinterpret_cast<float*>(smem + 66560);
-                // 271: full: barrier[CM, CN] @ CudaMbarrier
+                // 277: full: barrier[CM, CN] @ CudaMbarrier
                 const unsigned full = smem_address(smem + 0);
-                // 272: empty: barrier(full)[CM, CN] @ CudaMbarrier
+                // 278: empty: barrier(full)[CM, CN] @ CudaMbarrier
                 const unsigned empty = smem_address(smem + 64);
                 unsigned empty_left = 4;
-                // 150: with CudaWarps(name="consumer"):
+                // 156: with CudaWarps(name="consumer"):
                 {
-                    // 151: for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
+                    // 157: for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
                     if (const int m = cta; true) {
                         /* n = 0 */ {
-                            // 153: for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
+                            // 159: for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
                             if (const int wg = warp / 4 - 1; true) {
-                                // 154: Sm90_zero_scale_d(D[m, n, wg, :, :], M=MM, N=TN)
+                                // 160: Sm90_zero_scale_d(D[m, n, wg, :, :], M=MM, N=TN)
                                 D_scale = 0;
-                                // 155: Fence(wgmma_fence_1, wgmma_fence_2)
+                                // 161: Fence(wgmma_fence_1, wgmma_fence_2)
                                 asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
                             }
                         }
                     }
                 }
-                // 156: for k in seq(0, steps):
+                // 162: for k in seq(0, steps):
                 for (int k = 0; k < (cluster_K + 31) / 32; ++k) {
-                    // 206: with CudaWarps(name="consumer"):
+                    // 212: with CudaWarps(name="consumer"):
                     {
-                        // 207: for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
+                        // 213: for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
                         if (const int m = cta; true) {
                             /* n = 0 */ {
-                                // 209: Await(full[m, n], cuda_generic_and_async, ~0)
+                                // 215: Await(full[m, n], cuda_generic_and_async, ~0)
                                 mbarrier_wait<8>(full, full_awaited);
                                 ++full_awaited;
-                                // 210: for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
+                                // 216: for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
                                 if (const int wg = warp / 4 - 1; true) {
-                                    // 218: for kk in seq(0, 4):
+                                    // 224: for kk in seq(0, 4):
                                     #pragma unroll
                                     for (int kk = 0; kk < 4; ++kk) {
-                                        // 220: Sm90_wgmma_tf32(
+                                        // 226: Sm90_wgmma_tf32(
                                         Sm90_wgmma_tf32_n256<64, 128>(D, D_scale, &A_smem[4096 * (k % 4) + (2048 * wg + 8 * kk)], &B_smem[8192 * (k % 4) + 8 * kk]);
                                     }
-                                    // 248: Arrive(wgmma_async) >> cg[m, n, wg]
+                                    // 254: Arrive(wgmma_async) >> cg[m, n, wg]
                                     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-                                    // 249: Await(cg[m, n, wg], cuda_in_order, int(overlapped))
+                                    // 255: Await(cg[m, n, wg], cuda_in_order, int(overlapped))
                                     asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
                                 }
-                                // 254: Arrive(cuda_in_order) >> empty[m, :] >> empty[:, n]
+                                // 260: Arrive(cuda_in_order) >> empty[m, :] >> empty[:, n]
                                 __syncwarp();
                                 if (lane < 2 && (0x3 >> lane & 1))
                                     mbarrier_arrive_reads<8>(empty, empty_arrived, lane);
@@ -531,33 +550,41 @@ gemm_splitk_sm90_2x1_128x256_1(const int L, const int M, const int N, const int 
                         }
                     }
                 }
-                // 95: Fence(cuda_in_order, cuda_generic_and_async)
-                asm volatile("fence.proxy.async.shared::cluster;" ::: "memory");
+                // 72: Fence(cuda_in_order, cuda_generic_and_async)
+                asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
                 asm volatile("barrier.cluster.arrive.release.aligned;\n\t"
                              "barrier.cluster.wait.acquire.aligned;" ::: "memory");
-                // 96: C_smem: f32[CM, CN, groups, MM, TN] @ CudaSmemLinear
-                float* const C_smem = reinterpret_cast<float*>(smem + 128);
-                // 98: with CudaWarps(name="consumer"):
+                // 73: C_smem: f32[CM, CN, groups, TN / W, MM, W] @ Sm90_SmemSwizzled(4 * W)
+                float* const C_smem = reinterpret_cast<float*>(smem + 1024);
+                // 75: with CudaWarps(name="consumer"):
                 {
-                    // 99: for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
+                    // 76: for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
                     if (const int m = cta; true) {
                         /* n = 0 */ {
-                            // 101: for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
+                            // 78: for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
                             if (const int wg = warp / 4 - 1; true) {
-                                // 102: Sm90_stage_D(
-                                Sm90_stage_D<64, 256>(&C_smem[16384 * wg], 256, D);
-                                // 108: Fence(cuda_in_order, cuda_generic_and_async)
-                                asm volatile("fence.proxy.async.shared::cluster;" ::: "memory");
-                                asm volatile("barrier.cta.sync.aligned %0, 128;" :: "r"(wg + 1) : "memory");
                                 if (thread % 128 < 32) {
-                                    // 46: Fence(cuda_stream_sync, cuda_generic_and_async)
+                                    // 49: Fence(cuda_stream_sync, cuda_generic_and_async)
                                     asm volatile("griddepcontrol.wait;" ::: "memory");
                                     asm volatile("fence.proxy.async.global;" ::: "memory");
-                                    // 113: Sm90_tma_reduce(
-                                    Sm90_tma_reduce(&C_smem[16384 * wg], C_map, {256 * tn, 128 * (2 * tm + m) + 64 * wg, batch});
-                                    // 124: Arrive(tma_to_gmem_async) >> done[m, n, wg]
-                                    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-                                    // 125: Await(done[m, n, wg], cuda_in_order, 0)
+                                }
+                                // 81: for j in seq(0, TN / W):
+                                #pragma unroll
+                                for (int j = 0; j < 8; ++j) {
+                                    // 83: Sm90_stage_tile(
+                                    Sm90_stage_f32<64, 256, 32, 128>(&C_smem[16384 * wg + 2048 * j], 32, D, 32 * j);
+                                    // 92: Fence(cuda_in_order, cuda_generic_and_async)
+                                    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+                                    asm volatile("barrier.cta.sync.aligned %0, 128;" :: "r"(wg + 1) : "memory");
+                                    if (thread % 128 < 32) {
+                                        // 94: Sm90_tma_reduce(
+                                        Sm90_tma_reduce(&C_smem[16384 * wg + 2048 * j], C_map, {256 * tn + 32 * j, 128 * (2 * tm + m) + 64 * wg, batch});
+                                        // 102: Arrive(tma_to_gmem_async) >> done[m, n, wg]
+                                        asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+                                    }
+                                }
+                                if (thread % 128 < 32) {
+                                    // 104: Await(done[m, n, wg], cuda_in_order, 0)
                                     asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
                                     __syncwarp();
                                 }
@@ -565,7 +592,7 @@ gemm_splitk_sm90_2x1_128x256_1(const int L, const int M, const int N, const int 
                         }
                     }
                 }
-                // 126: Fence(cuda_in_order, cuda_in_order)
+                // 154: Fence(cuda_in_order, cuda_in_order)
                 asm volatile("barrier.cluster.arrive.release.aligned;\n\t"
                              "barrier.cluster.wait.acquire.aligned;" ::: "memory");
                 asm volatile("fence.proxy.async.shared::cluster;" ::: "memory");

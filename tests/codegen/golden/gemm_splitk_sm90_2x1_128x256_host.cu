@@ -243,7 +243,7 @@ extern "C" int gemm_splitk_sm90_2x1_128x256_launch(long long L, long long M, lon
     if (reinterpret_cast<uintptr_t>(C) % 16 != 0)
         return EXOGPU_MISALIGNED;
     [[maybe_unused]] bool launched = false;
-    // 26: with CudaDeviceFunction(blockDim=128):
+    // 28: with CudaDeviceFunction(blockDim=128):
     {
         if (!fits(wide(M) + 3))
             return EXOGPU_TOO_LARGE;
@@ -255,7 +255,7 @@ extern "C" int gemm_splitk_sm90_2x1_128x256_launch(long long L, long long M, lon
         TRY(launch(gemm_splitk_sm90_2x1_128x256_0, task_count, 1, 128, 0, arguments, stream));
         launched = task_count > 0;
     }
-    // 87: with CudaDeviceFunction(clusterDim=CM * CN, warp_config=warps(groups), dependent=dependent):
+    // 146: with CudaDeviceFunction(clusterDim=CM * CN, warp_config=warps(groups), dependent=dependent):
     {
         if (!fits(wide(M) + 255))
             return EXOGPU_TOO_LARGE;
@@ -268,7 +268,7 @@ extern "C" int gemm_splitk_sm90_2x1_128x256_launch(long long L, long long M, lon
         TensorMap B_map;
         TRY(encode(B_map, B, {L, N, K_split, cluster_K}, {1, 128, 1, 32}, 11, 4, 3));
         TensorMap C_map;
-        TRY(encode(C_map, C, {L, M, N}, {1, 64, 256}, 7, 4, 0));
+        TRY(encode(C_map, C, {L, M, N}, {1, 64, 32}, 7, 4, 3));
         int sizes[] = {(int)L, (int)M, (int)N, (int)K_split, (int)cluster_K};
         void* arguments[] = {&sizes[0], &sizes[1], &sizes[2], &sizes[3], &sizes[4], &A_map, &B_map, &C_map};
         const long long task_count = tasks({L, (M + 255) / 256, (N + 255) / 256, K_split});

@@ -1,0 +1,119 @@
+"""Processes that work beside this one, on other parts of one piece of work.
+
+Each is forked, so that it knows all that this process knows, and ends with it.  One that cannot be
+relied on any more, since it crashed or sent what it raised, is lost; what it was to do is then done
+by its caller, who meets the same and says so.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, Pipe
+from pathlib import Path
+from typing import Final, NoReturn
+
+from exogpu.solvers.workers import FORKS, YOUNG, Tell, end_with, unwatched, watch_too
+
+VARIABLE: Final = "EXOGPU_JOBS"
+"""How many processes a check may use."""
+
+
+class LostError(Exception):
+    """A helper ended without having done its work."""
+
+
+def jobs() -> int:
+    """How many processes may work at once: what EXOGPU_JOBS says, or else the CPUs that this one
+    may use."""
+    if not FORKS:
+        return 1
+    with suppress(KeyError, ValueError):
+        return max(int(os.environ[VARIABLE]), 1)
+    return max(min(len(os.sched_getaffinity(0)), _quota()), 1)
+
+
+def _quota() -> int:
+    """The CPUs that a container may use, at least one."""
+    with suppress(OSError, ValueError):
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
+        return max(round(int(quota) / int(period)), 1)  # `max` where there is no quota
+    return os.cpu_count() or 1
+
+
+@dataclass(slots=True)
+class Helper:
+    """One process, and what it has told."""
+
+    pid: int
+    _receiver: Connection
+    _told: list[object] = field(default_factory=list)
+
+    def receive(self) -> object:
+        """What it tells next.  Raises LostError where it tells nothing more."""
+        self.listen()
+        if self._told:
+            return self._told.pop(0)
+        with suppress(EOFError, OSError):
+            return self._receiver.recv()
+        raise LostError
+
+    def listen(self) -> None:
+        """Takes what it has told meanwhile, so that it need not wait."""
+        with suppress(EOFError, OSError):
+            while self._receiver.poll():
+                self._told.append(self._receiver.recv())
+
+    def end(self) -> None:
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
+        with suppress(ChildProcessError):
+            os.waitpid(self.pid, 0)
+        self._receiver.close()
+
+
+@contextmanager
+def helping(works: Sequence[Callable[[Tell], None]]) -> Iterator[list[Helper]]:
+    """A process for each piece of work, which tells what it finds; they end with the context."""
+    helpers: list[Helper] = []
+    try:
+        for work in works:
+            helpers.append(_forked(work))
+        watch_too([helper.pid for helper in helpers])
+        yield helpers
+    finally:
+        watch_too([])
+        for helper in helpers:
+            helper.end()
+
+
+def _forked(work: Callable[[Tell], None]) -> Helper:
+    receiver, sender = Pipe(duplex=False)
+    caller = os.getpid()
+    with warnings.catch_warnings():
+        # The process runs in this thread alone, and takes no lock of another.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        pid = os.fork()
+    if pid == 0:
+        receiver.close()
+        _help(work, sender, caller)
+    sender.close()
+    return Helper(pid, receiver)
+
+
+def _help(work: Callable[[Tell], None], sender: Connection, caller: int) -> NoReturn:
+    try:
+        gc.freeze()
+        gc.set_threshold(YOUNG)
+        end_with(caller)
+        unwatched()
+        work(sender.send)
+    except BaseException:
+        pass  # the caller misses what was to be told
+    finally:
+        os._exit(0)
