@@ -83,7 +83,7 @@ def part_of(
         units, stopped = [], (-1, Undecided(reason.reason, reason.span))
     for share in of:
         last = inf if stopped is None else stopped[0]
-        some = [(at, unit) for at, unit in enumerate(units) if unit.variable in share and at < last]
+        some = [(at, unit) for at, unit in enumerate(units) if unit.topic in share and at < last]
         stopped = answering.answer(_made(evidence.model, some, budget)) or stopped
     return Part(
         tuple(answering.answered),

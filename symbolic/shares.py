@@ -1,13 +1,14 @@
-"""The variables of a program in shares, which several processes analyse and prove at once.
+"""What a program is proved of in shares, which several processes analyse and prove at once.
 
-What is said of two variables has nothing in common but what can be found twice, the order that
-the synchronisation makes.  The shares follow from the program alone, and the solver is asked about
+What is said of two topics has nothing in common but what can be found twice, the order that the
+synchronisation makes.  The shares follow from the program alone, and the solver is asked about
 one share at a time: an answer does not depend on how many processes there are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, TypeAlias, TypeVar
 
 from exogpu.amir.nodes import Check, Record
@@ -15,8 +16,18 @@ from exogpu.ir.names import Sym
 from exogpu.symbolic.placed import Placed
 from exogpu.symbolic.sites import variables_of
 
-Share: TypeAlias = frozenset[Sym | None]
-"""Variables, and None for what must hold whenever a statement is executed."""
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """What obligations are about."""
+
+    variable: Sym | None
+    """None of what must hold whenever a statement is executed."""
+    phase: bool = False
+    """Of an mbarrier, PHASE alone; else all but that."""
+
+
+Share: TypeAlias = frozenset[Topic]
 
 MOST: Final = 8
 """Shares of a large program."""
@@ -27,19 +38,26 @@ WORTH: Final = 25
 Key = TypeVar("Key")
 
 
+def topics(placed: Placed) -> list[Topic]:
+    """All that a program is proved of."""
+    found = []
+    for variable in placed.variables.values():
+        found.append(Topic(variable.name))
+        if variable.mechanism is not None and variable.mechanism.phased:
+            found.append(Topic(variable.name, phase=True))
+    return [*found, Topic(None)]
+
+
 def shares(placed: Placed) -> tuple[Share, ...]:
-    """All variables, in one share or in several of about the same weight."""
-    weights: dict[Sym | None, int] = {
-        v.name: weight(placed, v.name) for v in placed.variables.values()
-    }
-    weights[None] = 1
+    """All topics, in one share or in several of about the same weight."""
+    weights = {topic: weight(placed, topic) for topic in topics(placed)}
     count = min(max(sum(weights.values()) // WORTH, 1), MOST)
     return tuple(frozenset(some) for some in dealt(weights, count) if some)
 
 
 def hands(placed: Placed, among: Sequence[Share], count: int) -> list[list[Share]]:
     """The shares, dealt to so many processes."""
-    of = {share: sum(weight(placed, v) for v in share if v is not None) for share in among}
+    of = {share: sum(weight(placed, topic) for topic in share) for share in among}
     return [some for some in dealt(of, count) if some]
 
 
@@ -54,19 +72,22 @@ def dealt(weights: Mapping[Key, int], count: int) -> list[list[Key]]:
     return groups
 
 
-def weight(placed: Placed, name: Sym) -> int:
-    """About how long a variable takes, in hundredths of a second: by the pairs of accesses that
-    could meet and, of an mbarrier, by the accesses that signal it."""
+def weight(placed: Placed, topic: Topic) -> int:
+    """About how long a topic takes, in hundredths of a second: by the pairs of accesses that could
+    meet and, of an mbarrier, by the accesses that signal it."""
+    name = topic.variable
+    if name is None:
+        return 1
     ops = [site.op for site in placed.sites if name in variables_of(site.op)]
+    trailing = sum(isinstance(op, Record) and op.trailing is not None for op in ops)
+    if topic.phase:
+        return 12 + 6 * trailing
+    variable = placed.variables[name]
+    if variable.mechanism is not None:
+        return 2 * len(ops)
     records = [op for op in ops if isinstance(op, Record) and op.access.name == name]
     checks = [op for op in ops if isinstance(op, Check) and op.access.name == name]
     pairs = sum(_meet(record, checks) for record in records)
-    variable = placed.variables[name]
-    if variable.mechanism is not None and variable.mechanism.phased:
-        trailing = sum(isinstance(op, Record) and op.trailing is not None for op in ops)
-        return 15 + 8 * trailing
-    if variable.mechanism is not None:
-        return 2 * len(ops)
     if variable.owner is not None:
         return pairs // 3
     return 10 + pairs // 2 if pairs else 0

@@ -38,8 +38,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite the golden files")
 
 
-EACH: Final = 4
-"""Of the slow cases of one test continuous integration runs every fourth; `make test-long` runs the
+EACH: Final = 8
+"""Of the slow cases of one test continuous integration runs every eighth; `make test-long` runs the
 others."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,9 +16,11 @@ from exogpu.pipeline import together
 from exogpu.result.proof import Proof, Proving
 from exogpu.solvers import helpers
 from exogpu.solvers.workers import Limits, Stopped, isolated
-from exogpu.symbolic.find.prover import Analysis
+from exogpu.symbolic.encode.obligations import units
+from exogpu.symbolic.find.prover import Analysis, analyse
+from exogpu.symbolic.find.witness import Seeker
 from exogpu.symbolic.prove import prove
-from exogpu.symbolic.shares import dealt, hands, shares
+from exogpu.symbolic.shares import Topic, dealt, hands, shares, topics
 from tests.kernels.test_grouped import changed
 
 KERNELS = {
@@ -53,12 +56,12 @@ def test_a_proof_does_not_depend_on_how_many_processes_make_it(
     assert proof(KERNELS[name], 3, monkeypatch) == proof(KERNELS[name], 1, monkeypatch)
 
 
-def test_all_variables_are_shared_out() -> None:
+def test_all_topics_are_shared_out() -> None:
     model = Analysis(KERNELS["varlen"].amir()).model
     made = shares(model)
-    assert sorted(map(str, (name for share in made for name in share))) == sorted(
-        map(str, (*(v.name for v in model.program.variables), None))
-    )
+    assert Counter(topic for share in made for topic in share) == Counter(topics(model))
+    told = {unit.topic for unit in units(model, Seeker(analyse(KERNELS["varlen"].amir()).evidence))}
+    assert told <= {*topics(model)} and Topic(None) in told
     assert shares(model) == made
     for count in (1, 2, 3, 50):
         assert {s for some in hands(model, made, count) for s in some} == {*made}

@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
-from exogpu.ir.names import Sym
 from exogpu.machine.contents import loads
 from exogpu.result.proof import Proof, Proving
 from exogpu.solvers.helpers import Helper, LostError, helping, jobs
 from exogpu.solvers.workers import Tell, stage
 from exogpu.symbolic.find.prover import Analysis, Findings, Undecided
 from exogpu.symbolic.prove import Part, joined, part_of
-from exogpu.symbolic.shares import Share, hands, shares
+from exogpu.symbolic.shares import Share, hands, shares, topics
 
 
 def analysed(
@@ -31,7 +30,7 @@ def analysed(
             proved = _with(helpers, analysis, own, told)
         if isinstance(proved, Proof):
             return analysis.findings(), proved
-    analysis.run([variable.name for variable in model.program.variables])
+    analysis.run(topics(model))
     return analysis.findings(), proved
 
 
@@ -42,7 +41,7 @@ def _with(
     told: Callable[[Proving], None],
 ) -> Proof | Undecided | None:
     """The proof, of this process's shares and the helpers'; None where it has to go on alone."""
-    analysis.run(_names(own))
+    analysis.run([topic for share in own for topic in share])
     if not _clean(analysis):
         return None
     answered = [0] * (len(helpers) + 1)
@@ -75,7 +74,7 @@ def _with(
 
 def _help(analysis: Analysis, some: Iterable[Share], tell: Tell) -> None:
     """What a helper does: it tells whether it may be proved, and if so proves it."""
-    analysis.run(_names(some))
+    analysis.run([topic for share in some for topic in share])
     clean = _clean(analysis)
     tell(clean)
     if clean:
@@ -89,7 +88,3 @@ def _clean(analysis: Analysis) -> bool:
     for contracts are Z3's: a violation of such a program may be none."""
     found = analysis.findings()
     return not found.undecided and (not found.violations or loads(analysis.model.program))
-
-
-def _names(of: Iterable[Share]) -> list[Sym]:
-    return [name for share in of for name in share if name is not None]

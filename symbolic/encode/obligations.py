@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from exogpu.amir.nodes import Alloc, Record, Variable
+from exogpu.amir.nodes import Alloc, Record
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Access
 from exogpu.ir.walk import control_variables, holds
@@ -20,6 +20,7 @@ from exogpu.symbolic.encode.ranks import RankTable
 from exogpu.symbolic.encode.required import requirements
 from exogpu.symbolic.encode.witness import Sought, WitnessError
 from exogpu.symbolic.placed import Placed
+from exogpu.symbolic.shares import Topic
 from exogpu.symbolic.sites import UndecidedError, variables_of
 
 
@@ -67,8 +68,7 @@ class Unit:
     """Obligations that are made one after the other; those of two units know nothing of each
     other."""
 
-    variable: Sym | None
-    """What they are about; None of what must hold whenever a statement is executed."""
+    topic: Topic
     drafts: Callable[[], Iterator[Draft]]
 
 
@@ -90,23 +90,30 @@ def units(placed: Placed, sought: Sought) -> list[Unit]:
             tables[name] = RankTable(encoder, name)
         return tables[name]
 
-    def barrier(variable: Variable) -> Iterator[Draft]:
-        yield from count_lemmas(encoder, ranks(variable.name))
-        yield from barrier_obligations(encoder, ranks(variable.name))
-        if variable.mechanism is not None and variable.mechanism.phased:
-            yield from phase_obligations(encoder, ranks(variable.name), ranks)
+    def counted(name: Sym) -> Iterator[Draft]:
+        yield from count_lemmas(encoder, ranks(name))
+        yield from barrier_obligations(encoder, ranks(name))
 
-    variables = placed.program.variables
-    return [
-        *(
-            Unit(site.op.access.name, partial(pairs_of, encoder, ranks, site))
-            for site in placed.sites
-            if isinstance(site.op, Record)
-        ),
-        *(Unit(v.name, partial(barrier, v)) for v in variables if v.name in placed.barriers),
-        *(Unit(v.name, partial(owner, encoder, v)) for v in variables if v.owner is not None),
-        Unit(None, partial(requirements, encoder)),
+    def phased(name: Sym) -> Iterator[Draft]:
+        yield from phase_obligations(encoder, ranks(name), ranks)
+
+    found = [
+        Unit(Topic(site.op.access.name), partial(pairs_of, encoder, ranks, site))
+        for site in placed.sites
+        if isinstance(site.op, Record)
     ]
+    for variable in placed.program.variables:
+        name, mechanism = variable.name, variable.mechanism
+        if name in placed.barriers:
+            found.append(Unit(Topic(name), partial(counted, name)))
+            if mechanism is not None and mechanism.phased:
+                found.append(Unit(Topic(name, phase=True), partial(phased, name)))
+    found += [
+        Unit(Topic(variable.name), partial(owner, encoder, variable))
+        for variable in placed.program.variables
+        if variable.owner is not None
+    ]
+    return [*found, Unit(Topic(None), partial(requirements, encoder))]
 
 
 def drafts(placed: Placed, sought: Sought) -> Iterator[Draft]:

@@ -26,6 +26,7 @@ from exogpu.symbolic.find.frames import Frame
 from exogpu.symbolic.find.obligations import Discharged, Left, discharge
 from exogpu.symbolic.find.phase import Orders, phase_failures
 from exogpu.symbolic.find.syncs import Syncs
+from exogpu.symbolic.shares import Topic, topics
 from exogpu.symbolic.sites import Site, UndecidedError, variables_of
 
 BUDGET: Final = 20_000_000
@@ -67,6 +68,9 @@ class _Found:
     obligations: int = 0
     discharged: list[Discharged] = field(default_factory=list)
     orders: Orders | None = None
+    accesses: bool = False
+    """Whether they were analysed, and what is counted."""
+    phase: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,7 +95,7 @@ def frame_of(model: Model, name: Sym) -> Frame | None:
 
 
 class Analysis:
-    """One run over one program, variable by variable.
+    """One run over one program, topic by topic.
 
     Raises UndecidedError where nothing of it can be analysed.
     """
@@ -104,19 +108,21 @@ class Analysis:
         self._found: dict[Sym, _Found] = {}
         self._syncs: dict[Frame, Syncs] = {}
 
-    def run(self, names: Collection[Sym]) -> None:
-        """Analyse these variables, as far as they have not been."""
+    def run(self, asked: Collection[Topic]) -> None:
+        """Analyse these topics, as far as they have not been."""
         if self.vacuous:
             return
         for variable in self.model.program.variables:
             name = variable.name
-            if name not in names or name in self._found:
-                continue
-            self._found[name] = _Found()
-            self.attempt(self.accesses, name)
-            if variable.mechanism is not None:
-                self.attempt(self.counts, name)
-            if variable.mechanism is not None and variable.mechanism.phased:
+            found = self._found.setdefault(name, _Found())
+            if Topic(name) in asked and not found.accesses:
+                found.accesses = True
+                self.attempt(self.accesses, name)
+                if variable.mechanism is not None:
+                    self.attempt(self.counts, name)
+            phased = variable.mechanism is not None and variable.mechanism.phased
+            if phased and Topic(name, phase=True) in asked and not found.phase:
+                found.phase = True
                 self.attempt(self.phase, name)
 
     def findings(self) -> Findings:
@@ -281,5 +287,5 @@ def analyse(program: Program, *, budget: int = BUDGET) -> Findings:
         analysis = Analysis(program, budget)
     except UndecidedError as reason:
         return Findings((), (Undecided(reason.reason, reason.span),), 0, False)
-    analysis.run([variable.name for variable in program.variables])
+    analysis.run(topics(analysis.model))
     return analysis.findings()
