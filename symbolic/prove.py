@@ -53,6 +53,10 @@ def prove(
 class Part:
     """What is proved of some shares of a program: plain data."""
 
+    units: tuple[int, ...]
+    """The places, among all, of those whose obligations these are."""
+    of: int
+    """How many units the program has."""
     answered: tuple[tuple[int, Answered], ...]
     """Each with the place of its unit among all."""
     undecided: tuple[float, Undecided] | None
@@ -81,11 +85,15 @@ def part_of(
         units = obligations.units(evidence.model, seeker)
     except UndecidedError as reason:
         units, stopped = [], (-1, Undecided(reason.reason, reason.span))
+    mine: list[int] = []
     for share in of:
+        mine += [at for at, unit in enumerate(units) if unit.topic in share]
         last = inf if stopped is None else stopped[0]
         some = [(at, unit) for at, unit in enumerate(units) if unit.topic in share and at < last]
         stopped = answering.answer(_made(evidence.model, some, budget)) or stopped
     return Part(
+        tuple(mine),
+        len(units),
         tuple(answering.answered),
         stopped,
         None if stopped else seeker.witness(),
@@ -101,6 +109,10 @@ def joined(evidence: Evidence, parts: Collection[Part]) -> Proof | Undecided:
     stopped = [part.undecided for part in parts if part.undecided is not None]
     if stopped:
         return min(stopped, key=lambda one: one[0])[1]
+    # Nothing is proved of which a unit is missing.
+    (count,) = {part.of for part in parts}
+    if sorted(at for part in parts for at in part.units) != [*range(count)]:
+        raise AssertionError("the parts of a proof are not all of it")
     model = evidence.model
     placed = sorted((one for part in parts for one in part.answered), key=lambda one: one[0])
     witness = joined_witness([part.witness for part in parts if part.witness is not None])

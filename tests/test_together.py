@@ -19,8 +19,9 @@ from exogpu.solvers.workers import Limits, Stopped, isolated
 from exogpu.symbolic.encode.obligations import units
 from exogpu.symbolic.find.prover import Analysis, analyse
 from exogpu.symbolic.find.witness import Seeker
+from exogpu.symbolic.placed import Placed
 from exogpu.symbolic.prove import prove
-from exogpu.symbolic.shares import Topic, dealt, hands, shares, topics
+from exogpu.symbolic.shares import Share, Topic, dealt, hands, shares, topics
 from tests.kernels.test_grouped import changed
 
 KERNELS = {
@@ -66,6 +67,26 @@ def test_all_topics_are_shared_out() -> None:
     for count in (1, 2, 3, 50):
         assert {s for some in hands(model, made, count) for s in some} == {*made}
     assert dealt({"a": 5, "b": 4, "c": 3, "d": 3}, 2) == [["a", "d"], ["b", "c"]]
+
+
+@pytest.mark.parametrize("lost", ["A_smem", "full", None])
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_nothing_is_proved_without_all_parts(
+    lost: str | None, jobs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fewer(model: Placed) -> tuple[Share, ...]:
+        return tuple(
+            frozenset(t for t in share if getattr(t.variable, "name", None) != lost)
+            for share in shares(model)
+        )
+
+    monkeypatch.setattr("exogpu.symbolic.prove.shares", fewer)
+    monkeypatch.setattr(together, "shares", fewer)
+    monkeypatch.setenv(helpers.VARIABLE, str(jobs))
+    with pytest.raises(AssertionError, match="not all of it"):
+        findings, found = together.analysed(Analysis(KERNELS["resident"].amir()), lambda _: None)
+        assert found is None
+        prove(findings)
 
 
 def test_a_refutation_does_not_depend_on_it_either(
