@@ -23,8 +23,7 @@ from torch.nn import functional
 
 from exogpu.codegen.runtime import Kernel
 from exogpu.kernels.row_calls import row_shape_of
-from exogpu.kernels.rows import shape_of
-from exogpu.kernels.scan_rows import scan_shape
+from exogpu.kernels.rows import scan_shape, shape_of
 from exogpu.kernels.topk_shapes import topk_shape
 
 RUNS = 40

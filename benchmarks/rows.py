@@ -11,8 +11,8 @@ from exogpu.kernels.long_rows import LONG_MAKERS
 from exogpu.kernels.long_shapes import LongShape
 from exogpu.kernels.norm_rows import make_layer_norm, make_rms_norm
 from exogpu.kernels.row_calls import row_shape_of
-from exogpu.kernels.rows import TYPES, shape_of
-from exogpu.kernels.scan_rows import KINDS, make_scan, scan_shape
+from exogpu.kernels.rows import SCANNED, TYPES, scan_shape, shape_of
+from exogpu.kernels.scan_rows import make_scan
 from exogpu.kernels.softmax_rows import make_softmax
 from exogpu.kernels.stencil_rows import make_stencil_rows
 from exogpu.kernels.stencil_tiles import make_stencil
@@ -39,7 +39,7 @@ KERNELS |= {
 }
 KERNELS |= {
     f"scan_{shape}": make_scan(shape)
-    for shape in {scan_shape(kind, n): 0 for kind in KINDS for n in COLUMNS["f32"]}
+    for shape in {scan_shape(kind, n): 0 for kind in SCANNED for n in COLUMNS["f32"]}
 }
 KERNELS |= {
     f"topk_i64_{shape}": make_topk(shape)

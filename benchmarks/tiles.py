@@ -17,6 +17,7 @@ from exogpu.isa.sm90 import (
     Sm90_wgmma_rs_tf32,
     Sm90_zero_scale_d,
 )
+from exogpu.kernels.gemm_sm90 import make_gemm
 
 
 def make_tile(dtype: object, K: int, name: str) -> Procedure:
@@ -226,6 +227,8 @@ KERNELS: dict[str, Procedure] = {
         make_columns(f16, 64, 64, 128, registers=True),
         make_columns(bf16, 128, 128, 128, registers=True),
         make_columns(bf16, 64, 96, 64, registers=True),
+        # Of the four groups of 8 columns that four lanes store, some are missing.
+        *(make_gemm(1, 1, 64, columns, 4, 1, dtype=bf16) for columns in (8, 24, 216)),
     )
 }
 """By name."""

@@ -54,8 +54,12 @@ MOST_ROWS: Final = (1 << 31) - 1
 PROCESSORS: Final = 128
 """Multiprocessors of a large GPU, about: the CTAs that run at the same time."""
 
-UNKNOWN: Final = 8
-"""Rows of a band where it is not known what rows and columns read."""
+UNKNOWN: Final = 4
+"""Rows of a band where it is not known what rows and columns read.
+
+Where memory tells the rows the last ones may be left out, and clusters then have unequal parts of
+the band in which they are: a band of 8 rows is up to a round of tasks longer (docs/kernels.md).
+"""
 
 
 def parse_order(text: str) -> TaskOrder:

@@ -12,6 +12,16 @@ for m in tasks(0, M):             for position in tasks(0, positions):
 What synchronises, and all that touches what resides, must not read them: then it is the same in
 every task, and an ordinary nest.  Other accesses may, and keep the loops of the tasks around them:
 two instances at one position have the same values there, and at different ones never.
+
+A task may be left out: where a condition is around all that it does, but for what it loads, a task
+in which it does not hold touches nothing that resides and synchronises nothing, so that positions
+are those of the others.  What synchronises, and what touches what resides, is then executed at
+each position; other accesses keep the condition.
+
+for m in tasks(0, M):              for position in tasks(0, positions):
+    n = load(counts[m])     ->         m, n = those of this position's task
+    if n > 0:                          body
+        body
 """
 
 from __future__ import annotations
@@ -20,10 +30,34 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from exogpu.amir.nodes import Alloc, Block, Fence, Guard, IncTaskID, Loop, Op, Program
-from exogpu.amir.walk import begins_tasks
+from exogpu.amir.nodes import (
+    Alloc,
+    Block,
+    Check,
+    Fence,
+    Guard,
+    IncTaskID,
+    Loop,
+    Op,
+    Program,
+    Record,
+    Require,
+)
+from exogpu.amir.walk import begins_tasks, operations
 from exogpu.ir.names import Sym
-from exogpu.ir.nodes import And, BExpr, CExpr, Compare, ControlParam, CVar, Int, Mul, Or, Sub
+from exogpu.ir.nodes import (
+    Access,
+    And,
+    BExpr,
+    CExpr,
+    Compare,
+    ControlParam,
+    CVar,
+    Int,
+    Mul,
+    Or,
+    Sub,
+)
 from exogpu.ir.walk import control_variables
 from exogpu.result.errors import Span
 
@@ -52,6 +86,8 @@ class Residence:
     depth: int
     """How many loops are around the launch."""
     count: ControlParam
+    chosen: tuple[BExpr, ...] = ()
+    """The conditions around all that its tasks do: positions are of tasks in which they hold."""
 
     @property
     def iterators(self) -> frozenset[Sym]:
@@ -75,7 +111,8 @@ def positions(program: Program) -> Positions:
     resident = {variable.name for variable in program.variables if variable.resident}
     if not resident:
         return Positions(program)
-    made = _Positions(resident)
+    allocated = {op.name for op in operations(program.body) if isinstance(op, Alloc)}
+    made = _Positions(resident, {v.name for v in program.variables} - allocated)
     body = made.block(program.body, 0)
     return Positions(
         replace(
@@ -90,8 +127,10 @@ def positions(program: Program) -> Positions:
 
 
 class _Positions:
-    def __init__(self, resident: set[Sym]) -> None:
+    def __init__(self, resident: set[Sym], given: set[Sym]) -> None:
         self.resident = resident
+        self.given = given
+        """What is allocated nowhere: the arrays of the caller."""
         self.found: list[Residence] = []
         self.beside: dict[Op, Residence] = {}
 
@@ -125,10 +164,35 @@ class _Positions:
         number = len(self.found)
         count = ControlParam(Sym(f"{POSITIONS}{number or ''}"), "index")
         loop = Loop(Sym(POSITION), Int(0), CVar(count.name), (nest,), nest.origin, tasks=True)
-        residence = Residence(loop, tasks, depth, count)
+        residence = Residence(loop, tasks, depth, count, tuple(self.chosen(tasks[-1].body)))
         self.found.append(residence)
         self.beside |= {op: residence for op in ops if op is not nest}
         return [loop if op is nest else op for op in ops]
+
+    def chosen(self, block: Block) -> Iterator[BExpr]:
+        """The conditions around the rest of a task, from its begin on."""
+        *before, last = block
+        if not all(self.beside_all(op) for op in before):
+            return
+        match last:
+            case Loop(source=Access()):
+                yield from self.chosen(last.body)
+            case Guard():
+                yield last.condition
+                yield from self.chosen(last.body)
+            case _:
+                return
+
+    def beside_all(self, op: Op) -> bool:
+        """Whether an operation may be executed in tasks that are left out: it synchronises nothing,
+        and touches nothing that resides or is allocated."""
+        match op:
+            case IncTaskID() | Require():
+                return True
+            case Check(access=access) | Record(access=access, trailing=None):
+                return access.name in self.given
+            case _:
+                return False
 
 
 def _nested(nest: Loop) -> Iterator[Loop]:

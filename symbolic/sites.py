@@ -77,6 +77,10 @@ def sites(by_position: Positions) -> tuple[Site, ...]:
     """
     found: list[Site] = []
     _flatten(by_position.program.body, _Around(), [0], found)
+    told: frozenset[Sym] = frozenset()
+    if by_position.residences:
+        told = _told(found, by_position)
+        found = [_at_each_position(site, by_position, told) for site in found]
     found = _counted_alike(found)
     places: dict[Loop, tuple[int, ...]] = {}
     for site in found:
@@ -85,7 +89,7 @@ def sites(by_position: Positions) -> tuple[Site, ...]:
             place = site.path[: depth + 1]
             if loop.source is None and places.setdefault(loop, place) != place:
                 raise UndecidedError("one loop stands in two places", loop.origin.span)
-    return tuple(_by_position(found, by_position) if by_position.residences else found)
+    return tuple(_by_position(found, by_position, told) if by_position.residences else found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,25 +267,62 @@ def reads_slot(site: Site) -> bool:
 # --- tasks by position --------------------------------------------------------------------------
 
 
-def _by_position(found: Sequence[Site], by_position: Positions) -> Iterator[Site]:
-    """The sites without the loops of tasks that stand at positions, but where they read them."""
-    inside = {residence.loop: residence for residence in by_position.residences}
+def _launch_of(site: Site, by_position: Positions) -> Residence | None:
+    """The launch in which memory resides in one of whose tasks a site stands."""
+    return next((one for one in by_position.residences if one.loop in site.loops), None)
+
+
+def _told(found: Sequence[Site], by_position: Positions) -> frozenset[Sym]:
+    """The variables of which the task tells whether, or where, they are accessed; of what chooses
+    the tasks arrays of the caller alone.  Raises UndecidedError where one of them resides, or
+    synchronises."""
     variables = {variable.name: variable for variable in by_position.program.variables}
-    around = {
-        site: next((inside[loop] for loop in site.loops if loop in inside), None) for site in found
-    }
-    told = {
-        access.name
-        for site, residence in around.items()
-        if residence is not None and isinstance(site.op, Record | Check | Clear)
-        for access in (site.op.access,)
-        if read_through(site, read_by(access) | _guarding(site)) & residence.iterators
-    }
+    allocated = {site.op.name for site in found if isinstance(site.op, Alloc)}
+    told = set[Sym]()
+    for site in found:
+        residence = _launch_of(site, by_position)
+        if residence is None or not isinstance(site.op, Record | Check | Clear):
+            continue
+        name = site.op.access.name
+        chosen = residence.chosen if name in allocated else ()
+        read = read_by(site.op.access) | _guarding(site, chosen)
+        if read_through(site, read) & residence.iterators:
+            told.add(name)
     for name in told:
         if variables[name].resident or variables[name].mechanism is not None:
             span = next(s.op.origin.span for s in found if name in variables_of(s.op))
             raise UndecidedError(_DEPENDS.format(f"whether, or where, {name} is accessed"), span)
-    for site, residence in around.items():
+    return frozenset(told)
+
+
+def _at_each_position(site: Site, by_position: Positions, told: frozenset[Sym]) -> Site:
+    """A site without the conditions that choose the tasks, which hold at each position: where they
+    are not what tells its task."""
+    residence = _launch_of(site, by_position)
+    if residence is None or _tells(site, told) or isinstance(site.op, Require):
+        return site
+    if isinstance(site.op, Loop) and site.op.source is not None:
+        return site
+    guards = tuple((n, b) for n, b in site.guards if not any(b is one for one in residence.chosen))
+    loads = loads_around(site)
+    plain = len(site.loops) - len(loads)
+    bare = replace(site, guards=guards, loops=site.loops[:plain], path=site.path[: plain + 1])
+    kept = tuple(_read_of(loads, _reads(bare)))
+    path = (*bare.path, *bare.path[-1:] * len(kept))
+    return replace(bare, loops=(*bare.loops, *kept), path=path)
+
+
+def _tells(site: Site, told: frozenset[Sym]) -> bool:
+    """Whether a site is an access of a variable that the task tells."""
+    return isinstance(site.op, Record | Check | Clear) and site.op.access.name in told
+
+
+def _by_position(
+    found: Sequence[Site], by_position: Positions, told: frozenset[Sym]
+) -> Iterator[Site]:
+    """The sites without the loops of tasks that stand at positions, but where they read them."""
+    for site in found:
+        residence = _launch_of(site, by_position)
         if residence is None:
             yield replace(site, residence=(by_position.beside or {}).get(site.op))
             continue
@@ -290,16 +331,17 @@ def _by_position(found: Sequence[Site], by_position: Positions) -> Iterator[Site
             telling = bool(read_through(site, _reads(site)) & residence.iterators)
         elif not telling:
             _independent(site, residence)
-            telling = isinstance(site.op, Record | Check | Clear) and site.op.access.name in told
+            telling = _tells(site, told)
         yield _placed(site, residence, telling)
 
 
 _DEPENDS: Final = "where memory resides from task to task, {} depends on the task"
 
 
-def _guarding(site: Site) -> frozenset[Sym]:
-    """The control variables of the conditions around a site."""
-    return frozenset[Sym]().union(*(control_variables(condition) for _, condition in site.guards))
+def _guarding(site: Site, chosen: Sequence[BExpr]) -> frozenset[Sym]:
+    """The control variables of the conditions around a site, but those that choose the tasks."""
+    others = (one for _, one in site.guards if not any(one is choice for choice in chosen))
+    return frozenset[Sym]().union(*map(control_variables, others))
 
 
 def _independent(site: Site, residence: Residence) -> None:
@@ -309,7 +351,7 @@ def _independent(site: Site, residence: Residence) -> None:
     plain = isinstance(site.op, Check | Clear) or (
         isinstance(site.op, Record) and site.op.trailing is None
     )
-    read = set[Sym]() if plain else set(_guarding(site))
+    read = set[Sym]() if plain else set(_guarding(site, residence.chosen))
     for loop in site.loops[first:]:
         if loop.source is None:
             read |= control_variables(loop.lo) | control_variables(loop.hi)

@@ -8,7 +8,7 @@ __device__ __forceinline__ void Sm90_store_pairs(
     for (int i = 0; i < M * N / 128; ++i)
         asm volatile("" : "+f"(D[i]) :: "memory");  // not read before the wait that precedes
     const int t = threadIdx.x % 128, first = t / 32 * 16 + t % 32 / 4;
-    if (N % 32 == 0 && ld % 8 == 0 && reinterpret_cast<unsigned long long>(C) % 16 == 0
+    if (ld % 8 == 0 && reinterpret_cast<unsigned long long>(C) % 16 == 0
         && (cols >= N || cols % 8 == 0)) {
         // Four lanes exchange pairs of four 8-column groups: each stores 16 bytes, a group.
         const int lane = t % 4;
@@ -21,8 +21,11 @@ __device__ __forceinline__ void Sm90_store_pairs(
 #pragma unroll
             for (int j = 0; j < N / 8; j += 4) {
                 const float* const own = D + half / 2 * (N / 2) + 4 * j + half % 2 * 2;
-                const unsigned p0 = pack(own[0], own[1]), p1 = pack(own[4], own[5]);
-                const unsigned p2 = pack(own[8], own[9]), p3 = pack(own[12], own[13]);
+                const int groups = N / 8 - j;  // of four: at the end there may be fewer
+                const unsigned p0 = pack(own[0], own[1]);
+                const unsigned p1 = groups > 1 ? pack(own[4], own[5]) : 0;
+                const unsigned p2 = groups > 2 ? pack(own[8], own[9]) : 0;
+                const unsigned p3 = groups > 3 ? pack(own[12], own[13]) : 0;
                 // Transposed in two steps: with the neighbour, then with the other two.
                 unsigned x = odd ? p0 : p1, y = odd ? p2 : p3;
                 asm volatile("shfl.sync.bfly.b32 %0, %0, 1, 0x1f, 0xffffffff;" : "+r"(x));
@@ -33,7 +36,7 @@ __device__ __forceinline__ void Sm90_store_pairs(
                 asm volatile("shfl.sync.bfly.b32 %0, %0, 2, 0x1f, 0xffffffff;" : "+r"(u));
                 asm volatile("shfl.sync.bfly.b32 %0, %0, 2, 0x1f, 0xffffffff;" : "+r"(v));
                 const uint4 w = high ? make_uint4(u, v, b0, b1) : make_uint4(a0, a1, u, v);
-                if (m + first < rows && 8 * (j + lane) < cols)
+                if (lane < groups && m + first < rows && 8 * (j + lane) < cols)
                     asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};"
                                  :: "l"(to + 8 * j), "r"(w.x), "r"(w.y), "r"(w.z), "r"(w.w)
                                  : "memory");

@@ -7,10 +7,11 @@ from typing import Any, Final
 
 from exogpu.codegen.runtime import Kernel
 from exogpu.codegen.runtime.errors import LaunchError
-from exogpu.kernels.gemm_fused_sm90 import ACTIVATIONS
 from exogpu.kernels.taken import by_rows, check, empty, launch, rank_of, type_of
 
 _TYPES: Final = ("bf16", "f16", "f32")
+ACTIVATIONS: Final = ("", "relu", "gelu", "silu")
+"""gelu is that of erf; silu(x) is x * sigmoid(x)."""
 AT_ONCE: Final = 132
 """Multiprocessors: of tiles that fill fewer, half as many columns are taken."""
 

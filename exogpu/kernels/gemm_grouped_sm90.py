@@ -29,7 +29,7 @@ def make_grouped(
 ) -> Procedure:
     """The kernel with tiles of TM x TN, whose rows so many consumer warpgroups divide among them.
 
-    A tile without rows is left out.
+    A tile without rows is left out, and the ring runs on from the tile before to the one after.
     """
     MM = TM // groups  # rows of a warpgroup
     TK = 128 // dtype.bytes  # columns of a step, and of one product
@@ -103,12 +103,8 @@ def make_grouped(
                     )
 
     @macro
-    def tile(A_map, B_map, C, N, K, lo, hi, g, tn):
-        A_smem: dtype[RING, TM, TK] @ Sm90_SmemSwizzled(128)
-        B_smem: dtype[RING, TN, TK] @ Sm90_SmemSwizzled(128)
+    def tile(A_map, B_map, C, N, K, lo, hi, g, tn, A_smem, B_smem, full, empty):
         D: f32[groups, MM, TN] @ Sm90_RmemMatrixD(MM, TN)
-        full: barrier @ CudaMbarrier
-        empty: barrier(full) @ CudaMbarrier
         cg: barrier[groups] @ CudaCommitGroup
         with CudaWarps(name="consumer"):
             for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
@@ -118,14 +114,14 @@ def make_grouped(
             with CudaWarps(name="producer"):
                 Await(empty, cuda_temporal, ~RING)
                 load(
-                    A_smem[k % RING, :, :],
+                    A_smem[slot(full), :, :],
                     A_map[lo : lo + TM, TK * k : TK * k + TK],
                     full,
                     TM,
                     (TM, TK),
                 )
                 load(
-                    B_smem[k % RING, :, :],
+                    B_smem[slot(full), :, :],
                     B_map[g, TN * tn : TN * tn + TN, TK * k : TK * k + TK],
                     full,
                     TN,
@@ -137,14 +133,12 @@ def make_grouped(
                 for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
                     multiply(
                         D[wg, :, :],
-                        A_smem[k % RING, MM * wg : MM * wg + MM, :],
-                        B_smem[k % RING, :, :],
+                        A_smem[slot(empty), MM * wg : MM * wg + MM, :],
+                        B_smem[slot(empty), :, :],
                     )
                     Arrive(wgmma_async) >> cg[wg]
                     Await(cg[wg], cuda_in_order, 0)
                 Arrive(cuda_in_order) >> empty
-        # The ring is done with: the next tile's loads overlap the stores.
-        Fence(cuda_in_order, cuda_in_order)
         with CudaWarps(name="consumer"):
             for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
                 store(C, lo + MM * wg, hi, N, tn, D[wg, :, :])
@@ -167,13 +161,31 @@ def make_grouped(
         A_map = A[:, :] @ operand_map(dtype, TM, TK)
         B_map = B[:, :, :] @ operand_map(dtype, 1, TN, TK)
         with CudaDeviceFunction(warp_config=warps(groups)):
+            A_smem: dtype[RING, TM, TK] @ Sm90_SmemSwizzled(128)
+            B_smem: dtype[RING, TN, TK] @ Sm90_SmemSwizzled(128)
+            full: barrier @ CudaMbarrier
+            empty: barrier(full) @ CudaMbarrier
             for t in cuda_tasks(0, T):
                 for tn in cuda_tasks(0, (N + TN - 1) / TN):
                     g = load_index(group[t], 0, G)
                     lo = load_index(cuts[t], 0, M + 1)
                     hi = load_index(cuts[t + 1], 0, M + 1)
                     if lo < hi:
-                        tile(A_map, B_map, C, N, cluster_K, lo, hi, g, tn)
+                        tile(
+                            A_map,
+                            B_map,
+                            C,
+                            N,
+                            cluster_K,
+                            lo,
+                            hi,
+                            g,
+                            tn,
+                            A_smem,
+                            B_smem,
+                            full,
+                            empty,
+                        )
 
     return gemm_grouped_sm90
 

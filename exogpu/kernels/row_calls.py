@@ -11,8 +11,7 @@ import numpy as np
 from exogpu.codegen.runtime import Kernel
 from exogpu.codegen.runtime.errors import LaunchError
 from exogpu.kernels.long_shapes import LongShape, long_shape_of
-from exogpu.kernels.rows import TYPES, Shape, shape_of
-from exogpu.kernels.scan_rows import KINDS, LONGEST, scan_shape
+from exogpu.kernels.rows import SCAN_LONGEST, SCANNED, TYPES, Shape, scan_shape, shape_of
 from exogpu.kernels.scanning import scan
 from exogpu.kernels.taken import (
     by_rows,
@@ -99,12 +98,12 @@ def cumsum(x: Any, out: Any = None, *, stream: object = None) -> Any:
 
     x is f32, or i32, whose sums wrap around; of any shape, and contiguous.
     """
-    kind, shape = rows_of("x", x, KINDS)
+    kind, shape = rows_of("x", x, SCANNED)
     by_rows("x", x)
     result = empty(x, shape) if out is None else out
     check("out", result, shape, kind)
     rows = (math.prod(shape[:-1]), shape[-1])
-    if shape[-1] > LONGEST and rows[0] < MANY:
+    if shape[-1] > SCAN_LONGEST and rows[0] < MANY:
         return scan(x, out, stream=stream)
     of_shape = scan_shape(kind, int(shape[-1]))
     y = flat("out", result, rows)

@@ -12,6 +12,10 @@ from exogpu.isa.cuda import cuda_load, cuda_shfl_xor
 from exogpu.isa.sm80 import Sm80_cp_async_copy
 
 TYPES: Final = {"f32": f32, "bf16": bf16}
+SCANNED: Final = ("f32", "i32")
+"""Types of rows that are scanned."""
+SCAN_LONGEST: Final = 16384
+"""Elements of a row that `cumsum` gives to one CTA; of longer ones there may be too few."""
 LOWEST: Final = -3.4028234663852886e38
 """The least finite f32: what the greatest of a row begins with."""
 
@@ -117,6 +121,18 @@ SHIPPED: Final = (
     Shape("f32", 8, 8, vectors=False),
 )
 """Of each kernel these are made when its module is imported, the others when they are needed."""
+
+
+def scan_shape(kind: str, columns: int) -> Shape:
+    """The shape for rows of so many columns.  A row in a loop has 4096 elements, or 1024, a step.
+
+    >>> str(scan_shape("f32", 500)), str(scan_shape("i32", 4096)), str(scan_shape("f32", 4097))
+    ('f32_1x512', 'i32_8x512', 'f32_any_looped')
+    """
+    vectors = columns % 4 == 0
+    shapes = [Shape(kind, warps, 4, vectors) for warps in (1, 2, 4, 8)]
+    fits = [shape for shape in shapes if columns <= shape.span]
+    return fits[0] if fits else Shape(kind, 8, 4, vectors, looped=True)
 
 
 def shape_of(kind: str, columns: int) -> Shape:

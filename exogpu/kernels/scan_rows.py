@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from exogpu.api import Procedure, proc
 from exogpu.frontend.macros import macro
 from exogpu.isa.cuda import (
@@ -13,23 +11,7 @@ from exogpu.isa.cuda import (
     cuda_shfl_up,
     cuda_store,
 )
-from exogpu.kernels.rows import Shape
-
-KINDS: Final = ("f32", "i32")
-LONGEST: Final = 16384
-"""Elements of a row that `cumsum` gives to one CTA; of longer ones there may be too few."""
-
-
-def scan_shape(kind: str, columns: int) -> Shape:
-    """The shape for rows of so many columns.  A row in a loop has 4096 elements, or 1024, a step.
-
-    >>> str(scan_shape("f32", 500)), str(scan_shape("i32", 4096)), str(scan_shape("f32", 4097))
-    ('f32_1x512', 'i32_8x512', 'f32_any_looped')
-    """
-    vectors = columns % 4 == 0
-    shapes = [Shape(kind, warps, 4, vectors) for warps in (1, 2, 4, 8)]
-    fits = [shape for shape in shapes if columns <= shape.span]
-    return fits[0] if fits else Shape(kind, 8, 4, vectors, looped=True)
+from exogpu.kernels.rows import Shape, scan_shape
 
 
 def make_scan(shape: Shape) -> Procedure:

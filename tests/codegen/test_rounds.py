@@ -88,9 +88,9 @@ def test_a_vector_does_not_choose_the_loops():
     assert launch_of(kernel)["level"] is True
 
 
-def test_where_rows_are_loaded_the_band_is_as_it_was():
+def test_where_rows_are_loaded_a_band_has_few():
     kernel = gemm_grouped_sm90.KERNELS["gemm_grouped_bf16_sm90_128x256"]
-    assert band(kernel).endswith("tasks_t, tasks_tn, 8)")
+    assert band(kernel).endswith("tasks_t, tasks_tn, 4)")
     assert "level" not in launch_of(kernel)
 
 

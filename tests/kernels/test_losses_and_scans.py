@@ -18,8 +18,8 @@ from exogpu.ir.walk import walk
 from exogpu.isa.cuda import cuda_pick
 from exogpu.kernels import cross_entropy, cumsum, row_calls
 from exogpu.kernels.cross_entropy_rows import make_cross_entropy
-from exogpu.kernels.rows import Shape
-from exogpu.kernels.scan_rows import KINDS, make_scan, scan_shape
+from exogpu.kernels.rows import SCANNED, Shape, scan_shape
+from exogpu.kernels.scan_rows import make_scan
 from exogpu.meaning.values import round_bf16
 from tests.codegen.sync_mutants import inserted
 from tests.marks import long_among
@@ -96,7 +96,7 @@ def test_sums_of_whole_numbers_are_exact(shape, M, N):
 
 
 def test_every_row_has_a_scan():
-    for kind in KINDS:
+    for kind in SCANNED:
         for columns in (1, 4, 511, 512, 513, 4096, 4097, 10**6):
             shape = scan_shape(kind, columns)
             assert columns <= shape.most and columns % shape.vector == 0
