@@ -19,9 +19,11 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Final
 
+import gpu_grouped
 import torch
 from gpu import ROOT
 
@@ -96,6 +98,25 @@ def product(M: int, N: int, K: int, dtype: torch.dtype) -> Callable[[], Arrays]:
     return made
 
 
+def grouped(mix: str, rows: int, N: int, K: int) -> Callable[[], Arrays]:
+    """Of a grouped product of 8 groups, its tiles found here."""
+
+    def made() -> Arrays:
+        wanted = (mix, rows, N, K)
+        counts = next(c for m, c, *of in gpu_grouped.timed() if (m, sum(c), *of) == wanted)
+        a, b, _, c = gpu_grouped.arrays(counts, N, K, "bf16")
+        first = [0, *accumulate(counts)]
+        tiles = [(at, g) for g, n in enumerate(counts) for at in range(first[g], first[g] + n, 128)]
+        tiles += [(rows, 0)] * (rows // 128 + len(counts) - len(tiles))
+        cuts = torch.tensor([*(at for at, _ in tiles), rows], dtype=torch.int32, device="cuda")
+        group = torch.tensor([g for _, g in tiles], dtype=torch.int32, device="cuda")
+        return {"A": a, "B": b, "cuts": cuts, "group": group, "C": c}
+
+    return made
+
+
+GROUPED: Final = "gemm_grouped_bf16_sm90_128x256"
+
 CASES: Final[dict[str, tuple[str, Callable[[], Arrays]]]] = {
     "softmax bf16, 2048 x 65536": ("softmax_bf16_65536_2x32x1", rows("bf16", 2048, 65536)),
     "rms_norm bf16, 2048 x 65536": (
@@ -124,6 +145,11 @@ CASES: Final[dict[str, tuple[str, Callable[[], Arrays]]]] = {
         "gemm_sm90_2x1_128x192_resident",
         product(3072, 3072, 3072, torch.float32),
     ),
+    **{
+        f"grouped bf16, 8 groups, {mix}, {rows} x {N} x {K}": (GROUPED, grouped(mix, rows, N, K))
+        for mix in ("even", "uneven")
+        for rows, N, K in ((8192, 4096, 4096), (16384, 14336, 4096), (16384, 4096, 14336))
+    },
     "gemm bf16, 1024": ("gemm_bf16_sm90_1x1_128x64", product(1024, 1024, 1024, torch.bfloat16)),
 }
 """By what is computed: the kernel, and its arrays."""
@@ -164,6 +190,9 @@ def told(row: dict[str, str]) -> Iterator[tuple[str, Any]]:
         found = [n for n in row if re.match(pattern, n) and row[n]]
         if found:
             yield f"{what}, % of its peak", round(max(number(row[n]) for n in found), 1)
+    busy, all_ = row.get("sm__cycles_active.avg"), row.get("gpc__cycles_elapsed.max")
+    if busy and all_:
+        yield "multiprocessors busy, % of the time", round(100 * number(busy) / number(all_), 1)
     stalls = {m[1]: number(row[n]) for n in row if (m := STALL.match(n)) and row[n]}
     most = sorted(stalls, key=lambda one: -stalls[one])[:4]
     yield "waits, cycles an instruction", {one: round(stalls[one], 2) for one in most}
@@ -177,6 +206,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("folders", type=Path, nargs="+")
     parser.add_argument("-o", "--output", type=Path, default=Path("profile.json"))
+    parser.add_argument("--only", default="", help="of cases whose name begins with this")
     parser.add_argument("--launch", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.launch:
@@ -187,7 +217,7 @@ def main() -> int:
         print("there is no ncu on this machine", file=sys.stderr)
         return 1
     found = {"device": torch.cuda.get_device_name(), "torch": torch.__version__}
-    for name in CASES:
+    for name in (name for name in CASES if name.startswith(options.only)):
         found[name] = profiled(ncu, options.folders, name)
         print(name, json.dumps(found[name]), flush=True)
     options.output.write_text(json.dumps(found, indent=1) + "\n")
