@@ -11,9 +11,10 @@ from exogpu.ir.nodes import And, BExpr
 from exogpu.ir.types import Level
 from exogpu.ir.walk import control_variables, holds
 from exogpu.result.errors import Span
+from exogpu.symbolic.flatten import sites
 from exogpu.symbolic.least import bounded_below
 from exogpu.symbolic.resident import ResidentError, positions
-from exogpu.symbolic.sites import Site, UndecidedError, one_cluster, sites, variables_of
+from exogpu.symbolic.sites import Site, UndecidedError, one_cluster, variables_of
 
 
 class Placed:

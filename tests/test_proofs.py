@@ -26,22 +26,20 @@ def test_every_shipped_kernel_has_a_proof_and_no_other() -> None:
     assert set(LOCKED) == folders == set(KERNELS), UPDATE
 
 
-LONG = ("attention_varlen_sm90_64_causal", "attention_varlen_sm90_128", "attention_paged256")
-"""Kernels whose obligations take most of a minute, and are those of another."""
-
-
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(n, marks=[pytest.mark.long] if n.startswith(LONG) else []) for n in KERNELS],
-)
+@pytest.mark.parametrize("name", KERNELS)
 def test_the_proof_is_that_of_the_kernel(name: str) -> None:
-    """The program as it is now, with the committed witness, obliges to what a solver confirms."""
+    """The program as it is now, and the committed witness."""
     locked, program = LOCKED[name], KERNELS[name].amir(Policy(LOCKED[name]["policy"]))
     assert locked["procedure"] == procedure_digest(KERNELS[name].ir, places=False), UPDATE
-    witness = (PROOFS / name / WITNESS).read_bytes()
     assert locked["program"] == lock.digest(program), UPDATE
-    assert locked["witness"] == sha256(witness), UPDATE
-    obligations = lock.obligations(program, witness)
+    assert locked["witness"] == sha256((PROOFS / name / WITNESS).read_bytes()), UPDATE
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_solver_confirms_what_the_witness_obliges_to(name: str) -> None:
+    locked, program = LOCKED[name], KERNELS[name].amir(Policy(LOCKED[name]["policy"]))
+    obligations = lock.obligations(program, (PROOFS / name / WITNESS).read_bytes())
     assert len(obligations) == locked["obligations"], UPDATE
     assert not list(lock.unconfirmed(obligations, smt.ask_together))
 

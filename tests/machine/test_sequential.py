@@ -22,7 +22,7 @@ from exogpu.result.errors import ExoGpuError
 
 @settings(
     derandomize=True,
-    max_examples=1000,
+    max_examples=400,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

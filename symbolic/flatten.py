@@ -1,0 +1,328 @@
+"""The operations of a program as sites: loops, guards and loads around each, tasks by position."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from exogpu.amir.nodes import (
+    Alloc,
+    Arrive,
+    Await,
+    Block,
+    Check,
+    CheckBarrier,
+    Clear,
+    Guard,
+    IncTaskID,
+    Loop,
+    Op,
+    Record,
+    Require,
+)
+from exogpu.amir.walk import accesses_of, operations
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import Access, BExpr, Int, Point
+from exogpu.ir.walk import control_variables
+from exogpu.symbolic.resident import Positions, Residence
+from exogpu.symbolic.sites import (
+    Site,
+    UndecidedError,
+    loads_around,
+    read_by,
+    read_by_load,
+    read_through,
+    variables_of,
+)
+
+
+def sites(by_position: Positions) -> tuple[Site, ...]:
+    """Every operation of the program but loops and guards, in program order; and a loop where it
+    binds a slot, as the place where it counts, or a value from memory, as where it is loaded.
+
+    A load has one iteration, and where it is reached its value is in its range (decision 32): it is
+    the last of the loops of a site that reads it, and not around others.
+
+    Raises UndecidedError where tasks begin elsewhere than at the start of a loop's body, or one
+    loop stands in two places; or where what resides depends on the task.
+    """
+    found: list[Site] = []
+    _flatten(by_position.program.body, _Around(), [0], found)
+    told: frozenset[Sym] = frozenset()
+    if by_position.residences:
+        told = _told(found, by_position)
+        found = [_at_each_position(site, by_position, told) for site in found]
+    found = _counted_alike(found)
+    places: dict[Loop, tuple[int, ...]] = {}
+    for site in found:
+        for depth, loop in enumerate(site.loops):
+            # Common loops are told by identity.
+            place = site.path[: depth + 1]
+            if loop.source is None and places.setdefault(loop, place) != place:
+                raise UndecidedError("one loop stands in two places", loop.origin.span)
+    return tuple(_by_position(found, by_position, told) if by_position.residences else found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """What is around a block."""
+
+    loops: tuple[Loop, ...] = ()
+    guards: tuple[tuple[int, BExpr], ...] = ()
+    prefix: tuple[int, ...] = ()
+    task: int | None = None
+    loads: tuple[Loop, ...] = ()
+
+    def site(self, op: Op, number: int, place: int) -> Site:
+        """An operation in the block, with the loads that it reads."""
+        path = (*self.prefix, place)
+        plain = Site(number, op, self.loops, self.guards, path, self.task)
+        loads = tuple(_read_of(self.loads, _reads(plain)))
+        path = (*path, *path[-1:] * len(loads))
+        return replace(plain, loops=(*self.loops, *loads), path=path)
+
+
+def _flatten(block: Block, around: _Around, counter: list[int], found: list[Site]) -> None:
+    task, loops = around.task, around.loops
+    for op in block:
+        counter[0] += 1
+        match op:
+            case Loop(source=Access()):
+                _check_load(op)
+                found.append(around.site(op, len(found), counter[0]))
+                _flatten(op.body, replace(around, loads=(*around.loads, op)), counter, found)
+            case Loop():
+                begins = [i for i, inner in enumerate(op.body) if isinstance(inner, IncTaskID)]
+                if begins and (begins != [0] or task is not None):
+                    raise UndecidedError("a task begins inside another", op.origin.span)
+                if op.slot is not None:
+                    _check_slot(op)
+                    found.append(around.site(op, len(found), counter[0]))
+                inside = replace(
+                    around,
+                    loops=(*loops, op),
+                    prefix=(*around.prefix, counter[0]),
+                    task=len(loops) + 1 if begins else task,
+                )
+                _flatten(op.body, inside, [0], found)
+            case Guard():
+                guards = (*around.guards, (len(loops), op.condition))
+                _flatten(op.body, replace(around, guards=guards), counter, found)
+            case IncTaskID() if task != len(loops) or counter[0] > 1:
+                raise UndecidedError("a task begins elsewhere than first in a loop", op.origin.span)
+            case _:
+                found.append(around.site(op, len(found), counter[0]))
+
+
+# --- values from memory -------------------------------------------------------------------------
+
+
+def _reads(site: Site) -> frozenset[Sym]:
+    """The iterators that a site is made of: its loops, guards, threads and accesses."""
+    op = site.op
+    found = [control_variables(condition) for _, condition in site.guards]
+    found += [control_variables(end) for loop in site.loops for end in (loop.lo, loop.hi)]
+    found += [read_by(access) for access in accesses_of(op)]
+    threads = op.origin.threads
+    found += [control_variables(axis.offset) for axis in (threads.axes if threads else ())]
+    if isinstance(op, Loop):
+        found += [control_variables(op.lo), control_variables(op.hi)]
+    if isinstance(op, Require):
+        found += [control_variables(condition) for condition in op.conditions]
+        found += [control_variables(end) for one in op.each for end in (one.lo, one.hi)]
+    return frozenset[Sym]().union(*found)
+
+
+def _read_of(loads: Sequence[Loop], read: frozenset[Sym]) -> Sequence[Loop]:
+    """Those of the loads, in their order, whose values are read: by these names, or by another of
+    them."""
+    found: list[Loop] = []
+    for load in reversed(loads):
+        if load.iterator in read:
+            found.append(load)
+            read |= read_by_load(load)
+    return found[::-1]
+
+
+def _counted_alike(found: list[Site]) -> list[Site]:
+    """The sites, where all that counts on a barrier reads the loads that some of it reads, as far
+    as these are reached wherever it is: as many times as one loop of it goes, the others do."""
+    places = {site.op: site for site in found if isinstance(site.op, Loop) and site.op.source}
+    if not places:
+        return found
+    read: dict[Sym, dict[Loop, None]] = {}
+    for site in found:
+        if isinstance(site.op, _COUNTED):
+            for name in variables_of(site.op):
+                read.setdefault(name, {}).update(dict.fromkeys(loads_around(site)))
+    made: list[Site] = []
+    for site in found:
+        more = [
+            load
+            for name in (variables_of(site.op) if isinstance(site.op, _COUNTED) else ())
+            for load in read.get(name, ())
+            if load.iterator not in site.iterators and _reached_with(places[load], site)
+        ]
+        loads = (*loads_around(site), *dict.fromkeys(more))
+        plain = len(site.loops) - len(loads_around(site))
+        path = (*site.path[: plain + 1], *site.path[plain : plain + 1] * len(loads))
+        made.append(replace(site, loops=(*site.loops[:plain], *loads), path=path))
+    return made
+
+
+_COUNTED: Final = (Arrive, Await, CheckBarrier)
+
+
+def _reached_with(load: Site, site: Site) -> bool:
+    """Whether a load is reached in every iteration in which a site may be, and read by nothing that
+    the site does not have."""
+    around = [loop for loop in load.loops if loop.source is None]
+    others = [loop for loop in load.loops if loop.source is not None]
+    inside = list(site.loops[: len(around)]) == around
+    guarded = site.guards[: len(load.guards)] == load.guards
+    return inside and guarded and all(loop in site.loops for loop in others)
+
+
+def _check_load(load: Loop) -> None:
+    """Raises UndecidedError where what is loaded is no single element."""
+    assert load.source is not None
+    if not all(isinstance(coord, Point) for coord in load.source.coords):
+        raise UndecidedError("a window is loaded as one value", load.origin.span)
+
+
+# --- slots --------------------------------------------------------------------------------------
+
+
+def _check_slot(loop: Loop) -> None:
+    """Raises UndecidedError where the loop of a slot is no binding: it counts before anything in
+    it happens, and nothing in it counts or is counted."""
+    assert loop.slot is not None
+    element = all(isinstance(c, Point) and isinstance(c.at, Int) for c in loop.slot.coords)
+    ring = loop.lo == Int(0) and isinstance(loop.hi, Int) and loop.hi.value > 0
+    inside = operations(loop.body)
+    if not element or not ring or not all(isinstance(op, _IN_SLOTS) for op in inside):
+        raise UndecidedError("a slot binds other than accesses", loop.origin.span)
+
+
+_IN_SLOTS: Final = (Loop, Guard, Record, Check, Clear, Require)
+
+
+# --- tasks by position --------------------------------------------------------------------------
+
+
+def _launch_of(site: Site, by_position: Positions) -> Residence | None:
+    """The launch in which memory resides in one of whose tasks a site stands."""
+    return next((one for one in by_position.residences if one.loop in site.loops), None)
+
+
+def _told(found: Sequence[Site], by_position: Positions) -> frozenset[Sym]:
+    """The variables of which the task tells whether, or where, they are accessed; of what chooses
+    the tasks arrays of the caller alone.  Raises UndecidedError where one of them resides, or
+    synchronises."""
+    variables = {variable.name: variable for variable in by_position.program.variables}
+    allocated = {site.op.name for site in found if isinstance(site.op, Alloc)}
+    told = set[Sym]()
+    for site in found:
+        residence = _launch_of(site, by_position)
+        if residence is None or not isinstance(site.op, Record | Check | Clear):
+            continue
+        name = site.op.access.name
+        chosen = residence.chosen if name in allocated else ()
+        read = read_by(site.op.access) | _guarding(site, chosen)
+        if read_through(site, read) & residence.iterators:
+            told.add(name)
+    for name in told:
+        if variables[name].resident or variables[name].mechanism is not None:
+            span = next(s.op.origin.span for s in found if name in variables_of(s.op))
+            raise UndecidedError(_DEPENDS.format(f"whether, or where, {name} is accessed"), span)
+    return frozenset(told)
+
+
+def _at_each_position(site: Site, by_position: Positions, told: frozenset[Sym]) -> Site:
+    """A site without the conditions that choose the tasks, which hold at each position: where they
+    are not what tells its task."""
+    residence = _launch_of(site, by_position)
+    if residence is None or _tells(site, told) or isinstance(site.op, Require):
+        return site
+    if isinstance(site.op, Loop) and site.op.source is not None:
+        return site
+    guards = tuple((n, b) for n, b in site.guards if not any(b is one for one in residence.chosen))
+    loads = loads_around(site)
+    plain = len(site.loops) - len(loads)
+    bare = replace(site, guards=guards, loops=site.loops[:plain], path=site.path[: plain + 1])
+    kept = tuple(_read_of(loads, _reads(bare)))
+    path = (*bare.path, *bare.path[-1:] * len(kept))
+    return replace(bare, loops=(*bare.loops, *kept), path=path)
+
+
+def _tells(site: Site, told: frozenset[Sym]) -> bool:
+    """Whether a site is an access of a variable that the task tells."""
+    return isinstance(site.op, Record | Check | Clear) and site.op.access.name in told
+
+
+def _by_position(
+    found: Sequence[Site], by_position: Positions, told: frozenset[Sym]
+) -> Iterator[Site]:
+    """The sites without the loops of tasks that stand at positions, but where they read them."""
+    for site in found:
+        residence = _launch_of(site, by_position)
+        if residence is None:
+            yield replace(site, residence=(by_position.beside or {}).get(site.op))
+            continue
+        telling = isinstance(site.op, Require)
+        if isinstance(site.op, Loop) and site.op.source is not None:
+            telling = bool(read_through(site, _reads(site)) & residence.iterators)
+        elif not telling:
+            _independent(site, residence)
+            telling = _tells(site, told)
+        yield _placed(site, residence, telling)
+
+
+_DEPENDS: Final = "where memory resides from task to task, {} depends on the task"
+
+
+def _guarding(site: Site, chosen: Sequence[BExpr]) -> frozenset[Sym]:
+    """The control variables of the conditions around a site, but those that choose the tasks."""
+    others = (one for _, one in site.guards if not any(one is choice for choice in chosen))
+    return frozenset[Sym]().union(*map(control_variables, others))
+
+
+def _independent(site: Site, residence: Residence) -> None:
+    """Raises UndecidedError where whether an operation synchronises, or by whom it is executed,
+    depends on the task."""
+    first = residence.depth + 1 + len(residence.tasks)
+    plain = isinstance(site.op, Check | Clear) or (
+        isinstance(site.op, Record) and site.op.trailing is None
+    )
+    read = set[Sym]() if plain else set(_guarding(site, residence.chosen))
+    for loop in site.loops[first:]:
+        if loop.source is None:
+            read |= control_variables(loop.lo) | control_variables(loop.hi)
+    threads = site.op.origin.threads
+    for axis in () if threads is None else threads.axes:
+        read |= control_variables(axis.offset)
+    accesses = [] if isinstance(site.op, Check | Clear) else list(accesses_of(site.op))
+    if isinstance(site.op, Record):
+        accesses = accesses[1:]  # its own, which may tell the task
+    for access in accesses:
+        read |= read_by(access)
+    if read_through(site, frozenset(read)) & residence.iterators:
+        what = "what is executed, or on which barrier,"
+        raise UndecidedError(_DEPENDS.format(what), site.op.origin.span)
+
+
+def _placed(site: Site, residence: Residence, telling: bool) -> Site:
+    """A site in a task at a position; the loops of the tasks come last where it tells them, else
+    not at all."""
+    at, count = residence.depth + 1, len(residence.tasks)
+    path = (*site.path[:at], *site.path[at + count :])
+    tasks = residence.tasks if telling else ()
+    return replace(
+        site,
+        loops=(*site.loops[:at], *site.loops[at + count :], *tasks),
+        guards=tuple((n - count if n > at else n, b) for n, b in site.guards),
+        path=(*path, *path[-1:] * len(tasks)),
+        task=at,
+        residence=residence,
+    )
