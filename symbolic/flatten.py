@@ -217,11 +217,16 @@ def _launch_of(site: Site, by_position: Positions) -> Residence | None:
 
 
 def _told(found: Sequence[Site], by_position: Positions) -> frozenset[Sym]:
-    """The variables of which the task tells whether, or where, they are accessed; of what chooses
-    the tasks arrays of the caller alone.  Raises UndecidedError where one of them resides, or
-    synchronises."""
+    """The variables of which the task tells whether, or where, they are accessed: what chooses the
+    tasks tells it of arrays that are not the launch's own.  Raises UndecidedError where one of them
+    resides, or synchronises."""
     variables = {variable.name: variable for variable in by_position.program.variables}
-    allocated = {site.op.name for site in found if isinstance(site.op, Alloc)}
+    allocated = {
+        site.op.name
+        for site in found
+        if isinstance(site.op, Alloc)
+        and (variables[site.op.name].resident or _launch_of(site, by_position))
+    }
     told = set[Sym]()
     for site in found:
         residence = _launch_of(site, by_position)
@@ -245,9 +250,16 @@ def _at_each_position(site: Site, by_position: Positions, told: frozenset[Sym]) 
     residence = _launch_of(site, by_position)
     if residence is None or _tells(site, told) or isinstance(site.op, Require):
         return site
-    if isinstance(site.op, Loop) and site.op.source is not None:
+    tasks = residence.iterators
+    op = site.op
+    if isinstance(op, Loop) and op.source and read_through(site, read_by_load(op)) & tasks:
         return site
-    guards = tuple((n, b) for n, b in site.guards if not any(b is one for one in residence.chosen))
+    guards = tuple(
+        (n, b)
+        for n, b in site.guards
+        if not any(b is one for one in residence.chosen)
+        or not read_through(site, control_variables(b)) & tasks
+    )
     loads = loads_around(site)
     plain = len(site.loops) - len(loads)
     bare = replace(site, guards=guards, loops=site.loops[:plain], path=site.path[: plain + 1])

@@ -111,8 +111,7 @@ def positions(program: Program) -> Positions:
     resident = {variable.name for variable in program.variables if variable.resident}
     if not resident:
         return Positions(program)
-    allocated = {op.name for op in operations(program.body) if isinstance(op, Alloc)}
-    made = _Positions(resident, {v.name for v in program.variables} - allocated)
+    made = _Positions(resident, {v.name for v in program.variables} - resident - _of_tasks(program))
     body = made.block(program.body, 0)
     return Positions(
         replace(
@@ -126,11 +125,18 @@ def positions(program: Program) -> Positions:
     )
 
 
+def _of_tasks(program: Program) -> set[Sym]:
+    """What is allocated within tasks."""
+    nests = [op for op in operations(program.body) if isinstance(op, Loop) and op.tasks]
+    inside = (op for nest in nests for op in operations(nest.body))
+    return {op.name for op in inside if isinstance(op, Alloc)}
+
+
 class _Positions:
     def __init__(self, resident: set[Sym], given: set[Sym]) -> None:
         self.resident = resident
         self.given = given
-        """What is allocated nowhere: the arrays of the caller."""
+        """What is allocated around all tasks, or nowhere: arrays of the host and of the caller."""
         self.found: list[Residence] = []
         self.beside: dict[Op, Residence] = {}
 
@@ -171,9 +177,9 @@ class _Positions:
 
     def chosen(self, block: Block) -> Iterator[BExpr]:
         """The conditions around the rest of a task, from its begin on."""
-        *before, last = block
-        if not all(self.beside_all(op) for op in before):
+        if not block or not all(self.beside_all(op) for op in block[:-1]):
             return
+        last = block[-1]
         match last:
             case Loop(source=Access()):
                 yield from self.chosen(last.body)
@@ -185,7 +191,7 @@ class _Positions:
 
     def beside_all(self, op: Op) -> bool:
         """Whether an operation may be executed in tasks that are left out: it synchronises nothing,
-        and touches nothing that resides or is allocated."""
+        and touches nothing that resides or is allocated in tasks."""
         match op:
             case IncTaskID() | Require():
                 return True

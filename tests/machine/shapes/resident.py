@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from random import Random
+from typing import TypeAlias
 
 from exogpu.amir import nodes as amir
 from exogpu.ir.nodes import Access, Compare, CVar, Int
@@ -26,10 +28,19 @@ from tests.machine.build import (
 )
 from tests.machine.shapes.drawing import TIMELINES
 
+Around: TypeAlias = Callable[[Builder, CVar], AbstractContextManager[object]]
+"""What stands around all that a task does, by the task's iterator."""
 
-def resident(random: Random, b: Builder) -> None:
+
+def whole(b: Builder, task: CVar) -> AbstractContextManager[object]:
+    """Nothing: no task is left out."""
+    return nullcontext()
+
+
+def resident(random: Random, b: Builder, around: Around = whole) -> None:
     """A producer and two consumers, whose ring and barriers serve all tasks of a cluster; at times
-    a table that each task writes first, or should, and a commit group of each task."""
+    a table that each task writes first, or should, and a commit group of each task.  `around` is
+    what stands around all that a task does."""
     r = random
     tasks, steps = b.size("I"), b.size("K")
     slots = r.choice((1, 2, 2, 3))
@@ -77,7 +88,7 @@ def resident(random: Random, b: Builder) -> None:
 
     for name in (data, full, empty, table):
         b.alloc(name)
-    with b.tasks("i", 0, tasks):
+    with b.tasks("i", 0, tasks) as i, around(b, i):
         if grouped:
             b.alloc(group)
             b.alloc(copied)

@@ -10,6 +10,7 @@ from exogpu.amir import nodes as amir
 from exogpu.ir.nodes import Access, Compare, CVar, Int
 from tests.machine.build import Q0, Q1, Q2, TMA, UNORDERED, Builder, Name, c, mod, mul, t
 from tests.machine.shapes.drawing import TIMELINES
+from tests.machine.shapes.resident import Around, whole
 
 
 @contextmanager
@@ -24,13 +25,14 @@ def bound(b: Builder, barrier: Access, ring: int) -> Iterator[CVar]:
     )
 
 
-def slots(random: Random, b: Builder) -> None:
+def slots(random: Random, b: Builder, around: Around | None = None) -> None:
     """A producer and a consumer with a ring that runs on over tasks, or over the iterations of one
     loop; as it should be, or with a ring that is too small, a skip that is too large, a slot of the
-    other barrier or after the Arrive, an index by steps, a step that is left out."""
+    other barrier or after the Arrive, an index by steps, a step that is left out.  With `around`,
+    which stands around all that a task does, it runs on over tasks."""
     r = random
     outer, steps = b.size("I"), b.size("K")
-    resident = r.random() < 0.6
+    resident = r.random() < 0.6 or around is not None
     ring = r.choice((1, 2, 2, 3))
     data = b.data("ring", ring, resident=resident, local=not resident)
     full = b.barrier("full", depth=r.choice((None, ring, ring + 1)), resident=resident)
@@ -83,7 +85,7 @@ def slots(random: Random, b: Builder) -> None:
     if resident:
         for name in (data, full, empty):
             b.alloc(name)
-        with b.tasks("i", 0, outer):
+        with b.tasks("i", 0, outer) as i, (around or whole)(b, i):
             all_steps()
     else:
         with b.tasks("task", 0, 1):
