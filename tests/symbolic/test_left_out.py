@@ -126,7 +126,7 @@ def test_how_many_are_left_is_not_known(name: str, tmp_path: Path) -> None:
     assert right == (not any(violations(program, {"M": 4, "K": 2}, CHOICES[:1], 1)))
 
 
-# --- what loses nothing ----------------------------------------------------------------------------
+# --- what loses nothing ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", EMPTY)
@@ -136,18 +136,24 @@ def test_a_task_that_does_nothing(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", LOADED_INSIDE)
 def test_what_is_at_one_place_is_loaded_under_a_condition(name: str, tmp_path: Path) -> None:
-    assert answer(program_of(LOADED_INSIDE[name], tmp_path)).proof is not None
+    program = program_of(LOADED_INSIDE[name], tmp_path)
+    assert answer(program).proof is not None
+    assert not any(violations(program, {"M": 3, "K": 2}, EVERY[:2], 4))
 
 
 @pytest.mark.parametrize("name", OF_SIZES)
 def test_a_condition_on_sizes_is_kept(name: str, tmp_path: Path) -> None:
-    found = answer(program_of(OF_SIZES[name], tmp_path))
+    program = program_of(OF_SIZES[name], tmp_path)
+    found = answer(program)
     assert found.proof is not None, found.reason
+    assert not any(violations(program, {"M": 3, "K": 2}, EVERY[:2], 1))
 
 
 def test_an_array_of_the_host_is_as_one_of_the_caller(tmp_path: Path) -> None:
-    found = answer(program_of(ALLOCATED, tmp_path))
+    program = program_of(ALLOCATED, tmp_path)
+    found = answer(program)
     assert found.proof is not None, found.reason
+    assert not any(violations(program, {"M": 3, "K": 2}, EVERY[:2], 1))
 
 
 # --- mistakes -------------------------------------------------------------------------------------
