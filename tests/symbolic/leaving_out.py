@@ -342,6 +342,18 @@ UNDECIDED: dict[str, tuple[LeavingOut, bool]] = {
         LeavingOut(under(CTAS, under(SOME, threads("kept[c, t] = x[m, t]"))), OF_CLUSTER, CLUSTER),
         True,
     ),
+    "a Fence under a condition of its own": (
+        LeavingOut(
+            under(
+                SOME,
+                threads("kept[0, t] = x[m, t]"),
+                under("if m < K:", F),
+                threads("y[m, t] = kept[0, 1 - t]"),
+                F,
+            )
+        ),
+        False,
+    ),
     "steps are left out": (
         LeavingOut(under("for k in seq(0, K):", under("if m < k:", staged()))),
         True,
@@ -415,6 +427,27 @@ OF_SIZES: dict[str, LeavingOut] = {
         under("if m < K:", under("if K % 2 == 0:", ring(slots=False))), RING
     ),
 }
+
+AT_ONE_PLACE: dict[str, LeavingOut] = {
+    "all or none by a value": LeavingOut(
+        under("b = load_index(table[0], 0, 3)\nif b > 0:", ring()), RING
+    ),
+    "all or none by a value, some by the task": LeavingOut(
+        under("if m < K:", under("b = load_index(table[0], 0, 3)\nif b > 0:", ring())), RING
+    ),
+}
+
+UNDER_BOTH: Final = LeavingOut(
+    under(
+        "if m < K:",
+        under(
+            "if K % 2 == 0:",
+            "r: f32[2]",
+            threads("r[t] = x[m, t]\nif m < 1:\n    r[t] += 1.0"),
+            staged("kept[0, t] = r[t]"),
+        ),
+    )
+)
 
 ALLOCATED: Final = LeavingOut(
     under("if m == 0:", staged(read="h[0, t] = kept[0, 1 - t]")),
