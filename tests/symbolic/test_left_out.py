@@ -235,7 +235,7 @@ def word(seed: int) -> str:
     return "proved" if proved else "undecided"
 
 
-@pytest.mark.parametrize("seed", (0, 1, 2, 4))
+@pytest.mark.parametrize("seed", range(3))
 def test_verdicts_agree_with_the_machines(seed: int) -> None:
     word(seed)
 
