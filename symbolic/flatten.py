@@ -246,7 +246,7 @@ def _told(found: Sequence[Site], by_position: Positions) -> frozenset[Sym]:
 
 def _at_each_position(site: Site, by_position: Positions, told: frozenset[Sym]) -> Site:
     """A site without the conditions that choose the tasks, which hold at each position: where they
-    are not what tells its task."""
+    are not what tells its task.  Those on sizes alone stay, and cost nothing."""
     residence = _launch_of(site, by_position)
     if residence is None or _tells(site, told) or isinstance(site.op, Require):
         return site
@@ -254,13 +254,13 @@ def _at_each_position(site: Site, by_position: Positions, told: frozenset[Sym]) 
     op = site.op
     if isinstance(op, Loop) and op.source and read_through(site, read_by_load(op)) & tasks:
         return site
+    loads = loads_around(site)
+    varying = tasks | {load.iterator for load in loads}
     guards = tuple(
         (n, b)
         for n, b in site.guards
-        if not any(b is one for one in residence.chosen)
-        or not read_through(site, control_variables(b)) & tasks
+        if not any(b is one for one in residence.chosen) or not control_variables(b) & varying
     )
-    loads = loads_around(site)
     plain = len(site.loops) - len(loads)
     bare = replace(site, guards=guards, loops=site.loops[:plain], path=site.path[: plain + 1])
     kept = tuple(_read_of(loads, _reads(bare)))

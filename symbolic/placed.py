@@ -109,7 +109,7 @@ class Placed:
                 depth = len(around)
                 inside = site.loops[:depth] == around
                 after = inside and site.path[: depth + 1] > alloc.path
-                guarded = site.guards[: len(alloc.guards)] == alloc.guards
+                guarded = all(one in site.guards for one in alloc.guards)
                 if not (inside and after and guarded):
                     scopes.pop(name, None)
         return scopes

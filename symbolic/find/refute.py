@@ -21,7 +21,7 @@ from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
 from exogpu.solvers.isl_budget import IslGaveUpError, limited
 from exogpu.symbolic.find.findings import Finding, holds_at
-from exogpu.symbolic.find.prover import BUDGET, Findings, Undecided
+from exogpu.symbolic.find.prover import BUDGET, Evidence, Findings, Undecided
 from exogpu.symbolic.resident import extents
 
 Pair: TypeAlias = tuple[HazardKind, str, Span | None, Span]
@@ -82,15 +82,26 @@ def refute(program: Program, findings: Findings, machine: Machine) -> Refutation
 
 
 def _approximates(findings: Findings) -> bool:
-    """Whether what is predicted may not happen: slots in nests are told by order alone, and
-    values from memory by their ranges."""
+    """Whether what is predicted may not happen: slots in nests are told by order alone, values from
+    memory by their ranges, and of tasks that are left out it is not known how many there are."""
     evidence = findings.evidence
-    return evidence is not None and bool(evidence.model.slots or evidence.model.loads)
+    if evidence is None:
+        return False
+    return bool(evidence.model.slots or evidence.model.loads or _leaves_out(evidence))
+
+
+def _leaves_out(evidence: Evidence) -> bool:
+    return any(residence.chosen for residence in evidence.model.by_position.residences)
 
 
 def _known_by_half(findings: Findings) -> str:
-    loads = findings.evidence is not None and findings.evidence.model.loads
-    return "values from memory" if loads else "slots"
+    match findings.evidence:
+        case Evidence() as found if found.model.loads:
+            return "values from memory"
+        case Evidence() as found if _leaves_out(found):
+            return "tasks that are left out"
+        case _:
+            return "slots"
 
 
 def _told(sizes: Mapping[str, int]) -> str:

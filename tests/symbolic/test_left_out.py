@@ -120,11 +120,12 @@ def test_undecided_where_not_all_of_a_task_is_left_out(name: str, tmp_path: Path
 
 @pytest.mark.parametrize("name", NOT_PROVED)
 def test_how_many_are_left_is_not_known(name: str, tmp_path: Path) -> None:
+    """What is right is not proved; what is wrong is refuted, with as many tasks as it takes."""
     kernel, right = NOT_PROVED[name]
     program = program_of(kernel, tmp_path)
     found = answer(program)
     assert found.proof is None
-    assert found.refutation is None or not right
+    assert (found.refutation is None) == right
     assert right == (not any(violations(program, {"M": 4, "K": 2}, CHOICES[:1], 1)))
 
 
@@ -158,7 +159,6 @@ def test_an_array_of_the_host_is_as_one_of_the_caller(tmp_path: Path) -> None:
     assert not any(violations(program, {"M": 3, "K": 2}, EVERY[:2], 1))
 
 
-@pytest.mark.xfail(strict=True, reason="kept, it makes counts depend on the value")
 @pytest.mark.slow
 @pytest.mark.parametrize("name", AT_ONE_PLACE)
 def test_a_condition_on_what_is_at_one_place_is_not_kept(name: str, tmp_path: Path) -> None:
@@ -168,7 +168,6 @@ def test_a_condition_on_what_is_at_one_place_is_not_kept(name: str, tmp_path: Pa
     assert not any(violations(program, {"M": 3, "K": 2}, EVERY[:2], 4))
 
 
-@pytest.mark.xfail(strict=True, reason="an allocation has fewer conditions than what is told of it")
 def test_what_the_task_tells_is_allocated_under_conditions(tmp_path: Path) -> None:
     program = program_of(UNDER_BOTH, tmp_path)
     found = answer(program)
