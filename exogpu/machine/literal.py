@@ -28,7 +28,7 @@ each a test of that name in `tests/machine/decisions.py`:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import assert_never
 
 from exogpu.amir.nodes import (
@@ -113,6 +113,7 @@ def run(
     *,
     collect: bool = False,
     contents: Contents | None = None,
+    watch: Callable[[], None] | None = None,
 ) -> tuple[Violation, ...]:
     """Executes the program at the given sizes; the violations found, none if it is safe.
 
@@ -120,16 +121,17 @@ def run(
     carries on and returns all, in the order in which they were found.  An observer says itself
     what it keeps, and when the run ends.  The sizes are one for each parameter, and satisfy the
     preconditions (`frontend.sizes.check_sizes`).  Where values are loaded and no contents are
-    given, several are tried, up to the first with a violation.
+    given, several are tried, up to the first with a violation.  `watch` is called before each
+    operation; an exception that it raises ends the run.
     """
     observer = observer or (Observer() if collect else First())
     if contents is None and loads(program):
         for one in tried(program, sizes):
-            execute(program, sizes, observer, one)
+            execute(program, sizes, observer, one, watch)
             if observer.found:
                 break
     else:
-        execute(program, sizes, observer, contents)
+        execute(program, sizes, observer, contents, watch)
     return tuple(observer.found)
 
 
@@ -138,11 +140,13 @@ def execute(
     sizes: Mapping[str, int],
     observer: Observer,
     contents: Contents | None = None,
+    watch: Callable[[], None] | None = None,
 ) -> Machine:
     """As `run`: the configuration in which the run ends; with the first contents that are tried, if
     none are given."""
     sigma = {parameter.name: sizes[parameter.name.name] for parameter in program.params}
     machine = new_machine(program, sigma, observer)
+    machine.watch = watch
     machine.contents = next(tried(program, sizes), {}) if contents is None else contents
     step_block(machine, program.body)
     return machine
@@ -155,6 +159,8 @@ def step_block(machine: Machine, block: Block) -> bool:
 
 def step(machine: Machine, op: Op) -> bool:
     """One statement; False once the run has to stop."""
+    if machine.watch is not None:
+        machine.watch()
     at = now(machine, op)
     if not machine.observer.step(at):
         machine.going = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
@@ -113,6 +114,8 @@ class Machine:
     """Of the arrays that values are loaded from."""
     executing: dict[tuple[Op, tuple[int, ...]], Threads] = field(default_factory=dict)
     """By operation and offsets of its threads, those that execute it in this task."""
+    watch: Callable[[], None] | None = None
+    """Called before each operation."""
 
 
 def new_machine(program: Program, sigma: dict[Sym, int], observer: Observer) -> Machine:

@@ -7,11 +7,13 @@ each pair of operations; and skipping changes nothing.  `campaigns/agreement.py`
 from __future__ import annotations
 
 from random import Random
+from typing import NoReturn
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from exogpu.analysis.tally import UncountedError
 from exogpu.machine import fast, literal
 from exogpu.machine.fast import loops
 from exogpu.machine.violation import Violation
@@ -161,21 +163,32 @@ def test_skips(monkeypatch: pytest.MonkeyPatch) -> None:
     assert outcome.operations > 20_000
 
 
-def test_progress_may_end_the_run() -> None:
-    class Enough(Exception):
-        pass
+class Enough(Exception):
+    """A run has gone on for long enough."""
 
-    def stop(progress: fast.Progress) -> None:
-        assert progress.tasks_done <= progress.tasks
-        raise Enough
 
+def stop(progress: fast.Progress) -> None:
+    assert progress.tasks_done <= progress.tasks
+    raise Enough
+
+
+def test_progress_may_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     from exogpu.machine.fast import machine
 
+    monkeypatch.setattr(machine, "TICK", 0.0)
     program = generate.program(Random(0), "threads").program
-    interval = machine.TICK
-    machine.TICK = 0.0  # type: ignore[misc]
-    try:
-        with pytest.raises(Enough):
-            fast.run(program, {"K": 9}, progress=stop)
-    finally:
-        machine.TICK = interval  # type: ignore[misc]
+    with pytest.raises(Enough):
+        fast.run(program, {"K": 9}, progress=stop)
+
+
+def test_progress_may_end_a_run_of_the_literal_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which executes what the fast one does not count."""
+
+    def uncounted(program: object, sizes: object) -> NoReturn:
+        raise UncountedError
+
+    monkeypatch.setattr(fast, "TICK", 0.0)
+    monkeypatch.setattr(fast, "resolved", uncounted)
+    program = generate.program(Random(0), "threads").program
+    with pytest.raises(Enough):
+        fast.run(program, {"K": 9}, progress=stop)

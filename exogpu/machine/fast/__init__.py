@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from time import perf_counter
 from typing import Final
 
 from exogpu.amir.nodes import Program
@@ -22,7 +23,7 @@ from exogpu.machine import literal
 from exogpu.machine.contents import given, loads, tried
 from exogpu.machine.fast.context import Context
 from exogpu.machine.fast.layout import Unsupported, survey
-from exogpu.machine.fast.machine import Found, Keep, Machine, Progress
+from exogpu.machine.fast.machine import TICK, Found, Keep, Machine, Progress
 from exogpu.machine.fast.parts import Parts
 from exogpu.machine.fast.provenance import with_record
 from exogpu.machine.fast.records import Tables
@@ -88,7 +89,22 @@ def run(
     try:
         return _run(resolved(program, sigma), sigma, keep, skip, locate, progress)
     except (Unsupported, UncountedError):
-        return Outcome(literal.run(program, sizes, KEEPING[keep]()), 0)
+        watch = None if progress is None else _now_and_then(progress)
+        return Outcome(literal.run(program, sizes, KEEPING[keep](), watch=watch), 0)
+
+
+def _now_and_then(progress: Callable[[Progress], None]) -> Callable[[], None]:
+    """Tells the progress of the literal machine, of which only the operations are known."""
+    last, operations = perf_counter(), 0
+
+    def watch() -> None:
+        nonlocal last, operations
+        operations += 1
+        if perf_counter() - last > TICK:
+            last = perf_counter()
+            progress(Progress(operations, 0, 0))
+
+    return watch
 
 
 def _run(
