@@ -45,10 +45,11 @@ others."""
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks the slow cases that are left to `make test-long`: those of a test are of one kind."""
+    """Marks the slow cases that are left to `make test-long`: those of a test are of one kind, but
+    for pages of the documentation, each of which says something else."""
     cases: Counter[tuple[str, str]] = Counter()
     for item in items:
-        if item.get_closest_marker("slow") is None:
+        if item.get_closest_marker("slow") is None or item.path.name.startswith("test_docs"):
             continue
         test = item.location[0], getattr(item, "originalname", item.name)
         if cases[test] % EACH:
