@@ -1,6 +1,6 @@
 """Grouped products, gather, scatter and histogram on a GPU: right, then beside torch.
 
-    for MODULE in grouped_tiles gemm_grouped_sm90 rows_by_index histogram_bins; do
+    for MODULE in grouped_tiles grouped_rounds gemm_grouped_sm90 rows_by_index histogram_bins; do
         exogpu compile exogpu.kernels.$MODULE -o build/gpu/grouped --cubin
     done
     python benchmarks/gpu_grouped.py build/gpu/grouped -o build/gpu-grouped.json
@@ -205,6 +205,7 @@ def main() -> int:
         return gpu_results.write(__file__, options.write, RIGHT, table)
     of = cache(partial(Kernel.from_folder, options.folder))
     calls.where = lambda rows: of(f"grouped_tiles_{rows}")
+    calls.rounds = lambda rows: of(f"grouped_rounds_{rows}")
     calls.kernel = lambda kind, columns: of(calls.name_of(kind, columns))
     calls.rows = lambda name, kind, columns: of(calls.name_of_rows(name, kind, columns))
     calls.counting = lambda most: of(f"histogram_{most}")

@@ -37,12 +37,20 @@ class Placed:
         """By loop that binds a slot, the place where it counts."""
         self.loads = {loop: site for loop, site in loops.items() if loop.source is not None}
         """By loop that binds a value from memory, the place where it is loaded."""
-        used = {name for site in self.sites for name in variables_of(site.op)}
+        self.uses: Mapping[Sym, tuple[Site, ...]] = self._find_uses()
+        """Where each variable is used, allocated or released."""
         self.barriers = tuple(
-            v.name for v in program.variables if v.mechanism is not None and v.name in used
+            v.name for v in program.variables if v.mechanism is not None and self.uses[v.name]
         )
         """Those that are used."""
         self._least: dict[Sym, int] = {}
+
+    def _find_uses(self) -> dict[Sym, tuple[Site, ...]]:
+        found: dict[Sym, list[Site]] = {name: [] for name in self.variables}
+        for site in self.sites:
+            for name in dict.fromkeys(variables_of(site.op)):
+                found[name].append(site)
+        return {name: tuple(several) for name, several in found.items()}
 
     def least(self, size: Sym) -> int:
         """The least value of a size, preconditions aside: 0 where one of them admits it, else 1

@@ -44,9 +44,10 @@ def prove(
     script; by default Z3 is asked about several together.  `told` hears how many are answered.
     """
     assert findings.evidence is not None
-    evidence = findings.evidence
-    part = part_of(evidence, shares(evidence.model), ask=ask, budget=budget, told=told)
-    return joined(evidence, [part])
+    parts = Parts(findings.evidence, ask=ask, budget=budget, told=told)
+    for share in shares(findings.evidence.model):
+        parts.prove(share)
+    return joined(findings.evidence, [parts.made()])
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,39 +69,55 @@ class Part:
     smt_seconds: float
 
 
-def part_of(
-    evidence: Evidence,
-    of: Iterable[Share],
-    *,
-    ask: Callable[[str], smt.Reply] | None = None,
-    budget: int = BUDGET,
-    told: Callable[[Proving], None] = lambda proving: None,
-) -> Part:
-    """The obligations of some shares, made and answered; those after one that is not confirmed
-    may be left out."""
-    start = perf_counter()
-    seeker, answering = Seeker(evidence), _Answering(Telling(evidence.model), ask, told)
-    stopped: tuple[float, Undecided] | None = None
-    try:
-        units = obligations.units(evidence.model, seeker)
-    except UndecidedError as reason:
-        units, stopped = [], (-1, Undecided(reason.reason, reason.span))
-    mine: list[int] = []
-    for share in of:
-        mine += [at for at, unit in enumerate(units) if unit.topic in share]
-        last = inf if stopped is None else stopped[0]
-        some = [(at, unit) for at, unit in enumerate(units) if unit.topic in share and at < last]
-        stopped = answering.answer(_made(evidence.model, some, budget)) or stopped
-    return Part(
-        tuple(mine),
-        len(units),
-        tuple(answering.answered),
-        stopped,
-        None if stopped else seeker.witness(),
-        {name: orders.depth for name, orders in evidence.orders.items()},
-        perf_counter() - start - answering.seconds,
-        answering.seconds,
-    )
+class Parts:
+    """Makes the obligations of shares of a program and has them answered, one share at a time, as
+    they have been analysed."""
+
+    def __init__(
+        self,
+        evidence: Evidence,
+        *,
+        ask: Callable[[str], smt.Reply] | None = None,
+        budget: int = BUDGET,
+        told: Callable[[Proving], None] = lambda proving: None,
+    ) -> None:
+        start = perf_counter()
+        self._evidence = evidence
+        self._budget = budget
+        self._seeker = Seeker(evidence)
+        self._answering = _Answering(Telling(evidence.model), ask, told)
+        self._mine: list[int] = []
+        self._units: list[Unit] = []
+        self._stopped: tuple[float, Undecided] | None = None
+        try:
+            self._units = obligations.units(evidence.model, self._seeker)
+        except UndecidedError as reason:
+            self._stopped = (-1, Undecided(reason.reason, reason.span))
+        self._seconds = perf_counter() - start
+
+    def prove(self, share: Share) -> None:
+        """Has one more share answered; of units after one that is not proved, nothing is made."""
+        start = perf_counter()
+        of = [(at, unit) for at, unit in enumerate(self._units) if unit.topic in share]
+        self._mine += [at for at, _ in of]
+        last = inf if self._stopped is None else self._stopped[0]
+        some = [(at, unit) for at, unit in of if at < last]
+        made = _made(self._evidence.model, some, self._budget)
+        self._stopped = self._answering.answer(made) or self._stopped
+        self._seconds += perf_counter() - start
+
+    def made(self) -> Part:
+        """What was made of all shares so far."""
+        return Part(
+            tuple(self._mine),
+            len(self._units),
+            tuple(self._answering.answered),
+            self._stopped,
+            None if self._stopped else self._seeker.witness(),
+            {name: orders.depth for name, orders in self._evidence.orders.items()},
+            self._seconds - self._answering.seconds,
+            self._answering.seconds,
+        )
 
 
 def joined(evidence: Evidence, parts: Collection[Part]) -> Proof | Undecided:

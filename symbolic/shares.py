@@ -7,14 +7,13 @@ one share at a time: an answer does not depend on how many processes there are.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias, TypeVar
 
 from exogpu.amir.nodes import Check, Record
 from exogpu.ir.names import Sym
 from exogpu.symbolic.placed import Placed
-from exogpu.symbolic.sites import variables_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +28,11 @@ class Topic:
 
 Share: TypeAlias = frozenset[Topic]
 
-MOST: Final = 8
+MOST: Final = 32
 """Shares of a large program."""
 
-WORTH: Final = 25
-"""Weight for which a share is worth a process: a quarter of a second."""
+WORTH: Final = 8
+"""Weight for which a share is worth a turn: some hundredths of a second."""
 
 Key = TypeVar("Key")
 
@@ -49,16 +48,11 @@ def topics(placed: Placed) -> list[Topic]:
 
 
 def shares(placed: Placed) -> tuple[Share, ...]:
-    """All topics, in one share or in several of about the same weight."""
+    """All topics, in one share or in several, what takes longest first."""
     weights = {topic: weight(placed, topic) for topic in topics(placed)}
     count = min(max(sum(weights.values()) // WORTH, 1), MOST)
-    return tuple(frozenset(some) for some in dealt(weights, count) if some)
-
-
-def hands(placed: Placed, among: Sequence[Share], count: int) -> list[list[Share]]:
-    """The shares, dealt to so many processes."""
-    of = {share: sum(weight(placed, topic) for topic in share) for share in among}
-    return [some for some in dealt(of, count) if some]
+    found = sorted(dealt(weights, count), key=lambda some: -sum(weights[topic] for topic in some))
+    return tuple(frozenset(some) for some in found if some)
 
 
 def dealt(weights: Mapping[Key, int], count: int) -> list[list[Key]]:
@@ -77,11 +71,11 @@ def weight(placed: Placed, topic: Topic) -> int:
     meet and, of an mbarrier, by the accesses that signal it."""
     name = topic.variable
     if name is None:
-        return 1
-    ops = [site.op for site in placed.sites if name in variables_of(site.op)]
+        return len(placed.sites) // 4
+    ops = [site.op for site in placed.uses[name]]
     trailing = sum(isinstance(op, Record) and op.trailing is not None for op in ops)
     if topic.phase:
-        return 12 + 6 * trailing
+        return 15 + 12 * trailing
     variable = placed.variables[name]
     if variable.mechanism is not None:
         return 2 * len(ops)
@@ -89,8 +83,8 @@ def weight(placed: Placed, topic: Topic) -> int:
     checks = [op for op in ops if isinstance(op, Check) and op.access.name == name]
     pairs = sum(_meet(record, checks) for record in records)
     if variable.owner is not None:
-        return pairs // 3
-    return 10 + pairs // 2 if pairs else 0
+        return pairs * 3 // 4
+    return 25 + pairs if pairs else 0
 
 
 def _meet(record: Record, checks: Collection[Check]) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from exogpu.amir.nodes import (
     Alloc,
@@ -50,14 +50,15 @@ class Site:
     """How many of the loops identify the task; None outside every task."""
     residence: Residence | None = None
     """Of the launch that it stands in, where memory resides there."""
+    iterators: tuple[Sym, ...] = field(init=False)
+    """Of its loops."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "iterators", tuple(loop.iterator for loop in self.loops))
 
     @property
     def tuple_name(self) -> str:
         return f"S{self.number}"
-
-    @property
-    def iterators(self) -> tuple[Sym, ...]:
-        return tuple(loop.iterator for loop in self.loops)
 
 
 def loads_around(site: Site) -> tuple[Loop, ...]:

@@ -6,6 +6,7 @@ import os
 import time
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,13 +16,13 @@ from exogpu.kernels import attention_sm90, gemm_sm90, gemm_staged_sm90
 from exogpu.pipeline import together
 from exogpu.result.proof import Proof, Proving
 from exogpu.solvers import helpers
-from exogpu.solvers.workers import Limits, Stopped, isolated
+from exogpu.solvers.workers import Limits, Stopped, Tell, isolated
 from exogpu.symbolic.encode.obligations import units
 from exogpu.symbolic.find.prover import Analysis, analyse
 from exogpu.symbolic.find.witness import Seeker
 from exogpu.symbolic.placed import Placed
 from exogpu.symbolic.prove import prove
-from exogpu.symbolic.shares import Share, Topic, dealt, hands, shares, topics
+from exogpu.symbolic.shares import Share, Topic, dealt, shares, topics, weight
 from tests.kernels.test_grouped import changed
 
 KERNELS = {
@@ -64,9 +65,20 @@ def test_all_topics_are_shared_out() -> None:
     told = {unit.topic for unit in units(model, Seeker(analyse(KERNELS["varlen"].amir()).evidence))}
     assert told <= {*topics(model)} and Topic(None) in told
     assert shares(model) == made
-    for count in (1, 2, 3, 50):
-        assert {s for some in hands(model, made, count) for s in some} == {*made}
+    weights = [sum(weight(model, topic) for topic in share) for share in made]
+    assert weights == sorted(weights, reverse=True)
     assert dealt({"a": 5, "b": 4, "c": 3, "d": 3}, 2) == [["a", "d"], ["b", "c"]]
+
+
+def test_each_turn_is_one_process_s() -> None:
+    def work(turns: helpers.Turns, tell: Tell) -> None:
+        tell([*turns])
+
+    with helpers.Turns(200) as turns, helpers.helping([partial(work, turns)] * 3) as some:
+        taken = [turn for turn in turns]
+        for helper in some:
+            taken += helper.receive()  # type: ignore[call-overload]
+    assert sorted(taken) == [*range(200)]
 
 
 @pytest.mark.parametrize("lost", ["A_smem", "full", None])

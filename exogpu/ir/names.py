@@ -16,5 +16,8 @@ class Sym:
     name: str
     number: int = field(default_factory=lambda: next(_numbers))
 
+    def __hash__(self) -> int:
+        return hash(self.name) + self.number
+
     def __repr__(self) -> str:
         return self.name

@@ -169,6 +169,7 @@ KERNELS: dict[str, Procedure] = {
     kernel.name: kernel
     for kernel in (
         make_staged(1, 1, 128, 256, 4, 2, 0),
+        make_staged(1, 1, 128, 192, 4, 2, 0),
         *(make_staged(1, 1, 128, 256, 3, 4, 2, dtype=dtype) for dtype in (bf16, f16)),
     )
 }

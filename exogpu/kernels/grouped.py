@@ -13,8 +13,12 @@ from exogpu.kernels.taken import by_rows, check, empty, launch, rank_of, scratch
 _TYPES: Final = ("bf16", "f16", "f32")
 TILE: Final = 128
 """Rows of a tile."""
+WIDE: Final = 256
+"""Columns of a tile."""
+NARROW: Final = 128
+"""Of one where wide tiles would not fill the multiprocessors."""
 AT_ONCE: Final = 132
-"""Multiprocessors: of tiles that fill fewer, half as many columns are taken."""
+"""Multiprocessors: wide tiles of a round."""
 MOST_ROWS: Final = 1 << 30
 """Rows that tables of 32 bits number."""
 
@@ -52,14 +56,38 @@ def grouped_gemm(A: Any, B: Any, offsets: Any, out: Any = None, *, stream: objec
         by_rows(name, array)
     result = empty(A, (M, N)) if out is None else out
     check("out", result, (M, N), dtype)
-    tiles = M // TILE + G
-    cuts = scratch(A, (tiles + 1,), "int32", stream)
-    group = scratch(A, (tiles,), "int32", stream)
-    where(TILE)(stream=stream, G=G, offsets=offsets, cuts=cuts, group=group)
-    wide = -(-M // TILE) * -(-N // 256) >= AT_ONCE
-    chosen = kernel(dtype, 256 if wide else 128)
-    launch(chosen, {"C": "out"}, stream=stream, A=A, B=B, cuts=cuts, group=group, C=result)
+    for width, cuts, group in _launches(A, offsets, N, stream):
+        of = {"A": A, "B": B, "cuts": cuts, "group": group, "C": result}
+        launch(kernel(dtype, width), {"C": "out"}, stream=stream, **of)
     return result
+
+
+def _launches(A: Any, offsets: Any, N: int, stream: object) -> list[tuple[int, Any, Any]]:
+    """Of each launch the columns of its tiles, and where their rows begin and their groups."""
+    M, G = int(A.shape[0]), int(offsets.shape[0]) - 1
+
+    def tables(count: int) -> tuple[Any, Any]:
+        return scratch(A, (count + 1,), "int32", stream), scratch(A, (count,), "int32", stream)
+
+    cuts, group = tables(M // TILE + G)
+    columns = -(-N // WIDE)  # tiles of a row
+    wide = -(-M // TILE) * columns >= AT_ONCE
+    last = AT_ONCE * NARROW // WIDE // columns  # rows of narrow tiles in a round
+    if not wide or not last:
+        where(TILE)(stream=stream, G=G, offsets=offsets, cuts=cuts, group=group)
+        return [(WIDE if wide else NARROW, cuts, group)]
+    of_last = tables(last)
+    rounds(TILE)(
+        stream=stream,
+        G=G,
+        columns=columns,
+        offsets=offsets,
+        cuts=cuts,
+        group=group,
+        last_cuts=of_last[0],
+        last_group=of_last[1],
+    )
+    return [(WIDE, cuts, group), (NARROW, *of_last)]
 
 
 @cache
@@ -68,6 +96,15 @@ def where(rows: int) -> Kernel:
     from exogpu.kernels.grouped_tiles import KERNELS
 
     return KERNELS[f"grouped_tiles_{rows}"].compile()
+
+
+@cache
+def rounds(rows: int) -> Kernel:
+    """The kernel that divides groups into tiles of so many rows, and these into whole rounds of
+    wide ones and a last one of narrow ones."""
+    from exogpu.kernels.grouped_rounds import KERNELS
+
+    return KERNELS[f"grouped_rounds_{rows}"].compile()
 
 
 @cache

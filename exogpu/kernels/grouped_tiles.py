@@ -3,9 +3,33 @@
 from __future__ import annotations
 
 from exogpu.api import Procedure, proc
+from exogpu.frontend.macros import Macro, macro
 from exogpu.hw.datatypes import i32
 
 THREADS = 128
+
+
+def make_finding(TM: int) -> Macro:
+    """By a thread: where its tile t of TM rows begins, `cut`, and of which group it is, `of`.
+
+    It looks at all groups, `first` being the number of tiles before a group, and in the end of all
+    of them: the cut is the greatest of `min(offsets[g] + TM * (t - first), offsets[g + 1])` over
+    all g.  For the group of t that is where the tile begins.  It is no more for groups before,
+    which end at the group's offset at most; nor for those after, which have at most TM rows for
+    each of the tiles between.
+    """
+
+    @macro
+    def find(offsets, G, t, first, cut, of):
+        first = 0
+        cut = offsets[0]
+        of = -1
+        for g in seq(0, G):
+            cut = max(cut, min(offsets[g] + TM * (t - first), offsets[g + 1]))
+            of += max(0, min(1, t - first + 1))
+            first += (offsets[g + 1] - offsets[g] + (TM - 1)) / TM
+
+    return find
 
 
 def make_tiles(TM: int = 128) -> Procedure:
@@ -13,13 +37,8 @@ def make_tiles(TM: int = 128) -> Procedure:
 
     Groups have a tile for each TM of their rows, so that floor(rows / TM) + groups are enough for
     all; those that are left have no rows, and come last.
-
-    A thread has one t, and looks at all groups, `first` being the number of tiles before a group:
-    the cut is the greatest of `min(offsets[g] + TM * (t - first), offsets[g + 1])` over all g.  For
-    the group of t that is where the tile begins.  It is no more for groups before, which end at
-    the group's offset at most; nor for those after, which have at most TM rows for each of the
-    tiles between.
     """
+    find = make_finding(TM)
 
     @proc(name=f"grouped_tiles_{TM}")
     def grouped_tiles(
@@ -40,16 +59,7 @@ def make_tiles(TM: int = 128) -> Procedure:
                         t[c] = 0
                         for i in seq(0, THREADS * b + c):  # a number of control is no data
                             t[c] += 1
-                        first[c] = 0
-                        cut[c] = offsets[0]
-                        of[c] = -1
-                        for g in seq(0, G):
-                            cut[c] = max(
-                                cut[c],
-                                min(offsets[g] + TM * (t[c] - first[c]), offsets[g + 1]),
-                            )
-                            of[c] += max(0, min(1, t[c] - first[c] + 1))
-                            first[c] += (offsets[g + 1] - offsets[g] + (TM - 1)) / TM
+                        find(offsets, G, t[c], first[c], cut[c], of[c])
                         cuts[THREADS * b + c] = cut[c]
                         if THREADS * b + c < T:
                             group[THREADS * b + c] = max(of[c], 0)

@@ -1,4 +1,5 @@
-"""The analysis and the proof of a program by several processes, each with shares of its variables.
+"""The analysis and the proof of a program by several processes, each of which takes one share of
+its variables after another.
 
 The answer is that of one process: where a helper finds anything that is not a proof, or is lost,
 this process goes on alone.
@@ -6,16 +7,16 @@ this process goes on alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from exogpu.machine.contents import loads
 from exogpu.result.proof import Proof, Proving
-from exogpu.solvers.helpers import Helper, LostError, helping, jobs
+from exogpu.solvers.helpers import Helper, LostError, Turns, helping, jobs
 from exogpu.solvers.workers import Tell, stage
 from exogpu.symbolic.find.prover import Analysis, Findings, Undecided
-from exogpu.symbolic.prove import Part, joined, part_of
-from exogpu.symbolic.shares import Share, hands, shares, topics
+from exogpu.symbolic.prove import Part, Parts, joined
+from exogpu.symbolic.shares import Share, shares, topics
 
 
 def analysed(
@@ -23,64 +24,75 @@ def analysed(
 ) -> tuple[Findings, Proof | Undecided | None]:
     """What is found of all variables, or in a proof of those of this process; and the proof, or
     why there is none, where one was tried."""
-    model, proved = analysis.model, None
-    own, *others = hands(model, shares(model), jobs()) if not analysis.vacuous else [[]]
-    if others:
-        with helping([partial(_help, analysis, some) for some in others]) as helpers:
-            proved = _with(helpers, analysis, own, told)
+    among = () if analysis.vacuous else shares(analysis.model)
+    proved, others = None, min(jobs(), len(among)) - 1
+    if others > 0:
+        turns = Turns(len(among))
+        with turns, helping([partial(_help, analysis, among, turns)] * others) as helpers:
+            proved = _with(helpers, analysis, among, turns, told)
         if isinstance(proved, Proof):
             return analysis.findings(), proved
-    analysis.run(topics(model))
+    analysis.run(topics(analysis.model))
     return analysis.findings(), proved
 
 
 def _with(
     helpers: Sequence[Helper],
     analysis: Analysis,
-    own: Sequence[Share],
+    among: Sequence[Share],
+    turns: Turns,
     told: Callable[[Proving], None],
 ) -> Proof | Undecided | None:
-    """The proof, of this process's shares and the helpers'; None where it has to go on alone."""
-    analysis.run([topic for share in own for topic in share])
-    if not _clean(analysis):
-        return None
+    """The proof, of the shares that this process takes and of the helpers'; None where it has to
+    go on alone."""
     answered = [0] * (len(helpers) + 1)
 
     def hear(at: int, proving: Proving) -> None:
         answered[at] = proving.answered
         told(Proving(sum(answered)))
 
-    def heard_here(proving: Proving) -> None:
-        for helper in helpers:
-            helper.listen()
-        hear(0, proving)
-
     try:
-        if not all([helper.receive() for helper in helpers]):
-            return None
-        stage("proving")
-        evidence = analysis.findings().evidence
-        assert evidence is not None
-        parts = [part_of(evidence, own, told=heard_here)]
+        own = _proved(analysis, among, turns, partial(hear, 0), lambda: _go_on(helpers))
+        found: list[object] = [own]
         for at, helper in enumerate(helpers, 1):
             while isinstance(message := helper.receive(), Proving):
                 hear(at, message)
-            assert isinstance(message, Part)
-            parts.append(message)
+            found.append(message)
     except LostError:
         return None
-    return joined(evidence, parts)
+    parts = [part for part in found if isinstance(part, Part)]
+    return joined(analysis.evidence, parts) if len(parts) == len(found) else None
 
 
-def _help(analysis: Analysis, some: Iterable[Share], tell: Tell) -> None:
-    """What a helper does: it tells whether it may be proved, and if so proves it."""
-    analysis.run([topic for share in some for topic in share])
-    clean = _clean(analysis)
-    tell(clean)
-    if clean:
-        evidence = analysis.findings().evidence
-        assert evidence is not None
-        tell(part_of(evidence, some, told=tell))
+def _go_on(helpers: Sequence[Helper]) -> bool:
+    """Whether no helper has said that it found anything that is not a proof; takes what they have
+    told meanwhile, so that they need not wait."""
+    return all(None not in helper.told() for helper in helpers)
+
+
+def _help(analysis: Analysis, among: Sequence[Share], turns: Turns, tell: Tell) -> None:
+    """What a helper does."""
+    tell(_proved(analysis, among, turns, tell, lambda: True))
+
+
+def _proved(
+    analysis: Analysis,
+    among: Sequence[Share],
+    turns: Turns,
+    told: Callable[[Proving], None],
+    go_on: Callable[[], bool],
+) -> Part | None:
+    """What a process makes of the shares that it takes: None where it finds anything else, or
+    shall not go on."""
+    parts = Parts(analysis.evidence, told=told)
+    for turn in turns:
+        analysis.run(among[turn])
+        if not (go_on() and _clean(analysis)):
+            return None
+        stage("proving")
+        parts.prove(among[turn])
+        stage("analysing the order of accesses")
+    return parts.made()
 
 
 def _clean(analysis: Analysis) -> bool:

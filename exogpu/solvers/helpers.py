@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Final, NoReturn, Self
 
 from exogpu.solvers.workers import FORKS, YOUNG, Tell, end_with, unwatched, watch_too
 
@@ -56,18 +56,18 @@ class Helper:
 
     def receive(self) -> object:
         """What it tells next.  Raises LostError where it tells nothing more."""
-        self.listen()
-        if self._told:
+        if self.told():
             return self._told.pop(0)
         with suppress(EOFError, OSError):
             return self._receiver.recv()
         raise LostError
 
-    def listen(self) -> None:
-        """Takes what it has told meanwhile, so that it need not wait."""
+    def told(self) -> Sequence[object]:
+        """What it has told that was not received yet: taken now, so that it need not wait."""
         with suppress(EOFError, OSError):
             while self._receiver.poll():
                 self._told.append(self._receiver.recv())
+        return self._told
 
     def end(self) -> None:
         with suppress(ProcessLookupError):
@@ -75,6 +75,31 @@ class Helper:
         with suppress(ChildProcessError):
             os.waitpid(self.pid, 0)
         self._receiver.close()
+
+
+class Turns:
+    """The numbers below a count, of which each is one process's: this one's or a helper's that is
+    forked later, whoever asks first."""
+
+    def __init__(self, count: int) -> None:
+        assert count <= MOST_TURNS
+        self._left, numbers = os.pipe()
+        os.write(numbers, bytes(range(count)))
+        os.close(numbers)
+
+    def __iter__(self) -> Iterator[int]:
+        while number := os.read(self._left, 1):
+            yield number[0]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._left)
+
+
+MOST_TURNS: Final = 256
+"""What a byte can number; a pipe has room for them."""
 
 
 @contextmanager

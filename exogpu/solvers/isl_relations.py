@@ -197,10 +197,10 @@ def count_outputs(relation: Map) -> Count | None:
         return None
     if relation.is_single_valued():
         return _indicator(relation.domain())
+    relation = _varying(relation)
     for at in range(relation.dim(_OUT)):
-        line = _onto(relation, at)
         if _determined_by(relation, at):
-            count = _count_line(line)
+            count = _count_line(_onto(relation, at))
             if count is not None:
                 return count
     apart = relation.make_disjoint()
@@ -232,6 +232,14 @@ def _indicator(domain: Set) -> Count:
     return islpy.PwAff.from_aff(one).intersect_domain(domain)
 
 
+def _varying(relation: Map) -> Map:
+    """The relation without the output dimensions that the input determines."""
+    for at in reversed(range(relation.dim(_OUT))):
+        if _onto(relation, at).is_single_valued():
+            relation = relation.project_out(_OUT, at, 1)
+    return relation
+
+
 def _onto(relation: Map, at: int) -> Map:
     rank = relation.dim(_OUT)
     relation = relation.project_out(_OUT, at + 1, rank - at - 1)
@@ -240,6 +248,8 @@ def _onto(relation: Map, at: int) -> Map:
 
 def _determined_by(relation: Map, at: int) -> bool:
     """Whether input and output dimension `at` determine the output."""
+    if relation.dim(_OUT) == 1:
+        return True
     wrapped = relation.range_map().intersect_domain(relation.wrap())
     rank_in = relation.dim(_IN)
     rank_out = relation.dim(_OUT)

@@ -26,7 +26,7 @@ from exogpu.symbolic.encode.witness import (
     names_of,
 )
 from exogpu.symbolic.placed import Placed
-from exogpu.symbolic.sites import Site, home_of, variables_of
+from exogpu.symbolic.sites import Site, home_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -165,7 +165,7 @@ class Encoder:
 
     def uses(self, name: Sym) -> Uses:
         """The uses of a barrier."""
-        sites = [site for site in self.placed.sites if name in variables_of(site.op)]
+        sites = self.placed.uses[name]
         return Uses(
             name,
             tuple(s for s in sites if isinstance(s.op, Arrive) and s.op.home.name == name),

@@ -325,7 +325,7 @@ class Frame:
             order = isl.restrict_domain(
                 self._one_task(order, first, second), self._instances(first)
             )
-            self._orders[key] = rel.coalesce(rel.restrict_range(order, self._instances(second)))
+            self._orders[key] = rel.restrict_range(order, self._instances(second))
         return self._orders[key]
 
     def _one_task(self, order: isl.Map, first: Site, second: Site) -> isl.Map:

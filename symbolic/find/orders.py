@@ -30,8 +30,8 @@ from exogpu.symbolic.encode.witness import (
 from exogpu.symbolic.find.barriers import BarrierUses, element, targets
 from exogpu.symbolic.find.chains import Finder, Pair, Trail
 from exogpu.symbolic.find.closure import Grants
-from exogpu.symbolic.find.holders import Holder, first_seen, instances
-from exogpu.symbolic.find.phase import Orders
+from exogpu.symbolic.find.holders import Holder, instances
+from exogpu.symbolic.find.phase import Orders, any_thread
 from exogpu.symbolic.sites import Site
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class Ordering:
             if by_thread:
                 left = isl.compose(isl.inverse(uses.frame.with_thread(site)), left)
             for await_ in uses.awaits:
-                for granted in (None, *sorted(self.orders.heard(_any(await_)).full)):
+                for granted in self.orders.by_grants(any_thread(await_)):
                     if isl.is_empty(left):
                         return
                     found = self._before(asked, await_, granted, by_thread)
@@ -123,11 +123,8 @@ class Ordering:
         site, counts = asked.site, asked.counts(await_)
         if by_thread:
             counts = isl.compose(counts, self.uses.frame.with_thread(site))
-        if granted is None:
-            return isl.intersect_map(self._reached(await_, site, by_thread), counts)
-        heard = self.orders.heard(_any(await_)).full[granted]
-        reached = self._reached(self.orders.syncs.site(granted), site, by_thread)
-        return isl.intersect_map(isl.compose(heard, reached), counts)
+        ordered = self.orders.all_threads(await_, granted, site, each=by_thread)
+        return isl.intersect_map(ordered, counts)
 
     def _chains_to(
         self, asked: _Asked, await_: Site, granted: int | None, relation: isl.Map, by_thread: bool
@@ -141,7 +138,7 @@ class Ordering:
         # A ring of Arrives back has many cases; the grant next to the instance has not.
         extreme = functions.largest if self.seeker.model.slots else functions.smallest
         start = extreme(relation)
-        heard = self.orders.heard(_any(await_))
+        heard = self.orders.heard(any_thread(await_))
         waits = finder.values(start, (*inner, *asked.on))
         if granted is None:
             yield from (After(finder.instance(await_, values), None, ()) for values in waits)
@@ -173,9 +170,8 @@ class Ordering:
                 return
             if exact:
                 left = isl.apply(left, isl.inverse(instances(uses.frame, waiter)))
-            heard = self.orders.heard(waiter)
             for arrive, due in due_at:
-                for granted in (None, *sorted(heard.full)):
+                for granted in self.orders.by_grants(waiter):
                     found = self._after(waiter, granted, arrive, due)
                     found = isl.restrict_domain(found, left)
                     if not isl.is_empty(found):
@@ -193,13 +189,8 @@ class Ordering:
     def _after(self, waiter: Holder, granted: int | None, arrive: Site, due: isl.Map) -> isl.Map:
         """The Awaits (with their thread, where exact) and the arrivals due that are ordered after
         them, by one grant."""
-        frame = self.uses.frame
-        due = isl.compose(instances(frame, waiter), due)
-        if granted is None:
-            return isl.intersect_map(first_seen(frame, waiter, arrive), due)
-        by = self.orders.syncs.site(granted)
-        heard = self.orders.heard(waiter).full[granted]
-        return isl.intersect_map(isl.compose(heard, frame.shared(by, arrive)), due)
+        due = isl.compose(instances(self.uses.frame, waiter), due)
+        return isl.intersect_map(self.orders.some_thread(waiter, granted, arrive), due)
 
     def _chains_from(
         self, waiter: Holder, granted: int | None, arrive: Site, found: isl.Map
@@ -241,8 +232,3 @@ def _heard(
         [(Granted(finder.instance(by, one), FULL, tuple(next(ways))), one) for _, one in several]
         for several in at
     ]
-
-
-def _any(await_: Site) -> Holder:
-    """An Await as one record that all its threads see."""
-    return Holder(await_, False, True)

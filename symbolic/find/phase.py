@@ -140,7 +140,8 @@ class Orders:
         """By what is heard first."""
         self._late: dict[tuple[int, int, int], isl.Map] = {}
         self._phase: dict[tuple[int, int, int], isl.Map] = {}
-        self._ordered: dict[tuple[int, int, bool], isl.Map] = {}
+        self._ordered: dict[tuple[int, int | None, int, bool], isl.Map] = {}
+        self._followed: dict[tuple[Holder, int | None, int], isl.Map] = {}
 
     def heard(self, waiter: Holder) -> Grants:
         """By granting site, the instances whose threads are ordered after an Await."""
@@ -171,31 +172,45 @@ class Orders:
             self._phase[key] = phase_before(self.uses, await_, site, depth)
         return self._phase[key]
 
-    def all_threads(self, await_: Site, site: Site, *, each: bool) -> isl.Map:
+    def by_grants(self, waiter: Holder) -> Iterator[int | None]:
+        """What may order an instance after an Await: that its threads waited, or a grant by which
+        they hear of it."""
+        yield None
+        yield from sorted(self.heard(waiter).full)
+
+    def all_threads(self, await_: Site, granted: int | None, site: Site, *, each: bool) -> isl.Map:
         """The Awaits and later instances of `site`, all of whose threads are ordered after it by
-        one sync; where `each`, the thread of `site` is a coordinate."""
-        key = (await_.number, site.number, each)
+        one grant; where `each`, the thread of `site` is a coordinate.  Computed once."""
+        key = (await_.number, granted, site.number, each)
         if key not in self._ordered:
             frame = self.syncs.frame
             reach = frame.thread_after if each else frame.covered
-            found = reach(await_, site)
-            for number, pairs in self.heard(Holder(await_, False, True)).full.items():
-                found = isl.union_map(
-                    found, isl.compose(pairs, reach(self.syncs.site(number), site))
-                )
-            self._ordered[key] = found
+            if granted is None:
+                self._ordered[key] = reach(await_, site)
+            else:
+                heard = self.heard(any_thread(await_)).full[granted]
+                self._ordered[key] = isl.compose(heard, reach(self.syncs.site(granted), site))
         return self._ordered[key]
 
-    def some_thread(self, waiter: Holder, site: Site) -> isl.Map:
+    def some_thread(self, waiter: Holder, granted: int | None, site: Site) -> isl.Map:
         """The Awaits (with their thread where it is a coordinate) and the later instances of
-        `site`, of which some thread is ordered after it."""
-        frame = self.syncs.frame
-        found = first_seen(frame, waiter, site)
-        for number, pairs in self.heard(waiter).full.items():
-            found = isl.union_map(
-                found, isl.compose(pairs, frame.shared(self.syncs.site(number), site))
-            )
-        return rel.coalesce(found)
+        `site`, of which some thread is ordered after it by one grant.  Computed once."""
+        key = (waiter, granted, site.number)
+        if key not in self._followed:
+            frame = self.syncs.frame
+            if granted is None:
+                self._followed[key] = first_seen(frame, waiter, site)
+            else:
+                heard = self.heard(waiter).full[granted]
+                self._followed[key] = isl.compose(
+                    heard, frame.shared(self.syncs.site(granted), site)
+                )
+        return self._followed[key]
+
+
+def any_thread(await_: Site) -> Holder:
+    """An Await as one record that all its threads see."""
+    return Holder(await_, False, True)
 
 
 # --- (i) ----------------------------------------------------------------------------------------
@@ -230,38 +245,19 @@ def _unordered(
 ) -> isl.Map:
     """Of the instances and elements that are asked for, those with a thread that is ordered after
     no Await that counts."""
+    extended = uses.frame.with_thread(site)
     for each in (False,) if uses.frame.everyone(site) else (False, True):
-        seen = _followers(uses, orders, site, each, asked, counts)
-        asked = isl.subtract_map(asked, seen)
-        if isl.is_empty(asked):
-            break
+        left = isl.compose(isl.inverse(extended), asked) if each else asked
+        for await_, that in counts.items():
+            those = isl.compose(that, extended) if each else that
+            for granted in orders.by_grants(any_thread(await_)):
+                if isl.is_empty(left):
+                    return left
+                ordered = orders.all_threads(await_, granted, site, each=each)
+                here = isl.inverse(isl.intersect_map(ordered, those))
+                left = isl.subtract_map(left, isl.compose(here, element(uses, await_)))
+        asked = isl.intersect_map(asked, isl.compose(extended, left)) if each else left
     return rel.coalesce(asked)
-
-
-def _followers(
-    uses: BarrierUses,
-    orders: Orders,
-    site: Site,
-    each: bool,
-    asked: isl.Map,
-    counts: Mapping[Site, isl.Map],
-) -> isl.Map:
-    """The instances and elements all of whose threads are ordered after an Await that counts."""
-    frame = uses.frame
-    found = asked
-    if each:
-        extended = frame.with_thread(site)
-        found = isl.compose(isl.inverse(extended), asked)
-    seen = rel.empty_like(found)
-    for await_, that in counts.items():
-        ordered = orders.all_threads(await_, site, each=each)
-        ordered = isl.intersect_map(ordered, isl.compose(that, extended) if each else that)
-        here = isl.compose(isl.inverse(ordered), element(uses, await_))
-        seen = isl.union_map(seen, isl.intersect_map(here, found))
-    if not each:
-        return seen
-    unseen = isl.compose(extended, isl.subtract_map(found, seen))
-    return isl.subtract_map(asked, unseen)
 
 
 def _last(uses: BarrierUses, site: Site) -> Site | None:
@@ -313,8 +309,7 @@ def _asked(
         if isl.is_empty(that):
             continue
         that = isl.compose(records, that)
-        ordered = isl.intersect_map(that, orders.some_thread(waiter, arrive))
-        arrived.append((arrive, that, ordered))
+        arrived.append((arrive, that, _followed(orders, waiter, arrive, that)))
     if not arrived:
         return
     for site in (*uses.awaits, *uses.frees):
@@ -336,6 +331,16 @@ def _asked(
             asked = isl.subtract_map(asked, isl.compose(ordered, earlier(uses, arrive, site)))
         if not isl.is_empty(asked):
             yield site, rel.coalesce(asked)
+
+
+def _followed(orders: Orders, waiter: Holder, arrive: Site, that: isl.Map) -> isl.Map:
+    """Of Awaits and arrivals, those of which a thread of the arrival is ordered after the Await."""
+    left = that
+    for granted in orders.by_grants(waiter):
+        left = isl.subtract_map(left, orders.some_thread(waiter, granted, arrive))
+        if isl.is_empty(left):
+            return that
+    return isl.subtract_map(that, left)
 
 
 # --- (iii) --------------------------------------------------------------------------------------

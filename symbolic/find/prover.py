@@ -6,7 +6,7 @@ the absence of violations has yet to be certified.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -27,7 +27,7 @@ from exogpu.symbolic.find.obligations import Discharged, Left, discharge
 from exogpu.symbolic.find.phase import Orders, phase_failures
 from exogpu.symbolic.find.syncs import Syncs
 from exogpu.symbolic.shares import Topic, topics
-from exogpu.symbolic.sites import Site, UndecidedError, variables_of
+from exogpu.symbolic.sites import Site, UndecidedError
 
 BUDGET: Final = 20_000_000
 """Operations of ISL for one part of the analysis: some seconds."""
@@ -66,8 +66,6 @@ class _Found:
     violations: list[Finding] = field(default_factory=list)
     undecided: list[Undecided] = field(default_factory=list)
     obligations: int = 0
-    discharged: list[Discharged] = field(default_factory=list)
-    orders: Orders | None = None
     accesses: bool = False
     """Whether they were analysed, and what is counted."""
     phase: bool = False
@@ -75,10 +73,11 @@ class _Found:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evidence:
-    """How the accesses of a program are ordered, as ISL found it."""
+    """How the accesses of a program are ordered, as far as ISL has found it."""
 
     model: Model
-    discharged: tuple[Discharged, ...]
+    discharged: Mapping[tuple[int, int], Sequence[Discharged]]
+    """By the sites of a Record and a Check."""
     syncs: Callable[[Frame], Syncs]
     orders: Mapping[Sym, Orders]
     """By mbarrier, the execution order that PHASE asks for."""
@@ -86,7 +85,7 @@ class Evidence:
 
 def frame_of(model: Model, name: Sym) -> Frame | None:
     """The frame of a variable's allocation; None for a variable that is never used."""
-    used = [s for s in model.sites if name in variables_of(s.op)]
+    used = model.uses[name]
     variable = model.variables[name]
     resides = variable.resident or variable.mechanism is not None
     by_task = not resides and any(site.residence is not None for site in model.sites)
@@ -107,6 +106,9 @@ class Analysis:
         self.vacuous = isl.is_empty(self.model.exact_context)
         self._found: dict[Sym, _Found] = {}
         self._syncs: dict[Frame, Syncs] = {}
+        self._discharged: dict[tuple[int, int], list[Discharged]] = {}
+        self._orders: dict[Sym, Orders] = {}
+        self.evidence = Evidence(self.model, self._discharged, self.syncs, self._orders)
 
     def run(self, asked: Collection[Topic]) -> None:
         """Analyse these topics, as far as they have not been."""
@@ -134,18 +136,12 @@ class Analysis:
         for one in several:
             for reason in one.undecided:
                 undecided.setdefault((reason.reason, reason.span), reason)
-        orders = {name: one.orders for name, one in self._found.items() if one.orders is not None}
         return Findings(
             tuple(violation for one in several for violation in one.violations),
             tuple(undecided.values()),
             sum(one.obligations for one in several),
             self.vacuous,
-            Evidence(
-                self.model,
-                tuple(done for one in several for done in one.discharged),
-                self.syncs,
-                {v.name: orders[v.name] for v in self.model.program.variables if v.name in orders},
-            ),
+            self.evidence,
         )
 
     def attempt(self, task: Callable[[Sym], None], name: Sym) -> None:
@@ -156,7 +152,7 @@ class Analysis:
         except UndecidedError as reason:
             self.give_up(name, reason)
         except IslGaveUpError:
-            used = next(s for s in self.model.sites if name in variables_of(s.op))
+            used = self.model.uses[name][0]
             why = f"the relations between the uses of {name} are too large"
             self.give_up(name, UndecidedError(why, used.op.origin.span))
 
@@ -182,9 +178,9 @@ class Analysis:
         """PHASE of one mbarrier."""
         frame = frame_of(self.model, name)
         if frame is not None:
-            syncs, found = self.syncs(frame), self._found[name]
-            found.orders = Orders(syncs, uses_of(syncs, name))
-            found.violations.extend(phase_failures(found.orders))
+            syncs = self.syncs(frame)
+            self._orders[name] = Orders(syncs, uses_of(syncs, name))
+            self._found[name].violations.extend(phase_failures(self._orders[name]))
 
     # --- accesses -------------------------------------------------------------------------
 
@@ -209,9 +205,7 @@ class Analysis:
         """The loops of the tasks that use a variable."""
         return tuple(
             dict.fromkeys(
-                site.loops[: site.task]
-                for site in self.model.sites
-                if site.task is not None and name in variables_of(site.op)
+                site.loops[: site.task] for site in self.model.uses[name] if site.task is not None
             )
         )
 
@@ -235,7 +229,8 @@ class Analysis:
         syncs = self.syncs(frame)
         for record, several in by_record.items():
             for done in discharge(syncs, record, several, self.policy):
-                of.discharged.append(done)
+                key = (record.number, done.dependence.check.number)
+                self._discharged.setdefault(key, []).append(done)
                 if done.left is None:
                     continue
                 pairs = rel.under(done.left.pairs, frame.context())

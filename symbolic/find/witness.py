@@ -36,7 +36,6 @@ from exogpu.symbolic.find.chains import Ends, Finder, parameters, sizes_of
 from exogpu.symbolic.find.counting import Counting
 from exogpu.symbolic.find.expressions import pieces_of
 from exogpu.symbolic.find.frames import Frame
-from exogpu.symbolic.find.obligations import Discharged
 from exogpu.symbolic.find.orders import Ordering
 from exogpu.symbolic.find.partners import Partners
 from exogpu.symbolic.find.prover import Evidence, frame_of
@@ -56,10 +55,6 @@ class Seeker:
         self.evidence = evidence
         self.model = evidence.model
         self._sizes = sizes_of(self.model)
-        self._discharged: dict[tuple[int, int], list[Discharged]] = {}
-        for one in evidence.discharged:
-            key = (one.dependence.record.number, one.dependence.check.number)
-            self._discharged.setdefault(key, []).append(one)
         self._barriers = {
             self.model.called[v.name]: v.name
             for v in self.model.program.variables
@@ -69,7 +64,7 @@ class Seeker:
         self._finders: dict[tuple[Frame, Values], Finder] = {}
         self._countings: dict[Sym, Counting] = {}
         self._orderings: dict[Sym, Ordering] = {}
-        self._nests: dict[str, Nest] = {}
+        self._totals: dict[str, Pieces | None] = {}
         self._counts: dict[tuple[int, bool], Pieces] = {}
         self._chains: dict[tuple[int, int], tuple[Chain, ...]] = {}
         self._near: dict[tuple[Aim, tuple[int, ...]], tuple[At, ...]] = {}
@@ -77,11 +72,12 @@ class Seeker:
 
     def witness(self) -> Witness:
         """All that was asked for."""
-        nests = {name: Nest(self.apart(name), self.depth(name), None) for name in self._nests}
-        nests |= {name: one for name, one in self._nests.items() if one.total is not None}
         return Witness(
             self._admitted(),
-            nests,
+            {
+                name: Nest(self.apart(name), self.depth(name), total)
+                for name, total in self._totals.items()
+            },
             self._counts,
             _present(self._chains),
             _present(self._near),
@@ -130,7 +126,7 @@ class Seeker:
         other = names_of(second, "second", self.model.called)
         by_record, by_check = each_for_itself(first, second)
         element = element_names(len(self.model.variables[first.op.access.name].shape))
-        for found in self._discharged.get((record, check), ()):
+        for found in self.evidence.discharged.get((record, check), ()):
             finder = self.finder(found.dependence.frame, other)
             ends = Ends(
                 finder.inner(first, one),
@@ -148,9 +144,8 @@ class Seeker:
 
     def apart(self, barrier: str) -> int:
         """Of how many outer loops the iterations are counted apart; 0 outside nests."""
-        found = len(self._counting(self._barriers[barrier]).apart)
-        self._nests.setdefault(barrier, Nest(found, None, None))
-        return found
+        self._totals.setdefault(barrier, None)
+        return len(self._counting(self._barriers[barrier]).apart)
 
     def depth(self, barrier: str) -> int | None:
         """The depth of an mbarrier's ring, where the program has none."""
@@ -174,16 +169,16 @@ class Seeker:
 
     def total(self, barrier: str) -> Pieces:
         """In `outer.` and `element.`: how many an iteration of the loops set apart has."""
-        known = self._nests.get(barrier)
-        if known is not None and known.total is not None:
-            return known.total
+        known = self._totals.get(barrier)
+        if known is not None:
+            return known
         counting = self._counting(self._barriers[barrier])
         frame = counting.counts.frame
         outer = names_of(counting.uses.arrives[0], "outer", self.model.called)
         element = element_names(len(self.model.variables[counting.name].shape))
         pieces = isl_functions.pieces(counting.totals())
         total = pieces_of(pieces, element, parameters(frame, outer))
-        self._nests[barrier] = Nest(len(counting.apart), self.depth(barrier), total)
+        self._totals[barrier] = total
         return total
 
     # --- partners -------------------------------------------------------------------------

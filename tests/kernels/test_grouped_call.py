@@ -16,6 +16,7 @@ from exogpu.kernels import (
     gemm_grouped_sm90,
     grouped,
     grouped_gemm,
+    grouped_rounds,
     grouped_tiles,
     histogram,
     histogram_bins,
@@ -50,6 +51,9 @@ def called(monkeypatch):
     monkeypatch.setattr(
         grouped, "where", lambda n: meaning(f"grouped_tiles_{n}", grouped_tiles.KERNELS)
     )
+    monkeypatch.setattr(
+        grouped, "rounds", lambda n: meaning(f"grouped_rounds_{n}", grouped_rounds.KERNELS)
+    )
     monkeypatch.setattr(grouped, "kernel", product)
     monkeypatch.setattr(
         grouped,
@@ -82,10 +86,20 @@ def test_a_product_a_group(called, counts):
     assert np.array_equal(grouped_gemm(A, B, offsets), out)
 
 
-def test_many_tiles_are_wide(called):
-    A, B, offsets = arrays([128 * 66], 512, 8)
+@pytest.mark.parametrize("counts", [[128 * 66], [129 * 64, 1, 130]], ids=str)
+def test_many_tiles_are_wide_and_those_of_a_short_last_round_narrow(called, counts):
+    A, B, offsets = arrays(counts, 512, 8)
+    out = grouped_gemm(A, B, offsets)
+    of = np.repeat(np.arange(len(counts)), counts)
+    assert np.array_equal(out, np.einsum("mk,mnk->mn", A.astype(float), B[of].astype(float)))
+    products = ["gemm_grouped_f16_sm90_128x256", "gemm_grouped_f16_sm90_128x128"]
+    assert called == ["grouped_rounds_128", *products]
+
+
+def test_rows_of_many_tiles_have_one_launch(called):
+    A, B, offsets = arrays([128 * 2], 256 * 67, 8)
     grouped_gemm(A, B, offsets)
-    assert called[-1] == "gemm_grouped_f16_sm90_128x256"
+    assert called == ["grouped_tiles_128", "gemm_grouped_f16_sm90_128x256"]
 
 
 def halves(*shape):

@@ -519,21 +519,12 @@ def trailing_barriers_tag_nothing(patch):
 @careless()
 def phase_is_for_one_thread(patch):
     """PHASE (i) and (iii) are asked of the arrival and the Await, not of each of its threads."""
-    patch.setattr(
-        phase.Orders,
-        "all_threads",
-        lambda self, await_, site, *, each: self.some_thread(
-            closure.Holder(await_, False, True), site
-        ),
-    )
-    kept = phase._followers
-    patch.setattr(
-        phase,
-        "_followers",
-        lambda uses, orders, site, each, asked, counts: kept(
-            uses, orders, site, False, asked, counts
-        ),
-    )
+
+    def some_thread(self, await_, granted, site, *, each):
+        found = self.some_thread(phase.any_thread(await_), granted, site)
+        return isl.compose(found, self.syncs.frame.with_thread(site)) if each else found
+
+    patch.setattr(phase.Orders, "all_threads", some_thread)
 
 
 @careless()

@@ -126,16 +126,17 @@ def test_what_a_careless_analysis_overlooks_is_not_certified(
 
 def forged(evidence: Evidence, clear: Site) -> Evidence:
     """The evidence, which says that this Clear comes between each record and its check."""
-    discharged = []
-    for one in evidence.discharged:
+
+    def says(one: Discharged) -> Discharged:
         frame, record, check = one.dependence.frame, one.dependence.record, one.dependence.check
         cells = [frame.cells(site, site.op.access) for site in (record, check)]
         met = rel.met_on(one.dependence.pairs, *cells)
         after, until = frame.before(record, clear), frame.before(clear, check)
         assert not isl.is_empty(met)
-        cleared = Cleared(clear, after, until, met)
-        discharged.append(replace(one, cleared=(cleared,), left=None))
-    return replace(evidence, discharged=tuple(discharged))
+        return replace(one, cleared=(Cleared(clear, after, until, met),), left=None)
+
+    discharged = {pair: [*map(says, some)] for pair, some in evidence.discharged.items()}
+    return replace(evidence, discharged=discharged)
 
 
 @pytest.mark.parametrize("mutates", [False, True])
