@@ -98,6 +98,8 @@ def _before_product(calls: Calls, stmt: CallInstr) -> list[str]:
 
 def constant_text(value: object) -> str:
     """A compile-time parameter in a template."""
+    if isinstance(value, bool):
+        return str(value).lower()
     return C_TYPE[value] if isinstance(value, DataType) else str(value)
 
 

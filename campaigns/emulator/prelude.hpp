@@ -71,7 +71,7 @@ inline void flag_await(const int* flag, int count)
     emulated::now->wait("ld.acquire", [=] { return *flag >= count; });
 }
 
-template <int ctas, int rank>
+template <int ctas, bool once, int rank>
 void Sm90_tma_load(const void* dst, const TensorMap& map, unsigned barrier, unsigned mask, const int (&at)[rank])
 {
     emulated::tma_load<ctas>(dst, map, barrier, mask, at);

@@ -1,6 +1,23 @@
 // One lane of the warp copies a box to shared memory (PTX ISA, cp.async.bulk.tensor); with
 // several CTAs in the mask, to the same place in each, and signals the same mbarrier in each.
-template <int ctas, int rank>
+// What is loaded once is the first to leave the L2 cache (PTX ISA, createpolicy).
+#define TMA_LOAD(dimensions, kind, more, coordinates, ...)                                      \
+    asm volatile("cp.async.bulk.tensor." dimensions ".shared::cluster.global.tile"              \
+                 ".mbarrier::complete_tx::bytes" kind                                           \
+                 " [%0], [%1, {" coordinates "}], [%2]" more ";"                                \
+                 :: "r"(to), "l"(&map), "r"(barrier), "h"(to_ctas), "l"(policy), __VA_ARGS__    \
+                 : "memory")
+#define TMA_LOAD_OF(dimensions, coordinates, ...)                                               \
+    if constexpr (ctas == 1 && !once)                                                           \
+        TMA_LOAD(dimensions, "", "", coordinates, __VA_ARGS__);                                 \
+    else if constexpr (ctas == 1)                                                               \
+        TMA_LOAD(dimensions, ".L2::cache_hint", ", %4", coordinates, __VA_ARGS__);              \
+    else if constexpr (!once)                                                                   \
+        TMA_LOAD(dimensions, ".multicast::cluster", ", %3", coordinates, __VA_ARGS__);          \
+    else                                                                                        \
+        TMA_LOAD(dimensions, ".multicast::cluster.L2::cache_hint", ", %3, %4", coordinates,     \
+                 __VA_ARGS__)
+template <int ctas, bool once, int rank>
 __device__ __forceinline__ void Sm90_tma_load(
     const void* dst, const TensorMap& map, unsigned barrier, unsigned mask, const int (&at)[rank])
 {
@@ -9,50 +26,19 @@ __device__ __forceinline__ void Sm90_tma_load(
         return;
     const unsigned to = smem_address(dst);
     const unsigned short to_ctas = static_cast<unsigned short>(mask);
-    if constexpr (ctas == 1) {
-        if constexpr (rank == 2)
-            asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile"
-                         ".mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];"
-                         :: "r"(to), "l"(&map), "r"(barrier), "r"(at[0]), "r"(at[1]) : "memory");
-        else if constexpr (rank == 3)
-            asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile"
-                         ".mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], [%2];"
-                         :: "r"(to), "l"(&map), "r"(barrier), "r"(at[0]), "r"(at[1]), "r"(at[2])
-                         : "memory");
-        else if constexpr (rank == 4)
-            asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile"
-                         ".mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], [%2];"
-                         :: "r"(to), "l"(&map), "r"(barrier), "r"(at[0]), "r"(at[1]), "r"(at[2]),
-                            "r"(at[3]) : "memory");
-        else
-            asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.tile"
-                         ".mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6, %7}], [%2];"
-                         :: "r"(to), "l"(&map), "r"(barrier), "r"(at[0]), "r"(at[1]), "r"(at[2]),
-                            "r"(at[3]), "r"(at[4]) : "memory");
+    unsigned long long policy = 0;
+    if constexpr (once)
+        asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+    if constexpr (rank == 2) {
+        TMA_LOAD_OF("2d", "%5, %6", "r"(at[0]), "r"(at[1]));
+    } else if constexpr (rank == 3) {
+        TMA_LOAD_OF("3d", "%5, %6, %7", "r"(at[0]), "r"(at[1]), "r"(at[2]));
+    } else if constexpr (rank == 4) {
+        TMA_LOAD_OF("4d", "%5, %6, %7, %8", "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(at[3]));
     } else {
-        if constexpr (rank == 2)
-            asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile"
-                         ".mbarrier::complete_tx::bytes.multicast::cluster"
-                         " [%0], [%1, {%4, %5}], [%2], %3;"
-                         :: "r"(to), "l"(&map), "r"(barrier), "h"(to_ctas), "r"(at[0]), "r"(at[1])
-                         : "memory");
-        else if constexpr (rank == 3)
-            asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile"
-                         ".mbarrier::complete_tx::bytes.multicast::cluster"
-                         " [%0], [%1, {%4, %5, %6}], [%2], %3;"
-                         :: "r"(to), "l"(&map), "r"(barrier), "h"(to_ctas), "r"(at[0]), "r"(at[1]),
-                            "r"(at[2]) : "memory");
-        else if constexpr (rank == 4)
-            asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile"
-                         ".mbarrier::complete_tx::bytes.multicast::cluster"
-                         " [%0], [%1, {%4, %5, %6, %7}], [%2], %3;"
-                         :: "r"(to), "l"(&map), "r"(barrier), "h"(to_ctas), "r"(at[0]), "r"(at[1]),
-                            "r"(at[2]), "r"(at[3]) : "memory");
-        else
-            asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.tile"
-                         ".mbarrier::complete_tx::bytes.multicast::cluster"
-                         " [%0], [%1, {%4, %5, %6, %7, %8}], [%2], %3;"
-                         :: "r"(to), "l"(&map), "r"(barrier), "h"(to_ctas), "r"(at[0]), "r"(at[1]),
-                            "r"(at[2]), "r"(at[3]), "r"(at[4]) : "memory");
+        TMA_LOAD_OF("5d", "%5, %6, %7, %8, %9", "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(at[3]),
+                    "r"(at[4]));
     }
 }
+#undef TMA_LOAD_OF
+#undef TMA_LOAD

@@ -294,10 +294,11 @@ sm90_load = partial(
     barrier=CudaMbarrier,
     dst=lambda swizzle: _box(TMA_LOAD, swizzle),
     src=clipped(TMA_LOAD),
-    template="Sm90_tma_load<1>({transfer.shared}, {transfer.tensor}, {barrier}, {transfer.ctas}, "
-    "{transfer.coordinates});",
+    template="Sm90_tma_load<1, {once}>({transfer.shared}, {transfer.tensor}, {barrier}, "
+    "{transfer.ctas}, {transfer.coordinates});",
 )
-"""One lane starts the copy of a tile into shared memory."""
+"""One lane starts the copy of a tile into shared memory; `once`: nothing else in the launch loads
+it, and it is the first to leave the L2 cache."""
 
 
 @sm90_load()
@@ -310,8 +311,10 @@ def Sm90_tma_load(
     box,
     swizzle=128,
     dtype=f32,
+    once=False,
 ):
     """One lane starts the copy of a tile into shared memory (cp.async.bulk.tensor, mbarrier)."""
+    assert once in (False, True)
     assert 2 <= len(box) <= 5
     for i in seq(0, rows):
         for j in seq(0, cols):
@@ -327,8 +330,10 @@ def Sm90_tma_load_tf32(
     cols,
     box,
     swizzle=128,
+    once=False,
 ):
     """As Sm90_tma_load, rounded to tf32, which wgmma otherwise cuts the numbers to."""
+    assert once in (False, True)
     assert 2 <= len(box) <= 5
     for i in seq(0, rows):
         for j in seq(0, cols):
@@ -347,10 +352,10 @@ sm90_multicast = partial(
     barrier_units=lambda stride: (_ctas(1, stride),),
     dst=lambda stride, swizzle: over(_box(TMA_LOAD, swizzle), _ctas(1, stride)),
     src=clipped(TMA_LOAD),
-    template="Sm90_tma_load<{n}>({transfer.shared}, {transfer.tensor}, {barrier}, "
+    template="Sm90_tma_load<{n}, {once}>({transfer.shared}, {transfer.tensor}, {barrier}, "
     "{transfer.ctas}, {transfer.coordinates});",
 )
-"""One lane in each of n CTAs copies a slice of the tile to all n."""
+"""One lane in each of n CTAs copies a slice of the tile to all n; `once` as above."""
 
 
 @sm90_multicast()
@@ -365,8 +370,10 @@ def Sm90_tma_multicast(
     box,
     swizzle=128,
     dtype=f32,
+    once=False,
 ):
     """One lane in each of n CTAs copies a slice of the tile to all n (.multicast::cluster)."""
+    assert once in (False, True)
     assert 2 <= len(box) <= 5
     assert n == 1 or (box[-1] == cols and rows * cols * dtype.bytes // n % BOX == 0)
     for i in seq(0, rows):
@@ -386,8 +393,10 @@ def Sm90_tma_multicast_tf32(
     cols,
     box,
     swizzle=128,
+    once=False,
 ):
     """As Sm90_tma_multicast, rounded to tf32."""
+    assert once in (False, True)
     assert 2 <= len(box) <= 5
     assert n == 1 or (box[-1] == cols and rows * cols * 4 // n % BOX == 0)
     for i in seq(0, rows):

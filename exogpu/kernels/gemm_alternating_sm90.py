@@ -46,7 +46,7 @@ def make_gemm_alternating(
                     for tn in cuda_tasks(0, (N + CN * TN - 1) / (CN * TN)):
                         for s in cuda_tasks(0, SLICES):
                             D: f32[CM, CN, groups, MM, TN] @ Sm90_RmemMatrixD(MM, TN)
-                            product(D, A_map, B_map, cluster_K, batch, tm, tn, s)
+                            product(D, A_map, B_map, cluster_K, batch, tm, tn, s, M, N)
                             add(D, C_map, batch, tm, tn)
                             Fence(cuda_in_order, cuda_in_order)
 

@@ -67,7 +67,8 @@ def make_product(
     is then a number of steps, of 128 bytes a row.  With `slots` its stages are counted from tile to
     tile, else each tile begins with the first.  The maps are those of `operand_map`, as `rounded`.
     Where a ring is not `slots`, the products of a step may be `overlapped` with those of the next.
-    Of so many steps only `every` one is multiplied, beginning with `s`; else s is None.
+    Of so many steps only `every` one is multiplied, beginning with `s`; else s is None.  M and N
+    are then given last: what one cluster alone loads makes way in the L2 cache for what comes next.
     """
     MM = TM // groups  # rows of a warpgroup
     TK = 128 // dtype.bytes  # columns of a step, and of one product
@@ -75,24 +76,32 @@ def make_product(
     narrow = Sm90_wgmma_f8 if dtype in EIGHTS else Sm90_wgmma_f16
 
     @macro
-    def copy(tile, source, full, n, stride, rows, box):
+    def copy(tile, source, full, n, stride, rows, box, once):
         if rounded and dtype is f32:
             (
                 Sm90_tma_multicast_tf32(
-                    tile, source, n=n, stride=stride, rows=rows, cols=TK, box=box
+                    tile, source, n=n, stride=stride, rows=rows, cols=TK, box=box, once=once
                 )
                 >> full
             )
         else:
             (
                 Sm90_tma_multicast(
-                    tile, source, n=n, stride=stride, rows=rows, cols=TK, box=box, dtype=dtype
+                    tile,
+                    source,
+                    n=n,
+                    stride=stride,
+                    rows=rows,
+                    cols=TK,
+                    box=box,
+                    dtype=dtype,
+                    once=once,
                 )
                 >> full
             )
 
     @macro
-    def load(tile, tensor, batch, row, s, k, full, n, stride, rows):
+    def part(tile, tensor, batch, row, s, k, full, n, stride, rows, once):
         if split:
             copy(
                 tile,
@@ -102,6 +111,7 @@ def make_product(
                 stride,
                 rows,
                 (1, rows // n, 1, TK),
+                once,
             )
         else:
             if every > 1:  # noqa: SIM108 (a macro has no conditional expressions)
@@ -116,17 +126,32 @@ def make_product(
                 stride,
                 rows,
                 (1, rows // n, TK),
+                once,
             )
 
     @macro
-    def fill(A_tile, B_tile, A_map, B_map, batch, tm, tn, s, k, full):
+    def load(tile, tensor, batch, row, s, k, full, n, stride, rows, others, most):
+        """Other clusters load it, too, where `others`, rows of the other operand, are more than
+        `most`."""
+        if every > 1:
+            if others <= most:
+                part(tile, tensor, batch, row, s, k, full, n, stride, rows, True)
+            else:
+                part(tile, tensor, batch, row, s, k, full, n, stride, rows, False)
+        else:
+            part(tile, tensor, batch, row, s, k, full, n, stride, rows, False)
+
+    @macro
+    def fill(A_tile, B_tile, A_map, B_map, batch, tm, tn, s, k, full, M, N):
         """By the producer: one stage of the ring."""
         for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
             row = (CM * tm + m) * TM
-            load(A_tile[m, :, :, :], A_map, batch, row, s, k, full[m, :], CN, 1, TM)
+            tile = A_tile[m, :, :, :]
+            load(tile, A_map, batch, row, s, k, full[m, :], CN, 1, TM, N, CN * TN)
         for n in cuda_threads(0, CN, unit=CM * cuda_warp_in_cluster_strided(CN)):
             row = (CN * tn + n) * TN
-            load(B_tile[:, n, :, :], B_map, batch, row, s, k, full[:, n], CM, CN, TN)
+            tile = B_tile[:, n, :, :]
+            load(tile, B_map, batch, row, s, k, full[:, n], CM, CN, TN, M, CM * TM)
 
     @macro
     def multiply(sums, A_tile, B_tile):
@@ -151,7 +176,7 @@ def make_product(
                 )
 
     @macro
-    def through(D, A_map, B_map, steps, batch, tm, tn, s, A_smem, B_smem, full, empty):
+    def passed(D, A_map, B_map, steps, batch, tm, tn, s, A_smem, B_smem, full, empty, M, N):
         cg: barrier[CM, CN, groups] @ CudaCommitGroup
         with CudaWarps(name="consumer"):
             for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
@@ -176,36 +201,24 @@ def make_product(
                         s,
                         k,
                         full,
+                        M,
+                        N,
                     )
                 else:
-                    for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
-                        row = (CM * tm + m) * TM
-                        load(
-                            A_smem[m, :, k % RING, :, :],
-                            A_map,
-                            batch,
-                            row,
-                            s,
-                            k,
-                            full[m, :],
-                            CN,
-                            1,
-                            TM,
-                        )
-                    for n in cuda_threads(0, CN, unit=CM * cuda_warp_in_cluster_strided(CN)):
-                        row = (CN * tn + n) * TN
-                        load(
-                            B_smem[:, n, k % RING, :, :],
-                            B_map,
-                            batch,
-                            row,
-                            s,
-                            k,
-                            full[:, n],
-                            CM,
-                            CN,
-                            TN,
-                        )
+                    fill(
+                        A_smem[:, :, k % RING, :, :],
+                        B_smem[:, :, k % RING, :, :],
+                        A_map,
+                        B_map,
+                        batch,
+                        tm,
+                        tn,
+                        s,
+                        k,
+                        full,
+                        M,
+                        N,
+                    )
                 for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
                     for n in cuda_threads(0, CN, unit=cuda_warp_in_cluster):
                         Arrive(cuda_temporal) >> full[m, n]
@@ -221,36 +234,11 @@ def make_product(
                                     B_smem[m, n, slot(empty), :, :],
                                 )
                             else:
-                                for kk in seq(0, 4):
-                                    if dtype is f32:
-                                        Sm90_wgmma_tf32(
-                                            D[m, n, wg, :, :],
-                                            A_smem[
-                                                m,
-                                                n,
-                                                k % RING,
-                                                MM * wg : MM * wg + MM,
-                                                KK * kk : KK * kk + KK,
-                                            ],
-                                            B_smem[m, n, k % RING, :, KK * kk : KK * kk + KK],
-                                            M=MM,
-                                            N=TN,
-                                        )
-                                    else:
-                                        narrow(
-                                            D[m, n, wg, :, :],
-                                            A_smem[
-                                                m,
-                                                n,
-                                                k % RING,
-                                                MM * wg : MM * wg + MM,
-                                                KK * kk : KK * kk + KK,
-                                            ],
-                                            B_smem[m, n, k % RING, :, KK * kk : KK * kk + KK],
-                                            M=MM,
-                                            N=TN,
-                                            dtype=dtype,
-                                        )
+                                multiply(
+                                    D[m, n, wg, :, :],
+                                    A_smem[m, n, k % RING, MM * wg : MM * wg + MM, :],
+                                    B_smem[m, n, k % RING, :, :],
+                                )
                             Arrive(wgmma_async) >> cg[m, n, wg]
                             Await(cg[m, n, wg], cuda_in_order, int(overlapped))
                         if overlapped:
@@ -271,16 +259,26 @@ def make_product(
                         Arrive(cuda_in_order) >> empty[m, :] >> empty[:, n]
 
     @macro
-    def product(D, A_map, B_map, K, batch, tm, tn, s):
+    def of_slice(D, A_map, B_map, K, batch, tm, tn, s, M, N):
         A_smem: dtype[CM, CN, RING, TM, TK] @ Sm90_SmemSwizzled(128)
         B_smem: dtype[CM, CN, RING, TN, TK] @ Sm90_SmemSwizzled(128)
         full: barrier[CM, CN] @ CudaMbarrier
         empty: barrier(full)[CM, CN] @ CudaMbarrier
         # Beyond K there are zeros: each slice has as many steps, and at least one.
         steps = (K + TK * every - 1) / (TK * every)
-        through(D, A_map, B_map, steps, batch, tm, tn, s, A_smem, B_smem, full, empty)
+        passed(D, A_map, B_map, steps, batch, tm, tn, s, A_smem, B_smem, full, empty, M, N)
 
-    return through if resident else product
+    @macro
+    def whole(D, A_map, B_map, K, batch, tm, tn, s):
+        of_slice(D, A_map, B_map, K, batch, tm, tn, s, None, None)
+
+    @macro
+    def through(D, A_map, B_map, steps, batch, tm, tn, s, A_smem, B_smem, full, empty):
+        passed(D, A_map, B_map, steps, batch, tm, tn, s, A_smem, B_smem, full, empty, None, None)
+
+    if resident:
+        return through
+    return of_slice if every > 1 else whole
 
 
 def family(dtype: DataType) -> str:

@@ -231,5 +231,5 @@ def test_who_has_waited_fences_the_proxies_of_global_memory():
     """Nothing in this launch accesses y through the generic proxy: the launch before has."""
     assert told_by_a_barrier.check().word == "proved"
     _, second = kernels(told_by_a_barrier)
-    path = second[second.index(WAIT) : second.index("Sm90_tma_load<1>(&")]
+    path = second[second.index(WAIT) : second.index("Sm90_tma_load<1, false>(&")]
     assert 'asm volatile("fence.proxy.async;"' in path

@@ -188,7 +188,7 @@ def test_who_has_awaited_a_flag_fences_proxies():
     has been told of it, before the barrier, and is of global memory too."""
     assert loaded_by_another.check().word == "proved"
     text = emit(loaded_by_another.facts, waits=ONE).source
-    path = text[text.index("flag_await(&") : text.index("Sm90_tma_load<1>(&")]
+    path = text[text.index("flag_await(&") : text.index("Sm90_tma_load<1, false>(&")]
     assert "fence.proxy.async;" in path
 
 

@@ -84,7 +84,7 @@ def test_a_multicast_without_swizzle():
     """Each of the two CTAs sends 32 rows of 32 elements to both."""
     verdict = multicast_rows.check()
     assert verdict.word == "proved" and not verdict.warnings
-    assert "Sm90_tma_load<2>(&s[0] + 1024 * cta," in multicast_rows.emit()[0].source
+    assert "Sm90_tma_load<2, false>(&s[0] + 1024 * cta," in multicast_rows.emit()[0].source
 
 
 def copied(n):
