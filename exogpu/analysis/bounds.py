@@ -42,7 +42,7 @@ from exogpu.analysis.instances import (
     size_constraints,
     smallest,
     where,
-    within_loop,
+    within,
 )
 from exogpu.analysis.sizes import check_sizes
 from exogpu.ir.isltext import bexpr, cexpr, conjunction, identifier
@@ -117,8 +117,6 @@ class _Scope:
     views: Views
     call: CallInstr | None = None
     """The call whose instruction's body is being walked."""
-    loads: tuple[For, ...] = ()
-    """The values from memory around it."""
 
 
 def check_bounds(proc: Proc | Instr) -> tuple[Diagnostic, ...]:
@@ -299,11 +297,10 @@ def _statement(stmt: Stmt, scope: _Scope) -> Iterator[Bound]:
             if isinstance(stmt.mode, Loaded):
                 yield from _access(stmt, stmt.mode.source, scope)
             if scope.call is None:
-                inner = within_loop(scope.domain, stmt.iterator, stmt.lo, stmt.hi)
+                inner = within(scope.domain, stmt)
             else:
                 inner = bind_range(scope.domain, stmt.iterator, stmt.lo, stmt.hi)
-            loads = (*scope.loads, stmt) if isinstance(stmt.mode, Loaded) else scope.loads
-            yield from _block(stmt.body, replace(scope, domain=inner, loads=loads))
+            yield from _block(stmt.body, replace(scope, domain=inner))
         case If():
             holds, fails = bexpr(stmt.condition), bexpr(Not(stmt.condition))
             yield from _block(stmt.body, replace(scope, domain=where(scope.domain, holds)))
@@ -352,7 +349,7 @@ def _access(stmt: Stmt, access: Access, scope: _Scope) -> Iterator[Bound]:
     domain, index = any_element(scope.domain, access)
     for element in elements(scope.views, access.name, index):
         if wrong := outside(element):
-            finding = report.Outside(stmt, access, element, scope.call, loads=scope.loads)
+            finding = report.Outside(stmt, access, element, scope.call, loads=domain.loads)
             yield Bound(domain, wrong, finding)
 
 
@@ -363,7 +360,7 @@ def _body(stmt: CallInstr, scope: _Scope) -> Iterator[Bound]:
     """
     domain = bind(scope.domain, control_values(stmt.instr.params, stmt.arguments))
     views = {**scope.views, **operand_views(stmt.instr.params, stmt.arguments)}
-    yield from _block(stmt.instr.body, _Scope(domain, views, stmt, scope.loads))
+    yield from _block(stmt.instr.body, _Scope(domain, views, stmt))
 
 
 def _called(stmt: CallProc, scope: _Scope) -> Iterator[Bound]:
@@ -375,6 +372,7 @@ def _called(stmt: CallProc, scope: _Scope) -> Iterator[Bound]:
     callee = stmt.proc
     domain = bind(scope.domain, control_values(callee.params, stmt.arguments))
     domain = where(domain, *entry(callee).constraints)
+    domain = replace(domain, contracts=(*domain.contracts, *callee.contracts))
     for obligation in _block(callee.body, _Scope(domain, views_of(callee))):
         if isinstance(obligation.finding, report.Outside):
             yield replace(obligation, finding=replace(obligation.finding, via=stmt))

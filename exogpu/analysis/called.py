@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from exogpu.analysis.instances import Domain, entry, where, within_loop
+from exogpu.analysis.instances import Domain, entry, where, within
 from exogpu.ir.isltext import bexpr
 from exogpu.ir.nodes import Block, CallInstr, DeviceFunction, For, If, Not, Proc, Warps
 
@@ -37,7 +37,7 @@ def _block(block: Block, scope: _Scope) -> Iterator[Called]:
             case CallInstr():
                 yield Called(stmt, scope.domain, scope.launch or scope.domain)
             case For():
-                inner = within_loop(scope.domain, stmt.iterator, stmt.lo, stmt.hi)
+                inner = within(scope.domain, stmt)
                 yield from _block(stmt.body, replace(scope, domain=inner))
             case If():
                 holds, fails = bexpr(stmt.condition), bexpr(Not(stmt.condition))

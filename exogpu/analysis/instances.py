@@ -12,10 +12,21 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final, TypeAlias
 
+from exogpu.analysis.load_facts import told
 from exogpu.ir.constraints import UnreadError, smt_of
 from exogpu.ir.isltext import bexpr, cexpr, conjunction, identifier, in_range
 from exogpu.ir.names import Sym
-from exogpu.ir.nodes import And, BExpr, CExpr, ControlParam, Instr, Proc
+from exogpu.ir.nodes import (
+    And,
+    BExpr,
+    CExpr,
+    Contract,
+    ControlParam,
+    For,
+    Instr,
+    Loaded,
+    Proc,
+)
 from exogpu.ir.walk import control_variables
 from exogpu.solvers import isl, smt
 
@@ -33,6 +44,10 @@ class Domain:
     bound: tuple[Sym, ...] = ()
     """Further variables, which are nobody's iterator."""
     constraints: tuple[str, ...] = ()
+    loads: tuple[For, ...] = ()
+    """Of the iterators, the values from memory."""
+    contracts: tuple[Contract, ...] = ()
+    """What is assumed of arrays."""
 
     @property
     def variables(self) -> tuple[Sym, ...]:
@@ -88,7 +103,8 @@ def size_constraints(proc: Proc | Instr) -> tuple[str, ...]:
 def entry(proc: Proc | Instr) -> Domain:
     """The instances of a procedure's outermost scope: its preconditions."""
     preconditions = tuple(bexpr(b) for b in proc.preconditions)
-    return Domain(controls(proc), constraints=(*size_constraints(proc), *preconditions))
+    found = Domain(controls(proc), constraints=(*size_constraints(proc), *preconditions))
+    return replace(found, contracts=proc.contracts) if isinstance(proc, Proc) else found
 
 
 def where(domain: Domain, *constraints: str) -> Domain:
@@ -100,6 +116,16 @@ def within_loop(domain: Domain, iterator: Sym, lo: CExpr, hi: CExpr) -> Domain:
     """The instances of a loop's body."""
     inner = replace(domain, iterators=(*domain.iterators, iterator))
     return where(inner, in_range(iterator, lo, hi))
+
+
+def within(domain: Domain, loop: For) -> Domain:
+    """The instances of a loop's body; where it binds a value from memory, with what is known of it
+    and of those around it."""
+    inner = within_loop(domain, loop.iterator, loop.lo, loop.hi)
+    if not isinstance(loop.mode, Loaded):
+        return inner
+    known = told(loop, domain.loads, domain.contracts)
+    return where(replace(inner, loads=(*domain.loads, loop)), *map(bexpr, known))
 
 
 def bind(domain: Domain, values: Mapping[Sym, CExpr]) -> Domain:

@@ -87,10 +87,13 @@ CLUSTER = (2, 1, 128, 128, 4)
 """CTAs of a cluster, the tile of one, slots of the ring."""
 
 
+WINDOW = re.compile(r"^ *(\w*tile|sums) = ", re.MULTILINE)
+
+
 def without_windows(p: Procedure) -> Procedure:
     """With the windows that inlined calls leave written out."""
-    while any(line.strip().startswith("tile = ") for line in s.text(p).splitlines()):
-        p = s.inline_window(p, "tile")
+    while found := WINDOW.search(s.text(p)):
+        p = s.inline_window(p, found[1])
     return p
 
 

@@ -14,7 +14,24 @@ __device__ __forceinline__ unsigned smem_address(const void* pointer)
 
 // One lane of the warp copies a box to shared memory (PTX ISA, cp.async.bulk.tensor); with
 // several CTAs in the mask, to the same place in each, and signals the same mbarrier in each.
-template <int ctas, int rank>
+// What is loaded once is the first to leave the L2 cache (PTX ISA, createpolicy).
+#define TMA_LOAD(dimensions, kind, more, coordinates, ...)                                      \
+    asm volatile("cp.async.bulk.tensor." dimensions ".shared::cluster.global.tile"              \
+                 ".mbarrier::complete_tx::bytes" kind                                           \
+                 " [%0], [%1, {" coordinates "}], [%2]" more ";"                                \
+                 :: "r"(to), "l"(&map), "r"(barrier), "h"(to_ctas), "l"(policy), __VA_ARGS__    \
+                 : "memory")
+#define TMA_LOAD_OF(dimensions, coordinates, ...)                                               \
+    if constexpr (ctas == 1 && !once)                                                           \
+        TMA_LOAD(dimensions, "", "", coordinates, __VA_ARGS__);                                 \
+    else if constexpr (ctas == 1)                                                               \
+        TMA_LOAD(dimensions, ".L2::cache_hint", ", %4", coordinates, __VA_ARGS__);              \
+    else if constexpr (!once)                                                                   \
+        TMA_LOAD(dimensions, ".multicast::cluster", ", %3", coordinates, __VA_ARGS__);          \
+    else                                                                                        \
+        TMA_LOAD(dimensions, ".multicast::cluster.L2::cache_hint", ", %3, %4", coordinates,     \
+                 __VA_ARGS__)
+template <int ctas, bool once, int rank>
 __device__ __forceinline__ void Sm90_tma_load(
     const void* dst, const TensorMap& map, unsigned barrier, unsigned mask, const int (&at)[rank])
 {
@@ -23,53 +40,22 @@ __device__ __forceinline__ void Sm90_tma_load(
         return;
     const unsigned to = smem_address(dst);
     const unsigned short to_ctas = static_cast<unsigned short>(mask);
-    if constexpr (ctas == 1) {
-        if constexpr (rank == 2)
-            asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile"
-                         ".mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];"
-                         :: "r"(to), "l"(&map), "r"(barrier), "r"(at[0]), "r"(at[1]) : "memory");
-        else if constexpr (rank == 3)
-            asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile"
-                         ".mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], [%2];"
-                         :: "r"(to), "l"(&map), "r"(barrier), "r"(at[0]), "r"(at[1]), "r"(at[2])
-                         : "memory");
-        else if constexpr (rank == 4)
-            asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile"
-                         ".mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], [%2];"
-                         :: "r"(to), "l"(&map), "r"(barrier), "r"(at[0]), "r"(at[1]), "r"(at[2]),
-                            "r"(at[3]) : "memory");
-        else
-            asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.tile"
-                         ".mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6, %7}], [%2];"
-                         :: "r"(to), "l"(&map), "r"(barrier), "r"(at[0]), "r"(at[1]), "r"(at[2]),
-                            "r"(at[3]), "r"(at[4]) : "memory");
+    unsigned long long policy = 0;
+    if constexpr (once)
+        asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+    if constexpr (rank == 2) {
+        TMA_LOAD_OF("2d", "%5, %6", "r"(at[0]), "r"(at[1]));
+    } else if constexpr (rank == 3) {
+        TMA_LOAD_OF("3d", "%5, %6, %7", "r"(at[0]), "r"(at[1]), "r"(at[2]));
+    } else if constexpr (rank == 4) {
+        TMA_LOAD_OF("4d", "%5, %6, %7, %8", "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(at[3]));
     } else {
-        if constexpr (rank == 2)
-            asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile"
-                         ".mbarrier::complete_tx::bytes.multicast::cluster"
-                         " [%0], [%1, {%4, %5}], [%2], %3;"
-                         :: "r"(to), "l"(&map), "r"(barrier), "h"(to_ctas), "r"(at[0]), "r"(at[1])
-                         : "memory");
-        else if constexpr (rank == 3)
-            asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile"
-                         ".mbarrier::complete_tx::bytes.multicast::cluster"
-                         " [%0], [%1, {%4, %5, %6}], [%2], %3;"
-                         :: "r"(to), "l"(&map), "r"(barrier), "h"(to_ctas), "r"(at[0]), "r"(at[1]),
-                            "r"(at[2]) : "memory");
-        else if constexpr (rank == 4)
-            asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile"
-                         ".mbarrier::complete_tx::bytes.multicast::cluster"
-                         " [%0], [%1, {%4, %5, %6, %7}], [%2], %3;"
-                         :: "r"(to), "l"(&map), "r"(barrier), "h"(to_ctas), "r"(at[0]), "r"(at[1]),
-                            "r"(at[2]), "r"(at[3]) : "memory");
-        else
-            asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.tile"
-                         ".mbarrier::complete_tx::bytes.multicast::cluster"
-                         " [%0], [%1, {%4, %5, %6, %7, %8}], [%2], %3;"
-                         :: "r"(to), "l"(&map), "r"(barrier), "h"(to_ctas), "r"(at[0]), "r"(at[1]),
-                            "r"(at[2]), "r"(at[3]), "r"(at[4]) : "memory");
+        TMA_LOAD_OF("5d", "%5, %6, %7, %8, %9", "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(at[3]),
+                    "r"(at[4]));
     }
 }
+#undef TMA_LOAD_OF
+#undef TMA_LOAD
 
 // The mbarrier of arrival `number` in a ring.
 template <unsigned depth>
@@ -282,28 +268,28 @@ gemm_sm90_1x1_128x256(const int L, const int M, const int N, const int cluster_K
             unsigned full_arrived = 0;
             unsigned full_bytes = 0;
             unsigned empty_awaited = 0;
-            // 337: for batch in cuda_tasks(0, L):
+            // 335: for batch in cuda_tasks(0, L):
             for (int task_number = blockIdx.x; task_number < tasks_batch * tasks_tm * tasks_tn; task_number += gridDim.x) {
                 [[maybe_unused]] const int batch = task_number / (tasks_tm * tasks_tn);
                 const int2 tile = grouped_tile(task_number % (tasks_tm * tasks_tn), tasks_tm, tasks_tn, 16);
                 [[maybe_unused]] const int tm = tile.x;
                 [[maybe_unused]] const int tn = tile.y;
-                // 275: A_smem: dtype[CM, CN, RING, TM, TK] @ Sm90_SmemSwizzled(128)
+                // 263: A_smem: dtype[CM, CN, RING, TM, TK] @ Sm90_SmemSwizzled(128)
                 float* const A_smem = reinterpret_cast<float*>(smem + 1024);
-                // 276: B_smem: dtype[CM, CN, RING, TN, TK] @ Sm90_SmemSwizzled(128)
+                // 264: B_smem: dtype[CM, CN, RING, TN, TK] @ Sm90_SmemSwizzled(128)
                 float* const B_smem = reinterpret_cast<float*>(smem + 66560);
-                // 277: full: barrier[CM, CN] @ CudaMbarrier
+                // 265: full: barrier[CM, CN] @ CudaMbarrier
                 const unsigned full = smem_address(smem + 0);
-                // 278: empty: barrier(full)[CM, CN] @ CudaMbarrier
+                // 266: empty: barrier(full)[CM, CN] @ CudaMbarrier
                 const unsigned empty = smem_address(smem + 64);
                 unsigned empty_left = 4;
-                // 162: for k in seq(0, steps):
+                // 187: for k in seq(0, steps):
                 for (int k = 0; k < (cluster_K + 31) / 32; ++k) {
-                    // 163: with CudaWarps(0, 1, name="producer"):
+                    // 188: with CudaWarps(0, 1, name="producer"):
                     {
                         /* m = 0 */ {
                             /* n = 0 */ {
-                                // 166: Await(empty[m, n], cuda_temporal, ~RING)
+                                // 191: Await(empty[m, n], cuda_temporal, ~RING)
                                 if (empty_left > 0)
                                     --empty_left;
                                 else {
@@ -313,18 +299,18 @@ gemm_sm90_1x1_128x256(const int L, const int M, const int N, const int cluster_K
                             }
                         }
                         /* m = 0 */ {
-                            // 80: (
-                            Sm90_tma_load<1>(&A_smem[4096 * (k % 4)], A_map, mbarrier_at<8>(full, full_arrived), 1, {32 * k, 128 * tm, batch});
+                            // 81: (
+                            Sm90_tma_load<1, false>(&A_smem[4096 * (k % 4)], A_map, mbarrier_at<8>(full, full_arrived), 1, {32 * k, 128 * tm, batch});
                             full_bytes += 16384;
                         }
                         /* n = 0 */ {
-                            // 80: (
-                            Sm90_tma_load<1>(&B_smem[8192 * (k % 4)], B_map, mbarrier_at<8>(full, full_arrived), 1, {32 * k, 256 * tn, batch});
+                            // 81: (
+                            Sm90_tma_load<1, false>(&B_smem[8192 * (k % 4)], B_map, mbarrier_at<8>(full, full_arrived), 1, {32 * k, 256 * tn, batch});
                             full_bytes += 32768;
                         }
                         /* m = 0 */ {
                             /* n = 0 */ {
-                                // 211: Arrive(cuda_temporal) >> full[m, n]
+                                // 224: Arrive(cuda_temporal) >> full[m, n]
                                 __syncwarp();
                                 if (lane == 0)
                                     mbarrier_arrive_expect_tx<8>(full, full_arrived, full_bytes);
@@ -334,7 +320,7 @@ gemm_sm90_1x1_128x256(const int L, const int M, const int N, const int cluster_K
                         }
                     }
                 }
-                // 343: Fence(cuda_in_order, cuda_in_order)
+                // 341: Fence(cuda_in_order, cuda_in_order)
                 asm volatile("barrier.cta.sync 0;" ::: "memory");
             }
         }
@@ -342,13 +328,13 @@ gemm_sm90_1x1_128x256(const int L, const int M, const int N, const int cluster_K
             const int tasks_batch = L;
             const int tasks_tm = (M + 127) / 128;
             const int tasks_tn = (N + 255) / 256;
-            // 337: for batch in cuda_tasks(0, L):
+            // 335: for batch in cuda_tasks(0, L):
             for (int task_number = blockIdx.x; task_number < tasks_batch * tasks_tm * tasks_tn; task_number += gridDim.x) {
                 [[maybe_unused]] const int batch = task_number / (tasks_tm * tasks_tn);
                 const int2 tile = grouped_tile(task_number % (tasks_tm * tasks_tn), tasks_tm, tasks_tn, 16);
                 [[maybe_unused]] const int tm = tile.x;
                 [[maybe_unused]] const int tn = tile.y;
-                // 343: Fence(cuda_in_order, cuda_in_order)
+                // 341: Fence(cuda_in_order, cuda_in_order)
                 asm volatile("barrier.cta.sync 0;" ::: "memory");
             }
         }
@@ -362,61 +348,61 @@ gemm_sm90_1x1_128x256(const int L, const int M, const int N, const int cluster_K
             unsigned full_awaited = 0;
             unsigned empty_arrived = 0;
             unsigned empty_awaited = 0;
-            // 337: for batch in cuda_tasks(0, L):
+            // 335: for batch in cuda_tasks(0, L):
             for (int task_number = blockIdx.x; task_number < tasks_batch * tasks_tm * tasks_tn; task_number += gridDim.x) {
                 [[maybe_unused]] const int batch = task_number / (tasks_tm * tasks_tn);
                 const int2 tile = grouped_tile(task_number % (tasks_tm * tasks_tn), tasks_tm, tasks_tn, 16);
                 [[maybe_unused]] const int tm = tile.x;
                 [[maybe_unused]] const int tn = tile.y;
-                // 340: D: f32[CM, CN, groups, MM, TN] @ Sm90_RmemMatrixD(MM, TN)
+                // 338: D: f32[CM, CN, groups, MM, TN] @ Sm90_RmemMatrixD(MM, TN)
                 float D[128];
                 int D_scale = 1;
-                // 275: A_smem: dtype[CM, CN, RING, TM, TK] @ Sm90_SmemSwizzled(128)
+                // 263: A_smem: dtype[CM, CN, RING, TM, TK] @ Sm90_SmemSwizzled(128)
                 float* const A_smem = reinterpret_cast<float*>(smem + 1024);
-                // 276: B_smem: dtype[CM, CN, RING, TN, TK] @ Sm90_SmemSwizzled(128)
+                // 264: B_smem: dtype[CM, CN, RING, TN, TK] @ Sm90_SmemSwizzled(128)
                 float* const B_smem = reinterpret_cast<float*>(smem + 66560);
-                // 277: full: barrier[CM, CN] @ CudaMbarrier
+                // 265: full: barrier[CM, CN] @ CudaMbarrier
                 const unsigned full = smem_address(smem + 0);
-                // 278: empty: barrier(full)[CM, CN] @ CudaMbarrier
+                // 266: empty: barrier(full)[CM, CN] @ CudaMbarrier
                 const unsigned empty = smem_address(smem + 64);
                 unsigned empty_left = 4;
-                // 156: with CudaWarps(name="consumer"):
+                // 181: with CudaWarps(name="consumer"):
                 {
                     /* m = 0 */ {
                         /* n = 0 */ {
-                            // 159: for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
+                            // 184: for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
                             if (const int wg = warp / 4 - 1; true) {
-                                // 160: Sm90_zero_scale_d(D[m, n, wg, :, :], M=MM, N=TN)
+                                // 185: Sm90_zero_scale_d(D[m, n, wg, :, :], M=MM, N=TN)
                                 D_scale = 0;
-                                // 161: Fence(wgmma_fence_1, wgmma_fence_2)
+                                // 186: Fence(wgmma_fence_1, wgmma_fence_2)
                                 asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
                             }
                         }
                     }
                 }
-                // 162: for k in seq(0, steps):
+                // 187: for k in seq(0, steps):
                 for (int k = 0; k < (cluster_K + 31) / 32; ++k) {
-                    // 212: with CudaWarps(name="consumer"):
+                    // 225: with CudaWarps(name="consumer"):
                     {
                         /* m = 0 */ {
                             /* n = 0 */ {
-                                // 215: Await(full[m, n], cuda_generic_and_async, ~0)
+                                // 228: Await(full[m, n], cuda_generic_and_async, ~0)
                                 mbarrier_wait<8>(full, full_awaited);
                                 ++full_awaited;
-                                // 216: for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
+                                // 229: for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
                                 if (const int wg = warp / 4 - 1; true) {
-                                    // 224: for kk in seq(0, 4):
+                                    // 159: for kk in seq(0, 4):
                                     #pragma unroll
                                     for (int kk = 0; kk < 4; ++kk) {
-                                        // 226: Sm90_wgmma_tf32(
+                                        // 161: Sm90_wgmma_tf32(
                                         Sm90_wgmma_tf32_n256<64, 128>(D, D_scale, &A_smem[4096 * (k % 4) + (2048 * wg + 8 * kk)], &B_smem[8192 * (k % 4) + 8 * kk]);
                                     }
-                                    // 254: Arrive(wgmma_async) >> cg[m, n, wg]
+                                    // 242: Arrive(wgmma_async) >> cg[m, n, wg]
                                     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-                                    // 255: Await(cg[m, n, wg], cuda_in_order, int(overlapped))
+                                    // 243: Await(cg[m, n, wg], cuda_in_order, int(overlapped))
                                     asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
                                 }
-                                // 260: Arrive(cuda_in_order) >> empty[m, :] >> empty[:, n]
+                                // 248: Arrive(cuda_in_order) >> empty[m, :] >> empty[:, n]
                                 __syncwarp();
                                 if (lane == 0)
                                     mbarrier_arrive<8>(empty, empty_arrived);
@@ -425,7 +411,7 @@ gemm_sm90_1x1_128x256(const int L, const int M, const int N, const int cluster_K
                         }
                     }
                 }
-                // 343: Fence(cuda_in_order, cuda_in_order)
+                // 341: Fence(cuda_in_order, cuda_in_order)
                 asm volatile("barrier.cta.sync 0;" ::: "memory");
                 // 18: with CudaWarps(name="consumer"):
                 {

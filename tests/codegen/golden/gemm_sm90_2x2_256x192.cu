@@ -14,7 +14,24 @@ __device__ __forceinline__ unsigned smem_address(const void* pointer)
 
 // One lane of the warp copies a box to shared memory (PTX ISA, cp.async.bulk.tensor); with
 // several CTAs in the mask, to the same place in each, and signals the same mbarrier in each.
-template <int ctas, int rank>
+// What is loaded once is the first to leave the L2 cache (PTX ISA, createpolicy).
+#define TMA_LOAD(dimensions, kind, more, coordinates, ...)                                      \
+    asm volatile("cp.async.bulk.tensor." dimensions ".shared::cluster.global.tile"              \
+                 ".mbarrier::complete_tx::bytes" kind                                           \
+                 " [%0], [%1, {" coordinates "}], [%2]" more ";"                                \
+                 :: "r"(to), "l"(&map), "r"(barrier), "h"(to_ctas), "l"(policy), __VA_ARGS__    \
+                 : "memory")
+#define TMA_LOAD_OF(dimensions, coordinates, ...)                                               \
+    if constexpr (ctas == 1 && !once)                                                           \
+        TMA_LOAD(dimensions, "", "", coordinates, __VA_ARGS__);                                 \
+    else if constexpr (ctas == 1)                                                               \
+        TMA_LOAD(dimensions, ".L2::cache_hint", ", %4", coordinates, __VA_ARGS__);              \
+    else if constexpr (!once)                                                                   \
+        TMA_LOAD(dimensions, ".multicast::cluster", ", %3", coordinates, __VA_ARGS__);          \
+    else                                                                                        \
+        TMA_LOAD(dimensions, ".multicast::cluster.L2::cache_hint", ", %3, %4", coordinates,     \
+                 __VA_ARGS__)
+template <int ctas, bool once, int rank>
 __device__ __forceinline__ void Sm90_tma_load(
     const void* dst, const TensorMap& map, unsigned barrier, unsigned mask, const int (&at)[rank])
 {
@@ -23,53 +40,22 @@ __device__ __forceinline__ void Sm90_tma_load(
         return;
     const unsigned to = smem_address(dst);
     const unsigned short to_ctas = static_cast<unsigned short>(mask);
-    if constexpr (ctas == 1) {
-        if constexpr (rank == 2)
-            asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile"
-                         ".mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];"
-                         :: "r"(to), "l"(&map), "r"(barrier), "r"(at[0]), "r"(at[1]) : "memory");
-        else if constexpr (rank == 3)
-            asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile"
-                         ".mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], [%2];"
-                         :: "r"(to), "l"(&map), "r"(barrier), "r"(at[0]), "r"(at[1]), "r"(at[2])
-                         : "memory");
-        else if constexpr (rank == 4)
-            asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile"
-                         ".mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], [%2];"
-                         :: "r"(to), "l"(&map), "r"(barrier), "r"(at[0]), "r"(at[1]), "r"(at[2]),
-                            "r"(at[3]) : "memory");
-        else
-            asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.tile"
-                         ".mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6, %7}], [%2];"
-                         :: "r"(to), "l"(&map), "r"(barrier), "r"(at[0]), "r"(at[1]), "r"(at[2]),
-                            "r"(at[3]), "r"(at[4]) : "memory");
+    unsigned long long policy = 0;
+    if constexpr (once)
+        asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+    if constexpr (rank == 2) {
+        TMA_LOAD_OF("2d", "%5, %6", "r"(at[0]), "r"(at[1]));
+    } else if constexpr (rank == 3) {
+        TMA_LOAD_OF("3d", "%5, %6, %7", "r"(at[0]), "r"(at[1]), "r"(at[2]));
+    } else if constexpr (rank == 4) {
+        TMA_LOAD_OF("4d", "%5, %6, %7, %8", "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(at[3]));
     } else {
-        if constexpr (rank == 2)
-            asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile"
-                         ".mbarrier::complete_tx::bytes.multicast::cluster"
-                         " [%0], [%1, {%4, %5}], [%2], %3;"
-                         :: "r"(to), "l"(&map), "r"(barrier), "h"(to_ctas), "r"(at[0]), "r"(at[1])
-                         : "memory");
-        else if constexpr (rank == 3)
-            asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile"
-                         ".mbarrier::complete_tx::bytes.multicast::cluster"
-                         " [%0], [%1, {%4, %5, %6}], [%2], %3;"
-                         :: "r"(to), "l"(&map), "r"(barrier), "h"(to_ctas), "r"(at[0]), "r"(at[1]),
-                            "r"(at[2]) : "memory");
-        else if constexpr (rank == 4)
-            asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile"
-                         ".mbarrier::complete_tx::bytes.multicast::cluster"
-                         " [%0], [%1, {%4, %5, %6, %7}], [%2], %3;"
-                         :: "r"(to), "l"(&map), "r"(barrier), "h"(to_ctas), "r"(at[0]), "r"(at[1]),
-                            "r"(at[2]), "r"(at[3]) : "memory");
-        else
-            asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.tile"
-                         ".mbarrier::complete_tx::bytes.multicast::cluster"
-                         " [%0], [%1, {%4, %5, %6, %7, %8}], [%2], %3;"
-                         :: "r"(to), "l"(&map), "r"(barrier), "h"(to_ctas), "r"(at[0]), "r"(at[1]),
-                            "r"(at[2]), "r"(at[3]), "r"(at[4]) : "memory");
+        TMA_LOAD_OF("5d", "%5, %6, %7, %8, %9", "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(at[3]),
+                    "r"(at[4]));
     }
 }
+#undef TMA_LOAD_OF
+#undef TMA_LOAD
 
 // The mbarrier of arrival `number` in a ring.
 template <unsigned depth>
@@ -291,30 +277,30 @@ gemm_sm90_2x2_256x192(const int L, const int M, const int N, const int cluster_K
             unsigned full_arrived = 0;
             unsigned full_bytes = 0;
             unsigned empty_awaited = 0;
-            // 337: for batch in cuda_tasks(0, L):
+            // 335: for batch in cuda_tasks(0, L):
             for (int task_number = blockIdx.x / 4; task_number < tasks_batch * tasks_tm * tasks_tn; task_number += gridDim.x / 4) {
                 [[maybe_unused]] const int batch = task_number / (tasks_tm * tasks_tn);
                 const int2 tile = grouped_tile(task_number % (tasks_tm * tasks_tn), tasks_tm, tasks_tn, 4);
                 [[maybe_unused]] const int tm = tile.x;
                 [[maybe_unused]] const int tn = tile.y;
-                // 275: A_smem: dtype[CM, CN, RING, TM, TK] @ Sm90_SmemSwizzled(128)
+                // 263: A_smem: dtype[CM, CN, RING, TM, TK] @ Sm90_SmemSwizzled(128)
                 float* const A_smem = reinterpret_cast<float*>(smem + 1024);
-                // 276: B_smem: dtype[CM, CN, RING, TN, TK] @ Sm90_SmemSwizzled(128)
+                // 264: B_smem: dtype[CM, CN, RING, TN, TK] @ Sm90_SmemSwizzled(128)
                 float* const B_smem = reinterpret_cast<float*>(smem + 132096);
-                // 277: full: barrier[CM, CN] @ CudaMbarrier
+                // 265: full: barrier[CM, CN] @ CudaMbarrier
                 const unsigned full = smem_address(smem + 0);
-                // 278: empty: barrier(full)[CM, CN] @ CudaMbarrier
+                // 266: empty: barrier(full)[CM, CN] @ CudaMbarrier
                 const unsigned empty = smem_address(smem + 64);
                 unsigned empty_left = 4;
-                // 162: for k in seq(0, steps):
+                // 187: for k in seq(0, steps):
                 for (int k = 0; k < (cluster_K + 31) / 32; ++k) {
-                    // 163: with CudaWarps(0, 1, name="producer"):
+                    // 188: with CudaWarps(0, 1, name="producer"):
                     {
-                        // 164: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
+                        // 189: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
                         if (const int m = cta / 2; true) {
-                            // 165: for n in cuda_threads(0, CN, unit=cuda_warp_in_cluster):
+                            // 190: for n in cuda_threads(0, CN, unit=cuda_warp_in_cluster):
                             if (const int n = cta % 2; true) {
-                                // 166: Await(empty[m, n], cuda_temporal, ~RING)
+                                // 191: Await(empty[m, n], cuda_temporal, ~RING)
                                 if (empty_left > 0)
                                     --empty_left;
                                 else {
@@ -323,23 +309,23 @@ gemm_sm90_2x2_256x192(const int L, const int M, const int N, const int cluster_K
                                 ++empty_awaited;
                             }
                         }
-                        // 181: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
+                        // 147: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
                         if (const int m = cta / 2; true) {
-                            // 80: (
-                            Sm90_tma_load<2>(&A_smem[8192 * (k % 4)] + 4096 * (cta - (2 * m)), A_map, mbarrier_at<8>(full, full_arrived), 0x3 << (2 * m), {32 * k, 256 * (2 * tm + m) + 128 * (cta - (2 * m)), batch});
+                            // 81: (
+                            Sm90_tma_load<2, false>(&A_smem[8192 * (k % 4)] + 4096 * (cta - (2 * m)), A_map, mbarrier_at<8>(full, full_arrived), 0x3 << (2 * m), {32 * k, 256 * (2 * tm + m) + 128 * (cta - (2 * m)), batch});
                             full_bytes += 32768;
                         }
-                        // 195: for n in cuda_threads(0, CN, unit=CM * cuda_warp_in_cluster_strided(CN)):
+                        // 151: for n in cuda_threads(0, CN, unit=CM * cuda_warp_in_cluster_strided(CN)):
                         if (const int n = cta % 2; true) {
-                            // 80: (
-                            Sm90_tma_load<2>(&B_smem[6144 * (k % 4)] + 3072 * ((cta - n) / 2), B_map, mbarrier_at<8>(full, full_arrived), 0x5 << n, {32 * k, 192 * (2 * tn + n) + 96 * ((cta - n) / 2), batch});
+                            // 81: (
+                            Sm90_tma_load<2, false>(&B_smem[6144 * (k % 4)] + 3072 * ((cta - n) / 2), B_map, mbarrier_at<8>(full, full_arrived), 0x5 << n, {32 * k, 192 * (2 * tn + n) + 96 * ((cta - n) / 2), batch});
                             full_bytes += 24576;
                         }
-                        // 209: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
+                        // 222: for m in cuda_threads(0, CM, unit=CN * cuda_warp_in_cluster):
                         if (const int m = cta / 2; true) {
-                            // 210: for n in cuda_threads(0, CN, unit=cuda_warp_in_cluster):
+                            // 223: for n in cuda_threads(0, CN, unit=cuda_warp_in_cluster):
                             if (const int n = cta % 2; true) {
-                                // 211: Arrive(cuda_temporal) >> full[m, n]
+                                // 224: Arrive(cuda_temporal) >> full[m, n]
                                 __syncwarp();
                                 if (lane == 0)
                                     mbarrier_arrive_expect_tx<8>(full, full_arrived, full_bytes);
@@ -349,7 +335,7 @@ gemm_sm90_2x2_256x192(const int L, const int M, const int N, const int cluster_K
                         }
                     }
                 }
-                // 343: Fence(cuda_in_order, cuda_in_order)
+                // 341: Fence(cuda_in_order, cuda_in_order)
                 asm volatile("barrier.cluster.arrive.release.aligned;\n\t"
                              "barrier.cluster.wait.acquire.aligned;" ::: "memory");
             }
@@ -358,13 +344,13 @@ gemm_sm90_2x2_256x192(const int L, const int M, const int N, const int cluster_K
             const int tasks_batch = L;
             const int tasks_tm = (M + 511) / 512;
             const int tasks_tn = (N + 383) / 384;
-            // 337: for batch in cuda_tasks(0, L):
+            // 335: for batch in cuda_tasks(0, L):
             for (int task_number = blockIdx.x / 4; task_number < tasks_batch * tasks_tm * tasks_tn; task_number += gridDim.x / 4) {
                 [[maybe_unused]] const int batch = task_number / (tasks_tm * tasks_tn);
                 const int2 tile = grouped_tile(task_number % (tasks_tm * tasks_tn), tasks_tm, tasks_tn, 4);
                 [[maybe_unused]] const int tm = tile.x;
                 [[maybe_unused]] const int tn = tile.y;
-                // 343: Fence(cuda_in_order, cuda_in_order)
+                // 341: Fence(cuda_in_order, cuda_in_order)
                 asm volatile("barrier.cluster.arrive.release.aligned;\n\t"
                              "barrier.cluster.wait.acquire.aligned;" ::: "memory");
             }
@@ -379,65 +365,65 @@ gemm_sm90_2x2_256x192(const int L, const int M, const int N, const int cluster_K
             unsigned full_awaited = 0;
             unsigned empty_arrived = 0;
             unsigned empty_awaited = 0;
-            // 337: for batch in cuda_tasks(0, L):
+            // 335: for batch in cuda_tasks(0, L):
             for (int task_number = blockIdx.x / 4; task_number < tasks_batch * tasks_tm * tasks_tn; task_number += gridDim.x / 4) {
                 [[maybe_unused]] const int batch = task_number / (tasks_tm * tasks_tn);
                 const int2 tile = grouped_tile(task_number % (tasks_tm * tasks_tn), tasks_tm, tasks_tn, 4);
                 [[maybe_unused]] const int tm = tile.x;
                 [[maybe_unused]] const int tn = tile.y;
-                // 340: D: f32[CM, CN, groups, MM, TN] @ Sm90_RmemMatrixD(MM, TN)
+                // 338: D: f32[CM, CN, groups, MM, TN] @ Sm90_RmemMatrixD(MM, TN)
                 float D[192];
                 int D_scale = 1;
-                // 275: A_smem: dtype[CM, CN, RING, TM, TK] @ Sm90_SmemSwizzled(128)
+                // 263: A_smem: dtype[CM, CN, RING, TM, TK] @ Sm90_SmemSwizzled(128)
                 float* const A_smem = reinterpret_cast<float*>(smem + 1024);
-                // 276: B_smem: dtype[CM, CN, RING, TN, TK] @ Sm90_SmemSwizzled(128)
+                // 264: B_smem: dtype[CM, CN, RING, TN, TK] @ Sm90_SmemSwizzled(128)
                 float* const B_smem = reinterpret_cast<float*>(smem + 132096);
-                // 277: full: barrier[CM, CN] @ CudaMbarrier
+                // 265: full: barrier[CM, CN] @ CudaMbarrier
                 const unsigned full = smem_address(smem + 0);
-                // 278: empty: barrier(full)[CM, CN] @ CudaMbarrier
+                // 266: empty: barrier(full)[CM, CN] @ CudaMbarrier
                 const unsigned empty = smem_address(smem + 64);
                 unsigned empty_left = 4;
-                // 156: with CudaWarps(name="consumer"):
+                // 181: with CudaWarps(name="consumer"):
                 {
-                    // 157: for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
+                    // 182: for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
                     if (const int m = cta / 2; true) {
-                        // 158: for n in cuda_threads(0, CN, unit=cuda_cta_in_cluster):
+                        // 183: for n in cuda_threads(0, CN, unit=cuda_cta_in_cluster):
                         if (const int n = cta % 2; true) {
-                            // 159: for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
+                            // 184: for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
                             if (const int wg = warp / 4 - 1; true) {
-                                // 160: Sm90_zero_scale_d(D[m, n, wg, :, :], M=MM, N=TN)
+                                // 185: Sm90_zero_scale_d(D[m, n, wg, :, :], M=MM, N=TN)
                                 D_scale = 0;
-                                // 161: Fence(wgmma_fence_1, wgmma_fence_2)
+                                // 186: Fence(wgmma_fence_1, wgmma_fence_2)
                                 asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
                             }
                         }
                     }
                 }
-                // 162: for k in seq(0, steps):
+                // 187: for k in seq(0, steps):
                 for (int k = 0; k < (cluster_K + 31) / 32; ++k) {
-                    // 212: with CudaWarps(name="consumer"):
+                    // 225: with CudaWarps(name="consumer"):
                     {
-                        // 213: for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
+                        // 226: for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
                         if (const int m = cta / 2; true) {
-                            // 214: for n in cuda_threads(0, CN, unit=cuda_cta_in_cluster):
+                            // 227: for n in cuda_threads(0, CN, unit=cuda_cta_in_cluster):
                             if (const int n = cta % 2; true) {
-                                // 215: Await(full[m, n], cuda_generic_and_async, ~0)
+                                // 228: Await(full[m, n], cuda_generic_and_async, ~0)
                                 mbarrier_wait<8>(full, full_awaited);
                                 ++full_awaited;
-                                // 216: for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
+                                // 229: for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
                                 if (const int wg = warp / 4 - 1; true) {
-                                    // 224: for kk in seq(0, 4):
+                                    // 159: for kk in seq(0, 4):
                                     #pragma unroll
                                     for (int kk = 0; kk < 4; ++kk) {
-                                        // 226: Sm90_wgmma_tf32(
+                                        // 161: Sm90_wgmma_tf32(
                                         Sm90_wgmma_tf32_n192<128, 128>(D, D_scale, &A_smem[8192 * (k % 4) + (4096 * wg + 8 * kk)], &B_smem[6144 * (k % 4) + 8 * kk]);
                                     }
-                                    // 254: Arrive(wgmma_async) >> cg[m, n, wg]
+                                    // 242: Arrive(wgmma_async) >> cg[m, n, wg]
                                     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-                                    // 255: Await(cg[m, n, wg], cuda_in_order, int(overlapped))
+                                    // 243: Await(cg[m, n, wg], cuda_in_order, int(overlapped))
                                     asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
                                 }
-                                // 260: Arrive(cuda_in_order) >> empty[m, :] >> empty[:, n]
+                                // 248: Arrive(cuda_in_order) >> empty[m, :] >> empty[:, n]
                                 __syncwarp();
                                 if (lane < 4 && (0xedb7ull >> 4 * cta >> lane & 1))
                                     mbarrier_arrive_reads<8>(empty, empty_arrived, lane);
@@ -446,7 +432,7 @@ gemm_sm90_2x2_256x192(const int L, const int M, const int N, const int cluster_K
                         }
                     }
                 }
-                // 343: Fence(cuda_in_order, cuda_in_order)
+                // 341: Fence(cuda_in_order, cuda_in_order)
                 asm volatile("barrier.cluster.arrive.release.aligned;\n\t"
                              "barrier.cluster.wait.acquire.aligned;" ::: "memory");
                 // 18: with CudaWarps(name="consumer"):
