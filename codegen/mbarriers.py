@@ -292,7 +292,8 @@ def _different(alloc: BarrierAlloc, what: str) -> Exception:
     """The refusal of threads of which none could count for all."""
     return _refuse(
         alloc,
-        f"different threads {what} one element of {alloc.name}: none of them could count for all",
+        f"different threads {what} one element of {alloc.name}, conditions aside: "
+        "none of them could count for all",
         "let one collective execute them all, or give each an element of its own: "
         f"{alloc.name}[0], {alloc.name}[1]",
     )

@@ -77,6 +77,11 @@ def check_owners(
             return
 
 
+def _shared(declared: Declared, owning: Owning) -> bool:
+    """Whether it is data that could be in memory which all CTAs access."""
+    return owning.unit == "CTA" and isinstance(declared.declaration, Alloc)
+
+
 def _one_use(
     declared: Declared,
     one: _Owned,
@@ -96,7 +101,7 @@ def _one_use(
             one.use.span,
             f"give {declared.declaration.name} a dimension over those {owning.unit}s and index "
             "it with the iterator that divides them"
-            + (", or declare it @ CudaSmemCluster" if owning.unit == "CTA" else ""),
+            + (", or declare it @ CudaSmemCluster" if _shared(declared, owning) else ""),
             (Note("allocated here", declared.declaration.span),),
         )
     if owning.whole and owning.size > 1 and not is_scalar(one.use):

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from exogpu.analysis.executors import CollectiveFacts, Desugared
+from exogpu.analysis.load_facts import told
 from exogpu.analysis.tiling import Tiling
 from exogpu.ir.isltext import bexpr, identifier, in_range
 from exogpu.ir.names import Sym
@@ -20,6 +21,7 @@ from exogpu.ir.nodes import (
     BExpr,
     Block,
     CallInstr,
+    Contract,
     ControlParam,
     Coord,
     CVar,
@@ -28,6 +30,7 @@ from exogpu.ir.nodes import (
     If,
     Int,
     Interval,
+    Loaded,
     Not,
     Point,
     Proc,
@@ -73,7 +76,7 @@ class Declared:
 
 def cuda_variables(proc: Proc, facts: CollectiveFacts) -> tuple[Declared, ...]:
     """Every data and barrier variable allocated at CUDA scope, in program order."""
-    collect = _Collect(facts, {}, {})
+    collect = _Collect(facts, proc.contracts, {}, {})
     sizes = [p.name for p in proc.params if isinstance(p, ControlParam) and p.kind == "size"]
     premise = [(frozenset({n}), f"{identifier(n)} >= 0") for n in sizes]
     premise += [_guard(p) for p in proc.preconditions]
@@ -103,8 +106,11 @@ _Conditions = tuple[tuple[frozenset[Sym], str], ...]
 @dataclass(slots=True)
 class _Collect:
     facts: CollectiveFacts
+    contracts: tuple[Contract, ...]
     declared: dict[Sym, tuple[Alloc | BarrierAlloc, Where, Block]]
     uses: dict[Sym, list[Use]]
+    loads: tuple[For, ...] = ()
+    """The values from memory around the present statement."""
 
     def block(self, block: Block, iterators: tuple[Sym, ...], known: _Conditions) -> None:
         for stmt in block:
@@ -123,8 +129,13 @@ class _Collect:
         match stmt:
             case For():
                 read = control_variables(stmt.lo) | control_variables(stmt.hi) | {stmt.iterator}
-                bounds = (read, in_range(stmt.iterator, stmt.lo, stmt.hi))
-                self.block(stmt.body, (*iterators, stmt.iterator), (*known, bounds))
+                found = [(read, in_range(stmt.iterator, stmt.lo, stmt.hi))]
+                outer = self.loads
+                if isinstance(stmt.mode, Loaded):
+                    found += map(_guard, told(stmt, outer, self.contracts))
+                    self.loads = (*outer, stmt)
+                self.block(stmt.body, (*iterators, stmt.iterator), (*known, *found))
+                self.loads = outer
             case If():
                 self.block(stmt.body, iterators, (*known, _guard(stmt.condition)))
                 self.block(stmt.orelse, iterators, (*known, _guard(Not(stmt.condition))))

@@ -331,4 +331,4 @@ def _select(units: tuple[Unit, ...], wanted: str, path: str) -> tuple[Unit, ...]
     names = sorted({unit.name for unit in units})
     close = get_close_matches(wanted, names, n=1)
     remedy = f"did you mean {close[0]}?" if close else f"it has {', '.join(names)}"
-    raise bad("X945", f"{path} has no procedure {wanted}", remedy)
+    raise bad("X945", f"{path} has no procedure that is called {wanted}", remedy)

@@ -87,3 +87,23 @@ def test_one_element_has_one_value() -> None:
 @pytest.mark.parametrize("kernel", [guarded, length, between, one_element], ids=lambda k: k.name)
 def test_what_is_found_at_sizes_may_happen(kernel: Procedure) -> None:
     assert not violations_at(kernel.ir, {"G": 2, "N": 3})
+
+
+@proc
+def of_one_row(M: size, at: i32[M] @ CudaGmemLinear, y: f32[M, 8] @ CudaGmemLinear):
+    with CudaDeviceFunction(blockDim=32):
+        for b in cuda_tasks(0, M):
+            d: f32[16, 8] @ Sm80_RmemMatrixD(16, 8)
+            for w in cuda_threads(0, 1, unit=cuda_warp):
+                for m, n in fragment(d):
+                    d[m, n] = 1.0
+                a = load_index(at[b], 0, 16)
+                c = load_index(at[b], 0, 16)
+                for m, n in fragment(d):
+                    if m == a:
+                        y[b, n] = d[c, n]
+
+
+def test_the_row_of_a_fragment_that_memory_tells_twice_is_one_row() -> None:
+    verdict = of_one_row.check()
+    assert verdict.word == "proved", verdict
