@@ -50,6 +50,8 @@ _HELPER = re.compile(
     r"^(?:template[^\n]*\n)?(?:__host__ )?__device__ __forceinline__ (?:[^\n]*}\n|.*?^}\n)",
     re.S | re.M,
 )
+_MACRO = re.compile(r"^#(?:define|undef) (?:.*\\\n)*.*\n", re.M)
+"""Of helper functions, which the emulator has in its own way."""
 _ON_DEVICE = re.compile(r"#if(?:def)? __CUDA_ARCH__.*?\n.*?#else\n(.*?)#endif\n", re.S)
 _NAME = re.compile(r"__forceinline__[^(]*?(\w+)\(")
 _WGMMA = re.compile(
@@ -78,6 +80,7 @@ def translated(source: str) -> str:
     start = source.index('extern "C" __global__')
     helpers = _ON_DEVICE.sub(r"\1", source[:start])
     helpers = re.sub(r"struct alignas\(64\) TensorMap {.*?};\n", "", helpers, flags=re.S)
+    helpers = _MACRO.sub("", helpers)
     kept = _HELPER.sub(lambda found: _helper(found[0], known), helpers)
     body = _ASM.sub(_statement, source[start:])
     body = re.sub(

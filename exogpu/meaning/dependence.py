@@ -42,7 +42,7 @@ from exogpu.meaning.core import (
     Test,
 )
 from exogpu.meaning.rewrite import loads
-from exogpu.meaning.values import NARROW_FLOATS
+from exogpu.meaning.values import NARROW_FLOATS, NUMPY
 
 
 class Kind(Enum):
@@ -214,11 +214,13 @@ def _kind(store: Store) -> Kind:
 def reorderable(store: Store) -> bool:
     """Whether a `+=` may trade places with another, but for rounding.
 
-    Not in 16-bit floats, and not where a fraction is added to an integer: every step rounds.
+    Not in 16-bit floats, not where a fraction is added to an integer, and not where the number that
+    is added is wider than the sum: every step rounds.
     """
-    dtype = store.target.buffer.dtype
-    both_integer = np.issubdtype(store.value.dtype, np.integer)
-    return dtype not in NARROW_FLOATS and both_integer == (dtype not in FLOATS)
+    dtype, added = store.target.buffer.dtype, store.value.dtype
+    both_integer = np.issubdtype(added, np.integer)
+    wider = dtype in FLOATS and not np.can_cast(added, NUMPY[dtype])
+    return dtype not in NARROW_FLOATS and both_integer == (dtype not in FLOATS) and not wider
 
 
 def _equations(test: Test) -> Iterator[Affine]:

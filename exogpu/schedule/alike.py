@@ -11,6 +11,7 @@ from exogpu.ir.scalars import added, assigned
 from exogpu.ir.types import DataType
 from exogpu.schedule.events import Place, Variable
 from exogpu.symbolic.steps.alike import Term, numbered, same
+from exogpu.symbolic.steps.held import is_held
 
 
 def is_alike(
@@ -34,12 +35,24 @@ def is_alike(
 def same_term(
     one: Place, of_one: Mapping[Sym, Variable], other: Place, of_other: Mapping[Sym, Variable]
 ) -> bool:
-    """Whether two statements assign or add the same of what they read, in the same types, to
-    variables of one type."""
+    """Whether two statements put the same of what they read into sums of one type: an assignment
+    as it is rounded, `+=` as it is added."""
     types = of_one[one.plain.target.name].dtype, of_other[other.plain.target.name].dtype
-    return types[0] is types[1] and same(
-        _meaning(one, of_one, count()), _meaning(other, of_other, count())
-    )
+    if types[0] is not types[1]:
+        return False
+    if not same(_meaning(one, of_one, count()), _meaning(other, of_other, count())):
+        return False
+    if type(one.plain) is type(other.plain):
+        return True
+    return adds_held(one, of_one) and adds_held(other, of_other)
+
+
+def adds_held(place: Place, variables: Mapping[Sym, Variable]) -> bool:
+    """Whether the variable that a statement adds to holds what is added."""
+    leaves = (event for event in place.events if not event.writes and not event.reduces)
+    kinds = [variables[event.access.name].dtype for event in leaves]
+    dtype = variables[place.plain.target.name].dtype
+    return is_held(_meaning(place, variables, count()), dtype, kinds)
 
 
 def _meaning(place: Place, variables: Mapping[Sym, Variable], reads: Iterator[int]) -> Term:

@@ -30,9 +30,10 @@ from exogpu.ir.nodes import (
     Interval,
     Proc,
     Read,
+    Reduce,
 )
 from exogpu.ir.walk import substitute, substitute_bool
-from exogpu.schedule.alike import same_term
+from exogpu.schedule.alike import adds_held, same_term
 from exogpu.schedule.cursors import header
 from exogpu.schedule.differing import results_differ
 from exogpu.schedule.events import Event, Place
@@ -234,7 +235,12 @@ class Comparison:
         if given:
             what = f"{whose} has a part of a parameter in a result where the other has not"
         else:
-            what = f"{whose} has a term that the other has not: `{header(terms.places[name].stmt)}`"
+            place = terms.places[name]
+            what = f"{whose} has a term that the other has not: `{header(place.stmt)}`"
+            variables = terms.of.program.variables
+            if isinstance(place.plain, Reduce) and not adds_held(place, variables):
+                kept = variables[place.plain.target.name].dtype.value
+                what += f", which is rounded to {kept} after it is added"
         shown = ", ".join(f"{size} = {value}" for size, value in at.items())
         raise Differ(f"{what}; first at {shown}" if shown else what, at)
 

@@ -106,7 +106,8 @@ def stage_sum(
                                      y[i] += t
 
     `count` statements, from the one given on, or those of a cursor.  What both procedures leave is
-    compared, sums as sets of terms.
+    compared, sums as sets of terms.  Terms that are wider than the window would be rounded before
+    they are added to it, and not after.
     """
     path, stmts = several_of(proc, block, count)
     known = data_scope(proc, path)

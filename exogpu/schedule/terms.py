@@ -3,6 +3,7 @@
 A value that is read is the sum of what the last assignment before gave and of what was added since.
 A term that only copies another value is replaced by the terms of that one, until what is left are
 elements of the parameters as they were given, and expressions.  Terms that are zero are left out.
+A sum of wider terms, which is rounded as a whole before it is added to another, is a term itself.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ from functools import cached_property
 from math import inf
 from typing import Final
 
-from exogpu.ir.nodes import Apply, Assign, DExpr, Read
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import Apply, Assign, DExpr, Read, Reduce
 from exogpu.ir.types import DataType
 from exogpu.schedule.accessed import Accessed
+from exogpu.schedule.alike import adds_held
 from exogpu.schedule.events import Event, Place, Program
 from exogpu.schedule.zeros import Zeros
 from exogpu.solvers import isl_unions as un
@@ -116,13 +119,44 @@ class Terms:
     @cached_property
     def copies(self) -> un.Relation:
         """From each write of a mere copy to its read, of the same type."""
-        variables, pairs = self.of.program.variables, []
+        wide = self._wide_sums
+        return self._followed(
+            [
+                (place.events[-1].name, leaf.name)
+                for place, leaf in self._moves
+                if isinstance(place.plain, Assign) or leaf.access.name not in wide
+            ]
+        )
+
+    @cached_property
+    def _moves(self) -> list[tuple[Place, Event]]:
+        """The statements `x = y` and `x += y` of one type, each with its read."""
+        variables, found = self.of.program.variables, []
         for place in self.of.program.places:
             if (leaf := self._read_of(place, place.plain.value)) is not None:
                 of = variables[leaf.access.name], variables[place.plain.target.name]
                 if of[0].dtype is of[1].dtype:
-                    pairs.append((place.events[-1].name, leaf.name))
-        return self._followed(pairs)
+                    found.append((place, leaf))
+        return found
+
+    @cached_property
+    def _wide_sums(self) -> frozenset[Sym]:
+        """The variables to which terms are added that these do not hold, and what is assigned of
+        such."""
+        program = self.of.program
+        wide = {
+            place.plain.target.name
+            for place in program.places
+            if isinstance(place.plain, Reduce) and not adds_held(place, program.variables)
+        }
+        taken = [
+            (leaf.access.name, place.plain.target.name)
+            for place, leaf in self._moves
+            if isinstance(place.plain, Assign)
+        ]
+        while more := {to for of, to in taken if of in wide} - wide:
+            wide |= more
+        return frozenset(wide)
 
     @cached_property
     def roundings(self) -> un.Relation:

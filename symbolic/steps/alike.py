@@ -92,16 +92,6 @@ def is_copy(new: Program, statement: Statement, *, any_kind: bool = False) -> bo
     return plain and statement.value == Nth(0) and len(types) == 1
 
 
-def same_value(old: Program, was: Statement, new: Program, now: Statement) -> bool:
-    """Whether two statements assign or add the same of their reads, in order, in the same types,
-    to variables of one type."""
-    types = old.by_name[was.target.variable].dtype, new.by_name[now.target.variable].dtype
-    if types[0] is not types[1] or len(was.reads) != len(now.reads):
-        return False
-    numbers = range(len(was.reads))
-    return same(meaning(old, was, iter(numbers)), meaning(new, now, iter(numbers)))
-
-
 def is_zero_text(text: str) -> bool:
     """Whether a text is the number zero."""
     return number(text) == 0

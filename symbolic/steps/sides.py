@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, TypeAlias
 
 from exogpu.ir.names import Sym
@@ -11,7 +12,8 @@ from exogpu.ir.nodes import BExpr, CExpr, CVar
 from exogpu.ir.walk import substitute_bool
 from exogpu.symbolic.encode.formulas import FALSE, TRUE, every, opposite, some
 from exogpu.symbolic.encode.witness import WitnessError, element_names
-from exogpu.symbolic.steps.alike import is_copy, is_zero_text
+from exogpu.symbolic.steps.alike import is_zero_text
+from exogpu.symbolic.steps.held import passed_on
 from exogpu.symbolic.steps.instances import (
     Instance,
     Question,
@@ -71,7 +73,7 @@ class Read:
         return every([self.happens, opposite(self.wanted)])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Side:
     """One of both procedures, with what is said of its sums."""
 
@@ -128,6 +130,17 @@ class Side:
         """A statement in words."""
         return f"`{self.program.statements[number].text}` (statement {number}, {self.which})"
 
+    # --- statements -------------------------------------------------------------------------
+
+    @cached_property
+    def copies(self) -> frozenset[int]:
+        """The statements that only pass on the terms of what they read."""
+        return passed_on(self.program)
+
+    def is_term(self, number: int) -> bool:
+        """Whether a statement writes an expression."""
+        return not is_nothing(self.program.statements[number]) and number not in self.copies
+
     # --- sets -------------------------------------------------------------------------------
 
     def sources(self, reader: Reader) -> Iterator[Source]:
@@ -163,7 +176,7 @@ class Side:
         statement = of.statement
         if is_nothing(statement):
             return FALSE
-        if is_copy(self.program, statement, any_kind=True):
+        if of.number in self.copies:
             return self.has(self.read(of, 0), term)
         return term.same(Term(of.number, of.at))
 
@@ -172,7 +185,7 @@ class Side:
         statement = self.program.statements[number]
         if is_nothing(statement):
             return ()
-        if is_copy(self.program, statement, any_kind=True):
+        if number in self.copies:
             return tuple(self.sources((number, 0)))
         return (number,)
 
@@ -229,9 +242,3 @@ def values_of(names: Sequence[CVar], at: Sequence[CExpr]) -> dict[Sym, CExpr]:
 def is_nothing(statement: Statement) -> bool:
     """Whether zero is written, as such."""
     return isinstance(statement.value, Number) and is_zero_text(statement.value.text)
-
-
-def is_term(program: Program, number: int) -> bool:
-    """Whether a statement writes an expression."""
-    statement = program.statements[number]
-    return not is_nothing(statement) and not is_copy(program, statement, any_kind=True)

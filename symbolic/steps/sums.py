@@ -2,8 +2,9 @@
 
 A value that is read is the sum of its terms: what the last assignment gave, and what was added
 since.  What a mere copy gives are the terms of what it reads; what else is written is a term, and
-so is an element of a parameter as it was given.  By induction over time the sets that the witness
-names are right if
+so is an element of a parameter as it was given.  Terms that are wider than their sum are rounded
+after they are added: a sum of such ones that is added to another is no mere copy.  By induction
+over time the sets that the witness names are right if
 
 1. each read of which something is said has the last assignment that is named (BEGIN), and what it
    copies is such a read, too (KNOWN);
@@ -24,7 +25,7 @@ from exogpu.ir.nodes import BExpr
 from exogpu.ir.walk import substitute_bool
 from exogpu.symbolic.encode.formulas import FALSE, TRUE, every, opposite, some
 from exogpu.symbolic.encode.witness import WitnessError
-from exogpu.symbolic.steps.alike import is_copy, same_value
+from exogpu.symbolic.steps.held import same_value
 from exogpu.symbolic.steps.instances import (
     Instance,
     Question,
@@ -38,7 +39,7 @@ from exogpu.symbolic.steps.instances import (
     moment,
     same_element,
 )
-from exogpu.symbolic.steps.sides import Read, Side, Term, is_term
+from exogpu.symbolic.steps.sides import Read, Side, Term
 from exogpu.symbolic.steps.step import Draft, Step, named_instance
 from exogpu.symbolic.steps.summed import Summed
 from exogpu.symbolic.steps.witness import Kept, Reader
@@ -107,7 +108,7 @@ def _terms(step: Step, side: Side, reader: Reader) -> Iterator[Draft]:
     for number, statement in enumerate(side.program.statements):
         if statement.write.cell.variable != variable:
             continue
-        if is_copy(side.program, statement, any_kind=True):
+        if number in side.copies:
             ask = step.question()
             read = side.asked(ask, reader)
             of = ask.instance(side.program, number, "write")
@@ -118,7 +119,7 @@ def _terms(step: Step, side: Side, reader: Reader) -> Iterator[Draft]:
             ask = step.question()
             read = side.asked(ask, reader)
             of = ask.instance(side.program, number, "write")
-            atom = source == number and is_term(side.program, number)
+            atom = source == number and side.is_term(number)
             term = Term(source, of.at) if atom else side.term(ask, source)
             ways = [
                 every([where, same_element(by.at, of.at)])
@@ -216,7 +217,7 @@ class _Both:
         begins = [
             (where, Term(by.number, by.at))
             for where, by in many.begun(its)
-            if by is not None and is_term(many.program, by.number)
+            if by is not None and many.is_term(by.number)
         ]
         for source in many.sources(its.reader):
             term = many.term(ask, source)
@@ -259,7 +260,7 @@ class _Both:
             return ask, here, there, every([where, happens(here, here.statement.write)])
 
         ask, here, there, known = asked()
-        terms = is_term(side.program, number) and is_term(other.program, there.number)
+        terms = side.is_term(number) and other.is_term(there.number)
         same = same_value(other.program, there.statement, side.program, here.statement)
         told, counterpart = side.told(number), other.told(there.number)
         if not terms or not same:

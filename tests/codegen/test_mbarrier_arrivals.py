@@ -74,7 +74,9 @@ def test_a_multicast_arrive_tells_each_cta_of_its_own_bytes():
     is a plain one, and both complete the phase."""
     text = body(multicast_producers)
     assert ring(multicast_producers, "full").count == 2
-    arrival = text[text.index("Sm90_tma_load<2, false>") : text.index("mbarrier_wait_cluster<d>(full")]
+    arrival = text[
+        text.index("Sm90_tma_load<2, false>") : text.index("mbarrier_wait_cluster<d>(full")
+    ]
     assert "full_bytes += 8192;" in arrival
     assert re.search(
         r"if \(lane == cta\)\s+mbarrier_arrive_expect_tx<d>\(full, full_arrived, full_bytes\);\s+"

@@ -7,6 +7,7 @@ import pytest
 
 from exogpu import meaning as sequential
 from exogpu.api import proc
+from exogpu.meaning import naive
 from exogpu.result.errors import ExoGpuError
 
 
@@ -90,3 +91,18 @@ def test_zero_size_where_a_precondition_admits_it():
     given = {"x": np.ones(0, np.float32), "s": np.full((), 7, np.float32)}
     sequential.run(sum_of.ir, given)
     assert given["s"] == 7
+
+
+def test_what_is_wider_than_its_sum_is_rounded_after_it_is_added() -> None:
+    @proc
+    def wide(n: size, x: f64[n] @ DRAM, y: f32[4] @ DRAM):
+        for i in seq(0, n):
+            for j in seq(0, 2):
+                y[(i + j) % 4] += x[i]
+
+    found = {"x": np.array([4e38, 0, 1e38, 0]), "y": np.full(4, -3e38, np.float32)}
+    wanted = {name: array.copy() for name, array in found.items()}
+    wide.run(n=4, **found)
+    naive.run(wide.ir, {"n": 4, **wanted})
+    assert np.isfinite(found["y"]).all()
+    assert np.array_equal(found["y"], wanted["y"])
