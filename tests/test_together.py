@@ -135,6 +135,19 @@ def test_what_a_helper_does_not_do_is_done_without_it(
     assert isinstance(prove(findings), Proof)
 
 
+def test_who_finds_no_proof_waits_for_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong = ("if k > 0:  # of the step before\n", "if k >= 0:\n")
+    kernel = changed(gemm_sm90, *wrong, tmp_path).make_gemm(2, 1, 128, 64, 3, 2, overlapped=True)
+    monkeypatch.setattr(together, "_help", lambda *_: time.sleep(600))
+    monkeypatch.setenv(helpers.VARIABLE, "2")
+    begun = time.monotonic()
+    findings, found = together.analysed(Analysis(kernel.amir()), lambda _: None)
+    assert found is None and findings.violations
+    assert time.monotonic() - begun < 500
+
+
 def test_the_memory_of_helpers_counts() -> None:
     def work(tell: object) -> None:
         def grow(tell: object) -> None:

@@ -53,15 +53,18 @@ def _with(
 
     try:
         own = _proved(analysis, among, turns, partial(hear, 0), lambda: _go_on(helpers))
-        found: list[object] = [own]
+        if own is None:
+            return None
+        parts = [own]
         for at, helper in enumerate(helpers, 1):
             while isinstance(message := helper.receive(), Proving):
                 hear(at, message)
-            found.append(message)
+            if not isinstance(message, Part):
+                return None
+            parts.append(message)
     except LostError:
         return None
-    parts = [part for part in found if isinstance(part, Part)]
-    return joined(analysis.evidence, parts) if len(parts) == len(found) else None
+    return joined(analysis.evidence, parts)
 
 
 def _go_on(helpers: Sequence[Helper]) -> bool:
