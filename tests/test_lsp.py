@@ -187,7 +187,7 @@ def test_hovers_on_an_instruction_and_an_await(client: Client) -> None:
     text = gemm.read_text().partition("CLUSTERS =")[0] + "kernel = make_gemm(1, 1, 128, 64)\n"
     client.open("gemm.py", text)
     assert client.found("gemm.py") == []
-    wgmma = client.hover("gemm.py", "Sm90_wgmma_tf32(", 2)
+    wgmma = client.hover("gemm.py", "Sm90_wgmma_tf32(")
     assert "**Sm90_wgmma_tf32**(D, A, B) with M=64, N=64" in wgmma
     assert "unit: `cuda_warpgroup`" in wgmma and "wgmma read of shared memory (wgS)" in wgmma
     await_ = client.hover("gemm.py", "Await(full")
