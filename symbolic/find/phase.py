@@ -245,8 +245,9 @@ def _unordered(
 ) -> isl.Map:
     """Of the instances and elements that are asked for, those with a thread that is ordered after
     no Await that counts."""
-    extended = uses.frame.with_thread(site)
-    for each in (False,) if uses.frame.everyone(site) else (False, True):
+    everyone = uses.frame.everyone(site)
+    extended = rel.empty_like(asked) if everyone else uses.frame.with_thread(site)
+    for each in (False,) if everyone else (False, True):
         left = isl.compose(isl.inverse(extended), asked) if each else asked
         for await_, that in counts.items():
             those = isl.compose(that, extended) if each else that
