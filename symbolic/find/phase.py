@@ -245,20 +245,35 @@ def _unordered(
 ) -> isl.Map:
     """Of the instances and elements that are asked for, those with a thread that is ordered after
     no Await that counts."""
-    everyone = uses.frame.everyone(site)
-    extended = rel.empty_like(asked) if everyone else uses.frame.with_thread(site)
-    for each in (False,) if everyone else (False, True):
-        left = isl.compose(isl.inverse(extended), asked) if each else asked
-        for await_, that in counts.items():
-            those = isl.compose(that, extended) if each else that
-            for granted in orders.by_grants(any_thread(await_)):
-                if isl.is_empty(left):
-                    return left
-                ordered = orders.all_threads(await_, granted, site, each=each)
-                here = isl.inverse(isl.intersect_map(ordered, those))
-                left = isl.subtract_map(left, isl.compose(here, element(uses, await_)))
-        asked = isl.intersect_map(asked, isl.compose(extended, left)) if each else left
-    return rel.coalesce(asked)
+    left = _left(uses, orders, site, asked, counts, each=False)
+    if uses.frame.everyone(site) or isl.is_empty(left):
+        return rel.coalesce(left)
+    extended = uses.frame.with_thread(site)
+    threads = isl.compose(isl.inverse(extended), left)
+    those = {await_: isl.compose(that, extended) for await_, that in counts.items()}
+    unseen = _left(uses, orders, site, threads, those, each=True)
+    return rel.coalesce(isl.intersect_map(left, isl.compose(extended, unseen)))
+
+
+def _left(
+    uses: BarrierUses,
+    orders: Orders,
+    site: Site,
+    asked: isl.Map,
+    counts: Mapping[Site, isl.Map],
+    *,
+    each: bool,
+) -> isl.Map:
+    """What is asked for and no grant orders after an Await that counts; where `each`, the thread of
+    an instance is a coordinate."""
+    for await_, that in counts.items():
+        for granted in orders.by_grants(any_thread(await_)):
+            if isl.is_empty(asked):
+                return asked
+            ordered = orders.all_threads(await_, granted, site, each=each)
+            here = isl.inverse(isl.intersect_map(ordered, that))
+            asked = isl.subtract_map(asked, isl.compose(here, element(uses, await_)))
+    return asked
 
 
 def _last(uses: BarrierUses, site: Site) -> Site | None:
