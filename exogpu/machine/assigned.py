@@ -66,11 +66,18 @@ def assigned(program: Program, sizes: Mapping[str, int], choice: Choice) -> Prog
 
     Operations are the same objects, each in as many places as tasks execute it.
     """
-    resident = {v.name for v in program.variables if v.resident}
-    if not resident or choice is in_order:
+    if choice is in_order:
         return program
     values = {parameter.name: sizes[parameter.name.name] for parameter in program.params}
-    return replace(program, body=_block(program.body, _Dealing(resident, choice), values))
+    return written_out(program, values, choice)
+
+
+def written_out(program: Program, sizes: Mapping[Sym, int], choice: Choice) -> Program:
+    """The same with each task as operations of its own, in whatever order."""
+    resident = {v.name for v in program.variables if v.resident}
+    if not resident:
+        return program
+    return replace(program, body=_block(program.body, _Dealing(resident, choice), {**sizes}))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,8 @@ for k in loop(0, 7):                      for k in loop(0, 7):
     Arrive full                               Arrive full
 
 The literal machine counts while it runs; the fast one skips iterations, and needs to know which
-are alike.
+are alike.  Where tasks count differently, as those that values from memory leave out, each task is
+written out.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from exogpu.amir.walk import operations
 from exogpu.analysis import tally
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Access, Add, CExpr, Int, Mod, Point
-from exogpu.ir.walk import evaluate
+from exogpu.ir.walk import control_variables, evaluate, substitute, substitute_bool
+from exogpu.machine.assigned import in_order, written_out
 
 
 def resolved(program: Program, sizes: Mapping[Sym, int]) -> Program:
@@ -29,27 +31,52 @@ def resolved(program: Program, sizes: Mapping[Sym, int]) -> Program:
     """
     if not any(isinstance(op, Loop) and op.slot is not None for op in operations(program.body)):
         return program
-    counts = tally.counts([*_parts(program.body)], sizes)
+    try:
+        return _counted(program, sizes)
+    except tally.UncountedError:
+        return _counted(written_out(program, sizes, in_order), sizes)
+
+
+def _counted(program: Program, sizes: Mapping[Sym, int]) -> Program:
+    counts = tally.counts([*_parts(program.body, sizes, {})], sizes)
     return replace(program, body=tuple(_without(op, counts) for op in program.body))
 
 
-def _parts(block: Block) -> Iterator[tally.Part]:
+def _parts(
+    block: Block, sizes: Mapping[Sym, int], known: Mapping[Sym, CExpr]
+) -> Iterator[tally.Part]:
+    """What counts in a block; an iterator that has one value, as one from memory has, is that."""
     for op in block:
         match op:
             case Loop(slot=Access() as slot):
                 index = tuple(evaluate(at, {}) for at in _indices(slot))
                 yield tally.Place((slot.name, index))
-                yield from _parts(op.body)  # One statement may read two slots.
+                yield from _parts(op.body, sizes, known)  # One statement may read two slots.
             case Loop():
-                yield tally.Repeated(op.iterator, op.lo, op.hi, [*_parts(op.body)])
+                lo, hi = substitute(op.lo, known), substitute(op.hi, known)
+                only = _only(lo, hi, sizes)
+                if only is not None:
+                    yield from _parts(op.body, sizes, {**known, op.iterator: only})
+                else:
+                    yield tally.Repeated(op.iterator, lo, hi, [*_parts(op.body, sizes, known)])
             case Guard():
-                yield tally.Guarded(op.condition, [*_parts(op.body)])
+                condition = substitute_bool(op.condition, known)
+                yield tally.Guarded(condition, [*_parts(op.body, sizes, known)])
             case Alloc():
                 yield tally.Fresh(op.name)
             case Arrive():
-                yield tally.Arrival(op.home.name, tuple(_indices(op.home)))
+                at = (substitute(e, known) for e in _indices(op.home))
+                yield tally.Arrival(op.home.name, tuple(at))
             case _:
                 pass
+
+
+def _only(lo: CExpr, hi: CExpr, sizes: Mapping[Sym, int]) -> Int | None:
+    """The one value of an iterator, if it has but one whatever the others are."""
+    if not (control_variables(lo) | control_variables(hi)) <= sizes.keys():
+        return None
+    first = evaluate(lo, sizes)
+    return Int(first) if evaluate(hi, sizes) == first + 1 else None
 
 
 def _indices(access: Access) -> Iterator[CExpr]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 from time import perf_counter
 from typing import Final
 
@@ -12,6 +12,7 @@ from exogpu.amir.nodes import Program
 from exogpu.result.verdict import Verdict
 from exogpu.solvers.workers import Limits, Stopped, Tell, cut_short, isolated, stage
 from exogpu.symbolic.find.smallest import admitted
+from exogpu.symbolic.find.telling import telling
 
 PROVING: Final = 0.75
 """The share of the time limit for all sizes; the rest is for the smallest."""
@@ -22,6 +23,9 @@ TRIED: Final = 2
 TRYING: Final = 20.0
 """Seconds that this may take, if the limit leaves as much."""
 
+
+SMALLER: Final = "it may fail at smaller sizes, too, which are not decided"
+"""What is said of a hazard that was not found at the smallest sizes."""
 
 ENDED: Final = {"time": "came to no end", "memory": "ran out of memory", "crash": "crashed"}
 """What is said of it where it was stopped."""
@@ -69,8 +73,8 @@ def tried(
     names: tuple[str, ...],
     limits: Limits,
 ) -> Verdict:
-    """An undecided verdict with what the concrete machine says of the smallest sizes; refuted
-    where it finds a hazard there, all smaller sizes being safe.
+    """An undecided verdict with what the concrete machine says of the smallest sizes, and of some
+    at which more happens; refuted where it finds a hazard there.
 
     `names` are the sizes of the procedure; without any, the machine decides.
     """
@@ -78,14 +82,15 @@ def tried(
     found: list[Verdict] = []
 
     def work(tell: Tell) -> None:
-        for sizes in islice(admitted(program()), TRIED if names else 1):
+        some = islice(admitted(program()), TRIED if names else 1)
+        for sizes in chain(some, telling(program()) if names else ()):
             if sizes is None:
                 return
             stage(f"running the abstract machine at {_text(sizes) or 'its only sizes'}")
             tell(sizes)
             verdict = check_at(sizes)
             tell(verdict)
-            if verdict.word != "proved":
+            if verdict.word not in ("proved", "undecided"):
                 return
 
     def hear(message: object) -> None:
@@ -103,7 +108,8 @@ def tried(
     if last is not None and last.word != "undecided" and not names:
         return replace(last, seconds=seconds)
     if last is not None and last.word == "refuted":
-        return replace(last, sizes=None, seconds=seconds, operations=0)
+        note = SMALLER if len(found) > TRIED else last.note
+        return replace(last, sizes=None, seconds=seconds, operations=0, note=note)
     safe = [_text(sizes) for sizes, one in zip(at, found, strict=False) if one.word == "proved"]
     said = [undecided.reason]
     said += [f"safe at {' and at '.join(safe)}"] if safe and names else []

@@ -7,13 +7,14 @@ arguments, then all values in order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Final
 
 from exogpu.amir.nodes import Program
-from exogpu.ir.nodes import Compare, CVar, Int
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import BExpr, Compare, CVar, Int
 from exogpu.ir.smttext import bexpr
 from exogpu.machine import fast
 from exogpu.machine.violation import Violation
@@ -183,21 +184,26 @@ class Ranks:
 
 
 def admitted(
-    program: Program, below: Mapping[str, int] | None = None
+    program: Program,
+    below: Mapping[str, int] | None = None,
+    also: Iterable[BExpr] = (),
+    of: Iterable[Sym] = (),
 ) -> Iterator[dict[str, int] | None]:
     """The sizes that the preconditions admit, smallest first; None where Z3 cannot tell.
 
+    With conditions that must `also` hold for some values of other variables, `of` whom they are.
     Most often there is no last one: the caller stops.
     """
     ranks = Ranks(program)
     names = {p.name: f"size{at}" for at, p in enumerate(program.params)}
-    lines = ["(set-logic QF_LIA)", *(f"(declare-const {name} Int)" for name in names.values())]
+    every = {**names, **{name: f"other{at}" for at, name in enumerate(of)}}
+    lines = ["(set-logic QF_LIA)", *(f"(declare-const {name} Int)" for name in every.values())]
     known = [
         Compare(">=", CVar(p.name), Int(least_of(program, p.name)))
         for p in program.params
         if p.kind == "size"
     ]
-    lines += [f"(assert {bexpr(one, names)})" for one in (*known, *program.preconditions)]
+    lines += [f"(assert {bexpr(one, every)})" for one in (*known, *program.preconditions, *also)]
     conditions = [] if below is None else [smt.less(ranks.constants, ranks.of(below))]
     while True:
         script = ranks.ranked("\n".join(lines), list(names.values()), conditions)
