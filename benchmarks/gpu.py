@@ -6,6 +6,8 @@
 Kernels and libraries take turns in a shuffled order; the L2 cache is flushed before each run; a
 time is the mean of the middle half.  Each result is first checked against float64 on some rows.
 Of kernels that take more than `--far` times as long as the fastest only the best is timed further.
+Then the kernel that the call takes has turns with the libraries alone: where power limits, what
+else is run beside them lowers the clock for all.
 Ratios are of one run, since absolute figures move with the clock.  Needs torch and a GPU, and
 neither the solvers nor a compiler; plots need matplotlib.
 """
@@ -33,6 +35,7 @@ MARK: Final = "<!-- What follows is written by benchmarks/gpu.py. -->"
 RUNS: Final = 60
 PROBES: Final = 4
 FAR: Final = 1.3
+TRAINING: Final = "training"
 ROWS: Final = 16
 """Of each matrix that are checked against float64."""
 SPLITS: Final = 64
@@ -109,13 +112,13 @@ def training(count: int, dtype: str = "f32", seed: int = 1) -> Iterator[Problem]
     found = 0
     while found < count:
         sizes = size(32, 12000), size(32, 12000), size(128, 40000)
-        problem = Problem("training", 1, *sizes, dtype)
+        problem = Problem(TRAINING, 1, *sizes, dtype)
         if 1e8 < problem.work < 1e12:
             found += 1
             yield problem
     for found in range(count // 6):  # these are limited by power
         m, n, k = (size(3500, 15000) for _ in range(3))
-        yield Problem("training", 1, m, n, k, dtype)
+        yield Problem(TRAINING, 1, m, n, k, dtype)
 
 
 # --- on the GPU -----------------------------------------------------------------------------
@@ -224,6 +227,18 @@ def middle(times: Sequence[float]) -> float:
     return sum(half) / len(half)
 
 
+def summed_up(times: Mapping[str, Sequence[float]]) -> dict[str, dict[str, float]]:
+    """Of each run its time, and the middle half's width relative to it."""
+    return {
+        name: {
+            "seconds": middle(each),
+            "spread": (sorted(each)[len(each) * 3 // 4] - sorted(each)[len(each) // 4])
+            / middle(each),
+        }
+        for name, each in times.items()
+    }
+
+
 def timed(folder: Path, problem: Problem, runs: int, far: float) -> dict[str, Any]:
     """Everything about one size: seconds, spread, and what was wrong."""
     import torch
@@ -235,15 +250,10 @@ def timed(folder: Path, problem: Problem, runs: int, far: float) -> dict[str, An
     least = min(first.values())
     ours = min(first.keys() - LIBRARIES, key=lambda name: first[name])
     kept = {n: r for n, r in ways.items() if n in (*LIBRARIES, ours) or first[n] <= far * least}
-    times = measured(kept, runs)
-    found = {
-        name: {
-            "seconds": middle(each),
-            "spread": (sorted(each)[len(each) * 3 // 4] - sorted(each)[len(each) // 4])
-            / middle(each),
-        }
-        for name, each in times.items()
-    }
+    times = summed_up(measured(kept, runs))
+    call = called(problem, torch.cuda.get_device_name())
+    alone = {n: r for n, r in ways.items() if n in (*LIBRARIES, call)}
+    beside = call in alone and problem.panel != TRAINING
     asked = ["nvidia-smi", "--query-gpu=clocks.sm,power.draw", "--format=csv,noheader"]
     clock = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
     return {
@@ -254,7 +264,8 @@ def timed(folder: Path, problem: Problem, runs: int, far: float) -> dict[str, An
         "clock, power": clock,
         "runs": runs,
         "wrong": wrong,
-        "times": found,
+        "times": times,
+        "alone": summed_up(measured(alone, runs)) if beside else {},
         "far": {name: s for name, s in first.items() if name not in kept},
     }
 
@@ -293,6 +304,9 @@ def table(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         rate = {name: problem.work / t["seconds"] / unit for name, t in times.items()}
         name, chosen = best(times), called(problem, one["device"])
         call = times[chosen]["seconds"] if chosen in times else one["far"].get(chosen)
+        among = times["cuBLAS"]["seconds"] / call if call else 0.0
+        alone = one.get("alone", {})
+        ratio = alone["cuBLAS"]["seconds"] / alone[chosen]["seconds"] if chosen in alone else among
         rows.append(
             {
                 "panel": problem.panel,
@@ -303,7 +317,8 @@ def table(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
                 "ours": round(rate[name], 3),
                 "ratio": round(rate[name] / rate["cuBLAS"], 3),
                 "kernel": name,
-                "call": round(times["cuBLAS"]["seconds"] / call, 3) if call else "",
+                "call": round(ratio, 3) if call else "",
+                "among": round(among, 3) if call else "",
                 "chosen": chosen,
                 "spread": round(times[name]["spread"], 3),
             }
@@ -339,21 +354,22 @@ def words(results: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, Any]
     one = results[0]
     lines = [
         f"{one['device']}, torch {one['torch']}, CUDA {one['cuda']}, {one['runs']} runs a size.",
-        "Best is the fastest of our kernels; the call is `gemm` or `gemv`.  Ratios are to cuBLAS.",
+        "Best is the fastest of our kernels; the call is `gemm` or `gemv`, in turns with the",
+        "libraries alone, and among all kernels.  Ratios are to cuBLAS.",
     ]
     for panel, mean in means(rows).items():
         lines += [
             "",
-            f"| {panel} | cuBLAS | best | its ratio | the call's | which |",
-            "| --- | --- | --- | --- | --- | --- |",
+            f"| {panel} | cuBLAS | best | its ratio | the call's | among all | which |",
+            "| --- | --- | --- | --- | --- | --- | --- |",
         ]
         lines += [
             f"| {row['size']} | {row['cuBLAS']} {row['unit']} | {row['ours']} | {row['ratio']} "
-            f"| {row['call']} | {row['chosen']} |"
+            f"| {row['call']} | {row['among']} | {row['chosen']} |"
             for row in rows
             if row["panel"] == panel
         ]
-        lines.append(f"| geometric mean | | | | {mean} | |")
+        lines.append(f"| geometric mean | | | | {mean} | | |")
     return "\n".join(lines) + "\n"
 
 
