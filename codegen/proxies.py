@@ -4,7 +4,7 @@ waited for or fenced because of it."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 from exogpu.analysis.affine import constant
@@ -40,9 +40,10 @@ class Proxies:
     """Shared variables that the generic proxy accesses, some of whose bytes the async proxy
     accesses too, in this task or in the next."""
     space: str
-    """The suffix of a proxy fence: the state space, unless both proxies access global memory, in
-    this launch or in those that it waits for.  Where no other CTA accesses what both do, it is the
-    CTA's: the window of the cluster takes 0.3 us longer."""
+    """The suffix of a proxy fence: the state space, unless both proxies access global memory, or
+    those of two CTAs that synchronise, in this launch or in those that it waits for.  Where no
+    other CTA accesses what both do, it is the CTA's: the window of the cluster takes 0.3 us
+    longer."""
     freed_space: str
     """That of a proxy fence at a free: copies of other CTAs may be the next to access the bytes."""
     groups: frozenset[str]
@@ -62,7 +63,7 @@ def proxies(
     """What the proxy fences of a launch are about."""
     everyone = frozenset(group.name for group in launch.warps)
     waits = frozenset(name for name, one in storage.items() if one.flag)
-    accessed = [u for u in _accesses(launch.body, facts, everyone, False) if u.name in storage]
+    accessed = [u for u in _accesses(launch.body, facts, everyone, _Often()) if u.name in storage]
     found = [use for use in accessed if use.name not in waits]
     in_order = len(found) < len(accessed)  # flags may order what two tasks store
     generic = {use.name for use in found if not use.asynchronous}
@@ -74,6 +75,10 @@ def proxies(
     )
     told = _told(launch.body, facts, everyone)
     both = asynchronous if told else generic & asynchronous  # the launches before were generic
+    # PTX orders accesses of one address through one proxy within a thread block alone: what another
+    # CTA stores by TMA has a fence before this one accesses it by TMA, too.
+    if in_order or launch.cluster_dim > 1:
+        both |= {name for name, uses in _stored(found) if in_order or not _only_stored(uses, False)}
     everywhere = any(storage[name].space is not Space.SHARED for name in both)
     # Copies to other CTAs of a cluster go through its window on their shared memory.
     abroad = {use.name for use in found if use.abroad or storage[use.name].of_cluster}
@@ -85,7 +90,30 @@ def proxies(
         if not use.asynchronous and storage[use.name].space is not Space.REGISTER
         for group in use.groups
     )
-    return Proxies(freed, space, freed_space, groups | told, not in_order and _only_stored(found))
+    sources = not in_order and all(_only_stored(uses, True) for _, uses in _stored(found))
+    return Proxies(freed, space, freed_space, groups | told, sources)
+
+
+@dataclass(frozen=True, slots=True)
+class _Often:
+    """Whether a task may come past a statement twice."""
+
+    again: bool = False
+    """In another iteration of a sequential loop, so that a Fence may stand between."""
+    beside: bool = False
+    """In another iteration of a loop over threads."""
+
+    def within(self, loop: For) -> _Often:
+        """What it is inside a loop."""
+        match loop.mode:
+            case CudaTasks() | Slot() | Loaded():
+                return self
+            case Seq():
+                return replace(self, again=self.again or _repeats(loop))
+            case CudaThreads():
+                return replace(self, beside=self.beside or _repeats(loop))
+            case _:
+                assert_never(loop.mode)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +121,7 @@ class _Use:
     name: Sym
     groups: frozenset[str]
     """Whose code it is in."""
-    repeated: bool
-    """Whether a task may come past it twice."""
+    often: _Often
     asynchronous: bool
     stored: bool
     """By a bulk store."""
@@ -104,30 +131,35 @@ class _Use:
     """By threads of several CTAs together, as copies to several are made."""
 
 
-def _only_stored(found: Sequence[_Use]) -> bool:
+def _stored(found: Sequence[_Use]) -> Iterator[tuple[Sym, Sequence[_Use]]]:
+    """What bulk stores write, with all that accesses it."""
     for name in {use.name for use in found if use.stored}:
-        uses = [use for use in found if use.name == name]
-        once = len(uses) == 1 and not uses[0].repeated
-        if not all(use.stored and (use.added or once) for use in uses):
-            return False
-    return True
+        yield name, [use for use in found if use.name == name]
+
+
+def _only_stored(uses: Sequence[_Use], beside: bool) -> bool:
+    """Whether nothing but bulk stores accesses it, and no two of a task an element one after the
+    other, or `beside` each other, unless they add to it."""
+    first = uses[0].often
+    once = len(uses) == 1 and not (first.again or (beside and first.beside))
+    return all(use.stored and (use.added or once) for use in uses)
 
 
 def _accesses(
-    block: Block, facts: CollectiveFacts, groups: frozenset[str], repeated: bool
+    block: Block, facts: CollectiveFacts, groups: frozenset[str], often: _Often
 ) -> Iterator[_Use]:
     for stmt in block:
-        here, again = groups, repeated or (isinstance(stmt, For) and _repeats(stmt))
+        here, inner = groups, often.within(stmt) if isinstance(stmt, For) else often
         if isinstance(stmt, Warps):
             group = facts.inner[stmt].group
             here = groups if group is None else frozenset({group})
         if isinstance(stmt, CallInstr):
-            yield from _of_call(stmt, here, repeated, _of_several(facts, stmt))
+            yield from _of_call(stmt, here, often, _of_several(facts, stmt))
         else:
             for access in accesses(stmt):
-                yield _Use(access.name, here, repeated, False, False, False, False)
+                yield _Use(access.name, here, often, False, False, False, False)
         for inside in blocks(stmt):
-            yield from _accesses(inside, facts, here, again)
+            yield from _accesses(inside, facts, here, inner)
 
 
 def _told(block: Block, facts: CollectiveFacts, groups: frozenset[str]) -> frozenset[str]:
@@ -145,16 +177,9 @@ def _told(block: Block, facts: CollectiveFacts, groups: frozenset[str]) -> froze
 
 
 def _repeats(loop: For) -> bool:
-    """Whether a task goes through the loop's body more than once, one thread after the other
-    included."""
-    match loop.mode:
-        case CudaTasks() | Slot() | Loaded():
-            return False
-        case Seq() | CudaThreads():
-            lo, hi = constant(loop.lo), constant(loop.hi)
-            return lo is None or hi is None or hi - lo > 1
-        case _:
-            assert_never(loop.mode)
+    """Whether a loop may have more than one iteration."""
+    lo, hi = constant(loop.lo), constant(loop.hi)
+    return lo is None or hi is None or hi - lo > 1
 
 
 def _of_several(facts: CollectiveFacts, call: CallInstr) -> bool:
@@ -164,11 +189,11 @@ def _of_several(facts: CollectiveFacts, call: CallInstr) -> bool:
 
 
 def _of_call(
-    call: CallInstr, groups: frozenset[str], repeated: bool, abroad: bool
+    call: CallInstr, groups: frozenset[str], often: _Often, abroad: bool
 ) -> Iterator[_Use]:
     for one in passed(call):
         operand = one.param.operand
         stored = one.timeline is QualTL.TMA_G and one.written
         added = stored and operand is not None and bool(operand.atomic)
         through = one.timeline in ASYNC_PROXY
-        yield _Use(one.access.name, groups, repeated, through, stored, added, abroad)
+        yield _Use(one.access.name, groups, often, through, stored, added, abroad)

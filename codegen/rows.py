@@ -124,8 +124,8 @@ ROWS: Final[Mapping[str, Row]] = {
         "Memory Consistency Model: Proxies; membar / fence",
         "Accesses through two proxies need a proxy fence on the path between them, of the state "
         "space in which they meet: the CTA's shared memory, where no other CTA accesses what both "
-        "do.  The other direction needs none: completion of an asynchronous "
-        "operation has one implied.",
+        "do, or stores by TMA what this one accesses by TMA.  The other direction needs none: "
+        "completion of an asynchronous operation has one implied.",
     ),
     "proxy fence at free": Row(
         "end of a shared variable's lifetime",

@@ -82,3 +82,101 @@ def test_it_is_the_ctas_where_no_other_accesses_what_both_do(load, rows, written
         r"fence.proxy.async(\S*);", device.rpartition("Fence(cuda_in_order, cuda_in_order)")[2]
     )
     assert set(at_free) <= {".shared::cluster"} and at_free
+
+
+# --- between the async proxies of two CTAs --------------------------------------------------------
+
+BY_FLAG = """
+@proc
+def handed_on(M: size, x: f32[M, 32, 32] @ CudaGmemLinear, y: f32[M, 32, 32] @ CudaGmemLinear):
+    ready: barrier[M] @ CudaFlag
+    x_map = x[:, :, :] @ Sm90_tensorMap(0, 1, 32, 32)
+    y_map = y[:, :, :] @ Sm90_tensorMap(0, 1, 32, 32)
+    with CudaDeviceFunction(blockDim=32):
+        for m in cuda_tasks(0, M):
+            tile: f32[32, 32] @ CudaSmemLinear
+            full: barrier @ CudaMbarrier
+            done: barrier @ CudaCommitGroup
+            if m > 0:
+                Await(ready[m - 1], cuda_in_order, 0)
+            Fence(cuda_in_order, cuda_generic_and_async)
+            (
+                Sm90_tma_load(
+                    tile[:, :], SOURCE, rows=32, cols=32, box=(1, 32, 32), swizzle=0
+                )
+                >> full
+            )
+            Arrive(cuda_temporal) >> full
+            Await(full, cuda_generic_and_async, ~0)
+            Sm90_tma_store(
+                y_map[m, :, :], tile[:, :], rows=32, cols=32, box=(1, 32, 32), swizzle=0
+            )
+            Arrive(tma_to_gmem_async) >> done
+            Await(done, cuda_in_order, 0)
+            Arrive(cuda_in_order) >> ready[m]
+            Fence(cuda_in_order, cuda_in_order)
+"""
+
+IN_CLUSTER = """
+@proc
+def given(M: size, x: f32[M, 2, 32, 32] @ CudaGmemLinear, y: f32[M, 32, 32] @ CudaGmemLinear):
+    y_map = y[:, :, :] @ Sm90_tensorMap(0, 1, 32, 32)
+    x_map = x[:, :, :, :] @ Sm90_tensorMap(0, 1, 1, 32, 32)
+    with CudaDeviceFunction(clusterDim=2, blockDim=32):
+        for m in cuda_tasks(0, M):
+            tile: f32[2, 32, 32] @ CudaSmemLinear
+            full: barrier[2] @ CudaMbarrier
+            for cta in cuda_threads(0, 1, unit=cuda_cta_in_cluster):
+                done: barrier @ CudaCommitGroup
+                for t in cuda_threads(0, 32, unit=cuda_thread):
+                    for i in seq(0, 32):
+                        tile[cta, i, t] = 1.0
+                Fence(cuda_in_order, cuda_generic_and_async)
+                Sm90_tma_store(
+                    STORED, tile[cta, :, :], rows=32, cols=32, box=BOX, swizzle=0
+                )
+                Arrive(tma_to_gmem_async) >> done
+                Await(done, cuda_in_order, 0)
+            Fence(cuda_in_order, cuda_generic_and_async)
+            for cta in cuda_threads(1, 2, unit=cuda_cta_in_cluster):
+                (
+                    Sm90_tma_load(
+                        tile[cta, :, :], y_map[m, :, :],
+                        rows=32, cols=32, box=(1, 32, 32), swizzle=0,
+                    )
+                    >> full[cta]
+                )
+                Arrive(cuda_temporal) >> full[cta]
+                Await(full[cta], cuda_generic_and_async, ~0)
+            Fence(cuda_in_order, cuda_in_order)
+"""
+
+
+def fences(source: str) -> list[str]:
+    """The spaces of the proxy fences that Fences to both proxies are."""
+    device = made(source).emit()[0].source  # proved, or it is not emitted
+    return re.findall(
+        r"generic_and_async\)\n(?:\s*//.*\n)*\s*asm volatile\(\"fence.proxy.async(\S*);\"", device
+    )
+
+
+@pytest.mark.parametrize(
+    ("loaded", "space"),
+    [
+        ("y_map[m, :, :]", ""),  # what this launch stores
+        ("x_map[m, :, :]", ""),  # and orders by flags, whatever is loaded
+    ],
+)
+def test_what_another_cta_stored_by_tma_is_fenced_before_it_is_loaded_by_tma(loaded, space) -> None:
+    assert set(fences(BY_FLAG.replace("SOURCE", loaded))) == {space}
+
+
+@pytest.mark.parametrize(
+    ("stored", "box", "space"),
+    [
+        ("y_map[m, :, :]", "(1, 32, 32)", ""),
+        ("x_map[m, 0, :, :]", "(1, 1, 32, 32)", ".shared::cta"),  # which nothing loads
+    ],
+)
+def test_so_it_is_within_a_cluster(stored, box, space) -> None:
+    assert set(fences(IN_CLUSTER.replace("STORED", stored).replace("BOX", box))) == {space}
