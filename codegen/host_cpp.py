@@ -238,9 +238,9 @@ def _launch(host: Host, kernel: Kernel) -> Lines:
     names = host.names
     with names.scope():
         maps = {m: names.declare(Sym(f"{m.tensor.name}_map")) for m in kernel.maps}
-        inside = _check_limits(host, kernel)
+        made: Lines = []
         for used, name in maps.items():
-            inside += _tensor_map(host, used, name)
+            made += _tensor_map(host, used, name)
         counts = [
             f"tasks({{{', '.join(c_control(n, host.control) for n in nest.counts)}}})"
             for nest in kernel.nests
@@ -252,16 +252,16 @@ def _launch(host: Host, kernel: Kernel) -> Lines:
         values += [f"&{name}" for name in maps.values()]
         if kernel.sizes:
             narrowed = ", ".join(f"(int){names(n)}" for n in kernel.sizes)
-            inside.append(f"int sizes[] = {{{narrowed}}};")
-        inside.append(f"void* arguments[] = {{{', '.join(values)}}};")
+            made.append(f"int sizes[] = {{{narrowed}}};")
+        made.append(f"void* arguments[] = {{{', '.join(values)}}};")
         shape = f"{kernel.cluster_dim}, {kernel.block_dim}, {kernel.shared_bytes}"
         rest = f"{shape}, arguments, stream{_how(kernel)}"
+        inside = [*_check_limits(host, kernel), f"const long long task_count = {most};"]
+        made.append(f"TRY(launch({kernel.text.name}, task_count, {rest}));")
+        # Of an array without elements there is no map, and without tasks none is asked for.
+        inside += braces("if (task_count > 0)", made) if maps else made
         if host.dependents:
-            inside.append(f"const long long task_count = {most};")
-            inside.append(f"TRY(launch({kernel.text.name}, task_count, {rest}));")
             inside.append("launched = task_count > 0;")
-        else:
-            inside.append(f"TRY(launch({kernel.text.name}, {most}, {rest}));")
     return braces("", inside)
 
 

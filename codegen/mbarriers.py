@@ -177,7 +177,9 @@ def _ring(
             raise _different(alloc, "await")
     depth = laid_out(known)
     pre = [u.stmt.timeline.under(Policy.PTX).full for u in arrives if isinstance(u.stmt, Arrive)]
-    copies = all(full == {QualTL.SM80} for full in pre)
+    # An arrival that cp.async makes by itself is over when it is awaited: what an Await skips at a
+    # variable's end could still be to come when the mbarrier serves another task, or none.
+    copies = skip == 0 and all(full == {QualTL.SM80} for full in pre)
     warps = all(whole_warps(use.where.tiling) for use in homes) and not copies
     lanes = 32 if warps and not arrive_all else 1
     signalled = targets(alloc, homes, dims)

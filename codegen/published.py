@@ -10,7 +10,7 @@ from exogpu.codegen.rows import Scope
 from exogpu.codegen.storage import Storage
 from exogpu.codegen.sync import scope_of
 from exogpu.codegen.tasks import resident
-from exogpu.hw.timelines import ASYNC_PROXY
+from exogpu.hw.timelines import ASYNC_PROXY, ONLY_BEFORE
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
     Access,
@@ -47,8 +47,8 @@ def unwritten(
     launch: DeviceFunction, facts: CollectiveFacts, storage: Mapping[Sym, Storage]
 ) -> frozenset[Arrive]:
     """The Arrives before which no thread of the cluster has accessed memory through the generic
-    proxy, or written it by a bulk store, in its task, since a Fence of the whole cluster; or what
-    resides from task to task, in an earlier one.
+    proxy, or written it by a bulk store, or waited for launches that may have, in its task, since a
+    Fence of the whole cluster; or what resides from task to task, in an earlier one.
 
     Such an Arrive publishes nothing.  It orders reads of the async proxy that a thread has waited
     for, and they are over for all CTAs: a release at CTA scope will do.  An ordinary load that is
@@ -56,6 +56,7 @@ def unwritten(
     """
     found: dict[Arrive, bool] = {}
     resides = {stmt.name for stmt in resident(launch)}
+    before = frozenset(name for name, one in storage.items() if one.space is Space.GLOBAL)
 
     def after(block: Block, dirty: _Dirty) -> _Dirty:
         for stmt in block:
@@ -80,11 +81,13 @@ def unwritten(
             case Warps():
                 return after(stmt.body, dirty) | dirty
             case Fence(launches=True):
-                return dirty
+                # What the launches before have done is told to those that did not wait for them.
+                return dirty | before
             case Fence():
                 tiling = facts.scope[stmt]
                 whole = (
                     tiling is not None
+                    and stmt.pre.name not in ONLY_BEFORE  # which joins no threads
                     and scope_of(tiling) is Scope.CLUSTER
                     and tiling.threads == launch.cluster_dim * launch.block_dim
                 )

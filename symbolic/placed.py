@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from exogpu.amir.export import unique_names
-from exogpu.amir.nodes import Alloc, Check, Loop, Program, Record, Variable
+from exogpu.amir.nodes import Alloc, Arrive, Check, Fence, Loop, Program, Record, Variable
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import And, BExpr
 from exogpu.ir.types import Level
@@ -58,6 +58,18 @@ class Placed:
         if size not in self._least:
             self._least[size] = least_of(self.program, size)
         return self._least[size]
+
+    def joins(self, site: Site) -> bool:
+        """Whether a Fence or an Arrive passes execution order on (decision 12): where threads wait
+        for others than themselves."""
+        match site.op:
+            case Fence(joins=joins):
+                return joins
+            case Arrive(home=home):
+                mechanism = self.variables[home.name].mechanism
+                return mechanism is not None and mechanism.joins
+            case _:
+                return True
 
     def within_a_task(self, name: Sym, first: Site, second: Site) -> bool:
         """Whether chains of syncs order a record and a check within one task alone, though memory

@@ -259,9 +259,9 @@ TEXTS: dict[str, tuple[Callable[[str, str], str], str]] = {
 @pytest.mark.parametrize(
     ("file", "field"),
     [
-        ("program.json", '"schema": 2'),
+        ("program.json", '"schema": 3'),
         ("witness.json", '"schema": 1'),
-        ("certificate.json", '"version": 4'),
+        ("certificate.json", '"version": 5'),
     ],
 )
 @pytest.mark.parametrize("what", TEXTS)

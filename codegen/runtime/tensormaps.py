@@ -44,6 +44,9 @@ def tensor_map(used: MapOf, array: Array, dtype: str) -> ctypes.Array[ctypes.c_b
     """
     if dtype not in _TYPE:
         raise LaunchError(f"TMA does not know the type {dtype} of {used.tensor}")
+    if 0 in array.shape:
+        what = f"{used.tensor} has no elements, its shape being {array.shape}"
+        raise LaunchError(what, "TMA reaches no such array: leave out the call")
     strides = _strides(array, ITEM_SIZE[dtype])
     if any(s % ALIGNMENT for s in strides):
         what = f"{used.tensor} has strides of {strides} bytes"

@@ -35,7 +35,7 @@ from exogpu.ir.walk import control_variables
 
 Json: TypeAlias = "bool | int | str | list[Json] | dict[str, Json] | None"
 
-SCHEMA = 2
+SCHEMA = 3
 """Changes whenever a reader of an older schema could misread the output."""
 
 
@@ -164,6 +164,7 @@ def _fields(op: Op, iterators: tuple[Sym, ...], names: Names) -> dict[str, Json]
             return {
                 "op": "Fence",
                 "transitive": op.transitive,
+                "joins": op.joins,
                 "pre": _timelines(op.pre),
                 "full": _timelines(op.full),
                 "temporal": _timelines(op.temporal),

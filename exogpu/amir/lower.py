@@ -32,7 +32,7 @@ from exogpu.analysis.facts import Facts
 from exogpu.analysis.operands import Demand, demands
 from exogpu.analysis.roles import NO_ROLES, at, elements, spread
 from exogpu.analysis.threadmap import ThreadMap
-from exogpu.hw.timelines import SYNC_TIMELINES
+from exogpu.hw.timelines import ONLY_BEFORE, SYNC_TIMELINES
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
     Access,
@@ -341,7 +341,8 @@ def t_free(low: Lowering, stmt: Free, cluster: ThreadMap | None) -> Ops:
 def t_fence(low: Lowering, stmt: Fence) -> amir.Fence:
     """`Fence(T_tr(pre), T_qfull(pre), T_qfull(post), T_qtmp(post))`."""
     pre, post = stmt.pre.under(low.policy), stmt.post.under(low.policy)
-    return amir.Fence(stmt.pre.transitive, pre.full, post.full, post.temporal, origin_of(low, stmt))
+    origin, joins = origin_of(low, stmt), stmt.pre.name not in ONLY_BEFORE
+    return amir.Fence(stmt.pre.transitive, pre.full, post.full, post.temporal, origin, joins=joins)
 
 
 def t_arrive(low: Lowering, stmt: Arrive) -> Ops:

@@ -157,6 +157,8 @@ class Fence:
     origin: Origin
     launch: bool = False
     """One of the two around a kernel."""
+    joins: bool = True
+    """Whether its threads wait for each other: what is lowered to wgmma.fence alone does not."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -102,9 +102,12 @@ def _with_first(program: Program, edit: First) -> Program | None:
         return None
     if isinstance(edit.op, Arrive) and _is_group(program, edit.op.home.name):
         return None  # its timeline says which kind of group it is (decision 16)
-    return _rewritten(
-        program, {op: (replace(op, pre=pre, transitive=first.transitive),) for op in copies}
-    )
+
+    def rewritten(op: Fence | Arrive) -> Fence | Arrive:
+        made = replace(op, pre=pre, transitive=first.transitive)
+        return replace(made, joins=second is None) if isinstance(made, Fence) else made
+
+    return _rewritten(program, {op: (rewritten(op),) for op in copies})
 
 
 def _is_group(program: Program, name: Sym) -> bool:
@@ -177,7 +180,8 @@ def _fence(program: Program, first: str, second: str, origin: Origin) -> Fence |
         return None
     pre, post = SYNC_TIMELINES[first], SYNC_TIMELINES[second].under(program.policy)
     full = pre.under(program.policy).full
-    return Fence(pre.transitive, full, post.full, post.temporal, origin)
+    joins = first not in ONLY_BEFORE
+    return Fence(pre.transitive, full, post.full, post.temporal, origin, joins=joins)
 
 
 def _next_to(program: Program, op: Op, new: Block, after: bool) -> Program | None:

@@ -398,8 +398,13 @@ class _Teller:
     def _action(self) -> str:
         if self.check.free:
             return f"the end of the memory of {self.violation.variable}"
-        what = "read" if self.check.reads else "write"
-        return f"the {what} at line {self.check.origin.span.line}"
+        return f"the {verb_of(self.check)} at line {self.check.origin.span.line}"
+
+
+def verb_of(check: Check) -> str:
+    """What a check's access does to what it finds: of one that reads and writes the read comes
+    first, but it is the write that reads before it meet."""
+    return "read" if check.reads and check.mutates else "write"
 
 
 _SPECIFIC = (Why.EARLIER, Why.UNSEEN, Why.ELEMENT, Why.NOT_TRANSITIVE, Why.TIMELINE, Why.RANK)

@@ -65,8 +65,10 @@ PROXY_FENCE: Final = f"Fence({', '.join(PROXY_PAIR)})"
 
 
 def first_timeline(seen: QualSet) -> str:
-    """A first timeline for what was seen on one of these; an ordinary one if that will do."""
-    names = [_PRE[timeline] for timeline in SHORT_NAME if timeline in seen]
+    """A first timeline for what was seen on one of these; an ordinary one if that will do, and the
+    host's only for what kernels do not see."""
+    kernels = seen - {QualTL.CPU, QualTL.STRM}
+    names = [_PRE[timeline] for timeline in SHORT_NAME if timeline in (kernels or seen)]
     return next((name for name in names if not _by_completion(name)), names[0] if names else "")
 
 

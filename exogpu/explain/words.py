@@ -17,7 +17,7 @@ from exogpu.explain.advice import advice, otherwise
 from exogpu.explain.barrier_words import Words, barrier_words, element_of
 from exogpu.explain.edits import Repair
 from exogpu.explain.launches import overlapping
-from exogpu.explain.link import BrokenLink, broken_link
+from exogpu.explain.link import BrokenLink, broken_link, verb_of
 from exogpu.explain.pasting import changes
 from exogpu.explain.repair import general_repairs, resident_names
 from exogpu.explain.trials import Trials
@@ -367,7 +367,7 @@ def _unordered(violation: Violation, program: Program | None) -> str:
     made = called(record, variables)
     if check.free:
         return f"the {what} of {element}, {_a(made)}, is not ordered before its memory ends"
-    verb = "read" if check.reads else "write"
+    verb = verb_of(check)
     asked = called(check, variables)
     if asked == made and check.timelines == {record.timeline}:
         many = CALLED[record.timeline].many

@@ -194,6 +194,11 @@ class BarrierMechanism(Enum):
         return self in (BarrierMechanism.MBARRIER, BarrierMechanism.NAMED_BARRIER)
 
     @property
+    def joins(self) -> bool:
+        """Whether an Await waits for other threads: for its group a thread waits alone."""
+        return self is not BarrierMechanism.COMMIT_GROUP
+
+    @property
     def sync_exempt(self) -> bool:
         """Accesses to the barrier variable itself need no check (section Statement Conversion)."""
         return not self.phased

@@ -390,7 +390,7 @@ def step_fence(machine: Machine, op: Fence, at: Moment) -> None:
         given = _fired(machine, op, at, record)
         post = (op.full, op.temporal, given.grant, given.carried)
         augment(machine.policy, record, at.threads, *post)
-    for barrier in machine.barriers.values():
+    for barrier in machine.barriers.values() if op.joins else ():
         if barrier.phase is not None:
             pass_fence(barrier.phase, at.threads)
 
@@ -427,7 +427,9 @@ def step_arrive(machine: Machine, op: Arrive, at: Moment) -> None:
         given = _fired(machine, op, at, record)
         for target in targets if given.grant is not Grant.NOTHING else ():
             record.tags.setdefault(target, set()).add((rank, given.grant, given.carried))
-    for other in machine.barriers.values():
+    mechanism = barrier.variable.mechanism
+    assert mechanism is not None
+    for other in machine.barriers.values() if mechanism.joins else ():
         if other.phase is not None:
             pass_arrive(other.phase, at.threads, targets, rank)
     if barrier.phase is not None:

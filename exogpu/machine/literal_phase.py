@@ -2,8 +2,9 @@
 waiter a whole ring ahead of the arrivals.
 
 Execution order is tracked by pseudo-records: an Await of `bound` by thread g makes one, seen by
-g at first; every Fence, and every Arrive or trailing barrier with the Await that it releases,
-passes it on, whatever the timelines.
+g at first; every Fence that joins its threads, and every Arrive or trailing barrier with the Await
+that it releases, passes it on, whatever the timelines.  A wgmma.fence joins none, and for its
+commit group a thread waits alone.
 """
 
 from __future__ import annotations

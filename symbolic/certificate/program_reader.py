@@ -140,7 +140,8 @@ class _Reader:
             case "Fence":
                 pre, full = _timelines(op["pre"]), _timelines(op["full"])
                 temporal = _timelines(op["temporal"])
-                return amir.Fence(op["transitive"], pre, full, temporal, origin)
+                joins = op["joins"]
+                return amir.Fence(op["transitive"], pre, full, temporal, origin, joins=joins)
             case "Arrive":
                 home, targets = self._targets(op)
                 pre = _timelines(op["pre"])

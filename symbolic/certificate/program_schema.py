@@ -38,7 +38,7 @@ from exogpu.symbolic.certificate.strict_json import (
     whole,
 )
 
-SCHEMA: Final = 2
+SCHEMA: Final = 3
 """As `exogpu.amir.export` writes it."""
 
 _REQUIRED: Final = (
@@ -453,6 +453,7 @@ _OPERATIONS: Final[dict[str, dict[str, _Scoped]]] = {
     "ClearMutates": {"access": _ANY},
     "Fence": {
         "transitive": _TRUTH,
+        "joins": _TRUTH,
         "pre": _TIMELINES,
         "full": _TIMELINES,
         "temporal": _TIMELINES,

@@ -112,10 +112,15 @@ class Rules:
 
 
 class ExecutionOrder:
-    """Order of execution (decision 12): every sync passes it on, whatever the timelines."""
+    """Order of execution (decision 12): every sync for which threads wait for others passes it on,
+    whatever the timelines."""
+
+    def __init__(self, placed: Placed) -> None:
+        self.placed = placed
 
     def fires(self, passed: Passed, label: Label) -> bool:
-        return True
+        at = passed.via.site
+        return 0 <= at < len(self.placed.sites) and self.placed.joins(self.placed.sites[at])
 
 
 class Chains:

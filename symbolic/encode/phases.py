@@ -1,7 +1,8 @@
 """Obligations of PHASE (decision 12): on an mbarrier no arrival runs a ring ahead of a waiter, and
 no waiter a ring ahead of the arrivals.
 
-The order is of execution: it starts at an Await with its threads, and every sync passes it on.
+The order is of execution: it starts at an Await with its threads, and every sync for which
+threads wait for others passes it on.
 """
 
 from __future__ import annotations
@@ -191,7 +192,7 @@ class _Phase:
             ends = Ends(waits, None, here, thread, asked.on)
             slots = Slots(script, self.placed, self.ranks)
             chains = Chains(script, self.placed, self.ranks, slots, ends, asked.meaning)
-            found = chains.granted(one.granted, ExecutionOrder())
+            found = chains.granted(one.granted, ExecutionOrder(self.placed))
             if found is None:
                 continue
             node, at = found
@@ -250,7 +251,7 @@ class _Phase:
             ends = Ends(waits, thread, there, None, ())
             slots = Slots(script, self.placed, self.ranks)
             chains = Chains(script, self.placed, self.ranks, slots, ends, meaning)
-            found = chains.granted(one.granted, ExecutionOrder())
+            found = chains.granted(one.granted, ExecutionOrder(self.placed))
             if found is None:
                 continue
             node, at = found

@@ -276,15 +276,17 @@ def _own_threads(frame: Frame, records: Holder, via: Site) -> isl.Map | None:
 
 
 def first_heard(syncs: Syncs, waiter: Holder) -> tuple[tuple[Site, isl.Map], ...]:
-    """The syncs that the threads of an Await execute later, with the pairs."""
-    firing = (*syncs.firing, *syncs.trailing)
+    """The syncs that the threads of an Await execute later and that pass execution order on, with
+    the pairs."""
+    firing = [site for site in syncs.firing if syncs.frame.model.joins(site)]
+    firing += syncs.trailing
     return tuple((site, first_seen(syncs.frame, waiter, site)) for site in firing)
 
 
 def close_order(syncs: Syncs, waiter: Holder, first: Sequence[tuple[Site, isl.Map]]) -> Grants:
     """By granting site, the pairs (Await, instance) whose threads are ordered after the Await in
-    execution order: every sync passes it on, and so does a trailing barrier, whatever the
-    timelines (decision 12).  All are full."""
+    execution order: every sync for which threads wait for others passes it on, and so does a
+    trailing barrier, whatever the timelines (decision 12).  All are full."""
     grants = Grants()
     fresh = Grants()
     for site, fired in first:

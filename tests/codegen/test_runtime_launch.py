@@ -214,3 +214,10 @@ def test_what_only_the_c_function_does_is_told():
     manifest = {"name": "p", "arch": "sm_90a", "parameters": [], "preconditions": []}
     with pytest.raises(LaunchError, match=r"libp\.so by `exogpu compile --so`.*p_launch"):
         Kernel({**manifest, "steps": [{"op": "host"}]}, b"")()
+
+
+def test_what_has_no_elements_has_no_tensor_map():
+    """The driver refuses an extent of 0."""
+    array = SimpleNamespace(shape=(4, 0), pointer=0)
+    with pytest.raises(LaunchError, match="x has no elements"):
+        tensormaps.tensor_map(tensormaps.MapOf("x", (1, 32), 0), array, "f32")

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 
 from exogpu.amir import nodes as amir
 from exogpu.analysis.threadmap import ThreadAxis, ThreadMap
+from exogpu.hw.timelines import ONLY_BEFORE
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
     Access,
@@ -271,16 +272,19 @@ class Builder:
         temporal: Timelines = (),
         *,
         transitive: bool = False,
+        joins: bool = True,
     ) -> amir.Op:
         """`temporal` is added to `full`, as T_qtmp is a superset of T_qfull."""
         wide = _set(temporal) | _set(full)
         origin = self.origin("fence", by)
-        return self.emit(amir.Fence(transitive, _set(pre), _set(full), wide, origin))
+        return self.emit(amir.Fence(transitive, _set(pre), _set(full), wide, origin, joins=joins))
 
     def fence_tl(self, by: ThreadMap | None, pre: SyncTL, post: SyncTL, policy: Policy) -> amir.Op:
         """A Fence of two rows of the table of sync timelines."""
         before, after = pre.under(policy), post.under(policy)
-        return self.fence(by, before.full, after.full, after.temporal, transitive=pre.transitive)
+        joins = pre.name not in ONLY_BEFORE
+        way = before.full, after.full, after.temporal
+        return self.fence(by, *way, transitive=pre.transitive, joins=joins)
 
     def arrive(
         self,

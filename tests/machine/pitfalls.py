@@ -12,7 +12,7 @@ import pytest
 
 from exogpu.amir import nodes as amir
 from exogpu.hw.timelines import SYNC_TIMELINES
-from exogpu.ir.types import Policy, QualTL
+from exogpu.ir.types import BarrierMechanism, Policy, QualTL
 from exogpu.machine import fast, literal
 from exogpu.machine.violation import Violation
 from tests.machine.build import (
@@ -803,3 +803,40 @@ def test_registers_and_wgmma(run, policy, fence):
     # The registers are not fenced from wgmma: PTX asks for a wgmma.fence, the figures do not.
     unfenced = policy is PTX and fence == "cuda_in_order"
     assert all_of(run, b, policy) == ([(WAR, "D", (), line(check))] if unfenced else [])
+
+
+@pytest.mark.parametrize("policy", BOTH)
+def test_a_fence_that_joins_no_threads_passes_no_order_on(run, policy):
+    # wgmma.fence orders a thread's own accesses: thread 0 may arrive again before 1 has waited.
+    for joins in (True, False):
+        b = Builder()
+        z = b.barrier("z", depth=1)
+        b.alloc(z)
+        b.arrive(t(0), Q1, z[()])
+        b.await_(z[()], t(1), Q1)
+        b.fence(t(0, 2), (), joins=joins)
+        arrive = b.arrive(t(0), Q1, z[()])
+        b.await_(z[()], t(1), Q1)
+        b.free_barrier(z)
+        early = [(PHASE, "z", (), line(arrive))]
+        assert all_of(run, b, policy)[:1] == ([] if joins else early)
+
+
+@pytest.mark.parametrize("policy", BOTH)
+@pytest.mark.parametrize("mechanism", [BarrierMechanism.MBARRIER, BarrierMechanism.COMMIT_GROUP])
+def test_for_its_commit_group_a_thread_waits_alone(run, policy, mechanism):
+    b = Builder()
+    z, g = b.barrier("z", depth=1), b.barrier("g", mechanism=mechanism, depth=1)
+    b.alloc(z)
+    b.alloc(g)
+    b.arrive(t(0), Q1, z[()])
+    b.await_(z[()], t(1), Q1)
+    b.arrive(t(0, 2), Q1, g[()])
+    alone = mechanism is BarrierMechanism.COMMIT_GROUP
+    b.await_(g[()], t(0, 2), Q1, n=0 if alone else -1)
+    arrive = b.arrive(t(0), Q1, z[()])
+    b.await_(z[()], t(1), Q1)
+    b.free_barrier(z)
+    b.free_barrier(g)
+    early = [(PHASE, "z", (), line(arrive))]
+    assert all_of(run, b, policy)[:1] == (early if alone else [])

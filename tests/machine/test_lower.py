@@ -441,7 +441,7 @@ def test_an_arrive_without_home_is_refused():
 
 def test_json():
     document = to_json(program_of(multicast_kernel))
-    assert document["schema"] == 2
+    assert document["schema"] == 3
     names = [v["name"] for v in document["variables"]]
     assert names == ["x", "buf", "bar"]
     tasks = document["body"][1]

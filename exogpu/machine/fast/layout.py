@@ -190,11 +190,15 @@ def _survey_block(block: Block, layout: Layout, breaks: _Breaks) -> None:
 
 def _survey_syncs(layout: Layout, tables: Tables) -> None:
     policy = layout.program.policy
+    of = {v.name: v.mechanism for v in layout.program.variables if v.mechanism is not None}
     for op in layout.ops:
         if isinstance(op, Fence | Await):
             layout.syncs[op] = sync_facts(op, policy)
         elif isinstance(op, Arrive):
-            layout.syncs[op] = SyncFacts(policy, op.transitive, op.pre, frozenset(), frozenset())
+            joins = of[op.home.name].joins
+            layout.syncs[op] = SyncFacts(
+                policy, op.transitive, op.pre, frozenset(), frozenset(), joins
+            )
     checks: dict[tuple[Sym, bool], list[Check]] = {}
     for op in layout.ops:
         if isinstance(op, Check):

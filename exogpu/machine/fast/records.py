@@ -99,11 +99,13 @@ class SyncFacts:
     pre: QualSet
     full: QualSet
     temporal: QualSet
+    joins: bool = True
+    """Whether threads wait for others, so that it passes execution order on."""
 
     def on(self, facts: RecordFacts) -> Grants:
         """What the sync looks at and grants, for the records of one Record (decision 7)."""
         if facts.op is None:
-            return Grants(True, (0,), (0,), ())
+            return Grants(True, (0,), (0,), ()) if self.joins else Grants(False, (), (), ())
         temporal = entries(self.policy, facts.timeline, self.full, self.temporal)
         proxy = ASYNC_PROXY if self.policy is Policy.PTX else frozenset()
         pre = self.pre if self.transitive else self.pre & {facts.timeline}
@@ -178,8 +180,9 @@ def order_facts(number: int, most: Threads, resident: bool = False) -> RecordFac
 
 def sync_facts(op: Fence | Await, policy: Policy) -> SyncFacts:
     """The facts of a Fence or an Await."""
-    transitive, pre = (op.transitive, op.pre) if isinstance(op, Fence) else (False, frozenset())
-    return SyncFacts(policy, transitive, pre, op.full, op.temporal)
+    if isinstance(op, Fence):
+        return SyncFacts(policy, op.transitive, op.pre, op.full, op.temporal, op.joins)
+    return SyncFacts(policy, False, frozenset(), op.full, op.temporal)
 
 
 class Tables:

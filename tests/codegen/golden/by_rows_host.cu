@@ -213,9 +213,10 @@ extern "C" int by_rows_launch(long long n, long long m, const float* x, float* y
                         return EXOGPU_TOO_LARGE;
                     if (!fits(k))
                         return EXOGPU_TOO_LARGE;
+                    const long long task_count = tasks({m});
                     int sizes[] = {(int)n, (int)m, (int)i, (int)k};
                     void* arguments[] = {&sizes[0], &sizes[1], &sizes[2], &sizes[3], &d.pointer};
-                    TRY(launch(by_rows_0, tasks({m}), 1, 32, 0, arguments, stream));
+                    TRY(launch(by_rows_0, task_count, 1, 32, 0, arguments, stream));
                 }
             }
         } else {
@@ -223,9 +224,10 @@ extern "C" int by_rows_launch(long long n, long long m, const float* x, float* y
             {
                 if (!fits(i))
                     return EXOGPU_TOO_LARGE;
+                const long long task_count = tasks({m});
                 int sizes[] = {(int)n, (int)m, (int)i};
                 void* arguments[] = {&sizes[0], &sizes[1], &sizes[2], &d.pointer};
-                TRY(launch(by_rows_1, tasks({m}), 1, 32, 0, arguments, stream));
+                TRY(launch(by_rows_1, task_count, 1, 32, 0, arguments, stream));
             }
         }
         // 49: cuda_memcpy_to_host(m, y[i, :], d[i, :])

@@ -14,6 +14,7 @@
 #define EXOGPU_MISALIGNED (-2)      /* an array or, for TMA, a row does not start at 16 bytes */
 #define EXOGPU_TOO_MANY_TASKS (-3)  /* more than a launch can number: it was left out */
 #define EXOGPU_TOO_LARGE (-4)       /* a kernel would compute an index of more than 32 bits: left out */
+#define EXOGPU_EMPTY (-6)           /* an array that TMA shall reach has no elements: left out */
 
 #ifdef __cplusplus
 extern "C"

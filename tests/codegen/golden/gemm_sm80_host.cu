@@ -209,9 +209,10 @@ extern "C" int gemm_sm80_launch(long long M, long long N, long long K, const flo
             return EXOGPU_TOO_LARGE;
         if (!fits(16 * floor_div(wide(K) + 15, 16) + 12))
             return EXOGPU_TOO_LARGE;
+        const long long task_count = tasks({(M + 63) / 64, (N + 63) / 64});
         int sizes[] = {(int)M, (int)N, (int)K};
         void* arguments[] = {&sizes[0], &sizes[1], &sizes[2], &A, &B, &C};
-        TRY(launch(gemm_sm80, tasks({(M + 63) / 64, (N + 63) / 64}), 1, 128, 16384, arguments, stream, {/* early */ false, /* together */ false, /* level */ true}));
+        TRY(launch(gemm_sm80, task_count, 1, 128, 16384, arguments, stream, {/* early */ false, /* together */ false, /* level */ true}));
     }
     return 0;
 }

@@ -167,6 +167,8 @@ static int encode(TensorMap& map, const void* data, const long long (&shape)[ran
     uint64_t stride = item;
     for (int d = 0; d < rank; ++d) {  // the innermost dimension first
         extents[d] = shape[rank - 1 - d];
+        if (extents[d] == 0)
+            return EXOGPU_EMPTY;
         boxes[d] = box[rank - 1 - d];
         ones[d] = 1;
         stride *= extents[d];
@@ -249,9 +251,9 @@ extern "C" int gemm_splitk_sm90_2x1_128x256_launch(long long L, long long M, lon
             return EXOGPU_TOO_LARGE;
         if (!fits(wide(N) + 511))
             return EXOGPU_TOO_LARGE;
+        const long long task_count = tasks({L, (M + 3) / 4, (N + 511) / 512});
         int sizes[] = {(int)L, (int)M, (int)N, (int)K_split, (int)cluster_K};
         void* arguments[] = {&sizes[0], &sizes[1], &sizes[2], &sizes[3], &sizes[4], &C};
-        const long long task_count = tasks({L, (M + 3) / 4, (N + 511) / 512});
         TRY(launch(gemm_splitk_sm90_2x1_128x256_0, task_count, 1, 128, 0, arguments, stream));
         launched = task_count > 0;
     }
@@ -263,16 +265,18 @@ extern "C" int gemm_splitk_sm90_2x1_128x256_launch(long long L, long long M, lon
             return EXOGPU_TOO_LARGE;
         if (!fits(wide(cluster_K) + 31))
             return EXOGPU_TOO_LARGE;
-        TensorMap A_map;
-        TRY(encode(A_map, A, {L, M, K_split, cluster_K}, {1, 128, 1, 32}, 11, 4, 3));
-        TensorMap B_map;
-        TRY(encode(B_map, B, {L, N, K_split, cluster_K}, {1, 128, 1, 32}, 11, 4, 3));
-        TensorMap C_map;
-        TRY(encode(C_map, C, {L, M, N}, {1, 64, 32}, 7, 4, 3));
-        int sizes[] = {(int)L, (int)M, (int)N, (int)K_split, (int)cluster_K};
-        void* arguments[] = {&sizes[0], &sizes[1], &sizes[2], &sizes[3], &sizes[4], &A_map, &B_map, &C_map};
         const long long task_count = tasks({L, (M + 255) / 256, (N + 255) / 256, K_split});
-        TRY(launch(gemm_splitk_sm90_2x1_128x256_1, task_count, 2, 384, 197632, arguments, stream, {/* early */ launched, /* together */ false, /* level */ true}));
+        if (task_count > 0) {
+            TensorMap A_map;
+            TRY(encode(A_map, A, {L, M, K_split, cluster_K}, {1, 128, 1, 32}, 11, 4, 3));
+            TensorMap B_map;
+            TRY(encode(B_map, B, {L, N, K_split, cluster_K}, {1, 128, 1, 32}, 11, 4, 3));
+            TensorMap C_map;
+            TRY(encode(C_map, C, {L, M, N}, {1, 64, 32}, 7, 4, 3));
+            int sizes[] = {(int)L, (int)M, (int)N, (int)K_split, (int)cluster_K};
+            void* arguments[] = {&sizes[0], &sizes[1], &sizes[2], &sizes[3], &sizes[4], &A_map, &B_map, &C_map};
+            TRY(launch(gemm_splitk_sm90_2x1_128x256_1, task_count, 2, 384, 197632, arguments, stream, {/* early */ launched, /* together */ false, /* level */ true}));
+        }
         launched = task_count > 0;
     }
     return 0;
