@@ -106,7 +106,7 @@ PROGRAM: dict[str, tuple[Callable[[Content], object], str]] = {
     "a further field of an operation": (one("Fence", safe=True), 'a field "safe" is not known'),
     "a missing field": (lambda p: first(p, "Await").pop("n"), "the field n is missing"),
     "fields in another order": (_reordered, "the fields stand in another order"),
-    "another schema": (lambda p: p.update(schema=3), "schema: 3 is not known here"),
+    "another schema": (lambda p: p.update(schema=4), "schema: 4 is not known here"),
     "a schema that is a truth": (lambda p: p.update(schema=True), "schema: True is not known"),
     "an unknown policy": (lambda p: p.update(policy="lax"), 'policy: "lax" is no policy'),
     "another policy": (lambda p: p.update(policy="paper"), "another procedure or policy"),
