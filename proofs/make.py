@@ -6,9 +6,12 @@ witness of each kernel, its report as text, and one kernel whole, as an example.
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
+from concurrent.futures import ProcessPoolExecutor
 from importlib import metadata
+from multiprocessing import get_context
 from pathlib import Path
 
 from rich.console import Console
@@ -26,25 +29,39 @@ HERE = Path(__file__).resolve().parent
 PAGES = HERE.parent / "build" / "proofs"
 KEPT = (WITNESS, "report.md")
 EXAMPLE = "gemm_sm90_2x1_128x256"
+UNITS = tuple(load("exogpu.kernels"))
+"""All shipped kernels, which the processes that prove them have, too."""
+
+
+def made(at: int) -> Json | None:
+    """What the lock has of a kernel, whose pages are written; None if it is not proved."""
+    procedure = UNITS[at].procedure
+    assert procedure is not None
+    verdict: Verdict = procedure.check(policy=Policy.PTX)
+    if verdict.proof is None or not verdict.proof.complete:
+        return None
+    folder = PAGES / procedure.name
+    write_report(folder, build(procedure, verdict))
+    write_certificate(folder, procedure, verdict)
+    ir, program = procedure.ir, procedure.amir(verdict.policy)
+    assert ir is not None
+    return lock.entry(ir, program, verdict, Path(ir.span.file))
 
 
 def main() -> int:
     """1 if a kernel is not proved; then nothing here is changed."""
     proofs: dict[str, Json] = {}
     console = Console()
-    for unit in load("exogpu.kernels"):
-        assert unit.procedure is not None
-        with console.status(f"{unit.name}: proving"):
-            verdict: Verdict = unit.procedure.check(policy=Policy.PTX)
-        console.print(f"{unit.name}: {verdict.word}", highlight=False)
-        if verdict.proof is None or not verdict.proof.complete:
-            return 1
-        folder = PAGES / unit.name
-        write_report(folder, build(unit.procedure, verdict))
-        write_certificate(folder, unit.procedure, verdict)
-        ir, program = unit.procedure.ir, unit.procedure.amir(verdict.policy)
-        assert ir is not None
-        proofs[unit.name] = lock.entry(ir, program, verdict, Path(ir.span.file))
+    os.environ.setdefault("EXOGPU_JOBS", "2")
+    workers = max(1, (os.cpu_count() or 1) // 2)
+    with ProcessPoolExecutor(workers, get_context("fork")) as pool:
+        for unit, entry in zip(UNITS, pool.map(made, range(len(UNITS))), strict=True):
+            word = "not proved" if entry is None else "proved"
+            console.print(f"{unit.name}: {word}", highlight=False)
+            if entry is None:
+                pool.shutdown(cancel_futures=True)
+                return 1
+            proofs[unit.name] = entry
     for old in HERE.iterdir():
         if old.is_dir():
             shutil.rmtree(old)
@@ -53,9 +70,9 @@ def main() -> int:
         for file in (PAGES / name).iterdir():
             if file.name in KEPT or name == EXAMPLE:
                 shutil.copy(file, HERE / name)
-    made = {"exogpu": metadata.version("exogpu"), "z3": z3_version()}
-    made["islpy"] = metadata.version("islpy")
-    locked: dict[str, Json] = {"versions": {**made}, "proofs": proofs}
+    versions: dict[str, Json] = {"exogpu": metadata.version("exogpu"), "z3": z3_version()}
+    versions["islpy"] = metadata.version("islpy")
+    locked: dict[str, Json] = {"versions": versions, "proofs": proofs}
     (HERE / lock.LOCK).write_text(json_text(locked), encoding="utf-8", newline="\n")
     return 0
 
