@@ -61,6 +61,16 @@ class Site:
         return f"S{self.number}"
 
 
+def order_of(first: Site, second: Site) -> tuple[int, bool]:
+    """The number of common loops, and whether the first stands above the second in them."""
+    common = 0
+    for one, other in zip(first.loops, second.loops, strict=False):
+        if one is not other:
+            break
+        common += 1
+    return common, first.path[common] < second.path[common]
+
+
 def loads_around(site: Site) -> tuple[Loop, ...]:
     """The loads whose values a site reads, outermost first."""
     return tuple(loop for loop in site.loops if loop.source is not None)

@@ -13,6 +13,7 @@ from exogpu.result.proof import Lemma
 from exogpu.symbolic.encode.expressions import Pieces, pieces_at, replaced
 from exogpu.symbolic.encode.formulas import Instance, at_most
 from exogpu.symbolic.encode.loads import Loads
+from exogpu.symbolic.encode.meetings import Meetings
 from exogpu.symbolic.encode.script import Script, Texts
 from exogpu.symbolic.encode.witness import (
     THREAD,
@@ -134,6 +135,7 @@ class Encoder:
         self.placed = placed
         self.sought = sought
         self._shared: Texts = {}
+        self.meetings = Meetings(placed, self.script)
         self._known: dict[tuple[int, str], tuple[tuple[Sym, Sym], ...]] = {}
         self._sizes: dict[Sym, CExpr] = {
             named(placed.called[p.name]).name: CVar(p.name) for p in placed.program.params

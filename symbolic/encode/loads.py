@@ -53,6 +53,12 @@ class Loads:
         for one in placed.program.contracts:
             self._contracts.setdefault(one.array, []).append(one.kind)
 
+    def copy(self) -> Loads:
+        """The same values, for another script that speaks of them."""
+        made = Loads(self.placed)
+        made._values = {name: [*known] for name, known in self._values.items()}
+        return made
+
     def assume(self, script: Script, instance: Instance, read: frozenset[Sym] | None) -> None:
         """That the iterators of an instance which are loaded, those that are read or all, are what
         their elements have."""

@@ -12,14 +12,7 @@ from exogpu.ir.names import Sym
 from exogpu.machine.literal import hazard
 from exogpu.symbolic.encode.chains import Chains, Rules, candidates
 from exogpu.symbolic.encode.drafts import Draft, Encoder, Ends
-from exogpu.symbolic.encode.formulas import (
-    FALSE,
-    before,
-    every,
-    everyone,
-    in_shape,
-    same_allocation,
-)
+from exogpu.symbolic.encode.formulas import every, everyone
 from exogpu.symbolic.encode.ranks import RankTable
 from exogpu.symbolic.encode.slots import Slots
 from exogpu.symbolic.encode.witness import Gone
@@ -57,19 +50,11 @@ def _pair(encoder: Encoder, ranks: Callable[[Sym], RankTable], record: Site, che
     if always_visible(made, asked):
         why = "atomics are visible to each other's threads"
         return Draft(kind, name, record, check, _claim(called, record, check, why), "")
-    script = encoder.script()
-    first, second = script.free(record, "first."), script.free(check, "second.")
-    order = before(first, second)
-    if order == FALSE:
+    met = encoder.meetings.of(record, check, name)
+    if met is None:
         why = "the first never comes earlier"
         return Draft(kind, name, record, check, _claim(called, record, check, why), "")
-    rank = len(placed.variables[name].shape)
-    element = tuple(script.constant(Sym(f"element{at}")) for at in range(rank))
-    script.assume_exists(first)
-    script.assume_exists(second)
-    script.assume(order)
-    script.assume(same_allocation(placed, first, second, name))
-    script.assume(in_shape(placed, name, element))
+    script, first, second, element = met.script, met.first, met.second, met.element
     script.assume_inside(first, element)
     script.assume_inside(second, element)
     found = encoder.sought.chains(record.number, check.number)

@@ -39,6 +39,20 @@ class Script:
         self._said: set[str] = set()
         self._labels = 0
 
+    def copy(self) -> Script:
+        """Another script that begins as this one."""
+        loads = None if self._loads is None else self._loads.copy()
+        made = Script(self._called, self._shared, loads)
+        made._names = self._names.copy()
+        made._taken = self._taken.copy()
+        made._lines = self._lines.copy()
+        made._instances = self._instances.copy()
+        made._defined = self._defined.copy()
+        made._nodes = self._nodes.copy()
+        made._said = self._said.copy()
+        made._labels = self._labels
+        return made
+
     # --- integers -------------------------------------------------------------------------
 
     def constant(self, name: Sym, prefix: str = "") -> CVar:

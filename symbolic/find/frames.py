@@ -28,6 +28,7 @@ from exogpu.symbolic.sites import (
     loads_around,
     of_tasks,
     one_cluster,
+    order_of,
 )
 
 if TYPE_CHECKING:
@@ -128,15 +129,6 @@ class Frame:
     def _number(self, key: object) -> int:
         return self._numbers.setdefault(key, len(self._numbers))
 
-    def _order(self, first: Site, second: Site) -> tuple[int, bool]:
-        """The number of common loops, and whether the first stands above the second in them."""
-        common = 0
-        for one, other in zip(first.loops, second.loops, strict=False):
-            if one is not other:
-                break
-            common += 1
-        return common, first.path[common] < second.path[common]
-
     def _of_pair(
         self, what: str, first: Site, second: Site, make: Callable[[], isl.Map], end: str = ""
     ) -> isl.Map:
@@ -144,7 +136,7 @@ class Frame:
         the name of the second's tuple."""
         key = (what, first.number, second.number)
         if key not in self._pairs:
-            alike = (what, self._kind(first), self._kind(second), *self._order(first, second))
+            alike = (what, self._kind(first), self._kind(second), *order_of(first, second))
             if alike not in self._alike:
                 self._alike[alike] = make()
             self._pairs[key] = rel.between(
@@ -156,7 +148,7 @@ class Frame:
         self, what: object, first: Site, second: Site, make: Callable[[], isl.Map]
     ) -> isl.Map:
         """A relation of two sites, which depends on their places, their order, and on `what`."""
-        alike = (what, self._place(first), self._place(second), *self._order(first, second))
+        alike = (what, self._place(first), self._place(second), *order_of(first, second))
         if alike not in self._alike:
             self._alike[alike] = make()
         return rel.between(self._alike[alike], first.tuple_name, second.tuple_name)
@@ -307,7 +299,7 @@ class Frame:
     def _earlier(self, first: Site, second: Site) -> isl.Map:
         """Some common loop is in an earlier iteration, the ones around it in the same; or all are
         in the same, and the first stands above the second."""
-        common, above = self._order(first, second)
+        common, above = order_of(first, second)
         key = (self._place(first), self._place(second), common, above)
         if key not in self._orders:
             order = _lexicographic(
