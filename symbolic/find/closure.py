@@ -297,12 +297,11 @@ def close_order(syncs: Syncs, waiter: Holder, first: Sequence[tuple[Site, isl.Ma
         current, fresh = fresh, Grants()
         for number, base in current.full.items():
             before = syncs.site(number)
-            for site, _ in first:
-                for granted, pairs in syncs.hops(before, site):
-                    if later.holds(FULL, granted, grants.full.get(granted.number)):
-                        continue
-                    found = isl.compose(base, pairs)
-                    _add(grants, fresh, Step(granted, FULL, site, before, FULL, base, found))
+            for site, granted, pairs in syncs.onward(before):
+                if later.holds(FULL, granted, grants.full.get(granted.number)):
+                    continue
+                found = isl.compose(base, pairs)
+                _add(grants, fresh, Step(granted, FULL, site, before, FULL, base, found))
     return grants
 
 

@@ -35,6 +35,7 @@ class Syncs:
         self._released: dict[int, tuple[tuple[Site, isl.Map], ...]] = {}
         self._hop: dict[tuple[int, int, int], isl.Map] = {}
         self._hops: dict[tuple[int, int], tuple[tuple[Site, isl.Map], ...]] = {}
+        self._onward: dict[int, tuple[tuple[Site, Site, isl.Map], ...]] = {}
 
     @property
     def firing(self) -> list[Site]:
@@ -102,6 +103,23 @@ class Syncs:
             found = self.hop(granted, site, next_)
             if not isl.is_empty(found):
                 yield next_, found
+
+    def onward(self, granted: Site) -> tuple[tuple[Site, Site, isl.Map], ...]:
+        """The hops over every sync from an instance that granted: the sync, what it grants and the
+        pairs, without those that lead to no more than the hops before them."""
+        if granted.number not in self._onward:
+            self._onward[granted.number] = tuple(self._all_onward(granted))
+        return self._onward[granted.number]
+
+    def _all_onward(self, granted: Site) -> Iterator[tuple[Site, Site, isl.Map]]:
+        reached: dict[int, isl.Map] = {}
+        for site in (*self.firing, *self.trailing):
+            for next_, pairs in self.hops(granted, site):
+                known = reached.get(next_.number)
+                if known is not None and isl.is_subset_map(pairs, known):
+                    continue
+                reached[next_.number] = pairs if known is None else isl.union_map(known, pairs)
+                yield site, next_, pairs
 
     def hop(self, granted: Site, site: Site, next_: Site) -> isl.Map:
         """The part of `hops` that leads to `next_`."""
