@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from exogpu.amir.export import unique_names
 from exogpu.amir.nodes import Alloc, Arrive, Check, Fence, Loop, Program, Record, Variable
 from exogpu.ir.names import Sym
-from exogpu.ir.nodes import And, BExpr
+from exogpu.ir.nodes import Access, And, BExpr
 from exogpu.ir.types import Level
 from exogpu.ir.walk import control_variables, holds
 from exogpu.result.errors import Span
@@ -37,6 +37,12 @@ class Placed:
         """By loop that binds a slot, the place where it counts."""
         self.loads = {loop: site for loop, site in loops.items() if loop.source is not None}
         """By loop that binds a value from memory, the place where it is loaded."""
+        sources: dict[Access | None, int] = {}
+        self.loaded: Mapping[Loop, int] = {
+            loop: sources.setdefault(loop.source, len(sources)) for loop in self.loads
+        }
+        """By loop that binds a value from memory, the number of its element: those that are written
+        alike have one."""
         self.uses: Mapping[Sym, tuple[Site, ...]] = self._find_uses()
         """Where each variable is used, allocated or released."""
         self.barriers = tuple(

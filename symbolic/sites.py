@@ -76,10 +76,15 @@ def loads_around(site: Site) -> tuple[Loop, ...]:
     return tuple(loop for loop in site.loops if loop.source is not None)
 
 
+def read_by_source(load: Loop) -> frozenset[Sym]:
+    """What the element of a load reads."""
+    assert load.source is not None
+    return read_by(load.source)
+
+
 def read_by_load(load: Loop) -> frozenset[Sym]:
     """What the element of a load, and its range, read."""
-    assert load.source is not None
-    return read_by(load.source) | control_variables(load.lo) | control_variables(load.hi)
+    return read_by_source(load) | control_variables(load.lo) | control_variables(load.hi)
 
 
 def read_through(site: Site, read: frozenset[Sym]) -> frozenset[Sym]:

@@ -69,6 +69,7 @@ class Frame:
         self._domains: dict[int, isl.Set] = {}
         self._cells: dict[tuple[int, Access], isl.Map] = {}
         self._orders: dict[tuple[int, int, int, bool], isl.Map] = {}
+        self._texts: dict[tuple[tuple[Loop, ...], tuple[Loop, ...], bool], isl.Map] = {}
         self._alike: dict[tuple[object, ...], isl.Map] = {}
         # By sites.
         self._domain: dict[int, isl.Set] = {}
@@ -302,23 +303,31 @@ class Frame:
         common, above = order_of(first, second)
         key = (self._place(first), self._place(second), common, above)
         if key not in self._orders:
-            order = _lexicographic(
-                len(first.loops) - self.depth,
-                len(second.loops) - self.depth,
-                common - self.depth,
-                above,
-                tuple(
-                    at
-                    for at, one in enumerate(first.loops[self.depth :])
-                    if one.slot is not None or one.source is not None
-                ),
-                same_loads(self, first, second),
-            )
+            order = self._in_text(first, second, common, above)
             order = isl.restrict_domain(
                 self._one_task(order, first, second), self._instances(first)
             )
             self._orders[key] = rel.restrict_range(order, self._instances(second))
         return self._orders[key]
+
+    def _in_text(self, first: Site, second: Site, common: int, above: bool) -> isl.Map:
+        """The same of all iterations that there may be, whatever the bounds."""
+        key = (first.loops, second.loops, above)
+        if key not in self._texts:
+            inside = first.loops[self.depth :]
+            self._texts[key] = _lexicographic(
+                len(inside),
+                len(second.loops) - self.depth,
+                common - self.depth,
+                above,
+                tuple(
+                    at
+                    for at, one in enumerate(inside)
+                    if one.slot is not None or one.source is not None
+                ),
+                same_loads(self, first, second),
+            )
+        return self._texts[key]
 
     def _one_task(self, order: isl.Map, first: Site, second: Site) -> isl.Map:
         """Without pairs at one position that are of two tasks, or at two of one (decision 27)."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
-from itertools import combinations, product
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 from exogpu.amir.nodes import Loop
@@ -17,7 +17,7 @@ from exogpu.ir.names import Sym
 from exogpu.ir.walk import control_variables
 from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
-from exogpu.symbolic.sites import Site, loads_around, read_by
+from exogpu.symbolic.sites import Site, loads_around, read_by_source
 
 if TYPE_CHECKING:
     from exogpu.symbolic.find.frames import Frame
@@ -47,15 +47,18 @@ class Same:
 def same_loads(frame: Frame, first: Site, second: Site) -> tuple[Same, ...]:
     """What both load, of one array and written alike; outermost first."""
     found: dict[tuple[tuple[int, int], ...], list[tuple[int, int]]] = {}
-    for one, other in product(loads_around(first), loads_around(second)):
-        if one.source is None or one.source != other.source:
-            continue
-        read = read_by(one.source) - {*frame.model.sizes}
-        places = [(_at(frame, name, first), _at(frame, name, second)) for name in read]
-        # What is read and no dimension is a parameter of the frame, the same in both.
-        inside = tuple(sorted((i, j) for i, j in places if i >= 0 and j >= 0))
-        value = (_at(frame, one.iterator, first), _at(frame, other.iterator, second))
-        found.setdefault(inside, []).append(value)
+    model = frame.model
+    others = loads_around(second)
+    for one in loads_around(first):
+        for other in others:
+            if model.loaded[one] != model.loaded[other]:
+                continue
+            read = read_by_source(one) - {*model.sizes}
+            places = [(_at(frame, name, first), _at(frame, name, second)) for name in read]
+            # What is read and no dimension is a parameter of the frame, the same in both.
+            inside = tuple(sorted((i, j) for i, j in places if i >= 0 and j >= 0))
+            value = (_at(frame, one.iterator, first), _at(frame, other.iterator, second))
+            found.setdefault(inside, []).append(value)
     return tuple(Same(read, tuple(values)) for read, values in found.items())
 
 
