@@ -30,6 +30,9 @@ Pieces = tuple[tuple[BExpr, CExpr], ...]
 
 def linear(constant: int, terms: Iterable[tuple[int, CExpr]]) -> CExpr:
     """The sum of multiples, with like terms gathered."""
+    terms = tuple(terms)
+    if not constant and len(terms) == 1 and terms[0][0] == 1 and isinstance(terms[0][1], CVar):
+        return terms[0][1]  # as most are
     atoms: dict[CExpr, int] = {}
     for coefficient, term in terms:
         constant += _gather(coefficient, term, atoms)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Final
 
@@ -62,7 +62,13 @@ class Telling:
     def __init__(self, placed: Placed) -> None:
         self._placed = placed
         self._statements: dict[Site, Occurrence] = {}
-        self._ends: dict[tuple[Site, str], _End] = {}
+        self._ends: dict[tuple[Site, str], Link] = {}
+        self._names: dict[tuple[tuple[Sym, ...], str], Mapping[Sym, CExpr]] = {}
+        self._words: dict[tuple[tuple[Sym, ...], tuple[Sym, ...]], _Words] = {}
+        self._sizes = {
+            named(placed.called[size.name]).name: _reader(size.name.name)
+            for size in placed.program.params
+        }
 
     def obligation(self, draft: Draft) -> Obligation:
         """A draft as an obligation."""
@@ -101,30 +107,39 @@ class Telling:
     def _chains(self, draft: Draft) -> Iterator[Chain]:
         if draft.first is None or draft.second is None:
             return
-        ends = self._end(draft.first, "first", ""), self._end(draft.second, "second", "'")
-        words = _Words(self._placed, *ends)
+        words = self._between(draft.first, draft.second)
+        ends = self._end(words, draft.first, "first"), self._end(words, draft.second, "second")
         told: dict[tuple[object, ...], Chain] = {}
         for found in draft.chains:
-            for chain in islice(words.chains(found), MOST):
+            for chain in islice(words.chains(found, *ends), MOST):
                 told.setdefault(tuple((link.role, link.span) for link in chain), chain)
         yield from islice(told.values(), MOST)
 
-    def _end(self, site: Site, prefix: str, mark: str) -> _End:
-        if (site, prefix) not in self._ends:
+    def _between(self, first: Site, second: Site) -> _Words:
+        """The words for what lies between two accesses: `k` of the first, `k'` of the second."""
+        key = (first.iterators, second.iterators)
+        if key not in self._words:
+            mine, others = self._of(first, "first", ""), self._of(second, "second", "'")
+            self._words[key] = _Words(self._placed.sites, {**self._sizes, **mine, **others})
+        return self._words[key]
+
+    def _of(self, site: Site, prefix: str, mark: str) -> Mapping[Sym, CExpr]:
+        """What stands for the iterators and the thread of one of the two, by what a witness calls
+        them."""
+        key = (site.iterators, prefix)
+        if key not in self._names:
             own = names_of(site, prefix, self._placed.called)
             names = {value.name: _reader(name.name + mark) for name, value in own.items()}
             names[named(f"{prefix}.{THREAD}").name] = _reader(f"{prefix}.thread")
-            self._ends[site, prefix] = _End(At(site.number, tuple(own.values())), names)
+            self._names[key] = names
+        return self._names[key]
+
+    def _end(self, words: _Words, site: Site, prefix: str) -> Link:
+        """One of the two accesses."""
+        if (site, prefix) not in self._ends:
+            own = names_of(site, prefix, self._placed.called)
+            self._ends[site, prefix] = words.link("access", At(site.number, tuple(own.values())))
         return self._ends[site, prefix]
-
-
-@dataclass(frozen=True, slots=True)
-class _End:
-    """One of the two accesses of a chain."""
-
-    at: At
-    names: Mapping[Sym, CExpr]
-    """What stands for its iterators and thread, by what a witness calls them."""
 
 
 def _reader(name: str) -> CExpr:
@@ -134,19 +149,13 @@ def _reader(name: str) -> CExpr:
 class _Words:
     """The instances of a chain as a reader names them: `k` of the first, `k'` of the second."""
 
-    def __init__(self, placed: Placed, first: _End, second: _End) -> None:
-        self.sites = placed.sites
-        sizes = {
-            named(placed.called[size.name]).name: _reader(size.name.name)
-            for size in placed.program.params
-        }
-        self.names: Mapping[Sym, CExpr] = {**sizes, **first.names, **second.names}
-        self.record, self.check = first.at, second.at
+    def __init__(self, sites: Sequence[Site], names: Mapping[Sym, CExpr]) -> None:
+        self.sites = sites
+        self.names = names
+        self._links: dict[tuple[Role, At], Link] = {}
 
-    def chains(self, witness: Seen | Gone) -> Iterator[Chain]:
+    def chains(self, witness: Seen | Gone, record: Link, check: Link) -> Iterator[Chain]:
         """The chains of a witness, from the record to the check."""
-        record = self.link("access", self.record)
-        check = self.link("access", self.check)
         if isinstance(witness, Gone):
             yield (record, self.link("clear", witness.clear), check)
         elif witness.granted is None:
@@ -174,6 +183,12 @@ class _Words:
             yield (*chain, via)
 
     def link(self, role: Role, at: At) -> Link:
+        """One instance."""
+        if (role, at) not in self._links:
+            self._links[role, at] = self._link(role, at)
+        return self._links[role, at]
+
+    def _link(self, role: Role, at: At) -> Link:
         site = self.sites[at.site]
         values = {
             name: linear(0, [(1, substitute(value, self.names))])

@@ -151,8 +151,11 @@ class Script:
         if isinstance(site.op, Loop):
             word = "slot" if site.op.slot is not None else "load"
         label = f"{word}{self._labels}"
-        text = f"{label}: line {site.op.origin.span.line}: {site.op.origin.text}"
-        self._lines += [f"; {line}" for line in wrapped(text)]
+        key = ("label", label, site.number)
+        if key not in self._shared:
+            text = f"{label}: line {site.op.origin.span.line}: {site.op.origin.text}"
+            self._shared[key] = tuple(f"; {line}" for line in wrapped(text))
+        self._lines += self._shared[key]
         return label
 
     def assume(self, formula: BExpr) -> None:

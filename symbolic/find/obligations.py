@@ -51,6 +51,17 @@ class Goal:
     left: isl.Map
     """From records (with their threads, where exact) to checks (likewise)."""
     ordered: list[Ordered] = field(default_factory=list)
+    is_open: bool = field(init=False)
+    """Whether anything is left."""
+
+    def __post_init__(self) -> None:
+        self.is_open = not isl.is_empty(self.left)
+
+    def take(self, how: Ordered) -> None:
+        """Takes these pairs from what is left."""
+        self.left = rel.coalesce(isl.subtract_map(self.left, how.pairs))
+        self.is_open = not isl.is_empty(self.left)
+        self.ordered.append(how)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,7 +110,7 @@ def discharge(
         ordered = goal.ordered
         if (last := exact.get(dependence)) is not None:
             ordered = [*ordered, *last.ordered]
-            if not isl.is_empty(last.left):
+            if last.is_open:
                 records = holder(syncs.frame, record, exact=True)
                 pairs = _instances_only(syncs.frame, records, last)
                 left = Left(dependence, pairs, elements[dependence])
@@ -145,7 +156,7 @@ def _discharge(syncs: Syncs, records: Holder, goals: list[Goal], policy: Policy)
             for label, number, found in grants.each():
                 site = syncs.site(number)
                 if granted_at(site, label, check.op, original, policy):
-                    if isl.is_empty(goal.left):
+                    if not goal.is_open:
                         break
                     reached = _reached(syncs.frame, site, check, exact=records.exact)
                     seen = isl.compose(found, reached)
@@ -158,11 +169,11 @@ def _discharge(syncs: Syncs, records: Holder, goals: list[Goal], policy: Policy)
 
 
 def _open(goals: Sequence[Goal]) -> list[Goal]:
-    return [goal for goal in goals if not isl.is_empty(goal.left)]
+    return [goal for goal in goals if goal.is_open]
 
 
 def _take(goal: Goal, how: Ordered) -> None:
-    if isl.is_empty(goal.left) or isl.is_empty(how.pairs):
+    if not goal.is_open or isl.is_empty(how.pairs):
         return
     dependence = goal.dependence
     common = isl.intersect_map(goal.left, how.pairs)
@@ -170,9 +181,7 @@ def _take(goal: Goal, how: Ordered) -> None:
     if dependence.frame.model.within_a_task(dependence.variable, record, check):
         common = dependence.frame.within_task(common, record, check)
     if not isl.is_empty(common):
-        common = rel.coalesce(common)
-        goal.left = rel.coalesce(isl.subtract_map(goal.left, common))
-        goal.ordered.append(replace(how, pairs=common))
+        goal.take(replace(how, pairs=rel.coalesce(common)))
 
 
 # --- the check's side ---------------------------------------------------------------------------

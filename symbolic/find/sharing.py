@@ -77,6 +77,7 @@ class Sharing:
         self.head = head
         self.named = named
         self._mappings: dict[int, tuple[Mapping, isl.Map]] = {}
+        self._chosen: dict[tuple[tuple[Sym, ...], tuple[Sym, ...]], isl.Map] = {}
         self._threads: dict[Mapping, isl.Map] = {}
         self._read: dict[int, tuple[Sym, ...]] = {}
         self._joint: dict[tuple[Mapping, Mapping], Joint] = {}
@@ -123,9 +124,11 @@ class Sharing:
         """The mapping, and `S7[k, m] -> [m]`."""
         if site.number not in self._mappings:
             mapping, read = mapping_of(site, self.depth, self.head, self.named)
-            inner = ", ".join(identifier(name) for name in site.iterators[self.depth :])
-            used = ", ".join(identifier(name) for name in read)
-            text = f"{self.head}{{ {site.tuple_name}[{inner}] -> [{used}] }}"
+            inner = site.iterators[self.depth :]
+            if (inner, read) not in self._chosen:
+                dims, used = (", ".join(map(identifier, names)) for names in (inner, read))
+                self._chosen[inner, read] = isl.parse_map(f"{self.head}{{ [{dims}] -> [{used}] }}")
             self._read[site.number] = read
-            self._mappings[site.number] = (mapping, isl.parse_map(text))
+            chosen = rel.from_tuple(self._chosen[inner, read], site.tuple_name)
+            self._mappings[site.number] = (mapping, chosen)
         return self._mappings[site.number]
