@@ -194,16 +194,22 @@ def _common(places: Sequence[islpy.Set], values: Sequence[islpy.Aff]) -> list[Af
     space = values[0].get_domain_local_space()
     for at in range(values[0].dim(_IN)):
         given = islpy.Aff.var_on_domain(space, islpy.dim_type.set, at)
-        found.setdefault(affine(given), given)
+        found.setdefault(Affine(0, ((1, at),), (), (), 1), given)
+    samples = [points.sample_point() for points in places]
     holds = {
         one: [
-            one == own or points.is_subset(aff.eq_set(value))
-            for points, value, own in zip(places, values, written, strict=True)
+            one == own or (_agree(aff, value, sample) and points.is_subset(aff.eq_set(value)))
+            for points, sample, value, own in zip(places, samples, values, written, strict=True)
         ]
         for one, aff in found.items()
     }
     ranked = sorted(found, key=lambda one: -sum(holds[one]))
     return [next(one for one in ranked if holds[one][at]) for at in range(len(places))]
+
+
+def _agree(one: islpy.Aff, other: islpy.Aff, sample: islpy.Point) -> bool:
+    """Whether two expressions have one value at a point: most that differ do so at the first."""
+    return sample.is_void() or bool(one.eval(sample).eq(other.eval(sample)))
 
 
 def _simplest(points: islpy.Set, aff: islpy.Aff) -> islpy.Aff:
