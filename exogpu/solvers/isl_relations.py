@@ -38,7 +38,7 @@ def identity(points: Set) -> Map:
 
 def empty_like(relation: Map) -> Map:
     """The empty relation between the same tuples."""
-    return relation.subtract(relation)
+    return Map.empty(relation.get_space())
 
 
 def input_of(relation: Map) -> Map:
@@ -135,6 +135,11 @@ def lexicographic(
             found = found.union(equal.order_lt(_IN, at, _OUT, at))
         equal = equal.equate(_IN, at, _OUT, at)
     return found.union(equal) if or_equal else found
+
+
+def is_plainly_empty(relation: Map) -> bool:
+    """Whether nothing is in it, as far as that can be seen without a look at the constraints."""
+    return bool(relation.plain_is_empty())
 
 
 def is_plainly_equal(left: Map, right: Map) -> bool:

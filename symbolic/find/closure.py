@@ -310,9 +310,10 @@ def _add(grants: Grants, fresh: Grants, step: Step) -> None:
     is new."""
     number = step.granted.number
     known, new = grants.of(step.label), fresh.of(step.label)
-    if isl.is_empty(step.pairs):
-        return
-    if number in known and isl.is_subset_map(step.pairs, known[number]):
+    if number in known:
+        if isl.is_subset_map(step.pairs, known[number]):
+            return
+    elif isl.is_empty(step.pairs):
         return
     found = rel.coalesce(step.pairs)
     known[number] = isl.union_map(known[number], found) if number in known else found

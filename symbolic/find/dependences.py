@@ -56,7 +56,7 @@ def _meeting(slots: SlotPairs, record: Site, check: Site) -> isl.Map:
 
     def make() -> isl.Map:
         before = frame.earlier(record, check, first.name)
-        if isl.is_empty(before):
+        if rel.is_plainly_empty(before):
             return before
         overlap = rel.pairs(frame.cells(record, first), frame.cells(check, second))
         pairs = slots.may_meet(isl.intersect_map(before, overlap), record, check)

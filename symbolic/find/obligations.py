@@ -58,10 +58,13 @@ class Goal:
         self.is_open = not isl.is_empty(self.left)
 
     def take(self, how: Ordered) -> None:
-        """Takes these pairs from what is left."""
+        """Takes these pairs, which are left, from what is left: most often all, written alike."""
+        self.ordered.append(how)
+        if rel.is_plainly_equal(self.left, how.pairs):
+            self.left, self.is_open = rel.empty_like(self.left), False
+            return
         self.left = rel.coalesce(isl.subtract_map(self.left, how.pairs))
         self.is_open = not isl.is_empty(self.left)
-        self.ordered.append(how)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
