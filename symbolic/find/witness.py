@@ -66,6 +66,7 @@ class Seeker:
         self._orderings: dict[Sym, Ordering] = {}
         self._totals: dict[str, Pieces | None] = {}
         self._counts: dict[tuple[int, bool], Pieces] = {}
+        self._names: dict[tuple[tuple[Sym, ...], str], Mapping[Sym, CExpr]] = {}
         self._chains: dict[tuple[int, int], tuple[Chain, ...]] = {}
         self._near: dict[tuple[Aim, tuple[int, ...]], tuple[At, ...]] = {}
         self._phased: dict[tuple[Order, int], tuple[After, ...]] = {}
@@ -122,8 +123,7 @@ class Seeker:
     def _chained(self, record: int, check: int) -> Iterator[Chain]:
         first, second = self.model.sites[record], self.model.sites[check]
         assert isinstance(first.op, Record) and isinstance(second.op, Check)
-        one = names_of(first, "first", self.model.called)
-        other = names_of(second, "second", self.model.called)
+        one, other = self._names_of(first, "first"), self._names_of(second, "second")
         by_record, by_check = each_for_itself(first, second)
         element = element_names(len(self.model.variables[first.op.access.name].shape))
         for found in self.evidence.discharged.get((record, check), ()):
@@ -139,6 +139,10 @@ class Seeker:
                 yield from finder.seen(how, ends)
             for cleared in found.cleared:
                 yield from finder.gone(cleared, ends)
+
+    def _names_of(self, site: Site, prefix: str) -> Mapping[Sym, CExpr]:
+        key = (site.iterators, prefix)
+        return _kept(self._names, key, lambda: names_of(site, prefix, self.model.called))
 
     # --- counts ---------------------------------------------------------------------------
 
