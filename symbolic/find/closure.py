@@ -278,9 +278,7 @@ def _own_threads(frame: Frame, records: Holder, via: Site) -> isl.Map | None:
 def first_heard(syncs: Syncs, waiter: Holder) -> tuple[tuple[Site, isl.Map], ...]:
     """The syncs that the threads of an Await execute later and that pass execution order on, with
     the pairs."""
-    firing = [site for site in syncs.firing if syncs.frame.model.joins(site)]
-    firing += syncs.trailing
-    return tuple((site, first_seen(syncs.frame, waiter, site)) for site in firing)
+    return tuple((site, first_seen(syncs.frame, waiter, site)) for site in syncs.joining)
 
 
 def close_order(syncs: Syncs, waiter: Holder, first: Sequence[tuple[Site, isl.Map]]) -> Grants:

@@ -42,6 +42,12 @@ class Syncs:
         return [*self.fences, *self.arrives]
 
     @property
+    def joining(self) -> list[Site]:
+        """Those that pass execution order on (decision 12)."""
+        joins = self.frame.model.joins
+        return [*(site for site in self.firing if joins(site)), *self.trailing]
+
+    @property
     def granting(self) -> list[Site]:
         return [*self.fences, *self.awaits]
 
@@ -105,15 +111,15 @@ class Syncs:
                 yield next_, found
 
     def onward(self, granted: Site) -> tuple[tuple[Site, Site, isl.Map], ...]:
-        """The hops over every sync from an instance that granted: the sync, what it grants and the
-        pairs, without those that lead to no more than the hops before them."""
+        """The hops in execution order from an instance that granted: the sync, what it grants and
+        the pairs, without those that lead to no more than the hops before them."""
         if granted.number not in self._onward:
             self._onward[granted.number] = tuple(self._all_onward(granted))
         return self._onward[granted.number]
 
     def _all_onward(self, granted: Site) -> Iterator[tuple[Site, Site, isl.Map]]:
         reached: dict[int, isl.Map] = {}
-        for site in (*self.firing, *self.trailing):
+        for site in self.joining:
             for next_, pairs in self.hops(granted, site):
                 known = reached.get(next_.number)
                 if known is not None and isl.is_subset_map(pairs, known):
