@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pytest
 
-from exogpu.amir.nodes import Check, Fence, Record
+from exogpu.amir.nodes import Arrive, Check, Fence, Record
 from exogpu.hw.timelines import ASYNC_PROXY
 from exogpu.ir.nodes import Int, Interval
 from exogpu.ir.types import Level
@@ -29,6 +29,7 @@ from exogpu.symbolic.find import (
     phase,
     ranks,
 )
+from exogpu.symbolic.find.syncs import Syncs
 from exogpu.symbolic.sites import targets_of
 
 Patch = pytest.MonkeyPatch
@@ -514,6 +515,28 @@ def trailing_barriers_tag_nothing(patch):
         return iter(()) if isinstance(site.op, Record) else kept(self, site)
 
     patch.setattr(closure.Syncs, "released", released)
+
+
+def _joining(kind: type) -> property:
+    """All of this kind pass execution order on."""
+    kept = Syncs.joining.fget
+
+    def joining(self):
+        known = kept(self)
+        more = [s for s in self.firing if isinstance(s.op, kind) and s not in known]
+        return [*known, *more]
+
+    return property(joining)
+
+
+@careless()
+def phase_takes_a_wgmma_fence_for_a_barrier(patch):
+    patch.setattr(Syncs, "joining", _joining(Fence))
+
+
+@careless()
+def phase_takes_a_commit_group_for_a_barrier(patch):
+    patch.setattr(Syncs, "joining", _joining(Arrive))
 
 
 @careless()

@@ -9,7 +9,7 @@ from exogpu.amir.nodes import Await, CheckBarrier
 from exogpu.ir.nodes import Int
 from exogpu.result.proof import Lemma
 from exogpu.solvers import isl_relations as rel
-from exogpu.symbolic.encode import barriers, counted, formulas, obligations, phases, ranks
+from exogpu.symbolic.encode import barriers, chains, counted, formulas, obligations, phases, ranks
 from exogpu.symbolic.encode.drafts import Draft
 from exogpu.symbolic.encode.formulas import FALSE, TRUE
 from exogpu.symbolic.encode.ranks import same_element
@@ -334,6 +334,21 @@ def _(b, count):
     b.fence(t(0, 2), ())
     b.arrive(t(0), Q1, z[()])
     b.await_(z[()], t(1, 2))
+    b.free_barrier(z)
+
+
+@killed(
+    "what joins no threads passes order on",
+    method(chains.ExecutionOrder, "fires", lambda *_: True),
+    "phase_takes_a_wgmma_fence_for_a_barrier",
+)
+def _(b, count):
+    z = barrier(b, depth=1)
+    b.arrive(t(0), Q1, z[()])
+    b.await_(z[()], t(1))
+    b.fence(t(0, 2), (), joins=False)
+    b.arrive(t(0), Q1, z[()])
+    b.await_(z[()], t(1))
     b.free_barrier(z)
 
 

@@ -93,6 +93,8 @@ OVERLOOK = (
     "late_arrives_are_in_time",
     "tags_need_no_arrive",
     "phase_is_for_one_thread",
+    "phase_takes_a_wgmma_fence_for_a_barrier",
+    "phase_takes_a_commit_group_for_a_barrier",
     "phase_forgets_trailing_instructions",
     "waiters_may_run_ahead",
     "any_phase_of_the_ring_is_enough",
