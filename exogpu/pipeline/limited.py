@@ -83,9 +83,13 @@ def tried(
 
     def work(tell: Tell) -> None:
         some = islice(admitted(program()), TRIED if names else 1)
+        seen: list[Mapping[str, int]] = []
         for sizes in chain(some, telling(program()) if names else ()):
             if sizes is None:
                 return
+            if sizes in seen:
+                continue
+            seen.append(sizes)
             stage(f"running the abstract machine at {_text(sizes) or 'its only sizes'}")
             tell(sizes)
             verdict = check_at(sizes)
