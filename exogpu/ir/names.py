@@ -17,8 +17,7 @@ class Sym:
     number: int = field(default_factory=lambda: next(_numbers))
 
     def __hash__(self) -> int:
-        # The number alone tells the variables of procedures apart: it is asked for all the time.
-        return self.number if self.number >= 0 else hash(self.name)
+        return hash(self.name) + self.number
 
     def __repr__(self) -> str:
         return self.name
