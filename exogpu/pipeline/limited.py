@@ -112,7 +112,8 @@ def tried(
     if last is not None and last.word != "undecided" and not names:
         return replace(last, seconds=seconds)
     if last is not None and last.word == "refuted":
-        note = SMALLER if len(found) > TRIED else last.note
+        smallest = len(found) <= TRIED and all(one.word != "undecided" for one in found)
+        note = last.note if smallest else SMALLER
         return replace(last, sizes=None, seconds=seconds, operations=0, note=note)
     safe = [_text(sizes) for sizes, one in zip(at, found, strict=False) if one.word == "proved"]
     said = [undecided.reason]
