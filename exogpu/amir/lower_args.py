@@ -26,6 +26,7 @@ from exogpu.analysis.fragments import held_by_its_thread, is_element, tile_of
 from exogpu.analysis.landing import in_one_cta, one_each, same_order
 from exogpu.analysis.operands import Demand
 from exogpu.analysis.operands_report import kind_of, site_of_operand
+from exogpu.analysis.overwritten import Overwritten, overwritten
 from exogpu.frontend.quote import quote, quote_access, source_text
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
@@ -329,12 +330,44 @@ def t_arg(
     inside = not operand.clipped and requirements.touches_all(call.instr, param.name)
     if data is None or not operand.owner_only:
         ops = _t_arg(low, operand, mode, argument, origin)
+        if mode is AccessMode.WRITE and not operand.atomic:
+            shared = is_shared(low.variables[argument.name])
+            ops = _clearing(ops, overwritten(call, param, argument), shared)
         yield from _signalling(low, call, data, _with_bounds(ops, inside))
         return
     owned = at_iterators(argument, data.iterators)
     owner = replace(origin, threads=data.tiling.thread_map())
-    ops = _with_bounds(_t_arg(low, operand, mode, owned, owner), inside)
+    ops = _t_arg(low, operand, mode, owned, owner)
+    if mode is AccessMode.WRITE and not operand.atomic:
+        ops = _clearing(ops, overwritten(call, param, argument), False)
+    ops = _with_bounds(ops, inside)
     yield from thread_loops(data, tuple(_signalling(low, call, None, ops)), origin)
+
+
+def _clearing(
+    ops: Iterator[Op], written: Sequence[Overwritten] | None, shared: bool
+) -> Iterator[Op]:
+    """ClearMutates of what is overwritten alone: an element that keeps its value keeps its record
+    (decision 39).
+
+    Elements are told one by one in shared memory, where what an earlier task has left is looked
+    for.  Elsewhere none is cleared: an earlier write is then asked for although it cannot be read.
+    """
+    for op in ops:
+        if written is None or not (isinstance(op, Clear) and op.mutates):
+            yield op
+        elif shared:
+            for one in written:
+                yield from _cleared(one, op.origin)
+
+
+def _cleared(one: Overwritten, origin: Origin) -> Block:
+    body: Block = (Clear(True, one.access, origin),)
+    for guard in reversed(one.guards):
+        body = (Guard(guard, body, origin),)
+    for loop in reversed(one.each):
+        body = (Loop(loop.name, loop.lo, loop.hi, body, origin),)
+    return body
 
 
 def _with_bounds(ops: Iterator[Op], inside: bool) -> Iterator[Op]:

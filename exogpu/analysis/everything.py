@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from exogpu.analysis import atomics, collective, dependent, distribution, flags, loaded, slots
+from exogpu.analysis import (
+    atomics,
+    collective,
+    dependent,
+    distribution,
+    flags,
+    loaded,
+    slots,
+    whole_maps,
+)
 from exogpu.analysis.facts import Facts, gathered
 from exogpu.ir.nodes import Proc
 from exogpu.result.errors import Diagnostic
@@ -22,5 +31,6 @@ def facts_of(proc: Proc) -> tuple[Facts | None, tuple[Diagnostic, ...]]:
         *loaded.check(proc),
         *flags.check(proc),
         *atomics.check(proc),
+        *whole_maps.check(proc),
     )
     return (None if found else facts), found

@@ -120,8 +120,8 @@ def _call(call: CallInstr, declared: Mapping[Sym, Variable]) -> Iterator[Require
         if touches_all(instr, param.name):
             yield from _whole(argument, declared[argument.name])
             continue
-        for each, guards, touched in _touched(instr.body, param.name, (), ()):
-            indices = tuple(substitute(i, values) for i in _indices(touched))
+        for each, guards, access in touched(instr.body, param.name, (), ()):
+            indices = tuple(substitute(i, values) for i in indices_of(access))
             sides = tuple(_inside(argument, declared[argument.name], indices))
             guarded = [substitute_bool(guard, values) for guard in guards]
             bound = tuple(
@@ -173,12 +173,13 @@ def touches_all(instr: Instr, param: Sym) -> bool:
     guard, runs over its extents."""
     (shape,) = (p.shape for p in instr.params if isinstance(p, DataParam) and p.name == param)
     return any(
-        not guards and _covers(each, _indices(touched), shape)
-        for each, guards, touched in _touched(instr.body, param, (), ())
+        not guards and covers(each, indices_of(access), shape)
+        for each, guards, access in touched(instr.body, param, (), ())
     )
 
 
-def _covers(each: tuple[Each, ...], indices: tuple[CExpr, ...], shape: tuple[CExpr, ...]) -> bool:
+def covers(each: tuple[Each, ...], indices: tuple[CExpr, ...], shape: tuple[CExpr, ...]) -> bool:
+    """Whether indices run over all extents, each with a loop of its own."""
     loops = {one.name: one for one in each}
     for index, size in zip(indices, shape, strict=True):
         if not isinstance(index, CVar) or index.name not in loops:
@@ -193,7 +194,7 @@ def _covers(each: tuple[Each, ...], indices: tuple[CExpr, ...], shape: tuple[CEx
 _Touched: TypeAlias = tuple[tuple[Each, ...], tuple[BExpr, ...], Access]
 
 
-def _touched(
+def touched(
     block: Block, param: Sym, each: tuple[Each, ...], guards: tuple[BExpr, ...]
 ) -> Iterator[_Touched]:
     """The accesses of a parameter in the body, with the loops and guards around them."""
@@ -201,10 +202,10 @@ def _touched(
         match stmt:
             case For():
                 inner = (*each, Each(stmt.iterator, stmt.lo, stmt.hi))
-                yield from _touched(stmt.body, param, inner, guards)
+                yield from touched(stmt.body, param, inner, guards)
             case If():
-                one = [*_touched(stmt.body, param, each, ())]
-                other = [*_touched(stmt.orelse, param, each, ())]
+                one = [*touched(stmt.body, param, each, ())]
+                other = [*touched(stmt.orelse, param, each, ())]
                 yield from ((e, (*guards, *g), a) for e, g, a in one if (e, g, a) in other)
                 for found, beside, condition in (
                     (one, other, stmt.condition),
@@ -216,6 +217,6 @@ def _touched(
                 yield from ((each, guards, a) for a in accesses(stmt) if a.name == param)
 
 
-def _indices(access: Access) -> tuple[CExpr, ...]:
+def indices_of(access: Access) -> tuple[CExpr, ...]:
     """Of an access of an instruction's body, which touches one element."""
     return tuple(c.at for c in access.coords if isinstance(c, Point))

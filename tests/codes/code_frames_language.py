@@ -145,6 +145,19 @@ READ: Mapping[str, Frame] = {
         "    HERE",
         parameters="y: f32[128] @ CudaGmemLinear, z: f32[128] @ CudaGmemLinear",
     ),
+    "S333": cpu(
+        "HERE\nwith CudaDeviceFunction(blockDim=32):\n"
+        "    for task in cuda_tasks(0, 1):\n"
+        "        tile: f32[4, 32] @ CudaSmemLinear\n"
+        "        z: barrier @ CudaMbarrier\n"
+        "        Sm90_tma_load(\n"
+        "            tile[:, :], x_map[0:4, :], rows=4, cols=32, box=(4, 32), swizzle=0\n"
+        "        ) >> z\n"
+        "        Arrive(cuda_in_order) >> z\n"
+        "        Await(z, cuda_in_order, ~0)\n"
+        "        Fence(cuda_in_order, cuda_in_order)",
+        "x: f32[16, 32] @ CudaGmemLinear",
+    ),
     "T247": cpu("for i in seq(0, 8):\n    HERE", "n: i32[8] @ DRAM"),
 }
 """By code; these are found where the file is read."""

@@ -265,5 +265,13 @@ SCOPES: Final[dict[str, tuple[str, str, str, str]]] = {
         "cuda_atomic_add(y[t], value[0])\ncuda_atomic_max(y[t], value[0])",
         "cuda_atomic_add(y[t], value[0])\ncuda_atomic_max(z[t], value[0])",
     ),
+    "S333": (
+        "a tensor map of a part of an array",
+        "TMA reads as zero, and does not write, what lies outside of the array; it knows of no "
+        "window of it.  So a map is of a whole array, in each of its dimensions or at one index of "
+        "it, also where a procedure that makes the map is called with a window.",
+        "x_map = x[0:8, :] @ Sm90_tensorMap(0, 4, 32)  # x: f32[16, 32] @ CudaGmemLinear",
+        "x_map = x[:, :] @ Sm90_tensorMap(0, 4, 32)",
+    ),
 }
 """By code."""

@@ -1,0 +1,80 @@
+"""What a call surely overwrites of an operand that it writes and does not read.
+
+The figure's T_arg forgets all earlier writes of the window.  An instruction that writes what its
+guards let it leaves the other elements as they were: whoever reads one reads an earlier write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from exogpu.analysis.bounds_views import compose, control_values
+from exogpu.analysis.extremes import Each, Side, folded, for_each, parts
+from exogpu.analysis.required import covers, indices_of, touched
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import (
+    Access,
+    Add,
+    BExpr,
+    CallInstr,
+    CExpr,
+    Compare,
+    CVar,
+    DataParam,
+    Int,
+    Point,
+    Truth,
+)
+from exogpu.ir.walk import substitute, substitute_bool
+
+
+@dataclass(frozen=True, slots=True)
+class Overwritten:
+    """Elements that are overwritten: of the loops' iterations in which the guards hold."""
+
+    each: tuple[Each, ...]
+    guards: tuple[BExpr, ...]
+    access: Access
+
+
+def overwritten(
+    call: CallInstr, param: DataParam, argument: Access
+) -> tuple[Overwritten, ...] | None:
+    """The elements of an operand that is written and not read; None where they are all of it."""
+    values = control_values(call.instr.params, call.arguments)
+    shape = tuple(substitute(size, values) for size in param.shape)
+    found = []
+    for each, guards, access in touched(call.instr.body, param.name, (), ()):
+        names = {one.name: Sym(one.name.name) for one in each}
+        renamed = {**values, **_variables(names)}
+        loops = tuple(
+            Each(names[e.name], substitute(e.lo, renamed), substitute(e.hi, renamed)) for e in each
+        )
+        left = tuple(
+            g for g in (substitute_bool(g, renamed) for g in guards) if not _holds(g, loops)
+        )
+        indices = tuple(substitute(i, renamed) for i in indices_of(access))
+        if not left and covers(loops, indices, shape):
+            return None
+        points = tuple(Point(at) for at in compose(argument.coords, indices))
+        found.append(Overwritten(loops, left, Access(argument.name, points, span=argument.span)))
+    return tuple(found)
+
+
+def _variables(names: Mapping[Sym, Sym]) -> dict[Sym, CExpr]:
+    return {old: CVar(new) for old, new in names.items()}
+
+
+def _holds(guard: BExpr, each: Sequence[Each]) -> bool:
+    """Whether a condition is simple enough to be seen to hold in all iterations."""
+    sides = []
+    for part in parts(folded(guard)):
+        match part:
+            case Compare("<", left, right):
+                sides.append(Side(left, right))
+            case Compare("<=", left, right):
+                sides.append(Side(left, Add(right, Int(1))))
+            case _:
+                return False
+    return for_each(each, (), sides) == Truth(True)
