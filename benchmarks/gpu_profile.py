@@ -1,6 +1,6 @@
 """What a profiler says of the kernels that fall short of their bars: where their time goes.
 
-    python benchmarks/gpu_profile.py build/gpu build/gpu/rows build/gpu/grouped -o profile.json
+    python benchmarks/gpu_profile.py build/gpu build/gpu/{rows,grouped,flags} -o profile.json
 
 Each kernel is launched three times under Nsight Compute (`ncu`), with the clocks left alone; what
 is kept is of the last launch: how much of the peak of memory, of the L2 cache, of shared memory and
@@ -128,6 +128,8 @@ CASES: Final[dict[str, tuple[str, Callable[[], Arrays]]]] = {
         normalised("bf16", 2048, 65536, "weight", "bias"),
     ),
     "softmax f32, 1024 x 131072": ("softmax_f32_131072_8x16x2", rows("f32", 1024, 131072)),
+    "scan f32, 1 x 268435456": ("scan_f32_16x8", rows("f32", 1, 1 << 28)),
+    "scan f32, 64 x 2097152": ("scan_f32_16x8", rows("f32", 64, 1 << 21)),
     "transpose bf16, 10000 x 10000": ("transpose_blocks_bf16", transposed("bf16", 10000, 10000)),
     "attention, 64 columns, 16 x 16384, causal": (
         "attention_sm90_64_causal",

@@ -36,6 +36,8 @@ class Operand:
     dtype: str = "float"
     scale: str = ""
     """Of a wgmma accumulator: the variable that is 0 before the product that overwrites it."""
+    extents: tuple[tuple[CExpr, ...], ...] = ()
+    """What each stride is the product of, in memory."""
 
     @property
     def ld(self) -> str:
@@ -108,8 +110,9 @@ class Accesses:
         firsts = [_first(c) for c in access.coords]
         if variable.space is Space.REGISTER:
             return self._register(access, variable, firsts, window, dtype)
-        strides = tuple(self._stride(variable, d) for d in window)
-        return Operand(f"&{self._at(access, firsts)}", strides, dtype)
+        text = f"&{self._at(access, firsts)}"
+        extents = tuple(_below(variable, d) for d in window)
+        return Operand(text, tuple(map(self._stride, extents)), dtype, extents=extents)
 
     def _register(
         self,
@@ -205,16 +208,20 @@ class Accesses:
                 text += f" + ({c_control(index, self.control)})"
         return text
 
-    def _stride(self, variable: Storage, dim: int) -> str:
-        later = [d for d in variable.kept if d > dim]
-        if not later:
+    def _stride(self, below: Sequence[CExpr]) -> str:
+        if not below:
             return "1"
-        extents = [simplify(variable.shape[d], self.control.constants) for d in later]
+        extents = [simplify(n, self.control.constants) for n in below]
         known = [n.value for n in extents if isinstance(n, Int)]
         if len(known) == len(extents):
             return str(math.prod(known))
         text = " * ".join(c_factor(n, self.control) for n in extents)
         return text if len(extents) == 1 else f"(long long){text}"
+
+
+def _below(variable: Storage, dim: int) -> tuple[CExpr, ...]:
+    """The extents of what lies between one index of a dimension and the next."""
+    return tuple(variable.shape[d] for d in variable.kept if d > dim)
 
 
 def _first(coord: Point | Interval) -> CExpr:

@@ -104,8 +104,8 @@ def allocation(barriers: Barriers, stmt: BarrierAlloc) -> Lines:
         else:
             elements = ring.along(ring.roles.arriving)
             lines.append(f"unsigned {left}[{elements}];")
-            lines.append(f"for (int i = 0; i < {elements}; ++i)")
-            lines.append(f"    {left}[i] = {ring.skip};")
+            lines.append(f"for (int ring_at = 0; ring_at < {elements}; ++ring_at)")
+            lines.append(f"    {left}[ring_at] = {ring.skip};")
         if ring.every:
             lines += _await_rest(ring, name, awaited)
     return lines
@@ -117,18 +117,19 @@ def _await_rest(ring: Ring, name: str, awaited: str) -> Lines:
     They are complete or will be, and nothing follows from that; but a checker of barriers wants
     somebody to wait for a phase before the next arrival on its mbarrier.
     """
-    at = "" if ring.awaits_one else "[i]"
-    where = name if ring.elements == 1 else f"{name} + {8 * ring.depth} * i"
+    at = "" if ring.awaits_one else "[ring_at]"
+    where = name if ring.elements == 1 else f"{name} + {8 * ring.depth} * ring_at"
     wait_for = sync.emit(
-        _await_row(ring), depth=ring.depth, ring=where, number=f"{awaited}{at} - n"
+        _await_row(ring), depth=ring.depth, ring=where, number=f"{awaited}{at} - phases_back"
     )
     roles = ring.along(ring.roles.arriving) // ring.elements
     if roles > 1:  # Each that awaits has waited for some phase of the one mbarrier, or will.
         return []
+    skipped = min(ring.skip, ring.depth)
     return [
-        f"for (int i = 0; i < {ring.elements}; ++i)",
-        f"    for (unsigned n = {min(ring.skip, ring.depth)}; n > 0; --n)",
-        f"        if ({awaited}{at} >= n) {{",
+        f"for (int ring_at = 0; ring_at < {ring.elements}; ++ring_at)",
+        f"    for (unsigned phases_back = {skipped}; phases_back > 0; --phases_back)",
+        f"        if ({awaited}{at} >= phases_back) {{",
         *(f"            {line}" for line in wait_for),
         "        }",
     ]

@@ -23,7 +23,7 @@ from exogpu.codegen.expressions import (
 )
 from exogpu.codegen.flags import Wait
 from exogpu.codegen.instructions import Calls, call_text, note_helpers
-from exogpu.codegen.lines import Lines, braces
+from exogpu.codegen.lines import Lines, braces, comment
 from exogpu.codegen.loaded import load
 from exogpu.codegen.named import NamedBarriers
 from exogpu.codegen.names import CTA, LANE, THREAD, WARP, Names
@@ -213,7 +213,7 @@ def statement(device: Device, stmt: Stmt) -> Lines:
 def source(stmt: Stmt) -> str:
     """The comment that names a statement's source line."""
     text = stmt.span.text.strip()
-    return f"// {stmt.span.line}: {text}" if stmt.span.line else "//"
+    return comment(f"{stmt.span.line}: {text}") if stmt.span.line else "//"
 
 
 # --- loops and conditions -------------------------------------------------------------------
@@ -277,7 +277,7 @@ def sequential_loop(device: Device, stmt: For) -> Lines:
         name = device.names.declare(stmt.iterator)
         if is_nonnegative(lo, control):
             control.nonnegative.add(stmt.iterator)
-        device.paired |= pairs(stmt, device.storage)
+        device.paired |= pairs(stmt, device.storage, control)
         inside = block(device, stmt.body)
     if not inside:
         return []

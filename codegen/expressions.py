@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, assert_never
 
@@ -63,10 +63,17 @@ class Control:
     """Iterators that divide threads: a thread has one value of each."""
     noted: dict[CExpr, Span] = field(default_factory=dict)
     """What was written, and where it stands: see `exogpu.codegen.fits`."""
+    distances: dict[tuple[CExpr, ...], Span] = field(default_factory=dict)
+    """Products of extents that helper functions are told as `int`, and where."""
 
     def note(self, expr: CExpr) -> None:
         """The text computes the value of an expression."""
         self.noted.setdefault(simplify(expr, self.constants), expr.span)
+
+    def note_distance(self, extents: Sequence[CExpr], where: Span) -> None:
+        """A helper function is told the product of extents."""
+        found = tuple(simplify(n, self.constants) for n in extents)
+        self.distances.setdefault(found, where)
 
     def iterate(self, iterator: Sym, lo: CExpr, hi: CExpr) -> None:
         """An iterator goes from lo to hi - 1."""

@@ -10,6 +10,7 @@ rest.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from math import prod
 from typing import Final, TypeAlias, assert_never
 
 from exogpu.analysis.affine import difference
@@ -54,6 +55,26 @@ def limits(control: Control, free: Mapping[Sym, Range], where: Span) -> tuple[CE
                 if not _within((least, greatest), INT):
                     found[end] = None
     return tuple(end for end in found if not any(_implied(end, by, free) for by in found))
+
+
+def distances(
+    control: Control, free: Mapping[Sym, Range], where: Span
+) -> tuple[tuple[CExpr, ...], ...]:
+    """Products of extents that must fit `int`, of those that a helper function is told.
+
+    Raises ExoGpuError (G811) for one that fits for no values.
+    """
+    found: dict[tuple[CExpr, ...], None] = {}
+    for extents, span in control.distances.items():
+        most = tuple(extremes(n, control)[1] for n in extents)
+        if prod(max(0, number(n, free)[1]) for n in most) <= INT[1]:
+            continue
+        if all(isinstance(n, Int) for n in most):
+            raise _refused(
+                Int(prod(number(n, free)[1] for n in most)), span if span.line else where
+            )
+        found[most] = None
+    return tuple(found)
 
 
 def check_host(control: Control, free: Mapping[Sym, Range], where: Span) -> None:

@@ -18,6 +18,7 @@ from exogpu.codegen.host_cpp import HostFiles, host_files, host_text
 from exogpu.codegen.instructions import helper_text
 from exogpu.codegen.kernels import Kernel, Source, kernel, written
 from exogpu.codegen.limits import check_arch, check_features, check_shared
+from exogpu.codegen.lines import comment, one_line
 from exogpu.codegen.loaded import loads_of
 from exogpu.codegen.mbarriers import rings
 from exogpu.codegen.render import HostText, UnitText, render
@@ -116,7 +117,7 @@ def lowered(
         kernels[launch] = made
     unit = UnitText(
         title=proc.name,
-        doc=tuple(proc.doc.splitlines()),
+        doc=tuple(comment(line) for line in proc.doc.splitlines()),
         source=_file_name(proc),
         arch=arch,
         helpers=tuple(helper_text(name) for name in helpers),
@@ -209,7 +210,7 @@ def _workspace(name: str, dtype: DataType, shape: Sequence[CExpr]) -> dict[str, 
 
 
 def _file_name(proc: Proc) -> str:
-    return proc.span.file.rpartition("/")[2]
+    return one_line(proc.span.file.rpartition("/")[2])
 
 
 def _parameter(param: ControlParam | DataParam) -> Json:
@@ -256,7 +257,7 @@ def _launch(made: Kernel, names: Mapping[Sym, str]) -> Json:
         "op": "launch",
         **_needs(made),
         "tasks": counts,
-        "fits": [control_json(n) for n in made.limits],
+        "fits": [*map(control_json, made.limits), *map(_product, made.distances)],
         "arguments": arguments,
         **({"dependent": True} if made.dependent else {}),
         **({"together": True} if made.together else {}),
@@ -275,16 +276,20 @@ def _memset(
     for at, (index, extent) in enumerate(zip(run.firsts, variable.shape, strict=True)):
         inner: Json = ["*", offset, control_json(extent)] if at else 0
         offset = _sum(inner, control_json(index)) if offset else control_json(index)
-    count: Json = 1
-    for extent in run.extents:
-        count = control_json(extent) if count == 1 else ["*", control_json(extent), count]
     return {
         "op": "memset",
         "target": names[window.name],
         "byte": template.byte,
         "offset": offset,
-        "count": count,
+        "count": _product(run.extents),
     }
+
+
+def _product(factors: Sequence[CExpr]) -> Json:
+    found: Json = 1
+    for factor in factors:
+        found = control_json(factor) if found == 1 else ["*", control_json(factor), found]
+    return found
 
 
 def _sum(left: Json, right: Json) -> Json:

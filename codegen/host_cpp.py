@@ -282,7 +282,11 @@ def _check_limits(host: Host, kernel: Kernel) -> Lines:
     owned = frozenset(host.control.bounds)
     narrow = [host.names(n) for n in kernel.sizes if n in owned]
     control = Control(lambda name: f"wide({host.names(name)})")
-    texts = (*narrow, *(c_control(n, control) for n in kernel.limits))
+    products = [
+        f"elements({{{', '.join(c_control(n, host.control) for n in extents)}}})"
+        for extents in kernel.distances
+    ]
+    texts = (*narrow, *(c_control(n, control) for n in kernel.limits), *products)
     return [
         line for text in texts for line in (f"if (!fits({text}))", "    return EXOGPU_TOO_LARGE;")
     ]

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from typing import Final
 
 from exogpu.analysis.affine import difference
 from exogpu.analysis.executors import CollectiveFacts
@@ -24,6 +25,9 @@ from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Access, CallInstr, Const, DataParam, Interval
 from exogpu.ir.types import DataType, QualTL
 from exogpu.ir.walk import passed
+
+_STRIDE: Final = re.compile(r"\{(\w+)\.(ld|strides\[\d+\])\}")
+"""A stride of an operand in a template."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +87,24 @@ def call_text(calls: Calls, stmt: CallInstr) -> list[str]:
         fields[name] = constant_text(value)
         if isinstance(value, DataType):
             fields[f"{name}_name"] = value.value
+    _note_distances(calls, stmt, template, fields)
     text = template.format(**fields)
     note_helpers(text, calls.helpers)
     return [*_before_product(calls, stmt), *text.split("\n"), *after]
+
+
+def _note_distances(
+    calls: Calls,
+    stmt: CallInstr,
+    template: str,
+    fields: Mapping[str, Operand | Transfer | str | int],
+) -> None:
+    """Helper functions take the strides that a template tells them as `int`."""
+    for name, stride in _STRIDE.findall(template):
+        operand = fields[name]
+        if isinstance(operand, Operand) and operand.extents:
+            below = operand.extents[-2 if stride == "ld" else int(stride[8:-1])]
+            calls.access.control.note_distance(below, stmt.span)
 
 
 def _before_product(calls: Calls, stmt: CallInstr) -> list[str]:

@@ -14,7 +14,7 @@ from exogpu.codegen.constants import POINTER, TENSOR_MAP, constants, declared
 from exogpu.codegen.counting import shared_by
 from exogpu.codegen.device import Device, Path
 from exogpu.codegen.expressions import C_TYPE, Control
-from exogpu.codegen.fits import INT, limits, size_ranges
+from exogpu.codegen.fits import INT, distances, limits, size_ranges
 from exogpu.codegen.flags import Wait, increasing
 from exogpu.codegen.instructions import note_helpers
 from exogpu.codegen.lines import Lines, braces
@@ -74,6 +74,8 @@ class Kernel:
     """Whether it has no more clusters than take its tasks in as many rounds."""
     limits: tuple[CExpr, ...]
     """Of sizes: what must fit `int`, beside the sizes themselves."""
+    distances: tuple[tuple[CExpr, ...], ...]
+    """Extents whose product must."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +151,7 @@ def kernel(
         bool(flags),
         all(level(nest, order, source_.storage, launch.cluster_dim) for nest in nests),
         limits(control, ranges, launch.span),
+        distances(control, ranges, launch.span),
     )
 
 

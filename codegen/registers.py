@@ -6,12 +6,11 @@ out, since the thread holds the element.  What is left is constant once the loop
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from exogpu.codegen.errors import unsupported
-from exogpu.codegen.expressions import Control, plus, times
+from exogpu.codegen.expressions import Control, plus, simplify, times
 from exogpu.codegen.storage import Storage
-from exogpu.hw.fragments import Fragment
 from exogpu.ir.affine import Affine, Floor, Range, from_cexpr, mentions
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
@@ -71,7 +70,7 @@ def _expression(form: Affine) -> CExpr:
     return plus(total, Int(form.constant))
 
 
-def pairs(loop: For, storage: Mapping[Sym, Storage]) -> frozenset[Stmt]:
+def pairs(loop: For, storage: Mapping[Sym, Storage], control: Control) -> frozenset[Stmt]:
     """The statements of a loop that write the two elements of each of some registers, and what they
     write is not read in the loop."""
     if loop.lo != Int(0) or loop.hi != Int(2) or not isinstance(loop.mode, Seq):
@@ -83,15 +82,21 @@ def pairs(loop: For, storage: Mapping[Sym, Storage]) -> frozenset[Stmt]:
         variable = storage[stmt.target.name]
         touched = [a for inner in walk(loop.body) for a in accesses(inner)]
         alone = sum(a.name == stmt.target.name for a in touched) == 1
-        rank = variable.tile_rank
-        inside = [c.at for c in stmt.target.coords[-rank:] if isinstance(c, Point)]
-        if alone and variable.held is not None and _is_half(loop, variable.held, inside):
+        if alone and _halves(loop.iterator, stmt.target, variable, control):
             found.add(stmt)
     return frozenset(found)
 
 
-def _is_half(loop: For, held: Fragment, index: Sequence[CExpr]) -> bool:
-    """Whether the loop's iterator is which of the two elements of a register is meant."""
-    ranges = {loop.iterator: Range(0, 1)}
-    form = from_cexpr(Mod(held.register(index), 2), {}, ranges)
-    return form == Affine(0, ((loop.iterator, 1),))
+def _halves(iterator: Sym, target: Access, variable: Storage, control: Control) -> bool:
+    """Whether 0 and 1 of an iterator are the two elements of a register, the same one of the same
+    tile."""
+    assert variable.held is not None, "what has no fragment has no elements"
+    indices = [c.at if isinstance(c, Point) else c.lo for c in target.coords]
+    inside = len(indices) - variable.tile_rank
+    number = variable.held.register(indices[inside:])
+    ranges = dict(_ranges(control))
+    half, *others = (
+        from_cexpr(simplify(index, control.constants), {}, ranges)
+        for index in (Mod(number, 2), FloorDiv(number, 2), *indices[:inside])
+    )
+    return half == Affine(0, ((iterator, 1),)) and not any(mentions(o, [iterator]) for o in others)

@@ -25,6 +25,7 @@ class UnitText:
 
     title: str
     doc: tuple[str, ...]
+    """Comments."""
     source: str
     arch: str
     helpers: tuple[str, ...]

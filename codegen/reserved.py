@@ -11,6 +11,8 @@ from functools import cache
 from importlib import resources
 from typing import Final
 
+from exogpu.codegen.wgmma import is_wgmma
+
 _KEYWORDS: Final = """
     alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t
     char32_t class compl concept const consteval constexpr constinit const_cast continue co_await
@@ -27,10 +29,12 @@ _BUILTINS: Final = """
 """
 
 _EMITTED: Final = """
-    smem task_number min max exp expf sqrt sqrtf fminf fmaxf size_t
-    exp2 logf tanhf erff fmaf wrong_index
+    smem task_number to_cta ring_at phases_back int2 min max size_t uintptr_t
+    exp expf exp2 log logf sqrt sqrtf tanh tanhf erf erff fma fmaf fminf fmaxf
+    wrong_index wrong_index_told
 """
-"""What the text of kernels and of the CPU part calls by these names; a variable of the helpers."""
+"""What the text of kernels and of the CPU part declares or calls by these names; the variables of
+the helpers."""
 
 TEMPLATE: Final = """
     stream stream_ status_ arguments sizes launch encode tasks wide fits elements host_array
@@ -83,6 +87,9 @@ _MACRO_FAMILIES: Final = re.compile(
 )
 """Macros by their form."""
 
+_RUNTIME: Final = re.compile(r"cuda[A-Z]\w*")
+"""Types, constants and functions of the CUDA runtime, which the CPU part calls."""
+
 _FAMILIES: Final = re.compile(
     r"(cu|CU)\w*|\w+_t|u?(char|short|int|long|longlong|float|double)[1-4]"
 )
@@ -109,7 +116,8 @@ def _library() -> frozenset[str]:
 
 def is_reserved(name: str) -> bool:
     """Whether a variable cannot have the name."""
-    return name in _words() or _MACRO_FAMILIES.fullmatch(name) is not None
+    form = _MACRO_FAMILIES.fullmatch(name) or _RUNTIME.fullmatch(name)
+    return name in _words() or is_wgmma(name) or form is not None
 
 
 def is_reserved_for_functions(name: str) -> bool:

@@ -307,11 +307,11 @@ ROWS: Final[Mapping[str, Row]] = {
         "Arrive, CudaMbarrier with trailing instructions, multicast, with --arrive-all",
         "whole warps",
         "any",
-        "__syncwarp();\nfor (unsigned to = 0; to < {ctas}; ++to)\n"
-        "    if (lane == 0 && to == {cta})\n"
+        "__syncwarp();\nfor (unsigned to_cta = 0; to_cta < {ctas}; ++to_cta)\n"
+        "    if (lane == 0 && to_cta == {cta})\n"
         "        mbarrier_arrive_expect_tx<{depth}>({ring}, {number}, {bytes});\n"
-        "    else if ({mask} >> to & 1)\n"
-        "        mbarrier_arrive_cluster<{depth}>({ring}, {number}, to);\n{bytes} = 0;",
+        "    else if ({mask} >> to_cta & 1)\n"
+        "        mbarrier_arrive_cluster<{depth}>({ring}, {number}, to_cta);\n{bytes} = 0;",
         _MBARRIER + ": mbarrier.arrive.expect_tx, mbarrier.arrive; mapa",
         "As above, with an arrival a thread.",
     ),
@@ -319,8 +319,8 @@ ROWS: Final[Mapping[str, Row]] = {
         "Arrive, CudaMbarrier, multicast",
         "each thread",
         "any",
-        "for (unsigned to = 0; to < {ctas}; ++to)\n    if ({mask} >> to & 1)\n"
-        "        mbarrier_arrive_cluster<{depth}>({ring}, {number}, to);",
+        "for (unsigned to_cta = 0; to_cta < {ctas}; ++to_cta)\n    if ({mask} >> to_cta & 1)\n"
+        "        mbarrier_arrive_cluster<{depth}>({ring}, {number}, to_cta);",
         _MBARRIER + ": mbarrier.arrive; mapa",
         "Each thread arrives in each target, and releases at cluster scope what it did.",
     ),

@@ -144,12 +144,14 @@ inline void stmatrix(unsigned row, unsigned a, unsigned b, unsigned c, unsigned 
     });
 }
 
-inline float to_tf32(float value)
-{
-    return bits<float>((bits<unsigned>(value) + 0x1000u) & 0xffffe000u);
-}
+inline unsigned to_tf32(float value) { return (bits<unsigned>(value) + 0x1000u) & 0xffffe000u; }
 
 namespace emulated {
+
+// mma.sync rounds what wgmma cuts.
+struct NearTf32 : Tf32 {
+    static float value(Element e) { return bits<float>(to_tf32(e)); }
+};
 
 template <typename Type, int depth>
 void mma(float (&D)[4], const typename Type::Element* A, const typename Type::Element* B)
@@ -185,8 +187,8 @@ void mma(float (&D)[4], const typename Type::Element* A, const typename Type::El
 
 }  // namespace emulated
 
-inline void Sm80_mma_tf32(float (&D)[4], const float (&A)[4], const float (&B)[2]) { emulated::mma<emulated::Tf32, 8>(D, A, B); }
-inline void Sm80_mma_tf32(float (&D)[4], const float (&A)[2], const float (&B)[1]) { emulated::mma<emulated::Tf32, 4>(D, A, B); }
+inline void Sm80_mma_tf32(float (&D)[4], const float (&A)[4], const float (&B)[2]) { emulated::mma<emulated::NearTf32, 8>(D, A, B); }
+inline void Sm80_mma_tf32(float (&D)[4], const float (&A)[2], const float (&B)[1]) { emulated::mma<emulated::NearTf32, 4>(D, A, B); }
 inline void Sm80_mma_f16(float (&D)[4], const unsigned short (&A)[8], const unsigned short (&B)[4]) { emulated::mma<emulated::F16, 16>(D, A, B); }
 inline void Sm80_mma_bf16(float (&D)[4], const unsigned short (&A)[8], const unsigned short (&B)[4]) { emulated::mma<emulated::Bf16, 16>(D, A, B); }
 

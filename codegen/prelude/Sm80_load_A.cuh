@@ -8,7 +8,7 @@ __device__ __forceinline__ void Sm80_load_A(float (&A)[M * K / 32], const float*
     for (int k = 0; k < K / 4; ++k)
 #pragma unroll
         for (int m = 0; m < 2; ++m)
-            A[2 * k + m] = to_tf32(src[(lane / 4 + 8 * m) * ld + lane % 4 + 4 * k]);
+            A[2 * k + m] = src[(lane / 4 + 8 * m) * ld + lane % 4 + 4 * k];
 }
 // Fragment of a 16 x 16 tile of a 16-bit type (PTX ISA, matrix fragments for mma.m16n8k16).
 template <int M, int K>

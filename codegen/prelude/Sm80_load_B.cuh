@@ -6,7 +6,7 @@ __device__ __forceinline__ void Sm80_load_B(float (&B)[N * K / 32], const float*
     const int lane = threadIdx.x % 32;
 #pragma unroll
     for (int k = 0; k < K / 4; ++k)
-        B[k] = to_tf32(src[lane / 4 * ld + lane % 4 + 4 * k]);
+        B[k] = src[lane / 4 * ld + lane % 4 + 4 * k];
 }
 // Fragment of a tile of a 16-bit type stored N x K (PTX ISA, matrix fragments for mma.m16n8k16).
 template <int N, int K>

@@ -69,10 +69,3 @@ def nearest(value: float, dtype: DataType) -> int:
     if math.isnan(value):
         return form.nan
     return sign | bits_of_size(min(abs(value), form.greatest), form)
-
-
-def fits(value: float, dtype: DataType) -> bool:
-    """Whether a number is rounded, and not to 0 or to what is greatest alone."""
-    form = FORMATS[dtype]
-    rounded = bits_of_size(abs(value), form)
-    return (value == 0 or rounded > 0) and rounded <= bits_of_size(form.greatest, form)

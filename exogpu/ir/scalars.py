@@ -15,7 +15,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from math import isfinite
+from fractions import Fraction
+from math import copysign, frexp, isfinite, ldexp
 from typing import Final, Literal, TypeAlias, assert_never
 
 from exogpu.ir import eights
@@ -122,7 +123,9 @@ Scalar: TypeAlias = Constant | Element | Operation | Convert
 
 
 def assigned(value: DExpr, target: DataType, of: TypeOf) -> Scalar:
-    """What `x = value` computes, before it is converted to the type of x."""
+    """What `x = value` computes, before it is converted to the type of x; a constant has it."""
+    if isinstance(value, Const) and target in FLOATS:
+        return Constant(rounded(value.value, target), COMPUTES[target], value.span)
     return _typed(value, COMPUTES[target], of)
 
 
@@ -170,7 +173,7 @@ def _typed(expr: DExpr, context: DataType, of: TypeOf) -> Scalar:
 
     match expr:
         case Const():
-            return Constant(expr.value, own, expr.span)
+            return Constant(rounded(expr.value, own), own, expr.span)
         case Read():
             return Element(expr.access, own)
         case BinOp():
@@ -255,6 +258,28 @@ def parts(scalar: Scalar) -> Iterator[Scalar]:
             assert_never(scalar)
 
 
+_FORMS: Final[Mapping[DataType, tuple[int, int, float]]] = {
+    DataType.F8E4M3: (3, -6, 448.0),
+    DataType.F8E5M2: (2, -14, 57344.0),
+    DataType.F16: (10, -14, 65504.0),
+    DataType.BF16: (7, -126, (2 - 2.0**-7) * 2.0**127),
+    DataType.F32: (23, -126, (2 - 2.0**-23) * 2.0**127),
+    DataType.F64: (52, -1022, (2 - 2.0**-52) * 2.0**1023),
+}
+"""Bits of the fraction, the exponent of the least normal number, and the greatest number."""
+
+
+def rounded(value: float | int, dtype: DataType) -> float | int:
+    """The number that a constant is in the type that it takes: the nearest one, ties to even, of
+    its exact value.  What does not fit stays as it is.
+
+    >>> from exogpu.ir.types import DataType
+    >>> rounded(1.000488281250001, DataType.F16), rounded(2**24 + 1, DataType.F32)
+    (1.0009765625, 16777216.0)
+    """
+    return _nearest(value, dtype) if dtype in FLOATS and fits(value, dtype) else value
+
+
 def fits(value: float | int, dtype: DataType) -> bool:
     """Whether a type has the constant: an integer exactly; a fraction may be rounded, but is not
     lost in 0 or in infinity.
@@ -267,36 +292,36 @@ def fits(value: float | int, dtype: DataType) -> bool:
     if dtype in INTEGERS:
         least, greatest = INTEGERS[dtype]
         return isinstance(value, int) and least <= value <= greatest
+    if not isinstance(value, int) and not isfinite(value):
+        return True
     try:
-        exact = float(value)
-        return not isfinite(exact) or _is_kept(exact, dtype)
+        found = abs(_nearest(value, dtype))
     except OverflowError:
         return False
+    return (value == 0 or found > 0) and found <= _FORMS[dtype][2]
+
+
+def _nearest(value: float | int, dtype: DataType) -> float:
+    """The nearest number of as many bits, ties to even.  Raises OverflowError."""
+    if not isinstance(value, int) and not isfinite(value):
+        return value
+    fraction, least, _ = _FORMS[dtype]
+    exponent = value.bit_length() if isinstance(value, int) else frexp(value)[1]
+    unit = max(exponent - 1, least) - fraction
+    if isinstance(value, int):
+        whole = round(Fraction(value, 1 << unit)) if unit > 0 else value << -unit
+    else:
+        whole = round(ldexp(value, -unit))
+    return copysign(ldexp(whole, unit), value)
 
 
 def half_bits(value: float | int, dtype: DataType) -> int:
     """The bits of a constant as a float of 8 or 16 bits, rounded to nearest, ties to even."""
     if dtype in EIGHTS:
         return eights.nearest(value, dtype)
+    number = _nearest(value, dtype)
+    form = "<e" if dtype is DataType.F16 else "<f"
+    bits = int.from_bytes(struct.pack(form, number), "little")
     if dtype is DataType.F16:
-        (kept,) = struct.unpack("<H", struct.pack("<e", value))
-        return int(kept)
-    (bits,) = struct.unpack("<I", struct.pack("<f", value))
-    return 0x7FFF if value != value else int(bits + 0x7FFF + (bits >> 16 & 1) >> 16)
-
-
-def _is_kept(value: float, dtype: DataType) -> bool:
-    """Raises OverflowError where the value is too large."""
-    match dtype:
-        case DataType.F8E4M3 | DataType.F8E5M2:
-            return eights.fits(value, dtype)
-        case DataType.F64:
-            return True
-        case DataType.F16 | DataType.F32:
-            form = "<e" if dtype is DataType.F16 else "<f"
-            (kept,) = struct.unpack(form, struct.pack(form, value))
-            return value == 0 or bool(kept != 0)
-        case _:
-            (bits,) = struct.unpack("<I", struct.pack("<f", value))
-            rounded = bits + 0x7FFF + (bits >> 16 & 1) >> 16
-            return bool((value == 0 or rounded & 0x7FFF) and rounded & 0x7F80 != 0x7F80)
+        return bits
+    return 0x7FFF if number != number else bits >> 16

@@ -118,7 +118,7 @@ def Sm80_mma_tf32(
     *,
     K=8,
 ):
-    """D += A * B^T on tf32 tiles, K 4 or 8 (mma.sync.m16n8k8)."""
+    """D += A * B^T, A and B rounded to tf32, ties away from 0, K 4 or 8 (mma.sync.m16n8k8)."""
     assert K in _depths(f32)
     for m in seq(0, 16):
         for n in seq(0, 8):

@@ -56,6 +56,7 @@ from exogpu.ir.scalars import (
     Scalar,
     added,
     assigned,
+    rounded,
 )
 from exogpu.ir.types import DataType
 from exogpu.meaning import core
@@ -280,7 +281,8 @@ def _call(stmt: CallProc | CallInstr, scope: Scope) -> Iterator[Node]:
         if isinstance(param, ControlParam):
             continue
         if isinstance(argument, Const):
-            inner.data[param.name] = Constant(argument.value, param.dtype)
+            value = rounded(argument.value, param.dtype)
+            inner.data[param.name] = Constant(value, param.dtype)
             continue
         assert isinstance(argument, Access)
         source = scope.data[argument.name]

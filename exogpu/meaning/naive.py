@@ -43,7 +43,16 @@ from exogpu.ir.nodes import (
     Warps,
     WindowStmt,
 )
-from exogpu.ir.scalars import Constant, Convert, Element, Operation, Scalar, added, assigned
+from exogpu.ir.scalars import (
+    Constant,
+    Convert,
+    Element,
+    Operation,
+    Scalar,
+    added,
+    assigned,
+    rounded,
+)
 from exogpu.ir.types import DataType
 from exogpu.ir.walk import evaluate, holds
 from exogpu.meaning.arguments import bind
@@ -165,7 +174,7 @@ def _call(stmt: CallProc | CallInstr, env: Env) -> None:
             clipped = param.operand is not None and param.operand.clipped
             meaning = Variable(param.name.name, param.dtype, extents, window.of, clipped)
         if isinstance(meaning, Const):
-            meaning = Constant(meaning.value, param.dtype)
+            meaning = Constant(rounded(meaning.value, param.dtype), param.dtype)
         assert isinstance(meaning, Variable | Constant)
         inner.data[param.name] = meaning
     if not all(holds(condition, inner.control) for condition in callee.preconditions):

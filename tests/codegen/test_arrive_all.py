@@ -46,7 +46,9 @@ def test_skipped_phases_are_awaited_before_the_next_arrivals_on_them():
     """The producer skips its first waits, so nobody awaits the ring's last phases of a task."""
     gemm = gemm_sm90.KERNELS["gemm_sm90_1x1_128x256"]
     few, all_ = (gemm.emit(unchecked=True, arrive_all=a)[0].source for a in (False, True))
-    rest = r"for \(unsigned n = (\d+); n > 0; --n\)\n\s+if \((\w+)_awaited >= n\)"
+    back = "phases_back"
+    loop = rf"for \(unsigned {back} = (\d+); {back} > 0; --{back}\)"
+    rest = rf"{loop}\n\s+if \((\w+)_awaited >= {back}\)"
     assert re.findall(rest, few) == []
     found = re.findall(rest, all_)
     skips = set(re.findall(r"unsigned (\w+)_left = (\d+);", all_))

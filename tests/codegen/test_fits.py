@@ -20,7 +20,9 @@ from exogpu.codegen.runtime.expressions import evaluate as evaluate_json
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Add, CVar, FloorDiv, Int, Mod, Mul, Sub
 from exogpu.ir.walk import evaluate
+from exogpu.kernels.gemm_sm80 import gemm_sm80
 from exogpu.result.errors import NOWHERE, ExoGpuError
+from tests.texts import made
 
 needs_gxx = pytest.mark.skipif(GXX is None, reason="no g++ on this machine")
 
@@ -249,7 +251,29 @@ def loops(M: size, k: index, d: f32[1] @ CudaGmemLinear):
                             d[0] = 1.0
 
 
+def make_columns(name, extents):
+    """Rows of a tile lie apart by the product of two extents, which a helper takes as an int."""
+    return made(
+        f"""
+@proc
+def {name}(H: size, N: size, x: f32[16, {extents}] @ CudaGmemLinear):
+    assert N >= 8
+    with CudaDeviceFunction(blockDim=32):
+        for task in cuda_tasks(0, 1):
+            for w in cuda_threads(0, 1, unit=cuda_warp):
+                D: f32[16, 8] @ Sm80_RmemMatrixD(16, 8)
+                Sm80_zero_D(D[:, :])
+                Sm80_store_D(16, 8, x[:, 0, 0:8], D[:, :])
+"""
+    )
+
+
+columns = make_columns("columns", "H, N")
+
 LAUNCHES = [
+    (columns, {"H": 46341, "N": 46340}, 0, 1),
+    (columns, {"H": 46341, "N": 46341}, TOO_LARGE, 0),
+    (columns, {"H": MOST, "N": MOST}, TOO_LARGE, 0),
     (many, {"M": 1}, 0, 264),
     (many, {"M": 30000}, 0, 264),
     (many, {"M": 30678}, 0, 264),
@@ -280,7 +304,10 @@ LAUNCHES = [
 
 @pytest.fixture(scope="module")
 def functions(tmp_path_factory):
-    return {p: HostFunction(p, tmp_path_factory.mktemp(p.name)) for p in (many, tiles, cube, loops)}
+    return {
+        p: HostFunction(p, tmp_path_factory.mktemp(p.name))
+        for p in (many, tiles, cube, loops, columns)
+    }
 
 
 @needs_gxx
@@ -309,6 +336,33 @@ def test_the_manifest_says_the_same(procedure, sizes, status, grid):
     for count in launch["tasks"][0]:
         tasks *= max(0, evaluate_json(count, sizes))
     assert (tasks + 66 > MOST) == (status == TOO_MANY) or procedure is not cube
+
+
+def test_a_distance_of_constants_is_refused_where_it_stands():
+    """A row of 2^32 elements; 2^31 - 1 of them are still taken."""
+    for extents, refused in (
+        ("65536, 65536", True),
+        ("2, 1073741824", True),
+        ("1, 2147483647", False),
+    ):
+        kernel = make_columns("fixed", extents)
+        if not refused:
+            assert emitted(kernel).manifest["steps"][0]["fits"] == []
+            continue
+        with pytest.raises(ExoGpuError) as error:
+            emitted(kernel)
+        (found,) = error.value.diagnostics
+        assert found.code == "G811" and "Sm80_store_D" in found.span.text
+
+
+def test_a_distance_within_shared_memory_is_no_limit():
+    """Of one extent it is that extent, which is noted anyway."""
+    assert emitted(gemm_sm80).manifest["steps"][0]["fits"] == [
+        ["+", "M", 63],
+        ["+", "N", 63],
+        ["+", "K", 15],
+        ["+", ["*", 16, ["//", ["+", "K", 15], 16]], 12],
+    ]
 
 
 def test_constants_without_a_type_are_refused_where_they_stand():

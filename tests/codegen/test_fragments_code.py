@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import re
+import shutil
 
+import numpy as np
 import pytest
 
+from campaigns.emulator.launch import Emulated
+from campaigns.emulator.orders import ORDERS
 from exogpu.codegen.toolchain import compile_cubin, find_toolchain
 from exogpu.codegen.toolchain.output import usage
 from exogpu.hw.datatypes import bf16
 from exogpu.kernels.attention_sm90 import make_attention
 from exogpu.kernels.gemm_fused_sm90 import make_gemm_fused
 from tests.codegen import fragment_kernels
+from tests.texts import made
 
 needs_nvcc = pytest.mark.skipif(find_toolchain() is None, reason="no nvcc on this machine")
+needs_gxx = pytest.mark.skipif(shutil.which("g++") is None, reason="no g++ on this machine")
 
 
 def source(procedure):
-    made, _ = procedure.emit(unchecked=True)
-    return made.source
+    emitted, _ = procedure.emit(unchecked=True)
+    return emitted.source
 
 
 def body(procedure):
@@ -50,6 +56,46 @@ def test_under_a_guard_each_half_is_put_where_it_belongs():
     guarded = text[text.index("if k == 1") :]
     assert re.search(r"put_half\(a\[.*\], n1|put_half\(a\[.*\], k1", guarded)
     assert "pair_bf16(" not in guarded
+
+
+ONE_OF_TWO = """
+@proc
+def halves(x: f32[64, 16] @ CudaGmemLinear, y: f32[{tiles}, 64, 16] @ CudaGmemLinear):
+    with CudaDeviceFunction(blockDim=128):
+        for task in cuda_tasks(0, 1):
+            for wg in cuda_threads(0, 1, unit=cuda_warpgroup):
+                a: f16[{tiles}, 64, 16] @ Sm90_RmemMatrixA(64)
+                for i in seq(0, {tiles}):
+                    for m, n in fragment(a[i, :, :]):
+                        a[i, m, n] = 0.0
+                for m, n in fragment(a[0, :, :]):
+                    a[{target}] = x[m, n]
+                for i in seq(0, {tiles}):
+                    for m, n in fragment(a[i, :, :]):
+                        y[i, m, n] = a[i, m, n]
+"""
+
+
+@needs_gxx
+@pytest.mark.parametrize(
+    ("tiles", "target", "pair"),
+    [
+        (1, "0, m, n", True),
+        (1, "0, 16 * (m / 16) + m % 8 + 8 * (n % 2), n", False),  # n tells the register, too
+        (2, "n % 2, m, n", False),  # and here the tile
+        (2, "n / 8, m, n", True),
+    ],
+)
+def test_a_pair_is_of_one_register(tiles, target, pair, builds):
+    procedure = made(ONE_OF_TWO.format(tiles=tiles, target=target))
+    emitted, manifest = procedure.emit(unchecked=True)
+    writes = emitted.source.partition('extern "C" __global__')[2]
+    assert ("pair_f16(" in writes.partition("// 13:")[2]) == pair
+    x = np.random.default_rng(1).standard_normal((64, 16), np.float32)
+    meant, found = ({"x": x, "y": np.zeros((tiles, 64, 16), np.float32)} for _ in range(2))
+    procedure.run(**meant)
+    Emulated(emitted.source, manifest, builds)(found, {}, ORDERS[0])
+    assert np.array_equal(found["y"], meant["y"])
 
 
 def test_what_wgmma_uses_is_pinned_around_the_loop():

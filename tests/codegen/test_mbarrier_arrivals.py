@@ -108,8 +108,8 @@ def test_a_multicast_arrive_by_some_lanes():
     text = body(some_lanes)
     assert ring(some_lanes, "z").count == 16
     assert re.search(
-        r"for \(unsigned to = 0; to < 2; \+\+to\)\s+if \(0x3 >> to & 1\)\s+"
-        r"mbarrier_arrive_cluster<d>\(z, z_arrived, to\);\s+\}?\s*\+\+z_arrived;",
+        r"for \(unsigned to_cta = 0; to_cta < 2; \+\+to_cta\)\s+if \(0x3 >> to_cta & 1\)\s+"
+        r"mbarrier_arrive_cluster<d>\(z, z_arrived, to_cta\);\s+\}?\s*\+\+z_arrived;",
         text,
     )
 

@@ -11,9 +11,13 @@ import pytest
 from exogpu import Procedure, proc
 from exogpu.codegen.names import Names
 from exogpu.codegen.reserved import function_name, is_reserved
+from exogpu.codegen.rows import ROWS
 from exogpu.codegen.toolchain import find
 from exogpu.ir.names import Sym
 from exogpu.isa.cuda import cuda_memset0_1d
+from exogpu.kernels.attention_sm90 import make_attention
+from exogpu.kernels.gemm_sm80 import gemm_sm80
+from exogpu.kernels.gemm_sm90 import make_gemm
 
 NVCC = find.find_nvcc()
 
@@ -106,6 +110,56 @@ def test_no_declaration_is_reserved() -> None:
     assert "main_kernel(" in emitted.source
     assert "launch(main_kernel, " in emitted.host.source
     assert emitted.manifest["steps"][-1]["kernels"][0]["kernel"] == "main_kernel"
+
+
+DECLARED = re.compile(
+    r"\b(?:int|int2|unsigned|long long|short|char|float|double|bool|TensorMap|cudaStream_t"
+    r"|(?:GridConstant|DeviceArray|std::vector)<[^>]*>)(?:\s*\*)?(?:\s+(?:const|__restrict__))?"
+    r"\s+\(?&?([A-Za-z_]\w*)\)?\s*[\[=;,)(]"
+)
+
+
+@pytest.mark.parametrize("arrive_all", [False, True])
+@pytest.mark.parametrize(
+    "make",
+    [awkward, lambda: make_gemm(2, 1, 128, 256), lambda: make_attention(64), lambda: gemm_sm80],
+    ids=["awkward", "gemm in clusters", "attention", "gemm of sm_80"],
+)
+def test_what_is_no_variable_has_a_reserved_name(make, arrive_all, monkeypatch) -> None:
+    """Names of variables differ from each other and from reserved ones, so nothing else may have
+    one that is not."""
+    spelled = set()
+    declare = Names.declare
+
+    def recorded(names: Names, name: Sym) -> str:
+        spelled.add(declare(names, name))
+        return names._spelling[name]
+
+    monkeypatch.setattr(Names, "declare", recorded)
+    emitted, _ = make().emit(unchecked=True, arrive_all=arrive_all)
+    kernels = emitted.source[emitted.source.index('extern "C" __global__') :]
+    host = emitted.host.source[emitted.host.source.index("_launch(long long") :]
+    for text in (kernels, host):
+        code = re.sub(r"//.*", "", text)
+        found = set(DECLARED.findall(code))
+        assert found and not {name for name in found - spelled if not is_reserved(name)}
+
+
+def test_rows_declare_reserved_names() -> None:
+    found = {name for row in ROWS.values() for name in DECLARED.findall(row.text)}
+    assert found == {"to_cta"} and is_reserved("to_cta")
+
+
+def test_awaits_of_what_was_skipped_declare_reserved_names() -> None:
+    """Loops that only race checkers ask for: variables of any name stand in them."""
+    emitted, _ = make_gemm(2, 1, 128, 256).emit(unchecked=True, arrive_all=True)
+    loops = re.findall(r"for \(\w+ (to_cta|ring_at|phases_back) = ", emitted.source)
+    assert set(loops) == {"to_cta", "ring_at", "phases_back"}
+
+
+def test_products_and_what_the_runtime_has_are_reserved() -> None:
+    names = ("Sm90_wgmma_tf32_n256", "cudaMemsetAsync", "int2", "log", "tanh", "fma", "uintptr_t")
+    assert all(map(is_reserved, names))
 
 
 @pytest.mark.skipif(NVCC is None, reason="no nvcc here")

@@ -31,14 +31,6 @@ __device__ __forceinline__ void Sm80_cp_async_copy_zfill(int valid, T* dst, cons
                      :: "r"(smem_address(dst)), "l"(src), "n"(bytes), "r"(source) : "memory");
 }
 
-// f32 rounded to the nearest tf32, in the bits of an f32.
-__device__ __forceinline__ float to_tf32(float value)
-{
-    unsigned bits;
-    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(value));
-    return __uint_as_float(bits);
-}
-
 // Fragment of a 16 x K tf32 tile (PTX ISA, matrix fragments for mma.m16n8k4 and m16n8k8).
 template <int M, int K>
 __device__ __forceinline__ void Sm80_load_A(float (&A)[M * K / 32], const float* src, int ld)
@@ -49,7 +41,7 @@ __device__ __forceinline__ void Sm80_load_A(float (&A)[M * K / 32], const float*
     for (int k = 0; k < K / 4; ++k)
 #pragma unroll
         for (int m = 0; m < 2; ++m)
-            A[2 * k + m] = to_tf32(src[(lane / 4 + 8 * m) * ld + lane % 4 + 4 * k]);
+            A[2 * k + m] = src[(lane / 4 + 8 * m) * ld + lane % 4 + 4 * k];
 }
 // Fragment of a 16 x 16 tile of a 16-bit type (PTX ISA, matrix fragments for mma.m16n8k16).
 template <int M, int K>
@@ -71,7 +63,7 @@ __device__ __forceinline__ void Sm80_load_B(float (&B)[N * K / 32], const float*
     const int lane = threadIdx.x % 32;
 #pragma unroll
     for (int k = 0; k < K / 4; ++k)
-        B[k] = to_tf32(src[lane / 4 * ld + lane % 4 + 4 * k]);
+        B[k] = src[lane / 4 * ld + lane % 4 + 4 * k];
 }
 // Fragment of a tile of a 16-bit type stored N x K (PTX ISA, matrix fragments for mma.m16n8k16).
 template <int N, int K>
@@ -85,21 +77,29 @@ __device__ __forceinline__ void Sm80_load_B(
         B[i] = src[lane / 4 * ld + lane % 4 * 2 + i % 2 + i / 2 * 8];
 }
 
-// D += A * B^T on one warp's tensor core (PTX ISA, mma.sync).
+// The bits of f32 rounded to the nearest tf32, of two equally near ones to the greater in size.
+__device__ __forceinline__ unsigned to_tf32(float value)
+{
+    unsigned bits;
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(value));
+    return bits;
+}
+
+// D += A * B^T on one warp's tensor core, A and B rounded to tf32 (PTX ISA, mma.sync).
 __device__ __forceinline__ void Sm80_mma_tf32(float (&D)[4], const float (&A)[4], const float (&B)[2])
 {
     asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
         "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
         : "+f"(D[0]), "+f"(D[1]), "+f"(D[2]), "+f"(D[3])
-        : "r"(__float_as_uint(A[0])), "r"(__float_as_uint(A[1])), "r"(__float_as_uint(A[2])),
-          "r"(__float_as_uint(A[3])), "r"(__float_as_uint(B[0])), "r"(__float_as_uint(B[1])));
+        : "r"(to_tf32(A[0])), "r"(to_tf32(A[1])), "r"(to_tf32(A[2])), "r"(to_tf32(A[3])),
+          "r"(to_tf32(B[0])), "r"(to_tf32(B[1])));
 }
 __device__ __forceinline__ void Sm80_mma_tf32(float (&D)[4], const float (&A)[2], const float (&B)[1])
 {
     asm("mma.sync.aligned.m16n8k4.row.col.f32.tf32.tf32.f32 "
         "{%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
         : "+f"(D[0]), "+f"(D[1]), "+f"(D[2]), "+f"(D[3])
-        : "r"(__float_as_uint(A[0])), "r"(__float_as_uint(A[1])), "r"(__float_as_uint(B[0])));
+        : "r"(to_tf32(A[0])), "r"(to_tf32(A[1])), "r"(to_tf32(B[0])));
 }
 
 // The first rows x cols elements of a 16 x 8 accumulator (PTX ISA, fragments of mma.m16n8k8).
