@@ -208,11 +208,11 @@ def t_loop(low: Lowering, stmt: For, cluster: ThreadMap | None) -> amir.Loop:
 
 
 def t_if(low: Lowering, stmt: If, cluster: ThreadMap | None) -> Ops:
-    """`if b then T_s(s)`; an `else` is a guard by the negation."""
+    """`if b then T_s(s)`; an `else` is a guard by the negation.  One that does nothing is none."""
     origin = origin_of(low, stmt)
-    yield amir.Guard(stmt.condition, _block(low, stmt.body, cluster), origin)
-    if stmt.orelse:
-        yield amir.Guard(Not(stmt.condition), _block(low, stmt.orelse, cluster), origin)
+    for condition, side in ((stmt.condition, stmt.body), (Not(stmt.condition), stmt.orelse)):
+        if inside := _block(low, side, cluster):
+            yield amir.Guard(condition, inside, origin)
 
 
 def t_device_function(low: Lowering, stmt: DeviceFunction) -> Ops:

@@ -1,42 +1,96 @@
-"""Atomic operations of one kernel on one variable are all adds, or all maxima (decision 31)."""
+"""Atomic operations on a variable that nothing orders are all adds, or all maxima (decision 31)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias
 
+from exogpu.analysis.dependent import preceding
 from exogpu.ir.atomics import Operation, operation
-from exogpu.ir.names import Sym
-from exogpu.ir.nodes import Access, CallInstr, DataParam, DeviceFunction, Proc
-from exogpu.ir.walk import walk
+from exogpu.ir.nodes import (
+    Access,
+    Block,
+    CallInstr,
+    CudaTasks,
+    DataParam,
+    DeviceFunction,
+    Fence,
+    For,
+    Proc,
+)
+from exogpu.ir.walk import blocks, walk
 from exogpu.result.errors import Diagnostic, Note
+
+Uses: TypeAlias = Sequence[tuple[Access, Operation, CallInstr]]
 
 
 def check(proc: Proc) -> Iterator[Diagnostic]:
-    """The calls whose operation differs from an earlier one's on the variable.
+    """The calls whose operation differs from an earlier one's on the variable, which may come
+    after it: of the same launch, or of one that still runs when a dependent launch begins.
 
     Takes a procedure without windows and calls of procedures.
     """
+    before = preceding(proc)
     for launch in walk(proc.body):
         if isinstance(launch, DeviceFunction):
-            yield from _in_launch(launch)
+            yield from _different([], list(_uses(launch.body)))
+            yield from _beside_earlier(launch, before)
 
 
-def _in_launch(launch: DeviceFunction) -> Iterator[Diagnostic]:
-    first: dict[Sym, tuple[Operation, CallInstr]] = {}
-    for call in walk(launch.body):
-        if not isinstance(call, CallInstr):
-            continue
-        for access, found in atomics(call):
-            known, earlier = first.setdefault(access.name, (found, call))
-            if known != found:
-                yield Diagnostic(
-                    "S331",
-                    f"{call.instr.name} of {access.name}, which is also the operand of another "
-                    "atomic operation: in another order of the two the result is another",
-                    call.span,
-                    "use a variable for each operation, or two kernels, one after the other",
-                    (Note(f"{earlier.instr.name}: {known}, here {found}", earlier.span),),
-                )
+def _beside_earlier(
+    launch: DeviceFunction, before: Mapping[DeviceFunction, DeviceFunction]
+) -> Iterator[Diagnostic]:
+    """Of a dependent launch: what comes before its wait may pass all of the launches before it, and
+    the rest what its predecessor has not waited for."""
+    uses = [*_uses(launch.body, early=True)]
+    earlier = before.get(launch)
+    if earlier is None:
+        return
+    while earlier is not None:
+        yield from _different([*_uses(earlier.body)], uses)
+        if not _waits_first(earlier):
+            uses = [*_uses(launch.body)]
+        earlier = before.get(earlier)
+
+
+def _different(earlier: Uses, uses: Uses) -> Iterator[Diagnostic]:
+    """Those that differ from the first on their variable, among both."""
+    first = {access.name: (found, call) for access, found, call in reversed(earlier)}
+    for access, found, call in uses:
+        known, other = first.setdefault(access.name, (found, call))
+        if known != found:
+            yield Diagnostic(
+                "S331",
+                f"{call.instr.name} of {access.name}, which is also the operand of another "
+                "atomic operation: in another order of the two the result is another",
+                call.span,
+                "use a variable for each operation, or two kernels, one after the other",
+                (Note(f"{other.instr.name}: {known}, here {found}", other.span),),
+            )
+
+
+def _uses(block: Block, early: bool = False) -> Iterator[tuple[Access, Operation, CallInstr]]:
+    """The atomic operations of a block; `early`: without what stands after a wait for the launch
+    before, which all threads that execute the block come to."""
+    for stmt in block:
+        if early and isinstance(stmt, Fence) and stmt.launches:
+            return
+        if isinstance(stmt, CallInstr):
+            yield from ((access, found, stmt) for access, found in atomics(stmt))
+        for inner in blocks(stmt):
+            yield from _uses(inner, early)
+
+
+def _waits_first(launch: DeviceFunction) -> bool:
+    """Whether every task surely waits for the launch before."""
+
+    def waits(block: Block) -> bool:
+        tasks = [s for s in block if isinstance(s, For) and s.mode == CudaTasks()]
+        if tasks:
+            return all(waits(inner) for one in tasks for inner in blocks(one))
+        return any(isinstance(s, Fence) and s.launches for s in block)
+
+    return waits(launch.body)
 
 
 def atomics(call: CallInstr) -> Iterator[tuple[Access, Operation]]:

@@ -107,6 +107,8 @@ class Breach:
     sizes: Mapping[str, int]
     point: Instance
     diagnostic: Diagnostic
+    of_instruction: bool = False
+    """It is in the definition of an instruction, at arguments that no call need give."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +140,12 @@ def violations(proc: Proc | Instr) -> tuple[Breach, ...]:
     callees = _callees(proc)
     if _nothing_wrong(proc, callees):
         return ()
-    called = (v for callee in callees for v in _own(callee) if not _at_calls(callee, v))
+    called = (
+        replace(v, of_instruction=isinstance(callee, Instr))
+        for callee in callees
+        for v in _own(callee)
+        if not _at_calls(callee, v)
+    )
     return (*_own(proc), *called)
 
 

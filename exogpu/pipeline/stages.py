@@ -8,6 +8,7 @@ check, to report or to compile, makes its own.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
 
 from exogpu.amir import nodes as amir
@@ -61,11 +62,16 @@ class Stages:
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """All that is wrong with the definition, in source order.
 
-        Divergence and accesses out of bounds are hazards instead.
+        Divergence and accesses out of bounds are hazards instead; but of an instruction's body the
+        instruction is wrong, which does not ask for the arguments that it takes.
         """
         if self.ir is None:
             return self.refusals
-        wrong = [v.diagnostic for v in self.bounds_violations if not isinstance(v.finding, Outside)]
+        wrong = [
+            _asking(v.diagnostic) if isinstance(v.finding, Outside) else v.diagnostic
+            for v in self.bounds_violations
+            if v.of_instruction or not isinstance(v.finding, Outside)
+        ]
         found = dict.fromkeys((*self.refusals, *wrong, *self._analysis[1]))
         return tuple(sorted(found, key=lambda d: (d.span.file, d.span.line, d.span.column)))
 
@@ -102,3 +108,9 @@ class Stages:
         if policy not in self._programs:
             self._programs[policy] = lower(self.facts, policy)
         return self._programs[policy]
+
+
+def _asking(found: Diagnostic) -> Diagnostic:
+    """What is wrong with an instruction, whose calls need not give such arguments."""
+    remedy = "let the instruction say which arguments it takes, by an `assert` first in its body"
+    return replace(found, help=remedy)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from exogpu.api import proc
+from exogpu.api import Procedure, collecting, proc
 from exogpu.frontend.instructions import instr
 from exogpu.hw.datatypes import f32
 from exogpu.hw.operands import CUDA_ATOMIC, CUDA_REGISTER
 from exogpu.hw.units import cuda_thread
 from exogpu.isa.cuda import cuda_atomic_add, cuda_atomic_max, cuda_store
 from exogpu.result.errors import ExoGpuError
+from tests.texts import run_text
 
 OPERANDS = {"unit": cuda_thread, "dst": CUDA_ATOMIC, "src": CUDA_REGISTER}
 
@@ -152,3 +153,96 @@ def across(kind: str):
 @pytest.mark.parametrize("kind", ["", "stores", "plain", "read"])
 def test_tasks_share_nothing_but_atomics(kind):
     assert across(kind).check().word == ("refuted" if kind else "proved")
+
+
+def launches(name: str, second: bool, third: bool, wait: str) -> Procedure:
+    """An add, something else, and a maximum of the same variable, in three launches."""
+
+    @proc(name=name)
+    def kernel(n: size, y: f32[1] @ CudaGmemLinear, z: f32[1] @ CudaGmemLinear):
+        with CudaDeviceFunction(blockDim=32):
+            for m in cuda_tasks(0, n):
+                for t in cuda_threads(0, 32, unit=cuda_thread):
+                    r: f32
+                    r = 1.0
+                    cuda_atomic_add(y[0], r)
+        with CudaDeviceFunction(blockDim=32, dependent=second):
+            for m in cuda_tasks(0, 1):
+                if wait == "never":  # noqa: SIM102
+                    if m > 0:
+                        Fence(cuda_stream_sync, cuda_in_order)
+                for t in cuda_threads(0, 1, unit=cuda_thread):
+                    z[0] = 0.0
+        with CudaDeviceFunction(blockDim=32, dependent=third):
+            for m in cuda_tasks(0, 1):
+                if wait == "before":
+                    Fence(cuda_stream_sync, cuda_in_order)
+                for t in cuda_threads(0, 1, unit=cuda_thread):
+                    r: f32
+                    r = 1.0
+                    cuda_atomic_max(y[0], r)
+                if wait == "after" and third:
+                    Fence(cuda_stream_sync, cuda_in_order)
+
+    return kernel
+
+
+@pytest.mark.parametrize(
+    ("second", "third", "wait", "refused"),
+    [
+        (False, False, "none", False),
+        (True, True, "after", True),  # the maximum may come before the adds of the first
+        (False, True, "after", False),  # which has ended
+        (True, True, "before", False),  # the second has waited, in every task
+        (True, True, "none", False),  # so have both, where nothing else is said
+        (True, True, "never", True),  # the second need not have waited
+    ],
+)
+def test_launches_that_overlap(second: bool, third: bool, wait: str, refused: bool) -> None:
+    found = launches("overlapping", second, third, wait).check()
+    assert [d.code for d in found.diagnostics] == (["S331"] if refused else [])
+
+
+@pytest.mark.parametrize(
+    ("dst", "src", "body", "refused"),
+    [
+        ("i32", "i32", "max(dst, src)", False),
+        ("i32", "i64", "max(dst, src)", True),  # 2^32 then 5 is 5, 5 then 2^32 is 0
+        ("i32", "i64", "min(dst, src)", True),
+        ("i64", "i32", "max(dst, src)", False),
+        ("ui64", "i64", "max(dst, src)", False),  # -1 is the greatest, in any order
+        ("i64", "ui64", "max(dst, src)", True),
+        ("i8", "i8", "max(dst, src)", False),
+        ("i8", "i8", "max(dst, src * 2)", True),
+        ("f16", "f32", "max(dst, src)", False),  # rounding keeps the order
+        ("i32", "i64", "dst + src", False),
+    ],
+)
+def test_a_maximum_is_taken_in_the_type_it_is_kept_in(
+    dst: str, src: str, body: str, refused: bool
+) -> None:
+    change = f"dst = {body}" if body.startswith("m") else "dst += src"
+    text = INSTRUCTION.format(dst=dst, src=src, change=change)
+    with collecting() as found:
+        run_text(text)
+    (kernel,) = found
+    assert [d.code for d in kernel.check().diagnostics] == (["T255"] if refused else [])
+
+
+INSTRUCTION = """
+from exogpu.frontend.instructions import instr
+from exogpu.hw.operands import CUDA_ATOMIC, CUDA_REGISTER
+
+@instr(unit=cuda_thread, dst=CUDA_ATOMIC, src=CUDA_REGISTER)
+def change(dst: {dst} @ CudaDeviceVisibleLinear, src: {src} @ CudaRmem):
+    {change}
+
+@proc
+def changed(y: {dst}[1] @ CudaGmemLinear, z: {src}[64] @ CudaGmemLinear):
+    with CudaDeviceFunction(blockDim=64):
+        for m in cuda_tasks(0, 1):
+            for t in cuda_threads(0, 64, unit=cuda_thread):
+                r: {src}
+                r = z[t]
+                change(y[0], r)
+"""
