@@ -197,7 +197,8 @@ def _tiles(q: Any, cu_seqlens_q: Any, stream: object) -> tuple[Any, Any]:
     tiles = int(q.shape[0]) // TILE + B
     cuts = scratch(q, (tiles + 1,), "int32", stream)
     group = scratch(q, (tiles,), "int32", stream)
-    where(TILE)(stream=stream, G=B, offsets=cu_seqlens_q, cuts=cuts, group=group)
+    theirs = {"offsets": "cu_seqlens_q"}
+    launch(where(TILE), theirs, stream=stream, G=B, offsets=cu_seqlens_q, cuts=cuts, group=group)
     return cuts, group
 
 

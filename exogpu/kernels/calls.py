@@ -8,13 +8,13 @@ from functools import cache
 from typing import Any
 
 from exogpu.codegen.runtime import Kernel
-from exogpu.codegen.runtime.arrays import ITEM_SIZE, is_jax
+from exogpu.codegen.runtime.arrays import is_jax
 from exogpu.codegen.runtime.errors import LaunchError
 from exogpu.codegen.runtime.owned import Owned, View, forget_what_is_read, lent
 from exogpu.codegen.runtime.streams import handle
 from exogpu.kernels import tuned
 from exogpu.kernels.choice import Product, fastest
-from exogpu.kernels.taken import check, empty, launch, rank_of, type_of
+from exogpu.kernels.taken import check, empty, launch, rank_of, type_of, whole_vectors
 
 LONG_ROW = 8192
 """Columns from which a CTA has a row of a GEMV for itself."""
@@ -48,12 +48,7 @@ def gemm(A: Any, B: Any, out: Any = None, *, stream: object = None) -> Any:
     dtype = type_of("A", A, _TYPES)
     if type_of("B", B, _TYPES) != dtype:
         raise LaunchError(f"A is {A.dtype} and B is {B.dtype}", "convert one of them")
-    size = ITEM_SIZE[dtype]
-    if size * K % 16:
-        raise LaunchError(
-            f"K is {K}: rows of {size * K} bytes, and TMA takes multiples of 16",
-            f"pad K to a multiple of {16 // size} with zeros",
-        )
+    whole_vectors(K, dtype)
     shape = (L, M, N) if batched else (M, N)
     result = empty(A, shape) if out is None else out
     for name, array, wanted in (("A", A, A.shape), ("B", B, B.shape), ("out", result, shape)):
@@ -78,6 +73,7 @@ def gemv(A: Any, x: Any, out: Any = None, *, stream: object = None) -> Any:
     type_of("A", A, ("f32",))
     if tuple(x.shape) != (K,):
         raise LaunchError(f"x has {x.shape[0]} elements, and A {K} columns", "give as many")
+    whole_vectors(K, "f32")
     result = empty(A, (M,)) if out is None else out
     for name, array, wanted in (("A", A, (M, K)), ("x", x, (K,)), ("out", result, (M,))):
         check(name, array, wanted, "f32")

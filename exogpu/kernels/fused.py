@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from exogpu.codegen.runtime import Kernel
 from exogpu.codegen.runtime.errors import LaunchError
-from exogpu.kernels.taken import by_rows, check, empty, launch, rank_of, type_of
+from exogpu.kernels.taken import by_rows, check, empty, launch, rank_of, type_of, whole_vectors
 
 _TYPES: Final = ("bf16", "f16", "f32")
 ACTIVATIONS: Final = ("", "relu", "gelu", "silu")
@@ -54,12 +54,7 @@ def gemm_fused(
     for name, array in given.items():
         if array is not None:
             check(name, array, wanted[name], dtype)
-    chunk = 4 if dtype == "f32" else 8
-    if K % chunk:
-        raise LaunchError(
-            f"K is {K}: TMA takes rows of a multiple of 16 bytes",
-            f"pad K to a multiple of {chunk} with zeros",
-        )
+    whole_vectors(K, dtype)
     function = "" if activation is None else activation
     if not isinstance(function, str) or function not in ACTIVATIONS:
         said = repr(function) if isinstance(function, str) else f"a {type(function).__name__}"

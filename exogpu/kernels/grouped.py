@@ -8,7 +8,17 @@ from typing import Any, Final
 from exogpu.codegen.runtime import Kernel
 from exogpu.codegen.runtime.arrays import ITEM_SIZE
 from exogpu.codegen.runtime.errors import LaunchError
-from exogpu.kernels.taken import by_rows, check, empty, launch, rank_of, scratch, type_of, whole
+from exogpu.kernels.taken import (
+    by_rows,
+    check,
+    empty,
+    launch,
+    rank_of,
+    scratch,
+    type_of,
+    whole,
+    whole_vectors,
+)
 
 _TYPES: Final = ("bf16", "f16", "f32")
 TILE: Final = 128
@@ -44,12 +54,7 @@ def grouped_gemm(A: Any, B: Any, offsets: Any, out: Any = None, *, stream: objec
     if type_of("B", B, _TYPES) != dtype:
         raise LaunchError(f"A is {A.dtype} and B is {B.dtype}", "convert one of them")
     type_of("offsets", offsets, ("i32",))
-    size = ITEM_SIZE[dtype]
-    if size * K % 16:
-        raise LaunchError(
-            f"K is {K}: rows of {size * K} bytes, and TMA takes multiples of 16",
-            f"pad K to a multiple of {16 // size} with zeros",
-        )
+    whole_vectors(K, dtype)
     if M >= MOST_ROWS:
         raise LaunchError(f"A has {M} rows", f"give fewer than {MOST_ROWS} rows at a time")
     for name, array in (("A", A), ("B", B), ("offsets", offsets)):

@@ -7,7 +7,16 @@ from typing import Any, Final
 
 from exogpu.codegen.runtime import Kernel
 from exogpu.codegen.runtime.errors import LaunchError
-from exogpu.kernels.taken import by_rows, check, empty, flat, launch, rank_of, type_of
+from exogpu.kernels.taken import (
+    by_rows,
+    check,
+    empty,
+    flat,
+    launch,
+    rank_of,
+    type_of,
+    whole_vectors,
+)
 
 _TYPES: Final = ("f8e4m3", "f8e5m2")
 _RESULTS: Final = ("bf16", "f32")
@@ -37,11 +46,7 @@ def gemm_fp8(A: Any, B: Any, scale: Any, out: Any = None, *, stream: object = No
     dtype = type_of("A", A, _TYPES)
     if type_of("B", B, _TYPES) != dtype:
         raise LaunchError(f"A is {A.dtype} and B is {B.dtype}", "convert one of them")
-    if K % 16:
-        raise LaunchError(
-            f"K is {K}: TMA takes rows of a multiple of 16 bytes",
-            "pad K to a multiple of 16 with zeros",
-        )
+    whole_vectors(K, dtype)
     for name, array in (("A", A), ("B", B)):
         by_rows(name, array)
     scales = _scales(scale, batched, L, M, N, K)

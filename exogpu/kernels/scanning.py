@@ -32,7 +32,7 @@ def scan(x: Any, out: Any = None, *, stream: object = None) -> Any:
 def total(x: Any, out: Any = None, *, stream: object = None) -> Any:
     """The sum of all elements of x, f32 of any shape, and contiguous: `torch.sum(x)`.
 
-    It is summed in the same order in every call.  As for `scan`; `out` is an array without
+    It is summed in the same order in every call.  As for `cumsum`; `out` is an array without
     dimensions.
     """
     type_of("x", x, ("f32",))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import index
 from typing import Any
 
-from exogpu.codegen.runtime.arrays import array_of, check_layout
+from exogpu.codegen.runtime.arrays import ITEM_SIZE, array_of, check_layout
 from exogpu.codegen.runtime.errors import LaunchError
 from exogpu.codegen.runtime.streams import handle
 
@@ -61,6 +61,16 @@ def check(name: str, array: Any, shape: tuple[int, ...], dtype: str) -> None:
         raise LaunchError(f"{name} is {tuple(array.shape)}", f"give an array of {shape}")
     type_of(name, array, (dtype,))
     by_rows(name, array)
+
+
+def whole_vectors(K: int, dtype: str) -> None:
+    """Rows of K elements are vectors of 16 bytes, as TMA takes them.  Raises LaunchError."""
+    size = ITEM_SIZE[dtype]
+    if size * K % 16:
+        raise LaunchError(
+            f"K is {K}: rows of {size * K} bytes, read by 16",
+            f"pad K to a multiple of {16 // size} with zeros",
+        )
 
 
 def by_rows(name: str, array: Any) -> None:

@@ -125,3 +125,16 @@ def test_types_and_results(called):
     with pytest.raises(LaunchError, match="lse is"):
         attention_varlen(q, q, q, ONE, ONE, lse=np.zeros((8, 2), np.float32))
     assert not called
+
+
+def test_what_the_tiles_refuse_is_named_as_the_caller_does(called, monkeypatch):
+    def where(rows):
+        def run(**arguments):
+            raise LaunchError("offsets does not start at a multiple of 16 bytes", "pass a copy")
+
+        return run
+
+    monkeypatch.setattr(attending, "where", where)
+    q = halves(3, 2, 64)
+    with pytest.raises(LaunchError, match="cu_seqlens_q does not start"):
+        attention_varlen(q, q, q, starts(3), starts(3))

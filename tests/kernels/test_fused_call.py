@@ -68,7 +68,10 @@ def test_what_follows_the_product(called, m, n, columns, batches):
         ({"activation": "swish"}, "the activation is 'swish' (give one of relu, gelu, silu"),
         ({"activation": integers(64)}, "the activation is a ndarray (give one of relu"),
         ({"B": integers(30, 28)}, "A is (40, 32) and B is (30, 28)"),
-        ({"A": integers(40, 30), "B": integers(30, 30)}, "K is 30: TMA takes rows"),
+        (
+            {"A": integers(40, 30), "B": integers(30, 30)},
+            "K is 30: rows of 120 bytes, read by 16",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused(called, more, said):

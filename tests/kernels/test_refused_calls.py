@@ -84,6 +84,10 @@ REFUSED = [
     (lambda: k.attention_paged(ROWS, CACHE, CACHE, i(1, 3), i(2), f(1)), "seqlens_k is float32"),
     # The shape.
     (lambda: k.gemm(f(8, 8), f(8, 8), f(8, 9)), r"out is \(8, 9\) \(give an array of \(8, 8\)\)"),
+    (
+        lambda: k.gemv(f(8, 7), f(7)),
+        r"K is 7: rows of 28 bytes, read by 16 \(pad K to a multiple of 4",
+    ),
     (lambda: k.gemv(f(8, 8), f(9)), "x has 9 elements, and A 8 columns"),
     (lambda: k.gemv(f(8, 8), f(8), f(9)), r"out is \(9,\)"),
     (lambda: k.transpose(f(4, 8), f(4, 8)), r"out is \(4, 8\) \(give an array of \(8, 4\)\)"),

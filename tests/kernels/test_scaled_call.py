@@ -81,7 +81,7 @@ def test_the_chosen_ones_ship():
     [
         ((8, 32), (1, 8, 32), TWO, "B has 3 dimensions"),
         ((8, 32), (8, 16), TWO, "A is (8, 32) and B is (8, 16)"),
-        ((8, 40), (8, 40), TWO, "K is 40: TMA takes rows of a multiple of 16 bytes"),
+        ((8, 40), (8, 40), TWO, "K is 40: rows of 40 bytes, read by 16"),
         ((8, 32), (8, 32), np.ones(2, np.float32), "scale is (2,)"),
         ((8, 32), (8, 32), np.ones(1), "scale is float64"),
     ],
