@@ -2,7 +2,7 @@
 
     python -m campaigns.emulated [--programs 500] [--seed 0] [--jobs N] [--resume] [--write]
                                  [--only reach|SHAPE]
-    python -m campaigns.emulated --show [SHAPE:]SEED
+    python -m campaigns.emulated --show [SHAPE_]SEED
 
 The programs are those of `campaigns.gpu_fuzz`, or of `campaigns.reach`.  Each one that is proved is
 emitted, translated for the emulator (`campaigns/emulator`) and run at its sizes, in several orders,
@@ -31,7 +31,8 @@ from campaigns.emulator.launch import Emulated, EmulatedError
 from campaigns.emulator.orders import ORDERS
 from campaigns.emulator.translate import UnknownError
 from campaigns.gpu.emitting import INEXACT, procedure_of
-from campaigns.gpu.programs import Program, generated
+from campaigns.gpu.programs import Program
+from campaigns.named import names, program_of
 from campaigns.reach import generate as reach
 from exogpu.api import Procedure
 from exogpu.result.errors import ExoGpuError
@@ -52,12 +53,6 @@ def _folder() -> Path:
     kept = tempfile.TemporaryDirectory()
     atexit.register(kept.cleanup)
     return Path(kept.name)
-
-
-def program_of(case: str) -> Program:
-    """The program of `SEED`, or of `SHAPE:SEED`."""
-    shape, _, seed = case.rpartition(":")
-    return reach.generated(shape, int(seed)) if shape else generated(int(seed))
 
 
 def judge(case: str) -> Mapping[str, Any]:
@@ -101,14 +96,6 @@ def run(kernel: Emulated, procedure: Procedure, program: Program) -> Mapping[str
     return {"state": "right", "runs": runs, "features": sorted(program.features)}
 
 
-def programs(total: int, first: int, only: str | None) -> list[str]:
-    """Seeds, or shapes and seeds."""
-    if only is None:
-        return [str(seed) for seed in range(first, first + total)]
-    shapes = list(reach.SHAPES) if only == "reach" else [only]
-    return [f"{shapes[n % len(shapes)]}:{first + n // len(shapes)}" for n in range(total)]
-
-
 def page(results: Mapping[str, Mapping[str, Any]], seed: int, only: str | None) -> str:
     """The text of docs/emulated.md, or of docs/emulated-reach.md."""
     chosen = f" --only {only}" if only else ""
@@ -145,7 +132,7 @@ def main() -> int:
     )
     parser.add_argument("--programs", type=int, default=500, metavar="N")
     parser.add_argument("--seed", type=int, default=0, metavar="S", help="of the first program")
-    parser.add_argument("--show", metavar="[SHAPE:]SEED", help="one program and its result")
+    parser.add_argument("--show", metavar="[SHAPE_]SEED", help="one program and its result")
     parser.add_argument(
         "--only",
         choices=["reach", *reach.SHAPES],
@@ -161,7 +148,7 @@ def main() -> int:
         return 0
     if options.write and options.only not in (None, "reach"):
         parser.error("--write wants all shapes")
-    named = programs(options.programs, options.seed, options.only)
+    named = names(options.programs, options.seed, options.only)
     name = f"emulated-{options.only}" if options.only else "emulated"
     results = cases.judge_all(name, named, judge, cases.options(options))
     failures = {c: r for c, r in results.items() if r.get("state", "died") in FAILURES}

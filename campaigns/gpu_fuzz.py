@@ -4,12 +4,12 @@
     python -m campaigns.gpu_fuzz run                     on a GPU: the driver and numpy suffice
     python -m campaigns.gpu_fuzz sanitize --kernels 50   compute-sanitizer over some of them
     python -m campaigns.gpu_fuzz write                   docs/gpu-fuzz.md of all of these
-    python -m campaigns.gpu_fuzz coverage | show SEED | shrink SEED
+    python -m campaigns.gpu_fuzz coverage | show NAME | shrink NAME
 
 The stages run apart: the folder (`-o`, build/gpu-fuzz) goes to another machine as it is.  Each
 stage goes on where it stopped with --resume.  `run` takes the folder of `exogpu trial -o`, too.
-A program is known by its seed; those that fail are made smaller by `shrink`, on the GPU where
-that is what it takes to fail.
+A program is known by its seed, those of `emit --only reach` (`campaigns.reach`) by their shape and
+seed; what fails is made smaller by `shrink`, on the GPU where that is what it takes to fail.
 """
 
 from __future__ import annotations
@@ -34,15 +34,16 @@ HANGS_AFTER = 60.0
 def emit(options: argparse.Namespace) -> int:
     """Programs into packed files; 1 if we failed at one."""
     from campaigns.gpu import emitting
+    from campaigns.named import names
 
     folder: Path = options.output.resolve()
     if not options.resume:
-        for older in folder.glob("fuzz_*.zip"):
+        for older in folder.glob("*.zip"):
             older.unlink()
     emitting.emit_dirty(folder)
     more = ":all" if options.arrive_all else ""
-    seeds = range(options.seed, options.seed + options.programs)
-    named = [f"{folder}:{seed}{more}" for seed in seeds]
+    chosen = names(options.programs, options.seed, options.only)
+    named = [f"{folder}:{name}{more}" for name in chosen]
     given = replace(cases.options(options), folder=folder)
     results = cases.judge_all("emit", named, emitting.emit_one, given)
     found = page.summary(results, {})
@@ -137,6 +138,8 @@ def write(options: argparse.Namespace) -> int:
     found = page.summary(noted, ran)
     devices = {result["device"] for result in ran.values() if "device" in result}
     command = f"make gpu-fuzz PROGRAMS={len(noted)}"
+    if not all(page.name_of(case).startswith("fuzz_") for case in noted):
+        command = f"python -m campaigns.gpu_fuzz emit --only reach --programs {len(noted)}"
     if options.beside:
         command = (
             f"python -m campaigns.gpu_fuzz write  # of {1 + len(options.beside)} emits and runs"
@@ -156,30 +159,29 @@ def one(options: argparse.Namespace) -> int:
 
 def coverage(options: argparse.Namespace) -> int:
     """Features of programs, which are generated and nothing else."""
-    from campaigns.gpu.programs import generated
+    from campaigns.named import names, program_of
 
-    seeds = range(options.seed, options.seed + options.programs)
     results = {
-        f":{seed}": {"state": "generated", "features": sorted(generated(seed).features)}
-        for seed in seeds
+        f":{name}": {"state": "generated", "features": sorted(program_of(name).features)}
+        for name in names(options.programs, options.seed, options.only)
     }
     print(page.table(page.summary(results, {})))
     return 0
 
 
 def show(options: argparse.Namespace) -> int:
-    from campaigns.gpu.programs import generated
+    from campaigns.named import program_of
 
-    print(generated(options.seed).source, end="")
+    print(program_of(options.name).source, end="")
     return 0
 
 
 def shrink(options: argparse.Namespace) -> int:
     """A smaller program that fails as that of a seed does: at once, or on the GPU."""
     from campaigns.gpu import failing, shrinking
-    from campaigns.gpu.programs import generated
+    from campaigns.named import program_of
 
-    program = generated(options.seed)
+    program = program_of(options.name)
     kind = failing.failure(program, on_gpu=options.gpu, seconds=options.seconds)
     if not kind:
         print(f"{program.name} does not fail")
@@ -221,6 +223,7 @@ def parser() -> argparse.ArgumentParser:
     for name in ("emit", "coverage"):
         each[name].add_argument("--programs", type=int, default=1000)
         each[name].add_argument("--seed", type=int, default=0)
+        each[name].add_argument("--only", metavar="SHAPE", help="`reach`, or one of its shapes")
     each["emit"].add_argument("--arrive-all", action="store_true")
     for name in ("run", "shrink"):
         each[name].add_argument("--seconds", type=float, default=HANGS_AFTER)
@@ -234,7 +237,7 @@ def parser() -> argparse.ArgumentParser:
     each["write"].add_argument("--sanitized", type=Path, help="where sanitize was run")
     each["one"].add_argument("file", type=Path)
     for name in ("show", "shrink"):
-        each[name].add_argument("seed", type=int)
+        each[name].add_argument("name", help="SEED, or SHAPE_SEED")
     each["shrink"].add_argument("--gpu", action="store_true", help="run it, too")
     return made
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from campaigns.gpu.programs import Program, generated
+from campaigns.gpu.programs import Program
+from campaigns.named import program_of
 from exogpu.api import Procedure
 from exogpu.cli.loader import load
 from exogpu.codegen.toolchain import CompileError, compile_cubin
@@ -31,13 +32,13 @@ def emit_dirty(folder: Path) -> None:
 
 
 def emit_one(case: str) -> Mapping[str, Any]:
-    """What becomes of `FOLDER:SEED`, or `FOLDER:SEED:all` for arrivals by all threads.
+    """What becomes of `FOLDER:NAME`, or `FOLDER:NAME:all` for arrivals by all threads.
 
     The answer's `state` is `packed`, or says why not.
     """
     start = perf_counter()
-    folder, seed, *more = case.split(":")
-    program = generated(int(seed))
+    folder, name, *more = case.split(":")
+    program = program_of(name)
     state = emit_program(program, Path(folder), arrive_all=bool(more))
     seconds = round(perf_counter() - start, 2)
     return {**state, "features": sorted(program.features), "seconds": seconds}
@@ -65,6 +66,8 @@ def emit_program(program: Program, folder: Path, *, arrive_all: bool = False) ->
         if verdict.word != "proved":
             kind = verdict.hazards[0].kind.value if verdict.hazards else verdict.reason
             return {"state": verdict.word, "what": kind}
+        if verdict.unwritten:  # what it computes is not determined
+            return {"state": "unwritten", "what": verdict.unwritten[0].message}
         stage = "compile"
         packed = pack(
             procedure,

@@ -36,7 +36,7 @@ NONE: Final = ({"M": 0, "K": 1}, {"M": 1, "K": 0})
 SMALL: Final = ({"M": 2, "K": 2}, {"M": 1, "K": 4}, *NONE, {"M": 1, "K": 1})
 """At which a program is compared: several tasks, past a ring's depth, and where it is bare."""
 
-LARGER: Final = ({"M": 1, "K": 1}, {"M": 3, "K": 5})
+LARGER: Final = ({"M": 1, "K": 1}, {"M": 3, "K": 5}, {"M": 8, "K": 2})
 """At which an emitted program is run."""
 
 

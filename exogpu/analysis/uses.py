@@ -61,6 +61,8 @@ class Use:
     access: Access
     where: Where
     span: Span
+    argument: int | None = None
+    """Of a call, which of its arguments; None for its trailing barrier."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,10 +121,10 @@ class _Collect:
                 where = Where(tiling, iterators, known)
                 if isinstance(stmt, Alloc | BarrierAlloc):
                     self.declared[stmt.name] = (stmt, where, block)
-                for access, place in _accesses(stmt, where, self.facts):
+                for access, place, at in _accesses(stmt, where, self.facts):
                     span = access.span if access.span.line else stmt.span
                     found = self.uses.setdefault(access.name, [])
-                    found.append(Use(stmt, access, place, span))
+                    found.append(Use(stmt, access, place, span, at))
             self.inside(stmt, iterators, known)
 
     def inside(self, stmt: Stmt, iterators: tuple[Sym, ...], known: _Conditions) -> None:
@@ -149,25 +151,27 @@ def _guard(condition: BExpr) -> tuple[frozenset[Sym], str]:
     return control_variables(condition), bexpr(condition)
 
 
-def _accesses(stmt: Stmt, where: Where, facts: CollectiveFacts) -> Iterator[tuple[Access, Where]]:
+def _accesses(
+    stmt: Stmt, where: Where, facts: CollectiveFacts
+) -> Iterator[tuple[Access, Where, int | None]]:
     match stmt:
         case Assign() | Reduce():
             for access in reads(stmt.value):
-                yield access, where
-            yield stmt.target, where
+                yield access, where, None
+            yield stmt.target, where, None
         case CallInstr():
             for at, argument in enumerate(stmt.arguments):
                 if isinstance(argument, Access):
                     loops = facts.operands.get((stmt, at))
-                    yield distributed(argument, loops), _within(where, loops)
+                    yield distributed(argument, loops), _within(where, loops), at
             if stmt.trailing is not None:
                 loops = facts.trailing.get(stmt)
-                yield distributed(stmt.trailing, loops), _within(where, loops)
+                yield distributed(stmt.trailing, loops), _within(where, loops), None
         case Arrive():
             for target in stmt.targets:
-                yield target, where
+                yield target, where, None
         case Await():
-            yield stmt.barrier, where
+            yield stmt.barrier, where, None
         case _:
             return
 

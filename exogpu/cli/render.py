@@ -161,9 +161,11 @@ def draw_verdict(verdict: Verdict) -> Text:
         text.append(f"\nsafe {word} {verdict.condition}\n", "bold")
     if verdict.diagnostics:
         text.append("\n" if verdict.proc else "").append(draw_diagnostics(verdict.diagnostics))
-    if verdict.warnings:
+    if verdict.unwritten:
+        text.append("\n").append(draw_diagnostics(verdict.unwritten, warning=True))
+    if verdict.limitations:
         text.append("\nbut it cannot be compiled:\n").append(
-            draw_diagnostics(verdict.warnings, warning=True)
+            draw_diagnostics(verdict.limitations, warning=True)
         )
     if verdict.redundant is not None:
         text.append(_draw_redundant(verdict.redundant))

@@ -11,6 +11,7 @@ from time import perf_counter
 from exogpu.analysis import bounds, operands
 from exogpu.analysis.bounds_report import Outside
 from exogpu.analysis.sizes import check_sizes
+from exogpu.analysis.unwritten import unwritten
 from exogpu.explain.words import (
     distinct,
     hazard_of_bounds,
@@ -148,13 +149,16 @@ def _synchronisation(stages: Stages, verdict: Verdict, tell: Tell) -> Verdict:
 
 
 def _with_warnings(stages: Stages, verdict: Verdict) -> Verdict:
-    """A proved verdict with what keeps the procedure from being compiled."""
+    """A proved verdict with what is read before it is written, and what keeps the procedure from
+    being compiled."""
     from exogpu.codegen.warned import limitations
 
+    stage("looking for reads of what nothing has written")
+    unknown = unwritten(stages.facts)
     stage("looking for what has no lowering")
     proof = verdict.proof
     depths, waits = ({}, ()) if proof is None else (dict(proof.depths), proof.waits)
-    return replace(verdict, warnings=limitations(stages.facts, depths, waits))
+    return replace(verdict, warnings=(*unknown, *limitations(stages.facts, depths, waits)))
 
 
 def _with_condition(stages: Stages, verdict: Verdict, findings: Findings | None = None) -> Verdict:

@@ -8,12 +8,13 @@ the dimensions of both sides match by position, the parameters by name.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import islpy
 
 Set: TypeAlias = islpy.Set
 Map: TypeAlias = islpy.Map
+Piece = TypeVar("Piece", islpy.Set, islpy.Map)
 
 _PARAM, _IN, _OUT = islpy.dim_type.param, islpy.dim_type.in_, islpy.dim_type.out
 
@@ -173,8 +174,8 @@ def project_onto(points: Set, dims: Sequence[str]) -> Set:
     return points
 
 
-def drop_param(piece: Set, name: str) -> Set:
-    """The points that are in the set for some value of the parameter."""
+def drop_param(piece: Piece, name: str) -> Piece:
+    """The points, or pairs, that there are for some value of the parameter."""
     at = piece.find_dim_by_name(_PARAM, name)
     return piece if at < 0 else piece.project_out(_PARAM, at, 1)
 

@@ -9,6 +9,7 @@ import pytest
 from campaigns import gpu_fuzz
 from campaigns.gpu import page, sanitizing, shrinking
 from campaigns.gpu.programs import generated
+from campaigns.named import names, program_of
 from exogpu.trial import judging
 from exogpu.trial.packed import write_packed
 from tests.trial import fake_judge, fake_program
@@ -97,7 +98,18 @@ def test_every_stage_has_arguments():
     parser = gpu_fuzz.parser()
     for words in (["emit"], ["run"], ["sanitize"], ["write"], ["coverage"], ["one", "f"]):
         assert parser.parse_args(words).stage == words[0]
-    assert parser.parse_args(["shrink", "7", "--gpu"]).seed == 7
+    assert parser.parse_args(["shrink", "7", "--gpu"]).name == "7"
+
+
+def test_programs_are_called_by_seed_or_by_shape_and_seed():
+    chosen = names(8, 3, "reach")
+    assert [name.rpartition("_")[2] for name in chosen] == ["3"] * 7 + ["4"]
+    for name in (*names(1, 7, None), *names(1, 7, "stores"), chosen[0]):
+        program = program_of(name)
+        assert page.name_of(f"folder:{name}") == program.name
+    for made in (lambda: names(1, 0, "novel"), lambda: program_of("novel_3")):
+        with pytest.raises(SystemExit, match="novel"):
+            made()
 
 
 def test_a_campaign_runs_and_tells_what_is_wrong(tmp_path, monkeypatch, capsys):
