@@ -76,10 +76,10 @@ def linear(expr: CExpr, ranges: Ranges = MappingProxyType({})) -> Linear:
     """The expression as a sum of multiples."""
     found: Linear = {}
     _collect(expr, 1, found, ranges)
-    for atom, factor in list(found.items()):
+    for atom in list(found):
         # n * (e / n) + e % n = e
         if isinstance(atom, Mod):
-            divided = FloorDiv(atom.term, atom.divisor)
+            factor, divided = found[atom], FloorDiv(atom.term, atom.divisor)
             if factor and found.get(divided, 0) == factor * atom.divisor:
                 found[atom] = found[divided] = 0
                 _collect(atom.term, factor, found, ranges)

@@ -53,7 +53,7 @@ def _fits(value: object, hint: object) -> bool:
     parts = get_args(hint)
     match get_origin(hint):
         case None if isinstance(hint, type):
-            return isinstance(value, hint)
+            return isinstance(value, hint) and not (hint is int and isinstance(value, bool))
         case origin if origin in (Union, UnionType):
             return any(_fits(value, part) for part in parts)
         case origin if isinstance(origin, type) and issubclass(origin, Sequence):
