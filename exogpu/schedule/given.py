@@ -59,7 +59,11 @@ def _fits(value: object, hint: object) -> bool:
         case origin if isinstance(origin, type) and issubclass(origin, Sequence):
             if isinstance(value, str) or not isinstance(value, list | tuple):
                 return False
+            if origin is tuple and ... not in parts:
+                return len(value) == len(parts) and all(map(_fits, value, parts))
             return all(any(_fits(one, part) for part in parts if part is not ...) for one in value)
+        case origin if isinstance(origin, type):
+            return isinstance(value, origin)
         case _:
             return True
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, wraps
 from keyword import iskeyword
@@ -72,10 +72,7 @@ def primitive(
         old = without_slots(procedure)
         given = [_resolved(procedure, a) for a in arguments]
         chosen = {key: _resolved(procedure, a) for key, a in options.items()}
-        if (wrong := misgiven(make, [old, *given], chosen)) is not None:
-            raise ExoGpuError(
-                [Diagnostic("X991", f"{name}: {wrong}", old.span, "give one of these")]
-            )
+        refuse_misgiven(make, [old, *given], chosen, old)
         try:
             edits = make(old, *given, **chosen)  # type: ignore[arg-type]
             edit = _accepted(name, old, edits)
@@ -107,6 +104,18 @@ def primitive(
         return made
 
     return step
+
+
+def refuse_misgiven(
+    make: Callable[..., object],
+    arguments: Sequence[object],
+    options: Mapping[str, object],
+    proc: Proc,
+) -> None:
+    """Raises ExoGpuError (X991) where a step of a procedure is given what it does not take."""
+    if (wrong := misgiven(make, arguments, options)) is not None:
+        message = f"{make.__name__}: {wrong}"
+        raise ExoGpuError([Diagnostic("X991", message, proc.span, "give one of these")])
 
 
 def annotation(make: Callable[Concatenate[Proc, Args], Iterable[Rewrite]]) -> Callable[..., P]:

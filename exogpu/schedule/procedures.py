@@ -14,7 +14,7 @@ from exogpu.ir.nodes import CallProc, For, Loaded, Proc, Slot, Stmt
 from exogpu.ir.printer import print_proc
 from exogpu.ir.walk import walk
 from exogpu.result.deriving import told
-from exogpu.result.errors import Diagnostic, ExoGpuError
+from exogpu.result.errors import NOWHERE, Diagnostic, ExoGpuError
 from exogpu.schedule.parts import Where
 from exogpu.schedule.reading import refusals
 from exogpu.schedule.rewrite import Path, Rewrite
@@ -42,7 +42,10 @@ P = TypeVar("P", bound=Schedulable)
 
 
 def ir_of(procedure: Schedulable) -> Proc:
-    """The IR of a procedure.  Raises ExoGpuError for one that is ill-formed."""
+    """The IR of a procedure.  Raises ExoGpuError for what is none, or ill-formed."""
+    if not hasattr(procedure, "ir"):
+        message = f"a {type(procedure).__name__} is no procedure"
+        raise ExoGpuError([Diagnostic("X991", message, NOWHERE, "give what @proc makes")])
     if procedure.ir is None:
         raise ExoGpuError(procedure.refusals)
     return procedure.ir
