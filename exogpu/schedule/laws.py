@@ -225,7 +225,7 @@ def _compared(one: _Value, other: _Value, dtype: DataType) -> str | None:
         mine, its = _polynomial(one, bits), _polynomial(other, bits)
         if mine == its and _divisors(one) == _divisors(other):
             return REALS if bits == 0 else None
-    raise Unlawful("its value would be another")
+    raise Unlawful("its value may be another")
 
 
 def _divisors(value: _Value) -> frozenset[str]:

@@ -306,7 +306,7 @@ REFUSED: dict[str, tuple[Callable[[], Procedure], str]] = {
     "split_write": (lambda: s.split_write(gemm, "C[_] += _"), "X991.*no sum"),
     "split_write of a recurrence": (
         lambda: s.split_write(three, "x[_] = _"),
-        r"X992: split_write: an element of x|X992: split_write: its value would be another",
+        r"X992: split_write: an element of x|X992: split_write: its value may be another",
     ),
     "fold_into_reduce": (
         lambda: s.fold_into_reduce(carried, "x[_] = _"),
@@ -355,7 +355,7 @@ REFUSED: dict[str, tuple[Callable[[], Procedure], str]] = {
     ),
     "rewrite_expr of data": (
         lambda: s.rewrite_expr(indexed, "y[_] = _", "x[i] * 3", "4 * x[i]"),
-        r"X992: rewrite_expr: its value would be another: `y\[i % 8\] = _?",
+        r"X992: rewrite_expr: its value may be another: `y\[i % 8\] = _?",
     ),
     "rewrite_expr of nothing": (
         lambda: s.rewrite_expr(indexed, "y[_] = _", "z", "4"),
