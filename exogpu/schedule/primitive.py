@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial, wraps
 from keyword import iskeyword
@@ -17,7 +18,7 @@ from exogpu.frontend.limits import is_name
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Block, Proc, Stmt
 from exogpu.ir.types import BarrierMechanism, CollUnit, DataMemory, SpecialWindow, SyncTL
-from exogpu.result.errors import NOWHERE, Diagnostic, ExoGpuError, Note
+from exogpu.result.errors import NOWHERE, Diagnostic, ExoGpuError, Note, Span
 from exogpu.schedule import kept
 from exogpu.schedule.checker import Objection, objection
 from exogpu.schedule.cursors import Cursor, Expression, Gap, Stretch, find, header
@@ -77,7 +78,7 @@ def primitive(
             edits = make(old, *given, **chosen)  # type: ignore[arg-type]
             edit = _accepted(name, old, edits)
         except Unfit as unfit:
-            span = old.span if unfit.stmt is None else unfit.stmt.span
+            span = _place(old, given) if unfit.stmt is None else unfit.stmt.span
             raise ExoGpuError(
                 [Diagnostic("X991", f"{name}: {unfit.why}", span, unfit.remedy)]
             ) from None
@@ -116,6 +117,16 @@ def refuse_misgiven(
     if (wrong := misgiven(make, arguments, options)) is not None:
         message = f"{make.__name__}: {wrong}"
         raise ExoGpuError([Diagnostic("X991", message, proc.span, "give one of these")])
+
+
+def _place(proc: Proc, given: Sequence[object]) -> Span:
+    """Of the statement that a step is given first, or else of the procedure."""
+    span = NOWHERE
+    with suppress(Unfit, ExoGpuError):
+        first = next(iter(given), None)
+        path = gap_of(first)[0] if _is_gap(first) else path_of(proc, first)
+        span = stmt_at(proc, path).span
+    return proc.span if span == NOWHERE else span
 
 
 def annotation(make: Callable[Concatenate[Proc, Args], Iterable[Rewrite]]) -> Callable[..., P]:
@@ -350,11 +361,17 @@ class Several:
 
 def gap_of(target: object) -> tuple[Path, int]:
     """The path of the statement beside a place, and 1 where it is after it.  Raises Unfit."""
-    if isinstance(target, tuple) and len(target) == 2:
-        path, offset = target
-        if _is_path(path) and isinstance(offset, int):
-            return path, offset
+    if _is_gap(target):
+        return target
     raise Unfit("it takes a place, such as `find(p, pattern).after()`")
+
+
+def _is_gap(target: object) -> TypeGuard[tuple[Path, int]]:
+    match target:
+        case (path, int()):
+            return _is_path(path)
+        case _:
+            return False
 
 
 def _is_path(target: object) -> TypeGuard[Path]:

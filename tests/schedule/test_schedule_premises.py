@@ -294,3 +294,24 @@ def test_a_loop_is_not_unrolled_beyond_the_limit() -> None:
 
     said = message(lambda: s.unroll_loop(long, "i"), "X991")
     assert said == "unroll_loop: it would be 1,000,000 statements, more than 20,000"
+
+
+def test_a_text_that_means_nothing_is_shown_at_its_statement() -> None:
+    @proc
+    def windowed(n: size, x: f32[n] @ DRAM, y: f32[n] @ DRAM):
+        w = x[0:n]
+        for i in seq(0, n):
+            y[i] = w[i]
+
+    def found(step: Callable[[], object]) -> tuple[str, str]:
+        with pytest.raises(ExoGpuError) as caught:
+            step()
+        (found,) = caught.value.diagnostics
+        return found.span.text.strip(), found.help
+
+    line, remedy = found(lambda: s.bind_expr(windowed, "y[_] = _", "w[i]", "t"))
+    assert line == "y[i] = w[i]" and "inline a window first" in remedy
+    line, remedy = found(lambda: s.cut_loop(windowed, "i", "k"))
+    assert line == "for i in seq(0, n):" and remedy.startswith("name a size")
+    at = s.find(windowed, "i").before()
+    assert found(lambda: s.insert_noop_call(windowed, at, copied, "k", "y", "y"))[0] == line
