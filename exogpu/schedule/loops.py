@@ -154,7 +154,9 @@ def mult_loops(proc: Proc, loop: object, name: str) -> Iterator[Rewrite]:
     inner = only_loop_in(outer)
     count = constant(minus(inner.hi, inner.lo))
     if count is None or count < 1:
-        raise Unfit(f"the loop over {inner.iterator.name} has no constant count", inner)
+        raise Unfit(
+            f"the loop over {inner.iterator.name} has no constant count of at least 1", inner
+        )
     edit = begun(proc)
     both = named(name)
     values = {

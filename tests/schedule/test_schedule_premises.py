@@ -296,6 +296,17 @@ def test_a_loop_is_not_unrolled_beyond_the_limit() -> None:
     assert said == "unroll_loop: it would be 1,000,000 statements, more than 20,000"
 
 
+def test_a_ring_has_a_slot_at_least() -> None:
+    @proc
+    def kept(x: f32[8] @ DRAM):
+        t: f32[8] @ DRAM
+        for i in seq(0, 8):
+            t[i] = x[i]
+
+    said = message(lambda: s.resize_dim(kept, "t", 0, 0, fold=True), "X991")
+    assert said == "resize_dim: the extent to fold to is no constant of at least 1"
+
+
 def test_a_text_that_means_nothing_is_shown_at_its_statement() -> None:
     @proc
     def windowed(n: size, x: f32[n] @ DRAM, y: f32[n] @ DRAM):
