@@ -76,6 +76,14 @@ def test_names_of_loops_are_two() -> None:
         s.tile(cleared, "i", (2, 2), ["a"], ["b", "c"])
 
 
+def test_a_step_need_not_say_what_it_takes() -> None:
+    @s.higher
+    def divided(p, loop, factor: Unknown = 2):
+        return s.divide_loop(p, loop, factor, ["a", "b"])
+
+    assert s.find(divided(copied, "i", factor=4), "a")
+
+
 def test_the_right_ones_are_taken() -> None:
     assert s.set_memory(copied, memory=CudaRmem, alloc="t")
     assert s.rearrange_dim(copied, "t", (0,))
