@@ -61,13 +61,20 @@ def overlaps(
         if first.access.name != second.access.name or not first.written:
             continue
         variable = declared[first.access.name]
-        domain, element = _elements(site.domain, variable.shape)
-        both = [*_inside(first.access, element), *_inside(second.access, element)]
+        domain, element, both = common(site.domain, variable.shape, first.access, second.access)
         in_place = {first.param.name, second.param.name} <= site.call.instr.in_place
         if in_place:
             both.append(_elsewhere(first.access, second.access, element))
         found = Overlap(site.call, variable, first, second, element, in_place)
         yield domain, conjunction(both), found
+
+
+def common(
+    domain: Domain, shape: tuple[CExpr, ...], first: Access, second: Access
+) -> tuple[Domain, tuple[Sym, ...], list[str]]:
+    """The domain with an element of a variable, and that two windows of the variable have it."""
+    domain, element = _elements(domain, shape)
+    return domain, element, [*_inside(first, element), *_inside(second, element)]
 
 
 def disjoint(found: Overlap) -> BExpr:

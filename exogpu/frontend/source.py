@@ -11,7 +11,7 @@ import os
 from collections import ChainMap
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from types import CodeType, FrameType, FunctionType
 
@@ -25,8 +25,8 @@ class Source:
 
     function: ast.FunctionDef
     file: str
-    lines: tuple[str, ...]
-    names: Mapping[str, object]
+    lines: tuple[str, ...] = field(repr=False)
+    names: Mapping[str, object] = field(repr=False)
 
     def span(self, node: ast.AST) -> Span:
         """The range of a node of the tree."""

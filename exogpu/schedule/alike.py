@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import count
+from typing import assert_never
 
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Reduce
-from exogpu.ir.scalars import added, assigned
+from exogpu.ir.scalars import (
+    INTEGERS,
+    Constant,
+    Convert,
+    Element,
+    Operation,
+    Scalar,
+    added,
+    assigned,
+    parts,
+)
 from exogpu.ir.types import DataType
 from exogpu.schedule.events import Place, Variable
 from exogpu.symbolic.steps.alike import Term, numbered, same
@@ -55,11 +66,41 @@ def adds_held(place: Place, variables: Mapping[Sym, Variable]) -> bool:
     return is_held(_meaning(place, variables, count()), dtype, kinds)
 
 
+def divides(place: Place, variables: Mapping[Sym, Variable]) -> bool:
+    """Whether a statement divides integers by what may be zero."""
+    return any(
+        isinstance(part, Operation)
+        and part.function == "/"
+        and part.dtype in INTEGERS
+        and not _is_nonzero(part.arguments[1], place.constants)
+        for part in parts(_typed(place, variables))
+    )
+
+
+def _is_nonzero(scalar: Scalar, constants: Mapping[Sym, Constant]) -> bool:
+    """Whether it is a constant, or a parameter that stands for one, other than zero."""
+    match scalar:
+        case Constant():
+            return scalar.value != 0
+        case Element():
+            known = constants.get(scalar.access.name)
+            return known is not None and known.value != 0
+        case Convert():
+            return _is_nonzero(scalar.term, constants)
+        case Operation():
+            return False
+        case _:
+            assert_never(scalar)
+
+
 def _meaning(place: Place, variables: Mapping[Sym, Variable], reads: Iterator[int]) -> Term:
+    return numbered(_typed(place, variables), place.constants, reads)
+
+
+def _typed(place: Place, variables: Mapping[Sym, Variable]) -> Scalar:
     def type_of(name: Sym) -> DataType:
         constant = place.constants.get(name)
         return variables[name].dtype if constant is None else constant.dtype
 
     meaning = added if isinstance(place.plain, Reduce) else assigned
-    typed = meaning(place.plain.value, variables[place.plain.target.name].dtype, type_of)
-    return numbered(typed, place.constants, reads)
+    return meaning(place.plain.value, variables[place.plain.target.name].dtype, type_of)

@@ -27,7 +27,7 @@ from exogpu.schedule.cursors import Cursor
 from exogpu.schedule.guards import real
 from exogpu.schedule.mismatch import Mismatch
 from exogpu.schedule.primitive import Unfit, annotation, gap_of, path_of, primitive
-from exogpu.schedule.procedures import P, chain, ir_of
+from exogpu.schedule.procedures import P, chain, ir_of, rewritable
 from exogpu.schedule.rewrite import Image, Path, Rewrite, begun, block_at, paths, splice, stmt_at
 from exogpu.schedule.scopes import dtypes
 from exogpu.schedule.storage import data_scope
@@ -128,7 +128,7 @@ def _candidates(
         case HasProc():
             if callee.ir is None:
                 raise Unfit("the procedure is ill-formed")
-            yield callee.ir
+            yield rewritable(callee.ir)
         case InstrTemplate():
             yield from _instructions(proc, path, callee, constants)
         case _:

@@ -13,9 +13,10 @@ The new procedure does what that program does if
    stands for the same old element, and no image has written that one elsewhere since.
 
 By induction over the new order every read then has the value it had.  Instances of statements
-that stand for nothing may write what they like, as long as nobody reads it (4 says so); what adds
-zero writes nothing.  A call is the statements of its body.  Where a rewriting says that statements
-are to be read as others, `exogpu.schedule.laws` decides that these do the same in their place.
+that stand for nothing may write what they like, as long as nobody reads it (4 says so) and they
+divide no integers, which by zero have no value; what adds zero writes nothing.  A call is the
+statements of its body.  Where a rewriting says that statements are to be read as others,
+`exogpu.schedule.laws` decides that these do the same in their place.
 """
 
 from __future__ import annotations
@@ -32,13 +33,14 @@ from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Assign, CallProc, CVar, DataParam, Proc, Read, Stmt
 from exogpu.ir.walk import walk
 from exogpu.schedule.accessed import Accessed
-from exogpu.schedule.alike import is_alike
+from exogpu.schedule.alike import divides, is_alike
 from exogpu.schedule.events import Event, Place, Program, cell, happens, tuple_of
 from exogpu.schedule.laws import Unlawful, assumption
 from exogpu.schedule.opening import program
 from exogpu.schedule.procedures import are_equivalent, assumptions
 from exogpu.schedule.rewrite import Again, Copy, Image, Rewrite
 from exogpu.schedule.scopes import declared
+from exogpu.schedule.shared import sharing
 from exogpu.schedule.touched import touched
 from exogpu.schedule.zeros import adding_zero
 from exogpu.solvers import isl_unions as un
@@ -81,6 +83,8 @@ def objection(edit: Rewrite, *, everything: bool = False) -> Objection | None:
     new = program(edit.new, "Q", called, edit.readings)
     try:
         with limited(BUDGET):
+            for call, message in sharing(new, called):
+                return Objection("SHAPE", message, call)
             checker = Checker(edit, old, new, everything)
             return next(checker.objections(), None)
     except IslGaveUpError:
@@ -191,7 +195,7 @@ class Checker:
         yield from self.shapes()
         if not self.about:
             return
-        for part in (self.clips, self.multiplicity, self.reversed, self.flow):
+        for part in (self.clips, self.multiplicity, self.divisions, self.reversed, self.flow):
             yield from sorted(part(), key=_total)
 
     def interface(self) -> Iterator[Objection]:
@@ -327,6 +331,17 @@ class Checker:
             return event.writes and isinstance(place.plain, Assign)
 
         return self.was.cells_of(assigned)
+
+    def divisions(self) -> Iterator[Objection]:
+        """Integers are divided only where they were: by zero the result is no value at all."""
+        dividing = self.now.points_of(lambda place, _: divides(place, self.new.variables))
+        if un.is_empty(dividing):
+            return
+        known = un.union(un.inputs(self.images), un.inputs(self.sources))
+        alone = un.without(dividing, known)
+        if not un.is_empty(alone):
+            message = "an integer would be divided, maybe by zero, where it was not"
+            yield self.objected("FLOW", message, un.same(alone))
 
     # --- 3. no dependence is reversed -----------------------------------------------------
 

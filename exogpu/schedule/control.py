@@ -47,6 +47,10 @@ Linear: TypeAlias = dict[CExpr, int]
 
 _ONE: Final = Int(1)
 
+_TEXT: Final = "write it as in the procedure, of what is declared before the statement"
+_CONTROL: Final = "name a size, an index argument, or the iterator of a loop around the statement"
+_VARIABLES: Final = "name an array that is declared before the statement; inline a window first"
+
 
 Ranges: TypeAlias = Mapping[Sym, tuple[int, int]]
 """Least and greatest values of iterators, where they are constant."""
@@ -76,10 +80,10 @@ def linear(expr: CExpr, ranges: Ranges = MappingProxyType({})) -> Linear:
     """The expression as a sum of multiples."""
     found: Linear = {}
     _collect(expr, 1, found, ranges)
-    for atom, factor in list(found.items()):
+    for atom in list(found):
         # n * (e / n) + e % n = e
         if isinstance(atom, Mod):
-            divided = FloorDiv(atom.term, atom.divisor)
+            factor, divided = found[atom], FloorDiv(atom.term, atom.divisor)
             if factor and found.get(divided, 0) == factor * atom.divisor:
                 found[atom] = found[divided] = 0
                 _collect(atom.term, factor, found, ranges)
@@ -246,15 +250,16 @@ def read_window(text: str, known: Mapping[str, Sym], data: Mapping[str, Sym]) ->
     """The window `C[lo:hi, k]` that a text means.  Raises Unfit."""
     node = _parsed(text)
     if not isinstance(node, ast.Subscript) or not isinstance(node.value, ast.Name):
-        raise Unfit(f"`{text}` is no window such as `C[8 * i : 8 * i + 8, k]`")
+        why = f"`{text}` is no window such as `C[8 * i : 8 * i + 8, k]`"
+        raise Unfit(why, remedy=_TEXT)
     if node.value.id not in data:
-        raise Unfit(f"there is no variable {node.value.id} here")
+        raise Unfit(f"there is no variable {node.value.id} here", remedy=_VARIABLES)
     indices = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     coords: list[Coord] = []
     for index in indices:
         if isinstance(index, ast.Slice):
             if index.lower is None or index.upper is None or index.step is not None:
-                raise Unfit(f"`{text}`: an interval is `lo:hi`")
+                raise Unfit(f"`{text}`: an interval is `lo:hi`", remedy=_TEXT)
             bounds = (_control(index.lower, known), _control(index.upper, known))
             coords.append(Interval(*map(tidy, bounds)))
         else:
@@ -289,7 +294,7 @@ def _data(node: ast.expr, known: Mapping[str, Sym], data: Mapping[str, Sym]) -> 
             return Apply(name, arguments)  # type: ignore[arg-type]
         case _:
             pass
-    raise Unfit(f"`{ast.unparse(node)}` is no data expression here")
+    raise Unfit(f"`{ast.unparse(node)}` is no data expression here", remedy=_TEXT)
 
 
 _OPERATORS: Final[dict[type[ast.operator], Literal["+", "-", "*", "/"]]] = {
@@ -311,7 +316,7 @@ def _parsed(text: str) -> ast.expr:
     try:
         return ast.parse(text.strip(), mode="eval").body
     except SyntaxError:
-        raise Unfit(f"`{text}` is no expression") from None
+        raise Unfit(f"`{text}` is no expression", remedy=_TEXT) from None
 
 
 def _control(node: ast.expr, known: Mapping[str, Sym]) -> CExpr:
@@ -320,7 +325,7 @@ def _control(node: ast.expr, known: Mapping[str, Sym]) -> CExpr:
             return Int(value)
         case ast.Name():
             if node.id not in known:
-                raise Unfit(f"there is no control variable {node.id} here")
+                raise Unfit(f"there is no control variable {node.id} here", remedy=_CONTROL)
             return CVar(known[node.id])
         case ast.UnaryOp(op=ast.USub()):
             return Mul(-1, _control(node.operand, known))
@@ -344,4 +349,5 @@ def _control(node: ast.expr, known: Mapping[str, Sym]) -> CExpr:
                     pass
         case _:
             pass
-    raise Unfit(f"`{ast.unparse(node)}` is no quasi-affine expression of sizes and iterators")
+    why = f"`{ast.unparse(node)}` is no quasi-affine expression of sizes and iterators"
+    raise Unfit(why, remedy="write it as in an index: products, / and % by constants alone")

@@ -223,8 +223,10 @@ def find(procedure: P, pattern: str) -> Cursor[P]:
 
 def _numbered(pattern: str) -> tuple[str, int]:
     """The pattern without `#n`, and n."""
-    text, _, number = pattern.partition("#")
-    return text.strip(), int(number) if number.strip().isdecimal() else 0
+    text, _, number = pattern.rpartition("#")
+    if number.strip().isdecimal():
+        return text.strip(), int(number)
+    return pattern.strip(), 0
 
 
 def _text(proc: Proc, pattern: object) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from exogpu.frontend.limits import STATEMENTS
 from exogpu.ir.nodes import (
     Access,
     Alloc,
@@ -111,7 +112,7 @@ def _shifted(coord: Coord, start: CExpr) -> Coord:
 def _folded(coord: Coord, size: CExpr, alloc: Alloc) -> Coord:
     count = constant(size)
     if count is None or count < 1:
-        raise Unfit("the extent to fold to is no constant", alloc)
+        raise Unfit("the extent to fold to is no constant of at least 1", alloc)
     if isinstance(coord, Interval):
         raise Unfit(f"a window of {alloc.name.name} has the dimension that is folded", alloc)
     return Point(tidy(Mod(coord.at, count)))
@@ -232,7 +233,9 @@ def unroll_buffer(proc: Proc, alloc: object, dimension: int) -> Iterator[Rewrite
         raise Unfit(f"{old.name.name} has no dimension {dimension}", old)
     count = constant(old.shape[dimension])
     if count is None or count < 1:
-        raise Unfit(f"the extent of dimension {dimension} is not constant", old)
+        raise Unfit(f"the extent of dimension {dimension} is no constant of at least 1", old)
+    if count > STATEMENTS:
+        raise Unfit(f"it would be {count:,} variables, more than {STATEMENTS:,}", old)
     edit = begun(proc)
     shape = (*old.shape[:dimension], *old.shape[dimension + 1 :])
     made = tuple(

@@ -80,6 +80,16 @@ class Variable:
 
 
 @dataclass(frozen=True, slots=True)
+class Called:
+    """A call, and what its data parameters stand for."""
+
+    stmt: Stmt
+    domain: Domain
+    operands: Mapping[Sym, Access]
+    """Windows of variables of the procedure, by parameter."""
+
+
+@dataclass(frozen=True, slots=True)
 class Said:
     """Statements, and those that are read in their place."""
 
@@ -100,6 +110,7 @@ class Program:
     depth: int
     """Components of a time."""
     readings: tuple[Said, ...] = ()
+    calls: tuple[Called, ...] = ()
 
 
 # --- text -----------------------------------------------------------------------------------

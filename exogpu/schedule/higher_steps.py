@@ -6,8 +6,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar, cast
 
-from exogpu.schedule.primitive import said
-from exogpu.schedule.procedures import Schedulable, within
+from exogpu.schedule.primitive import refuse_misgiven, said
+from exogpu.schedule.procedures import Schedulable, ir_of, within
 
 Args = ParamSpec("Args")
 
@@ -27,6 +27,7 @@ def higher(make: Callable[Concatenate[P, Args], P]) -> Callable[Concatenate[P, A
 
     @wraps(make)
     def step(procedure: P, *arguments: Args.args, **options: Args.kwargs) -> P:
+        refuse_misgiven(make, [procedure, *arguments], options, ir_of(procedure))
         with within(f"{make.__name__}({', '.join(said(arguments, options))})"):
             return make(procedure, *arguments, **options)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from exogpu.analysis.inline import compose
+from exogpu.hw.language import LANGUAGE
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
     Access,
@@ -111,6 +112,8 @@ def extract_subproc(proc: Proc, block: object, name: str, count: int = 1) -> Ite
     path, stmts = several_of(proc, block, count)
     if any(isinstance(stmt, DeviceFunction) for stmt in around(proc, path)):
         raise Unfit("a kernel calls no procedures", stmts[0])
+    if name in _taken(proc):
+        raise Unfit(f"{name} is the name of something else", stmts[0], "choose another name")
     data, control = _used(proc, path, stmts)
     fresh = _told_apart((*control, *data))
     values: dict[Sym, CExpr] = {old: CVar(fresh[old]) for old in control}
@@ -143,6 +146,14 @@ def extract_subproc(proc: Proc, block: object, name: str, count: int = 1) -> Ite
             edit.inner[call, stmt] = origin
     splice(edit, path, len(stmts), (call,))
     yield edit
+
+
+def _taken(proc: Proc) -> frozenset[str]:
+    """The names of which a call would be read as one of something else."""
+    variables = (*(p.name for p in proc.params), *declared(proc.body))
+    calls = [stmt for stmt in walk(proc.body) if isinstance(stmt, CallInstr | CallProc)]
+    called = {s.instr.name if isinstance(s, CallInstr) else s.proc.name for s in calls}
+    return frozenset({proc.name, *called, *LANGUAGE, *(name.name for name in variables)})
 
 
 def _told_apart(names: Iterable[Sym]) -> dict[Sym, Sym]:

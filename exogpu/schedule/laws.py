@@ -66,10 +66,12 @@ class Unlawful(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Number:
-    """An element, by its number among those of a comparison."""
+    """An element, by its number among those of a comparison, in the type that it is computed in."""
 
     number: int
     dtype: DataType
+    kept: DataType
+    """The type of the variable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +186,8 @@ def _run(
                 return scalar
             case Element():
                 number = elements.read(scalar.access, known)
-                return known.get(number, _Number(number, scalar.dtype))
+                kept = of[scalar.access.name].dtype
+                return known.get(number, _Number(number, scalar.dtype, kept))
             case Convert():
                 return Convert(put(scalar.term), scalar.dtype)  # type: ignore[arg-type]
             case Operation():
@@ -205,6 +208,8 @@ def _run(
 
 def _kept(value: _Value, dtype: DataType) -> _Value:
     """The value as it is read again from a variable of a type."""
+    if isinstance(value, _Number) and value.kept is dtype:
+        return value
     kept = value if value.dtype is dtype else _Stored(value, dtype)
     return kept if COMPUTES[dtype] is dtype else Convert(kept, COMPUTES[dtype])  # type: ignore[arg-type]
 
@@ -218,9 +223,26 @@ def _compared(one: _Value, other: _Value, dtype: DataType) -> str | None:
     bits = _bits(dtype)
     if bits == 0 or not (_has_floats(one) or _has_floats(other)):
         mine, its = _polynomial(one, bits), _polynomial(other, bits)
-        if mine == its:
+        if mine == its and _divisors(one) == _divisors(other):
             return REALS if bits == 0 else None
-    raise Unlawful("its value would be another")
+    raise Unlawful("its value may be another")
+
+
+def _divisors(value: _Value) -> frozenset[str]:
+    """By what integers are divided that may be zero: then there is no value, whatever becomes of
+    the result."""
+    match value:
+        case Operation():
+            found = frozenset[str]().union(*map(_divisors, value.arguments))  # type: ignore[arg-type]
+            divisor = value.arguments[-1]
+            divided = value.function == "/" and value.dtype in INTEGERS
+            if divided and not (isinstance(divisor, Constant) and divisor.value):
+                found |= {_written(divisor)}  # type: ignore[arg-type]
+            return found
+        case Convert() | _Stored():
+            return _divisors(value.term)  # type: ignore[arg-type]
+        case _:
+            return frozenset()
 
 
 def _same(one: _Value, other: _Value) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Literal
 
+from exogpu.frontend.limits import STATEMENTS
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
     Block,
@@ -21,7 +22,7 @@ from exogpu.ir.nodes import (
     Proc,
     Stmt,
 )
-from exogpu.ir.walk import control_variables
+from exogpu.ir.walk import control_variables, walk
 from exogpu.schedule.control import (
     constant,
     control_scope,
@@ -153,7 +154,9 @@ def mult_loops(proc: Proc, loop: object, name: str) -> Iterator[Rewrite]:
     inner = only_loop_in(outer)
     count = constant(minus(inner.hi, inner.lo))
     if count is None or count < 1:
-        raise Unfit(f"the loop over {inner.iterator.name} has no constant count", inner)
+        raise Unfit(
+            f"the loop over {inner.iterator.name} has no constant count of at least 1", inner
+        )
     edit = begun(proc)
     both = named(name)
     values = {
@@ -181,11 +184,13 @@ def unroll_loop(proc: Proc, loop: object) -> Iterator[Rewrite]:
     lo, hi = constant(old.lo), constant(old.hi)
     if lo is None or hi is None:
         raise Unfit(f"the range of {old.iterator.name} is not constant", old)
+    if (count := (hi - lo) * len(list(walk(old.body)))) > STATEMENTS:
+        raise Unfit(f"it would be {count:,} statements, more than {STATEMENTS:,}", old)
     edit = begun(proc)
-    new: Block = ()
+    new: list[Stmt] = []
     for value in range(lo, hi):
-        new = (*new, *with_values(edit, old.body, {old.iterator: Int(value)}, fresh=True))
-    splice(edit, path, 1, new)
+        new += with_values(edit, old.body, {old.iterator: Int(value)}, fresh=True)
+    splice(edit, path, 1, tuple(new))
     yield edit
 
 

@@ -52,7 +52,7 @@ from exogpu.ir.nodes import (
 )
 from exogpu.ir.scalars import Constant
 from exogpu.ir.walk import reads, substitute, substitute_access, substitute_bool
-from exogpu.schedule.events import Event, Place, Program, Said, Time, Variable
+from exogpu.schedule.events import Called, Event, Place, Program, Said, Time, Variable
 from exogpu.schedule.rewrite import Reading, Site, map_reads
 
 
@@ -68,7 +68,7 @@ def program(
     statements to be read in the place of others.
     """
     domain = entry(proc)
-    reader = _Reader(tag, called or {}, readings or {}, [], {}, [])
+    reader = _Reader(tag, called or {}, readings or {}, [], {}, [], [])
     for param in proc.params:
         if isinstance(param, DataParam):
             variable = Variable(param.name, param.dtype, param.shape, (), True)
@@ -76,8 +76,8 @@ def program(
     reader.block(proc.body, _Scope((), domain, (), (), {}, {}, {}))
     params = tuple(identifier(p.name) for p in domain.params)
     depth = max((len(p.time) for p in reader.places), default=0) + 1
-    said = tuple(reader.said)
-    return Program(proc, params, tuple(reader.places), reader.variables, depth, said)
+    said, calls = tuple(reader.said), tuple(reader.calls)
+    return Program(proc, params, tuple(reader.places), reader.variables, depth, said, calls)
 
 
 def _in_order(block: Block) -> Iterator[Stmt]:
@@ -127,6 +127,7 @@ class _Reader:
     places: list[Place]
     variables: dict[Sym, Variable]
     said: list[Said]
+    calls: list[Called]
 
     def block(self, block: Block, scope: _Scope) -> None:
         stmts = tuple(_in_order(block))
@@ -172,7 +173,7 @@ class _Reader:
 
     def read_as(self, reading: Reading, scope: _Scope) -> None:
         """The parts in the place of the whole; of that, only what it is."""
-        whole = _Reader(f"{self.tag}w", self.called, {}, [], dict(self.variables), [])
+        whole = _Reader(f"{self.tag}w", self.called, {}, [], dict(self.variables), [], [])
         whole.block(reading.whole, scope)
         start = len(self.places)
         for variable in reading.made:
@@ -207,6 +208,8 @@ class _Reader:
                 clips = param.operand is not None and param.operand.clipped
                 view = self.view(argument, scope)
                 inner.views[param.name] = replace(view, clipped=view.clipped or clips)
+        operands = {name: view.access for name, view in inner.views.items()}
+        self.calls.append(Called(stmt, scope.domain, operands))
         self.block(callee.body, inner)
 
     def view(self, access: Access, scope: _Scope) -> _View:

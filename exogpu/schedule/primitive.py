@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial, wraps
 from keyword import iskeyword
@@ -17,7 +18,7 @@ from exogpu.frontend.limits import is_name
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Block, Proc, Stmt
 from exogpu.ir.types import BarrierMechanism, CollUnit, DataMemory, SpecialWindow, SyncTL
-from exogpu.result.errors import NOWHERE, Diagnostic, ExoGpuError, Note
+from exogpu.result.errors import NOWHERE, Diagnostic, ExoGpuError, Note, Span
 from exogpu.schedule import kept
 from exogpu.schedule.checker import Objection, objection
 from exogpu.schedule.cursors import Cursor, Expression, Gap, Stretch, find, header
@@ -72,15 +73,12 @@ def primitive(
         old = without_slots(procedure)
         given = [_resolved(procedure, a) for a in arguments]
         chosen = {key: _resolved(procedure, a) for key, a in options.items()}
-        if (wrong := misgiven(make, [old, *given], chosen)) is not None:
-            raise ExoGpuError(
-                [Diagnostic("X991", f"{name}: {wrong}", old.span, "give one of these")]
-            )
+        refuse_misgiven(make, [old, *given], chosen, old)
         try:
             edits = make(old, *given, **chosen)  # type: ignore[arg-type]
             edit = _accepted(name, old, edits)
         except Unfit as unfit:
-            span = old.span if unfit.stmt is None else unfit.stmt.span
+            span = _place(old, given) if unfit.stmt is None else unfit.stmt.span
             raise ExoGpuError(
                 [Diagnostic("X991", f"{name}: {unfit.why}", span, unfit.remedy)]
             ) from None
@@ -107,6 +105,28 @@ def primitive(
         return made
 
     return step
+
+
+def refuse_misgiven(
+    make: Callable[..., object],
+    arguments: Sequence[object],
+    options: Mapping[str, object],
+    proc: Proc,
+) -> None:
+    """Raises ExoGpuError (X991) where a step of a procedure is given what it does not take."""
+    if (wrong := misgiven(make, arguments, options)) is not None:
+        message = f"{make.__name__}: {wrong}"
+        raise ExoGpuError([Diagnostic("X991", message, proc.span, "give one of these")])
+
+
+def _place(proc: Proc, given: Sequence[object]) -> Span:
+    """Of the statement that a step is given first, or else of the procedure."""
+    span = NOWHERE
+    with suppress(Unfit, ExoGpuError):
+        first = next(iter(given), None)
+        path = gap_of(first)[0] if _is_gap(first) else path_of(proc, first)
+        span = stmt_at(proc, path).span
+    return proc.span if span == NOWHERE else span
 
 
 def annotation(make: Callable[Concatenate[Proc, Args], Iterable[Rewrite]]) -> Callable[..., P]:
@@ -341,11 +361,17 @@ class Several:
 
 def gap_of(target: object) -> tuple[Path, int]:
     """The path of the statement beside a place, and 1 where it is after it.  Raises Unfit."""
-    if isinstance(target, tuple) and len(target) == 2:
-        path, offset = target
-        if _is_path(path) and isinstance(offset, int):
-            return path, offset
+    if _is_gap(target):
+        return target
     raise Unfit("it takes a place, such as `find(p, pattern).after()`")
+
+
+def _is_gap(target: object) -> TypeGuard[tuple[Path, int]]:
+    match target:
+        case (path, int()):
+            return _is_path(path)
+        case _:
+            return False
 
 
 def _is_path(target: object) -> TypeGuard[Path]:

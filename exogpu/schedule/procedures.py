@@ -10,11 +10,11 @@ from functools import partial
 from typing import Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
-from exogpu.ir.nodes import CallProc, For, Loaded, Proc, Slot
+from exogpu.ir.nodes import CallProc, For, Loaded, Proc, Slot, Stmt
 from exogpu.ir.printer import print_proc
 from exogpu.ir.walk import walk
 from exogpu.result.deriving import told
-from exogpu.result.errors import Diagnostic, ExoGpuError
+from exogpu.result.errors import NOWHERE, Diagnostic, ExoGpuError
 from exogpu.schedule.parts import Where
 from exogpu.schedule.reading import refusals
 from exogpu.schedule.rewrite import Path, Rewrite
@@ -42,22 +42,30 @@ P = TypeVar("P", bound=Schedulable)
 
 
 def ir_of(procedure: Schedulable) -> Proc:
-    """The IR of a procedure.  Raises ExoGpuError for one that is ill-formed."""
+    """The IR of a procedure.  Raises ExoGpuError for what is none, or ill-formed."""
+    if not hasattr(procedure, "ir"):
+        message = f"a {type(procedure).__name__} is no procedure"
+        raise ExoGpuError([Diagnostic("X991", message, NOWHERE, "give what @proc makes")])
     if procedure.ir is None:
         raise ExoGpuError(procedure.refusals)
     return procedure.ir
 
 
 def without_slots(procedure: Schedulable) -> Proc:
-    """The IR of a procedure that can be rewritten.
+    """The IR of a procedure that can be rewritten.  Raises ExoGpuError as `rewritable` does."""
+    return rewritable(ir_of(procedure))
+
+
+def rewritable(proc: Proc) -> Proc:
+    """The procedure, which primitives know all of.
 
     Raises ExoGpuError (X994) for one that has slots: they count Arrives, which no primitive keeps
-    an account of when it moves, copies or leaves out statements.
+    an account of when it moves, copies or leaves out statements; and X995 for one that has values
+    from memory or contracts.
     """
-    proc = ir_of(procedure)
     for stmt in walk(proc.body):
-        if isinstance(stmt, For) and isinstance(stmt.mode, Slot):
-            message = f"{slot_said(proc)}: it is not rewritten"
+        if said := _slot_in(proc, stmt):
+            message = f"{said}: it is not rewritten"
             remedy = "schedule the procedure with a ring indexed by its loop, then write the slots"
             raise ExoGpuError([Diagnostic("X994", message, stmt.span, remedy)])
     if said := loaded_said(proc):
@@ -81,10 +89,17 @@ def loaded_said(proc: Proc) -> str:
 
 def slot_said(proc: Proc) -> str:
     """That a procedure has a slot; empty for one that has none."""
-    for stmt in walk(proc.body):
-        if isinstance(stmt, For) and isinstance(stmt.mode, Slot):
-            return f"{proc.name} has slot({stmt.mode.barrier.name}), which counts Arrives"
-    return ""
+    return next(filter(None, (_slot_in(proc, stmt) for stmt in walk(proc.body))), "")
+
+
+def _slot_in(proc: Proc, stmt: Stmt) -> str:
+    match stmt:
+        case For(mode=Slot(barrier=barrier)):
+            return f"{proc.name} has slot({barrier.name}), which counts Arrives"
+        case CallProc():
+            return slot_said(stmt.proc)
+        case _:
+            return ""
 
 
 def with_ir(procedure: P, ir: Proc) -> P:

@@ -85,6 +85,9 @@ def tile(
     first = at(p, rows)
     if len(first.body()) != 1:
         raise unfit("tile", f"`{first}` is no loop that holds a loop alone", first)
+    for names in (outer, inner):
+        if len(names) != 2:
+            raise unfit("tile", f"{names!r} are not two names", first)
     p = divide_loop(p, first.body()[0], factors[1], [outer[1], inner[1]], tail=tail)
     p = reorder_loops(p, first)
     p = divide_loop(p, followed(p, first), factors[0], [outer[0], inner[0]], tail=tail)

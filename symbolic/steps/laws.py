@@ -132,7 +132,7 @@ def _differs_for_reals(whole: Program, parts: Program, law: Law, classes: Classe
                 raise WitnessError(f"`{other.text}` reads what nobody wrote")
         known[numbers[-1]] = _kept(parts, other, _run(parts, other, numbers, known))
     mine = _kept(whole, one, _run(whole, one, classes[0], {}))
-    its = known.get(target, Leaf(target, COMPUTES[dtype]))
+    its = known.get(target, Leaf(target, COMPUTES[dtype], dtype))
     if exactly(mine, its):
         return False
     reals = as_numbers(mine, its, dtype)
@@ -166,7 +166,8 @@ def _run(
                 return term
             case Numbered():
                 number = numbers[term.number]
-                return known.get(number, Leaf(number, term.dtype))
+                kept = program.by_name[statement.reads[term.number].variable].dtype
+                return known.get(number, Leaf(number, term.dtype, kept))
             case Convert():
                 return Convert(put(term.term), term.dtype)  # type: ignore[arg-type]
             case Operation():
@@ -176,8 +177,8 @@ def _run(
     term = put(meaning(program, statement, iter(range(len(statement.reads)))))
     if statement.kind == "=":
         return term
-    own = COMPUTES[program.by_name[statement.target.variable].dtype]
-    before = known.get(numbers[-1], Leaf(numbers[-1], own))
+    kept = program.by_name[statement.target.variable].dtype
+    before = known.get(numbers[-1], Leaf(numbers[-1], COMPUTES[kept], kept))
     if before.dtype is not term.dtype:
         before = Convert(before, term.dtype)  # type: ignore[arg-type]
     return Operation("+", (before, term), term.dtype)  # type: ignore[arg-type]
@@ -186,6 +187,8 @@ def _run(
 def _kept(program: Program, statement: Statement, value: Tree) -> Tree:
     """The value as it is read again from what the statement writes."""
     dtype = program.by_name[statement.target.variable].dtype
+    if isinstance(value, Leaf) and value.kept is dtype:
+        return value
     kept = value if value.dtype is dtype else Stored(value, dtype)
     return kept if COMPUTES[dtype] is dtype else Convert(kept, COMPUTES[dtype])  # type: ignore[arg-type]
 

@@ -26,6 +26,9 @@ class Leaf:
 
     number: int
     dtype: DataType
+    """In which it is computed."""
+    kept: DataType
+    """That of the variable."""
 
 
 @dataclass(frozen=True, slots=True)

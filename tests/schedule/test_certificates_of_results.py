@@ -378,7 +378,7 @@ def worth(tree: Tree, given: list[int]) -> int:
 def grown(random: Random, depth: int, dtype: DataType) -> Tree:
     """Some tree: elements are i32; what is narrower was stored, what is wider converted."""
     if depth == 0 or random.random() < 0.2:
-        leaf: Tree = Leaf(random.randrange(3), I32)
+        leaf: Tree = Leaf(random.randrange(3), I32, I32)
         if random.random() < 0.3:
             return Constant(random.randint(-3, 3), dtype)
         return leaf if dtype is I32 else Convert(leaf, dtype)  # type: ignore[arg-type]
@@ -444,7 +444,7 @@ def test_values_that_are_called_the_same_are() -> None:
 def test_a_sum_that_wraps_is_no_wider_one(
     one: str, other: str, dtype: DataType, same: bool | None
 ) -> None:
-    a, b = Leaf(0, I32), Leaf(1, I32)
+    a, b = Leaf(0, I32, I32), Leaf(1, I32, I32)
     wider = [Convert(leaf, I64) for leaf in (a, b)]  # type: ignore[arg-type]
     trees: dict[str, Tree] = {
         "narrow": Convert(Operation("+", (a, b), I32), I64),  # type: ignore[arg-type]
@@ -455,7 +455,7 @@ def test_a_sum_that_wraps_is_no_wider_one(
 
 def test_of_floating_point_other_roundings_are_said() -> None:
     f = DataType.F32
-    a, b, c = (Leaf(n, f) for n in range(3))
+    a, b, c = (Leaf(n, f, f) for n in range(3))
     left = Operation("+", (Operation("+", (a, b), f), c), f)  # type: ignore[arg-type]
     right = Operation("+", (a, Operation("+", (b, c), f)), f)  # type: ignore[arg-type]
     assert not exactly(left, right) and as_numbers(left, right, f) is True

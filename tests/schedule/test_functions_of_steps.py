@@ -127,7 +127,7 @@ def test_infinity_may_be_compared_with() -> None:
 
 
 def test_nor_does_a_certificate_subtract_it() -> None:
-    x, infinite = Leaf(0, F32), Constant(inf, F32)
+    x, infinite = Leaf(0, F32, F32), Constant(inf, F32)
     both = Operation("-", (Operation("+", (x, infinite), F32), infinite), F32)  # type: ignore[arg-type]
     assert as_numbers(both, x, F32) is None
     finite = Constant(2.0, F32)

@@ -10,6 +10,7 @@ import pytest
 
 from exogpu import CudaRmem, ExoGpuError, Procedure, cuda_in_order, f32, proc
 from exogpu import schedule as s
+from exogpu.isa.cuda import cuda_load
 
 
 @proc
@@ -43,12 +44,44 @@ BEFORE = s.find(copied, "j").before()
         (lambda p: s.find(p, 0), "a pattern is text, and not a int"),
         (lambda p: s.find_all(p, s.find(p, "j")), "a pattern is text, and not a Cursor"),
         (lambda p: s.followed(p, "j"), "'j' is no cursor"),
-        (lambda p: s.accumulate(p, 3, "a", over="i"), "3 is no cursor"),
+        (
+            lambda p: s.accumulate(p, 3, "a", over="i"),
+            "loop is of type int, and must be text or Cu",
+        ),
+        (
+            lambda p: s.accumulate(p, s.find(p, "j").expand(0, 1), "a", over="i"),
+            "loop is of type St",
+        ),
+        (lambda p: s.pipeline(p, "j", ["t"], "2"), "pipeline: slots is of type str"),
+        (lambda p: s.tile(p, "i", (2, 2, 2), ("a", "b"), ("c", "d")), "factors is of type tuple"),
+        (lambda p: s.insert_fence(p, BEFORE, *2 * [cuda_in_order], over=[("w", 2)]), "over is of"),
+        (lambda p: s.followed(p, cuda_load), "is no cursor"),
+        (lambda p: s.divide_loop("copied", "i", 2, ["a", "b"]), "a str is no procedure"),
+        (lambda p: p.equivalent_to(s.find(p, "i")), "a Cursor is no procedure"),
     ],
 )
 def test_another_type_is_refused(step: Callable[[Procedure], object], said: str) -> None:
     with pytest.raises(ExoGpuError, match=said):
         step(copied)
+
+
+def test_names_of_loops_are_two() -> None:
+    @proc
+    def cleared(n: size, x: f32[n, n] @ DRAM):
+        for i in seq(0, n):
+            for j in seq(0, n):
+                x[i, j] = 0
+
+    with pytest.raises(ExoGpuError, match=r"tile: \['a'\] are not two names"):
+        s.tile(cleared, "i", (2, 2), ["a"], ["b", "c"])
+
+
+def test_a_step_need_not_say_what_it_takes() -> None:
+    @s.higher
+    def divided(p, loop, factor: Unknown = 2):
+        return s.divide_loop(p, loop, factor, ["a", "b"])
+
+    assert s.find(divided(copied, "i", factor=4), "a")
 
 
 def test_the_right_ones_are_taken() -> None:

@@ -156,7 +156,7 @@ REFUSED: dict[str, tuple[Callable[[], Procedure], str]] = {
         lambda: s.insert_fence(
             reversal, after(reversal, FIRST), cuda_in_order, cuda_in_order, [("w", 4, "warp")]
         ),
-        "X991.*w is no loop of threads",
+        "X991.*over is of type list, and must be Sequence of tuple of text, an integer, CollUnit",
     ),
     "insert_fence cpu timeline": (
         lambda: s.insert_fence(reversal, after(reversal, FIRST), cpu_in_order, cuda_in_order),
