@@ -272,7 +272,7 @@ def wait(barriers: Barriers, stmt: Await, where: Where) -> Lines:
     if name in barriers.named:
         return [*_named(barriers, "await named", stmt, stmt.barrier), *after]
     if ring is None:
-        waits = [] if stmt in barriers.turns.over else sync.emit("await cluster")
+        waits = [] if stmt in barriers.turns.over else place.emit("await cluster", where)
         return [*waits, *after]
     counters = barriers.counters[name]
     awaited = _of_awaits(barriers, ring, counters.awaited, stmt.barrier)
@@ -285,7 +285,8 @@ def wait(barriers: Barriers, stmt: Await, where: Where) -> Lines:
     if ring.skip:
         left = _of_awaits(barriers, ring, counters.left, stmt.barrier)
         lines = [f"if ({left} > 0)", f"    --{left};", *braces("else", lines)]
-    return [*lines, advanced(ring, awaited), *after]
+    others = place.after_others(where) if ring.remote else []
+    return [*lines, advanced(ring, awaited), *others, *after]
 
 
 def _skipping(ring: Ring, awaited: str) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from exogpu.analysis.flags import flags_of, uses
 from exogpu.codegen import fences, sync
+from exogpu.codegen import where as place
 from exogpu.codegen.errors import unsupported
 from exogpu.codegen.expressions import c_condition, c_control
 from exogpu.codegen.lines import Lines
@@ -134,7 +135,8 @@ def wait(device: Device, stmt: Await) -> Lines:
         text = f"({condition}) ? {value} : ({text})"
     pointer = f"&{device.access.first(stmt.barrier)}"
     waited = _by_one(device, stmt, "await flag", flag=pointer, count=text)
-    return [*waited, *_meeting(device, stmt)]
+    told = place.after_others(fences.where(device, stmt))
+    return [*waited, *_meeting(device, stmt), *told]
 
 
 def _ordinary(stmt: Arrive | Await, allowed: frozenset[str]) -> None:

@@ -182,7 +182,7 @@ def _ring(
     copies = skip == 0 and all(full == {QualTL.SM80} for full in pre)
     warps = all(whole_warps(use.where.tiling) for use in homes) and not copies
     lanes = 32 if warps and not arrive_all else 1
-    signalled = targets(alloc, homes, dims)
+    signalled = targets(declared, alloc, homes, dims)
     own = tuple(1 << cta for cta in range(declared.where.tiling.cluster_dim))
     return Ring(
         alloc.name,

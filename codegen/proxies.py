@@ -46,6 +46,9 @@ class Proxies:
     longer."""
     freed_space: str
     """That of a proxy fence at a free: copies of other CTAs may be the next to access the bytes."""
+    across: bool
+    """Whether a CTA accesses global memory through the async proxy that others, with which it
+    synchronises, have accessed through either: it has a fence of its own after it has waited."""
     groups: frozenset[str]
     """The warp groups that access memory through the generic proxy, or are told of such accesses of
     other CTAs: by a flag, or by the end of a launch."""
@@ -77,7 +80,8 @@ def proxies(
     both = asynchronous if told else generic & asynchronous  # the launches before were generic
     # PTX orders accesses of one address through one proxy within a thread block alone: what another
     # CTA stores by TMA has a fence before this one accesses it by TMA, too.
-    if in_order or launch.cluster_dim > 1:
+    others = in_order or launch.cluster_dim > 1
+    if others:
         both |= {name for name, uses in _stored(found) if in_order or not _only_stored(uses, False)}
     everywhere = any(storage[name].space is not Space.SHARED for name in both)
     # Copies to other CTAs of a cluster go through its window on their shared memory.
@@ -91,7 +95,7 @@ def proxies(
         for group in use.groups
     )
     sources = not in_order and all(_only_stored(uses, True) for _, uses in _stored(found))
-    return Proxies(freed, space, freed_space, groups | told, sources)
+    return Proxies(freed, space, freed_space, everywhere and others, groups | told, sources)
 
 
 @dataclass(frozen=True, slots=True)

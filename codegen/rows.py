@@ -127,6 +127,16 @@ ROWS: Final[Mapping[str, Row]] = {
         "do, or stores by TMA what this one accesses by TMA.  The other direction needs none: "
         "completion of an asynchronous operation has one implied.",
     ),
+    "proxy fence after others": Row(
+        "Fence, Await",
+        "a cluster, or a CTA that awaits a flag",
+        "any, where the async proxy accesses global memory that other CTAs have accessed",
+        _asm("fence.proxy.async.global;"),
+        "Memory Consistency Model: Proxies, Proxy-preserved Base Causality Order",
+        "Accesses through the async proxy are ordered within a thread block alone: a fence that "
+        "another CTA has executed, or that its completed copy has implied, is none for the copies "
+        "of this one.",
+    ),
     "proxy fence at free": Row(
         "end of a shared variable's lifetime",
         "any",

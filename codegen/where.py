@@ -27,6 +27,9 @@ OF_WARPGROUPS: Final = frozenset({"drain wgmma", "wgmma fence", "arrive wgmma", 
 OF_PROXIES: Final = frozenset({"proxy fence", "proxy fence at free"})
 """Rows with a state space."""
 
+OF_CTAS: Final = frozenset({"fence cluster", "await cluster"})
+"""Rows after which a CTA knows what others have done."""
+
 OF_BULK: Final[Mapping[str, str]] = {
     "drain bulk": "drain bulk, sources",
     "await bulk": "await bulk, sources",
@@ -54,6 +57,8 @@ def emit(key: str, where: Where, **fields: int | str) -> list[str]:
     if where.proxies.sources:
         key = OF_BULK.get(key, key)
     lines = sync.emit(key, **fields)
+    if key in OF_CTAS:
+        lines += after_others(where)
     if key not in OF_WARPGROUPS or is_unit_scope(where.tiling, cuda_warpgroup):
         return lines
     count = where.tiling.block_dim // 32
@@ -64,3 +69,8 @@ def emit(key: str, where: Where, **fields: int | str) -> list[str]:
     if first >= last:
         return []
     return [f"if ({WARP.name} < {last}) {{", *(f"    {line}" for line in lines), "}"]
+
+
+def after_others(where: Where) -> list[str]:
+    """What follows a wait for other CTAs."""
+    return sync.emit("proxy fence after others") if where.proxies.across else []

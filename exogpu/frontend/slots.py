@@ -131,6 +131,13 @@ def _fits(made: Block, node: ast.stmt, ctx: Context) -> None:
     if any(isinstance(stmt, WindowStmt) for stmt in made) and isinstance(node, ast.Assign):
         raise misplaced(node.value, ctx, "in a window that has a name")
     if any(isinstance(s, Arrive | Await | Fence | Alloc | BarrierAlloc) for s in walk(made)):
+        if isinstance(node, ast.For) and is_slot(node.iter, ctx):
+            raise ctx.reject(
+                "T250",
+                f"the statements that share {ast.unparse(node.iter)} allocate or synchronise",
+                node.iter,
+                "put accesses and calls of instructions alone in the loop",
+            )
         raise misplaced(
             node, ctx, "in an argument of a macro that allocates or synchronises, with a slot"
         )

@@ -123,8 +123,14 @@ class _Search:
     # --- leaving out ----------------------------------------------------------------------
 
     def _deletions(self) -> Iterator[tuple[tuple[Statement, ...], Program]]:
-        """Each whole barrier, each Arrive with each Await of a barrier, each statement alone."""
+        """Each whole barrier, each Arrive with each Await of a barrier, each statement alone.
+
+        No Arrive that slots count: without it the program would access other elements.
+        """
+        counted = _counted(self.program)
         for name in dict.fromkeys(s.barrier for s in self.statements if s.barrier is not None):
+            if name in counted:
+                continue
             uses = tuple(s for s in self.statements if s.barrier == name)
             if not _signalled(self.program, name):
                 yield uses, without_barrier(self.program, name)
@@ -134,6 +140,8 @@ class _Search:
                 for pair in product(arrives, awaits):
                     yield pair, without_statements(self.program, pair)
         for statement in self.statements:
+            if statement.barrier in counted and isinstance(statement.ops[0], Arrive):
+                continue
             yield (statement,), without_statements(self.program, [statement])
 
     # --- weakening ------------------------------------------------------------------------
@@ -219,6 +227,12 @@ def _guard_group(program: Program, name: Sym) -> frozenset[Sym]:
         if more <= group:
             return frozenset(group)
         group |= more
+
+
+def _counted(program: Program) -> frozenset[Sym]:
+    """The barriers whose Arrives slots count."""
+    loops = (op for op in operations(program.body) if isinstance(op, Loop))
+    return frozenset(loop.slot.name for loop in loops if loop.slot is not None)
 
 
 def _signalled(program: Program, name: Sym) -> bool:

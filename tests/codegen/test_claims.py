@@ -36,6 +36,7 @@ def test_the_effects_are_those_of_the_lowering_table() -> None:
         "publish mbarriers",
         "let dependents begin",
         "meet CTAs",
+        "proxy fence after others",
     }
     assert EFFECTS.keys() - {"trailing load"} == ROWS.keys() - others
 

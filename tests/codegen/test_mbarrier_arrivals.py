@@ -431,3 +431,50 @@ def test_different_threads_on_one_element_are_refused(procedure):
     with pytest.raises(ExoGpuError) as refused:
         procedure.emit(unchecked=True)
     assert [d.code for d in refused.value.diagnostics] == ["G807"]
+
+
+# --- CTAs that do not arrive ----------------------------------------------------------------------
+
+SOME = """
+@proc
+def some(K: size, x: f32[K, CTAS, 32] @ CudaGmemLinear, y: f32[K, CTAS, 32] @ CudaGmemLinear):
+    with CudaDeviceFunction(clusterDim=CTAS, blockDim=32):
+        for task in cuda_tasks(0, 1):
+            part: f32[CTAS, 32] @ CudaSmemLinear
+            z: barrier[EXTENT] @ CudaMbarrier
+            for k in seq(0, K):
+                for c in cuda_threads(0, CTAS, unit=cuda_cta_in_cluster):
+                    if CONDITION:
+                        for t in cuda_threads(0, 32, unit=cuda_thread):
+                            Sm80_cp_async_copy(part[c, t : t + 1], x[k, c, t : t + 1], n=1)
+                        Arrive(FIRST) >> z[INDEX]
+                        Await(z[INDEX], cuda_in_order, ~0)
+                        for t in cuda_threads(0, 32, unit=cuda_thread):
+                            y[k, c, t] = part[c, 31 - t]
+                Fence(cuda_in_order, cuda_in_order)
+"""
+
+
+@pytest.mark.parametrize(
+    ("ctas", "extent", "index", "condition"),
+    [
+        (2, 2, "c", "c == 0"),
+        (2, 2, "c", "c == 1"),
+        (16, 16, "c", "c == 3"),
+        (4, 2, "c / 2", "c % 2 == 0"),
+        (4, 2, "c / 2", "c % 2 == 1"),
+    ],
+)
+@pytest.mark.parametrize("first", ["Sm80_generic", "Sm80_cp_async"])
+def test_the_ctas_that_arrive_are_those_that_the_condition_lets(
+    ctas, extent, index, condition, first
+):
+    """Each tells itself alone; of others an Arrive was emitted, for which they never waited."""
+    fields = {"EXTENT": extent, "INDEX": index, "CONDITION": condition, "FIRST": first}
+    source = SOME.replace("CTAS", str(ctas))
+    for name, value in fields.items():
+        source = source.replace(name, str(value))
+    text = body(made(source))
+    how = {"Sm80_generic": "mbarrier_arrive<d>", "Sm80_cp_async": "mbarrier_arrive_cp_async<d>"}
+    assert how[first] in text
+    assert "mbarrier_arrive_cluster" not in text and "mbarrier_wait<d>" in text

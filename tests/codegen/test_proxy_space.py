@@ -180,3 +180,106 @@ def test_what_another_cta_stored_by_tma_is_fenced_before_it_is_loaded_by_tma(loa
 )
 def test_so_it_is_within_a_cluster(stored, box, space) -> None:
     assert set(fences(IN_CLUSTER.replace("STORED", stored).replace("BOX", box))) == {space}
+
+
+WRITTEN_BY_FLAG = """
+@proc
+def written(M: size, y: f32[M, 32, 32] @ CudaGmemLinear, z: f32[M, 32, 32] @ CudaGmemLinear):
+    ready: barrier[M] @ CudaFlag
+    y_map = y[:, :, :] @ Sm90_tensorMap(0, 1, 32, 32)
+    with CudaDeviceFunction(blockDim=32):
+        for m in cuda_tasks(0, M):
+            for t in cuda_threads(0, 32, unit=cuda_thread):
+                for i in seq(0, 32):
+                    y[m, i, t] = 1.0
+            Fence(cuda_in_order, cuda_generic_and_async)
+            Arrive(cuda_in_order) >> ready[m]
+            if m > 0:
+                tile: f32[32, 32] @ CudaSmemLinear
+                full: barrier @ CudaMbarrier
+                Await(ready[m - 1], cuda_in_order, 0)
+                (
+                    Sm90_tma_load(
+                        tile[:, :], y_map[m - 1, :, :], rows=32, cols=32, box=(1, 32, 32), swizzle=0
+                    )
+                    >> full
+                )
+                Arrive(cuda_temporal) >> full
+                Await(full, cuda_in_order, ~0)
+                for t in cuda_threads(0, 32, unit=cuda_thread):
+                    for i in seq(0, 32):
+                        z[m, i, t] = tile[i, t]
+                Fence(cuda_in_order, cuda_in_order)
+"""
+
+WRITTEN_IN_CLUSTER = """
+@proc
+def written(M: size, y: f32[M, 32, 32] @ CudaGmemLinear, z: f32[M, 32, 32] @ CudaGmemLinear):
+    y_map = y[:, :, :] @ Sm90_tensorMap(0, 1, 32, 32)
+    with CudaDeviceFunction(clusterDim=2, blockDim=32):
+        for m in cuda_tasks(0, M):
+            tile: f32[2, 32, 32] @ CudaSmemLinear
+            full: barrier[2] @ CudaMbarrier
+            told: barrier[EXTENT] @ MECHANISM
+            for c in cuda_threads(0, 2, unit=cuda_cta_in_cluster):
+                for t in cuda_threads(0, 32, unit=cuda_thread):
+                    for i in seq(0, 16):
+                        y[m, 16 * c + i, t] = 1.0
+                Fence(cuda_in_order, cuda_generic_and_async)
+            SYNC
+            for c in cuda_threads(0, 2, unit=cuda_cta_in_cluster):
+                (
+                    Sm90_tma_load(
+                        tile[c, :, :], y_map[m, :, :], rows=32, cols=32, box=(1, 32, 32), swizzle=0
+                    )
+                    >> full[c]
+                )
+                Arrive(cuda_temporal) >> full[c]
+                Await(full[c], cuda_in_order, ~0)
+                for t in cuda_threads(0, 32, unit=cuda_thread):
+                    for i in seq(0, 16):
+                        z[m, 16 * c + i, t] = tile[c, 16 * c + i, t]
+            Fence(cuda_in_order, cuda_in_order)
+"""
+
+BY_FENCE = "Fence(cuda_in_order, cuda_in_order)"
+
+BY_CLUSTER_SYNC = """Arrive(cuda_in_order) >> told
+            Await(told, cuda_in_order, 0)"""
+
+BY_MBARRIERS = """for c in cuda_threads(0, 2, unit=cuda_cta_in_cluster):
+                Arrive(cuda_in_order) >> told[c] >> told[:]
+            for c in cuda_threads(0, 2, unit=cuda_cta_in_cluster):
+                Await(told[c], cuda_in_order, ~0)"""
+
+
+def by(sync: str, mechanism: str = "CudaMbarrier", extent: str = "[2]") -> str:
+    return (
+        WRITTEN_IN_CLUSTER.replace("SYNC", sync)
+        .replace("MECHANISM", mechanism)
+        .replace("[EXTENT]", extent)
+    )
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        WRITTEN_BY_FLAG,
+        by(BY_MBARRIERS),
+        by(BY_CLUSTER_SYNC, "CudaClusterSync", ""),
+        by(BY_FENCE).replace("            told: barrier[2] @ CudaMbarrier\n", ""),
+    ],
+    ids=["flag", "mbarriers", "cluster sync", "fence"],
+)
+def test_a_cta_fences_for_its_own_copies_after_it_has_waited_for_others(source: str) -> None:
+    """The fence before the arrival is of another CTA."""
+    _, _, kernel = made(source).emit()[0].source.partition("__global__")
+    before, _, _ = kernel.partition("Sm90_tma_load<")
+    waits = ("flag_await(", "mbarrier_wait_cluster<", "barrier.cluster.wait")
+    *_, waited = re.split("|".join(re.escape(wait) for wait in waits), before)
+    assert 'asm volatile("fence.proxy.async.global;"' in waited
+
+
+def test_it_has_nothing_to_fence_where_no_copy_is_of_what_others_accessed() -> None:
+    source = IN_CLUSTER.replace("STORED", "x_map[m, 0, :, :]").replace("BOX", "(1, 1, 32, 32)")
+    assert "fence.proxy.async.global" not in made(source).emit()[0].source

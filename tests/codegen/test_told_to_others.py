@@ -48,6 +48,38 @@ def waited(n: size, x: f32[n, 64] @ CudaGmemLinear, y: f32[n, 64] @ CudaGmemLine
             Fence(cuda_in_order, cuda_in_order)
 """
 
+STORED = """
+@proc
+def stored(
+    x: f32[2, 32, 32] @ CudaGmemLinear,
+    y: f32[2, 32, 32] @ CudaGmemLinear,
+    z: f32[2, 32, 32] @ CudaGmemLinear,
+):
+    y_map = y[:, :, :] @ Sm90_tensorMap(0, 1, 32, 32)
+    with CudaDeviceFunction(clusterDim=2, blockDim=32):
+        for task in cuda_tasks(0, 1):
+            tile: f32[2, 32, 32] @ CudaSmemLinear
+            told: barrier[2] @ CudaMbarrier
+            done: barrier[2] @ CudaCommitGroup
+            for c in cuda_threads(0, 2, unit=cuda_cta_in_cluster):
+                for t in cuda_threads(0, 32, unit=cuda_thread):
+                    for i in seq(0, 32):
+                        tile[c, t, i] = x[c, i, t]
+                Fence(cuda_in_order, cuda_generic_and_async)
+                Sm90_tma_store(y_map[c, :, :], tile[c, :, :], rows=32, cols=32, box=(1, 32, 32))
+                Arrive(tma_to_gmem_async) >> done[c]
+            Fence(FIRST, cuda_in_order)
+            for c in cuda_threads(0, 2, unit=cuda_cta_in_cluster):
+                Await(done[c], cuda_in_order, 0)
+                Arrive(cuda_in_order) >> told[c] >> told[:]
+            for c in cuda_threads(0, 2, unit=cuda_cta_in_cluster):
+                Await(told[c], cuda_in_order, ~0)
+                for t in cuda_threads(0, 32, unit=cuda_thread):
+                    for i in seq(0, 32):
+                        z[c, i, t] = y[1 - c, i, t]
+            Fence(cuda_in_order, cuda_in_order)
+"""
+
 COPIED = """
 @proc
 def copied(T: size, x: f32[T, 32] @ CudaGmemLinear, y: f32[T, 32] @ CudaGmemLinear):
@@ -80,6 +112,9 @@ def copied(T: size, x: f32[T, 32] @ CudaGmemLinear, y: f32[T, 32] @ CudaGmemLine
         (WRITTEN.replace("FENCE", "Fence(cuda_in_order, cuda_in_order)"), True),
         # By the waiting threads, of what launches before have written.
         (WAITED, False),
+        # The stores are over after the Fence, unless that waits for them.
+        (STORED.replace("FIRST", "cuda_in_order"), False),
+        (STORED.replace("FIRST", "tma_to_gmem_async"), True),
     ],
 )
 def test_what_another_cta_has_to_know_is_released_to_it(source: str, own: bool) -> None:

@@ -135,6 +135,28 @@ def test_a_barrier_that_an_instruction_signals_stays() -> None:
     assert not [one for one in redundant(program) if len(one.spans) > 1]
 
 
+@pytest.mark.parametrize("twice", [False, True])
+def test_an_arrive_that_slots_count_stays(twice: bool) -> None:
+    """Without it, other elements would be written; and a slot is of a barrier."""
+
+    @proc
+    def in_turn(K: size, x: f32[K, 32] @ CudaGmemLinear, y: f32[4, 32] @ CudaGmemLinear):
+        with CudaDeviceFunction(blockDim=32):
+            for task in cuda_tasks(0, 1):
+                b: barrier @ CudaMbarrier
+                for k in seq(0, K):
+                    for t in cuda_threads(0, 32, unit=cuda_thread):
+                        y[slot(b), t] = x[k, t]
+                    Arrive(cuda_in_order) >> b
+                    Await(b, cuda_in_order, ~0)
+                    if twice:
+                        Arrive(cuda_in_order) >> b
+                        Await(b, cuda_in_order, ~0)
+                Fence(cuda_in_order, cuda_in_order)
+
+    assert not [one for one in found(in_turn.amir(Policy.PTX)) if one[0] == "delete"]
+
+
 def test_without_the_barrier_its_guards_are_gone() -> None:
     b = Builder()
     z = b.barrier("z", depth=2)

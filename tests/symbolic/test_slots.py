@@ -286,6 +286,17 @@ ELSEWHERE = (
 )
 
 
+def test_what_shares_a_slot_does_not_synchronise(tmp_path: Path) -> None:
+    path = tmp_path / "refused.py"
+    path.write_text(_with("for s in slot(one, 2): Fence(cuda_in_order, cuda_in_order)"))
+    spec = importlib.util.spec_from_file_location("refused", path)
+    assert spec is not None and spec.loader is not None
+    with collecting() as found:
+        spec.loader.exec_module(importlib.util.module_from_spec(spec))
+    (one,) = [d for procedure in found for d in procedure.diagnostics if d.code == "T250"]
+    assert one.message == "the statements that share slot(one, 2) allocate or synchronise"
+
+
 @pytest.mark.parametrize("line", ELSEWHERE)
 def test_it_stands_in_accesses_alone(line: str, tmp_path: Path) -> None:
     path = tmp_path / "refused.py"
