@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -295,6 +296,39 @@ def test_commands(tmp_path: Path) -> None:
     ran = CliRunner().invoke(app, again)
     assert ran.exit_code == 1 and "derives tiled by other steps" in ran.stdout
     assert CliRunner().invoke(app, ["history", str(file), "--certify"]).exit_code == 2
+
+
+def test_a_certificate_beside_the_steps_does_not_stand_for_them(made: Path, tmp_path: Path) -> None:
+    for folder in folders(made):
+        shutil.copytree(folder, tmp_path / folder.name)
+    step = tmp_path / folders(made)[3].name
+    (step / "program.json").write_text("nothing")
+    value = json.loads((step / "certificate.json").read_text())
+    value["obligations"] = []
+    (step / "certificate.json").write_text(json_text(sealed(value)))
+    listed = json.loads((made / "derivation.json").read_text())
+    listed["steps"][3]["certificate"] = sha256((step / "certificate.json").read_bytes())
+    (tmp_path / "derivation.json").write_text(json_text(sealed(listed)))
+    for file in folders(made)[0].iterdir():
+        shutil.copy(file, tmp_path)
+    ran = CliRunner().invoke(app, ["recheck", str(tmp_path), "--solver", "z3"])
+    assert ran.exit_code == 1 and "tiled, step 4 (stage_mem): rejected" in ran.stdout
+
+
+def test_a_proof_and_the_steps_in_one_folder(tmp_path: Path) -> None:
+    """Whichever is written first."""
+    file, out = tmp_path / "derived.py", tmp_path / "out"
+    file.write_text(SOURCE)
+    report = ["report", f"{file}::tiled", "-o", str(out)]
+    steps = ["history", f"{file}::tiled", "--certify", "-o", str(out)]
+    for command in (report, steps, report):
+        assert CliRunner().invoke(app, command).exit_code == 0
+        if command is steps:
+            assert (out / "tiled" / "certificate.json").is_file()
+    ran = CliRunner().invoke(app, ["recheck", str(out / "tiled"), "--solver", "z3"])
+    assert ran.exit_code == 0, ran.output
+    for what in ("tiled, as derived: confirmed", "tiled: confirmed", "tiled, step 1 (divide_loop)"):
+        assert what in ran.stdout
 
 
 # --- mistakes -----------------------------------------------------------------------------------
