@@ -120,6 +120,7 @@ def check_program(program: object) -> dict[str, Any]:
         _data(scope)(one["array"], f"{place}.array")
     check_loads(found["variables"], operations(found), contracts)
     check_flags(found["variables"], operations(found))
+    _check_allocated(found)
     return found
 
 
@@ -190,6 +191,14 @@ def _whole(program: Mapping[str, Any]) -> None:
         for record, check in _CHECKED_BY:
             for line, text, _ in sorted(at[record] - at[check]):
                 malformed("body", f"line {line} ({text}) has {record} of {name} and no {check}")
+
+
+def _check_allocated(program: Mapping[str, Any]) -> None:
+    """What is of a task or in shared memory is no parameter."""
+    allocated = {op["variable"] for op in operations(program) if op["op"] == "Alloc"}
+    for variable in program["variables"]:
+        if (variable["shared"] or variable["task_local"]) and variable["name"] not in allocated:
+            malformed("body", f"{variable['name']} is allocated nowhere")
 
 
 def _place(op: Mapping[str, Any]) -> tuple[Any, ...]:
