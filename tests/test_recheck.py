@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 from exogpu import Procedure
 from exogpu.cli.commands import app
+from exogpu.cli.loader import load
 from exogpu.result.verdict import Verdict
 from exogpu.solvers import smt
 from exogpu.solvers.apart import Apart
@@ -229,6 +230,24 @@ def test_the_source_is_named(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "ring.py").write_text(f"{source.read_text()}\n# more\n")
     status, text = run(str(folder), "--source", str(tmp_path / "ring.py"))
     assert status == 1 and "the digests differ" in text
+
+
+@pytest.mark.parametrize("stated", [{"file": "rind.py"}, {"line": 10}])
+def test_the_place_of_the_source_is_compared(folder: Path, stated: Content) -> None:
+    seal(folder, lambda certificate: certificate["source"].update(stated))
+    status, text = run(str(folder), "--source", str(ROOT / "tests/cases/certificates/ring.py"))
+    assert status == 1 and "its source stands elsewhere than is stated" in text
+
+
+@pytest.mark.parametrize("name", ["two\nlines.py", "r\u202ey.py", "z\udcff.py"])
+def test_a_file_of_an_odd_name(tmp_path: Path, name: str) -> None:
+    file = tmp_path / name
+    shutil.copy(ROOT / "tests/cases/certificates/ring.py", file)
+    (unit,) = load(str(file))
+    assert unit.procedure is not None
+    write_certificate(tmp_path / "ring", unit.procedure, proved(unit.procedure))
+    status, text = run(str(tmp_path / "ring"), "--source", str(file))
+    assert status == 0 and "made again from the source, and is the same" in text
 
 
 def test_json(folder: Path) -> None:

@@ -38,6 +38,7 @@ from exogpu.symbolic.certificate.sealing import (
     sealed,
     sha256,
 )
+from exogpu.symbolic.certificate.strict_json import printable
 
 
 class Certified(Protocol):
@@ -174,7 +175,7 @@ def _source(span: Span) -> Json:
     digest = None
     with suppress(OSError):
         digest = sha256(Path(span.file).read_bytes())
-    return {"file": _name(span), "line": span.line, "sha256": digest}
+    return {"file": file_name(span.file), "line": span.line, "sha256": digest}
 
 
 def program_json(program: Program) -> dict[str, Json]:
@@ -190,7 +191,7 @@ def _without_folder(op: Json) -> Json:
     assert isinstance(op, dict)
     found, file, body = {**op}, op["file"], op.get("body")
     assert isinstance(file, str)
-    found["file"] = PurePath(file).name
+    found["file"] = file_name(file)
     if isinstance(body, list):
         found["body"] = [_without_folder(inner) for inner in body]
     return found
@@ -217,8 +218,9 @@ def _answer(one: Answered) -> dict[str, Json]:
 def _statement(site: Occurrence | None) -> Json:
     if site is None:
         return None
-    return {"file": _name(site.span), "line": site.span.line, "text": site.text}
+    return {"file": file_name(site.span.file), "line": site.span.line, "text": site.text}
 
 
-def _name(span: Span) -> str:
-    return PurePath(span.file).name
+def file_name(path: str) -> str:
+    """A file's name without its folder, as it can be printed: names may have line ends in them."""
+    return printable(PurePath(path).name)

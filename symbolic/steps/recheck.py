@@ -227,8 +227,11 @@ def _listed(found: StepCertificate, obligations: Sequence[Obliged]) -> Iterator[
 # --- derivations --------------------------------------------------------------------------------
 
 
-Remake: TypeAlias = Callable[[str, Sequence[tuple[str, str, str]]], Compared]
-"""Compares steps, each a primitive and two digests, with those of a procedure of the source."""
+Stepped: TypeAlias = tuple[str, tuple[str, ...], str, str]
+"""A step's primitive and arguments, and the digests of what it was given and of what it made."""
+
+Remake: TypeAlias = Callable[[str, Sequence[Stepped]], Compared]
+"""Compares steps with those of a procedure of the source."""
 
 
 def derivation(folder: Path, remake: Remake = lambda procedure, steps: None) -> Rechecked | None:
@@ -266,7 +269,10 @@ def derivation(folder: Path, remake: Remake = lambda procedure, steps: None) -> 
         message = f"{printable(path)} cannot be read: {error}"
         raise ExoGpuError([Diagnostic("X971", message, NOWHERE, REMAKE)]) from None
     flaws = [*_chained(folder, content)]
-    listed = [(step["primitive"], step["old"], step["new"]) for step in content["steps"]]
+    listed = [
+        (step["primitive"], tuple(step["arguments"]), step["old"], step["new"])
+        for step in content["steps"]
+    ]
     why = remake(content["procedure"], listed)
     if why:
         flaws.append(Flaw(DERIVATION, why))

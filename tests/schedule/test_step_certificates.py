@@ -292,6 +292,13 @@ def test_commands(tmp_path: Path) -> None:
     again = ["recheck", str(out / "tiled"), "--solver", "z3", "--source", str(file)]
     ran = CliRunner().invoke(app, again)
     assert ran.exit_code == 0 and "its steps were made again from the source" in ran.stdout
+    listed = (out / "tiled" / "derivation.json").read_text()
+    value = json.loads(listed)
+    value["steps"][1]["arguments"] = ["'filed'"]
+    (out / "tiled" / "derivation.json").write_text(json_text(sealed(value)))
+    ran = CliRunner().invoke(app, again)
+    assert ran.exit_code == 1 and "derives tiled by other steps" in ran.stdout
+    (out / "tiled" / "derivation.json").write_text(listed)
     file.write_text(SOURCE.replace('"perfect"', '"cut"'))
     ran = CliRunner().invoke(app, again)
     assert ran.exit_code == 1 and "derives tiled by other steps" in ran.stdout
