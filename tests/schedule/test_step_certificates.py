@@ -263,6 +263,14 @@ def test_what_isl_alone_decided_is_not_confirmed(
     assert (listed := derivation(tmp_path)) is not None and listed.word == "unknown"
 
 
+def test_operations_may_run_out_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where ISL has to print a number."""
+    p = s.divide_loop(even, "i", 4, ["io", "ii"], "guard")
+    for budget in range(10, 5000, 45):
+        monkeypatch.setattr(certifying, "BUDGET", budget)
+        assert s.certificate(p).steps[0].decided in ("certificate", "isl")
+
+
 # --- commands -----------------------------------------------------------------------------------
 
 SOURCE = """from __future__ import annotations
