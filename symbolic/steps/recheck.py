@@ -302,7 +302,8 @@ def _chained(folder: Path, content: dict[str, Any]) -> Iterator[Flaw]:
             why = f"{told} was decided by ISL; it has no certificate: {step['why']}"
             yield Flaw(DERIVATION, why, open=True)
         if step["decided"] == "certificate":
-            yield from _named(folder / folder_name(at, step["primitive"]), told, step)
+            stated = {"procedure": content["procedure"], **step}
+            yield from _named(folder / folder_name(at, step["primitive"]), told, stated)
 
 
 def _named(folder: Path, told: str, step: dict[str, Any]) -> Iterator[Flaw]:
@@ -315,6 +316,6 @@ def _named(folder: Path, told: str, step: dict[str, Any]) -> Iterator[Flaw]:
         return
     if sha256(data) != step["certificate"]:
         yield Flaw(DERIVATION, f"the certificate of {told} is another")
-    keys = ("number", "primitive", "arguments", "old", "new")
+    keys = ("procedure", "number", "primitive", "arguments", "old", "new")
     if not isinstance(content, dict) or any(content.get(k) != step[k] for k in keys):
         yield Flaw(DERIVATION, f"the certificate of {told} is of another step")

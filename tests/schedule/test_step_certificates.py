@@ -251,6 +251,16 @@ def test_a_derivation_with_a_gap_is_refused(made: Path, tmp_path: Path) -> None:
         assert (found := derivation(tmp_path)) is not None and found.word == word
 
 
+def test_a_step_of_another_procedure_is_refused(made: Path, tmp_path: Path) -> None:
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    path = folders(tmp_path)[1] / "certificate.json"
+    path.write_text(json_text(sealed({**json.loads(path.read_text()), "procedure": "other"})))
+    listed = json.loads((made / "derivation.json").read_text())
+    listed["steps"][1]["certificate"] = sha256(path.read_bytes())
+    (tmp_path / "derivation.json").write_text(json_text(sealed(listed)))
+    assert (found := derivation(tmp_path)) is not None and found.word == "rejected"
+
+
 def test_what_isl_alone_decided_is_not_confirmed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
