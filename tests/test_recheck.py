@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Callable
 from functools import cache
+from importlib import metadata
 from operator import mul
 from pathlib import Path
 from random import Random
@@ -23,7 +24,7 @@ from exogpu.solvers import smt
 from exogpu.solvers.apart import Apart
 from exogpu.symbolic.certificate.recheck import Ask, prepare, recheck, solvers
 from exogpu.symbolic.certificate.sealing import json_text
-from exogpu.symbolic.certificate.write import write_certificate
+from exogpu.symbolic.certificate.write import version, write_certificate
 from tests.cases.certificates.ring import ring
 from tests.forging import Content, change, forge, of, seal
 
@@ -237,6 +238,13 @@ def test_the_place_of_the_source_is_compared(folder: Path, stated: Content) -> N
     seal(folder, lambda certificate: certificate["source"].update(stated))
     status, text = run(str(folder), "--source", str(ROOT / "tests/cases/certificates/ring.py"))
     assert status == 1 and "its source stands elsewhere than is stated" in text
+
+
+def test_a_process_states_one_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also while exogpu is installed anew beside it."""
+    found = version("exogpu")
+    monkeypatch.setattr(metadata, "version", lambda package: "none")
+    assert version("exogpu") == found
 
 
 @pytest.mark.parametrize("name", ["two\nlines.py", "r\u202ey.py", "z\udcff.py"])

@@ -11,6 +11,7 @@ import shutil
 import tempfile
 from collections.abc import Iterable
 from contextlib import suppress
+from functools import cache
 from importlib import metadata
 from pathlib import Path, PurePath
 from typing import Protocol, TypeAlias
@@ -162,8 +163,10 @@ def _content(procedure: Certified, verdict: Verdict) -> _Files:
     return sealed(content), program, proof.witness
 
 
+@cache
 def version(package: str) -> str:
-    """The version of an installed package."""
+    """The version of an installed package, as this process found it first: it goes on with what it
+    has loaded, whatever is installed meanwhile."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
