@@ -203,7 +203,11 @@ PROGRAM: dict[str, tuple[Callable[[Content], object], str]] = {
     ),
     "a parameter of a task": (
         lambda p: next(v for v in p["variables"] if v["name"] == "y").update(task_local=True),
-        "y is allocated nowhere",
+        "y is of a task if it is allocated in one",
+    ),
+    "memory of all tasks, allocated in one": (
+        lambda p: next(v for v in p["variables"] if v["name"] == "tile").update(task_local=False),
+        "tile is of a task if it is allocated in one",
     ),
     "an extent that is none": (
         lambda p: p["variables"][0].update(shape=["", "(32)"]),

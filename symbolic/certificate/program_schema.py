@@ -7,7 +7,7 @@ and once, and that an operation has the fields of its kind, with values that exi
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
@@ -194,11 +194,21 @@ def _whole(program: Mapping[str, Any]) -> None:
 
 
 def _check_allocated(program: Mapping[str, Any]) -> None:
-    """What is of a task or in shared memory is no parameter."""
-    allocated = {op["variable"] for op in operations(program) if op["op"] == "Alloc"}
+    """What is in shared memory is no parameter, and what is of a task is allocated in one, and
+    nothing else is."""
+    allocated = _allocated(operations(program))
+    tasks = (op for op in operations(program) if op["op"] == "Loop" and op["mode"] == "tasks")
+    in_tasks = _allocated(op for loop in tasks for op in operations(loop))
     for variable in program["variables"]:
-        if (variable["shared"] or variable["task_local"]) and variable["name"] not in allocated:
-            malformed("body", f"{variable['name']} is allocated nowhere")
+        name = variable["name"]
+        if variable["shared"] and name not in allocated:
+            malformed("body", f"{name} is allocated nowhere")
+        if variable["task_local"] != (name in in_tasks):
+            malformed("variables", f"{name} is of a task if it is allocated in one")
+
+
+def _allocated(operations: Iterable[Mapping[str, Any]]) -> set[str]:
+    return {op["variable"] for op in operations if op["op"] == "Alloc"}
 
 
 def _place(op: Mapping[str, Any]) -> tuple[Any, ...]:
