@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Callable
 from functools import cache
+from importlib import metadata
 from operator import mul
 from pathlib import Path
 from random import Random
@@ -17,12 +18,13 @@ from typer.testing import CliRunner
 
 from exogpu import Procedure
 from exogpu.cli.commands import app
+from exogpu.cli.loader import load
 from exogpu.result.verdict import Verdict
 from exogpu.solvers import smt
 from exogpu.solvers.apart import Apart
 from exogpu.symbolic.certificate.recheck import Ask, prepare, recheck, solvers
 from exogpu.symbolic.certificate.sealing import json_text
-from exogpu.symbolic.certificate.write import write_certificate
+from exogpu.symbolic.certificate.write import version, write_certificate
 from tests.cases.certificates.ring import ring
 from tests.forging import Content, change, forge, of, seal
 
@@ -229,6 +231,31 @@ def test_the_source_is_named(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "ring.py").write_text(f"{source.read_text()}\n# more\n")
     status, text = run(str(folder), "--source", str(tmp_path / "ring.py"))
     assert status == 1 and "the digests differ" in text
+
+
+@pytest.mark.parametrize("stated", [{"file": "rind.py"}, {"line": 10}])
+def test_the_place_of_the_source_is_compared(folder: Path, stated: Content) -> None:
+    seal(folder, lambda certificate: certificate["source"].update(stated))
+    status, text = run(str(folder), "--source", str(ROOT / "tests/cases/certificates/ring.py"))
+    assert status == 1 and "its source stands elsewhere than is stated" in text
+
+
+def test_a_process_states_one_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also while exogpu is installed anew beside it."""
+    found = version("exogpu")
+    monkeypatch.setattr(metadata, "version", lambda package: "none")
+    assert version("exogpu") == found
+
+
+@pytest.mark.parametrize("name", ["two\nlines.py", "r\u202ey.py", "z\udcff.py"])
+def test_a_file_of_an_odd_name(tmp_path: Path, name: str) -> None:
+    file = tmp_path / name
+    shutil.copy(ROOT / "tests/cases/certificates/ring.py", file)
+    (unit,) = load(str(file))
+    assert unit.procedure is not None
+    write_certificate(tmp_path / "ring", unit.procedure, proved(unit.procedure))
+    status, text = run(str(tmp_path / "ring"), "--source", str(file))
+    assert status == 0 and "made again from the source, and is the same" in text
 
 
 def test_json(folder: Path) -> None:

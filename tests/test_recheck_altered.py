@@ -12,15 +12,18 @@ import shutil
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from time import monotonic
 
 import pytest
 
 from exogpu import Procedure
 from exogpu.amir import export
 from exogpu.solvers import smt
+from exogpu.symbolic.certificate.expressions import threads
 from exogpu.symbolic.certificate.program_schema import SCHEMA
 from exogpu.symbolic.certificate.recheck import recheck
 from exogpu.symbolic.certificate.sealing import json_text, sealed
+from exogpu.symbolic.certificate.strict_json import MalformedError
 from exogpu.symbolic.certificate.write import write_certificate
 from tests.cases.certificates.nest import nest
 from tests.cases.certificates.ring import ring
@@ -194,6 +197,18 @@ PROGRAM: dict[str, tuple[Callable[[Content], object], str]] = {
     "dropped checks of writes": (_drop("CheckMutates"), "has RecordRead of x and no CheckMutates"),
     "a dropped check of a barrier": (_drop("CheckBarrier"), "full has no CheckBarrier"),
     "a dropped release": (_drop("Release"), "tile is allocated and not released"),
+    "a parameter in shared memory": (
+        lambda p: next(v for v in p["variables"] if v["name"] == "y").update(shared=True),
+        "y is allocated nowhere",
+    ),
+    "a parameter of a task": (
+        lambda p: next(v for v in p["variables"] if v["name"] == "y").update(task_local=True),
+        "y is of a task if it is allocated in one",
+    ),
+    "memory of all tasks, allocated in one": (
+        lambda p: next(v for v in p["variables"] if v["name"] == "tile").update(task_local=False),
+        "tile is of a task if it is allocated in one",
+    ),
     "an extent that is none": (
         lambda p: p["variables"][0].update(shape=["", "(32)"]),
         "it is no number",
@@ -225,6 +240,13 @@ def test_a_program_of_another_shape(folder: Path, what: str) -> None:
     alter, says = PROGRAM[what]
     change(folder, "program.json", alter)  # type: ignore[arg-type]
     assert says in problems(folder)
+
+
+def test_a_long_map_of_threads_is_soon_refused() -> None:
+    start, bounds = monotonic(), " and 0 <= j0 < 1" * 30_000
+    with pytest.raises(MalformedError, match="it is no map from iterators to threads"):
+        threads(f"{{ [] -> [t] : exists j0 : t = {bounds} and }}", lambda name: None)
+    assert monotonic() - start < 10
 
 
 TEXTS: dict[str, tuple[Callable[[str, str], str], str]] = {

@@ -229,7 +229,8 @@ EASIER: dict[str, Alter] = {
     "a ring without a depth": lambda p: variable(p, "full").update(depth=None),
     "no guard": lambda p: variable(p, "empty").update(guard=None),
     "tasks that are a loop": lambda p: [
-        op.update(mode="seq") for op in ops(p, "Loop") if op["mode"] == "tasks"
+        *(op.update(mode="seq") for op in ops(p, "Loop") if op["mode"] == "tasks"),
+        *(one.update(task_local=False) for one in p["variables"]),
     ],
     "another skip count": lambda p: _awaits(p, "empty").update(n=-2),
     "a later line": at_line(24, line=25),

@@ -57,6 +57,18 @@ def test_it_is_confirmed(folder: Path) -> None:
     assert recheck(folder, [smt.ask_z3]).word == "confirmed"
 
 
+def test_what_serves_all_tasks_is_not_of_one(folder: Path) -> None:
+    """The proof would be by the iterations of a task, in which it is not allocated."""
+
+    def alter(program: Content) -> None:
+        full = next(one for one in program["variables"] if one["name"] == "full")
+        assert not full["task_local"]
+        full["task_local"] = True
+
+    change(folder, "program.json", alter)
+    assert "full is of a task if it is allocated in one" in problems(folder)
+
+
 # --- no program of ours -------------------------------------------------------------------------
 
 MALFORMED: dict[str, tuple[Callable[[Content], object], str]] = {

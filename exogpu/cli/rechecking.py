@@ -108,7 +108,7 @@ def recheck_all(
         yield listed
     with ExitStack() as stack:
         ask = [stack.enter_context(Apart(name, deadline)) for name in names]
-        folders = certificates_in(folder, needed=listed is None)
+        folders = certificates_in(folder, derived=listed is not None)
         for one, found in _prepared(folders, remade, deadline):
             match found:
                 case Prepared():

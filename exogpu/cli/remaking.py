@@ -18,7 +18,8 @@ from exogpu.result.errors import ExoGpuError
 from exogpu.symbolic.certificate.recheck import Compared
 from exogpu.symbolic.certificate.schema import Certificate
 from exogpu.symbolic.certificate.sealing import sha256
-from exogpu.symbolic.certificate.write import program_json
+from exogpu.symbolic.certificate.write import file_name, program_json
+from exogpu.symbolic.steps.recheck import Stepped
 
 if TYPE_CHECKING:
     from exogpu.api import Procedure
@@ -47,7 +48,7 @@ class Sources:
         problems = [_difference(one, certificate, program) for one in named]
         return min(problems, key=bool)
 
-    def derived(self, procedure: str, steps: Sequence[tuple[str, str, str]]) -> Compared:
+    def derived(self, procedure: str, steps: Sequence[Stepped]) -> Compared:
         """Why steps are not those by which the source derives a procedure; None where the source
         is not named."""
         if not self._targets:
@@ -86,8 +87,11 @@ def _digest(path: Path) -> str | None:
 def _difference(procedure: Procedure, certificate: Certificate, program: object) -> str:
     """Why the program is not the procedure's; empty if it is."""
     assert procedure.ir is not None
-    if _digest(Path(procedure.ir.span.file)) != certificate.source:
+    span = procedure.ir.span
+    if _digest(Path(span.file)) != certificate.source:
         return "its source is not the file that is named: the digests differ"
+    if (file_name(span.file), span.line) != (certificate.source_file, certificate.source_line):
+        return "its source stands elsewhere than is stated"
     try:
         made = program_json(procedure.amir(Policy(certificate.policy)))
     except ExoGpuError:

@@ -12,6 +12,8 @@ from typing import TypeAlias, TypeVar
 
 import islpy
 
+from exogpu.solvers.isl_budget import whole
+
 Set: TypeAlias = islpy.Set
 Map: TypeAlias = islpy.Map
 Piece = TypeVar("Piece", islpy.Set, islpy.Map)
@@ -249,7 +251,7 @@ def lexmin(points: Set) -> tuple[int, ...] | None:
         if endless:
             rest = _coordinates(endless[0].sample_point(), points.dim(_OUT))
             return (*found, *rest[at:])
-        value = min(int(value.to_python()) for value in least)
+        value = min(whole(value) for value in least)
         found.append(value)
         fixed = [piece.fix_val(_OUT, at, islpy.Val(value)) for piece in pieces]
         pieces = [piece for piece in fixed if not piece.is_empty()]
@@ -269,7 +271,7 @@ def bounded(points: Set) -> bool:
 
 
 def _coordinates(point: islpy.Point, count: int) -> list[int]:
-    return [int(point.get_coordinate_val(_OUT, at).to_python()) for at in range(count)]
+    return [whole(point.get_coordinate_val(_OUT, at)) for at in range(count)]
 
 
 def two_outputs(
@@ -298,7 +300,7 @@ def points(piece: Set, limit: int = 1 << 20) -> list[tuple[int, ...]]:
 
     Raises ValueError beyond `limit` points.
     """
-    if piece.count_val().to_python() > limit:
+    if whole(piece.count_val()) > limit:
         raise ValueError(f"more than {limit} points")
     found: list[tuple[int, ...]] = []
     rank = piece.dim(_OUT)

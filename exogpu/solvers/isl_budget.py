@@ -30,3 +30,12 @@ def limited(operations: int) -> Iterator[None]:
         raise IslGaveUpError(str(error)) from error
     finally:
         context.set_max_operations(0)
+
+
+def whole(value: islpy.Val) -> int:
+    """An integer of ISL.  Raises IslGaveUpError where no operation is left to print it: islpy then
+    gives no text, and raises nothing."""
+    text: str | None = value.to_str()
+    if text is None:
+        raise IslGaveUpError("an integer could not be printed")
+    return int(text)

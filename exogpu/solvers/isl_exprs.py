@@ -8,6 +8,8 @@ from typing import Final, TypeAlias
 
 import islpy
 
+from exogpu.solvers.isl_budget import whole
+
 Set: TypeAlias = islpy.Set
 
 Tree: TypeAlias = int | str | tuple[str, tuple["Tree", ...]]
@@ -112,7 +114,7 @@ def _all(constraints: list[islpy.Constraint], space: islpy.Space) -> Set:
 def _tree(expr: islpy.AstExpr) -> Tree | None:
     kind = islpy.ast_expr_type(expr.get_type())
     if kind is islpy.ast_expr_type.int:
-        return int(expr.int_get_val().to_python())
+        return whole(expr.int_get_val())
     if kind is islpy.ast_expr_type.id:
         return str(expr.id_get_id().get_name())
     operator = _OPERATORS.get(islpy.ast_expr_op_type(expr.op_get_type()).name)

@@ -12,6 +12,7 @@ from typing import TypeAlias, TypeVar
 
 import islpy
 
+from exogpu.solvers.isl_budget import whole
 from exogpu.solvers.isl_relations import Count, Map, extreme
 
 Function: TypeAlias = islpy.PwMultiAff
@@ -261,7 +262,7 @@ def affine(aff: islpy.Aff) -> Affine:
     denominator = aff.get_denominator_val()
 
     def scaled(value: islpy.Val) -> int:
-        return int(value.mul(denominator).to_python())
+        return whole(value.mul(denominator))
 
     inputs = _terms(scaled(aff.get_coefficient_val(_IN, at)) for at in range(aff.dim(_IN)))
     params = tuple(
@@ -275,7 +276,7 @@ def affine(aff: islpy.Aff) -> Affine:
         if (coefficient := scaled(aff.get_coefficient_val(_DIV, at)))
     )
     constant = scaled(aff.get_constant_val())
-    return Affine(constant, inputs, params, floors, int(denominator.to_python()))
+    return Affine(constant, inputs, params, floors, whole(denominator))
 
 
 def _terms(coefficients: Iterable[int]) -> tuple[tuple[int, int], ...]:

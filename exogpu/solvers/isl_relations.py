@@ -14,6 +14,7 @@ from typing import TypeAlias
 import islpy
 
 from exogpu.solvers.isl import bounded, lexmin
+from exogpu.solvers.isl_budget import whole
 
 Set: TypeAlias = islpy.Set
 Map: TypeAlias = islpy.Map
@@ -273,7 +274,7 @@ def _constant_span(relation: Map, at: int) -> tuple[int, int] | None:
     low, high = line.dim_min_val(0), line.dim_max_val(0)
     if not (low.is_int() and high.is_int()):
         return None
-    lo, hi = int(low.to_python()), int(high.to_python())
+    lo, hi = whole(low), whole(high)
     return (lo, hi) if hi - lo < UNROLL else None
 
 
@@ -315,14 +316,14 @@ def _period(line: Map) -> int:
         local = piece.get_local_space()
         for at in range(local.dim(_DIV)):
             div = local.get_div(at)
-            period = math.lcm(period, int(div.get_denominator_val().to_python()))
+            period = math.lcm(period, whole(div.get_denominator_val()))
     return period
 
 
 def _progression(line: Map) -> Count | None:
     """The number of outputs if they are all of `low, low + stride .. high`, for each input."""
     line = line.detect_equalities()
-    stride = max(1, int(line.get_range_stride_info(0).get_stride().to_python()))
+    stride = max(1, whole(line.get_range_stride_info(0).get_stride()))
     low = extreme(line).get_pw_aff(0)
     high = extreme(line, largest=True).get_pw_aff(0)
     value = islpy.Val(stride)

@@ -149,7 +149,9 @@ def _item(token: str, before: list[_Item], names: Names) -> _Item:
 # --- threads ------------------------------------------------------------------------------------
 
 _THREADS: Final = re.compile(
-    r"\{ \[[^\[\]]*\] -> \[t\] : (?:exists ([^:]*) : )?t = (.*?)((?: and 0 <= j\d+ < \d+)*) \}"
+    r"\{ \[[^\[\]]*\] -> \[t\] : (?:exists ([^:]*) : )?"
+    # No number has an `and`: there is one place where bounds can begin.
+    r"t = ((?:(?! and ).)*)((?: and 0 <= j\d+ < \d+)*) \}"
 )
 _TERM: Final = re.compile(r"(\d+) \* \((.*) \+ j(\d+)\)")
 _BOUND: Final = re.compile(r" and 0 <= j(\d+) < (\d+)")

@@ -7,7 +7,7 @@ and once, and that an operation has the fields of its kind, with values that exi
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
@@ -120,6 +120,7 @@ def check_program(program: object) -> dict[str, Any]:
         _data(scope)(one["array"], f"{place}.array")
     check_loads(found["variables"], operations(found), contracts)
     check_flags(found["variables"], operations(found))
+    _check_allocated(found)
     return found
 
 
@@ -190,6 +191,24 @@ def _whole(program: Mapping[str, Any]) -> None:
         for record, check in _CHECKED_BY:
             for line, text, _ in sorted(at[record] - at[check]):
                 malformed("body", f"line {line} ({text}) has {record} of {name} and no {check}")
+
+
+def _check_allocated(program: Mapping[str, Any]) -> None:
+    """What is in shared memory is no parameter, and what is of a task is allocated in one, and
+    nothing else is."""
+    allocated = _allocated(operations(program))
+    tasks = (op for op in operations(program) if op["op"] == "Loop" and op["mode"] == "tasks")
+    in_tasks = _allocated(op for loop in tasks for op in operations(loop))
+    for variable in program["variables"]:
+        name = variable["name"]
+        if variable["shared"] and name not in allocated:
+            malformed("body", f"{name} is allocated nowhere")
+        if variable["task_local"] != (name in in_tasks):
+            malformed("variables", f"{name} is of a task if it is allocated in one")
+
+
+def _allocated(operations: Iterable[Mapping[str, Any]]) -> set[str]:
+    return {op["variable"] for op in operations if op["op"] == "Alloc"}
 
 
 def _place(op: Mapping[str, Any]) -> tuple[Any, ...]:

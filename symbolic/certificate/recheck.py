@@ -141,22 +141,24 @@ def solvers(which: Which) -> tuple[Ask, ...]:
     return tuple(apart.ASKS[name] for name in solver_names(which))
 
 
-def certificates_in(folder: Path, *, needed: bool = True) -> tuple[Path, ...]:
-    """The folder, if it is a certificate, else those in it that are, or should be.
+def certificates_in(folder: Path, *, derived: bool = False) -> tuple[Path, ...]:
+    """The folder, if it is a certificate, else those in it that are, or should be; of a derivation,
+    which has a proof beside its steps where both were written to one folder, all of them.
 
-    Raises ExoGpuError where there is none, but is needed.
+    Raises ExoGpuError where there is none, but for a derivation.
     """
     try:
         if folder.is_symlink():
             folder = folder.resolve()
-        if _is_one(folder):
-            return (folder,)
+        own = (folder,) if _is_one(folder) else ()
+        if own and not derived:
+            return own
         found = tuple(sorted(filter(_is_one, folder.iterdir()))) if folder.is_dir() else ()
     except OSError as error:
         raise _none_in(folder, f"cannot be read: {error.strerror}") from None
-    if not found and needed:
+    if not found and not derived:
         raise _none_in(folder, "has no certificate" if folder.is_dir() else "is no folder")
-    return found
+    return own + found
 
 
 def _none_in(folder: Path, what: str) -> ExoGpuError:

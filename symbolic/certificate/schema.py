@@ -60,6 +60,7 @@ class Certificate:
     source: str | None
     """The digest of the source file, if it had one."""
     source_file: str
+    source_line: int
     program: str
     """The digest of the program."""
     witness: str
@@ -92,6 +93,7 @@ def read(folder: Path) -> Certificate:
         tuple(content["preconditions"]),
         content["source"]["sha256"],
         content["source"]["file"],
+        content["source"]["line"],
         content["program"]["sha256"],
         content["witness"]["sha256"],
         content["digest"],

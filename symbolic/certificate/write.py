@@ -11,6 +11,7 @@ import shutil
 import tempfile
 from collections.abc import Iterable
 from contextlib import suppress
+from functools import cache
 from importlib import metadata
 from pathlib import Path, PurePath
 from typing import Protocol, TypeAlias
@@ -38,6 +39,7 @@ from exogpu.symbolic.certificate.sealing import (
     sealed,
     sha256,
 )
+from exogpu.symbolic.certificate.strict_json import printable
 
 
 class Certified(Protocol):
@@ -161,8 +163,10 @@ def _content(procedure: Certified, verdict: Verdict) -> _Files:
     return sealed(content), program, proof.witness
 
 
+@cache
 def version(package: str) -> str:
-    """The version of an installed package."""
+    """The version of an installed package, as this process found it first: it goes on with what it
+    has loaded, whatever is installed meanwhile."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
@@ -174,7 +178,7 @@ def _source(span: Span) -> Json:
     digest = None
     with suppress(OSError):
         digest = sha256(Path(span.file).read_bytes())
-    return {"file": _name(span), "line": span.line, "sha256": digest}
+    return {"file": file_name(span.file), "line": span.line, "sha256": digest}
 
 
 def program_json(program: Program) -> dict[str, Json]:
@@ -190,7 +194,7 @@ def _without_folder(op: Json) -> Json:
     assert isinstance(op, dict)
     found, file, body = {**op}, op["file"], op.get("body")
     assert isinstance(file, str)
-    found["file"] = PurePath(file).name
+    found["file"] = file_name(file)
     if isinstance(body, list):
         found["body"] = [_without_folder(inner) for inner in body]
     return found
@@ -217,8 +221,9 @@ def _answer(one: Answered) -> dict[str, Json]:
 def _statement(site: Occurrence | None) -> Json:
     if site is None:
         return None
-    return {"file": _name(site.span), "line": site.span.line, "text": site.text}
+    return {"file": file_name(site.span.file), "line": site.span.line, "text": site.text}
 
 
-def _name(span: Span) -> str:
-    return PurePath(span.file).name
+def file_name(path: str) -> str:
+    """A file's name without its folder, as it can be printed: names may have line ends in them."""
+    return printable(PurePath(path).name)

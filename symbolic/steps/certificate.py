@@ -157,8 +157,8 @@ def folder_name(number: int, primitive: str) -> str:
 
 
 def write(folder: Path, texts: Mapping[str, str]) -> None:
-    """Writes files, the last one last.  Raises OSError."""
+    """Writes files, the last one last: an older one of it goes first.  Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / CERTIFICATE).unlink(missing_ok=True)
+    (folder / [*texts][-1]).unlink(missing_ok=True)
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8", newline="\n")

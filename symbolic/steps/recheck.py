@@ -227,8 +227,11 @@ def _listed(found: StepCertificate, obligations: Sequence[Obliged]) -> Iterator[
 # --- derivations --------------------------------------------------------------------------------
 
 
-Remake: TypeAlias = Callable[[str, Sequence[tuple[str, str, str]]], Compared]
-"""Compares steps, each a primitive and two digests, with those of a procedure of the source."""
+Stepped: TypeAlias = tuple[str, tuple[str, ...], str, str]
+"""A step's primitive and arguments, and the digests of what it was given and of what it made."""
+
+Remake: TypeAlias = Callable[[str, Sequence[Stepped]], Compared]
+"""Compares steps with those of a procedure of the source."""
 
 
 def derivation(folder: Path, remake: Remake = lambda procedure, steps: None) -> Rechecked | None:
@@ -266,7 +269,10 @@ def derivation(folder: Path, remake: Remake = lambda procedure, steps: None) -> 
         message = f"{printable(path)} cannot be read: {error}"
         raise ExoGpuError([Diagnostic("X971", message, NOWHERE, REMAKE)]) from None
     flaws = [*_chained(folder, content)]
-    listed = [(step["primitive"], step["old"], step["new"]) for step in content["steps"]]
+    listed = [
+        (step["primitive"], tuple(step["arguments"]), step["old"], step["new"])
+        for step in content["steps"]
+    ]
     why = remake(content["procedure"], listed)
     if why:
         flaws.append(Flaw(DERIVATION, why))
@@ -296,7 +302,8 @@ def _chained(folder: Path, content: dict[str, Any]) -> Iterator[Flaw]:
             why = f"{told} was decided by ISL; it has no certificate: {step['why']}"
             yield Flaw(DERIVATION, why, open=True)
         if step["decided"] == "certificate":
-            yield from _named(folder / folder_name(at, step["primitive"]), told, step)
+            stated = {"procedure": content["procedure"], **step}
+            yield from _named(folder / folder_name(at, step["primitive"]), told, stated)
 
 
 def _named(folder: Path, told: str, step: dict[str, Any]) -> Iterator[Flaw]:
@@ -309,6 +316,6 @@ def _named(folder: Path, told: str, step: dict[str, Any]) -> Iterator[Flaw]:
         return
     if sha256(data) != step["certificate"]:
         yield Flaw(DERIVATION, f"the certificate of {told} is another")
-    keys = ("number", "primitive", "arguments", "old", "new")
+    keys = ("procedure", "number", "primitive", "arguments", "old", "new")
     if not isinstance(content, dict) or any(content.get(k) != step[k] for k in keys):
         yield Flaw(DERIVATION, f"the certificate of {told} is of another step")

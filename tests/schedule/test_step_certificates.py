@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -250,6 +251,16 @@ def test_a_derivation_with_a_gap_is_refused(made: Path, tmp_path: Path) -> None:
         assert (found := derivation(tmp_path)) is not None and found.word == word
 
 
+def test_a_step_of_another_procedure_is_refused(made: Path, tmp_path: Path) -> None:
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    path = folders(tmp_path)[1] / "certificate.json"
+    path.write_text(json_text(sealed({**json.loads(path.read_text()), "procedure": "other"})))
+    listed = json.loads((made / "derivation.json").read_text())
+    listed["steps"][1]["certificate"] = sha256(path.read_bytes())
+    (tmp_path / "derivation.json").write_text(json_text(sealed(listed)))
+    assert (found := derivation(tmp_path)) is not None and found.word == "rejected"
+
+
 def test_what_isl_alone_decided_is_not_confirmed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -260,6 +271,14 @@ def test_what_isl_alone_decided_is_not_confirmed(
     assert not found.complete and "budget" in found.steps[0].why
     found.write(tmp_path)
     assert (listed := derivation(tmp_path)) is not None and listed.word == "unknown"
+
+
+def test_operations_may_run_out_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where ISL has to print a number."""
+    p = s.divide_loop(even, "i", 4, ["io", "ii"], "guard")
+    for budget in range(10, 5000, 45):
+        monkeypatch.setattr(certifying, "BUDGET", budget)
+        assert s.certificate(p).steps[0].decided in ("certificate", "isl")
 
 
 # --- commands -----------------------------------------------------------------------------------
@@ -291,10 +310,50 @@ def test_commands(tmp_path: Path) -> None:
     again = ["recheck", str(out / "tiled"), "--solver", "z3", "--source", str(file)]
     ran = CliRunner().invoke(app, again)
     assert ran.exit_code == 0 and "its steps were made again from the source" in ran.stdout
+    listed = (out / "tiled" / "derivation.json").read_text()
+    value = json.loads(listed)
+    value["steps"][1]["arguments"] = ["'filed'"]
+    (out / "tiled" / "derivation.json").write_text(json_text(sealed(value)))
+    ran = CliRunner().invoke(app, again)
+    assert ran.exit_code == 1 and "derives tiled by other steps" in ran.stdout
+    (out / "tiled" / "derivation.json").write_text(listed)
     file.write_text(SOURCE.replace('"perfect"', '"cut"'))
     ran = CliRunner().invoke(app, again)
     assert ran.exit_code == 1 and "derives tiled by other steps" in ran.stdout
     assert CliRunner().invoke(app, ["history", str(file), "--certify"]).exit_code == 2
+
+
+def test_a_certificate_beside_the_steps_does_not_stand_for_them(made: Path, tmp_path: Path) -> None:
+    for folder in folders(made):
+        shutil.copytree(folder, tmp_path / folder.name)
+    step = tmp_path / folders(made)[3].name
+    (step / "program.json").write_text("nothing")
+    value = json.loads((step / "certificate.json").read_text())
+    value["obligations"] = []
+    (step / "certificate.json").write_text(json_text(sealed(value)))
+    listed = json.loads((made / "derivation.json").read_text())
+    listed["steps"][3]["certificate"] = sha256((step / "certificate.json").read_bytes())
+    (tmp_path / "derivation.json").write_text(json_text(sealed(listed)))
+    for file in folders(made)[0].iterdir():
+        shutil.copy(file, tmp_path)
+    ran = CliRunner().invoke(app, ["recheck", str(tmp_path), "--solver", "z3"])
+    assert ran.exit_code == 1 and "tiled, step 4 (stage_mem): rejected" in ran.stdout
+
+
+def test_a_proof_and_the_steps_in_one_folder(tmp_path: Path) -> None:
+    """Whichever is written first."""
+    file, out = tmp_path / "derived.py", tmp_path / "out"
+    file.write_text(SOURCE)
+    report = ["report", f"{file}::tiled", "-o", str(out)]
+    steps = ["history", f"{file}::tiled", "--certify", "-o", str(out)]
+    for command in (report, steps, report):
+        assert CliRunner().invoke(app, command).exit_code == 0
+        if command is steps:
+            assert (out / "tiled" / "certificate.json").is_file()
+    ran = CliRunner().invoke(app, ["recheck", str(out / "tiled"), "--solver", "z3"])
+    assert ran.exit_code == 0, ran.output
+    for what in ("tiled, as derived: confirmed", "tiled: confirmed", "tiled, step 1 (divide_loop)"):
+        assert what in ran.stdout
 
 
 # --- mistakes -----------------------------------------------------------------------------------

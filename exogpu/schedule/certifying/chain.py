@@ -40,6 +40,7 @@ from exogpu.symbolic.steps.certificate import (
 )
 from exogpu.symbolic.steps.obligations import unlike
 from exogpu.symbolic.steps.obliged import UnlikeError, obliged
+from exogpu.symbolic.steps.recheck import Stepped
 from exogpu.symbolic.steps.record import Compared, Record
 from exogpu.symbolic.steps.record_json import record_of
 from exogpu.symbolic.steps.untouched import touched
@@ -118,12 +119,14 @@ def certificate(
     return Certificate(procedure.name, tuple(found))
 
 
-def digests(procedure: Schedulable) -> tuple[tuple[str, str, str], ...]:
-    """The primitive of each step, and the digests of what it was given and of what it made."""
+def digests(procedure: Schedulable) -> tuple[Stepped, ...]:
+    """Each step by what it is, and the digests of what it was given and of what it made."""
     maker = _Maker(procedure.name)
     steps = [step for _, step in chain(procedure)][::-1]
     return tuple(
-        (step.primitive, *maker.ends(part)) for step in steps for part in maker.parts(step)
+        (step.primitive, step.arguments, *maker.ends(part))
+        for step in steps
+        for part in maker.parts(step)
     )
 
 
