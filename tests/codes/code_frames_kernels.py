@@ -56,6 +56,14 @@ KERNELS: Mapping[str, Frame] = {
         "                r: f32[4]\n"
         "                BAD\n"
     ),
+    "B607": Frame(
+        "@proc\ndef k(K: size, x: f32[K] @ CudaGmemLinear, y: f32 @ CudaGmemLinear):\n"
+        "    with CudaDeviceFunction(blockDim=32):\n"
+        "        for task in cuda_tasks(0, 1):\n"
+        "            for t in cuda_threads(0, 1, unit=cuda_thread):\n"
+        "                HERE\n"
+        "                y = acc\n"
+    ),
     "T260": Frame(
         "@proc\ndef copy(n: size, x: f32[n] @ DRAM):\n    pass\n\n\n"
         "@proc\ndef k(n: size, x: f32[8] @ DRAM):\n    HERE\n"
