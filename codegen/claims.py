@@ -22,7 +22,7 @@ from exogpu.codegen.guarantees import (
     after,
     needed,
 )
-from exogpu.codegen.rows import Scope
+from exogpu.codegen.row import Scope
 from exogpu.codegen.sync import (
     after_await,
     drain_rows,

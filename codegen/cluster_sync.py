@@ -15,7 +15,7 @@ from exogpu.analysis.affine import difference
 from exogpu.analysis.divergence import Mechanisms
 from exogpu.analysis.executors import CollectiveFacts
 from exogpu.codegen.errors import unsupported
-from exogpu.codegen.rows import Scope
+from exogpu.codegen.row import Scope
 from exogpu.codegen.sync import scope_of
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (

@@ -12,7 +12,7 @@ from exogpu.codegen.errors import unsupported
 from exogpu.codegen.expressions import c_atom, c_control
 from exogpu.codegen.lines import Lines
 from exogpu.codegen.named import LAST, adjacent_lanes, lanes_of
-from exogpu.codegen.rows import Scope
+from exogpu.codegen.row import Scope
 from exogpu.codegen.where import Where
 from exogpu.ir.nodes import Fence, Stmt
 

@@ -17,7 +17,7 @@ from exogpu.codegen.errors import unsupported
 from exogpu.codegen.expressions import c_condition, c_control
 from exogpu.codegen.lines import Lines
 from exogpu.codegen.parts import first_thread
-from exogpu.codegen.rows import Scope
+from exogpu.codegen.row import Scope
 from exogpu.codegen.task_order import Lexicographic, TaskOrder
 from exogpu.hw.timelines import AFTER_FLAG, ORDINARY, SYNC_TIMELINES
 from exogpu.ir.listed import condition_of, control_of

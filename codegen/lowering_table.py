@@ -10,7 +10,8 @@ from pathlib import Path
 from exogpu.codegen.claims import KERNEL, all_claims, open_claims
 from exogpu.codegen.guarantees import KINDS, Kind
 from exogpu.codegen.instructions import helper_text, note_helpers
-from exogpu.codegen.rows import ROWS, Row, Scope
+from exogpu.codegen.row import Row, Scope
+from exogpu.codegen.rows import ROWS
 from exogpu.codegen.sync import fence_rows, unkept
 from exogpu.hw.timelines import SYNC_TIMELINES
 from exogpu.ir.types import SyncTL

@@ -9,7 +9,7 @@ from typing import assert_never
 
 from exogpu.analysis.affine import constant
 from exogpu.analysis.executors import CollectiveFacts
-from exogpu.codegen.rows import Scope
+from exogpu.codegen.row import Scope
 from exogpu.codegen.smem import SharedLayout
 from exogpu.codegen.storage import Storage
 from exogpu.codegen.sync import full, scope_of

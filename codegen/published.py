@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final, TypeAlias, assert_never
 
 from exogpu.analysis.executors import CollectiveFacts
-from exogpu.codegen.rows import Scope
+from exogpu.codegen.row import Scope
 from exogpu.codegen.storage import Storage
 from exogpu.codegen.sync import full, scope_of
 from exogpu.codegen.tasks import resident

@@ -6,39 +6,10 @@ Code generation and docs/lowering.md (`exogpu.codegen.lowering_table`) are both 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from enum import Enum
 from typing import Final
 
-
-class Scope(Enum):
-    """The threads of a Fence, by the cheapest hardware barrier that joins them."""
-
-    THREAD = "one thread"
-    LANES = "part of a warp"
-    WARP = "a warp"
-    WARPS = "some warps of a CTA"
-    CTA = "a CTA"
-    CLUSTER = "a cluster"
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One row of the lowering table."""
-
-    mechanism: str
-    scope: str
-    timelines: str
-    text: str
-    """C++ with PTX; fields in braces are filled in by the code generator."""
-    section: str
-    """Of the PTX ISA."""
-    why: str
-
-
-def _asm(instruction: str) -> str:
-    return f'asm volatile("{instruction}" ::: "memory");'
-
+from exogpu.codegen.arrivals import ARRIVALS
+from exogpu.codegen.row import MBARRIER, Row, Scope, asm
 
 _CLUSTER_BARRIER = (
     'asm volatile("barrier.cluster.arrive.release.aligned;\\n\\t"\n'
@@ -46,7 +17,6 @@ _CLUSTER_BARRIER = (
 )
 _BULK = "Data Movement and Conversion Instructions: cp.async.bulk.{commit,wait}_group"
 _SM80 = "Data Movement and Conversion Instructions: cp.async.{commit,wait}_group"
-_MBARRIER = "Parallel Synchronization and Communication Instructions"
 _WGMMA = "Asynchronous Warpgroup Level Matrix Instructions"
 
 ROWS: Final[Mapping[str, Row]] = {
@@ -102,7 +72,7 @@ ROWS: Final[Mapping[str, Row]] = {
         "Fence",
         "a CTA, on the path of one warp group",
         "generic to generic",
-        _asm("barrier.cta.sync 0;"),
+        asm("barrier.cta.sync 0;"),
         "Parallel Synchronization and Communication Instructions: barrier.cta",
         "Every warp group has a copy of the statement; without .aligned the copies may be "
         "different instructions.",
@@ -120,7 +90,7 @@ ROWS: Final[Mapping[str, Row]] = {
         "Fence, Await",
         "any",
         "generic, to a post side that is full in the async proxy",
-        _asm("fence.proxy.async{space};"),
+        asm("fence.proxy.async{space};"),
         "Memory Consistency Model: Proxies; membar / fence",
         "Accesses through two proxies need a proxy fence on the path between them, of the state "
         "space in which they meet: the CTA's shared memory, where no other CTA accesses what both "
@@ -131,7 +101,7 @@ ROWS: Final[Mapping[str, Row]] = {
         "Fence, Await",
         "a cluster, or a CTA that awaits a flag",
         "any, where the async proxy accesses global memory that other CTAs have accessed",
-        _asm("fence.proxy.async.global;"),
+        asm("fence.proxy.async.global;"),
         "Memory Consistency Model: Proxies, Proxy-preserved Base Causality Order",
         "Accesses through the async proxy are ordered within a thread block alone: a fence that "
         "another CTA has executed, or that its completed copy has implied, is none for the copies "
@@ -141,7 +111,7 @@ ROWS: Final[Mapping[str, Row]] = {
         "end of a shared variable's lifetime",
         "any",
         "accesses of the generic proxy, to bytes that the async proxy may use next",
-        _asm("fence.proxy.async{space};"),
+        asm("fence.proxy.async{space};"),
         "Memory Consistency Model: Proxies; membar / fence",
         "The check of the free orders the accesses before every thread of the cluster; the thread "
         "that next starts an asynchronous copy into the bytes has the proxy fence on the path.",
@@ -150,7 +120,7 @@ ROWS: Final[Mapping[str, Row]] = {
         "Fence",
         "any",
         "a pre side that is full in Sm80",
-        _asm("cp.async.wait_all;"),
+        asm("cp.async.wait_all;"),
         _SM80,
         "The executing thread's copies have completed and are visible to it.",
     ),
@@ -158,7 +128,7 @@ ROWS: Final[Mapping[str, Row]] = {
         "Fence",
         "any",
         "a pre side that is full in tmaG",
-        _asm("cp.async.bulk.commit_group;") + "\n" + _asm("cp.async.bulk.wait_group 0;"),
+        asm("cp.async.bulk.commit_group;") + "\n" + asm("cp.async.bulk.wait_group 0;"),
         _BULK,
         "The executing thread's bulk stores have completed, their writes included.",
     ),
@@ -167,7 +137,7 @@ ROWS: Final[Mapping[str, Row]] = {
         "any",
         "a pre side that is full in tmaR and not in tmaG, or where nothing else in the launch "
         "accesses what is stored",
-        _asm("cp.async.bulk.commit_group;") + "\n" + _asm("cp.async.bulk.wait_group.read 0;"),
+        asm("cp.async.bulk.commit_group;") + "\n" + asm("cp.async.bulk.wait_group.read 0;"),
         _BULK,
         "The executing thread's bulk stores have read their sources; their writes are over when "
         "the kernel is.",
@@ -176,7 +146,7 @@ ROWS: Final[Mapping[str, Row]] = {
         "Fence",
         "any",
         "a pre side that is full in wgD, wgA or wgS",
-        _asm("wgmma.commit_group.sync.aligned;") + "\n" + _asm("wgmma.wait_group.sync.aligned 0;"),
+        asm("wgmma.commit_group.sync.aligned;") + "\n" + asm("wgmma.wait_group.sync.aligned 0;"),
         _WGMMA + ": wgmma.wait_group",
         "The warpgroup's matrix operations have completed.",
     ),
@@ -184,7 +154,7 @@ ROWS: Final[Mapping[str, Row]] = {
         "Fence",
         "a warpgroup",
         "wgmma_fence_1 to wgmma_fence_2",
-        _asm("wgmma.fence.sync.aligned;"),
+        asm("wgmma.fence.sync.aligned;"),
         _WGMMA + ": wgmma.fence",
         "Orders register accesses of the warpgroup before its next wgmma.mma_async.",
     ),
@@ -192,7 +162,7 @@ ROWS: Final[Mapping[str, Row]] = {
         "Arrive, CudaCommitGroup",
         "each thread",
         "Sm80",
-        _asm("cp.async.commit_group;"),
+        asm("cp.async.commit_group;"),
         _SM80,
         "The thread's copies since its last group make one more group.",
     ),
@@ -200,7 +170,7 @@ ROWS: Final[Mapping[str, Row]] = {
         "Await, CudaCommitGroup",
         "each thread",
         "Sm80",
-        _asm("cp.async.wait_group {n};"),
+        asm("cp.async.wait_group {n};"),
         _SM80,
         "All but the thread's newest n groups have completed and are visible to it.",
     ),
@@ -208,7 +178,7 @@ ROWS: Final[Mapping[str, Row]] = {
         "Arrive, CudaCommitGroup",
         "each thread",
         "tmaG, tmaR",
-        _asm("cp.async.bulk.commit_group;"),
+        asm("cp.async.bulk.commit_group;"),
         _BULK,
         "The thread's bulk operations since its last group make one more group.",
     ),
@@ -216,7 +186,7 @@ ROWS: Final[Mapping[str, Row]] = {
         "Await, CudaCommitGroup",
         "each thread",
         "tmaG, tmaR",
-        _asm("cp.async.bulk.wait_group {n};"),
+        asm("cp.async.bulk.wait_group {n};"),
         _BULK,
         "All but the thread's newest n groups have completed, their writes included.",
     ),
@@ -224,7 +194,7 @@ ROWS: Final[Mapping[str, Row]] = {
         "Await, CudaCommitGroup",
         "each thread",
         "tmaR alone, or tmaG where nothing else in the launch accesses what is stored",
-        _asm("cp.async.bulk.wait_group.read {n};"),
+        asm("cp.async.bulk.wait_group.read {n};"),
         _BULK,
         "All but the thread's newest n groups have read their sources; their writes are over when "
         "the kernel is.",
@@ -233,7 +203,7 @@ ROWS: Final[Mapping[str, Row]] = {
         "Arrive, CudaCommitGroup",
         "a warpgroup",
         "wgA, wgD, wgS",
-        _asm("wgmma.commit_group.sync.aligned;"),
+        asm("wgmma.commit_group.sync.aligned;"),
         _WGMMA + ": wgmma.commit_group",
         "The warpgroup's matrix operations since its last group make one more group.",
     ),
@@ -241,7 +211,7 @@ ROWS: Final[Mapping[str, Row]] = {
         "Await, CudaCommitGroup",
         "a warpgroup",
         "wgA, wgD, wgS",
-        _asm("wgmma.wait_group.sync.aligned {n};"),
+        asm("wgmma.wait_group.sync.aligned {n};"),
         _WGMMA + ": wgmma.wait_group",
         "All but the warpgroup's newest n groups have completed; their registers may be read.",
     ),
@@ -263,109 +233,12 @@ ROWS: Final[Mapping[str, Row]] = {
         "Parallel Synchronization and Communication Instructions: barrier.cta",
         "Waits for all that arrive and all that wait; their number is the same in both.",
     ),
-    "arrive mbarrier": Row(
-        "Arrive, CudaMbarrier",
-        "each thread",
-        "any",
-        "mbarrier_arrive<{depth}>({ring}, {number});",
-        _MBARRIER + ": mbarrier.arrive",
-        "Releases what the thread did before, at CTA scope.",
-    ),
-    "arrive mbarrier of warps": Row(
-        "Arrive, CudaMbarrier",
-        "whole warps",
-        "any",
-        "__syncwarp();\nif (lane == 0)\n    mbarrier_arrive<{depth}>({ring}, {number});",
-        _MBARRIER + ": mbarrier.arrive",
-        "bar.warp.sync orders the lanes' accesses before the one arrival, whose release is "
-        "cumulative: one arrival a warp completes the phase.",
-    ),
-    "arrive mbarrier with bytes": Row(
-        "Arrive, CudaMbarrier with trailing instructions",
-        "whole warps",
-        "any",
-        "__syncwarp();\nif (lane == 0)\n"
-        "    mbarrier_arrive_expect_tx<{depth}>({ring}, {number}, {bytes});\n{bytes} = 0;",
-        _MBARRIER + ": mbarrier.arrive.expect_tx",
-        "The phase completes when this arrival and the bytes of all instructions that trail on "
-        "it are there: expect_tx and complete_tx may come in any order before the last arrival.",
-    ),
-    "arrive mbarrier with bytes, by all": Row(
-        "Arrive, CudaMbarrier with trailing instructions, with --arrive-all",
-        "whole warps",
-        "any",
-        "__syncwarp();\nif (lane == 0)\n"
-        "    mbarrier_arrive_expect_tx<{depth}>({ring}, {number}, {bytes});\n"
-        "else\n    mbarrier_arrive<{depth}>({ring}, {number});\n{bytes} = 0;",
-        _MBARRIER + ": mbarrier.arrive; mbarrier.arrive.expect_tx",
-        "As above, with an arrival a thread: race checkers do not follow one lane's arrival for "
-        "its warp.",
-    ),
-    "arrive mbarrier of CTAs with bytes": Row(
-        "Arrive, CudaMbarrier with trailing instructions, multicast",
-        "whole warps",
-        "any",
-        "__syncwarp();\nif (lane == {cta})\n"
-        "    mbarrier_arrive_expect_tx<{depth}>({ring}, {number}, {bytes});\n"
-        "else if (lane < {ctas} && ({mask} >> lane & 1))\n"
-        "    mbarrier_arrive_cluster<{depth}>({ring}, {number}, lane);\n{bytes} = 0;",
-        _MBARRIER + ": mbarrier.arrive.expect_tx, mbarrier.arrive; mapa",
-        "One lane a target.  The mbarrier of each CTA counts the bytes that land in this CTA, and "
-        "is told of them by the arrival of this CTA: no phase of it completes without.",
-    ),
-    "arrive mbarrier of CTAs with bytes, by all": Row(
-        "Arrive, CudaMbarrier with trailing instructions, multicast, with --arrive-all",
-        "whole warps",
-        "any",
-        "__syncwarp();\nfor (unsigned to_cta = 0; to_cta < {ctas}; ++to_cta)\n"
-        "    if (lane == 0 && to_cta == {cta})\n"
-        "        mbarrier_arrive_expect_tx<{depth}>({ring}, {number}, {bytes});\n"
-        "    else if ({mask} >> to_cta & 1)\n"
-        "        mbarrier_arrive_cluster<{depth}>({ring}, {number}, to_cta);\n{bytes} = 0;",
-        _MBARRIER + ": mbarrier.arrive.expect_tx, mbarrier.arrive; mapa",
-        "As above, with an arrival a thread.",
-    ),
-    "arrive mbarrier of CTAs, each thread": Row(
-        "Arrive, CudaMbarrier, multicast",
-        "each thread",
-        "any",
-        "for (unsigned to_cta = 0; to_cta < {ctas}; ++to_cta)\n    if ({mask} >> to_cta & 1)\n"
-        "        mbarrier_arrive_cluster<{depth}>({ring}, {number}, to_cta);",
-        _MBARRIER + ": mbarrier.arrive; mapa",
-        "Each thread arrives in each target, and releases at cluster scope what it did.",
-    ),
-    "arrive mbarrier of CTAs": Row(
-        "Arrive, CudaMbarrier, multicast",
-        "whole warps",
-        "any",
-        "__syncwarp();\nif (lane < {ctas} && ({mask} >> lane & 1))\n"
-        "    mbarrier_arrive_cluster<{depth}>({ring}, {number}, lane);",
-        _MBARRIER + ": mbarrier.arrive; mapa",
-        "One lane a target: each releases at cluster scope, cumulatively, what its warp did.",
-    ),
-    "arrive mbarrier of CTAs, reads": Row(
-        "Arrive, CudaMbarrier, multicast, with nothing written since a Fence of the cluster",
-        "whole warps",
-        "any",
-        "__syncwarp();\nif (lane < {ctas} && ({mask} >> lane & 1))\n"
-        "    mbarrier_arrive_reads<{depth}>({ring}, {number}, lane);",
-        _MBARRIER + ": mbarrier.arrive; mapa",
-        "A read that is performed is performed for all CTAs; there is no write to publish.",
-    ),
-    "arrive mbarrier of cp.async": Row(
-        "Arrive, CudaMbarrier",
-        "each thread",
-        "Sm80_cp_async",
-        "mbarrier_arrive_cp_async<{depth}>({ring}, {number});",
-        _MBARRIER + ": cp.async.mbarrier.arrive",
-        "The arrival, which the mbarrier's count expects (.noinc), happens when the thread's "
-        "copies so far have completed; the thread does not wait for them.",
-    ),
+    **ARRIVALS,
     "arrive cluster": Row(
         "Arrive, CudaClusterSync",
         Scope.CLUSTER.value,
         "generic",
-        _asm("barrier.cluster.arrive.release.aligned;"),
+        asm("barrier.cluster.arrive.release.aligned;"),
         "Parallel Synchronization and Communication Instructions: barrier.cluster",
         "Releases, at cluster scope, what the thread did before.",
     ),
@@ -373,7 +246,7 @@ ROWS: Final[Mapping[str, Row]] = {
         "Await, CudaClusterSync",
         Scope.CLUSTER.value,
         "any",
-        _asm("barrier.cluster.wait.acquire.aligned;"),
+        asm("barrier.cluster.wait.acquire.aligned;"),
         "Parallel Synchronization and Communication Instructions: barrier.cluster",
         "Acquires, at cluster scope, what all threads of the cluster released by arriving.",
     ),
@@ -382,7 +255,7 @@ ROWS: Final[Mapping[str, Row]] = {
         "each thread",
         "any",
         "mbarrier_wait<{depth}>({ring}, {number});",
-        _MBARRIER + ": mbarrier.try_wait",
+        MBARRIER + ": mbarrier.try_wait",
         "Acquires, at CTA scope, what was released or completed in the phase.",
     ),
     "await mbarrier of CTAs": Row(
@@ -390,7 +263,7 @@ ROWS: Final[Mapping[str, Row]] = {
         "each thread",
         "any",
         "mbarrier_wait_cluster<{depth}>({ring}, {number});",
-        _MBARRIER + ": mbarrier.try_wait",
+        MBARRIER + ": mbarrier.try_wait",
         "Acquires, at cluster scope, what was released or completed in the phase.",
     ),
     "arrive flag": Row(
@@ -419,16 +292,16 @@ ROWS: Final[Mapping[str, Row]] = {
         "start of a kernel that a dependent launch follows",
         "each thread",
         "",
-        _asm("griddepcontrol.launch_dependents;"),
-        _MBARRIER + ": griddepcontrol",
+        asm("griddepcontrol.launch_dependents;"),
+        MBARRIER + ": griddepcontrol",
         "It orders nothing: what follows may begin once all CTAs are there, and waits by itself.",
     ),
     "await launch": Row(
         "Fence(cuda_stream_sync, ..) in a dependent launch; and at its end",
         "each thread",
         "any",
-        _asm("griddepcontrol.wait;"),
-        _MBARRIER + ": griddepcontrol",
+        asm("griddepcontrol.wait;"),
+        MBARRIER + ": griddepcontrol",
         "The launch before has completed, and all its memory operations are visible to this grid.  "
         "So it has waited itself, if it was dependent: none ends without.",
     ),
@@ -436,8 +309,8 @@ ROWS: Final[Mapping[str, Row]] = {
         "the same, where the second timeline is full in the async proxy",
         "each thread",
         "any",
-        _asm("griddepcontrol.wait;") + "\n" + _asm("fence.proxy.async.global;"),
-        _MBARRIER + ": griddepcontrol; Memory Consistency Model: Proxies",
+        asm("griddepcontrol.wait;") + "\n" + asm("fence.proxy.async.global;"),
+        MBARRIER + ": griddepcontrol; Memory Consistency Model: Proxies",
         "The accesses of the launch before were of the generic proxy, some that follow are not.",
     ),
     "meet CTAs": Row(
@@ -455,16 +328,16 @@ ROWS: Final[Mapping[str, Row]] = {
         "one thread of each CTA",
         "",
         "mbarrier_init({ring}, {barriers}, {count});",
-        _MBARRIER + ": mbarrier.init",
+        MBARRIER + ": mbarrier.init",
         "Once: phases are carried on across tasks.",
     ),
     "publish mbarriers": Row(
         "start of the kernel, CudaMbarrier",
         "one thread of each CTA",
         "",
-        _asm("fence.mbarrier_init.release.cluster;")
+        asm("fence.mbarrier_init.release.cluster;")
         + "\n"
-        + _asm("fence.proxy.async.shared::cluster;"),
+        + asm("fence.proxy.async.shared::cluster;"),
         "Memory Consistency Model; membar / fence: fence.mbarrier_init",
         "Other threads of the cluster, and TMA through the async proxy, signal the mbarriers after "
         "the barrier that follows.",

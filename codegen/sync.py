@@ -10,7 +10,8 @@ from typing import Final
 
 from exogpu.analysis.mechanisms import GroupKind
 from exogpu.analysis.tiling import Tiling, block_axes, cluster_axes
-from exogpu.codegen.rows import ROWS, Scope
+from exogpu.codegen.row import Scope
+from exogpu.codegen.rows import ROWS
 from exogpu.hw.timelines import ASYNC_PROXY, ONLY_BEFORE
 from exogpu.ir.types import Policy, QualSet, QualTL, SyncTL
 

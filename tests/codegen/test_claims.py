@@ -8,7 +8,8 @@ import pytest
 
 from exogpu.codegen.claims import KERNEL, Lowering, all_claims, claims, open_claims, shown
 from exogpu.codegen.guarantees import EFFECTS, KINDS, Fact, Kind
-from exogpu.codegen.rows import ROWS, Scope
+from exogpu.codegen.row import Scope
+from exogpu.codegen.rows import ROWS
 from exogpu.codegen.sync import fence_rows, unkept
 from exogpu.hw.timelines import SYNC_TIMELINES
 from exogpu.ir.types import Level, Policy, QualTL, SyncTL
