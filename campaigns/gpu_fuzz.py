@@ -137,14 +137,18 @@ def write(options: argparse.Namespace) -> int:
     checked = tools(page.journal((options.sanitized or folder) / "sanitize.jsonl"))
     found = page.summary(noted, ran)
     devices = {result["device"] for result in ran.values() if "device" in result}
-    command = f"make gpu-fuzz PROGRAMS={len(noted)}"
+    command, of = f"make gpu-fuzz PROGRAMS={len(noted)}", ""
     if not all(page.name_of(case).startswith("fuzz_") for case in noted):
-        command = f"python -m campaigns.gpu_fuzz emit --only reach --programs {len(noted)}"
+        shown = folder.relative_to(cases.ROOT) if folder.is_relative_to(cases.ROOT) else folder
+        command = (
+            f"python -m campaigns.gpu_fuzz emit --only reach --programs {len(noted)} -o {shown}"
+        )
+        of = "fragments, atomics, bulk stores, products, launches, roles, clusters"
     if options.beside:
         command = (
             f"python -m campaigns.gpu_fuzz write  # of {1 + len(options.beside)} emits and runs"
         )
-    made = page.text(found, command, ", ".join(sorted(devices)) or "no GPU", checked)
+    made = page.text(found, command, ", ".join(sorted(devices)) or "no GPU", checked, of)
     cases.write_whole(options.page, made)
     loud = any(not what.startswith("silent") for what in checked.values())
     return 1 if found.wrong or found.hangs or found.failures or loud else 0

@@ -115,8 +115,11 @@ def _listed(items: Iterable[str], none: str) -> str:
     return "\n".join(f"- {item}" for item in items) or none
 
 
-def text(found: Summary, command: str, device: str, checked: Mapping[str, str]) -> str:
-    """docs/gpu-fuzz.md; `checked` says what each tool of compute-sanitizer found."""
+def text(
+    found: Summary, command: str, device: str, checked: Mapping[str, str], of: str = ""
+) -> str:
+    """docs/gpu-fuzz.md; `checked` says what each tool of compute-sanitizer found, `of` what the
+    programs are of, where that is not everything."""
     total = sum(found.states.values())
     states = ", ".join(f"{count} {state}" for state, count in found.states.most_common())
     wrong = _listed((f"`{n}`: {w}" for n, w in found.wrong.items()), "None was wrong.")
@@ -124,7 +127,7 @@ def text(found: Summary, command: str, device: str, checked: Mapping[str, str]) 
     failures = _listed((f"`{n}`: {w}" for n, w in found.failures.items()), "None.")
     refusals = _listed((f"{c}: {w}" for w, c in found.refusals.most_common()), "None.")
     tools = _listed((f"{tool}: {what}" for tool, what in checked.items()), "Not run.")
-    return f"""# Random programs on a GPU
+    return f"""# Random programs on a GPU{of and f": {of}"}
 
     {command}
 
