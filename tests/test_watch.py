@@ -7,8 +7,9 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from threading import Timer
 
-from exogpu.cli.watching import seen
+from exogpu.cli.watching import SETTLE, seen, settled
 
 ROOT = Path(__file__).parent.parent
 HEAD = "from exogpu import *\n"
@@ -19,6 +20,13 @@ KERNEL += "    for i in seq(0, n):\n        z[i + OFFSET] = 1.0\n"
 def interruptible() -> None:
     """As from a terminal: what a shell starts in the background ignores interrupts."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def save(path: Path, text: str) -> None:
+    """At once: a test that is held up between the emptying and the writing is not meant."""
+    new = path.with_suffix(".new")
+    new.write_text(text)
+    os.replace(new, path)
 
 
 def test_each_change_is_checked(tmp_path: Path) -> None:
@@ -49,11 +57,13 @@ def test_each_change_is_checked(tmp_path: Path) -> None:
         try:
             first = told()
             assert "fill: proved" in first and "watching 2 files" in first
-            shared.write_text("OFFSET = 1  # is outside\n")
+            save(shared, "OFFSET = 1  # is outside\n")
             assert "fill: refuted" in told()
-            kernel.write_text(HEAD + KERNEL.replace("= 1.0", "= = 1.0"))
+            save(shared, "OFFSET = 0  # is outside\n")  # as long, and perhaps in the same second
+            assert "fill: proved" in told()
+            save(kernel, HEAD + KERNEL.replace("= 1.0", "= = 1.0"))
             assert "X942" in told()
-            kernel.write_text(HEAD + KERNEL.replace("z[i + OFFSET]", "z[i]"))
+            save(kernel, HEAD + KERNEL.replace("z[i + OFFSET]", "z[i]"))
             assert "fill: proved" in told()
         finally:
             watching.send_signal(signal.SIGINT)
@@ -71,3 +81,15 @@ def test_of_a_folder_new_files_count_and_hidden_ones_do_not(tmp_path: Path) -> N
     (tmp_path / ".venv" / "other.py").write_text("")
     after = seen([f"{tmp_path}::p"], ["/nowhere.py"])
     assert not before and list(after) == [str(tmp_path / "inner" / "new.py")]
+
+
+def test_a_file_that_is_being_written_is_waited_for(tmp_path: Path) -> None:
+    kernel = tmp_path / "kernel.py"
+    kernel.write_text("")  # as an editor empties it
+    writing = Timer(SETTLE / 3, kernel.write_text, [HEAD + KERNEL])
+    writing.start()
+    try:
+        ((_, size),) = settled([str(kernel)], ()).values()
+    finally:
+        writing.join()
+    assert size == len(HEAD + KERNEL)

@@ -17,6 +17,9 @@ from exogpu.solvers.workers import Limits, Stopped, streamed
 LOOK: Final = 0.3
 """Seconds between two looks at the files."""
 
+SETTLE: Final = 0.15
+"""Seconds for which files have to stay as they are: an editor empties a file before it writes."""
+
 Seen: TypeAlias = dict[str, tuple[int, int]]
 """By path, when a file changed and how many bytes it has."""
 
@@ -31,11 +34,13 @@ class _Round:
 def watch(targets: Collection[str], check: Callable[[], object]) -> NoReturn:
     """Checks, and checks again after each change, in a process of its own; until it is
     interrupted."""
+    # A second save of as many bytes within a second is not told from the first by Python's cache.
+    sys.dont_write_bytecode = True
     known: tuple[str, ...] = ()
     while True:
         if console().is_terminal:
             console().clear()
-        before = seen(targets, known)
+        before = settled(targets, known)
         known = (*known, *_made(check))
         # What is first heard of in this check counts from now on.
         before = {**seen(targets, known), **before}
@@ -78,6 +83,17 @@ def _imported(older: Collection[str]) -> tuple[str, ...]:
             if isinstance(file, str) and not any(map(file.startswith, (*installed, own)))
         )
     )
+
+
+def settled(targets: Collection[str], known: Collection[str]) -> Seen:
+    """The state of the files once they are no longer being written."""
+    state = seen(targets, known)
+    while True:
+        sleep(SETTLE)
+        later = seen(targets, known)
+        if later == state:
+            return state
+        state = later
 
 
 def seen(targets: Iterable[str], known: Iterable[str]) -> Seen:
