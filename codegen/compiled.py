@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
@@ -19,10 +19,12 @@ from exogpu.codegen.toolchain import (
     compile_cubin,
     compile_shared,
     disassemble,
+    held_up,
     usage,
 )
 from exogpu.codegen.vetting import Checked
 from exogpu.ir.nodes import ControlParam, DataParam, Proc
+from exogpu.result.errors import NOWHERE, Diagnostic
 
 
 class CompiledKernel(Kernel):
@@ -44,6 +46,23 @@ class CompiledKernel(Kernel):
     def usage(self) -> Mapping[str, Usage]:
         """Registers and spills of each kernel."""
         return usage(self.log)
+
+    @property
+    def warnings(self) -> tuple[Diagnostic, ...]:
+        """What makes it slower than it looks: registers in local memory (G816), products that wait
+        (G817)."""
+        in_memory = any(used.stack for used in self.usage.values())
+        return (*(self._emitted.addressed if in_memory else ()), *self._waiting())
+
+    def _waiting(self) -> Iterator[Diagnostic]:
+        for name, reasons in held_up(self.log).items():
+            yield Diagnostic(
+                "G817",
+                f"ptxas makes products of {name} wait: {'; '.join(reasons)}",
+                self._emitted.launches.get(name, NOWHERE),
+                "between a wgmma and the Await for it leave its accumulator and its registers of A "
+                "alone, index them by constants, and see that the registers suffice",
+            )
 
     @cached_property
     def shared_object(self) -> bytes:

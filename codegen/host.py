@@ -13,6 +13,7 @@ from typing import assert_never
 
 from exogpu.analysis.dependent import preceding
 from exogpu.analysis.facts import Facts
+from exogpu.codegen.addressed import addressed
 from exogpu.codegen.flags import waits_of
 from exogpu.codegen.host_cpp import HostFiles, host_files, host_text
 from exogpu.codegen.instructions import helper_text
@@ -46,6 +47,7 @@ from exogpu.ir.nodes import (
 )
 from exogpu.ir.types import DataType, Memset, Space
 from exogpu.ir.walk import accesses, blocks
+from exogpu.result.errors import Diagnostic, Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,10 @@ class Emitted:
     manifest: dict[str, Json]
     host: HostFiles
     """A C function for the whole procedure, for use without this package."""
+    addressed: tuple[Diagnostic, ...]
+    """Warnings of registers that may have to lie in memory."""
+    launches: Mapping[str, Span]
+    """By the name of a kernel, where its launch is written."""
 
 
 def emit(
@@ -76,7 +82,9 @@ def emit(
     lowering or does not fit the architecture, X963 for one that is not known.
     """
     made = lowered(facts, arch, task_order, depths, arrive_all, waits)
-    return Emitted(facts.proc.name, render(made.unit), made.manifest, host_files(made.host))
+    name, files = facts.proc.name, host_files(made.host)
+    source = render(made.unit)
+    return Emitted(name, source, made.manifest, files, made.addressed, made.launches)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +94,8 @@ class Lowered:
     unit: UnitText
     manifest: dict[str, Json]
     host: HostText
+    addressed: tuple[Diagnostic, ...]
+    launches: Mapping[str, Span]
 
 
 def lowered(
@@ -109,12 +119,14 @@ def lowered(
     )
     helpers: list[str] = []
     kernels: dict[Stmt, Kernel] = {}
+    where: dict[str, Span] = {}
     launches = list(_launches(proc.body, ()))
     for number, (launch, outer) in enumerate(launches):
         suffix = f"_{number}" if len(launches) > 1 else ""
-        made = kernel(source, launch, outer, function_name(f"{proc.name}{suffix}"), helpers)
+        name = function_name(f"{proc.name}{suffix}")
+        made = kernel(source, launch, outer, name, helpers)
         check_shared(made, launch, source, arch)
-        kernels[launch] = made
+        kernels[launch], where[name] = made, launch.span
     unit = UnitText(
         title=proc.name,
         doc=tuple(comment(line) for line in proc.doc.splitlines()),
@@ -136,7 +148,8 @@ def lowered(
         manifest["contracts"] = [{"kind": c.kind, "array": c.array.name} for c in proc.contracts]
     if loads := {str(s.span.line): s.span.text.strip() for s in loads_of(proc.body)}:
         manifest["loads"] = {**loads}
-    return Lowered(unit, manifest, host_text(proc, source.storage, kernels))
+    host = host_text(proc, source.storage, kernels)
+    return Lowered(unit, manifest, host, addressed(proc, source.storage), where)
 
 
 def _launches(

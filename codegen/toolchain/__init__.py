@@ -7,7 +7,7 @@ Shared objects need both, and nvcc.
 from exogpu.codegen.toolchain.compile import compile_cubin
 from exogpu.codegen.toolchain.errors import CompileError
 from exogpu.codegen.toolchain.find import Nvcc, Nvrtc, Toolchain, find_toolchain
-from exogpu.codegen.toolchain.output import Compiled, Usage, usage
+from exogpu.codegen.toolchain.output import Compiled, Usage, held_up, usage
 from exogpu.codegen.toolchain.sass import disassemble
 from exogpu.codegen.toolchain.shared import compile_shared
 
@@ -22,5 +22,6 @@ __all__ = [
     "compile_shared",
     "disassemble",
     "find_toolchain",
+    "held_up",
     "usage",
 ]

@@ -30,6 +30,7 @@ class Usage:
 _ENTRY = re.compile(r"Compiling entry function '(\w+)'")
 _FRAME = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 _REGISTERS = re.compile(r"Used (\d+) registers")
+_HELD_UP = re.compile(r"\((C75\d\d)\) (.*wgmma.*?) in function '(\w+)'")
 
 
 def usage(log: str) -> Mapping[str, Usage]:
@@ -40,3 +41,11 @@ def usage(log: str) -> Mapping[str, Usage]:
         if name and frame and registers:
             found[name[1]] = Usage(int(registers[1]), *map(int, frame.groups()))
     return found
+
+
+def held_up(log: str) -> Mapping[str, tuple[str, ...]]:
+    """By kernel, where ptxas makes wgmma wait, and why, in its words."""
+    found: dict[str, dict[str, None]] = {}
+    for number, why, name in _HELD_UP.findall(log):
+        found.setdefault(name, {})[f"{why} ({number})"] = None
+    return {name: tuple(reasons) for name, reasons in found.items()}

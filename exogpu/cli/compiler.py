@@ -102,13 +102,13 @@ def _compile(procedure: Procedure, procedures: Sequence[Procedure], wish: Wish) 
             timeout=wish.limits.seconds,
             memory=wish.limits.gigabytes,
         )
-        checked, warned = _how(manifest["checked"]), Text()
+        checked, slow, warned = _how(manifest["checked"]), Text(), Text()
         if not (wish.cubin or wish.ptx or wish.sass or wish.so):
             paths, needs = save_source(emitted, manifest, wish.folder), ""
         else:
             kernel = compile_emitted(emitted, manifest)
             paths = kernel.save(wish.folder, ptx=wish.ptx, sass=wish.sass, so=wish.so)
-            needs = _needs(kernel)
+            needs, slow = _needs(kernel), draw_diagnostics(kernel.warnings, warning=True)
         if not wish.unchecked:
             verdict = procedure.check(policy=wish.policy)
             if verdict.proof is not None:
@@ -116,7 +116,7 @@ def _compile(procedure: Procedure, procedures: Sequence[Procedure], wish: Wish) 
                 paths = (*paths, certificate)
             warned = draw_diagnostics(verdict.unwritten, warning=True)
         built = _written(procedure.name, checked, paths, needs)
-        return replace(built, text=built.text.append(warned))
+        return replace(built, text=built.text.append(warned).append(slow))
     except RefusedError as error:
         return _refused(error)
     except ExoGpuError as error:
@@ -183,5 +183,7 @@ def _needs(kernel: CompiledKernel) -> str:
     for used in kernel.usage.values():
         spilled = used.spill_stores + used.spill_loads
         spills = f"{spilled} bytes of spills" if spilled else "no spills"
+        if used.stack and not spilled:
+            spills += f", {used.stack} bytes of local memory"
         found.append(f"{used.registers} registers, {spills}")
     return f"; {'; '.join(found)}" if found else ""

@@ -23,7 +23,7 @@ from exogpu.ir.nodes import (
     Param,
     Proc,
 )
-from exogpu.ir.types import DataType
+from exogpu.ir.types import DataType, Space
 from exogpu.result.errors import ExoGpuError, Note
 
 
@@ -234,8 +234,8 @@ def _data_argument(param: DataParam, node: ast.expr, ctx: Context) -> Access | C
 def _moved(given: Data, param: DataParam) -> str:
     """How a variable gets into the memory that a parameter asks for."""
     remedy = f"declare {given.name} @ {param.memory.name}, or use another instruction"
-    if param.memory.swizzle and given.memory.name == "CudaSmemLinear":
-        return f"{remedy}, or swizzle=0 where it takes a swizzle"
+    if param.memory.swizzle and given.memory.space is Space.SHARED:
+        return f"{remedy}, or swizzle={given.memory.swizzle or 0} where it takes a swizzle"
     return remedy
 
 

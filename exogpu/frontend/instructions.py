@@ -69,7 +69,8 @@ class InstructionTemplate:
         missing = [n for n in self.constant_names if n not in values]
         if missing:
             needed = f"{self.name} needs compile-time parameters: {', '.join(missing)}"
-            raise self._wrong(needed, f"write {missing[0]}=... in the call")
+            written = ", ".join(f"{name}=..." for name in missing)
+            raise self._wrong(needed, f"write {written} in the call")
         key = tuple(_told_apart(values[n]) for n in self.constant_names)
         try:
             hash(key)

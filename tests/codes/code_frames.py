@@ -12,7 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from textwrap import dedent, indent
 
+import pytest
+
 from exogpu.cli.loader import load
+from exogpu.codegen.toolchain import find_toolchain
 from exogpu.result.codes import CODES
 from exogpu.result.errors import ExoGpuError
 
@@ -34,6 +37,8 @@ class Frame:
     text: str
     emitted: bool = False
     """Whether the code is one of code generation."""
+    compiled: bool = False
+    """Whether it is one of what ptxas makes of the kernel."""
     spelt: tuple[tuple[str, str], ...] = ()
     """Of the example, what stands for more."""
     checked: bool = True
@@ -98,7 +103,11 @@ def found_in(file: Path, frame: Frame) -> set[str]:
         codes |= {d.code for d in unit.procedure.diagnostics}
         if unit.procedure.diagnostics or not frame.checked:
             continue
-        if frame.emitted:
+        if frame.compiled:
+            if find_toolchain() is None:
+                pytest.skip("there is no CUDA compiler")
+            codes |= {d.code for d in unit.procedure.compile().warnings}
+        elif frame.emitted:
             try:
                 unit.procedure.emit(unchecked=True)
             except ExoGpuError as error:

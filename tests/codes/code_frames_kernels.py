@@ -218,6 +218,45 @@ KERNELS: Mapping[str, Frame] = {
         "HERE\nfor t in cuda_threads(0, 1, unit=cuda_thread):\n    tile[0, 0] = 0.0", emitted=True
     ),
     "G811": cpu("with CudaDeviceFunction(blockDim=32):\n    HERE", "M: size", emitted=True),
+    "G816": task(
+        """
+        for t in cuda_threads(0, 32, unit=cuda_thread):
+            sums: f32[16]
+            for j in seq(0, 16):
+                sums[j] = 0.0
+            HERE
+            y[t] = 0.0
+            for j in seq(0, 16):
+                y[t] += sums[j]
+        """,
+        "blockDim=32",
+        "K: size, x: f32[K] @ CudaGmemLinear, y: f32[32] @ CudaGmemLinear",
+        compiled=True,
+    ),
+    "G817": task(
+        """
+        A_smem: f32[64, 8] @ Sm90_SmemSwizzled(32)
+        B_smem: f32[64, 8] @ Sm90_SmemSwizzled(32)
+        D: f32[2, 64, 64] @ Sm90_RmemMatrixD(64, 64)
+        cg: barrier @ CudaCommitGroup
+        for t in cuda_threads(0, 64, unit=cuda_thread):
+            for i in seq(0, 8):
+                A_smem[t, i] = x[t, i]
+                B_smem[t, i] = x[t, i]
+        for j in seq(0, 2):
+            Sm90_zero_scale_d(D[j, :, :], M=64, N=64)
+        Fence(cuda_in_order, cuda_generic_and_async)
+        Fence(wgmma_fence_1, wgmma_fence_2)
+        for k in seq(0, K):
+            HERE
+        Arrive(wgmma_async) >> cg
+        Await(cg, cuda_in_order, 0)
+        Sm90_store_D(64, 64, y[:, :], D[0, :, :], M=64, N=64)
+        """,
+        "blockDim=128",
+        "K: size, x: f32[64, 8] @ CudaGmemLinear, y: f32[64, 64] @ CudaGmemLinear",
+        compiled=True,
+    ),
     "G815": task(f"HERE\n{TURN}\n{FENCE}", "blockDim=64", emitted=True),
     "G814": task(RING, "blockDim=64", ROW.replace("64]", "32]").replace("[M", "[K"), emitted=True),
 }

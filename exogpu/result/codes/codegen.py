@@ -137,5 +137,28 @@ CODEGEN: Final[Mapping[str, tuple[str, str, str]]] = {
         "warps take some, too.",
         "z: barrier[16] @ CudaNamedBarrier\n# repair\nz: barrier[2] @ CudaNamedBarrier",
     ),
+    "G816": (
+        "a variable of registers lies in local memory",
+        "Registers have no addresses: which one is meant has to be known when the kernel is "
+        "compiled.  Loops from one constant to another are unrolled where they index registers.  "
+        "What is indexed at run time ptxas puts into local memory, with a load and a store an "
+        "access.  The kernel is right: this is a warning.",
+        "for k in seq(0, K):\n"
+        "    sums[k % 16] += x[k]  # sums: f32[16] @ CudaRmem\n"
+        "# repair\n"
+        "for k in seq(0, K / 16):\n"
+        "    for j in seq(0, 16):\n"
+        "        sums[j] += x[16 * k + j]",
+    ),
+    "G817": (
+        "ptxas makes wgmma wait",
+        "Products run on by themselves only where ptxas sees which registers each of them has "
+        "until it is waited for.  Where it does not, it adds waits, and they no longer overlap.  "
+        "What it says stands in the message, with its number.  The kernel is right: this is a "
+        "warning.",
+        "Sm90_wgmma_tf32(D[k % 2, :, :], A_smem[:, :], B_smem[:, :], M=64, N=64, swizzle=32)\n"
+        "# repair\n"
+        "Sm90_wgmma_tf32(D[0, :, :], A_smem[:, :], B_smem[:, :], M=64, N=64, swizzle=32)",
+    ),
 }
 """By code: title, explanation, example."""
