@@ -12,7 +12,8 @@ The new procedure does what that program does if
 
 4. each access finds what it stands for (FLOW, with CLIP for operands that are clipped and ZERO for
    sums that add zero), in its variable (BOUNDS);
-5. what is computed once more was computed before, and has not changed since (AGAIN).
+5. what is computed once more was computed before, and has not changed since (AGAIN);
+6. integers are divided, maybe by zero, only where they were (DIVIDED).
 
 Where both are compared by results, the obligations are those of `exogpu.symbolic.steps.sums`; where
 statements are read as others, those of `exogpu.symbolic.steps.laws`.
@@ -26,6 +27,7 @@ from exogpu.ir.nodes import CVar, Int
 from exogpu.symbolic.encode.witness import WitnessError
 from exogpu.symbolic.steps.alike import is_copy, is_image
 from exogpu.symbolic.steps.counts import bounds, clips, kept, lost, twice
+from exogpu.symbolic.steps.divided import divided
 from exogpu.symbolic.steps.elements import Elements
 from exogpu.symbolic.steps.flows import flows, zeros
 from exogpu.symbolic.steps.instances import was_access
@@ -140,5 +142,5 @@ def drafts(record: Record, found: Found) -> Iterator[Draft]:
     step = Step(record, found)
     if not step.about:
         return
-    for part in (bounds, clips, twice, kept, lost, orders, repeated, zeros, flows):
+    for part in (bounds, clips, twice, kept, lost, orders, repeated, divided, zeros, flows):
         yield from part(step)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 import numpy as np
@@ -13,6 +14,7 @@ from exogpu.api import Procedure
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Add, CExpr, CVar, FloorDiv, Mod, Mul
 from exogpu.ir.walk import evaluate
+from exogpu.schedule.certifying.chain import uncertified
 from exogpu.schedule.control import tidy
 
 
@@ -158,6 +160,21 @@ def test_nothing_is_divided_that_was_not() -> None:
         "remove_if: an integer would be divided, maybe by zero, where it was not"
     )
     s.remove_if(thirds, "if _: _")
+
+
+def test_certificates_say_so_too() -> None:
+    """The checker is not asked."""
+
+    def removed(p: Procedure) -> str:
+        (edit,) = s.remove_if.__wrapped__(p.ir, s.find(p, "if _: _").path)
+        return uncertified(edit)
+
+    assert removed(quotients).startswith("sat: Each instance of `t = 100 / x[i]`")
+    assert removed(thirds) == ""
+    found = s.certificate(s.divide_loop(quotients, "i", 4, ["io", "ii"]))
+    assert found.complete
+    claims = [json.loads(step.files["certificate.json"])["obligations"] for step in found.steps]
+    assert "DIVIDED" in {one["kind"] for some in claims for one in some}
 
 
 def test_quotients_may_move() -> None:
