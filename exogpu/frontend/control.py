@@ -160,12 +160,11 @@ def condition(node: ast.expr, ctx: Context) -> BExpr:
     if ctx.is_python(node):
         return Truth(ctx.evaluate(node, bool) is True, span)
     match node:
-        case ast.BoolOp(op=ast.And()):
-            return reduce(lambda a, b: And(a, b, span), (condition(v, ctx) for v in node.values))
-        case ast.BoolOp(op=ast.Or()):
-            return reduce(lambda a, b: Or(a, b, span), (condition(v, ctx) for v in node.values))
+        case ast.BoolOp():
+            return _several(node, ctx)
         case ast.UnaryOp(op=ast.Not()):
-            return Not(condition(node.operand, ctx), span)
+            term = condition(node.operand, ctx)
+            return Truth(not term.value, span) if isinstance(term, Truth) else Not(term, span)
         case ast.Compare():
             if not all(type(op) in _COMPARISONS for op in node.ops):
                 raise ctx.reject(
@@ -186,6 +185,21 @@ def condition(node: ast.expr, ctx: Context) -> BExpr:
                 "compare sizes and iterators; conditions cannot read data, but for the contracts "
                 "of a precondition on an array of indices: monotone(x), injective(x)",
             )
+
+
+def _several(node: ast.BoolOp, ctx: Context) -> BExpr:
+    """Conditions of which all or one shall hold.  What Python values decide is resolved: after a
+    false one, of all, no other is read."""
+    span = ctx.source.span(node)
+    make, decided = (And, False) if isinstance(node.op, ast.And) else (Or, True)
+    parts: list[BExpr] = []
+    for value in node.values:
+        part = condition(value, ctx)
+        if not isinstance(part, Truth):
+            parts.append(part)
+        elif part.value is decided:
+            return Truth(decided, span)
+    return reduce(lambda a, b: make(a, b, span), parts) if parts else Truth(not decided, span)
 
 
 def _divisor(node: ast.expr, ctx: Context) -> int:
