@@ -328,6 +328,8 @@ def _allocation(host: Host, stmt: Alloc) -> Lines:
                 f"TRY({name}.allocate({count}));",
             ]
         case Space.HOST | Space.GRID_CONSTANT:
+            if stmt.memory.space is Space.GRID_CONSTANT and not host.storage[stmt.name].elements:
+                count = "1"  # that a launch copies: see `codegen.constants`
             return [f"std::vector<{dtype}> {name};", f"TRY(host_array({name}, {count}));"]
         case _:
             raise _unsupported(stmt)

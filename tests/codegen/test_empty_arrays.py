@@ -39,3 +39,19 @@ def test_what_has_no_elements_compiles(extra):
     assert kernel.check().word == "proved"
     emitted, _ = kernel.emit()
     compile_cubin(emitted.source, "sm_90a")
+
+
+@proc
+def no_weights(n: size, x: f32[n] @ CudaGmemLinear):
+    weights: f32[0] @ CudaGridConstant
+    with CudaDeviceFunction(blockDim=32):
+        for i in cuda_tasks(0, n):
+            for t in cuda_threads(0, 1, unit=cuda_thread):
+                for k in seq(0, 0):
+                    x[i] += weights[k]
+
+
+def test_a_constant_without_elements_has_an_address_at_launch():
+    emitted, _ = no_weights.emit()
+    assert "GridConstant<float, 1> weights_value" in emitted.source
+    assert "TRY(host_array(weights, 1));" in emitted.host.source
