@@ -26,7 +26,7 @@ from exogpu.codegen.expressions import (
     is_nonnegative,
 )
 from exogpu.codegen.fits import check_host, size_ranges
-from exogpu.codegen.instructions import constant_text, helper_text, note_helpers
+from exogpu.codegen.instructions import constant_text, grouped, helper_text, note_helpers
 from exogpu.codegen.kernels import Kernel, written
 from exogpu.codegen.lines import Lines, braces
 from exogpu.codegen.names import Names
@@ -384,7 +384,7 @@ def _stream_call(host: Host, stmt: CallInstr) -> Lines:
                 for param, argument in zip(stmt.instr.params, stmt.arguments, strict=True)
             }
             constants = {n: constant_text(value) for n, value in stmt.instr.constants}
-            return template.format(**fields, **constants).split("\n")
+            return grouped(template, stmt).format(**fields, **constants).split("\n")
 
 
 @dataclass(frozen=True, slots=True)
