@@ -97,8 +97,8 @@ def call_text(calls: Calls, stmt: CallInstr) -> list[str]:
 
 
 def grouped(template: str, stmt: CallInstr) -> str:
-    """The template with parentheses around what binds weaker than the text beside it: numbers, which
-    may be sums or products, and pointers of which an element is taken."""
+    """The template with parentheses around what binds weaker than the text beside it: numbers,
+    which may be sums or products, and pointers of which an element is taken."""
     pairs = zip(stmt.instr.params, stmt.arguments, strict=True)
     numbers = {p.name.name for p, argument in pairs if not isinstance(argument, Access)}
     data = {p.name.name for p in stmt.instr.params} - numbers

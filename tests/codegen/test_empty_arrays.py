@@ -1,4 +1,4 @@
-"""Variables of a kernel without elements, which families of kernels have at one end: C++ has none."""
+"""Variables without elements, which families of kernels have at one end: C++ has none."""
 
 from __future__ import annotations
 
