@@ -139,10 +139,18 @@ def _before_product(calls: Calls, stmt: CallInstr) -> list[str]:
 
 
 def constant_text(value: object) -> str:
-    """A compile-time parameter in a template."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return C_TYPE[value] if isinstance(value, DataType) else str(value)
+    """A compile-time parameter in a template; of an enumeration's member, its value."""
+    match value:
+        case bool():
+            return str(value).lower()
+        case int() | float():
+            return str(int(value) if isinstance(value, int) else float(value))
+        case str():
+            return str.__str__(value)
+        case DataType():
+            return C_TYPE[value]
+        case _:
+            return str(value)
 
 
 def _operand(calls: Calls, stmt: CallInstr, at: int, param: DataParam, argument: Access) -> Operand:

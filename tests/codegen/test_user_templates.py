@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import enum
+
 import numpy as np
 import pytest
 from on_the_host import GXX, run_emitted
 
 from exogpu.api import proc
+from exogpu.codegen.instructions import constant_text
 from exogpu.frontend.instructions import instr
 from exogpu.hw.operands import CUDA_MEMORY, CUDA_REGISTER
 from exogpu.hw.units import cuda_thread
@@ -67,3 +70,16 @@ def test_arguments_of_functions_stay_as_they_are():
     assert "r[1] = 100 - (k - 2) * 2;" in emitted.source
     assert "r[2] = 100 - (k) * 2;" in emitted.source
     assert "[31 % ((long long)M * 5) - 31 % (5)];" in emitted.source
+
+
+class Lane(int, enum.Enum):
+    LAST = 31
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(Lane.LAST, "31"), (True, "true"), (0.5, "0.5"), ("rn", "rn")],
+)
+def test_a_compile_time_parameter_is_spelled_as_its_value(value, text):
+    """Python writes a member of an enumeration by its name."""
+    assert constant_text(value) == text
