@@ -11,6 +11,7 @@ from on_the_host import GXX, run_emitted
 from exogpu.api import proc
 from exogpu.codegen.instructions import constant_text
 from exogpu.frontend.instructions import instr
+from exogpu.hw import memories
 from exogpu.hw.operands import CUDA_MEMORY, CUDA_REGISTER
 from exogpu.hw.units import cuda_thread
 
@@ -83,3 +84,25 @@ class Lane(int, enum.Enum):
 def test_a_compile_time_parameter_is_spelled_as_its_value(value, text):
     """Python writes a member of an enumeration by its name."""
     assert constant_text(value) == text
+
+
+class Bytes(int, enum.Enum):
+    ROW = 32
+
+
+@proc
+def swizzled_tile(y: f32[32] @ CudaGmemLinear):
+    with CudaDeviceFunction(blockDim=32):
+        for task in cuda_tasks(0, 1):
+            tile: f32[4, 8] @ Sm90_SmemSwizzled(Bytes.ROW)
+            for t in cuda_threads(0, 32, unit=cuda_thread):
+                tile[t / 8, t % 8] = y[t]
+                y[t] = tile[t / 8, t % 8] + 1.0
+            Fence(cuda_in_order, cuda_in_order)
+
+
+def test_so_is_the_swizzle_of_a_memory():
+    emitted, _ = swizzled_tile.emit()
+    assert "swizzled<32, 4>(8 * (t / 8) + t % 8)" in emitted.source
+    assert memories.Sm90_SmemSwizzled(Bytes.ROW) == memories.Sm90_SmemSwizzled(32)
+    assert memories.Sm90_tensorMap(Bytes.ROW, 4, 8) == memories.Sm90_tensorMap(32, 4, 8)
