@@ -156,11 +156,11 @@ def _loop(counting: _Counting, stmt: For) -> Lines:
         trips = c_atom(count, control)
         if not is_nonnegative(count, control):
             trips = f"({first} < {end} ? {trips} : 0)"
-        each = {use: "" if n == 1 else f"{n} * " for use, n in alike.items()}
         return [
             line
-            for use, times in each.items()
-            for line in _counted(counting, use, f"{times}unsigned({trips})")
+            for use, times in alike.items()
+            for _ in range(times)  # one after the other: all together may not fit 32 bits
+            for line in _counted(counting, use, f"unsigned({trips})")
         ]
     with names.scope():
         name = names.declare(stmt.iterator)

@@ -399,7 +399,7 @@ def allocation(device: Device, stmt: Alloc) -> Lines:
         offset = device.shared.offsets[stmt.name]
         pointer = f"reinterpret_cast<{dtype}*>(smem + {offset})"
         return [source(stmt), f"{dtype}* const {name} = {pointer};"]
-    extents = "".join(f"[{n}]" for n in variable.extents)
+    extents = "".join(f"[{max(1, n)}]" for n in variable.extents)  # C++ has no empty arrays
     fragment = f"[{variable.fragment}]" if variable.fragment else ""
     lines = [source(stmt), f"{dtype} {name}{extents}{fragment};"]
     if variable.scale is not None:

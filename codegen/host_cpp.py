@@ -26,7 +26,7 @@ from exogpu.codegen.expressions import (
     is_nonnegative,
 )
 from exogpu.codegen.fits import check_host, size_ranges
-from exogpu.codegen.instructions import constant_text, helper_text, note_helpers
+from exogpu.codegen.instructions import constant_text, grouped, helper_text, note_helpers
 from exogpu.codegen.kernels import Kernel, written
 from exogpu.codegen.lines import Lines, braces
 from exogpu.codegen.names import Names
@@ -328,6 +328,8 @@ def _allocation(host: Host, stmt: Alloc) -> Lines:
                 f"TRY({name}.allocate({count}));",
             ]
         case Space.HOST | Space.GRID_CONSTANT:
+            if stmt.memory.space is Space.GRID_CONSTANT and not host.storage[stmt.name].elements:
+                count = "1"  # that a launch copies: see `codegen.constants`
             return [f"std::vector<{dtype}> {name};", f"TRY(host_array({name}, {count}));"]
         case _:
             raise _unsupported(stmt)
@@ -382,7 +384,7 @@ def _stream_call(host: Host, stmt: CallInstr) -> Lines:
                 for param, argument in zip(stmt.instr.params, stmt.arguments, strict=True)
             }
             constants = {n: constant_text(value) for n, value in stmt.instr.constants}
-            return template.format(**fields, **constants).split("\n")
+            return grouped(template, stmt).format(**fields, **constants).split("\n")
 
 
 @dataclass(frozen=True, slots=True)

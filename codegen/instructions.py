@@ -29,6 +29,9 @@ from exogpu.ir.walk import passed
 _STRIDE: Final = re.compile(r"\{(\w+)\.(ld|strides\[\d+\])\}")
 """A stride of an operand in a template."""
 
+_FIELD: Final = re.compile(r"(?<!\{)\{(\w+)(\.ld|\.strides\[\d+\]|\.bytes|)\}(?!\})")
+"""A parameter in a template, or a number that belongs to one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Calls:
@@ -88,9 +91,29 @@ def call_text(calls: Calls, stmt: CallInstr) -> list[str]:
         if isinstance(value, DataType):
             fields[f"{name}_name"] = value.value
     _note_distances(calls, stmt, template, fields)
-    text = template.format(**fields)
+    text = grouped(template, stmt).format(**fields)
     note_helpers(text, calls.helpers)
     return [*_before_product(calls, stmt), *text.split("\n"), *after]
+
+
+def grouped(template: str, stmt: CallInstr) -> str:
+    """The template with parentheses around what binds weaker than the text beside it: numbers,
+    which may be sums or products, and pointers of which an element is taken."""
+    pairs = zip(stmt.instr.params, stmt.arguments, strict=True)
+    numbers = {p.name.name for p, argument in pairs if not isinstance(argument, Access)}
+    data = {p.name.name for p in stmt.instr.params} - numbers
+
+    def one(found: re.Match[str]) -> str:
+        before = template[: found.start()].rstrip()[-1:]
+        after = template[found.end() :].lstrip()[:1]
+        weak = False
+        if found[2] or found[1] in numbers:
+            weak = before in set("-*/%)~!") or after in set("*/%")
+        elif found[1] in data:
+            weak = after == "["
+        return f"({found[0]})" if weak else found[0]
+
+    return _FIELD.sub(one, template)
 
 
 def _note_distances(
@@ -116,10 +139,18 @@ def _before_product(calls: Calls, stmt: CallInstr) -> list[str]:
 
 
 def constant_text(value: object) -> str:
-    """A compile-time parameter in a template."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return C_TYPE[value] if isinstance(value, DataType) else str(value)
+    """A compile-time parameter in a template; of an enumeration's member, its value."""
+    match value:
+        case bool():
+            return str(value).lower()
+        case int() | float():
+            return str(int(value) if isinstance(value, int) else float(value))
+        case str():
+            return str.__str__(value)
+        case DataType():
+            return C_TYPE[value]
+        case _:
+            return str(value)
 
 
 def _operand(calls: Calls, stmt: CallInstr, at: int, param: DataParam, argument: Access) -> Operand:

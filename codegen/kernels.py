@@ -321,7 +321,7 @@ def _registers(group: WarpConfig) -> tuple[str, ...]:
 def _builtins(body: Lines, launch: DeviceFunction, shared: SharedLayout) -> Lines:
     """Definitions of the built-in variables that the body mentions."""
     lines: Lines = []
-    if shared.size:
+    if shared.size or _mentions(body, "smem"):  # variables without elements have an address, too
         lines.append("extern __shared__ __align__(1024) unsigned char smem[];")
     if _mentions(body, THREAD.name) or _mentions(body, WARP.name) or _mentions(body, LANE.name):
         lines.append("const int thread = threadIdx.x;")

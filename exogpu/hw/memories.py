@@ -62,6 +62,7 @@ def Sm90_SmemSwizzled(swizzle: int) -> DataMemory:
             f"Sm90_SmemSwizzled({swizzle!r}): the swizzle is 32, 64 or 128 bytes",
             "use one of these, or CudaSmemLinear for no swizzle",
         )
+    swizzle = int(swizzle)  # of an enumeration's member, its value
     bases = ("CudaSmemAtomicity16B", "CudaBasicSmem", *_VISIBLE_16B)
     return DataMemory(f"Sm90_SmemSwizzled({swizzle})", _SHARED, _CTA, bases, swizzle=swizzle)
 
@@ -124,6 +125,7 @@ def _tensor_map(name: str, swizzle: int, smem_box: tuple[int, ...]) -> SpecialWi
     if not smem_box or not all(type(n) is int and n >= 1 for n in smem_box):
         message = f"the box of a tensor map is {', '.join(map(repr, smem_box)) or 'missing'}"
         raise UnfitError(message, f"give its extents in elements, such as {name}(0, 8, 32)")
+    swizzle = int(swizzle)  # of an enumeration's member, its value
     arguments = ", ".join(str(n) for n in (swizzle, *smem_box))
     return SpecialWindow(f"{name}({arguments})", swizzle, smem_box)
 

@@ -161,13 +161,23 @@ def fused(left: Array, right: Array, term: Array) -> Array:
 def _fused_exactly(left: Array, right: Array, term: Array) -> Array:
     """The same of f64, element by element."""
     found = [
-        float(Fraction(float(a)) * Fraction(float(b)) + Fraction(float(c)))
-        if math.isfinite(a) and math.isfinite(b) and math.isfinite(c)
-        else float(a) * float(b) + float(c)
-        for a, b, c in np.broadcast(left, right, term)
+        _fused_numbers(float(a), float(b), float(c)) for a, b, c in np.broadcast(left, right, term)
     ]
     shape = np.broadcast_shapes(left.shape, right.shape, term.shape)
     return np.array(found, np.float64).reshape(shape)
+
+
+def _fused_numbers(a: float, b: float, c: float) -> float:
+    """Of infinities, NaN and sums of 0, floating point tells what it is and which sign it has."""
+    if not (math.isfinite(a) and math.isfinite(b)):
+        return a * b + c
+    if not math.isfinite(c):
+        return c  # even where a * b would overflow
+    exact = Fraction(a) * Fraction(b) + Fraction(c)
+    try:
+        return float(exact) if exact else a * b + c
+    except OverflowError:
+        return math.inf if exact > 0 else -math.inf
 
 
 _BINARY: Final[dict[str, Callable[[Array, Array], Array]]] = {

@@ -286,3 +286,30 @@ def test_a_value_is_bound_once_where_turns_are_taken():
                 Await(met, cuda_in_order, 0)
 
     assert emit_of(kernel).source.count("barrier.cluster.arrive") == 1
+
+
+def test_counts_of_the_longest_loops_do_not_overflow():
+    """Twice 2**31 - 1 and what was counted before are more than 32 bits have, and 12 divides no
+    power of two: what the loop counts is added twice."""
+
+    @proc
+    def kernel(M: size, lengths: i32[M] @ CudaGmemLinear):
+        with CudaDeviceFunction(
+            warp_config=[CudaWarpConfig("a", 1), CudaWarpConfig("b", 1), CudaWarpConfig("c", 1)]
+        ):
+            for m in cuda_tasks(0, M):
+                full: barrier @ CudaMbarrier
+                for k in seq(0, 8):
+                    with CudaWarps(name="a"):
+                        Arrive(cuda_in_order) >> full
+                with CudaWarps(name="b"):
+                    n = load_index(lengths[m], 0, 4)
+                    for k in seq(0, n):
+                        Await(full, cuda_in_order, ~0)
+                        Await(full, cuda_in_order, ~0)
+                with CudaWarps(name="c"):
+                    Await(full, cuda_in_order, ~0)
+                Fence(cuda_in_order, cuda_in_order)
+
+    text = emit(kernel.facts, depths={"full": 6}).source
+    assert text.count("full_awaited = (full_awaited + unsigned(n)) % 12;") == 2

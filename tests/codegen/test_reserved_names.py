@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -143,6 +144,17 @@ def test_what_is_no_variable_has_a_reserved_name(make, arrive_all, monkeypatch) 
         code = re.sub(r"//.*", "", text)
         found = set(DECLARED.findall(code))
         assert found and not {name for name in found - spelled if not is_reserved(name)}
+
+
+def test_no_kernel_has_the_name_of_what_the_cpu_part_declares() -> None:
+    """A kernel stands outside of the namespace, whose own names would hide it."""
+    template = (resources.files("exogpu.codegen") / "templates" / "host.cu.j2").read_text()
+    declared = re.findall(
+        r"^(?:struct|namespace) (\w+)|^[^\n;=]*static [\w ]+ (\w+)\(", template, re.M
+    )
+    names = {one or other for one, other in declared}
+    assert {"How", "exogpu_host", "tasks", "launch", "DeviceArray", "check"} <= names
+    assert not {name for name in names if function_name(name) == name}
 
 
 def test_rows_declare_reserved_names() -> None:

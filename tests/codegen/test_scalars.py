@@ -414,6 +414,31 @@ def test_tf32_is_that_of_the_meaning(tmp_path):
     np.testing.assert_array_equal(*(np.signbit(a["y"][numbers]) for a in (mine, there)))
 
 
+FUSED_EDGES = """
+@proc
+def fused_edges(n: size, x: f64[n, 3] @ CudaGmemLinear, y: f64[n] @ CudaGmemLinear):
+    with CudaDeviceFunction(blockDim=32):
+        for task in cuda_tasks(0, 1):
+            for t in cuda_threads(0, 1, unit=cuda_thread):
+                for i in seq(0, n):
+                    y[i] = fma(x[i, 0], x[i, 1], x[i, 2])
+"""
+
+
+@needs_gxx
+def test_fma_of_f64_has_the_sign_of_a_zero_and_goes_to_infinity(tmp_path):
+    edges = [0.0, -0.0, 1.0, -1.0, 1e200, -1e200, 5e-324, -5e-324, np.inf, np.nan]
+    x = np.array([(a, b, c) for a in edges for b in edges for c in edges])
+    there = {"x": x, "y": np.zeros(len(x))}
+    mine = {name: array.copy() for name, array in there.items()}
+    kernel = procedures(FUSED_EDGES, tmp_path, "fused_edges").fused_edges
+    kernel.run(**there)
+    run_emitted(kernel, {**mine, "n": len(x)}, tmp_path)
+    np.testing.assert_array_equal(mine["y"], there["y"])
+    numbers = ~np.isnan(there["y"])
+    np.testing.assert_array_equal(*(np.signbit(a["y"][numbers]) for a in (mine, there)))
+
+
 @proc
 def on_the_host(n: size, a: i32[n], b: f64[n], c: f32[n]):
     for i in seq(0, n):
