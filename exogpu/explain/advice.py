@@ -17,6 +17,7 @@ from exogpu.amir.nodes import (
     Variable,
 )
 from exogpu.amir.walk import operations, path_to
+from exogpu.explain.loops_apart import advice_of, loops_apart
 from exogpu.explain.repair import are_tasks
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Access, Point
@@ -60,7 +61,7 @@ def otherwise(violation: Violation, program: Program | None) -> str:
                 "Arrives on an element come before its Awaits in program order"
             )
         if variable.mechanism is BarrierMechanism.MBARRIER:
-            return _roles(variable, program)
+            return _one_after_the_other(violation, variable, program) or _roles(variable, program)
         if variable.mechanism is BarrierMechanism.NAMED_BARRIER:
             return (
                 f"of {variable.name} each phase is an Arrive(cuda_in_order) by warps that do not "
@@ -123,6 +124,15 @@ def _barrier(violation: Violation, program: Program | None) -> Variable | None:
         return None
     found = (v for v in program.variables if v.name.name == violation.variable)
     return next((v for v in found if v.mechanism is not None), None)
+
+
+def _one_after_the_other(violation: Violation, variable: Variable, program: Program) -> str:
+    """The roles have a loop each, and none for the steps that they take in turn."""
+    wait = violation.check
+    ops = operations(program.body)
+    arrives = [op for op in ops if isinstance(op, Arrive) and op.home.name is variable.name]
+    apart = loops_apart(program, wait, arrives) if isinstance(wait, Await) else None
+    return "" if apart is None else advice_of(apart)
 
 
 def _roles(variable: Variable, program: Program) -> str:

@@ -18,6 +18,7 @@ from exogpu.amir.nodes import (
 from exogpu.amir.walk import operations
 from exogpu.explain.edits import Between, Moved, NewArrive, NewAwait, Repair, Skip
 from exogpu.explain.journey import counts_at
+from exogpu.explain.loops_apart import loops_apart
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Access, Int, Point
 from exogpu.ir.types import BarrierMechanism
@@ -163,10 +164,11 @@ def _deadlock(program: Program | None, sizes: Mapping[str, int], violation: Viol
             () if named else (Repair(text, edit),),  # its threads do not arrive (D521)
             second=second,
         )
-    later = [op for op in arrives if _line(op) > _line(check)]
+    later = [op for op in arrives if _comes_later(program, op, check)]
+    repairs = (*(_before(op, check) for op in later), *_later(program, check))
     return Words(
-        _too_few(program, sizes, violation, check, arrives),
-        (*(_before(op, check) for op in later), *_later(program, check)),
+        _too_few(program, sizes, violation, check, arrives, later),
+        repairs if loops_apart(program, check, arrives) is None else (),  # no skip lasts
         second=second,
     )
 
@@ -189,11 +191,11 @@ def _too_few(
     violation: Violation,
     check: Await,
     arrives: list[Arrive],
+    late: list[Arrive],
 ) -> str:
     """Which Arrive does not come before an Await, as far as the program tells."""
     z, barrier = element_of(violation), _barrier(violation)
-    early = [op for op in arrives if _line(op) < _line(check)]
-    late = [op for op in arrives if _line(op) > _line(check)]
+    early = [op for op in arrives if op not in late]
     counts = None
     if program is not None and barrier is not None:
         counts = counts_at(program, sizes, violation, barrier)
@@ -209,6 +211,14 @@ def _too_few(
     if arrives:
         return f"{missing}: the {_at_lines(early or arrives)} does not come so often by then"
     return missing
+
+
+def _comes_later(program: Program | None, arrive: Arrive, wait: Await) -> bool:
+    """Whether an Arrive stands behind an Await, in the program with its macros read."""
+    ops = [] if program is None else list(operations(program.body))
+    if arrive not in ops or wait not in ops:
+        return _line(arrive) > _line(wait)
+    return ops.index(arrive) > ops.index(wait)
 
 
 def _at_lines(ops: Sequence[Arrive | Await]) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import assert_never
+from typing import Final, assert_never
 
 from exogpu.amir.nodes import Arrive, Await, Check, Fence, Loop, Op, Program, Record
 from exogpu.amir.walk import is_launch, operations, path_to
@@ -41,6 +41,14 @@ from exogpu.ir.types import BarrierMechanism, Policy, QualSet, QualTL
 from exogpu.machine.literal_records import EVERYONE, Grant, Threads, covers, shares
 from exogpu.machine.violation import Violation
 from exogpu.result.errors import Span
+
+_ADMITTED: Final[Mapping[BarrierMechanism | None, Iterable[int]]] = {
+    BarrierMechanism.MBARRIER: SKIPS,
+    BarrierMechanism.NAMED_BARRIER: (-1,),
+    BarrierMechanism.COMMIT_GROUP: (0,),
+    BarrierMechanism.CLUSTER_SYNC: (0,),
+}
+"""Last operands of an Await that is new; a flag is for other tasks, and awaited nowhere else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +289,7 @@ class _Teller:
             return ()
         ours = self._ours()
         if isinstance(last.op, Arrive):
-            skips = (0,) if self._is_group(last.op) else SKIPS
+            skips = _ADMITTED.get(self._mechanism(last.op), ())
             return new_awaits(self.program, self.check, last.op.home, asked, skips)
         if isinstance(last.op, Fence):
             text = f"move {_name(last.op)} out to a scope with {ours} in it"
@@ -373,10 +381,13 @@ class _Teller:
         text = f"let {here} wait for it: {skip_text(asked)} instead of {skip_text(n)}"
         return missing, (Repair(text, Skip(missed.op, asked)),)
 
-    def _is_group(self, op: Op) -> bool:
+    def _mechanism(self, arrive: Arrive) -> BarrierMechanism | None:
         mechanisms = {v.name: v.mechanism for v in self.program.variables}
+        return mechanisms[arrive.home.name]
+
+    def _is_group(self, op: Op) -> bool:
         group = BarrierMechanism.COMMIT_GROUP
-        return isinstance(op, Arrive) and mechanisms[op.home.name] is group
+        return isinstance(op, Arrive) and self._mechanism(op) is group
 
     # --- names ----------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 
 from exogpu.amir.nodes import Program
 from exogpu.explain.editing import applied
-from exogpu.explain.edits import Edit, Repair
+from exogpu.explain.edits import Edit, Repair, Skip
 from exogpu.ir.walk import holds
 from exogpu.machine import fast
 from exogpu.machine.literal_state import OutsideError
@@ -76,8 +76,13 @@ class Trials:
         return (repair for repair in repairs if self._helps(pair_of(violation), repair.edit))
 
     def _helps(self, pair: Pair, edit: Edit) -> bool:
-        """Whether the hazard is gone, and no other one has come, at all of the sizes."""
-        return all(self._better(pair, edit, sizes) for sizes in self._tried(pair))
+        """Whether the hazard is gone, and no other one has come, at all of the sizes.
+
+        An Await that skips more puts off the step that fails: it has to help twice as far, too."""
+        sizes = list(self._tried(pair))
+        if isinstance(edit, Skip) and sizes == [self._sizes]:
+            sizes += _doubled(self._program, self._sizes)
+        return all(self._better(pair, edit, each) for each in sizes)
 
     def _tried(self, pair: Pair) -> Iterator[dict[str, int]]:
         """The sizes at which a repair is tried: neither too small nor too large, if possible."""
@@ -146,6 +151,13 @@ def _larger(program: Program, sizes: Mapping[str, int]) -> Iterator[dict[str, in
         if larger != sizes and _admitted(program, larger):
             yield larger
             return
+
+
+def _doubled(program: Program, sizes: Mapping[str, int]) -> Iterator[dict[str, int]]:
+    """Twice the sizes that are large, if the preconditions admit them."""
+    doubled = {name: 2 * value if value > FEW else value for name, value in sizes.items()}
+    if doubled != sizes and _admitted(program, doubled):
+        yield doubled
 
 
 def _smaller(program: Program, sizes: Mapping[str, int]) -> Iterator[dict[str, int]]:

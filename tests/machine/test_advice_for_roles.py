@@ -1,0 +1,131 @@
+"""What is advised where warps of a CTA hand something to all of it, and where roles have loops of
+their own, as the branches of a CUDA kernel have."""
+
+from __future__ import annotations
+
+from exogpu import macro, proc
+from exogpu.result.verdict import HazardKind
+
+
+@proc
+def first_warp_adds(x: f32[2, 32] @ CudaGmemLinear, y: f32[1] @ CudaGmemLinear):
+    with CudaDeviceFunction(blockDim=64):
+        for task in cuda_tasks(0, 1):
+            part: f32[2] @ CudaSmemLinear
+            for w in cuda_threads(0, 2, unit=cuda_warp):
+                for t in cuda_threads(0, 32, unit=cuda_thread):
+                    if t == 31:
+                        part[w] = x[w, t]
+            with CudaWarps(0, 1):
+                for t in cuda_threads(0, 1, unit=cuda_thread):
+                    y[0] = part[0] + part[1]
+                Fence(cuda_in_order, cuda_in_order)
+            Fence(cuda_in_order, cuda_in_order)
+
+
+def test_a_fence_of_one_warp_is_too_small_for_all_that_write() -> None:
+    """The threads at fault are of warp 0, but warp 1 writes, too."""
+    (hazard,) = first_warp_adds.check().hazards
+    assert hazard.kind is HazardKind.RAW
+    assert hazard.help == (
+        "between them, Fence(cuda_in_order, cuda_in_order) where the threads of both take part"
+    )
+
+
+@proc
+def handed_on_by_a_flag(M: size, x: f32[M] @ CudaGmemLinear, y: f32[M, 64] @ CudaGmemLinear):
+    sums: f32[M] @ CudaGmemLinear
+    ready: barrier[M] @ CudaFlag
+    with CudaDeviceFunction(blockDim=64):
+        for m in cuda_tasks(0, M):
+            sum: f32 @ CudaSmemLinear
+            with CudaWarps(0, 1):
+                if m > 0:
+                    Await(ready[m - 1], cuda_in_order, 0)
+                for t in cuda_threads(0, 1, unit=cuda_thread):
+                    sum = x[m]
+                    if m > 0:
+                        sum += sums[m - 1]
+                    sums[m] = sum
+                Arrive(cuda_in_order) >> ready[m]
+            for t in cuda_threads(0, 64, unit=cuda_thread):
+                y[m, t] = sum
+            Fence(cuda_in_order, cuda_in_order)
+
+
+def test_a_flag_is_not_awaited_as_an_mbarrier_is() -> None:
+    (hazard,) = handed_on_by_a_flag.check().hazards
+    assert (hazard.kind, hazard.variable) == (HazardKind.RAW, "sum")
+    assert hazard.help == (
+        "between them, Fence(cuda_in_order, cuda_in_order) where the threads of both take part"
+    )
+
+
+@macro
+def consume(tile, y, k, full, empty):
+    Await(full, cuda_in_order, ~0)
+    for t in cuda_threads(0, 32, unit=cuda_thread):
+        y[k, t] = tile[k % 2, 31 - t]
+    Arrive(cuda_in_order) >> empty
+
+
+@proc
+def loops_of_their_own(K: size, x: f32[K, 32] @ CudaGmemLinear, y: f32[K, 32] @ CudaGmemLinear):
+    with CudaDeviceFunction(blockDim=64):
+        for task in cuda_tasks(0, 1):
+            tile: f32[2, 32] @ CudaSmemLinear
+            full: barrier @ CudaMbarrier
+            empty: barrier(full) @ CudaMbarrier
+            with CudaWarps(0, 1):
+                for k in seq(0, K):
+                    Await(empty, cuda_in_order, ~2)
+                    for t in cuda_threads(0, 32, unit=cuda_thread):
+                        tile[k % 2, t] = x[k, t]
+                    Arrive(cuda_in_order) >> full
+            with CudaWarps(1, 2):
+                for k in seq(0, K):
+                    consume(tile, y, k, full, empty)
+            Fence(cuda_in_order, cuda_in_order)
+
+
+def test_roles_with_a_loop_each_are_told_to_share_one() -> None:
+    """No skip would last: what it lets pass are so many steps, and the loop has more. The Arrive
+    stands in a macro, above the Await in the file and below it in the program."""
+    hazards = loops_of_their_own.check().hazards
+    (blocks,) = (h for h in hazards if h.kind is HazardKind.DEADLOCK)
+    assert "comes after it" in blocks.message
+    assert blocks.first is not None  # the Await; the Arrive is the second
+    first = blocks.first.span.line - 1
+    assert blocks.help == (
+        f"a kernel is read in sequence, and the loop at line {first} is over before that at line "
+        f"{first + 6} begins: write one loop with the steps of both roles, each in its own `with "
+        "CudaWarps(...)`"
+    )
+    assert not any("instead of" in hazard.help for hazard in hazards)
+
+
+@proc
+def copied_far_ahead(K: size, x: f32[128 * K] @ CudaGmemLinear, y: f32[K, 32] @ CudaGmemLinear):
+    """K is small, and so is what is tried: the sizes at fault and larger ones."""
+    with CudaDeviceFunction(blockDim=64):
+        for task in cuda_tasks(0, 1):
+            tile: f32[2, 32] @ CudaSmemLinear
+            full: barrier @ CudaMbarrier
+            empty: barrier(full) @ CudaMbarrier
+            for k in seq(0, K):
+                with CudaWarps(0, 1):
+                    Await(empty, cuda_in_order, ~3)
+                    for t in cuda_threads(0, 32, unit=cuda_thread):
+                        tile[k % 2, t] = x[128 * k + t]
+                    Arrive(cuda_in_order) >> full
+                with CudaWarps(1, 2):
+                    Await(full, cuda_in_order, ~0)
+                    for t in cuda_threads(0, 32, unit=cuda_thread):
+                        y[k, t] = tile[k % 2, 31 - t]
+                    Arrive(cuda_in_order) >> empty
+            Fence(cuda_in_order, cuda_in_order)
+
+
+def test_a_skip_that_helps_at_all_sizes_is_still_told() -> None:
+    hazards = copied_far_ahead.check().hazards
+    assert {h.help.rpartition(": ")[2] for h in hazards} == {"~2 instead of ~3"}
