@@ -4,6 +4,7 @@ their own, as the branches of a CUDA kernel have."""
 from __future__ import annotations
 
 from exogpu import macro, proc
+from exogpu.isa.sm90 import Sm90_store_D
 from exogpu.result.verdict import HazardKind
 
 
@@ -129,3 +130,52 @@ def copied_far_ahead(K: size, x: f32[128 * K] @ CudaGmemLinear, y: f32[K, 32] @ 
 def test_a_skip_that_helps_at_all_sizes_is_still_told() -> None:
     hazards = copied_far_ahead.check().hazards
     assert {h.help.rpartition(": ")[2] for h in hazards} == {"~2 instead of ~3"}
+
+
+@proc
+def all_into_one(M: size, x: f32[M, 32] @ CudaGmemLinear, y: f32[1] @ CudaGmemLinear):
+    with CudaDeviceFunction(blockDim=32):
+        for task in cuda_tasks(0, 1):
+            for t in cuda_threads(0, 32, unit=cuda_thread):
+                for m in seq(0, M):
+                    y[0] += x[m, t]
+
+
+def test_threads_that_add_into_one_element() -> None:
+    (hazard,) = all_into_one.check().hazards
+    line = hazard.second.span.line - 2
+    assert hazard.help == (
+        f"the iterations of the loop at line {line} are executed at once: let one of them access "
+        "it, give each an element of its own, or add atomically (cuda_atomic_add)"
+    )
+
+
+@proc
+def rows_of_groups(
+    G: size,
+    M: size,
+    offsets: i32[G + 1] @ CudaGmemLinear,
+    C: f32[M, 8] @ CudaGmemLinear,
+):
+    assert monotone(offsets)
+    with CudaDeviceFunction(blockDim=128):
+        for g in cuda_tasks(0, G):
+            lo = load_index(offsets[g], 0, M + 1)
+            hi = load_index(offsets[g + 1], 0, M + 1)
+            d: f32[64, 8] @ Sm90_RmemMatrixD(64, 8)
+            for wg in cuda_threads(0, 1, unit=cuda_warpgroup):
+                for m, n in fragment(d):
+                    d[m, n] = 1.0
+                if hi - lo < 64:
+                    Sm90_store_D(hi - lo, 8, C[lo : lo + 64, :], d[:, :], N=8)
+
+
+def test_an_instruction_counts_for_its_window() -> None:
+    """No row is stored twice, but the windows overlap: what to do is said, not that it writes."""
+    (hazard,) = rows_of_groups.check().hazards
+    assert hazard.kind is HazardKind.WAW
+    line = hazard.second.span.line
+    assert hazard.help.startswith(
+        f"Sm90_store_D of line {line} counts for all of its window of C, also where it stores "
+        "less: let the window end where that does; "
+    )
