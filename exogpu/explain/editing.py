@@ -40,6 +40,7 @@ from exogpu.explain.edits import (
     Skip,
     Widened,
 )
+from exogpu.explain.expansions import each_place
 from exogpu.hw.timelines import ONLY_BEFORE, SYNC_TIMELINES
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Access, CExpr, CVar, Int, Point
@@ -52,7 +53,18 @@ Changed = TypeVar("Changed", bound=Op)
 
 
 def applied(program: Program, edit: Edit) -> Program | None:
-    """The program after the edit; None where it cannot be made."""
+    """The program after the edit, in each place where its statements stand; None where it cannot be
+    made."""
+    places = each_place(program, edit)
+    if isinstance(edit, Moved) and len(_copies(program, edit.op)) != len(places):
+        return None
+    made: Program | None = program
+    for one in places:
+        made = None if made is None else _applied(made, one)
+    return made
+
+
+def _applied(program: Program, edit: Edit) -> Program | None:
     match edit:
         case First():
             return _with_first(program, edit)
@@ -384,7 +396,7 @@ def _at(threads: ThreadMap, values: dict[str, int]) -> tuple[int, ...]:
 def _moved(program: Program, edit: Moved) -> Program | None:
     """The operations of a statement, its own uses of barriers included, next to another's; with
     the loops and guards that hold it alone, as far as it names what is not known there."""
-    if edit.op.origin == edit.to.origin or len(_copies(program, edit.op)) != 1:
+    if edit.op.origin == edit.to.origin:
         return None
     path = path_to(program.body, edit.op)
     first, last = _statement(program, path)

@@ -3,8 +3,8 @@ their own, as the branches of a CUDA kernel have."""
 
 from __future__ import annotations
 
-from exogpu import macro, proc
-from exogpu.isa.sm90 import Sm90_store_D
+from exogpu import CudaWarpConfig, bf16, macro, proc
+from exogpu.isa.sm90 import Sm90_store_D, Sm90_tma_load, Sm90_wgmma_f16, Sm90_zero_scale_d
 from exogpu.result.verdict import HazardKind
 
 
@@ -179,3 +179,91 @@ def test_an_instruction_counts_for_its_window() -> None:
         f"Sm90_store_D of line {line} counts for all of its window of C, also where it stores "
         "less: let the window end where that does; "
     )
+
+
+@macro
+def turned(tile, x, y, role):
+    for t in cuda_threads(0, 64, unit=cuda_thread):
+        tile[role, t] = x[role, t]
+    for t in cuda_threads(0, 64, unit=cuda_thread):
+        y[role, t] = tile[role, 63 - t]
+
+
+@proc
+def in_two_roles(x: f32[2, 64] @ CudaGmemLinear, y: f32[2, 64] @ CudaGmemLinear):
+    with CudaDeviceFunction(blockDim=128):
+        for task in cuda_tasks(0, 1):
+            tile: f32[2, 64] @ CudaSmemLinear
+            with CudaWarps(0, 2):
+                turned(tile, x, y, 0)
+            with CudaWarps(2, 4):
+                turned(tile, x, y, 1)
+            Fence(cuda_in_order, cuda_in_order)
+
+
+def test_a_repair_of_a_macro_is_made_wherever_it_is_read() -> None:
+    hazards = in_two_roles.check().hazards
+    assert {h.help for h in hazards} == {
+        "between them, Fence(cuda_in_order, cuda_in_order) where the threads of both take part"
+    }
+
+
+ROLES = [CudaWarpConfig("load", 4), CudaWarpConfig("consume", 8)]
+
+
+@macro
+def fetch(slot, tile, rows, full):
+    Sm90_tma_load(slot, tile, rows=rows, cols=16, box=(rows, 16), swizzle=32, dtype=bf16) >> full
+
+
+@macro
+def products(k, d, a, b, full, empty, cg):
+    Await(full, cuda_generic_and_async, ~0)
+    Sm90_wgmma_f16(d[:, :], a[k % 2, :, :], b[k % 2, :, :], N=8, swizzle=32, dtype=bf16)
+    Arrive(wgmma_async) >> cg
+    Arrive(cuda_in_order) >> empty  # too early
+    Await(cg, cuda_in_order, 0)
+
+
+@proc
+def two_consumers(
+    K: size,
+    A: bf16[128, 16 * K] @ CudaGmemLinear,
+    B: bf16[8, 16 * K] @ CudaGmemLinear,
+    C: f32[128, 8] @ CudaGmemLinear,
+):
+    A_map = A[:, :] @ Sm90_tensorMap(32, 64, 16)
+    B_map = B[:, :] @ Sm90_tensorMap(32, 8, 16)
+    with CudaDeviceFunction(warp_config=ROLES):
+        for task in cuda_tasks(0, 1):
+            a: bf16[2, 2, 64, 16] @ Sm90_SmemSwizzled(32)
+            b: bf16[2, 2, 8, 16] @ Sm90_SmemSwizzled(32)
+            for c in range(2):
+                full: barrier @ CudaMbarrier
+                empty: barrier(full) @ CudaMbarrier
+                cg: barrier @ CudaCommitGroup
+                d: f32[64, 8] @ Sm90_RmemMatrixD(64, 8)
+                with CudaWarps(4 * c, 4 * c + 4, name="consume"):
+                    Sm90_zero_scale_d(d[:, :], N=8)
+                    Fence(wgmma_fence_1, wgmma_fence_2)
+                for k in seq(0, K):
+                    with CudaWarps(0, 1, name="load"):
+                        Await(empty, cuda_temporal, ~2)
+                        fetch(
+                            a[c, k % 2, :, :],
+                            A_map[64 * c : 64 * c + 64, 16 * k : 16 * k + 16],
+                            64,
+                            full,
+                        )
+                        fetch(b[c, k % 2, :, :], B_map[:, 16 * k : 16 * k + 16], 8, full)
+                        Arrive(cuda_temporal) >> full
+                    with CudaWarps(4 * c, 4 * c + 4, name="consume"):
+                        products(k, d, a[c, :, :, :], b[c, :, :, :], full, empty, cg)
+                with CudaWarps(4 * c, 4 * c + 4, name="consume"):
+                    Sm90_store_D(64, 8, C[64 * c : 64 * c + 64, :], d[:, :], N=8)
+            Fence(cuda_in_order, cuda_in_order)
+
+
+def test_an_arrive_of_a_macro_is_moved_wherever_it_is_read() -> None:
+    hazards = two_consumers.check().hazards
+    assert hazards and all(h.help.startswith("move the Arrive of line ") for h in hazards)
