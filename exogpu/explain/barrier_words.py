@@ -10,12 +10,14 @@ from exogpu.amir.nodes import (
     Arrive,
     Await,
     CheckBarrier,
+    Guard,
+    Loop,
     Op,
     Program,
     Record,
     Variable,
 )
-from exogpu.amir.walk import operations
+from exogpu.amir.walk import operations, path_to
 from exogpu.explain.edits import Between, Moved, NewArrive, NewAwait, Repair, Skip
 from exogpu.explain.journey import counts_at
 from exogpu.explain.loops_apart import loops_apart
@@ -158,10 +160,11 @@ def _deadlock(program: Program | None, sizes: Mapping[str, int], violation: Viol
         text = f"add an Arrive >> {_written(violation)} before the Await at line {_line(check)}"
         named = _mechanism(program, check.barrier.name) is BarrierMechanism.NAMED_BARRIER
         edit = NewArrive(check, check.barrier, "cuda_in_order")
+        repairs = (*_given_back(program, violation, check), Repair(text, edit))
         return Words(
             f"no Arrive signals {z if signalling else violation.variable}, for which this Await "
             "waits",
-            () if named else (Repair(text, edit),),  # its threads do not arrive (D521)
+            () if named else repairs,  # its threads do not arrive (D521)
             second=second,
         )
     later = [op for op in arrives if _comes_later(program, op, check)]
@@ -171,6 +174,28 @@ def _deadlock(program: Program | None, sizes: Mapping[str, int], violation: Viol
         repairs if loops_apart(program, check, arrives) is None else (),  # no skip lasts
         second=second,
     )
+
+
+def _given_back(program: Program, violation: Violation, check: Await) -> Iterator[Repair]:
+    """An Arrive at the end of what follows an Await of the barrier with which this one takes turns:
+    by those who have been given what they now give back."""
+    own = _variable(program, check.barrier.name)
+    if own is None or own.mechanism is not BarrierMechanism.MBARRIER:
+        return
+    guard = own.guard or own.name
+    others = {v.name for v in program.variables if guard in (v.name, v.guard)} - {own.name}
+    for wait in operations(program.body):
+        if isinstance(wait, Await) and wait.barrier.name in others:
+            (_, around), (at, _) = path_to(program.body, wait)[-2:]
+            assert isinstance(around, Loop | Guard)
+            same = [op for op in around.body[at:] if op.origin.threads == wait.origin.threads]
+            last = same[-1]
+            what = "loop" if isinstance(last, Loop) else "statement"
+            text = (
+                f"add an Arrive(cuda_in_order) >> {_written(violation)} after the {what} at line "
+            )
+            edit = NewArrive(last, check.barrier, "cuda_in_order", after=True)
+            yield Repair(text + str(_line(last)), edit)
 
 
 def _may_reach(op: Arrive, index: tuple[int, ...]) -> bool:

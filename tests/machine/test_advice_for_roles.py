@@ -267,3 +267,34 @@ def two_consumers(
 def test_an_arrive_of_a_macro_is_moved_wherever_it_is_read() -> None:
     hazards = two_consumers.check().hazards
     assert hazards and all(h.help.startswith("move the Arrive of line ") for h in hazards)
+
+
+@proc
+def never_given_back(K: size, x: f32[K, 32] @ CudaGmemLinear, y: f32[K, 32] @ CudaGmemLinear):
+    with CudaDeviceFunction(blockDim=64):
+        for task in cuda_tasks(0, 1):
+            tile: f32[2, 32] @ CudaSmemLinear
+            full: barrier @ CudaMbarrier
+            empty: barrier(full) @ CudaMbarrier
+            for k in seq(0, K):
+                with CudaWarps(0, 1):
+                    Await(empty, cuda_in_order, ~2)
+                    for t in cuda_threads(0, 32, unit=cuda_thread):
+                        tile[k % 2, t] = x[k, t]
+                    Arrive(cuda_in_order) >> full
+                with CudaWarps(1, 2):
+                    Await(full, cuda_in_order, ~0)
+                    for t in cuda_threads(0, 32, unit=cuda_thread):
+                        y[k, t] = tile[k % 2, 31 - t]
+            Fence(cuda_in_order, cuda_in_order)
+
+
+def test_a_slot_that_is_never_given_back() -> None:
+    """Those who read it do; an Arrive before the Await would be by those who fill it."""
+    hazards = never_given_back.check().hazards
+    line = next(h.second.span.line for h in hazards if h.kind is HazardKind.DEADLOCK)
+    for hazard in hazards:
+        if hazard.variable == "empty":
+            assert hazard.help == (
+                f"add an Arrive(cuda_in_order) >> empty after the loop at line {line + 6}"
+            )
