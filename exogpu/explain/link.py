@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, assert_never
 
 from exogpu.amir.nodes import Arrive, Await, Check, Fence, Loop, Op, Program, Record
@@ -296,7 +296,16 @@ class _Teller:
             return (Repair(text, Widened(self.violation, last.op)),)
         fence = f"Fence(cuda_in_order, {asked})"
         text = f"after {_name(last.op)}, {fence} where {ours} takes part"
-        return (Repair(text, Between(self.violation, "cuda_in_order", asked)),)
+        edit = Between(self.violation, "cuda_in_order", asked)
+        behind = tuple(
+            Repair(
+                f"after the loop at line {loop.origin.span.line}, {fence}",
+                NewFence(loop, "cuda_in_order", asked),
+            )
+            for _, loop in path_to(self.program.body, last.op)
+            if isinstance(loop, Loop) and loop.threads
+        )
+        return (Repair(text, edit), Repair(text, replace(edit, widest=True)), *behind)
 
     def _taken(self, culprit: Missed) -> tuple[Repair, ...]:
         """What lets a sync take an access that its threads have seen on other timelines."""

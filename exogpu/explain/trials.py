@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain, islice
 from time import process_time
 from typing import Final, TypeAlias
 
@@ -88,7 +89,9 @@ class Trials:
         """The sizes at which a repair is tried: neither too small nor too large, if possible."""
         if max(self._sizes.values(), default=0) <= FEW:
             yield self._sizes
-            yield from _larger(self._program, self._sizes)
+            larger = list(_larger(self._program, self._sizes))
+            known = (each for each in larger if self._pairs_before(each) is not None)
+            yield from islice(chain(known, larger), 1)
             return
         for smaller in _smaller(self._program, self._sizes):
             if pair in (self._pairs_before(smaller) or ()):
@@ -143,14 +146,14 @@ def _pairs(program: Program, sizes: Mapping[str, int], limit: float) -> frozense
 
 
 def _larger(program: Program, sizes: Mapping[str, int]) -> Iterator[dict[str, int]]:
-    """Larger sizes that the preconditions admit."""
-    for most in (FACTOR, 3, 2):
+    """Larger sizes that the preconditions admit, the largest first: the others are for where that
+    takes too long."""
+    for most in (FACTOR, 9, 3, 2):
         larger = {
             name: value * max(1, min(most, LARGE // max(value, 1))) for name, value in sizes.items()
         }
         if larger != sizes and _admitted(program, larger):
             yield larger
-            return
 
 
 def _doubled(program: Program, sizes: Mapping[str, int]) -> Iterator[dict[str, int]]:
