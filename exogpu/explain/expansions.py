@@ -19,16 +19,16 @@ def each_place(program: Program, edit: Edit) -> tuple[Edit, ...]:
     where it is not known which of them belong together."""
     match edit:
         case Moved(op, to, after):
-            ops, others = _alike(program, op), _alike(program, to)
-            if len(ops) == len(others) > 1:
-                pairs = zip(ops, others, strict=True)
-                return tuple(Moved(one, other, after) for one, other in pairs)
+            moved, places = _alike(program, op), _alike(program, to)
+            if len(moved) == len(places) > 1:
+                pairs = zip(moved, places, strict=True)
+                return tuple(Moved(one, place, after) for one, place in pairs)
         case Between(violation) if violation.record is not None:
-            ops, others = _alike(program, violation.check), _alike(program, violation.record)
-            if len(ops) == len(others) > 1:
+            checks, records = _alike(program, violation.check), _alike(program, violation.record)
+            if len(checks) == len(records) > 1:
                 return tuple(
-                    replace(edit, violation=replace(violation, check=one, record=other))
-                    for one, other in zip(ops, others, strict=True)
+                    replace(edit, violation=replace(violation, check=check, record=record))
+                    for check, record in zip(checks, records, strict=True)
                 )
         case NewAwait(op, barrier) if isinstance(op, Arrive) and barrier is op.home:
             return tuple(replace(edit, op=one, barrier=one.home) for one in _alike(program, op))

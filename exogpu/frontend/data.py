@@ -109,9 +109,10 @@ def access(node: ast.expr, ctx: Context) -> tuple[Access, Data | Barrier]:
     if len(parts) + len(own) != len(meaning.shape):
         raise ctx.reject(
             "T205",
-            f"{meaning.name} has {len(meaning.shape)} dimensions, {len(parts)} are indexed",
+            f"{meaning.name} has {_many(len(meaning.shape))}, and {len(parts)} "
+            f"{'is' if len(parts) == 1 else 'are'} indexed",
             node,
-            "give one coordinate a dimension",
+            "give one coordinate a dimension, or declare it with as many",
             Note("declared here", meaning.span),
         )
     shape = meaning.shape[: len(parts)]
@@ -234,6 +235,10 @@ def _is_operation(node: ast.expr) -> bool:
                 isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id in ARITY
                 for n in ast.walk(node)
             )
+
+
+def _many(dimensions: int) -> str:
+    return f"{dimensions} dimension{'' if dimensions == 1 else 's'}"
 
 
 def _apply(name: str, node: ast.Call, ctx: Context) -> tuple[DExpr, DataType | None]:

@@ -94,3 +94,24 @@ def _remedies(body: str, file: Path) -> list[str]:
     (unit,) = load(str(file))
     found = unit.diagnostics if unit.procedure is None else unit.procedure.diagnostics
     return [finding.help for finding in found]
+
+
+def test_a_parameter_behind_a_star_is_told_once(tmp_path: Path) -> None:
+    file = tmp_path / "star.py"
+    text = HEAD.replace("size, x", "size, *, x") + "                y[m, t] = x[m, t]\n"
+    file.write_text(text)
+    (unit,) = load(str(file))
+    found = unit.diagnostics if unit.procedure is None else unit.procedure.diagnostics
+    assert [finding.code for finding in found] == ["P126"]
+
+
+def test_a_size_that_is_no_parameter(tmp_path: Path) -> None:
+    (remedy,) = _remedies("for i in seq(0, N):\n    y[m, t] = 0.0", tmp_path / "size.py")
+    assert remedy == (
+        "declare it, as a parameter, such as N: size, or a variable; or define or import the name"
+    )
+
+
+def test_more_indices_than_dimensions(tmp_path: Path) -> None:
+    (remedy,) = _remedies("a: f32[4]\na[0, 1] = 0.0", tmp_path / "rank.py")
+    assert remedy == "give one coordinate a dimension, or declare it with as many"
