@@ -19,6 +19,7 @@ from exogpu.ir.nodes import (
     ControlParam,
     For,
     Instr,
+    Mod,
     Proc,
     Stmt,
 )
@@ -196,6 +197,8 @@ def _outside(finding: Outside, domain: Domain, point: Mapping[Sym, int]) -> Diag
     if finding.via is not None:
         notes = (*notes, Note("called here", finding.via.span))
     remedy = _remedy(relevant, value, size)
+    if isinstance(index, Mod) and index.divisor > size > 0:
+        remedy = f"the ring has {size} slots: write % {size} for % {index.divisor}"
     for load in finding.loads:
         if load.iterator in relevant:
             lo, hi = quote(load.lo), quote(load.hi)

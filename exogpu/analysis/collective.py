@@ -58,6 +58,8 @@ class _Walk:
     operands: dict[tuple[CallInstr, int], Desugared] = field(default_factory=dict)
     trailing: dict[CallInstr, Desugared] = field(default_factory=dict)
     found: list[Diagnostic] = field(default_factory=list)
+    unknown: bool = False
+    """Whether a scope around could not be made: who executes what is in it is not told, either."""
 
     def block(self, block: Block, tiling: Tiling | None, launch: DeviceFunction | None) -> None:
         for stmt in block:
@@ -66,6 +68,7 @@ class _Walk:
 
     def statement(self, stmt: Stmt, tiling: Tiling | None, launch: DeviceFunction | None) -> None:
         """By default statements inherit their parent's tiling unchanged."""
+        was_unknown = self.unknown
         match stmt:
             case DeviceFunction():
                 launch = stmt
@@ -88,6 +91,7 @@ class _Walk:
                 pass
         for inside in blocks(stmt):
             self.block(inside, tiling, launch)
+        self.unknown = was_unknown
 
     def loop(self, stmt: For, unit: CollUnit, tiling: Tiling) -> Tiling:
         lo, hi = constant(stmt.lo), constant(stmt.hi)
@@ -110,6 +114,7 @@ class _Walk:
     def derived(self, found: Tiling | TilingError, parent: Tiling, span: Span) -> Tiling:
         if isinstance(found, TilingError):
             self.refuse(found.code, found.message, span, found.help)
+            self.unknown = True
             return parent
         return found
 
@@ -222,4 +227,6 @@ class _Walk:
         return Desugared(tuple(iterators), tuple(extents), tiling)
 
     def refuse(self, code: str, message: str, span: Span, help: str) -> None:
+        if self.unknown:
+            return
         self.found.append(Diagnostic(code, message, span, help))

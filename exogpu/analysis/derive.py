@@ -153,7 +153,7 @@ def _not_enough(unit: CollUnit, capacity: int, count: int, cells: Sequence[Cell]
         "C402",
         f"not enough threads for {count} iterations: the scope has at most {capacity} tile(s) "
         f"of {unit.name}; {_compared(cells)}",
-        f"iterate at most {capacity} time(s), or take a smaller unit",
+        f"iterate at most {capacity} times, launch more threads, or take a smaller unit",
     )
 
 

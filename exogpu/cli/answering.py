@@ -20,11 +20,12 @@ def answered(
     outcomes: Iterable[Outcome], as_json: bool, sarif: Path | None, junit: Path | None
 ) -> int:
     """Prints the outcomes, writes what is asked for, and returns the exit status."""
-    found = []
+    found: list[Outcome] = []
     for outcome in outcomes:
+        file = outcome.span.file if _is_named_before(outcome, found) else ""
         found.append(outcome)
         if not as_json:
-            console().print(draw_verdict(outcome.verdict), end="")
+            console().print(draw_verdict(outcome.verdict, file), end="")
     if as_json:
         typer.echo(json_text(found))
     elif len(found) > 1:
@@ -34,3 +35,9 @@ def answered(
     if junit is not None:
         write_text(junit, junit_text(found))
     return exit_status(found)
+
+
+def _is_named_before(outcome: Outcome, found: Iterable[Outcome]) -> bool:
+    """Whether a procedure of another file has been told of under the same name."""
+    name, file = outcome.verdict.proc, outcome.span.file
+    return any(one.verdict.proc == name and one.span.file != file for one in found)

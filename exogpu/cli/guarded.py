@@ -56,8 +56,10 @@ def guarded(
         if stopped is None:
             return
         file = stopped.stage.removeprefix(LOADING)
+        if file in skip:
+            return  # told before: the others are not reached either
         yield unloaded(_undecided(file or several[0], stopped, policy))
-        if not stopped.stage.startswith(LOADING) or file in skip:
+        if not stopped.stage.startswith(LOADING):
             return
         skip.add(file)
 

@@ -147,11 +147,14 @@ def draw_diagnostics(diagnostics: Iterable[Diagnostic], *, warning: bool = False
     return Text("\n").join(draw_diagnostic(d, warning=warning) for d in ordered)
 
 
-def draw_verdict(verdict: Verdict) -> Text:
+def draw_verdict(verdict: Verdict, file: str = "") -> Text:
     """The verdict in a line, then what it rests on: hazards, diagnostics, assumptions, reason;
-    the sizes that are safe, and the synchronisation that is not needed."""
+    the sizes that are safe, and the synchronisation that is not needed.
+
+    The `file` is named where its procedure's name is not enough.
+    """
     # A target that could not be loaded has no procedure to name.
-    text = _headline(verdict) if verdict.proc else Text()
+    text = _headline(verdict, file) if verdict.proc else Text()
     for hazard in verdict.hazards:
         text.append("\n").append(draw_hazard(hazard))
     if verdict.note:
@@ -202,8 +205,9 @@ def _savings(lines: Sequence[str]) -> Text:
     return Text.assemble(("  saves: ", "green"), f"{shown}\n")
 
 
-def _headline(verdict: Verdict) -> Text:
-    text = Text.assemble((verdict.proc, "bold"), ": ")
+def _headline(verdict: Verdict, file: str) -> Text:
+    of = f" of {shown_path(file)}" if file else ""
+    text = Text.assemble((verdict.proc, "bold"), f"{of}: ")
     cost = _cost(verdict)
     match verdict.word:
         case "proved":

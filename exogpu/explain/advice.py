@@ -17,10 +17,11 @@ from exogpu.amir.nodes import (
     Variable,
 )
 from exogpu.amir.walk import operations, path_to
+from exogpu.explain.loops_apart import advice_of, loops_apart
 from exogpu.explain.repair import are_tasks
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Access, Point
-from exogpu.ir.types import BarrierMechanism
+from exogpu.ir.types import BarrierMechanism, QualTL
 from exogpu.ir.walk import control_variables
 from exogpu.machine.violation import Violation
 from exogpu.result.hazards import HazardKind
@@ -37,6 +38,13 @@ def advice(violation: Violation, resides: bool, program: Program | None = None) 
         )
     if resides or not (are_tasks(violation) and isinstance(violation.check, Check)):
         return ""
+    return "; ".join(
+        filter(None, (_whole_window(violation, program), _of_tasks(violation, program)))
+    )
+
+
+def _of_tasks(violation: Violation, program: Program | None) -> str:
+    """What lets two tasks access one element, or keeps them from it."""
     if told := _contracts(violation, program):
         return told
     if program is not None and any(v.counts_all for v in program.variables):
@@ -50,6 +58,26 @@ def advice(violation: Violation, resides: bool, program: Program | None = None) 
     )
 
 
+def _whole_window(violation: Violation, program: Program | None) -> str:
+    """Of an instruction that accesses what its own conditions admit: it counts for more."""
+    sites = [op.origin for op in (violation.record, violation.check) if op is not None]
+    partial = {
+        op.origin.instr: op.origin.span.line
+        for op in (() if program is None else operations(program.body))
+        if isinstance(op, Record)
+        and op.origin in sites
+        and op.access.name.name == violation.variable
+        and op.origin.instr
+        and not op.inside
+        and op.timeline is QualTL.CUDA2
+    }
+    return "; ".join(
+        f"{name} of line {line} counts for all of its window of {violation.variable}, also where "
+        "it stores less: let the window end where that does"
+        for name, line in partial.items()
+    )
+
+
 def otherwise(violation: Violation, program: Program | None) -> str:
     """What to think of where nothing that was tried helps."""
     variable = _barrier(violation, program)
@@ -60,14 +88,33 @@ def otherwise(violation: Violation, program: Program | None) -> str:
                 "Arrives on an element come before its Awaits in program order"
             )
         if variable.mechanism is BarrierMechanism.MBARRIER:
-            return _roles(variable, program)
+            return _one_after_the_other(violation, variable, program) or _roles(variable, program)
         if variable.mechanism is BarrierMechanism.NAMED_BARRIER:
             return (
                 f"of {variable.name} each phase is an Arrive(cuda_in_order) by warps that do not "
                 "wait, and after it an Await(..., cuda_in_order) by other warps: also the last one"
             )
         return ""
-    return _contracts(violation, program)
+    return _contracts(violation, program) or _several_threads(violation, program)
+
+
+def _several_threads(violation: Violation, program: Program | None) -> str:
+    """One statement that several threads of a loop execute at once, on one element."""
+    first, second = violation.record, violation.check
+    if program is None or first is None or are_tasks(violation):
+        return ""
+    if first.origin.span != second.origin.span or violation.record_iteration is None:
+        return ""
+    loops = [op for _, op in path_to(program.body, second) if isinstance(op, Loop)]
+    values = dict(violation.iteration), dict(violation.record_iteration)
+    apart = [op for op in loops if len({of.get(op.iterator.name) for of in values}) > 1]
+    if not apart or not apart[0].threads:
+        return ""
+    return (
+        f"the iterations of the loop at line {apart[0].origin.span.line} are executed at once: let "
+        "one of them access it, give each an element of its own, or add atomically "
+        "(cuda_atomic_add)"
+    )
 
 
 def _contracts(violation: Violation, program: Program | None) -> str:
@@ -123,6 +170,15 @@ def _barrier(violation: Violation, program: Program | None) -> Variable | None:
         return None
     found = (v for v in program.variables if v.name.name == violation.variable)
     return next((v for v in found if v.mechanism is not None), None)
+
+
+def _one_after_the_other(violation: Violation, variable: Variable, program: Program) -> str:
+    """The roles have a loop each, and none for the steps that they take in turn."""
+    wait = violation.check
+    ops = operations(program.body)
+    arrives = [op for op in ops if isinstance(op, Arrive) and op.home.name is variable.name]
+    apart = loops_apart(program, wait, arrives) if isinstance(wait, Await) else None
+    return "" if apart is None else advice_of(apart)
 
 
 def _roles(variable: Variable, program: Program) -> str:

@@ -10,14 +10,17 @@ from exogpu.amir.nodes import (
     Arrive,
     Await,
     CheckBarrier,
+    Guard,
+    Loop,
     Op,
     Program,
     Record,
     Variable,
 )
-from exogpu.amir.walk import operations
+from exogpu.amir.walk import operations, path_to
 from exogpu.explain.edits import Between, Moved, NewArrive, NewAwait, Repair, Skip
 from exogpu.explain.journey import counts_at
+from exogpu.explain.loops_apart import loops_apart
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Access, Int, Point
 from exogpu.ir.types import BarrierMechanism
@@ -157,18 +160,42 @@ def _deadlock(program: Program | None, sizes: Mapping[str, int], violation: Viol
         text = f"add an Arrive >> {_written(violation)} before the Await at line {_line(check)}"
         named = _mechanism(program, check.barrier.name) is BarrierMechanism.NAMED_BARRIER
         edit = NewArrive(check, check.barrier, "cuda_in_order")
+        repairs = (*_given_back(program, violation, check), Repair(text, edit))
         return Words(
             f"no Arrive signals {z if signalling else violation.variable}, for which this Await "
             "waits",
-            () if named else (Repair(text, edit),),  # its threads do not arrive (D521)
+            () if named else repairs,  # its threads do not arrive (D521)
             second=second,
         )
-    later = [op for op in arrives if _line(op) > _line(check)]
+    later = [op for op in arrives if _comes_later(program, op, check)]
+    repairs = (*(_before(op, check) for op in later), *_later(program, check))
     return Words(
-        _too_few(program, sizes, violation, check, arrives),
-        (*(_before(op, check) for op in later), *_later(program, check)),
+        _too_few(program, sizes, violation, check, arrives, later),
+        repairs if loops_apart(program, check, arrives) is None else (),  # no skip lasts
         second=second,
     )
+
+
+def _given_back(program: Program, violation: Violation, check: Await) -> Iterator[Repair]:
+    """An Arrive at the end of what follows an Await of the barrier with which this one takes turns:
+    by those who have been given what they now give back."""
+    own = _variable(program, check.barrier.name)
+    if own is None or own.mechanism is not BarrierMechanism.MBARRIER:
+        return
+    guard = own.guard or own.name
+    others = {v.name for v in program.variables if guard in (v.name, v.guard)} - {own.name}
+    for wait in operations(program.body):
+        if isinstance(wait, Await) and wait.barrier.name in others:
+            (_, around), (at, _) = path_to(program.body, wait)[-2:]
+            assert isinstance(around, Loop | Guard)
+            same = [op for op in around.body[at:] if op.origin.threads == wait.origin.threads]
+            last = same[-1]
+            what = "loop" if isinstance(last, Loop) else "statement"
+            text = (
+                f"add an Arrive(cuda_in_order) >> {_written(violation)} after the {what} at line "
+            )
+            edit = NewArrive(last, check.barrier, "cuda_in_order", after=True)
+            yield Repair(text + str(_line(last)), edit)
 
 
 def _may_reach(op: Arrive, index: tuple[int, ...]) -> bool:
@@ -189,11 +216,11 @@ def _too_few(
     violation: Violation,
     check: Await,
     arrives: list[Arrive],
+    late: list[Arrive],
 ) -> str:
     """Which Arrive does not come before an Await, as far as the program tells."""
     z, barrier = element_of(violation), _barrier(violation)
-    early = [op for op in arrives if _line(op) < _line(check)]
-    late = [op for op in arrives if _line(op) > _line(check)]
+    early = [op for op in arrives if op not in late]
     counts = None
     if program is not None and barrier is not None:
         counts = counts_at(program, sizes, violation, barrier)
@@ -209,6 +236,14 @@ def _too_few(
     if arrives:
         return f"{missing}: the {_at_lines(early or arrives)} does not come so often by then"
     return missing
+
+
+def _comes_later(program: Program | None, arrive: Arrive, wait: Await) -> bool:
+    """Whether an Arrive stands behind an Await, in the program with its macros read."""
+    ops = [] if program is None else list(operations(program.body))
+    if arrive not in ops or wait not in ops:
+        return _line(arrive) > _line(wait)
+    return ops.index(arrive) > ops.index(wait)
 
 
 def _at_lines(ops: Sequence[Arrive | Await]) -> str:

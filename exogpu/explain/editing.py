@@ -40,6 +40,7 @@ from exogpu.explain.edits import (
     Skip,
     Widened,
 )
+from exogpu.explain.expansions import each_place
 from exogpu.hw.timelines import ONLY_BEFORE, SYNC_TIMELINES
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Access, CExpr, CVar, Int, Point
@@ -52,7 +53,18 @@ Changed = TypeVar("Changed", bound=Op)
 
 
 def applied(program: Program, edit: Edit) -> Program | None:
-    """The program after the edit; None where it cannot be made."""
+    """The program after the edit, in each place where its statements stand; None where it cannot be
+    made."""
+    places = each_place(program, edit)
+    if isinstance(edit, Moved) and len(_copies(program, edit.op)) != len(places):
+        return None
+    made: Program | None = program
+    for one in places:
+        made = None if made is None else _applied(made, one)
+    return made
+
+
+def _applied(program: Program, edit: Edit) -> Program | None:
     match edit:
         case First():
             return _with_first(program, edit)
@@ -64,7 +76,7 @@ def applied(program: Program, edit: Edit) -> Program | None:
             fence = _fence(program, edit.first, edit.second, edit.op.origin)
             return None if fence is None else _next_to(program, edit.op, (fence,), edit.after)
         case Between():
-            return _between(program, edit.violation, edit.first, edit.second)
+            return _between(program, edit)
         case Widened():
             return _widened(program, edit)
         case NewAwait():
@@ -277,9 +289,9 @@ def _grouped(program: Program, edit: NewGroup) -> Program | None:
 # --- between two statements ---------------------------------------------------------------------
 
 
-def _between(program: Program, violation: Violation, first: str, second: str) -> Program | None:
-    fence = _fence(program, first, second, violation.check.origin)
-    return None if fence is None else _placed(program, violation, fence)
+def _between(program: Program, edit: Between) -> Program | None:
+    fence = _fence(program, edit.first, edit.second, edit.violation.check.origin)
+    return None if fence is None else _placed(program, edit.violation, fence, edit.widest)
 
 
 def _widened(program: Program, edit: Widened) -> Program | None:
@@ -289,7 +301,9 @@ def _widened(program: Program, edit: Widened) -> Program | None:
     return None if placed is None else _rewritten(placed, {edit.op: ()})
 
 
-def _placed(program: Program, violation: Violation, fence: Fence) -> Program | None:
+def _placed(
+    program: Program, violation: Violation, fence: Fence, widest: bool = False
+) -> Program | None:
     """With a Fence on the way from one statement to the other, by the threads of both."""
     if violation.record is None or violation.record_iteration is None:
         return None
@@ -317,7 +331,7 @@ def _placed(program: Program, violation: Violation, fence: Fence) -> Program | N
     while not back and isinstance(ours[common][1], Guard):
         common += 1
     block = program.body if common == 0 else _body(ours[common - 1][1])
-    threads = _threads(program, violation, ours[:common], block)
+    threads = _threads(violation, ours[:common], block, widest)
     if threads is None:
         return None
     fence = replace(fence, origin=replace(fence.origin, threads=threads))
@@ -341,10 +355,9 @@ def _body(op: Op) -> Block:
     return op.body
 
 
-def _threads(
-    program: Program, violation: Violation, around: Path, block: Block
-) -> ThreadMap | None:
-    """The smallest scope at a block with the threads of both statements; None at CPU scope."""
+def _threads(violation: Violation, around: Path, block: Block, widest: bool) -> ThreadMap | None:
+    """The smallest or widest scope at a block with the threads of both statements; None at CPU
+    scope."""
     check, record = violation.check.origin.threads, violation.record
     if check is None or record is None or record.origin.threads is None:
         return None
@@ -360,7 +373,7 @@ def _threads(
         if wanted <= members:
             found.append((len(members), scope))
     if found:
-        return min(found, key=lambda one: one[0])[1]
+        return (max if widest else min)(found, key=lambda one: one[0])[1]
     low, high = min(wanted), max(wanted)
     axes = (ThreadAxis(1, Int(low), high - low + 1),)
     return ThreadMap(axes, check.cluster_dim, check.block_dim)
@@ -383,7 +396,7 @@ def _at(threads: ThreadMap, values: dict[str, int]) -> tuple[int, ...]:
 def _moved(program: Program, edit: Moved) -> Program | None:
     """The operations of a statement, its own uses of barriers included, next to another's; with
     the loops and guards that hold it alone, as far as it names what is not known there."""
-    if edit.op.origin == edit.to.origin or len(_copies(program, edit.op)) != 1:
+    if edit.op.origin == edit.to.origin:
         return None
     path = path_to(program.body, edit.op)
     first, last = _statement(program, path)

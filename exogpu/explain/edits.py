@@ -46,11 +46,13 @@ class NewFence:
 
 @dataclass(frozen=True, slots=True)
 class Between:
-    """A Fence between the two statements of a violation, by the threads of both."""
+    """A Fence between the two statements of a violation, by the threads of both: the smallest scope
+    that has the two threads at fault, or the widest, with all that execute either statement."""
 
     violation: Violation
     first: str
     second: str
+    widest: bool = False
 
 
 @dataclass(frozen=True, slots=True)

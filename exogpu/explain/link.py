@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import assert_never
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final, assert_never
 
 from exogpu.amir.nodes import Arrive, Await, Check, Fence, Loop, Op, Program, Record
 from exogpu.amir.walk import is_launch, operations, path_to
@@ -41,6 +41,14 @@ from exogpu.ir.types import BarrierMechanism, Policy, QualSet, QualTL
 from exogpu.machine.literal_records import EVERYONE, Grant, Threads, covers, shares
 from exogpu.machine.violation import Violation
 from exogpu.result.errors import Span
+
+_ADMITTED: Final[Mapping[BarrierMechanism | None, Iterable[int]]] = {
+    BarrierMechanism.MBARRIER: SKIPS,
+    BarrierMechanism.NAMED_BARRIER: (-1,),
+    BarrierMechanism.COMMIT_GROUP: (0,),
+    BarrierMechanism.CLUSTER_SYNC: (0,),
+}
+"""Last operands of an Await that is new; a flag is for other tasks, and awaited nowhere else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,14 +289,23 @@ class _Teller:
             return ()
         ours = self._ours()
         if isinstance(last.op, Arrive):
-            skips = (0,) if self._is_group(last.op) else SKIPS
+            skips = _ADMITTED.get(self._mechanism(last.op), ())
             return new_awaits(self.program, self.check, last.op.home, asked, skips)
         if isinstance(last.op, Fence):
             text = f"move {_name(last.op)} out to a scope with {ours} in it"
             return (Repair(text, Widened(self.violation, last.op)),)
         fence = f"Fence(cuda_in_order, {asked})"
         text = f"after {_name(last.op)}, {fence} where {ours} takes part"
-        return (Repair(text, Between(self.violation, "cuda_in_order", asked)),)
+        edit = Between(self.violation, "cuda_in_order", asked)
+        behind = tuple(
+            Repair(
+                f"after the loop at line {loop.origin.span.line}, {fence}",
+                NewFence(loop, "cuda_in_order", asked),
+            )
+            for _, loop in path_to(self.program.body, last.op)
+            if isinstance(loop, Loop) and loop.threads
+        )
+        return (Repair(text, edit), Repair(text, replace(edit, widest=True)), *behind)
 
     def _taken(self, culprit: Missed) -> tuple[Repair, ...]:
         """What lets a sync take an access that its threads have seen on other timelines."""
@@ -373,10 +390,13 @@ class _Teller:
         text = f"let {here} wait for it: {skip_text(asked)} instead of {skip_text(n)}"
         return missing, (Repair(text, Skip(missed.op, asked)),)
 
-    def _is_group(self, op: Op) -> bool:
+    def _mechanism(self, arrive: Arrive) -> BarrierMechanism | None:
         mechanisms = {v.name: v.mechanism for v in self.program.variables}
+        return mechanisms[arrive.home.name]
+
+    def _is_group(self, op: Op) -> bool:
         group = BarrierMechanism.COMMIT_GROUP
-        return isinstance(op, Arrive) and mechanisms[op.home.name] is group
+        return isinstance(op, Arrive) and self._mechanism(op) is group
 
     # --- names ----------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import islice
 from typing import Final
 
@@ -190,7 +191,8 @@ def general_repairs(violation: Violation, program: Program) -> tuple[Repair, ...
     if check.free:
         text = f"before {violation.variable} ends, {fence} by all threads of its scope"
         return (Repair(text, NewFence(check, first, second, after=False)), Repair(text, edit))
-    return (Repair(f"between them, {fence} where the threads of both take part", edit),)
+    text = f"between them, {fence} where the threads of both take part"
+    return (Repair(text, edit), Repair(text, replace(edit, widest=True)))
 
 
 def are_tasks(violation: Violation) -> bool:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain, islice
 from time import process_time
 from typing import Final, TypeAlias
 
 from exogpu.amir.nodes import Program
 from exogpu.explain.editing import applied
-from exogpu.explain.edits import Edit, Repair
+from exogpu.explain.edits import Edit, Repair, Skip
 from exogpu.ir.walk import holds
 from exogpu.machine import fast
 from exogpu.machine.literal_state import OutsideError
@@ -76,14 +77,21 @@ class Trials:
         return (repair for repair in repairs if self._helps(pair_of(violation), repair.edit))
 
     def _helps(self, pair: Pair, edit: Edit) -> bool:
-        """Whether the hazard is gone, and no other one has come, at all of the sizes."""
-        return all(self._better(pair, edit, sizes) for sizes in self._tried(pair))
+        """Whether the hazard is gone, and no other one has come, at all of the sizes.
+
+        An Await that skips more puts off the step that fails: it has to help twice as far, too."""
+        sizes = list(self._tried(pair))
+        if isinstance(edit, Skip) and sizes == [self._sizes]:
+            sizes += _doubled(self._program, self._sizes)
+        return all(self._better(pair, edit, each) for each in sizes)
 
     def _tried(self, pair: Pair) -> Iterator[dict[str, int]]:
         """The sizes at which a repair is tried: neither too small nor too large, if possible."""
         if max(self._sizes.values(), default=0) <= FEW:
             yield self._sizes
-            yield from _larger(self._program, self._sizes)
+            larger = list(_larger(self._program, self._sizes))
+            known = (each for each in larger if self._pairs_before(each) is not None)
+            yield from islice(chain(known, larger), 1)
             return
         for smaller in _smaller(self._program, self._sizes):
             if pair in (self._pairs_before(smaller) or ()):
@@ -138,14 +146,21 @@ def _pairs(program: Program, sizes: Mapping[str, int], limit: float) -> frozense
 
 
 def _larger(program: Program, sizes: Mapping[str, int]) -> Iterator[dict[str, int]]:
-    """Larger sizes that the preconditions admit."""
-    for most in (FACTOR, 3, 2):
+    """Larger sizes that the preconditions admit, the largest first: the others are for where that
+    takes too long."""
+    for most in (FACTOR, 9, 3, 2):
         larger = {
             name: value * max(1, min(most, LARGE // max(value, 1))) for name, value in sizes.items()
         }
         if larger != sizes and _admitted(program, larger):
             yield larger
-            return
+
+
+def _doubled(program: Program, sizes: Mapping[str, int]) -> Iterator[dict[str, int]]:
+    """Twice the sizes that are large, if the preconditions admit them."""
+    doubled = {name: 2 * value if value > FEW else value for name, value in sizes.items()}
+    if doubled != sizes and _admitted(program, doubled):
+        yield doubled
 
 
 def _smaller(program: Program, sizes: Mapping[str, int]) -> Iterator[dict[str, int]]:

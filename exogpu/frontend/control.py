@@ -6,6 +6,7 @@ import ast
 from functools import reduce
 from typing import Final, Literal
 
+from exogpu.frontend.python_words import no_control
 from exogpu.frontend.scope import Broken, Context, Control, Formula, Reject
 from exogpu.ir.nodes import (
     Add,
@@ -100,7 +101,8 @@ def control(node: ast.expr, ctx: Context) -> CExpr:
                 f"{ast.unparse(node)} reads data",
                 node,
                 "indices, bounds and conditions are made of control variables only; a value from "
-                "memory is one too, b = load_index(x[i], lo, hi)",
+                "memory is one too, b = load_index(x[i], lo, hi); data choose values by "
+                "select(a, b, x, y), which is x where a < b, else y",
             )
         case _:
             raise _not_affine(node, ast.unparse(node), ctx)
@@ -214,5 +216,5 @@ def _not_affine(node: ast.AST, what: str, ctx: Context) -> Reject:
         "T204",
         f"{what} is not quasi-affine",
         node,
-        "add, subtract, multiply by constants, and divide or take remainders by constants",
+        no_control(node),
     )

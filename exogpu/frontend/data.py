@@ -6,6 +6,7 @@ import ast
 from typing import Final, Literal, cast
 
 from exogpu.frontend.control import control
+from exogpu.frontend.python_words import no_data, no_name
 from exogpu.frontend.scope import (
     Barrier,
     Broken,
@@ -54,9 +55,7 @@ _OPERATORS: Final[dict[type[ast.operator], Literal["+", "-", "*", "/"]]] = {
 def variable(node: ast.expr, ctx: Context) -> Data | Barrier:
     """The data or barrier variable that an access names."""
     if not isinstance(node, ast.Name):
-        raise ctx.reject(
-            "P107", f"{ast.unparse(node)} is not a variable", node, "index a variable by its name"
-        )
+        raise ctx.reject("P107", f"{ast.unparse(node)} is not a variable", node, no_name(node))
     match ctx.lookup(node.id):
         case Data() | Barrier() as meaning:
             return meaning
@@ -75,7 +74,9 @@ def variable(node: ast.expr, ctx: Context) -> Data | Barrier:
                 f"{node.id} is a control variable, not a data or barrier variable",
                 node,
                 "control variables are used in indices, bounds and conditions only, and keep their "
-                "value: give another one another name, or declare data, such as x: i32 @ CudaRmem",
+                "value: give another one another name, or declare data, such as x: i32 @ CudaRmem, "
+                f"in which cuda_number({node.id}, x) writes it; a size as f32 is one more "
+                "parameter, @ CudaGridConstant",
             )
         case Constant(value):
             raise ctx.reject(
@@ -108,9 +109,10 @@ def access(node: ast.expr, ctx: Context) -> tuple[Access, Data | Barrier]:
     if len(parts) + len(own) != len(meaning.shape):
         raise ctx.reject(
             "T205",
-            f"{meaning.name} has {len(meaning.shape)} dimensions, {len(parts)} are indexed",
+            f"{meaning.name} has {_many(len(meaning.shape))}, and {len(parts)} "
+            f"{'is' if len(parts) == 1 else 'are'} indexed",
             node,
-            "give one coordinate a dimension",
+            "give one coordinate a dimension, or declare it with as many",
             Note("declared here", meaning.span),
         )
     shape = meaning.shape[: len(parts)]
@@ -216,7 +218,7 @@ def data(node: ast.expr, ctx: Context) -> tuple[DExpr, DataType | None]:
                 "P109",
                 f"{ast.unparse(node)} is not a data expression",
                 node,
-                f"use + - * / and {', '.join(ARITY)}",
+                no_data(node),
             )
 
 
@@ -235,9 +237,17 @@ def _is_operation(node: ast.expr) -> bool:
             )
 
 
+def _many(dimensions: int) -> str:
+    return f"{dimensions} dimension{'' if dimensions == 1 else 's'}"
+
+
 def _apply(name: str, node: ast.Call, ctx: Context) -> tuple[DExpr, DataType | None]:
     if len(node.args) != ARITY[name] or node.keywords:
-        raise ctx.reject("T209", f"{name} takes {ARITY[name]} arguments", node, "give it that many")
+        remedy = "give it that many"
+        if name in ("min", "max") and len(node.args) > 2 and not node.keywords:
+            *first, last = map(ast.unparse, node.args)
+            remedy = f"nest them: {name}({name}({', '.join(first)}), {last})"
+        raise ctx.reject("T209", f"{name} takes {ARITY[name]} arguments", node, remedy)
     terms, dtypes = zip(*(data(a, ctx) for a in node.args), strict=True)
     results = dtypes
     if name == "select":  # what is compared has a type of its own

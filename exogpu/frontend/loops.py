@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from exogpu.frontend.control import control, integer
+from exogpu.frontend.python_words import bounds_of_loop
 from exogpu.frontend.scope import Context, Control
 from exogpu.frontend.spelling import meant
 from exogpu.ir.names import Sym
@@ -47,7 +48,7 @@ def loop(node: ast.For, kind: str, body: Callable[[], Block], ctx: Context) -> F
             "P120",
             f"{kind} takes lo and hi",
             node.iter,
-            f"write {kind}(0, {ast.unparse(node.iter.args[0]) if node.iter.args else 'hi'})",
+            bounds_of_loop(kind, node.target.id, node.iter.args),
         )
     lo, hi = (control(a, ctx) for a in node.iter.args)
     _may_stand(mode, node, ctx)

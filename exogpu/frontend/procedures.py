@@ -81,6 +81,8 @@ def parameters(node: ast.FunctionDef, ctx: Context) -> tuple[Param, ...]:
             node,
             "list every parameter with its type",
         )
+    if constants:
+        arguments += node.args.kwonlyargs  # what uses them is not to be told, too
     for argument in arguments:
         match argument.annotation:
             case ast.Name(id="size" | "index" as kind):

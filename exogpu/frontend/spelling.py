@@ -69,5 +69,6 @@ def undefined(name: str, known: Iterable[str]) -> str:
     if name in TYPES:
         return f"the language's type is {TYPES[name]}"
     close = meant(name, (*WORDS, *LANGUAGE, *known))
-    otherwise = "declare the variable, or define or import the name"
+    declare = f"declare it, as a parameter, such as {name}: size, or a variable"
+    otherwise = f"{declare}; or define or import the name"
     return f"did you mean {close}? Else {otherwise}" if close else otherwise

@@ -19,6 +19,7 @@ from exogpu.frontend.limits import STATEMENTS
 from exogpu.frontend.loaded import is_load, load
 from exogpu.frontend.loops import LOOPS, device_function, loop, warps
 from exogpu.frontend.macros import Macro, expanded
+from exogpu.frontend.python_words import no_statement
 from exogpu.frontend.scope import (
     Barrier,
     Broken,
@@ -146,12 +147,8 @@ def _statement(node: ast.stmt, ctx: Context) -> Block:
                 "move the assert to the top of the procedure",
             )
         case _:
-            raise ctx.reject(
-                "P114",
-                f"{type(node).__name__} is not a statement of the language",
-                node,
-                "procedures are parsed, not executed: use loops, guards, assignments and calls",
-            )
+            keyword, remedy = no_statement(node)
+            raise ctx.reject("P114", f"{keyword} is not a statement of the language", node, remedy)
 
 
 def _no_free(node: ast.AST, ctx: Context) -> Reject:
@@ -249,7 +246,8 @@ def _same_kind(target: Data, dtype: object, node: ast.stmt, ctx: Context) -> Non
             "T210",
             f"a value of another kind is stored in {target.name}, which is {target.dtype.value}",
             node,
-            "keep integers and floating point apart",
+            "keep integers and floating point apart; a number that is needed as both, such as a "
+            "size, has one more parameter: n: f32 @ CudaGridConstant",
             Note("declared here", target.span),
         )
 

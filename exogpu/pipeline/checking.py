@@ -114,7 +114,7 @@ def _for_all(stages: Stages, policy: Policy, tell: Tell) -> Verdict:
     verdict = replace(
         blank(stages, None, policy),
         word="refuted",
-        hazards=(
+        hazards=_each_once(
             *diverging,
             *map(hazard_of_bounds, outside),
             *map(hazard_of_operands, stages.operand_violations),
@@ -202,6 +202,7 @@ def _at(
     if stages.operand_violations:
         at_sizes = operands.violations(stages.facts.proc, stages.facts.variables, sizes)
         hazards = (*hazards, *map(hazard_of_operands, at_sizes))
+    hazards = _each_once(*hazards)
     if not hazards:
         program = stages.amir(policy)
         stage("running the abstract machine")
@@ -230,6 +231,12 @@ def _at(
     elif not hazards and not sizes:  # of a procedure without sizes this is the whole claim
         verdict = _with_warnings(stages, verdict)
     return replace(verdict, seconds=perf_counter() - start)
+
+
+def _each_once(*hazards: Hazard) -> tuple[Hazard, ...]:
+    """The hazards; of a statement that is read several times, as in a macro, those that tell more
+    than an earlier one."""
+    return tuple(one for at, one in enumerate(hazards) if one not in hazards[:at])
 
 
 def _divergences(stages: Stages, sizes: Mapping[str, int]) -> tuple[Hazard, ...]:

@@ -62,7 +62,7 @@ def set_loop_mode(proc: Proc, loop: object, mode: str | CollUnit) -> Iterator[Re
         case CollUnit():
             new = CudaThreads(mode)
         case _:
-            raise Unfit(f'{mode!r} is neither "seq", "tasks" nor a unit', old)
+            raise Unfit(f'{mode!r} is neither "seq", "tasks" nor a unit', old, "give one of these")
     yield _with(proc, path, old, replace(old, mode=new))
 
 

@@ -95,7 +95,9 @@ def _several(proc: Proc, stmt: object, count: int) -> tuple[Path, Block]:
 
 def _plain(threads: int, body: Block) -> tuple[WarpConfig, ...]:
     if threads < 32 or threads % 32:
-        raise Unfit(f"{threads} threads are no whole warps", body[0])
+        raise Unfit(
+            f"{threads} threads are no whole warps", body[0], "give a positive multiple of 32"
+        )
     return (WarpConfig("", threads // 32),)
 
 

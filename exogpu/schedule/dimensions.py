@@ -130,7 +130,7 @@ def divide_dim(proc: Proc, alloc: object, dimension: int, factor: int) -> Iterat
     if not 0 <= dimension < len(old.shape):
         raise Unfit(f"{old.name.name} has no dimension {dimension}", old)
     if not isinstance(factor, int) or factor < 1:
-        raise Unfit(f"the factor {factor} is no positive number", old)
+        raise Unfit(f"the factor {factor} is no positive number", old, "give 1 or more")
     edit = begun(proc)
     outer = tidy(FloorDiv(plus(old.shape[dimension], Int(factor - 1)), factor))
     shape = (*old.shape[:dimension], outer, Int(factor), *old.shape[dimension + 1 :])

@@ -88,11 +88,15 @@ def divide_loop(
     path = path_of(proc, loop)
     old = loop_at(proc, path)
     if not isinstance(factor, int) or factor < 1:
-        raise Unfit(f"the factor {factor} is no positive number", old)
+        raise Unfit(f"the factor {factor} is no positive number", old, "give 1 or more")
     if isinstance(names, str) or len(names) != 2:
-        raise Unfit(f"{names!r} are not two names", old)
+        raise Unfit(f"{names!r} are not two names", old, 'give two, such as ["io", "ii"]')
     if tail not in ("perfect", "guard", "cut", "cut_and_guard"):
-        raise Unfit(f"a tail is perfect, guard, cut or cut_and_guard, not {tail!r}", old)
+        raise Unfit(
+            f"a tail is perfect, guard, cut or cut_and_guard, not {tail!r}",
+            old,
+            "give one of these",
+        )
     edit = begun(proc)
     outer, inner = named(names[0]), named(names[1])
     count = minus(old.hi, old.lo)

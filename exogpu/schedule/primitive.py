@@ -363,7 +363,10 @@ def gap_of(target: object) -> tuple[Path, int]:
     """The path of the statement beside a place, and 1 where it is after it.  Raises Unfit."""
     if _is_gap(target):
         return target
-    raise Unfit("it takes a place, such as `find(p, pattern).after()`")
+    raise Unfit(
+        "it takes a place, such as `find(p, pattern).after()`",
+        remedy="give the place before() or after() a statement",
+    )
 
 
 def _is_gap(target: object) -> TypeGuard[tuple[Path, int]]:
@@ -383,7 +386,7 @@ def _is_path(target: object) -> TypeGuard[Path]:
 def named(name: object) -> Sym:
     """A new variable of the name.  Raises Unfit where it is no name."""
     if not isinstance(name, str) or not is_name(name) or iskeyword(name):
-        raise Unfit(f"{name!r} is no name")
+        raise Unfit(f"{name!r} is no name", remedy="give letters, digits and underlines")
     return Sym(name)
 
 

@@ -68,9 +68,9 @@ def divide_with_recompute(
     path = path_of(proc, loop)
     old = loop_at(proc, path)
     if not isinstance(stride, int) or stride < 1:
-        raise Unfit(f"the stride {stride} is no positive number", old)
+        raise Unfit(f"the stride {stride} is no positive number", old, "give 1 or more")
     if isinstance(names, str) or len(names) != 2:
-        raise Unfit(f"{names!r} are not two names", old)
+        raise Unfit(f"{names!r} are not two names", old, 'give two, such as ["io", "ii"]')
     blocks = read_control(outer, control_scope(proc, path))
     io, ii = named(names[0]), named(names[1])
     edit = begun(proc)

@@ -31,3 +31,16 @@ def test_the_comments_say_what_is_found(path: Path) -> None:
         assert procedure.ir is not None, procedure.diagnostics
         drawn += [(d.span.line, d.code) for d in judge(inline(procedure.ir))]
     assert sorted(drawn) == sorted(expected)
+
+
+def test_a_scope_that_cannot_be_made_is_told_once() -> None:
+    """What stands in it is executed by nobody that is known: no remedy of it would be right."""
+
+    @proc
+    def too_many(x: f32[128] @ CudaGmemLinear):
+        with CudaDeviceFunction(blockDim=64):
+            for task in cuda_tasks(0, 1):
+                for t in cuda_threads(0, 128, unit=cuda_thread):
+                    x[t] = 0.0
+
+    assert [found.code for found in too_many.diagnostics] == ["C402"]

@@ -1,0 +1,154 @@
+"""What to write instead of what Python or CUDA C++ has, and the language has not."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from typing import Final
+
+from exogpu.ir.scalars import ARITY
+
+EXECUTED: Final = "procedures are parsed, not executed: use loops, guards, assignments and calls"
+
+_GUARD: Final = "guard by `if` the statements that are not to be executed"
+_OUTSIDE: Final = "write it outside of the procedure"
+
+STATEMENTS: Final[Mapping[type[ast.stmt], tuple[str, str]]] = {
+    ast.While: (
+        "while",
+        "write for i in seq(lo, hi), whose bounds are control values: also one from memory, "
+        "n = load_index(x[i], lo, hi)",
+    ),
+    ast.Break: ("break", _GUARD),
+    ast.Continue: ("continue", _GUARD),
+    ast.Return: ("return", f"write results to parameters, and {_GUARD}"),
+    ast.FunctionDef: ("def", f"{_OUTSIDE}, as a @macro or a @proc"),
+    ast.ClassDef: ("class", _OUTSIDE),
+    ast.Import: ("import", _OUTSIDE),
+    ast.ImportFrom: ("import", _OUTSIDE),
+    ast.Global: ("global", "leave it out: Python's names are read as values, and keep them"),
+    ast.Nonlocal: ("nonlocal", "leave it out: Python's names are read as values, and keep them"),
+    ast.Match: ("match", "write if, elif and else"),
+    ast.Try: ("try", "leave it out: nothing is raised on a device"),
+    ast.Raise: ("raise", "leave it out: nothing is raised on a device"),
+}
+"""The keyword of a statement that the language has not, and what to write instead."""
+
+_FUNCTIONS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("abs", "fabs", "absolute"), "max(x, -x)"),
+    **dict.fromkeys(("pow", "square"), "x * x"),
+    **dict.fromkeys(("fmax", "maximum", "amax"), "max(a, b)"),
+    **dict.fromkeys(("fmin", "minimum", "amin"), "min(a, b)"),
+    **dict.fromkeys(("fdivide", "fdiv"), "a / b"),
+    **dict.fromkeys(("where",), "select(a, b, x, y): x where a < b, else y"),
+}
+"""What has no function of that name, by the function without its leading underlines and last f."""
+
+_CASTS: Final = frozenset({"int", "float", "f16", "bf16", "f32", "f64", "i32", "i64"})
+
+
+def no_statement(node: ast.stmt) -> tuple[str, str]:
+    """What a statement is called that the language has not, and the remedy."""
+    keyword, remedy = STATEMENTS.get(type(node), (type(node).__name__, EXECUTED))
+    return keyword, remedy
+
+
+def no_data(node: ast.expr) -> str:
+    """The remedy of what is no data expression.
+
+    >>> no_data(ast.parse("math.exp(x[i])", mode="eval").body)
+    'write exp(...)'
+    >>> no_data(ast.parse("fabsf(x[i])", mode="eval").body)
+    'write max(x, -x)'
+    """
+    otherwise = f"use + - * / and {', '.join(ARITY)}"
+    match node:
+        case ast.IfExp():
+            return (
+                "write select(a, b, x, y), which is x where a < b, else y, of data; and of control "
+                "variables two assignments in an if and its else"
+            )
+        case ast.Compare() | ast.BoolOp():
+            return "write select(a, b, x, y), which is x where a < b, else y"
+        case ast.BinOp(op=ast.Pow()):
+            return "multiply it with itself: x * x"
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
+            if name in _CASTS:
+                return "assign it to a variable of that type: an assignment converts"
+            for plain in (name.strip("_"), name.strip("_").removesuffix("f")):
+                if plain in ARITY:
+                    return f"write {plain}(...)"
+                if plain in _FUNCTIONS:
+                    return f"write {_FUNCTIONS[plain]}"
+    return otherwise
+
+
+def no_control(node: ast.AST) -> str:
+    """The remedy of what is not quasi-affine.
+
+    >>> no_control(ast.parse("t & 31", mode="eval").body)
+    'write t % 32'
+    >>> no_control(ast.parse("t + 1 << 2", mode="eval").body)
+    'write (t + 1) * 4'
+    """
+    match node:
+        case ast.BinOp(left=left, op=ast.BitAnd(), right=ast.Constant(value=int(mask))):
+            if mask > 0 and mask & (mask + 1) == 0:
+                return f"write {_operand(left)} % {mask + 1}"
+        case ast.BinOp(left=left, op=ast.RShift(), right=ast.Constant(value=int(by))):
+            if 0 <= by < 63:
+                return f"write {_operand(left)} / {1 << by}, which rounds down"
+        case ast.BinOp(left=left, op=ast.LShift(), right=ast.Constant(value=int(by))):
+            if 0 <= by < 63:
+                return f"write {_operand(left)} * {1 << by}"
+        case ast.Call(func=ast.Name(id="int"), args=[of]):
+            return f"write {ast.unparse(of)}: a division rounds down"
+        case ast.Call(func=ast.Name(id="min" | "max" as name), args=[a, b]):
+            least, other = (a, b) if name == "min" else (b, a)
+            return (
+                f"write if {ast.unparse(least)} < {ast.unparse(other)}: with {ast.unparse(a)}, and "
+                f"in its else {ast.unparse(b)}"
+            )
+        case ast.IfExp():
+            return "write an if, and in its else the statement with the other value"
+    return "add, subtract, multiply by constants, and divide or take remainders by constants"
+
+
+def no_name(node: ast.expr) -> str:
+    """The remedy of what is no name, where a variable is asked for.
+
+    >>> no_name(ast.parse("y[m]", mode="eval").body)  # of y[m][t]
+    'write all indices in one pair of brackets: y[m, ...]'
+    """
+    match node:
+        case ast.Subscript(value=ast.Name(id=name), slice=at):
+            each = at.elts if isinstance(at, ast.Tuple) else [at]
+            indices = ", ".join(map(ast.unparse, each))
+            return f"write all indices in one pair of brackets: {name}[{indices}, ...]"
+    return "index a variable by its name"
+
+
+def bounds_of_loop(kind: str, iterator: str, given: list[ast.expr]) -> str:
+    """The remedy of a loop that is not given two bounds: Python's stop, or its step, too.
+
+    >>> bounds_of_loop("seq", "i", [ast.Constant(0), ast.Name("n"), ast.Constant(4)])
+    'write seq(0, (n + 3) / 4), and 4 * i where i stands'
+    """
+    match given:
+        case [stop]:
+            return f"write {kind}(0, {ast.unparse(stop)})"
+        case [lo, hi, ast.Constant(value=int(step))] if step > 0:
+            from_0 = isinstance(lo, ast.Constant) and lo.value == 0
+            count = ast.unparse(hi) if from_0 else f"{ast.unparse(hi)} - {_operand(lo)}"
+            index = f"{step} * {iterator}" if from_0 else f"{_operand(lo)} + {step} * {iterator}"
+            steps = f"({count} + {step - 1}) / {step}" if step > 1 else count
+            return f"write {kind}(0, {steps}), and {index} where {iterator} stands"
+        case [_, _, _]:
+            return f"write {kind}(0, count), and lo + step * {iterator} where {iterator} stands"
+        case _:
+            return f"write {kind}(0, hi)"
+
+
+def _operand(node: ast.expr) -> str:
+    text = ast.unparse(node)
+    return text if isinstance(node, ast.Name | ast.Constant | ast.Subscript) else f"({text})"
