@@ -29,7 +29,7 @@ ENDED = "FREE:A_smem FREE:B_smem FREE:empty FREE:full"
 # Fence 1 lets wgmma touch the accumulator; Await 1 is the producer's for a free slot, Await 2 the
 # consumers' for a full one, Await 3 theirs for the products before the last; Arrive 3 frees a
 # slot; Fence 2 ends the task.  Calls 2 and 3 load A and B by TMA, into
-# windows 3 and 4; call 4 multiplies.
+# windows 3 and 4; windows 8 and 9 are what call 4 multiplies.
 ONE_CTA = f"""
     Fence 1: deleted                  4   RAW:D
     Fence 1: after empty_sync_tl      4   RAW:D
@@ -51,8 +51,8 @@ ONE_CTA = f"""
     Await 2: cuda_temporal            4   RAW:A_smem RAW:B_smem
     Await 2: wgmma_fence_2            4   {UNSEEN}
     Await 2: n -1                     4   {UNSEEN}
-    CallInstr 4: next slot of A_smem  36  WAR:A_smem
-    CallInstr 4: next slot of B_smem  36  WAR:B_smem
+    WindowStmt 8: next slot of A_smem  36  WAR:A_smem
+    WindowStmt 9: next slot of B_smem  36  WAR:B_smem
     Arrive 2: wgmma_fence_2           4   FREE:A_smem FREE:B_smem
     Await 3: deleted                  4   BARRIER:cg FREE:A_smem FREE:B_smem RAW:D
     Await 3: empty_sync_tl            4   FREE:A_smem FREE:B_smem RAW:D
@@ -123,7 +123,7 @@ def test_refused(cluster, name, k, hazards):
 
 
 @pytest.mark.parametrize(
-    ("name", "k"), [("Fence 2: deleted", 4), ("CallInstr 4: next slot of B_smem", 36)]
+    ("name", "k"), [("Fence 2: deleted", 4), ("WindowStmt 9: next slot of B_smem", 36)]
 )
 def test_refused_for_all_sizes_at_the_smallest_that_fail(name, k):
     with pytest.raises(RefusedError) as refused:
