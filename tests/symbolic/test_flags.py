@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from exogpu import proc
 from exogpu.amir.nodes import Variable
 from exogpu.api import Procedure
 from exogpu.codegen.host import emit
@@ -70,3 +71,23 @@ def test_a_later_arrive_is_a_deadlock_of_flags_alone(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(Variable, "counts_all", property(lambda self: False))
     without = {finding.kind for finding in answer(program).findings.violations}
     assert without == kinds - {HazardKind.DEADLOCK}
+
+
+@proc
+def in_turn(M: size, x: f32[M, 32] @ CudaGmemLinear, y: f32[M, 32] @ CudaGmemLinear):
+    """One element after the other is overwritten by all tasks, each after the one before."""
+    ready: barrier[M] @ CudaFlag
+    last: f32[32] @ CudaGmemLinear
+    with CudaDeviceFunction(blockDim=32):
+        for m in cuda_tasks(0, M):
+            if m > 0:
+                Await(ready[m - 1], cuda_temporal, 0)
+            for t in cuda_threads(0, 32, unit=cuda_thread):
+                last[t] = x[m, t]
+                y[m, t] = last[t]
+            Arrive(cuda_in_order) >> ready[m]
+
+
+def test_tasks_in_turn_are_ordered_with_the_next_alone() -> None:
+    """Of two others, what the first wrote is gone; a chain of flags between them has no bound."""
+    assert in_turn.check().word == "proved"
