@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Set
 from copy import copy
 
-from exogpu.amir.nodes import Access, Arrive, Await, Fence, Record
+from exogpu.amir.nodes import Arrive, Await, Fence, Record
+from exogpu.ir.nodes import Access
 from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
 from exogpu.symbolic.find.frames import Frame
