@@ -178,7 +178,7 @@ def _close(
     checks = [goal.dependence.check.op for goal in goals]
     asked = [check for check in checks if isinstance(check, Check)]
     rounds = close(syncs, records, policy, asked)
-    if not records.exact:
+    if syncs.between_tasks and not records.exact:
         rounds = islice(rounds, ROUNDS)
     for grants in deque(rounds, 1) if every else rounds:
         steps = tuple(grants.steps)

@@ -72,6 +72,13 @@ class Syncs:
         return [*(site for site in self.firing if joins(site)), *self.trailing]
 
     @property
+    def between_tasks(self) -> bool:
+        """Whether tasks wait for each other, so that chains are as long as there are tasks."""
+        variables = self.frame.model.variables
+        barriers = (site.op.barrier for site in self.awaits if isinstance(site.op, Await))
+        return any(variables[barrier.name].counts_all for barrier in barriers)
+
+    @property
     def granting(self) -> list[Site]:
         return [*self.fences, *self.awaits]
 
