@@ -76,6 +76,11 @@ def loads_around(site: Site) -> tuple[Loop, ...]:
     return tuple(loop for loop in site.loops if loop.source is not None)
 
 
+def loaded_from(site: Site) -> frozenset[Access]:
+    """The elements that have the values that a site reads."""
+    return frozenset(loop.source for loop in site.loops if loop.source is not None)
+
+
 def read_by_source(load: Loop) -> frozenset[Sym]:
     """What the element of a load reads."""
     assert load.source is not None

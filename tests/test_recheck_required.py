@@ -181,6 +181,10 @@ def test_what_the_text_alone_tells(folder: Path, what: str) -> None:
 
 
 WRONG: dict[str, tuple[Alter, str]] = {
+    "fewer threads than there are": (
+        changed(TOGETHER, together=[{"pitch": 1, "extent": 32, "size": 32}]),
+        "divergence",
+    ),
     "a smaller variable": (
         lambda p: p["variables"][0].update(shape=["n", "(K - (1))"]),
         "bounds-x-",

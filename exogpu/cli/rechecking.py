@@ -34,12 +34,13 @@ from exogpu.symbolic.certificate.recheck import (
     Word,
     answered,
     certificates_in,
+    is_certificate,
     solver_names,
 )
 from exogpu.symbolic.certificate.sealing import CERTIFICATE
 from exogpu.symbolic.certificate.strict_json import printable
 from exogpu.symbolic.certificate.write import write_scripts
-from exogpu.symbolic.steps.recheck import derivation, prepare
+from exogpu.symbolic.steps.recheck import derivation, derivations_in, prepare
 
 STATUSES: Final[dict[Word, int]] = {"confirmed": 0, "rejected": 1, "unknown": 3}
 STYLES: Final[dict[Word, str]] = {
@@ -104,11 +105,10 @@ def recheck_all(
                 raise ExoGpuError([Diagnostic("X948", message, NOWHERE, remedy)]) from None
 
     remade = Sources(sources)
-    if (listed := _derivation(folder, remade)) is not None:
-        yield listed
+    listed, folders = _found_in(folder, remade)
+    yield from listed
     with ExitStack() as stack:
         ask = [stack.enter_context(Apart(name, deadline)) for name in names]
-        folders = certificates_in(folder, derived=listed is not None)
         for one, found in _prepared(folders, remade, deadline):
             match found:
                 case Prepared():
@@ -120,6 +120,18 @@ def recheck_all(
                     yield Line(one, _not_read(one, found))
                 case _:
                     yield Line(one, found)
+
+
+def _found_in(folder: Path, sources: Sources) -> tuple[list[Line], tuple[Path, ...]]:
+    """What the list of a derivation says, in the folder or in those in it, and the certificates:
+    its own, or those in it and in derivations.  Raises ExoGpuError where there is none."""
+    if (listed := _derivation(folder, sources)) is not None:
+        return [listed], certificates_in(folder, derived=True)
+    lists = [] if is_certificate(folder) else derivations_in(folder)
+    several = [_derivation(one, sources) for one in lists]
+    steps = [step for one in lists for step in certificates_in(one, derived=True)]
+    found = dict.fromkeys((*certificates_in(folder, derived=bool(lists)), *steps))
+    return [one for one in several if one is not None], tuple(sorted(found))
 
 
 def _derivation(folder: Path, sources: Sources) -> Line | None:

@@ -19,7 +19,7 @@ from exogpu.cli.to_sarif import sarif_text
 from exogpu.ir.types import Policy
 from exogpu.report.build import build
 from exogpu.report.snapshot import Snapshot
-from exogpu.report.write import write_report
+from exogpu.report.write import write_report, write_text
 from exogpu.solvers.workers import Limits
 from exogpu.symbolic.certificate.write import remove_certificate, write_certificate, write_scripts
 
@@ -78,4 +78,4 @@ def report_all(
         said = Text.assemble((verdict.proc, "bold"), f": {report.badge}, {page}\n")
         yield Written(outcome, said, snapshot)
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "results.sarif").write_text(sarif_text(outcomes, exogpu_version()), encoding="utf-8")
+    write_text(folder / "results.sarif", sarif_text(outcomes, exogpu_version()))

@@ -14,7 +14,7 @@ from exogpu.result.proof import Proof, Proving
 from exogpu.solvers.workers import stage
 from exogpu.symbolic.find.prover import Analysis, Findings, Undecided
 from exogpu.symbolic.find.refute import Refutation, refute
-from exogpu.symbolic.find.smallest import smallest, soon
+from exogpu.symbolic.find.smallest import at_a_case, smallest, soon
 from exogpu.symbolic.prove import prove
 from exogpu.symbolic.sites import UndecidedError
 
@@ -58,6 +58,8 @@ def answer(program: Program, tell: Callable[[Proving], None] = lambda proving: N
         unproved = (proved,)
     stage("refuting")
     found = refute(program, findings, _first_violation)
+    if unproved and not isinstance(found, Refutation):
+        found = at_a_case(program, findings, soon) or found
     if isinstance(found, Refutation):
         stage("refuting at smaller sizes")
         least = smallest(program, findings, found, soon)

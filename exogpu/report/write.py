@@ -18,11 +18,21 @@ def write_report(folder: Path, report: Report) -> Snapshot:
     Raises OSError.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "report.html").write_text(html(report), encoding="utf-8")
-    (folder / "report.md").write_text(markdown(report), encoding="utf-8")
     snapshot = snapshot_of(report)
-    (folder / FILE).write_text(snapshot_json(snapshot), encoding="utf-8")
+    texts = {
+        "report.html": html(report),
+        "report.md": markdown(report),
+        FILE: snapshot_json(snapshot),
+    }
+    for name, text in texts.items():
+        write_text(folder / name, text)
     return snapshot
+
+
+def write_text(file: Path, text: str) -> None:
+    """Writes a text in UTF-8; of the name of a file that is none, each byte as `\\udcff`, which
+    JSON reads as it was.  Raises OSError."""
+    file.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
 def folder_name(name: str) -> str:

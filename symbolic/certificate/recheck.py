@@ -150,10 +150,10 @@ def certificates_in(folder: Path, *, derived: bool = False) -> tuple[Path, ...]:
     try:
         if folder.is_symlink():
             folder = folder.resolve()
-        own = (folder,) if _is_one(folder) else ()
+        own = (folder,) if is_certificate(folder) else ()
         if own and not derived:
             return own
-        found = tuple(sorted(filter(_is_one, folder.iterdir()))) if folder.is_dir() else ()
+        found = tuple(sorted(filter(is_certificate, folder.iterdir()))) if folder.is_dir() else ()
     except OSError as error:
         raise _none_in(folder, f"cannot be read: {error.strerror}") from None
     if not found and not derived:
@@ -166,7 +166,7 @@ def _none_in(folder: Path, what: str) -> ExoGpuError:
     return ExoGpuError([Diagnostic("X970", f"{printable(folder)} {what}", NOWHERE, remedy)])
 
 
-def _is_one(folder: Path) -> bool:
+def is_certificate(folder: Path) -> bool:
     """Whether the folder is, or should be, a certificate; one that may not be read could be."""
     parts = (folder / CERTIFICATE, folder / WITNESS)
     try:

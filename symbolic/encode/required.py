@@ -156,7 +156,7 @@ class _Statements:
         yield self.script.node("unmet", [place.executed, *bounds, opposite(required)])
 
     def _left_behind(self, site: Site, op: Require, place: _Place) -> Iterator[str]:
-        """A thread executes it, and another of its group does not.
+        """A thread executes it, and another of its group does not; or one that has no digits does.
 
         Each digit of the two is a position in one block: quotients would make the formula hard.
         """
@@ -169,10 +169,13 @@ class _Statements:
             for which, total in threads.items():
                 at = self._below(f"{which}{number}", digit.size, known)
                 threads[which] = linear(0, [(1, total), (1, base), (digit.pitch, at)])
-        known.append(equal(self.script.thread(here, "thread"), threads["one"]))
+        thread, told = self.script.thread(here, "thread"), known_of(here, threads_read(site))
+        end = op.together[0].pitch * op.together[0].extent
+        yield self.script.node("beyond", [told, at_most(Int(end), thread)])
+        known.append(equal(thread, threads["one"]))
         other = self.script.define("thread.other", threads["other"])
         left = opposite(executes(other, here))
-        yield self.script.node("left_behind", [known_of(here, threads_read(site)), *known, left])
+        yield self.script.node("left_behind", [told, *known, left])
 
     def _below(self, name: str, end: int, known: list[BExpr]) -> CExpr:
         """Some number below an end; `known` gathers what is known of it."""

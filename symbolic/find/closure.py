@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from exogpu.amir.nodes import Arrive, Await, Check, Fence, Record
 from exogpu.hw.timelines import ASYNC_PROXY
+from exogpu.ir.names import Sym
 from exogpu.ir.types import Level, Policy, QualSet, QualTL
 from exogpu.machine.literal_records import Grant, entries
 from exogpu.solvers import isl
@@ -143,20 +144,23 @@ def close(
     What crosses to the async proxy is followed as far as one of the checks, or a sync, asks.
     """
     op = records.op
+    within = partial(_within, syncs.frame, op.access.name, records.site)
     grants = Grants()
     fresh = Grants()
     if op.trailing is not None:
         made = instances(syncs.frame, records)
         for await_, edge in syncs.released(records.site):
             found = isl.compose(made, edge)
-            _add(grants, fresh, Step(await_, FULL, records.site, None, FULL, made, found))
+            step = Step(await_, FULL, records.site, None, FULL, made, found)
+            _add(grants, fresh, within(step))
     if op.timeline is not None and op.level >= Level.UNORDERED:
         for site in syncs.firing:
             assert isinstance(site.op, Fence | Arrive)
             if op.timeline in site.op.pre:
                 fired = first_seen(syncs.frame, records, site)
                 for granted, pairs in syncs.grants(fired, site):
-                    _add(grants, fresh, Step(granted, FULL, site, None, FULL, fired, pairs))
+                    step = Step(granted, FULL, site, None, FULL, fired, pairs)
+                    _add(grants, fresh, within(step))
     yield grants
     later = Later(syncs.frame, records)
     proxy = _proxy(syncs, op, policy, checks)
@@ -175,10 +179,10 @@ def close(
                             continue
                         found = isl.compose(base, pairs)
                         step = Step(granted, after, site, before, label, base, found)
-                        _add(grants, fresh, step)
+                        _add(grants, fresh, within(step))
         if proxy:
             for step in _crossings(syncs, records, policy, proxy, grants):
-                _add(grants, fresh, step)
+                _add(grants, fresh, within(step))
         yield grants
 
 
@@ -285,11 +289,13 @@ def close_order(syncs: Syncs, waiter: Holder, first: Sequence[tuple[Site, isl.Ma
     """By granting site, the pairs (Await, instance) whose threads are ordered after the Await in
     execution order: every sync for which threads wait for others passes it on, and so does a
     trailing barrier, whatever the timelines (decision 12).  All are full."""
+    assert isinstance(waiter.site.op, Await)
+    within = partial(_within, syncs.frame, waiter.site.op.barrier.name, waiter.site)
     grants = Grants()
     fresh = Grants()
     for site, fired in first:
         for granted, pairs in syncs.grants(fired, site):
-            _add(grants, fresh, Step(granted, FULL, site, None, FULL, fired, pairs))
+            _add(grants, fresh, within(Step(granted, FULL, site, None, FULL, fired, pairs)))
     later = Later(syncs.frame, waiter)
     while fresh.full:
         current, fresh = fresh, Grants()
@@ -299,8 +305,21 @@ def close_order(syncs: Syncs, waiter: Holder, first: Sequence[tuple[Site, isl.Ma
                 if later.holds(FULL, granted, grants.full.get(granted.number)):
                     continue
                 found = isl.compose(base, pairs)
-                _add(grants, fresh, Step(granted, FULL, site, before, FULL, base, found))
+                step = Step(granted, FULL, site, before, FULL, base, found)
+                _add(grants, fresh, within(step))
     return grants
+
+
+def _within(frame: Frame, name: Sym, record: Site, step: Step) -> Step:
+    """The step without what leaves the allocation of a record's variable, in a frame that is wider
+    than that: nothing between two uses of one allocation does."""
+    scope = frame.model.scope(name, record.op.origin.span)
+    if len(scope) <= frame.depth:
+        return step
+    if step.granted.loops[: len(scope)] != scope:
+        return replace(step, pairs=rel.empty_like(step.pairs))
+    dims = [(at, at) for at in range(len(scope) - frame.depth)]
+    return replace(step, pairs=rel.equal_dims(step.pairs, dims))
 
 
 def _add(grants: Grants, fresh: Grants, step: Step) -> None:

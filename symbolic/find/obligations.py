@@ -6,8 +6,11 @@ sees a record; what it leaves is decided with threads as coordinates.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Final
 
 from exogpu.amir.nodes import Check
 from exogpu.ir.types import Policy
@@ -19,7 +22,11 @@ from exogpu.symbolic.find.dependences import Cleared, Dependence, uncleared
 from exogpu.symbolic.find.frames import Frame
 from exogpu.symbolic.find.holders import Holder, first_seen, holder, instances, members
 from exogpu.symbolic.find.syncs import Syncs
-from exogpu.symbolic.sites import Site
+from exogpu.symbolic.sites import Site, loaded_from
+
+ROUNDS: Final = 8
+"""Of the closure, before it is asked what has been cleared: where task after task waits for the one
+before there is no last round, and none is needed if each overwrites what that one wrote."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -137,36 +144,59 @@ def _goals(
 
 
 def _discharge(syncs: Syncs, records: Holder, goals: list[Goal], policy: Policy) -> None:
-    """Takes from each goal the pairs that some round of the closure discharges."""
+    """Takes from each goal the pairs that the closure discharges.
+
+    What is loaded ISL takes for something that may be chosen.  So syncs that read what neither
+    record nor check reads come last, and then all that may order a pair are candidates.
+    """
     for goal in goals:
         check = goal.dependence.check
         assert isinstance(check.op, Check)
         if granted_from_start(records.op, check.op):
             seen = _seen_from_start(syncs.frame, records, check)
             by_thread = _per_thread(syncs.frame, check, records.exact)
-            _take(goal, Ordered(records, check, by_thread, seen, None, FULL, seen, seen, ()))
+            how = Ordered(records, check, by_thread, seen, None, FULL, seen, seen, ())
+            _take(goal, how, goal.left)
+    certain: dict[Syncs, list[Goal]] = {}
+    for goal in goals:
+        ends = loaded_from(records.site) | loaded_from(goal.dependence.check)
+        certain.setdefault(syncs.certain(ends), []).append(goal)
+    for some, asked in certain.items():
+        _close(some, records, asked, policy)
+    if certain.keys() != {syncs}:
+        _close(syncs, records, goals, policy, every=True)
+
+
+def _close(
+    syncs: Syncs, records: Holder, goals: list[Goal], policy: Policy, *, every: bool = False
+) -> None:
+    """Takes from each goal the pairs that some round of the closure over these syncs discharges;
+    where `every` grant is to be a candidate, at the end."""
     if not _open(goals):
         return
     original = records.op.timeline
     checks = [goal.dependence.check.op for goal in goals]
     asked = [check for check in checks if isinstance(check, Check)]
-    for grants in close(syncs, records, policy, asked):
+    rounds = close(syncs, records, policy, asked)
+    if syncs.between_tasks and not records.exact:
+        rounds = islice(rounds, ROUNDS)
+    for grants in deque(rounds, 1) if every else rounds:
         steps = tuple(grants.steps)
         for goal in _open(goals):
-            check = goal.dependence.check
+            check, among = goal.dependence.check, goal.left
             assert isinstance(check.op, Check)
             by_thread = _per_thread(syncs.frame, check, records.exact)
             for label, number, found in grants.each():
                 site = syncs.site(number)
                 if granted_at(site, label, check.op, original, policy):
-                    if not goal.is_open:
+                    if not goal.is_open and not every:
                         break
                     reached = _reached(syncs.frame, site, check, exact=records.exact)
                     seen = isl.compose(found, reached)
                     how = Ordered(
                         records, check, by_thread, seen, site, label, found, reached, steps
                     )
-                    _take(goal, how)
+                    _take(goal, how, among if every else goal.left)
         if not _open(goals):
             return
 
@@ -175,11 +205,11 @@ def _open(goals: Sequence[Goal]) -> list[Goal]:
     return [goal for goal in goals if goal.is_open]
 
 
-def _take(goal: Goal, how: Ordered) -> None:
-    if not goal.is_open or isl.is_empty(how.pairs):
+def _take(goal: Goal, how: Ordered, among: isl.Map) -> None:
+    if isl.is_empty(among) or isl.is_empty(how.pairs):
         return
     dependence = goal.dependence
-    common = isl.intersect_map(goal.left, how.pairs)
+    common = isl.intersect_map(among, how.pairs)
     record, check = dependence.record, dependence.check
     if dependence.frame.model.within_a_task(dependence.variable, record, check):
         common = dependence.frame.within_task(common, record, check)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Literal
 
-from exogpu.amir.nodes import Arrive, Await, Block, Fence, Guard, Loop, Op, Program, Record
+from exogpu.amir.nodes import Arrive, Await, Block, Fence, Guard, Loop, Op, Program, Record, Require
 from exogpu.amir.walk import is_launch, operations
 from exogpu.frontend.quote import written
 from exogpu.hw.timelines import SYNC_TIMELINES
@@ -210,8 +210,13 @@ def without_barrier(program: Program, name: Sym) -> Program:
         for v in program.variables
         if v.name != name
     )
-    changed = _changed(program, lambda op: () if name in variables_of(op) else (op,))
+    changed = _changed(program, lambda op: () if _is_about(op, name) else (op,))
     return replace(changed, variables=variables)
+
+
+def _is_about(op: Op, name: Sym) -> bool:
+    """Whether an operation uses a variable, or requires something of it."""
+    return name in variables_of(op) or (isinstance(op, Require) and op.variable == name)
 
 
 def _guard_group(program: Program, name: Sym) -> frozenset[Sym]:

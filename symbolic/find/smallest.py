@@ -82,6 +82,14 @@ def smallest(program: Program, findings: Findings, found: Refutation, machine: M
     return Smallest(found, "smaller sizes that fail were found again and again")
 
 
+def at_a_case(program: Program, findings: Findings, machine: Machine) -> Refutation | None:
+    """A refutation at the smallest sizes at which the solver finds a case in which the first
+    obligation that does not hold fails; None where the machine finds nothing there."""
+    _, sizes = _first_case(findings, Ranks(program), [])
+    violations = None if sizes is None else machine(program, sizes)
+    return Refutation(sizes, violations[0], None) if sizes is not None and violations else None
+
+
 def _better(
     program: Program, findings: Findings, sizes: Mapping[str, int], machine: Machine
 ) -> Refutation | str:
@@ -115,18 +123,27 @@ def _unproved(
 ) -> tuple[str, dict[str, int] | None]:
     """Why it is not proved that nothing smaller fails, and where Z3 would look for a failure;
     no reason where it is proved."""
+    if findings.undecided:
+        return _said(findings.undecided[0]), None
+    below = [smt.less(ranks.constants, ranks.of(sizes))]
+    return _first_case(findings, ranks, below)
+
+
+def _first_case(
+    findings: Findings, ranks: Ranks, conditions: list[str]
+) -> tuple[str, dict[str, int] | None]:
+    """Why not all obligations are proved where conditions hold of the rank of sizes, and the
+    smallest sizes at which the first of them fails; no reason where they are."""
     failing: list[str] = []
 
     def ask(script: str) -> smt.Reply:
-        names = [f"|{name}|" for name in smt.declared(script)[: len(sizes)]]
-        narrowed = ranks.below(script, names, sizes)
+        names = [f"|{name}|" for name in smt.declared(script)[: len(ranks.kinds)]]
+        narrowed = ranks.ranked(script, names, conditions)
         reply = smt.ask_z3(narrowed, attempts=smt.SOON)
         if reply.word == "sat":
             failing.append(narrowed)
         return reply
 
-    if findings.undecided:
-        return _said(findings.undecided[0]), None
     answer = prove(findings, ask=ask)
     if isinstance(answer, Proof):
         return "", None
@@ -161,10 +178,6 @@ class Ranks:
     def sizes(self, rank: tuple[int, ...]) -> dict[str, int]:
         """The sizes of a rank."""
         return dict(zip(self.kinds, rank[len(rank) - len(self.kinds) :], strict=True))
-
-    def below(self, script: str, names: list[str], sizes: Mapping[str, int]) -> str:
-        """The script with its sizes, of these names, smaller than those given."""
-        return self.ranked(script, names, [smt.less(self.constants, self.of(sizes))])
 
     def ranked(self, script: str, names: list[str], conditions: list[str]) -> str:
         """The script with constants for the rank of its sizes, and conditions on them."""

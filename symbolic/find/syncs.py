@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
+from copy import copy
 
 from exogpu.amir.nodes import Arrive, Await, Fence, Record
+from exogpu.ir.nodes import Access
 from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
 from exogpu.symbolic.find.frames import Frame
 from exogpu.symbolic.find.ranks import Ranks
 from exogpu.symbolic.find.slots import SlotPairs
-from exogpu.symbolic.sites import Site, UndecidedError, home_of
+from exogpu.symbolic.sites import Site, UndecidedError, home_of, loaded_from
 
 
 class Syncs:
@@ -36,6 +38,28 @@ class Syncs:
         self._hop: dict[tuple[int, int, int], isl.Map] = {}
         self._hops: dict[tuple[int, int], tuple[tuple[Site, isl.Map], ...]] = {}
         self._onward: dict[int, tuple[tuple[Site, Site, isl.Map], ...]] = {}
+        self._certain: dict[frozenset[Site], Syncs] = {}
+
+    def certain(self, loaded: Set[Access]) -> Syncs:
+        """Those that read no other values from memory than these: whether any other is executed,
+        and which, nobody knows who does not read the value that it reads."""
+
+        def some(sites: list[Site]) -> list[Site]:
+            return [site for site in sites if loaded_from(site) <= loaded]
+
+        if not self.frame.model.loads:
+            return self
+        all_of = [*self.fences, *self.arrives, *self.awaits, *self.trailing]
+        kept = frozenset(some(all_of))
+        if len(kept) == len(all_of):
+            return self
+        if kept not in self._certain:
+            made = copy(self)
+            made.fences, made.arrives = some(self.fences), some(self.arrives)
+            made.awaits, made.trailing = some(self.awaits), some(self.trailing)
+            made._released, made._hops, made._onward = {}, {}, {}
+            self._certain[kept] = made
+        return self._certain[kept]
 
     @property
     def firing(self) -> list[Site]:
@@ -46,6 +70,13 @@ class Syncs:
         """Those that pass execution order on (decision 12)."""
         joins = self.frame.model.joins
         return [*(site for site in self.firing if joins(site)), *self.trailing]
+
+    @property
+    def between_tasks(self) -> bool:
+        """Whether tasks wait for each other, so that chains are as long as there are tasks."""
+        variables = self.frame.model.variables
+        barriers = (site.op.barrier for site in self.awaits if isinstance(site.op, Await))
+        return any(variables[barrier.name].counts_all for barrier in barriers)
 
     @property
     def granting(self) -> list[Site]:

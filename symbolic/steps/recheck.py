@@ -234,6 +234,14 @@ Remake: TypeAlias = Callable[[str, Sequence[Stepped]], Compared]
 """Compares steps with those of a procedure of the source."""
 
 
+def derivations_in(folder: Path) -> tuple[Path, ...]:
+    """The folders in it that have the list of a derivation."""
+    try:
+        return tuple(sorted(one for one in folder.iterdir() if (one / DERIVATION).exists()))
+    except OSError:
+        return ()
+
+
 def derivation(folder: Path, remake: Remake = lambda procedure, steps: None) -> Rechecked | None:
     """What the list of a derivation says of its steps; None where the folder has none.
 

@@ -57,6 +57,14 @@ def test_report_writes_a_folder_a_procedure(call, tmp_path):
     assert not [file for file in written if str(tmp_path) in file.read_text()]
 
 
+def test_report_of_a_file_whose_name_is_no_text(call, tmp_path):
+    (tmp_path / "safe\udcff.py").write_text((tmp_path / "safe.py").read_text())
+    result = call("report", "safe\udcff.py", "-o", "out")
+    assert result.exit_code == 0, result.output
+    assert r"safe\udcff.py" in (tmp_path / "out/reverse/report.html").read_text()
+    assert json.loads((tmp_path / "out/results.sarif").read_text())
+
+
 def test_report_of_a_hazard(call, tmp_path):
     result = call("report", "hazard.py", "-o", "out", "--at", "M=2")
     assert result.exit_code == 1

@@ -299,6 +299,11 @@ tiled = rename(divide_loop(even, "i", 4, ["io", "ii"], "perfect"), "tiled")
 """
 
 
+def lines_of(said: str) -> list[str]:
+    """Who is confirmed, without times and folders."""
+    return [line.partition(" (")[0] for line in said.splitlines() if "confirmed" in line]
+
+
 def test_commands(tmp_path: Path) -> None:
     file, out = tmp_path / "derived.py", tmp_path / "out"
     file.write_text(SOURCE)
@@ -309,6 +314,8 @@ def test_commands(tmp_path: Path) -> None:
     assert ran.exit_code == 0, ran.output
     assert "tiled, as derived: confirmed (2 steps in a chain" in ran.stdout
     assert "tiled, step 1 (divide_loop): confirmed" in ran.stdout
+    above = CliRunner().invoke(app, ["recheck", str(out), "--solver", "z3"])
+    assert above.exit_code == 0 and lines_of(above.stdout) == lines_of(ran.stdout)
     again = ["recheck", str(out / "tiled"), "--solver", "z3", "--source", str(file)]
     ran = CliRunner().invoke(app, again)
     assert ran.exit_code == 0 and "its steps were made again from the source" in ran.stdout
@@ -326,20 +333,22 @@ def test_commands(tmp_path: Path) -> None:
 
 
 def test_a_certificate_beside_the_steps_does_not_stand_for_them(made: Path, tmp_path: Path) -> None:
+    out = tmp_path / "tiled"
     for folder in folders(made):
-        shutil.copytree(folder, tmp_path / folder.name)
-    step = tmp_path / folders(made)[3].name
+        shutil.copytree(folder, out / folder.name)
+    step = out / folders(made)[3].name
     (step / "program.json").write_text("nothing")
     value = json.loads((step / "certificate.json").read_text())
     value["obligations"] = []
     (step / "certificate.json").write_text(json_text(sealed(value)))
     listed = json.loads((made / "derivation.json").read_text())
     listed["steps"][3]["certificate"] = sha256((step / "certificate.json").read_bytes())
-    (tmp_path / "derivation.json").write_text(json_text(sealed(listed)))
+    (out / "derivation.json").write_text(json_text(sealed(listed)))
     for file in folders(made)[0].iterdir():
-        shutil.copy(file, tmp_path)
-    ran = CliRunner().invoke(app, ["recheck", str(tmp_path), "--solver", "z3"])
-    assert ran.exit_code == 1 and "tiled, step 4 (stage_mem): rejected" in ran.stdout
+        shutil.copy(file, out)
+    for place in (out, tmp_path):
+        ran = CliRunner().invoke(app, ["recheck", str(place), "--solver", "z3"])
+        assert ran.exit_code == 1 and "tiled, step 4 (stage_mem): rejected" in ran.stdout
 
 
 def test_a_proof_and_the_steps_in_one_folder(tmp_path: Path) -> None:

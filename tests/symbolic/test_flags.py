@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from exogpu import proc
 from exogpu.amir.nodes import Variable
 from exogpu.api import Procedure
 from exogpu.codegen.host import emit
@@ -70,3 +71,67 @@ def test_a_later_arrive_is_a_deadlock_of_flags_alone(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(Variable, "counts_all", property(lambda self: False))
     without = {finding.kind for finding in answer(program).findings.violations}
     assert without == kinds - {HazardKind.DEADLOCK}
+
+
+@proc
+def in_turn(M: size, x: f32[M, 32] @ CudaGmemLinear, y: f32[M, 32] @ CudaGmemLinear):
+    """One element after the other is overwritten by all tasks, each after the one before."""
+    ready: barrier[M] @ CudaFlag
+    last: f32[32] @ CudaGmemLinear
+    with CudaDeviceFunction(blockDim=32):
+        for m in cuda_tasks(0, M):
+            if m > 0:
+                Await(ready[m - 1], cuda_temporal, 0)
+            for t in cuda_threads(0, 32, unit=cuda_thread):
+                last[t] = x[m, t]
+                y[m, t] = last[t]
+            Arrive(cuda_in_order) >> ready[m]
+
+
+def test_tasks_in_turn_are_ordered_with_the_next_alone() -> None:
+    """Of two others, what the first wrote is gone; a chain of flags between them has no bound."""
+    assert in_turn.check().word == "proved"
+
+
+def with_ring(skip: int) -> Procedure:
+    """Each task sums through a ring of its own, and adds what the task before has handed on."""
+
+    @proc
+    def made(M: size, K: size, x: f32[M, K, 32] @ CudaGmemLinear, y: f32[M, 32] @ CudaGmemLinear):
+        ready: barrier[M] @ CudaFlag
+        with CudaDeviceFunction(blockDim=64):
+            for m in cuda_tasks(0, M):
+                tile: f32[2, 32] @ CudaSmemLinear
+                full: barrier @ CudaMbarrier
+                empty: barrier(full) @ CudaMbarrier
+                sum: f32[32]
+                with CudaWarps(1, 2):
+                    for t in cuda_threads(0, 32, unit=cuda_thread):
+                        sum[t] = 0.0
+                for k in seq(0, K):
+                    with CudaWarps(0, 1):
+                        Await(empty, cuda_in_order, ~skip)
+                        for t in cuda_threads(0, 32, unit=cuda_thread):
+                            tile[k % 2, t] = x[m, k, t]
+                        Arrive(cuda_in_order) >> full
+                    with CudaWarps(1, 2):
+                        Await(full, cuda_in_order, ~0)
+                        for t in cuda_threads(0, 32, unit=cuda_thread):
+                            sum[t] += tile[k % 2, 31 - t]
+                        Arrive(cuda_in_order) >> empty
+                with CudaWarps(1, 2):
+                    if m > 0:
+                        Await(ready[m - 1], cuda_in_order, 0)
+                        for t in cuda_threads(0, 32, unit=cuda_thread):
+                            sum[t] += y[m - 1, 31 - t]
+                    for t in cuda_threads(0, 32, unit=cuda_thread):
+                        y[m, t] = sum[t]
+                    Arrive(cuda_in_order) >> ready[m]
+                Fence(cuda_in_order, cuda_in_order)
+
+    return made
+
+
+@pytest.mark.parametrize(("skip", "word"), [(2, "proved"), (3, "refuted")])
+def test_a_ring_of_a_task_has_no_chain_through_other_tasks(skip: int, word: str) -> None:
+    assert with_ring(skip).check().word == word

@@ -337,6 +337,18 @@ def ring(*, skip: int = 2, other: int = 0, resident: bool = False) -> Procedure:
     return made
 
 
+@proc
+def far_apart(N: size, R: size, k: i32[N] @ CudaGmemLinear, y: f32[R] @ CudaGmemLinear):
+    """Each task writes a little more than the 16 elements that are its own, where these are."""
+    assert injective(k)
+    with CudaDeviceFunction(blockDim=32):
+        for m in cuda_tasks(0, N):
+            n = load_index(k[m], 0, R)
+            for t in cuda_threads(0, 18, unit=cuda_thread):
+                if 16 * n + t < R:
+                    y[16 * n + t] = 0.0
+
+
 # --- the verdicts -------------------------------------------------------------------------------
 
 PROVED: dict[str, tuple[Procedure, tuple[str, ...]]] = {
@@ -360,6 +372,7 @@ REFUTED: dict[str, tuple[Procedure, HazardKind]] = {
     "each warp another": (each_warp_loads_another, HazardKind.WAW),
     "pages without a fence": (pages_without_a_fence, HazardKind.RAW),
     "a ring too far ahead": (ring(skip=3), HazardKind.WAR),
+    "at sizes that the solver tells": (far_apart, HazardKind.WAW),
     "another count": (ring(other=1), HazardKind.BARRIER),
 }
 

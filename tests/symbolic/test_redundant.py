@@ -8,6 +8,7 @@ from exogpu import Policy, Procedure, proc
 from exogpu.amir.nodes import Program
 from exogpu.kernels.gemm_sm80 import gemm_sm80
 from exogpu.machine import fast
+from exogpu.result.proof import Proof
 from exogpu.symbolic.find.prover import analyse
 from exogpu.symbolic.find.redundant import (
     NothingFound,
@@ -16,6 +17,7 @@ from exogpu.symbolic.find.redundant import (
     without_barrier,
     without_statements,
 )
+from exogpu.symbolic.prove import prove
 from tests.machine.build import COMMIT, Q0, Q1, Q2, UNORDERED, Builder, Name, t
 
 
@@ -118,6 +120,25 @@ def test_a_barrier_that_goes_whole() -> None:
     # Without the Await alone, the barrier is out of balance.
     assert analyse(without_statements(program, statements(program)[1:])).violations
     assert NothingFound()(without_barrier(program, cg.sym))
+
+
+@proc
+def nobody_waits(M: size, y: f32[M, 32] @ CudaGmemLinear):
+    """Each task waits for the one before, and has nothing of it."""
+    ready: barrier[M] @ CudaFlag
+    with CudaDeviceFunction(blockDim=32):
+        for m in cuda_tasks(0, M):
+            for t in cuda_threads(0, 32, unit=cuda_thread):
+                y[m, t] = 1.0
+            if m > 0:
+                Await(ready[m - 1], cuda_in_order, 0)
+            Arrive(cuda_in_order) >> ready[m]
+
+
+def test_flags_go_with_the_bounds_that_are_required_of_them() -> None:
+    question = NothingFound(lambda findings: isinstance(prove(findings), Proof))
+    (one,) = redundant(nobody_waits.amir(), question)
+    assert one.kind == "delete" and len(one.spans) == 2
 
 
 def test_a_barrier_that_an_instruction_signals_stays() -> None:
