@@ -19,8 +19,9 @@ from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
 from exogpu.symbolic.find.definitions import Definitions
 from exogpu.symbolic.find.frames import Frame
+from exogpu.symbolic.find.loaded import reads
 from exogpu.symbolic.placed import Placed
-from exogpu.symbolic.sites import Site, expressions_of, variables_of
+from exogpu.symbolic.sites import Site, expressions_of, loads_around, variables_of
 
 
 class Model(Placed):
@@ -85,6 +86,7 @@ class Model(Placed):
             *(control_variables(self.definitions.condition(guard)) for guard in guards),
             *(self.read_by(*(axis.offset for axis in one.axes)) for one in mappings if one),
             *(self.read_by(*self.variables[name].shape) for name in barriers),
+            *(_bounded_by_loads(site, depth) for site in sites if loaded),
         )
         return frozenset(used)
 
@@ -149,3 +151,10 @@ class Model(Placed):
         """ISL text of the bounds of a loop's iterator."""
         lo, hi = self.definitions.expr(loop.lo), self.definitions.expr(loop.hi)
         return in_range(loop.iterator, lo, hi)
+
+
+def _bounded_by_loads(site: Site, depth: int) -> frozenset[Sym]:
+    """The iterators of the outer `depth` loops whose bounds are loaded: an instance is one only of
+    values that admit them."""
+    loaded = {load.iterator for load in loads_around(site)}
+    return frozenset(loop.iterator for loop in site.loops[:depth] if reads(loop, loaded))

@@ -145,9 +145,9 @@ def smallest_sizes(
         for sizes in _with_tasks(finding):
             for one in without:
                 # The last parameters are numbers of positions, which follow.
-                named = zip(finding.size_names(), one.values(), strict=False)
-                apart = " or ".join(f"({name} != {value})" for name, value in named)
-                sizes = rel.set_under(sizes, rel.context(finding.frame.model.names, apart))
+                named = dict(zip(finding.size_names(), one.values(), strict=False))
+                apart = " or ".join(f"({name} != {value})" for name, value in named.items())
+                sizes = rel.set_under(sizes, rel.context(named, apart))
             found = rel.smallest_sum(sizes, indices)
             if found is None:
                 continue
