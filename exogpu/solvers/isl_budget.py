@@ -16,8 +16,8 @@ class IslGaveUpError(Exception):
 
 
 LOUD = False
-"""Whether what ISL cannot answer, and has operations left for, is raised as it is: in tests, since it
-is most often a mistake of who asks, such as a name that is declared nowhere."""
+"""Whether what ISL cannot answer, and has operations left for, is raised as it is: in tests and
+campaigns, since it is most often a mistake of who asks, such as a name that is declared nowhere."""
 
 
 @contextmanager
