@@ -37,14 +37,14 @@ from campaigns.shapes import EVERY, GROUPS, MEANING, RUNNING, SHARES, TITLES
 from exogpu.amir import nodes as amir
 from exogpu.machine.contents import loads
 from exogpu.result.proof import Proof
-from exogpu.solvers import isl_budget
+from exogpu.solvers import isl_budget, smt
 from exogpu.symbolic.find.prover import BUDGET, Findings, analyse
 from exogpu.symbolic.prove import prove
 from tests.machine.shapes import counted
 from tests.symbolic import agreement
 from tests.symbolic.shrink import listing, smaller
 
-isl_budget.LOUD = True
+isl_budget.LOUD = smt.LOUD = True
 
 
 @dataclass

@@ -22,7 +22,7 @@ from exogpu.ir.nodes import Proc
 from exogpu.ir.types import Policy
 from exogpu.ir.wellformed import flaws
 from exogpu.pipeline import stages
-from exogpu.solvers import isl_budget
+from exogpu.solvers import isl_budget, smt
 from exogpu.solvers.helpers import VARIABLE
 from exogpu.symbolic.certificate.program_schema import check_program
 from exogpu.symbolic.certificate.write import program_json
@@ -34,7 +34,7 @@ pytest.register_assert_rewrite("tests.machine.decisions", "tests.machine.pitfall
 # The tests share the processors already; `test_together.py` says otherwise.
 os.environ[VARIABLE] = "1"
 
-isl_budget.LOUD = True
+isl_budget.LOUD = smt.LOUD = True
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -25,6 +25,11 @@ ATTEMPTS: Final = (*SOON, (2, 60.0))
 million a second."""
 
 
+LOUD = False
+"""Whether a script that Z3 cannot read is raised, and not unknown: in tests and campaigns, since it
+is a mistake of who wrote it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Reply:
     """What a solver said of a script."""
@@ -49,12 +54,19 @@ def ask_z3(
         try:
             solver.from_string(script)
             word = str(solver.check())
-        except z3.Z3Exception:
+        except z3.Z3Exception as error:
+            _raise_if_unread(error)
             word = "unknown"
         assert word in ("unsat", "sat", "unknown")
         if word != "unknown":
             break
     return Reply(f"z3 {z3_version()}", word, perf_counter() - start)  # type: ignore[arg-type]
+
+
+def _raise_if_unread(error: z3.Z3Exception) -> None:
+    """Raises, where that is wanted, what is of the text, and not of a limit."""
+    if LOUD and '(error "line' in str(error):
+        raise error
 
 
 TURNS: Final = ((2, 0.1), (6, 0.1))
@@ -136,7 +148,8 @@ def _in_turn(scripts: Sequence[str], arithmetic: int, times: float) -> Iterator[
         solver.push()
         try:
             refuted = _refutes(solver, script)
-        except z3.Z3Exception:
+        except z3.Z3Exception as error:
+            _raise_if_unread(error)
             refuted = False
         solver.pop()
         yield perf_counter() - start if refuted else None
@@ -199,7 +212,8 @@ def smallest_model(
         if word != z3.sat:
             return "unsat" if word == z3.unsat else "unknown"
         found = _descend(solver, constants)
-    except z3.Z3Exception:
+    except z3.Z3Exception as error:
+        _raise_if_unread(error)
         return "unknown"
     return "unknown" if found is None else found
 
@@ -224,7 +238,8 @@ def is_smallest(
             return False
         solver.add(_smaller(constants, [values[name] for name in names], solver.ctx))
         return bool(solver.check() == z3.unsat)
-    except z3.Z3Exception:
+    except z3.Z3Exception as error:
+        _raise_if_unread(error)
         return False
 
 
@@ -285,8 +300,8 @@ def always_some(scripts: Iterable[str], where: str, count: int) -> bool:
             solver.add(*known)
             if _contradictory(solver):
                 return True
-    except z3.Z3Exception:
-        pass
+    except z3.Z3Exception as error:
+        _raise_if_unread(error)
     return False
 
 
