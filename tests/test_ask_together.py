@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+import z3
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -26,6 +27,21 @@ SCRIPTS = {
     "wrong": "(assert (= missing 1))\n(check-sat)\n",
     "odd": "(declare-const a Int)\n(assert (= (mod (* a a) 4) 3))\n(check-sat)\n",
 }
+
+
+@pytest.fixture(autouse=True, scope="module")
+def quiet() -> Iterator[None]:
+    """As for users, to whom what Z3 cannot read is unknown."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(smt, "LOUD", False)
+        yield
+
+
+def test_in_tests_what_cannot_be_read_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(smt, "LOUD", True)
+    for ask in (smt.ask_z3, lambda script: smt.ask_together([script])):
+        with pytest.raises(z3.Z3Exception, match="missing"):
+            ask(SCRIPTS["wrong"])
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
