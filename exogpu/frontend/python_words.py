@@ -49,8 +49,7 @@ _CASTS: Final = frozenset({"int", "float", "f16", "bf16", "f32", "f64", "i32", "
 
 def no_statement(node: ast.stmt) -> tuple[str, str]:
     """What a statement is called that the language has not, and the remedy."""
-    keyword, remedy = STATEMENTS.get(type(node), (type(node).__name__, EXECUTED))
-    return keyword, remedy
+    return STATEMENTS.get(type(node), (type(node).__name__, EXECUTED))
 
 
 def no_data(node: ast.expr) -> str:

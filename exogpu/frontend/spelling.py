@@ -50,6 +50,10 @@ TYPES: Final[Mapping[str, str]] = {
 """The language's name of a type that others name so."""
 
 
+INSTRUCTIONS: Final[Mapping[str, str]] = {"cuda_": "cuda", "Sm80_": "sm80", "Sm90_": "sm90"}
+"""What names of instructions begin with, and the module of `exogpu.isa` that has these."""
+
+
 def meant(name: str, known: Iterable[str]) -> str | None:
     """The known name that is spelt most like this one, if one is."""
     others = (one for one in known if one != name and not one.startswith("__"))
@@ -71,4 +75,7 @@ def undefined(name: str, known: Iterable[str]) -> str:
     close = meant(name, (*WORDS, *LANGUAGE, *known))
     declare = f"declare it, as a parameter, such as {name}: size, or a variable"
     otherwise = f"{declare}; or define or import the name"
+    for beginning, module in INSTRUCTIONS.items():
+        if name.startswith(beginning):
+            otherwise = f"from exogpu.isa.{module} import {name}, if it is an instruction"
     return f"did you mean {close}? Else {otherwise}" if close else otherwise

@@ -209,3 +209,8 @@ def test_a_module_that_is_imported_without_the_future_import(told):
     # Another name that is missing is not told so.
     Path("helper_of_it.py").write_text("nothing\n")
     assert "future" not in told("import helper_of_it\n", name="other.py")
+
+
+def test_an_instruction_that_is_not_imported_is_told_with_its_module(told):
+    said = told(kernel("r: f32[4]\ncuda_store(x[0:4], r[:], n=4)\n"))
+    assert "remedy: from exogpu.isa.cuda import cuda_store, if it is an instruction" in said
