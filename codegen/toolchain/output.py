@@ -30,7 +30,8 @@ class Usage:
 _ENTRY = re.compile(r"Compiling entry function '(\w+)'")
 _FRAME = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 _REGISTERS = re.compile(r"Used (\d+) registers")
-_HELD_UP = re.compile(r"\((C75\d\d)\) (.*wgmma.*?) in function '(\w+)'")
+_HELD_UP = re.compile(r"\((C75\d\d)\) (?!\S+arrive is injected)(.*?) in (?:the )?function '(\w+)'")
+"""What is said of products that run on, but that one more may begin: a `warpgroup` of older ones."""
 
 
 def usage(log: str) -> Mapping[str, Usage]:

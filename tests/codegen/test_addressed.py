@@ -110,3 +110,13 @@ def test_what_ptxas_says_of_wgmma_is_found_in_its_log() -> None:
     (only,) = held_up(log)["a"]
     assert only.endswith("insufficient register resources for the wgmma pipeline (C7510)")
     assert held_up("") == {}
+
+
+def test_an_older_ptxas_has_other_words() -> None:
+    """That of CUDA 13.0; an arrival makes nothing wait."""
+    of_13_0 = "is injected in around line 292 by compiler to allow use of registers"
+    log = (
+        f"ptxas info    : (C7519) warpgroup.arrive {of_13_0} in GMMA in function 'a'\n"
+        f"ptxas info    : (C7517) warpgroup.wait {of_13_0} defined by GMMA in function 'a'\n"
+    )
+    assert held_up(log) == {"a": (f"warpgroup.wait {of_13_0} defined by GMMA (C7517)",)}
