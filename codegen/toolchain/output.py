@@ -31,7 +31,7 @@ _ENTRY = re.compile(r"Compiling entry function '(\w+)'")
 _FRAME = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 _REGISTERS = re.compile(r"Used (\d+) registers")
 _HELD_UP = re.compile(r"\((C75\d\d)\) (?!\S+arrive is injected)(.*?) in (?:the )?function '(\w+)'")
-"""What is said of products that run on, but that one more may begin: a `warpgroup` of older ones."""
+"""What is said of products that run on, but that one more may begin; older ones say `warpgroup`."""
 
 
 def usage(log: str) -> Mapping[str, Usage]:
