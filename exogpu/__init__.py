@@ -14,8 +14,9 @@ import importlib as _importlib
 from typing import TYPE_CHECKING
 
 from exogpu.hw.names import *  # noqa: F403
-from exogpu.ir.types import Policy
+from exogpu.result import drawing as _drawing
 from exogpu.result.errors import Diagnostic, ExoGpuError, Span
+from exogpu.result.policy import Policy
 from exogpu.result.started import STARTED as _STARTED  # noqa: F401  taken as early as can be
 from exogpu.result.verdict import Hazard, HazardKind, Verdict
 
@@ -23,6 +24,26 @@ if TYPE_CHECKING:
     from exogpu.api import Procedure, proc
     from exogpu.frontend.instructions import instr
     from exogpu.frontend.macros import macro
+
+
+def _text(verdict: Verdict) -> str:
+    from exogpu.cli.render import draw_verdict
+
+    return draw_verdict(verdict).plain.removesuffix("\n")
+
+
+def _html(verdict: Verdict) -> str:
+    from exogpu.report.card import verdict_card
+
+    return verdict_card(verdict)
+
+
+def _lines(diagnostics: tuple[Diagnostic, ...]) -> list[str]:
+    return _text(Verdict("", "error", None, Policy.PTX, 0.0, diagnostics=diagnostics)).splitlines()
+
+
+# What draws is loaded when something is drawn.
+_drawing.install(_drawing.Drawings(_text, _html, _lines))
 
 _SOLVING = {
     "Procedure": "exogpu.api",

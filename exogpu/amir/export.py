@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TypeAlias, assert_never
 
 from exogpu.amir.nodes import (
+    EXPORTERS,
     Alloc,
     Arrive,
     Await,
@@ -248,3 +249,6 @@ def _access(access: Access, names: Names) -> dict[str, Json]:
 
 def _timelines(timelines: QualSet) -> list[Json]:
     return [name for name, timeline in SHORT.items() if timeline in timelines]
+
+
+EXPORTERS.append(to_json)

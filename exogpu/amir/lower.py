@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final, assert_never
 
+import exogpu.amir.export  # noqa: F401  makes JSON of programs
 from exogpu.amir import nodes as amir
 from exogpu.amir.lower_args import (
     Declared,

@@ -18,7 +18,7 @@ from typing import Annotated
 
 import typer
 
-from exogpu.cli.doctor import examine, exogpu_version
+from exogpu.cli.doctor import draw_findings, examine, exogpu_version
 from exogpu.cli.handler import INTERNAL, Commands, handled, prepare_streams
 from exogpu.cli.options import (
     Against,
@@ -35,11 +35,7 @@ from exogpu.cli.options import (
 )
 from exogpu.cli.outcome import STATUS, exit_status, worst
 from exogpu.cli.procedures import parsed, procedures_of
-from exogpu.cli.render import (
-    console,
-    draw_codes,
-    draw_findings,
-)
+from exogpu.cli.render import console, draw_codes
 from exogpu.cli.stopping import stop, writing, wrong
 from exogpu.ir.types import Policy
 from exogpu.result.codes import CODES

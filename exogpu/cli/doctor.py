@@ -5,11 +5,13 @@ from __future__ import annotations
 import importlib
 import platform
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
 from typing import Final
+
+from rich.text import Text
 
 from exogpu.codegen.runtime import LaunchError, driver
 from exogpu.codegen.toolchain import find
@@ -150,3 +152,17 @@ def _gpus() -> Iterator[Finding]:
     for gpu in found:
         major, minor = gpu.capability
         yield Finding("GPU", f"{gpu.ordinal}: {gpu.name}, sm_{major}{minor}", needed=False)
+
+
+def draw_findings(findings: Iterable[Finding]) -> Text:
+    """What the doctor found, a line a part, and the command that repairs it."""
+    text = Text()
+    for finding in findings:
+        mark = ("ok", "green") if finding.found else ("absent", "dim")
+        if finding.repair and finding.needed:
+            mark = ("missing", "red")
+        text.append(Text.assemble((f"{mark[0]:>8}", mark[1]), f"  {finding.part:<12} "))
+        text.append(f"{finding.state}\n")
+        if finding.repair:
+            text.append(f"{'':>10}{finding.repair}\n", "bold")
+    return text

@@ -16,7 +16,6 @@ from rich.console import Console, ConsoleRenderable, RenderHook
 from rich.style import Style
 from rich.text import Text
 
-from exogpu.cli.doctor import Finding
 from exogpu.frontend.quote import lines_of
 from exogpu.report.roles import roles_of
 from exogpu.result.codes import Code
@@ -316,17 +315,3 @@ def draw_codes(codes: Mapping[str, Code]) -> Text:
     return Text("").join(
         Text.assemble((code, "bold"), f"  {entry.title}\n") for code, entry in sorted(codes.items())
     )
-
-
-def draw_findings(findings: Iterable[Finding]) -> Text:
-    """What the doctor found, a line a part, and the command that repairs it."""
-    text = Text()
-    for finding in findings:
-        mark = ("ok", "green") if finding.found else ("absent", "dim")
-        if finding.repair and finding.needed:
-            mark = ("missing", "red")
-        text.append(Text.assemble((f"{mark[0]:>8}", mark[1]), f"  {finding.part:<12} "))
-        text.append(f"{finding.state}\n")
-        if finding.repair:
-            text.append(f"{'':>10}{finding.repair}\n", "bold")
-    return text

@@ -11,7 +11,7 @@ from enum import Enum, IntEnum
 from fractions import Fraction
 from typing import Final, Literal
 
-from exogpu.result.verdict import Policy as Policy
+from exogpu.result.policy import Policy as Policy
 
 
 class DataType(Enum):

@@ -7,13 +7,19 @@ from typing import Any, Final
 
 from exogpu.codegen.runtime import Kernel
 from exogpu.codegen.runtime.errors import LaunchError
-from exogpu.kernels.taken import by_rows, check, empty, launch, rank_of, type_of, whole_vectors
+from exogpu.kernels.taken import (
+    ACTIVATIONS,
+    AT_ONCE,
+    by_rows,
+    check,
+    empty,
+    launch,
+    rank_of,
+    type_of,
+    whole_vectors,
+)
 
 _TYPES: Final = ("bf16", "f16", "f32")
-ACTIVATIONS: Final = ("", "relu", "gelu", "silu")
-"""gelu is that of erf; silu(x) is x * sigmoid(x)."""
-AT_ONCE: Final = 132
-"""Multiprocessors: of tiles that fill fewer, half as many columns are taken."""
 
 
 def gemm_fused(

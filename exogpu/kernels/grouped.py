@@ -9,6 +9,7 @@ from exogpu.codegen.runtime import Kernel
 from exogpu.codegen.runtime.arrays import ITEM_SIZE
 from exogpu.codegen.runtime.errors import LaunchError
 from exogpu.kernels.taken import (
+    AT_ONCE,
     by_rows,
     check,
     empty,
@@ -27,8 +28,6 @@ WIDE: Final = 256
 """Columns of a tile."""
 NARROW: Final = 128
 """Of one where wide tiles would not fill the multiprocessors."""
-AT_ONCE: Final = 132
-"""Multiprocessors: wide tiles of a round."""
 MOST_ROWS: Final = 1 << 30
 """Rows that tables of 32 bits number."""
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 from exogpu.codegen.runtime import Kernel
 from exogpu.codegen.runtime.errors import LaunchError
 from exogpu.kernels.taken import (
+    AT_ONCE,
     by_rows,
     check,
     empty,
@@ -20,8 +21,6 @@ from exogpu.kernels.taken import (
 
 _TYPES: Final = ("f8e4m3", "f8e5m2")
 _RESULTS: Final = ("bf16", "f32")
-AT_ONCE: Final = 132
-"""Multiprocessors: of tiles that fill fewer, half as many columns are taken."""
 
 
 def gemm_fp8(A: Any, B: Any, scale: Any, out: Any = None, *, stream: object = None) -> Any:

@@ -8,12 +8,16 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from operator import index
-from typing import Any
+from typing import Any, Final
 
 from exogpu.codegen.runtime.arrays import ITEM_SIZE, array_of, check_layout
 from exogpu.codegen.runtime.errors import LaunchError
 from exogpu.codegen.runtime.streams import handle
 
+ACTIVATIONS: Final = ("", "relu", "gelu", "silu")
+"""gelu is that of erf; silu(x) is x * sigmoid(x)."""
+AT_ONCE: Final = 132
+"""Multiprocessors of the GPU that tiles are chosen for: as many tiles run at once."""
 _TYPES = {
     "float32": "f32",
     "bfloat16": "bf16",

@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
+from exogpu.result import drawing
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Span:
@@ -58,10 +60,7 @@ class ExoGpuError(Exception):
 
     def _render_traceback_(self) -> list[str]:
         """What a notebook shows in place of a traceback: what the command line prints."""
-        from exogpu.result.verdict import Policy, Verdict
-
-        drawn = Verdict("", "error", None, Policy.PTX, 0.0, diagnostics=self.diagnostics)
-        return str(drawn).splitlines()
+        return drawing.installed().lines(self.diagnostics)
 
 
 class UnfitError(ValueError):

@@ -4,39 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum
 from typing import Literal
 
-from exogpu.report.card import card
-from exogpu.result.errors import NOWHERE, Diagnostic, ExoGpuError, Span
+from exogpu.result import drawing
+from exogpu.result.errors import Diagnostic, Span
 from exogpu.result.hazards import Hazard as Hazard
 from exogpu.result.hazards import HazardKind as HazardKind
 from exogpu.result.hazards import Occurrence as Occurrence
+from exogpu.result.policy import Policy as Policy
 from exogpu.result.proof import Proof
-
-
-class Policy(Enum):
-    """Which tables and rules hold: those that follow PTX (decision 7), or the paper's figures."""
-
-    PTX = "ptx"
-    PAPER = "paper"
-    STRICT = "ptx"
-
-    @classmethod
-    def _missing_(cls, value: object) -> Policy | None:
-        """`strict` is the name that `ptx` had."""
-        return cls.PTX if value == "strict" else None
-
-    @classmethod
-    def of(cls, policy: Policy | str) -> Policy:
-        """The policy itself, or the one of this name.  Raises ExoGpuError where there is none."""
-        known = {name.lower(): member for name, member in cls.__members__.items()}
-        found = known.get(policy) if isinstance(policy, str) else policy
-        if not isinstance(found, cls):
-            names = " or ".join(repr(name) for name in known)
-            message = f"{policy!r} is no policy"
-            raise ExoGpuError([Diagnostic("X906", message, NOWHERE, f"give {names}")])
-        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,22 +87,8 @@ class Verdict:
 
     def __str__(self) -> str:
         """What the command line prints, without colours."""
-        from exogpu.cli.render import draw_verdict
-
-        return draw_verdict(self).plain.removesuffix("\n")
+        return drawing.installed().text(self)
 
     def _repr_html_(self) -> str:
         """The verdict as a notebook shows it."""
-        word = "safe" if self.word == "proved" and self.sizes is not None else self.word
-        sizes = ", ".join(f"{name}={value}" for name, value in (self.sizes or {}).items())
-        facts = [("sizes", "all" if self.sizes is None else sizes), ("policy", self.policy.value)]
-        for hazard in self.hazards:
-            lines = [site.place.line for site in (hazard.first, hazard.second) if site is not None]
-            where = " and ".join(f"line {line}" for line in lines)
-            said = "; ".join(part for part in (hazard.message, hazard.help) if part)
-            facts.append((f"{hazard.kind.value} {where}", said))
-        found = (*self.diagnostics, *self.warnings)
-        facts += [(f"{d.code} line {d.span.line}", d.message) for d in found]
-        facts += [("reason", self.reason)] if self.reason else []
-        facts += [("note", self.note)] if self.note else []
-        return card(self.proc, word, facts)
+        return drawing.installed().html(self)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
 from math import inf, isfinite
-from typing import Final, TypeAlias, assert_never
+from typing import Any, Final, TypeAlias, assert_never
 
 from exogpu.analysis.instances import Domain, never
 from exogpu.ir.isltext import cexpr
@@ -210,8 +210,8 @@ def _kept(value: _Value, dtype: DataType) -> _Value:
     """The value as it is read again from a variable of a type."""
     if isinstance(value, _Number) and value.kept is dtype:
         return value
-    kept = value if value.dtype is dtype else _Stored(value, dtype)
-    return kept if COMPUTES[dtype] is dtype else Convert(kept, COMPUTES[dtype])  # type: ignore[arg-type]
+    kept: Any = value if value.dtype is dtype else _Stored(value, dtype)
+    return kept if COMPUTES[dtype] is dtype else Convert(kept, COMPUTES[dtype])
 
 
 # --- two values -------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import TypeVar
 from weakref import WeakKeyDictionary
 
 from exogpu.ir.nodes import CallProc, For, Loaded, Proc, Slot, Stmt
@@ -18,25 +18,7 @@ from exogpu.result.errors import NOWHERE, Diagnostic, ExoGpuError
 from exogpu.schedule.parts import Where
 from exogpu.schedule.reading import refusals
 from exogpu.schedule.rewrite import Path, Rewrite
-
-
-class Schedulable(Protocol):
-    """A procedure as `exogpu.api` has it; this room does not know that one."""
-
-    name: str
-    made_in: str
-    ir: Proc | None
-
-    @property
-    def refusals(self) -> tuple[Diagnostic, ...]:
-        """What reading it found wrong."""
-        ...
-
-    @property
-    def diagnostics(self) -> tuple[Diagnostic, ...]:
-        """All that is wrong with it, but for hazards."""
-        ...
-
+from exogpu.schedule.schedulable import Schedulable as Schedulable
 
 P = TypeVar("P", bound=Schedulable)
 

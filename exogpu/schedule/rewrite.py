@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, TypeAlias, assert_never
+from typing import TypeAlias, assert_never
 
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
@@ -50,9 +50,7 @@ from exogpu.ir.walk import (
     substitute_access,
     substitute_bool,
 )
-
-if TYPE_CHECKING:
-    from exogpu.schedule.procedures import Schedulable
+from exogpu.schedule.schedulable import Schedulable
 
 Step: TypeAlias = tuple[str, int]
 """`("body", 2)` or `("orelse", 0)`: a statement of a block."""
