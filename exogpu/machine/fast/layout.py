@@ -33,6 +33,7 @@ from exogpu.amir.walk import operations
 from exogpu.ir.affine import Affine, Range, combine, range_of
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Access, Coord, Interval, Point
+from exogpu.ir.types import Policy
 from exogpu.ir.walk import control_variables, evaluate
 from exogpu.machine.fast.arrivals import BarrierFacts
 from exogpu.machine.fast.cells import Store
@@ -291,16 +292,27 @@ def _survey_barriers(layout: Layout, shapes: Mapping[Sym, tuple[int, ...]], tabl
         size = 1
         for extent in shapes[variable.name]:
             size *= extent
+        found = tuple(sorted(counts.get(variable.name, ())))
         layout.barriers[variable.name] = BarrierFacts(
             variable,
             shapes[variable.name],
             size,
             first,
-            tuple(sorted(counts.get(variable.name, ()))),
+            found,
+            own_arrival(layout.program.policy, found),
             variable.name in multicast,
             order,
         )
         first += size
+
+
+def own_arrival(policy: Policy, counts: tuple[int, ...]) -> bool:
+    """Whether the Awaits of these skip counts receive the tags of their own arrival alone."""
+    if policy is Policy.PAPER or not any(n < 0 for n in counts):
+        return False
+    if any(n >= 0 for n in counts):
+        raise Unsupported("Awaits with n >= 0 and n < 0 on one barrier")
+    return True
 
 
 def _note_targets(home: Access, targets: tuple[Access, ...], multicast: set[Sym]) -> None:
