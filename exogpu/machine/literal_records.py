@@ -242,16 +242,20 @@ def augment(
         record.full[timeline] = join(record.full.get(timeline, NOBODY), threads)
 
 
-def receives(policy: Policy, n: int, rank: int, bound: int) -> bool:
-    """Whether an Await with skip count `n` and this Max receives a tag of this rank.
+def own_arrival(policy: Policy, n: int) -> bool:
+    """Whether an Await with skip count `n` receives the tags of its own arrival alone.
 
-    The figure: `i <= Max`.  Decision `await-own-arrival`, ptx: on an mbarrier (n < 0) `i = Max`,
-    since arrival i completes one phase of one hardware mbarrier, whatever else has arrived.
-    Commit groups, cluster syncs and flags (n >= 0) complete in order.
+    Decision `await-own-arrival`, ptx: so it does on an mbarrier (n < 0), since arrival i completes
+    one phase of one hardware mbarrier, whatever else has arrived.  Commit groups, cluster syncs
+    and flags (n >= 0) complete in order.
     """
-    if policy is Policy.PAPER or n >= 0:
-        return rank <= bound
-    return rank == bound
+    return policy is Policy.PTX and n < 0
+
+
+def receives(policy: Policy, n: int, rank: int, bound: int) -> bool:
+    """Whether an Await with skip count `n` and this Max receives a tag of this rank: `i <= Max`,
+    as in the figure, or `i = Max` (`own_arrival`)."""
+    return rank == bound if own_arrival(policy, n) else rank <= bound
 
 
 def best_tag(

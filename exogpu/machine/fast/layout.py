@@ -48,6 +48,7 @@ from exogpu.machine.fast.records import (
     record_facts,
     sync_facts,
 )
+from exogpu.machine.literal_records import own_arrival
 
 
 class Unsupported(Exception):
@@ -299,20 +300,19 @@ def _survey_barriers(layout: Layout, shapes: Mapping[Sym, tuple[int, ...]], tabl
             size,
             first,
             found,
-            own_arrival(layout.program.policy, found),
+            _own_arrivals(layout.program.policy, found),
             variable.name in multicast,
             order,
         )
         first += size
 
 
-def own_arrival(policy: Policy, counts: tuple[int, ...]) -> bool:
+def _own_arrivals(policy: Policy, counts: tuple[int, ...]) -> bool:
     """Whether the Awaits of these skip counts receive the tags of their own arrival alone."""
-    if policy is Policy.PAPER or not any(n < 0 for n in counts):
-        return False
-    if any(n >= 0 for n in counts):
+    found = {own_arrival(policy, n) for n in counts}
+    if len(found) > 1:
         raise Unsupported("Awaits with n >= 0 and n < 0 on one barrier")
-    return True
+    return True in found
 
 
 def _note_targets(home: Access, targets: tuple[Access, ...], multicast: set[Sym]) -> None:
