@@ -16,6 +16,7 @@ from exogpu.ir.types import Policy
 from tests.machine.build import Builder, dropping
 from tests.machine.shapes import sources
 from tests.machine.shapes.flags import flags
+from tests.machine.shapes.handovers import handovers
 from tests.machine.shapes.mutate import mutate
 from tests.machine.shapes.nests import nests
 from tests.machine.shapes.random_code import nested, straight_line, tasked
@@ -57,11 +58,12 @@ BUILT: dict[str, Callable[[Random, Builder], None]] = {
     "flags": flags,
     "roles": roles,
     "turns": turns,
+    "handovers": handovers,
 }
 SHAPES = (*BUILT, "windows")
 IDIOMS = (
     *("ring", "multicast", "waits", "groups", "threads", "tiles", "nests", "casts"),
-    *("resident", "slots", "relays", "flags"),
+    *("resident", "slots", "relays", "flags", "handovers"),
 )
 
 
