@@ -370,12 +370,13 @@ class _Teller:
             yield Repair(text + skip_text(wait.n), Skip(wait, n))
 
     def _earlier_arrival(self, missed: Missed) -> tuple[str, tuple[Repair, ...]]:
-        """The Await does not wait for the first arrival that carries the access."""
+        """The Await does not wait for the first arrival that carries the access, or waits for a
+        later one alone (`await-own-arrival`)."""
         assert missed.tag is not None and isinstance(missed.op, Await)
         element, rank = missed.tag
         here, carrier = _name(missed.op), self.journey.carried.get(missed.tag)
         early = missed.arrive
-        order = None if carrier is None else carrier.after
+        order = None if carrier is None or rank < missed.bound else carrier.after
         if early is not None and order is not None and carrier and carrier.op is early.op:
             return (
                 f"{_name(early.op)}, for which {here} waits, comes before {_name(order.op)}, "
@@ -383,9 +384,11 @@ class _Teller:
                 (_moved(early.op, order.op),),
             )
         missing = f"{here} does not wait for arrival {rank} of {self._barrier(missed, element[1])}"
+        if rank < missed.bound:
+            missing += f": it waits for arrival {missed.bound} alone"
         n, further = missed.op.n, rank - missed.bound
         asked = n + further if n < 0 else n - further
-        if (n < 0) != (asked < 0) or further < 1:
+        if (n < 0) != (asked < 0) or further == 0:
             return missing, ()
         text = f"let {here} wait for it: {skip_text(asked)} instead of {skip_text(n)}"
         return missing, (Repair(text, Skip(missed.op, asked)),)

@@ -8,6 +8,7 @@ from functools import partial
 from importlib import import_module
 from time import perf_counter
 
+from exogpu.amir.nodes import Program
 from exogpu.analysis import bounds, operands
 from exogpu.analysis.bounds_report import Outside
 from exogpu.analysis.sizes import check_sizes
@@ -136,7 +137,10 @@ def _synchronisation(stages: Stages, verdict: Verdict, tell: Tell) -> Verdict:
     program = stages.amir(verdict.policy)
     found = answer(program, tell)
     if found.proof is not None:
-        assumed = tuple(f"{one.kind}({one.array.name})" for one in program.contracts)
+        assumed = (
+            *(f"{one.kind}({one.array.name})" for one in program.contracts),
+            *beyond_hardware(program),
+        )
         return replace(verdict, word="proved", proof=found.proof, assumptions=assumed)
     if found.refutation is not None:
         stage("replaying on the abstract machine")
@@ -146,6 +150,15 @@ def _synchronisation(stages: Stages, verdict: Verdict, tell: Tell) -> Verdict:
             tell(verdict)
         return _with_condition(stages, verdict, found.findings)
     return replace(verdict, word="undecided", reason=found.reason)
+
+
+def beyond_hardware(program: Program) -> tuple[str, ...]:
+    """Names what a proof assumes of the hardware and no documentation promises: under policy paper
+    the figure's Await (`await-own-arrival`)."""
+    phased = (v.mechanism is not None and v.mechanism.phased for v in program.variables)
+    if program.policy is Policy.PTX or not any(phased):
+        return ()
+    return ("an Await on an mbarrier receives all earlier arrivals, which no hardware keeps",)
 
 
 def _with_warnings(stages: Stages, verdict: Verdict) -> Verdict:
