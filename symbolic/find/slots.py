@@ -40,6 +40,39 @@ class SlotPairs:
         """The pairs of one slot; in nests those of one iteration alone."""
         return self._among(relation, first, second, surely=True)
 
+    def place(self, loop: Loop) -> Site:
+        """The place where a slot is bound.  Raises UndecidedError of one outside of the frame."""
+        if loop not in self._slots:
+            raise UndecidedError("a slot of a barrier that outlives it", loop.origin.span)
+        return self._slots[loop]
+
+    def alike(self, left: Site, right: Site, loop: Loop) -> isl.Map:
+        """The pairs of places at which two slots of a ring are surely one number."""
+        assert isinstance(loop.hi, Int)
+        return self._same(left, right, loop.hi.value, surely=True)
+
+    def begun_anew(self, slot: Site, loop: Loop) -> isl.Set:
+        """The instances at which a slot is surely 0."""
+        assert isinstance(loop.hi, Int)
+        ring = loop.hi.value
+        try:
+            return rel.multiples(self.ranks.arrivals(slot, slot_of(slot)), ring)
+        except UndecidedError as reason:
+            nest = self.ranks.nest(slot_of(slot).name, reason)
+        depth, counts = len(nest.loops), nest.inner
+        assert counts is not None
+        if slot.loops[:depth] != nest.loops:
+            raise nest.reason
+        inner = rel.multiples(counts.arrivals(slot, slot_of(slot)), ring)
+        known = isl.domain(nest.outside(rel.identity(inner), slot, slot))
+        return isl.subtract(known, self._carried_over(nest, slot, ring))
+
+    def _carried_over(self, nest: Nest, site: Site, ring: int) -> isl.Set:
+        """The instances before which earlier iterations may have counted other than whole rings."""
+        begun = nest.begun(site)
+        whole = nest.whole_rings(ring)
+        return begun if whole is None else isl.subtract(begun, rel.set_under(begun, whole))
+
     def _where_bound(self, relation: isl.Map, site: Site, surely: bool) -> isl.Map:
         """The relation without instances of another slot than they count; in nests that is known
         of the first iteration alone, and others are left out where they should be there surely."""

@@ -133,12 +133,27 @@ WRONG = {
     "a slot too early in a nest": (ring(resident=False, skip=3), HazardKind.WAR, 1, 1),
     "a ring of one slot": (ring(extent=1), HazardKind.WAR, 1, 1),
     "the reader counts what is filled": (ring(read="full"), HazardKind.WAR, 1, 1),
-    "the writer begins anew in each task": (ring(write="k"), HazardKind.WAR, 2, 1),
-    "the reader begins anew in each task": (ring(read="k"), HazardKind.LEAK, 2, 1),
     "after the Arrive it is the next slot": (ring(again=True), HazardKind.WAR, 1, 1),
     "the Arrive comes first": (ring(late=True), HazardKind.WAR, 1, 1),
 }
 """What is at fault, in which task, against an access of which task."""
+
+ANEW = {
+    "the writer begins anew in each task": ring(write="k"),
+    "the reader begins anew in each task": ring(read="k"),
+}
+"""Which element a slot is beside the others depends on the tasks before: it is no number."""
+
+
+@pytest.mark.parametrize("name", ANEW)
+def test_a_ring_is_indexed_by_slots_alone(name: str) -> None:
+    assert [d.code for d in ANEW[name].diagnostics] == ["D529"]
+
+
+def test_a_ring_of_one_task_is_indexed_as_one_likes() -> None:
+    assert not ring(resident=False, write="k").diagnostics
+    assert not ring(resident=False, read="k").diagnostics
+
 
 SIZES = [{"M": m, "K": k} for m, k in ((1, 1), (1, 3), (2, 1), (3, 2), (3, 3))]
 
