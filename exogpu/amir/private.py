@@ -41,11 +41,10 @@ from exogpu.amir.nodes import (
     Require,
 )
 from exogpu.amir.walk import is_task, operations
-from exogpu.analysis.private_slots import is_whole
 from exogpu.analysis.threadmap import ThreadMap
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Access, And, BExpr, CExpr, Compare, Coord, CVar, Int, Not, Or, Point
-from exogpu.ir.walk import control_variables, substitute_bool
+from exogpu.ir.walk import control_variables, is_whole, substitute_bool
 from exogpu.result.errors import Span
 from exogpu.result.hazards import HazardKind
 
@@ -141,7 +140,7 @@ def check_private_slots(program: Program) -> None:
 def comparison_of(program: Program, require: Require) -> Comparison | None:
     """What a Require of a program asks of slots, and of which two accesses."""
     for task in _Survey(program).tasks:
-        begin = [op for op in task.loop.body[1:] if require in operations((op,))]
+        begin = tuple(op for op in task.loop.body[1:] if require in operations((op,)))
         stated = {*_stated(begin)}
         for one in _comparisons(task):
             if (one.slots, one.condition) in stated:

@@ -58,7 +58,15 @@ from exogpu.ir.nodes import (
     Truth,
 )
 from exogpu.ir.types import Space
-from exogpu.ir.walk import accesses, blocks, control_variables, evaluate, holds, walk
+from exogpu.ir.walk import (
+    accesses,
+    blocks,
+    control_variables,
+    evaluate,
+    holds,
+    is_whole,
+    walk,
+)
 from exogpu.result.errors import Diagnostic, Note, Span
 
 COUNT_STEPS: Final = (
@@ -358,31 +366,6 @@ def _where(at: str) -> str:
 
 
 # --- expressions --------------------------------------------------------------------------------
-
-
-def is_whole(coord: Coord, name: Sym, single: frozenset[Sym] = frozenset()) -> bool:
-    """Whether a coordinate is a variable alone, `s` or `s : s + 1`; `single` are always 0."""
-    if isinstance(coord, Point):
-        return _is_sum(coord.at, name, 0, single)
-    return _is_sum(coord.lo, name, 0, single) and _is_sum(coord.hi, name, 1, single)
-
-
-def _is_sum(expr: CExpr, name: Sym, constant: int, single: frozenset[Sym]) -> bool:
-    """Whether an expression is `name + constant`."""
-    left, seen, rest = [expr], 0, 0
-    while left:
-        match left.pop():
-            case Add(one, other):
-                left += (one, other)
-            case CVar(one) if one == name:
-                seen += 1
-            case CVar(one) if one in single:
-                pass
-            case Int(value):
-                rest += value
-            case _:
-                return False
-    return seen == 1 and rest == constant
 
 
 def _read(coord: Coord) -> frozenset[Sym]:
