@@ -74,8 +74,9 @@ class SlotPairs:
         return begun if whole is None else isl.subtract(begun, rel.set_under(begun, whole))
 
     def _where_bound(self, relation: isl.Map, site: Site, surely: bool) -> isl.Map:
-        """The relation without instances of another slot than they count; in nests that is known
-        of the first iteration alone, and others are left out where they should be there surely."""
+        """The relation without instances of another slot than they count; in nests that is known of
+        the first iteration, and where each iteration has whole rings: others are left out where
+        they should be there surely."""
         for loop in slots_around(site):
             if loop.iterator not in _points(site) or loop not in self._slots:
                 continue
@@ -96,7 +97,9 @@ class SlotPairs:
             raise nest.reason
         inner = _counted(counts.frame, counts.arrivals(slot, slot_of(slot)), site, loop)
         known = isl.domain(nest.outside(rel.identity(inner), site, site))
-        begun = rel.restrict_range(self.frame.to_outer(site, slot), nest.begun(slot))
+        assert isinstance(loop.hi, Int)
+        unsure = self._carried_over(nest, slot, loop.hi.value)
+        begun = rel.restrict_range(self.frame.to_outer(site, slot), unsure)
         return (isl.subtract if surely else isl.union)(known, isl.domain(begun))
 
     def _among(self, relation: isl.Map, first: Site, second: Site, *, surely: bool) -> isl.Map:

@@ -13,6 +13,7 @@ import pytest
 
 from exogpu import proc
 from exogpu.api import Procedure, collecting
+from exogpu.cli.loader import load
 from exogpu.frontend.macros import macro
 from exogpu.ir.printer import print_proc
 from exogpu.ir.wellformed import flaws
@@ -24,13 +25,16 @@ from exogpu.result.errors import ExoGpuError
 from exogpu.result.hazards import HazardKind
 from exogpu.result.proof import Proof
 from exogpu.schedule import simplify
-from exogpu.solvers import smt
+from exogpu.solvers import isl, smt
+from exogpu.solvers import isl_relations as rel
 from exogpu.symbolic.certificate.recheck import recheck
 from exogpu.symbolic.certificate.write import write_certificate
 from exogpu.symbolic.encode import ranks, slots
+from exogpu.symbolic.find.nests import Nest
 from exogpu.symbolic.find.prover import analyse
 from exogpu.symbolic.find.slots import SlotPairs
 from exogpu.symbolic.prove import prove
+from exogpu.symbolic.sites import Site
 from tests.marks import long_among
 
 
@@ -251,6 +255,23 @@ def _alike(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_careless_finder_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
     _alike(monkeypatch)
     assert not _proved(ring(skip=3))
+
+
+def test_whole_rings_are_counted_by_the_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A finder that takes each iteration for whole rings finds nothing, and is not believed."""
+    path = Path(__file__).parent.parent / "cases" / "slots" / "fixed.py"
+    (wrong,) = (u.procedure for u in load(f"{path}::iterations"))
+    assert wrong is not None
+    assert analyse(wrong.amir()).violations
+    monkeypatch.setattr(
+        SlotPairs, "_carried_over", lambda self, nest, site, ring: _never(nest, site)
+    )
+    assert not analyse(wrong.amir()).violations
+    assert not _proved(wrong)
+
+
+def _never(nest: Nest, site: Site) -> isl.Set:
+    return rel.nowhere(nest.begun(site))
 
 
 def test_counts_of_two_barriers_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:

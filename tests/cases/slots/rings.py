@@ -75,5 +75,7 @@ other_depth = ring("other_depth", read="two")
 # expect other_depth: error D529
 by_steps = ring("by_steps", read="step")
 # expect by_steps: error D529
+by_steps_of_whole_rings = ring("by_steps_of_whole_rings", read="step", multiple=3)
+# expect by_steps_of_whole_rings: proved
 by_steps_in_one_task = ring("by_steps_in_one_task", read="step", tasks=1)
 # expect by_steps_in_one_task: proved
