@@ -126,6 +126,14 @@ class _Launch:
         self.sizes = {p.name for p in proc.params if isinstance(p, ControlParam)}
         self.memories = {p.name: p.memory for p in proc.params if isinstance(p, DataParam)}
         self.memories |= {s.name: s.memory for s in walk(proc.body) if isinstance(s, Alloc)}
+        self.single = frozenset(
+            s.iterator
+            for s in walk(proc.body)
+            if isinstance(s, For)
+            and (s.lo, s.hi) == (Int(0), Int(1))
+            and not isinstance(s.mode, Slot | Loaded)
+        )
+        """Iterators that are 0."""
         self.found: list[Diagnostic] = []
         self.tasks: list[_Task] = []
 
@@ -213,7 +221,7 @@ class _Launch:
             beside = f"declare {name} beside {bound.barrier.name}, outside of cuda_tasks; or "
             what = f"an index of {name}, which {where}"
             self._refuse(bound, what, access.span, beside if shared else "")
-        elif len(read) > 1 or not is_whole(coord, read[0]):
+        elif len(read) > 1 or not is_whole(coord, read[0], self.single):
             what = f"a part of an index of {name}"
             remedy = (
                 f"index by the slot alone, {name}[{bound.name}, ...], or a window of one element, "

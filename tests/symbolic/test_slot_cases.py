@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from exogpu.api import Procedure, collecting
@@ -57,6 +58,17 @@ def test_the_verdict_is_as_said(path: Path, name: str, word: str, kind: str, var
         assert {d.code for d in found.diagnostics} == {kind}
     if word == "refuted":
         assert (kind, variable) in {(h.kind.value, h.variable) for h in found.hazards}
+
+
+@pytest.mark.parametrize("name", ["window", "loop", "operand", "loop_of_a_task"])
+def test_a_window_of_one_element_is_the_element(name: str) -> None:
+    procedure = procedures(CASES[0].parent / "windows.py")[name]
+    x = np.random.default_rng(0).random((3, 5, 32), np.float32)
+    y = np.zeros_like(x)
+    procedure.run(M=3, K=5, x=x, y=y)
+    assert np.array_equal(y, x[:, :, ::-1])
+    emitted, _ = procedure.emit(unchecked=True)
+    assert "slot" in emitted.source
 
 
 def test_there_are_cases() -> None:
