@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from exogpu.amir.export import unique_names
 from exogpu.amir.nodes import Alloc, Arrive, Check, Fence, Loop, Program, Record, Variable
+from exogpu.amir.private import PrivateSlotError, check_private_slots
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Access, And, BExpr
 from exogpu.ir.types import Level
@@ -22,8 +23,9 @@ class Placed:
 
     def __init__(self, program: Program) -> None:
         try:
+            check_private_slots(program)
             self.by_position = positions(program)
-        except ResidentError as reason:
+        except (PrivateSlotError, ResidentError) as reason:
             raise UndecidedError(reason.reason, reason.span) from None
         self.program = program = self.by_position.program
         """By positions, where memory resides from task to task."""

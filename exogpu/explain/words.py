@@ -20,6 +20,7 @@ from exogpu.explain.launches import overlapping
 from exogpu.explain.link import BrokenLink, broken_link, verb_of
 from exogpu.explain.pasting import changes
 from exogpu.explain.repair import general_repairs, resident_names
+from exogpu.explain.slot_words import slot_words
 from exogpu.explain.trials import Trials
 from exogpu.hw.accesses import CALLED
 from exogpu.ir.types import Level, QualTL
@@ -43,6 +44,7 @@ CODES: Final[Mapping[HazardKind, str]] = {
     HazardKind.ALIGN: ALIGN,
     HazardKind.DIVERGENCE: "H730",
     HazardKind.OWNERSHIP: "D518",
+    HazardKind.SLOT: "H709",
 }
 """The code of each kind of hazard that the machine finds."""
 
@@ -136,7 +138,7 @@ def tell(
     if program is not None:
         program = given(program, sizes, dict(violation.contents))
     if violation.kind in UNMET:
-        return Told(_unmet(violation, sizes), violation, None)
+        return Told(_unmet(violation, sizes, program), violation, None)
     leaked = violation.kind is HazardKind.LEAK
     broken = None if program is None or leaked else broken_link(program, sizes, violation)
     words = barrier_words(program, sizes, violation)
@@ -208,13 +210,20 @@ UNMET: Final[Mapping[HazardKind, str]] = {
     HazardKind.ALIGN: "its operand {name} does not lie in memory as it asks",
     HazardKind.DIVERGENCE: "some threads that it synchronises do not execute it",
     HazardKind.OWNERSHIP: "an element of a tile of {name} is held by another thread",
+    HazardKind.SLOT: "the slots that index {name} do not differ as in the cluster's task before",
 }
 """What is said of what a statement requires: as a rule the analyses of bounds and operands find it
 first, and say it better."""
 
 
-def _unmet(violation: Violation, sizes: Mapping[str, int]) -> Hazard:
+def _unmet(violation: Violation, sizes: Mapping[str, int], program: Program | None) -> Hazard:
     """What a statement requires, and is not so."""
+    message, help, first = UNMET[violation.kind].format(name=violation.variable), "", None
+    if violation.kind is HazardKind.SLOT and program is not None:
+        told = slot_words(program, violation)
+        if told is not None:
+            message, help, place = told
+            first = Occurrence(place.span, place.text)
     return Hazard(
         code=CODES[violation.kind],
         kind=violation.kind,
@@ -222,10 +231,10 @@ def _unmet(violation: Violation, sizes: Mapping[str, int]) -> Hazard:
         index=(),
         sizes=dict(sizes),
         task=violation.task,
-        first=None,
+        first=first,
         second=_site(violation.check, violation.iteration, sizes, ""),
-        message=UNMET[violation.kind].format(name=violation.variable) + _where(violation),
-        help="",
+        message=message + _where(violation),
+        help=help,
         replayed=True,
         contents=violation.contents,
     )

@@ -25,6 +25,8 @@ each a test of that name in `tests/machine/decisions.py`:
 28. `a_slot_counts_arrivals`.
 32. `a_value_is_what_the_array_has`.
 41. `an_await_is_of_its_own_arrival` under policy ptx.
+42. `a_slot_is_private_to_its_cluster`: of a barrier that resides it indexes what resides, and has
+    no other meaning (`amir.private`).
 """
 
 from __future__ import annotations
@@ -51,6 +53,7 @@ from exogpu.amir.nodes import (
     Require,
     Trailing,
 )
+from exogpu.amir.private import check_private_slots
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Access
 from exogpu.ir.walk import evaluate, holds
@@ -144,7 +147,8 @@ def execute(
     watch: Callable[[], None] | None = None,
 ) -> Machine:
     """As `run`: the configuration in which the run ends; with the first contents that are tried, if
-    none are given."""
+    none are given.  Raises PrivateSlotError where a slot has no meaning."""
+    check_private_slots(program)
     sigma = {parameter.name: sizes[parameter.name.name] for parameter in program.params}
     machine = new_machine(program, sigma, observer)
     machine.watch = watch

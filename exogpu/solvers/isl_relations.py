@@ -397,6 +397,19 @@ def congruent(left: Map, right: Map, modulus: int) -> Set:
     return left.apply_range(same).intersect(right).domain()
 
 
+def multiples(count: Count, modulus: int) -> Set:
+    """The inputs at which a function is a multiple of the modulus."""
+    whole = Set(f"{{ [a] : a mod {modulus} = 0 }}")
+    return count.as_map().intersect_range(whole).domain()
+
+
+def params_with_multiples(relation: Map, modulus: int) -> Set:
+    """The parameters for which all values of a relation are multiples of the modulus."""
+    other = Set(f"{{ [a] : a mod {modulus} != 0 }}")
+    values = relation.range()
+    return values.params().subtract(values.intersect(other).params())
+
+
 def where_different(left: Count, right: Count) -> Set:
     """The inputs at which two functions differ."""
     return left.ne_set(right).coalesce()

@@ -20,7 +20,7 @@ from weakref import WeakKeyDictionary
 
 from exogpu.amir.nodes import Arrive, Await, Loop
 from exogpu.ir.names import Sym
-from exogpu.ir.nodes import BExpr, CExpr, CVar, Int
+from exogpu.ir.nodes import BExpr, CExpr, CVar, Int, Mod
 from exogpu.ir.walk import control_variables, substitute
 from exogpu.symbolic.encode.drafts import Encoder
 from exogpu.symbolic.encode.expressions import Pieces, linear
@@ -95,6 +95,13 @@ class RankTable:
             depths = (variable.depth or 0 for variable in self.placed.variables.values())
             self.iterations = max(ITERATIONS, *depths)
         self._based: WeakKeyDictionary[Script, list[Based]] = WeakKeyDictionary()
+
+    @cached_property
+    def _rings(self) -> frozenset[int]:
+        """The depths of the rings that its slots index, of which more than one element."""
+        loops = (site.op for site in self.uses.slots if isinstance(site.op, Loop))
+        depths = (loop.hi.value for loop in loops if isinstance(loop.hi, Int))
+        return frozenset(depth for depth in depths if depth > 1)
 
     def _scope(self) -> tuple[Loop, ...]:
         return self.placed.scope(self.name, self.uses.counted[0].op.origin.span)
@@ -234,6 +241,9 @@ class RankTable:
         script.imply([there], TRUE, fits)
         if self._steady:
             script.imply([there], equal(totals[0], Int(0)), equal(before, Int(0)))
+            for ring in sorted(self._rings):  # As many as each iteration has, again and again.
+                whole = equal(Mod(totals[0], ring), Int(0))
+                script.imply([there], whole, equal(Mod(before, ring), Int(0)))
         return Based(instance, there, before, tuple(totals))
 
     def _first_iterations(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from exogpu.amir import nodes as amir
+from exogpu.amir.private import PrivateSlotError
 from exogpu.analysis.threadmap import ThreadAxis, ThreadMap
 from exogpu.hw.timelines import SYNC_TIMELINES
 from exogpu.ir.nodes import Int
@@ -40,6 +41,7 @@ from tests.machine.build import (
 )
 from tests.machine.pitfalls import BOTH, PAPER, PTX, all_of, facts, line
 from tests.machine.shapes.loads import load
+from tests.machine.shapes.slots import bound
 
 # 1, 2 -------------------------------------------------------------------------------------
 
@@ -734,6 +736,30 @@ def test_what_resides_orders_nothing_else_from_task_to_task(run, policy):
         b.arrive(t(0), Q1, z[()])
     b.free_barrier(z)
     assert all_of(run, b, policy) == [(WAW, "y", (), line(bad))]
+
+
+# 42 -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("policy", BOTH)
+def test_a_slot_is_private_to_its_cluster(run, policy):
+    for other in (False, True):
+        b = Builder()
+        x, y = b.data("x", 2, resident=True), b.data("y", 2)
+        z = b.barrier("z", depth=2, resident=True)
+        b.alloc(x)
+        b.alloc(z)
+        with b.tasks("task", 0, 2):
+            with bound(b, z[()], 2) as slot:
+                b.write((y if other else x)[slot], t(0), Q1)
+            b.arrive(t(0), Q1, z[()])
+            b.await_(z[()], t(0), Q1)
+        b.free_barrier(z)
+        if not other:
+            assert all_of(run, b, policy) == []
+            continue
+        with pytest.raises(PrivateSlotError, match="indexes y, which does not reside"):
+            run(b.program(policy, compared=False), {})
 
 
 # 29 -----------------------------------------------------------------------------------------
