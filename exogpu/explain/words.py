@@ -178,6 +178,26 @@ def tell(
     return Told(hazard, violation, repair)
 
 
+def bare(violation: Violation, sizes: Mapping[str, int]) -> Told:
+    """The two statements of a violation alone: for where more cannot be told."""
+    check, record = violation.check.origin, violation.record
+    first = None if record is None else Occurrence(record.origin.span, record.origin.text)
+    hazard = Hazard(
+        code=CODES[violation.kind],
+        kind=violation.kind,
+        variable=violation.variable,
+        index=violation.index,
+        sizes=dict(sizes),
+        task=violation.task,
+        first=first,
+        second=Occurrence(check.span, check.text),
+        message=f"the abstract machine finds {violation.kind.value} on {element_of(violation)}",
+        help="",
+        replayed=True,
+    )
+    return Told(hazard, violation, None)
+
+
 SHOWN: Final = 32
 """Elements of an array that a sentence names."""
 
