@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from itertools import chain, islice
 from time import process_time
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
-from exogpu.amir.nodes import Program
+from exogpu.amir.nodes import (
+    Alloc,
+    Check,
+    CheckBarrier,
+    Clear,
+    Op,
+    Program,
+    Record,
+    Release,
+    Require,
+)
+from exogpu.amir.walk import only
 from exogpu.explain.editing import applied
 from exogpu.explain.edits import Edit, Repair, Skip
 from exogpu.ir.walk import holds
@@ -36,8 +49,8 @@ UNIT: Final = 16
 PATIENCE: Final = 5.0
 """Seconds of one run of the machine; a repair that takes longer is not proposed."""
 
-ALL_PATIENCE: Final = 20.0
-"""Seconds of all runs for hazards at the same sizes."""
+ALL_PATIENCE: Final = 6.0
+"""Seconds of all trials of one program."""
 
 
 Key: TypeAlias = tuple[int, ...]
@@ -54,6 +67,29 @@ def pair_of(violation: Violation) -> Pair:
     return violation.kind, violation.variable, record, violation.check.origin.span
 
 
+class Judge(Protocol):
+    """Judges repairs without running the program."""
+
+    def mends(self, violation: Violation, edit: Edit, changed: Program) -> bool | None:
+        """Whether an edit mends a violation, and brings no other; None where it cannot tell."""
+
+
+class Budget:
+    """Seconds of the processor for trials, which a program's trials at all sizes share."""
+
+    def __init__(self, seconds: float = ALL_PATIENCE) -> None:
+        self.left = seconds
+
+    @contextmanager
+    def spent(self) -> Iterator[None]:
+        """The time within it counts."""
+        start = process_time()
+        try:
+            yield
+        finally:
+            self.left -= process_time() - start
+
+
 class Trials:
     """Repairs of the violations of one program at some sizes."""
 
@@ -62,22 +98,43 @@ class Trials:
         program: Program,
         sizes: Mapping[str, int],
         found: Iterable[Violation] | None = None,
+        *,
+        judge: Judge | None = None,
+        budget: Budget | None = None,
     ) -> None:
-        """`found` has each pair of statements at fault, where the machine has told already."""
+        """`found` has each pair of statements at fault, where the machine has told already.  What
+        the `judge` cannot tell the machine does."""
         self._program = program
         self._sizes = dict(sizes)
-        self._left = ALL_PATIENCE
+        self._judge = judge
+        self._budget = Budget() if budget is None else budget
         self._before: dict[Key, frozenset[Pair] | None] = {}
         if found is not None:
             self._before[tuple(sizes.values())] = frozenset(map(pair_of, found))
         self._after: dict[tuple[Edit, Key], frozenset[Pair] | None] = {}
+        self._changed: dict[Edit, Program | None] = {}
 
     def helpful(self, violation: Violation, repairs: Iterable[Repair]) -> Iterator[Repair]:
         """The repairs without which the hazard is there, and with which it is gone."""
-        return (repair for repair in repairs if self._helps(pair_of(violation), repair.edit))
+        return (repair for repair in repairs if self._helps(violation, repair.edit))
 
-    def _helps(self, pair: Pair, edit: Edit) -> bool:
-        """Whether the hazard is gone, and no other one has come, at all of the sizes.
+    def _helps(self, violation: Violation, edit: Edit) -> bool:
+        """Whether the hazard is gone, and no other one has come."""
+        if self._budget.left <= 0:
+            cut_short()
+            return False
+        changed = self._applied(edit)
+        if changed is None:
+            return False
+        if self._judge is not None:
+            with self._budget.spent():
+                answer = self._judge.mends(violation, edit, changed)
+            if answer is not None:
+                return answer and self._run(_barriers_alone(changed), self._sizes) is not None
+        return self._helps_at_sizes(pair_of(violation), edit)
+
+    def _helps_at_sizes(self, pair: Pair, edit: Edit) -> bool:
+        """Whether it is so at some sizes.
 
         An Await that skips more puts off the step that fails: it has to help twice as far, too."""
         sizes = list(self._tried(pair))
@@ -108,17 +165,20 @@ class Trials:
     def _better(self, pair: Pair, edit: Edit, sizes: Mapping[str, int]) -> bool:
         key = tuple(sizes.values())
         if (edit, key) not in self._after:
-            changed = applied(self._program, edit)
+            changed = self._applied(edit)
             self._after[edit, key] = None if changed is None else self._run(changed, sizes)
         after = self._after[edit, key]
         before = self._pairs_before(sizes) if after is not None else None
         return before is not None and after is not None and after <= before - {pair}
 
+    def _applied(self, edit: Edit) -> Program | None:
+        if edit not in self._changed:
+            self._changed[edit] = applied(self._program, edit)
+        return self._changed[edit]
+
     def _run(self, program: Program, sizes: Mapping[str, int]) -> frozenset[Pair] | None:
-        start = process_time()
-        found = _pairs(program, sizes, min(PATIENCE, self._left))
-        self._left -= process_time() - start
-        return found
+        with self._budget.spent():
+            return _pairs(program, sizes, min(PATIENCE, self._budget.left))
 
 
 def _pairs(program: Program, sizes: Mapping[str, int], limit: float) -> frozenset[Pair] | None:
@@ -143,6 +203,23 @@ def _pairs(program: Program, sizes: Mapping[str, int], limit: float) -> frozense
     except OutsideError:
         return None
     return frozenset(map(pair_of, found))
+
+
+def _barriers_alone(program: Program) -> Program:
+    """The program without accesses to data: what is left shows whether each barrier that is named
+    has the element."""
+    barriers = {v.name for v in program.variables if v.mechanism is not None}
+
+    def kept(op: Op) -> bool:
+        match op:
+            case Alloc() | Release():
+                return op.name in barriers
+            case Record() | Check() | Clear() | CheckBarrier() | Require():
+                return False
+            case _:
+                return True
+
+    return replace(program, body=only(program.body, kept))
 
 
 def _larger(program: Program, sizes: Mapping[str, int]) -> Iterator[dict[str, int]]:

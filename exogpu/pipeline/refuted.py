@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from exogpu.amir.nodes import Program
-from exogpu.explain.trials import Trials
+from exogpu.explain.trials import Budget, Trials
 from exogpu.explain.words import Told, bare, hazards_of, tell, with_shared_repairs
 from exogpu.machine import fast
 from exogpu.machine.violation import Violation
 from exogpu.pipeline.explanation import Failures
+from exogpu.pipeline.repairs import for_all_sizes
 from exogpu.result.hazards import Hazard
 from exogpu.symbolic.find.prover import Findings
 from exogpu.symbolic.find.refute import Refutation, further
@@ -29,17 +30,18 @@ def hazards(
     ran: dict[tuple[int, ...], tuple[Violation, ...]] = {}
     trials: dict[tuple[int, ...], Trials] = {}
     told: list[Told] = []
+    judge, budget = for_all_sizes(program, findings), Budget()
 
-    def each_pair(program: Program, sizes: Mapping[str, int]) -> tuple[Violation, ...]:
-        key = tuple(sizes.values())
-        if key not in ran:
-            ran[key] = fast.run(program, sizes, keep=fast.Keep.PAIRS, locate=False).violations
-        return ran[key]
+    def each_pair(part: Program, sizes: Mapping[str, int]) -> tuple[Violation, ...]:
+        found = fast.run(part, sizes, keep=fast.Keep.PAIRS, locate=False).violations
+        if part is program:
+            ran[tuple(sizes.values())] = found
+        return found
 
     def tried_at(sizes: Mapping[str, int]) -> Trials:
         key = tuple(sizes.values())
         if key not in trials:
-            trials[key] = Trials(program, sizes, each_pair(program, sizes))
+            trials[key] = Trials(program, sizes, ran.get(key), judge=judge, budget=budget)
         return trials[key]
 
     def in_words(violation: Violation, sizes: Mapping[str, int]) -> Told:
