@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain, islice
+from math import inf
 from time import process_time
 from typing import Final, Protocol, TypeAlias
 
@@ -75,10 +76,20 @@ class Judge(Protocol):
 
 
 class Budget:
-    """Seconds of the processor for trials, which a program's trials at all sizes share."""
+    """Seconds of the processor that several trials, or runs, share."""
 
     def __init__(self, seconds: float = ALL_PATIENCE) -> None:
         self.left = seconds
+        self.used_up = False
+        """Whether something was left out for want of time."""
+
+    def allows(self, most: float = inf) -> bool:
+        """Whether there is time left, of so much at most; if not, something is left out."""
+        if min(self.left, most) > 0:
+            return True
+        cut_short()
+        self.used_up = True
+        return False
 
     @contextmanager
     def spent(self) -> Iterator[None]:
@@ -88,6 +99,27 @@ class Budget:
             yield
         finally:
             self.left -= process_time() - start
+
+    def run(
+        self, program: Program, sizes: Mapping[str, int], most: float = inf
+    ) -> tuple[Violation, ...] | None:
+        """The first violation of each pair of operations; None where that takes too long."""
+        if not self.allows(most):
+            return None
+        limit = process_time() + min(most, self.left)
+
+        def watch(_: fast.Progress) -> None:
+            if process_time() > limit:
+                raise _TooLongError
+
+        keep = fast.Keep.PAIRS
+        with self.spent():
+            try:
+                return fast.run(program, sizes, keep=keep, progress=watch, locate=False).violations
+            except _TooLongError:
+                cut_short()
+                self.used_up = True
+                return None
 
 
 class Trials:
@@ -120,8 +152,7 @@ class Trials:
 
     def _helps(self, violation: Violation, edit: Edit) -> bool:
         """Whether the hazard is gone, and no other one has come."""
-        if self._budget.left <= 0:
-            cut_short()
+        if not self._budget.allows():
             return False
         changed = self._applied(edit)
         if changed is None:
@@ -177,32 +208,13 @@ class Trials:
         return self._changed[edit]
 
     def _run(self, program: Program, sizes: Mapping[str, int]) -> frozenset[Pair] | None:
-        with self._budget.spent():
-            return _pairs(program, sizes, min(PATIENCE, self._budget.left))
-
-
-def _pairs(program: Program, sizes: Mapping[str, int], limit: float) -> frozenset[Pair] | None:
-    """The pairs of statements at fault; None where that takes too long, or an edit has moved a
-    statement to where its barrier has no element."""
-    if limit <= 0:
-        cut_short()
-        return None
-    start = process_time()
-
-    def watch(_: fast.Progress) -> None:
-        if process_time() - start > limit:
-            raise _TooLongError
-
-    try:
-        found = fast.run(
-            program, sizes, keep=fast.Keep.PAIRS, progress=watch, locate=False
-        ).violations
-    except _TooLongError:
-        cut_short()
-        return None
-    except OutsideError:
-        return None
-    return frozenset(map(pair_of, found))
+        """The pairs of statements at fault; None where that takes too long, or an edit has moved a
+        statement to where its barrier has no element."""
+        try:
+            found = self._budget.run(program, sizes, PATIENCE)
+        except OutsideError:
+            return None
+        return None if found is None else frozenset(map(pair_of, found))
 
 
 def _barriers_alone(program: Program) -> Program:

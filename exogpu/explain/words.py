@@ -20,7 +20,7 @@ from exogpu.explain.launches import overlapping
 from exogpu.explain.link import BrokenLink, broken_link, verb_of
 from exogpu.explain.pasting import changes
 from exogpu.explain.repair import general_repairs, resident_names
-from exogpu.explain.trials import Trials
+from exogpu.explain.trials import Judge, Trials
 from exogpu.hw.accesses import CALLED
 from exogpu.ir.types import Level, QualTL
 from exogpu.ir.walk import control_variables
@@ -66,14 +66,17 @@ class Told:
 
 
 def hazards_of(
-    violations: Iterable[Violation], sizes: Mapping[str, int], program: Program | None = None
+    violations: Iterable[Violation],
+    sizes: Mapping[str, int],
+    program: Program | None = None,
+    judge: Judge | None = None,
 ) -> tuple[Hazard, ...]:
     """The hazards, in the order of the violations, which are all that the machine finds at the
     sizes; with the program, their broken links too, and repairs that were tried on it."""
     if program is None:
         return tuple(hazard_of(violation, sizes) for violation in violations)
     violations = tuple(violations)
-    trials, told = Trials(program, sizes, violations), list[Told]()
+    trials, told = Trials(program, sizes, violations, judge=judge), list[Told]()
     for violation in violations:
         told.append(tell(violation, sizes, program, trials, told))
     return with_shared_repairs(told, lambda _: trials)

@@ -33,14 +33,12 @@ class Answer:
 
 
 def answer(
-    program: Program,
-    tell: Callable[[Proving], None] = lambda proving: None,
-    refuted: Callable[[Refutation], None] = lambda found: None,
+    program: Program, tell: Callable[[Proving | Refutation], None] = lambda told: None
 ) -> Answer:
     """Analyse, replay what is violated on the concrete machine, certify what is not.
 
-    While obligations are answered, how many are so far is told; and of a refutation, that it is
-    `refuted`, before smaller sizes are tried."""
+    While obligations are answered, how many are so far is told; and a refutation, before smaller
+    sizes are tried."""
     stage("analysing the order of accesses")
     try:
         findings, proved = analysed(Analysis(program), tell)
@@ -68,7 +66,7 @@ def answer(
         found = at_a_case(program, findings, soon) or found
     if isinstance(found, Refutation):
         stage("refuting at smaller sizes")
-        refuted(found)
+        tell(found)
         failures = Failures()
         with failures.noted("a search for smaller sizes"):
             least = smallest(program, findings, found, soon)

@@ -70,7 +70,7 @@ def check(
     verdict = tried(
         found.verdict,
         lambda: stages.amir(policy),
-        partial(_at, stages, policy, None),
+        lambda sizes, tell: _at(stages, policy, None, sizes, tell, analysed=True),
         stages.size_names,
         replace(limits, seconds=left),
     )
@@ -91,7 +91,7 @@ def check_at(
             progress(message)
 
     def work(tell: Tell) -> Verdict:
-        return _at(stages, policy, None if progress is None else tell, sizes)
+        return _at(stages, policy, None if progress is None else tell, sizes, tell)
 
     return judged(work, blank(stages, sizes, policy), limits, heard).verdict
 
@@ -136,11 +136,14 @@ def _synchronisation(stages: Stages, verdict: Verdict, tell: Tell) -> Verdict:
     """The verdict on what the abstract machine checks."""
     program = stages.amir(verdict.policy)
 
-    def hear(early: Refutation) -> None:
-        hazard = refuted.first_hazard(program, early, Failures())
+    def hear(told: Proving | Refutation) -> None:
+        if isinstance(told, Proving):
+            tell(told)
+            return
+        hazard = refuted.first_hazard(program, told.sizes, told.violation, Failures())
         tell(replace(verdict, hazards=(hazard,), note=SMALLER))
 
-    found = answer(program, tell, hear)
+    found = answer(program, hear)
     if found.proof is not None:
         assumed = tuple(f"{one.kind}({one.array.name})" for one in program.contracts)
         return replace(verdict, word="proved", proof=found.proof, assumptions=assumed)
@@ -201,7 +204,12 @@ def _at(
     policy: Policy,
     progress: Callable[[fast.Progress], None] | None,
     sizes: Mapping[str, int],
+    tell: Tell,
+    *,
+    analysed: bool = False,
 ) -> Verdict:
+    """The verdict at sizes.  Of a refuted one the first hazard is told before others are looked
+    for; what was `analysed` for all sizes, and not decided, is not again."""
     start = perf_counter()
     stage("reading the procedure and checking its bounds")
     if stages.diagnostics:
@@ -222,12 +230,18 @@ def _at(
         stage("running the abstract machine")
         for choice in CHOICES if any(v.resident for v in program.variables) else CHOICES[:1]:
             program = assigned(stages.amir(policy), sizes, choice)
-            outcome = fast.run(program, sizes, keep=fast.Keep.PAIRS, progress=progress)
+            outcome = fast.run(program, sizes, progress=progress)
+            if outcome.violations:
+                early = refuted.first_hazard(program, sizes, outcome.violations[0], Failures())
+                first = replace(blank(stages, sizes, policy), word="refuted", hazards=(early,))
+                tell(replace(first, seconds=perf_counter() - start))
+                outcome = fast.run(program, sizes, keep=fast.Keep.PAIRS, progress=progress)
             operations += outcome.operations
             if outcome.violations:
                 break
         stage("explaining what the abstract machine found")
-        hazards = refuted.hazards_at(distinct(outcome.violations), sizes, program, failures)
+        found = distinct(outcome.violations)
+        hazards = refuted.hazards_at(found, sizes, program, failures, analysed=analysed)
     verdict = replace(
         blank(stages, sizes, policy),
         word="refuted" if hazards else "proved",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
 from exogpu.amir.nodes import Program
 from exogpu.explain.trials import Budget, Trials
@@ -14,6 +15,9 @@ from exogpu.pipeline.repairs import for_all_sizes
 from exogpu.result.hazards import Hazard
 from exogpu.symbolic.find.prover import Findings
 from exogpu.symbolic.find.refute import Refutation, further
+
+FURTHER: Final = 5.0
+"""Seconds of the processor for hazards beside the first; their repairs have as many again."""
 
 
 def hazards(
@@ -30,18 +34,18 @@ def hazards(
     ran: dict[tuple[int, ...], tuple[Violation, ...]] = {}
     trials: dict[tuple[int, ...], Trials] = {}
     told: list[Told] = []
-    judge, budget = for_all_sizes(program, findings), Budget()
+    judge, repairs, others = for_all_sizes(program, findings), Budget(), Budget(FURTHER)
 
     def each_pair(part: Program, sizes: Mapping[str, int]) -> tuple[Violation, ...]:
-        found = fast.run(part, sizes, keep=fast.Keep.PAIRS, locate=False).violations
-        if part is program:
+        found = others.run(part, sizes) or ()
+        if part is program and found:
             ran[tuple(sizes.values())] = found
         return found
 
     def tried_at(sizes: Mapping[str, int]) -> Trials:
         key = tuple(sizes.values())
         if key not in trials:
-            trials[key] = Trials(program, sizes, ran.get(key), judge=judge, budget=budget)
+            trials[key] = Trials(program, sizes, ran.get(key), judge=judge, budget=repairs)
         return trials[key]
 
     def in_words(violation: Violation, sizes: Mapping[str, int]) -> Told:
@@ -50,21 +54,27 @@ def hazards(
             return tell(violation, sizes, program, tried_at(sizes), told)
         return _in_words(violation, sizes, program, failures)
 
-    yield (first_hazard(program, first, failures),)
+    yield (first_hazard(program, first.sizes, first.violation, failures),)
     told.append(in_words(first.violation, first.sizes))
     yield (told[0].hazard,)
     with failures.noted("a search for further hazards"):
         for found in further(program, findings, first, each_pair):
-            located = fast.located(program, found.sizes, found.violation)
+            with others.spent():
+                located = fast.located(program, found.sizes, found.violation)
             told.append(in_words(located, found.sizes))
             yield tuple(one.hazard for one in told)
     with failures.noted("a search for repairs that mend several hazards"):
         yield with_shared_repairs(told, lambda hazard: tried_at(hazard.sizes))
+    if others.used_up or repairs.used_up:
+        what = "hazards" if others.used_up else "repairs"
+        failures.notes.append(f"further {what} were not tried: that would take too long")
 
 
-def first_hazard(program: Program, first: Refutation, failures: Failures) -> Hazard:
-    """The hazard of a refutation, before repairs are tried."""
-    return _in_words(first.violation, first.sizes, program, failures).hazard
+def first_hazard(
+    program: Program, sizes: Mapping[str, int], violation: Violation, failures: Failures
+) -> Hazard:
+    """The hazard of a violation, before repairs are tried."""
+    return _in_words(violation, sizes, program, failures).hazard
 
 
 def hazards_at(
@@ -72,10 +82,14 @@ def hazards_at(
     sizes: Mapping[str, int],
     program: Program,
     failures: Failures,
+    *,
+    analysed: bool,
 ) -> tuple[Hazard, ...]:
-    """The hazards of all violations that the machine found at given sizes."""
+    """The hazards of all violations that the machine found at given sizes; of a program that was
+    `analysed` before, and left undecided, the machine judges repairs."""
     with failures.noted("a search for repairs"):
-        return hazards_of(violations, sizes, program)
+        judge = None if analysed or not violations else for_all_sizes(program)
+        return hazards_of(violations, sizes, program, judge)
     return tuple(_in_words(each, sizes, program, failures).hazard for each in violations)
 
 

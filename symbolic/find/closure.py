@@ -145,7 +145,9 @@ def close(
 ) -> Iterator[Grants]:
     """The grants of the records, after each round of the closure; the last is the fixed point.
 
-    Only those `among` some are followed, where these are given.  What crosses to the async proxy is followed as far as one of the checks, or a sync, asks.
+    Only records `among` some are followed, where these are given.
+
+    What crosses to the async proxy is followed as far as one of the checks, or a sync, asks.
     """
     op = records.op
     within = partial(_within, syncs.frame, op.access.name, records.site, among=among)
