@@ -307,6 +307,8 @@ def _placed(
     """With a Fence on the way from one statement to the other, by the threads of both."""
     if violation.record is None or violation.record_iteration is None:
         return None
+    if violation.record is violation.check:
+        return None
     ours = path_to(program.body, violation.check)
     theirs = path_to(program.body, violation.record)
     if not ours or not theirs:

@@ -25,7 +25,9 @@ def each_place(program: Program, edit: Edit) -> tuple[Edit, ...]:
                 return tuple(Moved(one, place, after) for one, place in pairs)
         case Between(violation) if violation.record is not None:
             checks, records = _alike(program, violation.check), _alike(program, violation.record)
-            if len(checks) == len(records) > 1:
+            # Two readings of one statement are no pair of statements that is read twice.
+            apart = violation.check.origin.span != violation.record.origin.span
+            if apart and len(checks) == len(records) > 1:
                 return tuple(
                     replace(edit, violation=replace(violation, check=check, record=record))
                     for check, record in zip(checks, records, strict=True)

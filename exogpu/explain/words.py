@@ -21,7 +21,7 @@ from exogpu.explain.link import BrokenLink, broken_link, verb_of
 from exogpu.explain.pasting import changes
 from exogpu.explain.repair import general_repairs, resident_names
 from exogpu.explain.slot_words import slot_words
-from exogpu.explain.trials import Trials
+from exogpu.explain.trials import Judge, Trials
 from exogpu.hw.accesses import CALLED
 from exogpu.ir.types import Level, QualTL
 from exogpu.ir.walk import control_variables
@@ -68,14 +68,17 @@ class Told:
 
 
 def hazards_of(
-    violations: Iterable[Violation], sizes: Mapping[str, int], program: Program | None = None
+    violations: Iterable[Violation],
+    sizes: Mapping[str, int],
+    program: Program | None = None,
+    judge: Judge | None = None,
 ) -> tuple[Hazard, ...]:
     """The hazards, in the order of the violations, which are all that the machine finds at the
     sizes; with the program, their broken links too, and repairs that were tried on it."""
     if program is None:
         return tuple(hazard_of(violation, sizes) for violation in violations)
     violations = tuple(violations)
-    trials, told = Trials(program, sizes, violations), list[Told]()
+    trials, told = Trials(program, sizes, violations, judge=judge), list[Told]()
     for violation in violations:
         told.append(tell(violation, sizes, program, trials, told))
     return with_shared_repairs(told, lambda _: trials)
@@ -178,6 +181,26 @@ def tell(
         changes=() if repair is None else changes(repair),
     )
     return Told(hazard, violation, repair)
+
+
+def bare(violation: Violation, sizes: Mapping[str, int]) -> Told:
+    """The two statements of a violation alone: for where more cannot be told."""
+    check, record = violation.check.origin, violation.record
+    first = None if record is None else Occurrence(record.origin.span, record.origin.text)
+    hazard = Hazard(
+        code=CODES[violation.kind],
+        kind=violation.kind,
+        variable=violation.variable,
+        index=violation.index,
+        sizes=dict(sizes),
+        task=violation.task,
+        first=first,
+        second=Occurrence(check.span, check.text),
+        message=f"the abstract machine finds {violation.kind.value} on {element_of(violation)}",
+        help="",
+        replayed=True,
+    )
+    return Told(hazard, violation, None)
 
 
 SHOWN: Final = 32

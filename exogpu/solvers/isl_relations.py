@@ -32,6 +32,11 @@ def context(params: Iterable[str], constraint: str) -> Set:
     return islpy.Set(f"[{', '.join(params)}] -> {{ : {constraint} }}")
 
 
+def ends(relation: Map) -> tuple[str, str]:
+    """The names of the tuples at both ends."""
+    return relation.get_tuple_name(_IN) or "", relation.get_tuple_name(_OUT) or ""
+
+
 def identity(points: Set) -> Map:
     """Each point with itself."""
     return points.identity()
@@ -178,6 +183,20 @@ def met_through(after: Map, until: Map, first: Map, middle: Map, second: Map) ->
     ended = middle.domain_map().apply_range(until).apply_range(there)
     ended = ended.intersect(middle.range_map().apply_range(second.range_map().reverse()))
     return begun.apply_range(ended)
+
+
+def chains(steps: Sequence[Map]) -> list[Map]:
+    """All pairs between which a chain of one or more steps leads, and perhaps others: by the names
+    of the tuples at both ends."""
+    if not steps:
+        return []
+    union = islpy.UnionMap.from_map(steps[0])
+    for step in steps[1:]:
+        union = union.union(islpy.UnionMap.from_map(step))
+    closed, _ = union.transitive_closure()
+    found: list[Map] = []
+    closed.foreach_map(found.append)
+    return found
 
 
 def without_element(relation: Map) -> Map:

@@ -1,4 +1,5 @@
-"""Every file of `tests/cases/slots` and `tests/cases/mbarriers` gets the verdicts, and draws the codes, that its comments say.
+"""Every file of `tests/cases/slots` and of `tests/cases/mbarriers` gets the verdicts, and draws the
+codes, that its comments say.
 
 `# expect NAME: proved`, `refuted KIND VARIABLE`, `error CODE` or `undecided` is of a procedure; a
 line that ends in `# expect: CODE` draws it.

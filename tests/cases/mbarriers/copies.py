@@ -48,7 +48,7 @@ fix = make("fix", 1)
 
 @proc
 def bug_ring(K: size, x: f32[2 * K, 8, 32] @ CudaGmemLinear, y: f32[K, 8, 32] @ CudaGmemLinear):
-    """Two consumers in turns on a ring of 4; the second one reads the slot of the first one's phase, too."""
+    """Two consumers in turns on a ring of 4; the second also reads the slot of the first."""
     x_map = x[:, :, :] @ Sm90_tensorMap(0, 1, 8, 32)
     with CudaDeviceFunction(blockDim=96):
         for m in cuda_tasks(0, 1):
