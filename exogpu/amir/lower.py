@@ -13,6 +13,7 @@ from exogpu.amir import nodes as amir
 from exogpu.amir.lower_args import (
     Declared,
     Lowering,
+    is_on_host,
     is_shared,
     one_element,
     origin_of,
@@ -329,6 +330,7 @@ def t_free(low: Lowering, stmt: Free, cluster: ThreadMap | None) -> Ops:
     `free z`: `CheckBarrier(z[:*])` first.
 
     Decision 8: the checks take all threads of the cluster.  The state is dropped after them.
+    Decision `host-lifetime`: the same checks on the CPU for memory of the host.
     Decision 37: a flag needs no balance, since its launch has ended.
     """
     variable = low.variables[stmt.name]
@@ -336,7 +338,7 @@ def t_free(low: Lowering, stmt: Free, cluster: ThreadMap | None) -> Ops:
     origin = replace(origin_of(low, stmt, f"free {stmt.name}"), threads=cluster, ends=ends)
     if isinstance(variable, BarrierAlloc) and variable.mechanism is not BarrierMechanism.FLAG:
         yield amir.CheckBarrier(stmt.name, origin)
-    if is_shared(variable):
+    if is_shared(variable) or is_on_host(variable):
         whole = Access(stmt.name, tuple(Interval(Int(0), n) for n in variable.shape))
         only = frozenset({t_qin(low, whole, on_cpu=False)})
         level = Level.TEMPORALLY_ORDERED

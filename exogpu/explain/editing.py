@@ -333,8 +333,9 @@ def _placed(
     while not back and isinstance(ours[common][1], Guard):
         common += 1
     block = program.body if common == 0 else _body(ours[common - 1][1])
-    threads = _threads(violation, ours[:common], block, widest)
-    if threads is None:
+    on_cpu = violation.check.origin.threads is None and violation.record.origin.threads is None
+    threads = None if on_cpu else _threads(violation, ours[:common], block, widest)
+    if threads is None and not on_cpu:
         return None
     fence = replace(fence, origin=replace(fence.origin, threads=threads))
     if apart is not None and back:

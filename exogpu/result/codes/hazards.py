@@ -56,7 +56,9 @@ HAZARDS: Final[dict[str, tuple[str, str, str]]] = {
         "memory may be reused while it is accessed",
         "A variable ends before the next shared-memory allocation of its scope, or at the end of "
         "the scope.  Its bytes are then free for another variable or for the next task, so that "
-        "all accesses must be ordered before that point, for all threads of the cluster.",
+        "all accesses must be ordered before that point, for all threads of the cluster.  Memory "
+        "of the host ends with its block too: before that the CPU waits for the stream that copies "
+        "from or to it, by Fence(cuda_stream_sync, cpu_in_order).",
         "for m in cuda_tasks(0, M):\n"
         "    tile: f32[64] @ CudaSmemLinear\n"
         "    for t in cuda_threads(0, 64, unit=cuda_thread):\n"
