@@ -28,6 +28,9 @@ from exogpu.amir.walk import Path, operations, path_to, rewritten
 from exogpu.analysis.threadmap import ThreadAxis, ThreadMap, threads_of
 from exogpu.explain.edits import (
     Between,
+    Counted,
+    Delayed,
+    Drained,
     Edit,
     First,
     Moved,
@@ -99,6 +102,8 @@ def _applied(program: Program, edit: Edit) -> Program | None:
             to = tuple(Point(Int(at)) for at in edit.index)
             wait = replace(edit.op, barrier=replace(edit.op.barrier, coords=to))
             return _rewritten(program, {edit.op: (wait,)})
+        case Drained() | Delayed() | Counted():
+            return None
         case _:
             assert_never(edit)
 

@@ -12,6 +12,7 @@ from exogpu.analysis.describe import thread_names
 from exogpu.explain.barrier_words import skip_text
 from exogpu.explain.edits import (
     Between,
+    Delayed,
     First,
     Moved,
     NewAwait,
@@ -377,10 +378,14 @@ class _Teller:
         early = missed.arrive
         order = None if carrier is None else carrier.after
         if early is not None and order is not None and carrier and carrier.op is early.op:
+            repairs = [_moved(early.op, order.op)]
+            if isinstance(early.op, Arrive) and isinstance(order.op, Await) and order.op.n > 0:
+                text = f"let {_name(early.op)} be for the step before"
+                repairs.insert(0, Repair(text, Delayed(early.op, order.op)))
             return (
                 f"{_name(early.op)}, for which {here} waits, comes before {_name(order.op)}, "
                 f"which orders {self._access()}",
-                (_moved(early.op, order.op),),
+                tuple(repairs),
             )
         missing = f"{here} does not wait for arrival {rank} of {self._barrier(missed, element[1])}"
         n, further = missed.op.n, rank - missed.bound
