@@ -112,7 +112,7 @@ def _waits_for_all(
     for op in () if program is None else operations(program.body):
         if isinstance(op, Await) and op.barrier.name is barrier and op.n > 0:
             text = f"let the Await at line {_line(op)} wait for all of them: 0 instead of {op.n}"
-            yield Repair(text, Skip(op, 0))
+            yield Repair(text, Skip(op, 0), Cost.DRAINED)
         if isinstance(op, Arrive) and barrier in _names(op):
             arrives.append(op)
     for arrive in arrives:
@@ -192,13 +192,17 @@ def _given_back(program: Program, violation: Violation, check: Await) -> Iterato
     guard = own.guard or own.name
     others = {v.name for v in program.variables if guard in (v.name, v.guard)} - {own.name}
     if not others:
-        same = (v for v in program.variables if v.mechanism is own.mechanism)
-        others = {v.name for v in same} - {own.name}
+        alike = (v for v in program.variables if v.mechanism is own.mechanism)
+        others = {v.name for v in alike} - {own.name}
     for wait in operations(program.body):
-        if isinstance(wait, Await) and wait.barrier.name in others:
-            (_, around), (at, _) = path_to(program.body, wait)[-2:]
-            assert isinstance(around, Loop | Guard)
-            same = [op for op in around.body[at:] if op.origin.threads == wait.origin.threads]
+        if not isinstance(wait, Await) or wait.origin.threads == check.origin.threads:
+            continue
+        if wait.barrier.name in others:
+            path = path_to(program.body, wait)
+            around = path[-2][1] if len(path) > 1 else None
+            block = around.body if isinstance(around, Loop | Guard) else program.body
+            at = path[-1][0]
+            same = [op for op in block[at:] if op.origin.threads == wait.origin.threads]
             last = same[-1]
             what = "loop" if isinstance(last, Loop) else "statement"
             text = (

@@ -165,11 +165,9 @@ class Cost(IntEnum):
     NOTHING = 0
     """It goes on as it did."""
     ORDER = 1
-    """Threads wait for each other once more."""
-    LESS_AHEAD = 2
-    """Fewer stages are in flight."""
-    DRAINED = 3
-    """Nothing is."""
+    """Threads wait for each other once more, or for what comes later."""
+    DRAINED = 2
+    """Nothing is left in flight."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,12 +189,7 @@ class Repair:
         match self.edit:
             case Drained() | Delayed() | Counted() | First() | Second() | OnElement():
                 return Cost.NOTHING
-            case Skip(op, n) if n < 0:
-                deeper = n < op.n
-                return Cost.NOTHING if deeper else Cost.DRAINED if n == -1 else Cost.LESS_AHEAD
-            case Skip(n=n) | NewAwait(n=n) if n >= 0:
-                return Cost.DRAINED if n == 0 else Cost.LESS_AHEAD
-            case NewGroup():
+            case NewAwait(n=0) | NewGroup():
                 return Cost.DRAINED
             case _:
                 return Cost.ORDER

@@ -222,7 +222,7 @@ def with_new(
         anew[id(gap.anchor)] = put(gap, *new)
     if not gaps:
         return None
-    text = f"add {joined(lines)} {in_words(gaps[0])}{end}"
+    text = f"add `{joined(lines)}` {in_words(gaps[0])}{end}"
     change = pasted(gaps[0], *lines)
     return Rewritten(rebuilt(proc, anew), text, () if change is None else ((change,),))
 
@@ -274,13 +274,16 @@ def in_words(gap: Gap) -> str:
     last = max(span.line, span.end_line)
     where = f"after line {last}" if gap.after else f"before line {span.line}"
     like = "it" if not gap.after or last == span.line else f"line {span.line}"
-    return f"{where}, indented like {like} ({span.column - 1} spaces){_scope(gap.around)}"
+    return f"{where}, indented like {like} ({span.column - 1} spaces){_scope(gap)}"
 
 
-def _scope(around: Path) -> str:
-    """The innermost statement of the text around a place."""
-    for stmt in reversed(around):
+def _scope(gap: Gap) -> str:
+    """The innermost statement of the text around a place; nothing of what surrounds the call of a
+    macro that it stands in."""
+    for stmt in reversed(gap.around):
         line = stmt.span.line
+        if stmt.span.file != gap.anchor.span.file or not _holds(stmt.span, gap.anchor.span):
+            return ""
         match stmt:
             case For(mode=Slot() | Loaded()):
                 continue
@@ -296,3 +299,9 @@ def _scope(around: Path) -> str:
             case _:
                 continue
     return ""
+
+
+def _holds(outer: Span, inner: Span) -> bool:
+    return (outer.line, outer.column) <= (inner.line, inner.column) and (
+        (inner.end_line, inner.end_column) <= (outer.end_line, outer.end_column)
+    )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import assert_never
 
 from exogpu.amir import nodes as amir
@@ -65,7 +66,7 @@ from exogpu.ir.nodes import (
     Stmt,
 )
 from exogpu.ir.types import BarrierMechanism
-from exogpu.ir.walk import walk
+from exogpu.ir.walk import accesses, walk
 from exogpu.machine.violation import Violation
 
 MOST = 8
@@ -212,6 +213,9 @@ def _grouped(
     if not loops:
         return
     coords = tuple(Point(CVar(loop.iterator)) for loop in loops)
+    for unused in _unused_groups(proc, len(loops)):
+        made = with_new(proc, gaps, partial(both, Access(unused, coords)))
+        yield from () if made is None else (made,)
     taken = {name for stmt in walk(proc.body) for name in _declared(stmt)}
     name = Sym(next(n for n in ("cg", *(f"cg{i}" for i in range(2, 99))) if n not in taken))
     made = with_new(proc, gaps, lambda gap: both(Access(name, coords), gap))
@@ -225,10 +229,23 @@ def _grouped(
     (found,) = [path for path in paths_to(made.proc, outermost.span) if isinstance(path[-1], For)]
     with_both = rebuilt(made.proc, {id(found[-1]): (alloc, found[-1])})
     declared = joined(source(alloc))
-    text = f"declare {declared} {in_words(place)}, and {made.text}"
+    text = f"declare `{declared}` {in_words(place)}, and {made.text}"
     change = pasted(place, declared)
     whole = tuple((change, *one) for one in made.changes) if change is not None else ()
     yield Rewritten(with_both, text, whole)
+
+
+def _unused_groups(proc: Proc, rank: int) -> list[Sym]:
+    """The commit groups of so many dimensions that nothing is committed to or waited for."""
+    used = {access.name for stmt in walk(proc.body) for access in accesses(stmt)}
+    return [
+        stmt.name
+        for stmt in walk(proc.body)
+        if isinstance(stmt, BarrierAlloc)
+        and stmt.mechanism is BarrierMechanism.COMMIT_GROUP
+        and len(stmt.shape) == rank
+        and stmt.name not in used
+    ]
 
 
 def _declared(stmt: Stmt) -> Iterator[str]:

@@ -147,7 +147,8 @@ def delayed(proc: Proc, arrive: Span, wait: Span) -> Iterator[Rewritten]:
         line = release.span.line
         text = (
             f"release in each step the slot of the step before: put `{header}` before the Arrive "
-            f"of line {line}, which is indented by 4 more, and add {joined(lines)} {in_words(gap)}"
+            f"of line {line}, which is indented by 4 more, and add `{joined(lines)}` "
+            f"{in_words(gap)}"
         )
         change = pasted(gap, *lines)
         indent = " " * (release.span.column + 3)

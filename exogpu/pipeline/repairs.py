@@ -25,7 +25,7 @@ from exogpu.ir.walk import declarations, walk
 from exogpu.machine.contents import loads
 from exogpu.machine.violation import Violation
 from exogpu.symbolic.find.prover import Analysis, Findings, analyse
-from exogpu.symbolic.find.refute import Pair, pair_of, pairs_at_fault
+from exogpu.symbolic.find.refute import Pair, approximates, pair_of, pairs_at_fault
 from exogpu.symbolic.shares import Topic, topics
 from exogpu.symbolic.sites import UndecidedError
 
@@ -66,9 +66,11 @@ class ForAllSizes:
 def for_all_sizes(program: Program, findings: Findings | None = None) -> ForAllSizes | None:
     """What judges the repairs of a program; None where its own analysis leaves something open.
 
-    `findings` is that analysis, if it was made.
+    `findings` is that analysis, if it was made.  At given sizes a program has one choice of tasks
+    for each cluster, where memory resides, and the analysis has all.
     """
-    if any(variable.resident for variable in program.variables) or loads(program):
+    resides = any(variable.resident for variable in program.variables)
+    if loads(program) or (resides and findings is None):
         return None
     findings = analyse(program, budget=BUDGET) if findings is None else findings
     if findings.undecided or findings.evidence is None:
@@ -81,8 +83,8 @@ class _Edited:
 
     def __init__(self, analysis: Analysis) -> None:
         self._analysis = analysis
-        self.approximates = bool(analysis.model.slots)
-        """Whether more is predicted than happens: slots are told by order alone."""
+        self.approximates = approximates(analysis.evidence)
+        """Whether more is predicted than happens."""
 
     def pairs_of(self, variable: str) -> frozenset[Pair] | None:
         """The pairs at fault at a variable; None where that is undecided."""
