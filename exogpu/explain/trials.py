@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import chain, islice
+from itertools import chain, count, islice
 from math import inf
 from time import process_time
 from typing import Final, Protocol, TypeAlias
@@ -23,7 +23,7 @@ from exogpu.amir.nodes import (
 )
 from exogpu.amir.walk import only
 from exogpu.explain.editing import applied
-from exogpu.explain.edits import Edit, Repair, Skip
+from exogpu.explain.edits import Edit, InProcedure, Repair, Skip
 from exogpu.ir.walk import holds
 from exogpu.machine import fast
 from exogpu.machine.literal_state import OutsideError
@@ -71,8 +71,16 @@ def pair_of(violation: Violation) -> Pair:
 class Judge(Protocol):
     """Judges repairs without running the program."""
 
-    def mends(self, violation: Violation, edit: Edit, changed: Program) -> bool | None:
-        """Whether an edit mends a violation, and brings no other; None where it cannot tell."""
+    def mends(self, violation: Violation, key: Hashable, changed: Program) -> bool | None:
+        """Whether a change, told from others by its key, mends a violation, and brings no other;
+        None where it cannot tell."""
+
+
+class Writer(Protocol):
+    """Makes repairs in the procedure that a program was lowered from."""
+
+    def written(self, repair: Repair) -> Iterable[tuple[Repair, Program]]:
+        """The ways to make a repair that are well-formed, and the program of each."""
 
 
 class Budget:
@@ -132,46 +140,67 @@ class Trials:
         found: Iterable[Violation] | None = None,
         *,
         judge: Judge | None = None,
+        writer: Writer | None = None,
         budget: Budget | None = None,
     ) -> None:
         """`found` has each pair of statements at fault, where the machine has told already.  What
-        the `judge` cannot tell the machine does."""
+        the `judge` cannot tell the machine does.  With a `writer` a repair is tried as it is
+        written."""
         self._program = program
         self._sizes = dict(sizes)
         self._judge = judge
+        self._writer = writer
         self._budget = Budget() if budget is None else budget
         self._before: dict[Key, frozenset[Pair] | None] = {}
         if found is not None:
             self._before[tuple(sizes.values())] = frozenset(map(pair_of, found))
-        self._after: dict[tuple[Edit, Key], frozenset[Pair] | None] = {}
+        self._after: dict[tuple[Hashable, Key], frozenset[Pair] | None] = {}
         self._changed: dict[Edit, Program | None] = {}
 
     def helpful(self, violation: Violation, repairs: Iterable[Repair]) -> Iterator[Repair]:
         """The repairs without which the hazard is there, and with which it is gone."""
-        return (repair for repair in repairs if self._helps(violation, repair.edit))
+        return (
+            found for repair in repairs if (found := self._helpful(violation, repair)) is not None
+        )
 
-    def _helps(self, violation: Violation, edit: Edit) -> bool:
-        """Whether the hazard is gone, and no other one has come."""
+    def _helpful(self, violation: Violation, repair: Repair) -> Repair | None:
+        """The repair as it is written, if it helps."""
         if not self._budget.allows():
-            return False
-        changed = self._applied(edit)
-        if changed is None:
-            return False
+            return None
+        if not isinstance(repair.edit, InProcedure):
+            changed = self._applied(repair.edit)
+            if changed is None or not self._helps(violation, repair.edit, repair.edit, changed):
+                return None
+        if self._writer is None:
+            return None if isinstance(repair.edit, InProcedure) else repair
+        with self._budget.spent():
+            ways = iter(self._writer.written(repair))
+        for number in count():
+            with self._budget.spent():
+                made, program = next(ways, (None, self._program))
+            if made is None or not self._budget.allows():
+                return None
+            if self._helps(violation, repair.edit, (repair.edit, number), program):
+                return made
+        return None
+
+    def _helps(self, violation: Violation, edit: Edit, key: Hashable, changed: Program) -> bool:
+        """Whether the hazard is gone, and no other one has come."""
         if self._judge is not None:
             with self._budget.spent():
-                answer = self._judge.mends(violation, edit, changed)
+                answer = self._judge.mends(violation, key, changed)
             if answer is not None:
                 return answer and self._run(_barriers_alone(changed), self._sizes) is not None
-        return self._helps_at_sizes(pair_of(violation), edit)
+        return self._helps_at_sizes(pair_of(violation), edit, key, changed)
 
-    def _helps_at_sizes(self, pair: Pair, edit: Edit) -> bool:
+    def _helps_at_sizes(self, pair: Pair, edit: Edit, key: Hashable, changed: Program) -> bool:
         """Whether it is so at some sizes.
 
         An Await that skips more puts off the step that fails: it has to help twice as far, too."""
         sizes = list(self._tried(pair))
         if isinstance(edit, Skip) and sizes == [self._sizes]:
             sizes += _doubled(self._program, self._sizes)
-        return all(self._better(pair, edit, each) for each in sizes)
+        return all(self._better(pair, key, changed, each) for each in sizes)
 
     def _tried(self, pair: Pair) -> Iterator[dict[str, int]]:
         """The sizes at which a repair is tried: neither too small nor too large, if possible."""
@@ -193,12 +222,13 @@ class Trials:
             self._before[key] = self._run(self._program, sizes)
         return self._before[key]
 
-    def _better(self, pair: Pair, edit: Edit, sizes: Mapping[str, int]) -> bool:
-        key = tuple(sizes.values())
-        if (edit, key) not in self._after:
-            changed = self._applied(edit)
-            self._after[edit, key] = None if changed is None else self._run(changed, sizes)
-        after = self._after[edit, key]
+    def _better(
+        self, pair: Pair, key: Hashable, changed: Program, sizes: Mapping[str, int]
+    ) -> bool:
+        at = key, tuple(sizes.values())
+        if at not in self._after:
+            self._after[at] = self._run(changed, sizes)
+        after = self._after[at]
         before = self._pairs_before(sizes) if after is not None else None
         return before is not None and after is not None and after <= before - {pair}
 

@@ -15,13 +15,13 @@ from exogpu.analysis.operands_report import ALIGN, OVERLAP
 from exogpu.analysis.threadmap import threads_of
 from exogpu.explain.advice import advice, otherwise
 from exogpu.explain.barrier_words import Words, barrier_words, element_of
-from exogpu.explain.edits import Repair
+from exogpu.explain.edits import Counted, Repair
 from exogpu.explain.launches import overlapping
 from exogpu.explain.link import BrokenLink, broken_link, verb_of
 from exogpu.explain.pasting import changes
 from exogpu.explain.repair import general_repairs, resident_names
 from exogpu.explain.slot_words import slot_words
-from exogpu.explain.trials import Judge, Trials
+from exogpu.explain.trials import Judge, Trials, Writer
 from exogpu.hw.accesses import CALLED
 from exogpu.ir.types import Level, QualTL
 from exogpu.ir.walk import control_variables
@@ -72,13 +72,15 @@ def hazards_of(
     sizes: Mapping[str, int],
     program: Program | None = None,
     judge: Judge | None = None,
+    writer: Writer | None = None,
 ) -> tuple[Hazard, ...]:
     """The hazards, in the order of the violations, which are all that the machine finds at the
     sizes; with the program, their broken links too, and repairs that were tried on it."""
     if program is None:
         return tuple(hazard_of(violation, sizes) for violation in violations)
     violations = tuple(violations)
-    trials, told = Trials(program, sizes, violations, judge=judge), list[Told]()
+    trials = Trials(program, sizes, violations, judge=judge, writer=writer)
+    told: list[Told] = []
     for violation in violations:
         told.append(tell(violation, sizes, program, trials, told))
     return with_shared_repairs(told, lambda _: trials)
@@ -97,7 +99,8 @@ def with_shared_repairs(
         repair = next(iter(helpful), None)
         if repair is None:
             return one.hazard
-        return replace(one.hazard, help=repair.text, changes=changes(repair))
+        made = repair.changes or changes(repair)
+        return replace(one.hazard, help=repair.text, changes=made)
 
     return once(map(mended, told))
 
@@ -155,7 +158,8 @@ def tell(
     if overlapping(program, violation) is not None:
         help = "" if broken is None else broken.advice
     if trials is not None and (of_tasks or not help):
-        candidates = (*_known(before), *(of_tasks if help else words.repairs))
+        of_this = of_tasks if help else words.repairs
+        candidates = sorted((*_known(before), *of_this), key=lambda one: one.cost)
         repair = next(trials.helpful(violation, candidates), None)
         help = help if repair is None else repair.text
     help = help or otherwise(violation, unknown)
@@ -178,7 +182,7 @@ def tell(
         replayed=True,
         contents=violation.contents,
         link="" if broken is None else str(broken),
-        changes=() if repair is None else changes(repair),
+        changes=() if repair is None else repair.changes or changes(repair),
     )
     return Told(hazard, violation, repair)
 
@@ -383,6 +387,8 @@ def _repairs(
     assert isinstance(check, Check) and isinstance(record, Record)
     fenced = check.free and record.timeline in (QualTL.CUDA1, QualTL.CUDA2)
     link = () if broken is None or fenced else broken.repairs
+    if program is not None and violation.variable in resident_names(program):
+        link = (Repair("count the slots of the ring from task to task", Counted(record)), *link)
     return link + (() if program is None else general_repairs(violation, program))
 
 

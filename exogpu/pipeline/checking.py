@@ -154,7 +154,8 @@ def _synchronisation(stages: Stages, verdict: Verdict, tell: Tell) -> Verdict:
     if found.refutation is not None:
         stage("replaying on the abstract machine")
         failures, doubt = Failures(), _doubt(found.doubt)
-        for hazards in refuted.hazards(program, found.findings, found.refutation, failures):
+        proc, first = stages.facts.proc, found.refutation
+        for hazards in refuted.hazards(program, found.findings, first, failures, proc):
             verdict = replace(verdict, hazards=hazards, note=failures.joined(doubt))
             tell(verdict)
         verdict = replace(verdict, note=failures.joined(doubt))
@@ -254,7 +255,8 @@ def _at(
                 break
         stage("explaining what the abstract machine found")
         found = distinct(outcome.violations)
-        hazards = refuted.hazards_at(found, sizes, program, failures, analysed=analysed)
+        proc = stages.facts.proc
+        hazards = refuted.hazards_at(found, sizes, program, failures, proc=proc, analysed=analysed)
     verdict = replace(
         blank(stages, sizes, policy),
         word="refuted" if hazards else "proved",

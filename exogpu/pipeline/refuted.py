@@ -8,10 +8,11 @@ from typing import Final
 from exogpu.amir.nodes import Program
 from exogpu.explain.trials import Budget, Trials
 from exogpu.explain.words import Told, bare, hazards_of, tell, with_shared_repairs
+from exogpu.ir.nodes import Proc
 from exogpu.machine import fast
 from exogpu.machine.violation import Violation
 from exogpu.pipeline.explanation import Failures
-from exogpu.pipeline.repairs import for_all_sizes
+from exogpu.pipeline.repairs import InProcedure, for_all_sizes
 from exogpu.result.hazards import Hazard
 from exogpu.symbolic.find.prover import Findings
 from exogpu.symbolic.find.refute import Refutation, further
@@ -21,19 +22,25 @@ FURTHER: Final = 5.0
 
 
 def hazards(
-    program: Program, findings: Findings, first: Refutation, failures: Failures | None = None
+    program: Program,
+    findings: Findings,
+    first: Refutation,
+    failures: Failures | None = None,
+    proc: Proc | None = None,
 ) -> Iterator[tuple[Hazard, ...]]:
     """The hazards so far, each time that there is one more: first that of the refutation, then the
     others at its sizes, then those of pairs that fail at larger sizes only, each at its own
     smallest.  At last all of them, with what mends several.
 
     The first one is known before its repairs have been tried.  The machine ran up to it and no
-    further; here it runs once more, for all pairs at the same sizes.
+    further; here it runs once more, for all pairs at the same sizes.  Repairs are made in `proc`,
+    from which the program was lowered.
     """
     failures = Failures() if failures is None else failures
     ran: dict[tuple[int, ...], tuple[Violation, ...]] = {}
     trials: dict[tuple[int, ...], Trials] = {}
     told: list[Told] = []
+    writer = None if proc is None else InProcedure(proc, program)
     judge, repairs, others = for_all_sizes(program, findings), Budget(), Budget(FURTHER)
 
     def each_pair(part: Program, sizes: Mapping[str, int]) -> tuple[Violation, ...]:
@@ -45,7 +52,8 @@ def hazards(
     def tried_at(sizes: Mapping[str, int]) -> Trials:
         key = tuple(sizes.values())
         if key not in trials:
-            trials[key] = Trials(program, sizes, ran.get(key), judge=judge, budget=repairs)
+            known = ran.get(key)
+            trials[key] = Trials(program, sizes, known, judge=judge, writer=writer, budget=repairs)
         return trials[key]
 
     def in_words(violation: Violation, sizes: Mapping[str, int]) -> Told:
@@ -83,13 +91,15 @@ def hazards_at(
     program: Program,
     failures: Failures,
     *,
+    proc: Proc,
     analysed: bool,
 ) -> tuple[Hazard, ...]:
     """The hazards of all violations that the machine found at given sizes; of a program that was
     `analysed` before, and left undecided, the machine judges repairs."""
     with failures.noted("a search for repairs"):
         judge = None if analysed or not violations else for_all_sizes(program)
-        return hazards_of(violations, sizes, program, judge)
+        writer = InProcedure(proc, program)
+        return hazards_of(violations, sizes, program, judge, writer)
     return tuple(_in_words(each, sizes, program, failures).hazard for each in violations)
 
 

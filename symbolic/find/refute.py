@@ -98,9 +98,11 @@ def refute(program: Program, findings: Findings, machine: Machine) -> Refutation
 def _approximates(findings: Findings) -> bool:
     """Whether what is predicted may not happen: slots in nests are told by order alone, values from
     memory by their ranges, and of tasks that are left out it is not known how many there are."""
-    evidence = findings.evidence
-    if evidence is None:
-        return False
+    return findings.evidence is not None and approximates(findings.evidence)
+
+
+def approximates(evidence: Evidence) -> bool:
+    """The same of what is found from some evidence."""
     return bool(evidence.model.slots or evidence.model.loads or _leaves_out(evidence))
 
 

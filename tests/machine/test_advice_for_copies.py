@@ -48,7 +48,10 @@ def test_the_fence_stands_behind_the_loop_in_which_each_waits() -> None:
     hazards = two_buffers.check().hazards
     (hazard,) = [h for h in hazards if h.first is not None and h.sizes == {"K": 1}]
     line = hazard.second.span.line - 9
-    assert hazard.help == f"after the loop at line {line}, Fence(cuda_in_order, cuda_in_order)"
+    assert hazard.help == (
+        f"add `Fence(cuda_in_order, cuda_in_order)` after line {line + 6}, indented like line "
+        f"{line} (16 spaces), in the loop of line {line - 1}"
+    )
 
 
 def test_where_the_larger_sizes_take_too_long_others_are_tried(

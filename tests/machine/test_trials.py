@@ -41,7 +41,10 @@ def test_a_loop_with_one_await_left_out() -> None:
     assert [(h.kind.value, h.sizes["N"]) for h in hazards][:2] == [("BARRIER", 1), ("WAR", 2)]
     assert {h.kind for h in hazards} == {HazardKind.BARRIER, HazardKind.WAR, HazardKind.PHASE}
     line = next(h.second.span.line for h in hazards if h.kind is HazardKind.WAR) - 1
-    repair = f"Await(empty, cuda_in_order, ~1) before line {line}, for its threads to wait"
+    repair = (
+        f"add `Await(empty, cuda_in_order, ~1)` before line {line}, indented like it (20 spaces), "
+        f"in the `with CudaWarps(0, 1)` of line {line - 1}"
+    )
     assert {h.help for h in hazards} == {repair}
 
 
