@@ -1,4 +1,5 @@
-"""Every file of `tests/cases/slots` gets the verdicts, and draws the codes, that its comments say.
+"""Every file of `tests/cases/slots` and `tests/cases/verdicts` gets the verdicts, and draws the
+codes, that its comments say.
 
 `# expect NAME: proved`, `refuted KIND VARIABLE`, `error CODE` or `undecided` is of a procedure; a
 line that ends in `# expect: CODE` draws it.
@@ -15,7 +16,8 @@ import pytest
 from exogpu.api import Procedure, collecting
 from exogpu.cli.loader import load
 
-CASES = sorted((Path(__file__).parent.parent / "cases" / "slots").glob("*.py"))
+FOLDER = Path(__file__).parent.parent / "cases"
+CASES = sorted(path for name in ("slots", "verdicts") for path in (FOLDER / name).glob("*.py"))
 _VERDICT = re.compile(
     r"^# expect (\w+): (proved|refuted|error|undecided)(?: (\w+))?(?: (\w+))?$", re.MULTILINE
 )
@@ -62,7 +64,7 @@ def test_the_verdict_is_as_said(path: Path, name: str, word: str, kind: str, var
 
 @pytest.mark.parametrize("name", ["window", "loop", "operand", "loop_of_a_task"])
 def test_a_window_of_one_element_is_the_element(name: str) -> None:
-    procedure = procedures(CASES[0].parent / "windows.py")[name]
+    procedure = procedures(FOLDER / "slots" / "windows.py")[name]
     x = np.random.default_rng(0).random((3, 5, 32), np.float32)
     y = np.zeros_like(x)
     procedure.run(M=3, K=5, x=x, y=y)
