@@ -250,6 +250,34 @@ def count_outputs(relation: Map) -> Count | None:
     return None
 
 
+def is_told(relation: Map, at: int) -> bool:
+    """Whether input and other output dimensions determine output dimension `at`."""
+    at += relation.dim(_IN)
+    told = Map.from_domain(relation.wrap().flatten()).add_dims(_OUT, 1).equate(_IN, at, _OUT, 0)
+    return bool(told.project_out(_IN, at, 1).is_single_valued())
+
+
+def without_output(relation: Map, at: int) -> Map:
+    """The relation without an output dimension."""
+    name = relation.get_tuple_name(_OUT)
+    return relation.project_out(_OUT, at, 1).set_tuple_name(_OUT, name)
+
+
+def without_dims(points: Set, dims: Iterable[int]) -> Set:
+    """The points without some dimensions, the last one first."""
+    name = points.get_tuple_name()
+    for at in dims:
+        points = points.project_out(_OUT, at, 1)
+    return points.set_tuple_name(name)
+
+
+def with_output(relation: Map, at: int, among: Set) -> Map:
+    """The relation with any value for one more output dimension such that its outputs are `among`
+    some."""
+    name = among.get_tuple_name()
+    return relation.insert_dims(_OUT, at, 1).set_tuple_name(_OUT, name).intersect_range(among)
+
+
 def _indicator(domain: Set) -> Count:
     one = islpy.Aff.zero_on_domain(islpy.LocalSpace.from_space(domain.space)).add_constant_val(
         islpy.Val(1)

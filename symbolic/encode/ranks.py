@@ -74,7 +74,7 @@ class RankTable:
     Raises WitnessError where the loops that it sets apart are not around all of them.
     """
 
-    def __init__(self, encoder: Encoder, name: Sym) -> None:
+    def __init__(self, encoder: Encoder, name: Sym, *, numbered: bool = False) -> None:
         self.encoder = encoder
         self.placed = encoder.placed
         self.name = name
@@ -83,7 +83,9 @@ class RankTable:
         if len({site.op.n >= 0 for site in self.uses.awaits if isinstance(site.op, Await)}) > 1:
             span = self.uses.awaits[0].op.origin.span
             raise UndecidedError("Awaits with n >= 0 and n < 0 on one barrier", span)
-        self.apart = self._apart(encoder.sought.apart(self.called))
+        self.numbered = numbered or encoder.placed.is_numbered(name)
+        """Whether its Arrives are; else all are number 0, for which each Await waits."""
+        self.apart = self._apart(encoder.sought.apart(self.called) if self.numbered else 0)
         """The loops whose iterations are counted apart, those of the allocation among them."""
         self.outer: tuple[Loop, ...] = ()
         """Those of them within the allocation."""
@@ -130,6 +132,8 @@ class RankTable:
     def arrivals(self, script: Script, instance: Instance, label: str) -> CExpr:
         """How many Arrives are homed at the element before an instance: the rank of an Arrive or
         trailing barrier, and `a` of an Await."""
+        if not self.numbered:
+            return Int(0)
         value = script.define(f"{label}.rank", self.inner(instance, arrivals=True))
         return self._with_before(script, instance, label, value)
 
@@ -142,6 +146,8 @@ class RankTable:
         """Max of an Await: `a - (n + 1)` for n >= 0, `w + n + 1` for n < 0 (decision 3)."""
         op = instance.site.op
         assert isinstance(op, Await)
+        if not self.numbered:
+            return Int(0)
         if op.n >= 0:
             return plus(self.arrivals(script, instance, label), -(op.n + 1))
         return plus(self.awaits(script, instance, label), op.n + 1)

@@ -231,6 +231,13 @@ class Frame:
         found = isl.intersect(isl.parse_set(text), self._instances(site))
         return found.set_tuple_name(site.tuple_name)
 
+    def in_range(self, site: Site, loop: Loop) -> isl.Set:
+        """The tuples of a site, its instances among them, in which an iterator is in its range."""
+        inside = self.model.in_range(loop)
+        read = self._read | self.model.read_by(loop.lo, loop.hi)
+        found = isl.parse_set(f"{self._head_of(read)}{{ {self._tuple(site)} : {inside} }}")
+        return found.set_tuple_name(site.tuple_name)
+
     def without_element(self, points: isl.Set, site: Site) -> isl.Map:
         """Instances of a site as pairs with no element: `S7[k] -> []`."""
         found = isl.parse_map(f"{self._head}{{ {self._tuple(site)} -> [] }}")

@@ -78,6 +78,8 @@ class Ranks(Counts):
 
     def _at_most(self, site: Site, await_: Site, plus: int) -> isl.Map:
         home = home_of(site)
+        if not self.frame.model.is_numbered(home.name):
+            return rel.every_pair(self.frame.domain(site), self.frame.domain(await_))
         try:
             rank, bound = self.arrivals(site, home), self.bound(await_)
         except UndecidedError as reason:

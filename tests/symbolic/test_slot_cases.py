@@ -1,5 +1,4 @@
-"""Every file of `tests/cases/slots` and of `tests/cases/mbarriers` gets the verdicts, and draws the
-codes, that its comments say.
+"""Every file of `tests/cases/slots` gets the verdicts, and draws the codes, that its comments say.
 
 `# expect NAME: proved`, `refuted KIND VARIABLE`, `error CODE` or `undecided` is of a procedure; a
 line that ends in `# expect: CODE` draws it.
@@ -17,7 +16,7 @@ from exogpu.api import Procedure, collecting
 from exogpu.cli.loader import load
 
 FOLDER = Path(__file__).parent.parent / "cases"
-CASES = sorted(path for name in ("slots", "mbarriers") for path in (FOLDER / name).glob("*.py"))
+CASES = sorted((FOLDER / "slots").glob("*.py"))
 _VERDICT = re.compile(
     r"^# expect (\w+): (proved|refuted|error|undecided)(?: (\w+))?(?: (\w+))?$", re.MULTILINE
 )
