@@ -14,6 +14,7 @@ from exogpu.amir import nodes as amir
 from exogpu.amir.lower_args import (
     Declared,
     Lowering,
+    is_on_host,
     is_shared,
     one_element,
     origin_of,
@@ -26,11 +27,13 @@ from exogpu.amir.lower_args import (
     t_qin,
     t_trailing,
 )
+from exogpu.amir.private import PrivateSlotError, with_comparisons
 from exogpu.analysis.barriers import home_of
 from exogpu.analysis.dependent import preceding, waits
 from exogpu.analysis.derive import unit_threads
 from exogpu.analysis.facts import Facts
 from exogpu.analysis.operands import Demand, demands
+from exogpu.analysis.private_slots import COUNT_STEPS
 from exogpu.analysis.roles import NO_ROLES, at, elements, spread
 from exogpu.analysis.threadmap import ThreadMap
 from exogpu.hw.timelines import ONLY_BEFORE, SYNC_TIMELINES
@@ -79,7 +82,8 @@ _NO: Final[QualSet] = frozenset()
 def lower(facts: Facts, policy: Policy) -> amir.Program:
     """The AMIR program of a procedure under a policy; only control parameters are kept.
 
-    Raises ExoGpuError (D507) for an Arrive whose targets do not meet in one home barrier.
+    Raises ExoGpuError (D507) for an Arrive whose targets do not meet in one home barrier, and
+    (D528) for a slot that is private to a cluster and has another meaning (decision 42).
     """
     proc = facts.proc
     inner = [s for s in walk(proc.body) if isinstance(s, Alloc | BarrierAlloc)]
@@ -98,7 +102,7 @@ def lower(facts: Facts, policy: Policy) -> amir.Program:
     launched = (
         amir.Variable(end, (), BarrierMechanism.LAUNCH, task_local=False) for end in ends.values()
     )
-    return amir.Program(
+    program = amir.Program(
         name=proc.name,
         params=tuple(p for p in proc.params if isinstance(p, ControlParam)),
         preconditions=proc.preconditions,
@@ -107,6 +111,10 @@ def lower(facts: Facts, policy: Policy) -> amir.Program:
         policy=policy,
         contracts=proc.contracts,
     )
+    try:
+        return with_comparisons(program)
+    except PrivateSlotError as reason:
+        raise ExoGpuError([Diagnostic("D528", reason.reason, reason.span, COUNT_STEPS)]) from None
 
 
 def _variables(facts: Facts, declared: list[Declared]) -> Iterator[amir.Variable]:
@@ -323,6 +331,7 @@ def t_free(low: Lowering, stmt: Free, cluster: ThreadMap | None) -> Ops:
     `free z`: `CheckBarrier(z[:*])` first.
 
     Decision 8: the checks take all threads of the cluster.  The state is dropped after them.
+    Decision `host-lifetime`: the same checks on the CPU for memory of the host.
     Decision 37: a flag needs no balance, since its launch has ended.
     """
     variable = low.variables[stmt.name]
@@ -330,7 +339,7 @@ def t_free(low: Lowering, stmt: Free, cluster: ThreadMap | None) -> Ops:
     origin = replace(origin_of(low, stmt, f"free {stmt.name}"), threads=cluster, ends=ends)
     if isinstance(variable, BarrierAlloc) and variable.mechanism is not BarrierMechanism.FLAG:
         yield amir.CheckBarrier(stmt.name, origin)
-    if is_shared(variable):
+    if is_shared(variable) or is_on_host(variable):
         whole = Access(stmt.name, tuple(Interval(Int(0), n) for n in variable.shape))
         only = frozenset({t_qin(low, whole, on_cpu=False)})
         level = Level.TEMPORALLY_ORDERED

@@ -188,11 +188,28 @@ def general_repairs(violation: Violation, program: Program) -> tuple[Repair, ...
         isinstance(o, Loop) and o.threads for _, o in path_to(program.body, check)
     ):
         return ()  # all threads of the cluster free it, and a Fence there has those of the loop
+    if check.origin.threads is None:
+        return _on_cpu(check, record, first, second, edit)
     if check.free:
         text = f"before {violation.variable} ends, {fence} by all threads of its scope"
         return (Repair(text, NewFence(check, first, second, after=False)), Repair(text, edit))
     text = f"between them, {fence} where the threads of both take part"
     return (Repair(text, edit), Repair(text, replace(edit, widest=True)))
+
+
+def _on_cpu(
+    check: Check, record: Record, first: str, second: str, edit: Between
+) -> tuple[Repair, ...]:
+    """A Fence of the CPU, after the first access; before the end of a variable, or between both."""
+    fence = f"Fence({first}, {second})"
+    after = NewFence(record, first, second, after=True)
+    soon = Repair(f"{fence} after line {record.origin.span.line}", after)
+    if not check.free:
+        return (soon, Repair(f"between them, {fence}", edit))
+    declared = check.origin.span.line
+    name = check.access.name.name
+    text = f"{fence} at the end of the block that declares {name} (line {declared})"
+    return (Repair(text, NewFence(check, first, second, after=False)), soon)
 
 
 def are_tasks(violation: Violation) -> bool:

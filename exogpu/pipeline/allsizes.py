@@ -9,6 +9,7 @@ from exogpu.amir.nodes import Program
 from exogpu.machine import fast
 from exogpu.machine.contents import loads
 from exogpu.machine.violation import Violation
+from exogpu.pipeline.explanation import Failures
 from exogpu.pipeline.together import analysed
 from exogpu.result.proof import Proof, Proving
 from exogpu.solvers.workers import stage
@@ -31,10 +32,13 @@ class Answer:
     """Of a refutation: why smaller sizes than its own may fail too; empty where none does."""
 
 
-def answer(program: Program, tell: Callable[[Proving], None] = lambda proving: None) -> Answer:
+def answer(
+    program: Program, tell: Callable[[Proving | Refutation], None] = lambda told: None
+) -> Answer:
     """Analyse, replay what is violated on the concrete machine, certify what is not.
 
-    While obligations are answered, how many are so far is told."""
+    While obligations are answered, how many are so far is told; and a refutation, before smaller
+    sizes are tried."""
     stage("analysing the order of accesses")
     try:
         findings, proved = analysed(Analysis(program), tell)
@@ -62,8 +66,12 @@ def answer(program: Program, tell: Callable[[Proving], None] = lambda proving: N
         found = at_a_case(program, findings, soon) or found
     if isinstance(found, Refutation):
         stage("refuting at smaller sizes")
-        least = smallest(program, findings, found, soon)
-        return Answer(findings, refutation=least.refutation, doubt=least.doubt)
+        tell(found)
+        failures = Failures()
+        with failures.noted("a search for smaller sizes"):
+            least = smallest(program, findings, found, soon)
+            return Answer(findings, refutation=least.refutation, doubt=least.doubt)
+        return Answer(findings, refutation=found, doubt=failures.joined(""))
     if unproved:
         return Answer(findings, reason=_reason(unproved))
     questions: tuple[Undecided, ...] = (*([found] if found else []), *findings.undecided)

@@ -47,6 +47,7 @@ _REQUIRED: Final = (
     HazardKind.ALIGN,
     HazardKind.DIVERGENCE,
     HazardKind.OWNERSHIP,
+    HazardKind.SLOT,
 )
 
 REQUIRED: Final = tuple(kind.value for kind in _REQUIRED)

@@ -37,6 +37,16 @@ from exogpu.symbolic.sites import Site
 
 def count_lemmas(encoder: Encoder, table: RankTable) -> Iterator[Draft]:
     """The lemmas on the counts of one barrier."""
+    if table.numbered:
+        yield from _lemmas(encoder, table)
+
+
+def lemmas_on(encoder: Encoder, name: Sym) -> Iterator[Draft]:
+    """The same, of a barrier whose counts no proof needs."""
+    return _lemmas(encoder, RankTable(encoder, name, numbered=True))
+
+
+def _lemmas(encoder: Encoder, table: RankTable) -> Iterator[Draft]:
     made = _Lemmas(encoder, table)
     for site in (*table.uses.arrives, *table.uses.trailing, *table.uses.slots):
         yield made.count(site, arrivals=True)

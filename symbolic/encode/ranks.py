@@ -20,7 +20,7 @@ from weakref import WeakKeyDictionary
 
 from exogpu.amir.nodes import Arrive, Await, Loop
 from exogpu.ir.names import Sym
-from exogpu.ir.nodes import BExpr, CExpr, CVar, Int
+from exogpu.ir.nodes import BExpr, CExpr, CVar, Int, Mod
 from exogpu.ir.walk import control_variables, substitute
 from exogpu.symbolic.encode.drafts import Encoder
 from exogpu.symbolic.encode.expressions import Pieces, linear
@@ -74,7 +74,7 @@ class RankTable:
     Raises WitnessError where the loops that it sets apart are not around all of them.
     """
 
-    def __init__(self, encoder: Encoder, name: Sym) -> None:
+    def __init__(self, encoder: Encoder, name: Sym, *, numbered: bool = False) -> None:
         self.encoder = encoder
         self.placed = encoder.placed
         self.name = name
@@ -83,7 +83,9 @@ class RankTable:
         if len({site.op.n >= 0 for site in self.uses.awaits if isinstance(site.op, Await)}) > 1:
             span = self.uses.awaits[0].op.origin.span
             raise UndecidedError("Awaits with n >= 0 and n < 0 on one barrier", span)
-        self.apart = self._apart(encoder.sought.apart(self.called))
+        self.numbered = numbered or encoder.placed.is_numbered(name)
+        """Whether its Arrives are; else all are number 0, for which each Await waits."""
+        self.apart = self._apart(encoder.sought.apart(self.called) if self.numbered else 0)
         """The loops whose iterations are counted apart, those of the allocation among them."""
         self.outer: tuple[Loop, ...] = ()
         """Those of them within the allocation."""
@@ -95,6 +97,13 @@ class RankTable:
             depths = (variable.depth or 0 for variable in self.placed.variables.values())
             self.iterations = max(ITERATIONS, *depths)
         self._based: WeakKeyDictionary[Script, list[Based]] = WeakKeyDictionary()
+
+    @cached_property
+    def _rings(self) -> frozenset[int]:
+        """The depths of the rings that its slots index, of which more than one element."""
+        loops = (site.op for site in self.uses.slots if isinstance(site.op, Loop))
+        depths = (loop.hi.value for loop in loops if isinstance(loop.hi, Int))
+        return frozenset(depth for depth in depths if depth > 1)
 
     def _scope(self) -> tuple[Loop, ...]:
         return self.placed.scope(self.name, self.uses.counted[0].op.origin.span)
@@ -123,6 +132,8 @@ class RankTable:
     def arrivals(self, script: Script, instance: Instance, label: str) -> CExpr:
         """How many Arrives are homed at the element before an instance: the rank of an Arrive or
         trailing barrier, and `a` of an Await."""
+        if not self.numbered:
+            return Int(0)
         value = script.define(f"{label}.rank", self.inner(instance, arrivals=True))
         return self._with_before(script, instance, label, value)
 
@@ -135,6 +146,8 @@ class RankTable:
         """Max of an Await: `a - (n + 1)` for n >= 0, `w + n + 1` for n < 0 (decision 3)."""
         op = instance.site.op
         assert isinstance(op, Await)
+        if not self.numbered:
+            return Int(0)
         if op.n >= 0:
             return plus(self.arrivals(script, instance, label), -(op.n + 1))
         return plus(self.awaits(script, instance, label), op.n + 1)
@@ -234,6 +247,9 @@ class RankTable:
         script.imply([there], TRUE, fits)
         if self._steady:
             script.imply([there], equal(totals[0], Int(0)), equal(before, Int(0)))
+            for ring in sorted(self._rings):  # As many as each iteration has, again and again.
+                whole = equal(Mod(totals[0], ring), Int(0))
+                script.imply([there], whole, equal(Mod(before, ring), Int(0)))
         return Based(instance, there, before, tuple(totals))
 
     def _first_iterations(

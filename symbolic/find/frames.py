@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, assert_never
 from exogpu.amir.nodes import Loop
 from exogpu.ir.isltext import conjunction, identifier
 from exogpu.ir.names import Sym
-from exogpu.ir.nodes import Access, Interval, Point
+from exogpu.ir.nodes import Access, BExpr, Interval, Point
 from exogpu.ir.walk import control_variables
 from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
@@ -223,6 +223,25 @@ class Frame:
         if read != self._read:
             found = rel.under(found, self.model.known(read))
         return found.coalesce()
+
+    def where(self, site: Site, condition: BExpr) -> isl.Set:
+        """The instances of a site at which a condition of sizes and iterators holds."""
+        read = self._read | control_variables(self.model.definitions.condition(condition))
+        text = f"{self._head_of(read)}{{ {self._tuple(site)} : {self.model.condition(condition)} }}"
+        found = isl.intersect(isl.parse_set(text), self._instances(site))
+        return found.set_tuple_name(site.tuple_name)
+
+    def in_range(self, site: Site, loop: Loop) -> isl.Set:
+        """The tuples of a site, its instances among them, in which an iterator is in its range."""
+        inside = self.model.in_range(loop)
+        read = self._read | self.model.read_by(loop.lo, loop.hi)
+        found = isl.parse_set(f"{self._head_of(read)}{{ {self._tuple(site)} : {inside} }}")
+        return found.set_tuple_name(site.tuple_name)
+
+    def without_element(self, points: isl.Set, site: Site) -> isl.Map:
+        """Instances of a site as pairs with no element: `S7[k] -> []`."""
+        found = isl.parse_map(f"{self._head}{{ {self._tuple(site)} -> [] }}")
+        return isl.restrict_domain(rel.from_tuple(found, site.tuple_name), points)
 
     def elements(self, name: Sym) -> isl.Set:
         """All elements of a variable, whatever the iteration and its guards: `V2[i, j]`."""

@@ -18,6 +18,7 @@ from exogpu.amir.nodes import Arrive, Await, Loop
 from exogpu.ir.isltext import identifier
 from exogpu.ir.names import Sym
 from exogpu.solvers import isl
+from exogpu.solvers import isl_iterations as iterations
 from exogpu.solvers import isl_relations as rel
 from exogpu.symbolic.find.counts import Counts
 from exogpu.symbolic.find.frames import Frame
@@ -140,6 +141,17 @@ class Nest:
         elements = self.inner.frame.elements(self.name)
         found = rel.graph(self.inner.whole(self.inner.arrives(self.name), elements))
         return found if rel.is_constant(found) else None
+
+    def whole_rings(self, ring: int) -> isl.Set | None:
+        """The sizes at which each iteration has a multiple of so many Arrives on each element; None
+        where that depends on the iteration."""
+        names = [identifier(loop.iterator) for loop in self.loops[self.frame.depth :]]
+        if self.total is None or not all(iterations.is_free_of(self.total, n) for n in names):
+            return None
+        total = self.total
+        for name in names:
+            total = iterations.for_any(total, name)
+        return rel.params_with_multiples(total, ring)
 
     def is_like(self, other: Nest) -> bool:
         """Whether iterations before have counted as many on both barriers: the same loops are set

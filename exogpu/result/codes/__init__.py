@@ -159,6 +159,14 @@ CODES: Final[dict[str, Code]] = {
         "Seconds and gigabytes that a check may take are numbers of at least 0.",
         "p.check(timeout='60')\n# repair\np.check(timeout=60)",
     ),
+    "X908": Code(
+        "a kernel is compiled by what policy ptx proves",
+        "Policy paper grants more than the hardware keeps: an Await on an mbarrier is taken to "
+        "receive all earlier arrivals, where hardware completes each phase by itself.  What is "
+        "compiled is proved under ptx, or is unchecked.",
+        "exogpu compile kernel.py -o build --policy paper\n# repair\n"
+        "exogpu compile kernel.py -o build",
+    ),
     "X920": Code(
         "a run is given an argument that the procedure does not have",
         "Arguments of a run are given by the names of the procedure's parameters.",
