@@ -3,7 +3,7 @@
 `# proved NAME`, or `# refuted NAME: KIND ... | REPAIR | AFTER | CONDITION`: the kinds of its
 hazards; a part of what the first one's repair says, in which `{place}` is the line that ends in
 `# [place]`; the verdict on the text with that repair made as it is written; and the condition on
-sizes.  What is empty is not asked for.
+sizes.  What is empty is not asked for; further lines of one statement are indented.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def cases() -> list[Case]:
             for number, line in enumerate(text.splitlines(), 1)
             for name in re.findall(r"# \[(\w+)\]$", line)
         }
-        for word, name, rest in EXPECTED.findall(text):
+        for word, name, rest in EXPECTED.findall(re.sub(r"\n#    +", " ", text)):
             kinds, *asked = [part.strip() for part in rest.split("|")]
             repair, after, condition = [*asked, "", "", ""][:3]
             for place, line in lines.items():

@@ -3,7 +3,8 @@
 # proved right
 # refuted late: RAW | let Await at line {wait} wait for it: 1 instead of 2 | proved
 # refuted full: RAW WAR | |
-# refuted no_fence: RAW WAR | add `Fence(cuda_in_order, cuda_in_order)` after line {wait}, | proved
+# refuted no_fence: RAW WAR
+#     | add `Fence(cuda_in_order, cuda_in_order)` after line {wait}, | proved
 # refuted no_end: FREE | before the memory of As ends | proved
 # refuted no_drain: BARRIER | Await(cg[i, j], cuda_in_order, 0)` after line | proved
 """
@@ -47,8 +48,8 @@ def make(
                     acc: f32[32, 8, 4] @ CudaRmem
                     for i in cuda_threads(0, 32, unit=8 * cuda_thread):
                         for j in cuda_threads(0, 8, unit=cuda_thread):
-                            for l in seq(0, 4):
-                                acc[i, j, l] = 0.0
+                            for c in seq(0, 4):
+                                acc[i, j, c] = 0.0
                             for s in seq(0, ahead):
                                 if s < K / 32:
                                     Sm80_cp_async_copy(
@@ -69,25 +70,25 @@ def make(
                         for i in cuda_threads(0, 32, unit=8 * cuda_thread):
                             for j in cuda_threads(0, 8, unit=cuda_thread):
                                 if k + ahead < K / 32:
-                                    c = 32 * (k + ahead)
+                                    column = 32 * (k + ahead)
                                     Sm80_cp_async_copy(
                                         As[(k + ahead) % RING, i, 4 * j : 4 * j + 4],
-                                        A[32 * bm + i, c + 4 * j : c + 4 * j + 4],
+                                        A[32 * bm + i, column + 4 * j : column + 4 * j + 4],
                                     )
                                     Sm80_cp_async_copy(
                                         Bs[(k + ahead) % RING, i, 4 * j : 4 * j + 4],
-                                        B[c + i, 32 * bn + 4 * j : 32 * bn + 4 * j + 4],
+                                        B[column + i, 32 * bn + 4 * j : 32 * bn + 4 * j + 4],
                                     )
                                 Arrive(Sm80_cp_async) >> cg[i, j]
                                 for kk in seq(0, 32):
-                                    for l in seq(0, 4):
-                                        acc[i, j, l] += (
-                                            As[k % RING, i, kk] * Bs[k % RING, kk, 4 * j + l]
+                                    for c in seq(0, 4):
+                                        acc[i, j, c] += (
+                                            As[k % RING, i, kk] * Bs[k % RING, kk, 4 * j + c]
                                         )
                     for i in cuda_threads(0, 32, unit=8 * cuda_thread):
                         for j in cuda_threads(0, 8, unit=cuda_thread):
-                            for l in seq(0, 4):
-                                C[32 * bm + i, 32 * bn + 4 * j + l] = acc[i, j, l]
+                            for c in seq(0, 4):
+                                C[32 * bm + i, 32 * bn + 4 * j + c] = acc[i, j, c]
                             if drain:
                                 Await(cg[i, j], cuda_in_order, 0)
                     if end:

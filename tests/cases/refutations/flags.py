@@ -5,9 +5,11 @@
 # refuted some_arrive: RAW | | | M = 1
 # refuted skips_one: RAW | | | M = 1
 # proved stored
-# refuted source_alone: RAW | let the first timeline of Arrive at line {stored} be tma_to_gmem_async | proved
+# refuted source_alone: RAW
+#     | let the first timeline of Arrive at line {stored} be tma_to_gmem_async | proved
 # proved fenced
-# refuted no_proxy_fence: RAW | add `Fence(cuda_in_order, cuda_generic_and_async)` after line {flag} | proved
+# refuted no_proxy_fence: RAW
+#     | add `Fence(cuda_in_order, cuda_generic_and_async)` after line {flag} | proved
 """
 
 from __future__ import annotations

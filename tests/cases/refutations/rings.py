@@ -1,11 +1,18 @@
 """Rings of which one thing is wrong, and the repair keeps the pipeline going.
 
 # proved group
-# refuted group_left: BARRIER | add `for t in cuda_threads(0, 128, unit=cuda_thread): Await(cg[t], cuda_in_order, 0)` after line {reads} | proved
+# refuted group_left: BARRIER
+#     | add `for t in cuda_threads(0, 128, unit=cuda_thread): Await(cg[t], cuda_in_order, 0)`
+#     after line {reads} | proved
 # proved pipe
-# refuted never_released: BARRIER DEADLOCK WAR WAW PHASE | add `Arrive(cuda_in_order) >> empty` after line {used}, | proved
-# refuted released_in_flight: WAR | release in each step the slot of the step before: put `if k > 0:` before the Arrive of line {release} | proved
-# refuted begins_anew: WAR | index tile by slot(full) at line {loaded} and by slot(empty) at line {summed}, in the place of k % 3 | proved
+# refuted never_released: BARRIER DEADLOCK WAR WAW PHASE
+#     | add `Arrive(cuda_in_order) >> empty` after line {used}, | proved
+# refuted released_in_flight: WAR
+#     | release in each step the slot of the step before: put `if k > 0:` before the Arrive of
+#     line {release} | proved
+# refuted begins_anew: WAR
+#     | index tile by slot(full) at line {loaded} and by slot(empty) at line {summed}, in the
+#     place of k % 3 | proved
 """
 
 from __future__ import annotations

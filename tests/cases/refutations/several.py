@@ -1,7 +1,8 @@
 """What one threads does others have to know of; a sort; tiles; an update in place.
 
 # proved all_wait
-# refuted one_waits: RAW PHASE | add `Fence(cuda_in_order, cuda_in_order)` before line {read} | proved
+# refuted one_waits: RAW PHASE
+#     | add `Fence(cuda_in_order, cuda_in_order)` before line {read} | proved
 # proved sorted_16
 # refuted racy_16: RAW WAW | add `Fence(cuda_in_order, cuda_in_order)` before line {step} | proved
 # refuted overlapping: WAW | | | M <= 56
