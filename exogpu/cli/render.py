@@ -276,10 +276,11 @@ def draw_hazard(hazard: Hazard) -> Text:
 
 
 def by_repair(hazards: Iterable[Hazard]) -> list[list[Hazard]]:
-    """The hazards, those together of which the same repair is told: one finding."""
+    """The hazards, those together for which the same repair was tried: one finding."""
     found: dict[object, list[Hazard]] = {}
     for number, hazard in enumerate(hazards):
-        found.setdefault(hazard.help or number, []).append(hazard)
+        key = hazard.help if hazard.help and hazard.replayed else number
+        found.setdefault(key, []).append(hazard)
     return list(found.values())
 
 

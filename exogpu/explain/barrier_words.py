@@ -167,7 +167,8 @@ def _deadlock(program: Program | None, sizes: Mapping[str, int], violation: Viol
         named = _mechanism(program, check.barrier.name) is BarrierMechanism.NAMED_BARRIER
         edit = NewArrive(check, check.barrier, "cuda_in_order")
         wrong_role = Repair(text, edit, Cost.DRAINED)
-        repairs = (*_given_back(program, violation, check), wrong_role)
+        own_role = (*_given_back(program, violation, check), *_signalled(program, check))
+        repairs = (*own_role, wrong_role)
         return Words(
             f"no Arrive signals {z if signalling else violation.variable}, for which this Await "
             "waits",
@@ -210,6 +211,20 @@ def _given_back(program: Program, violation: Violation, check: Await) -> Iterato
             )
             edit = NewArrive(last, check.barrier, "cuda_in_order", after=True)
             yield Repair(text + str(_line(last)), edit, Cost.NOTHING)
+
+
+def _signalled(program: Program, check: Await) -> Iterator[Repair]:
+    """An Arrive after an instruction that signals the barrier, by those who execute it."""
+    found = {
+        op.origin.span: op
+        for op in operations(program.body)
+        if isinstance(op, Record) and check.barrier.name in _names(op)
+    }
+    for op in reversed(found.values()):
+        assert op.trailing is not None
+        edit = NewArrive(op, op.trailing.home, "cuda_temporal", after=True)
+        text = f"add an Arrive >> {op.trailing.home.name.name} after the instruction at line "
+        yield Repair(text + str(_line(op)), edit, Cost.NOTHING)
 
 
 def _may_reach(op: Arrive, index: tuple[int, ...]) -> bool:

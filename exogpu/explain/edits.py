@@ -155,9 +155,6 @@ Edit: TypeAlias = (
     | Counted
 )
 
-InProcedure: TypeAlias = Drained | Delayed | Counted
-"""Edits that are made in a procedure alone, not in its abstract machine's program."""
-
 
 class Cost(IntEnum):
     """What a repair costs a pipeline: of several that help the first one is proposed."""

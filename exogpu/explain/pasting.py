@@ -194,6 +194,33 @@ def inserted(anchor: Span, after: bool, new: Sequence[str]) -> Replacement:
     return Replacement(Span(text.file, last, end, last, end), made)
 
 
+SHOWN: Final = 48
+"""Characters of a statement that a sentence quotes."""
+
+
+def scope(anchor: Span) -> str:
+    """`, in the loop of line 20`: what holds a statement in the text; empty where that is not what
+    was read."""
+    try:
+        text = _opened(anchor)
+        around = _path(text, anchor)[-2:-1]
+    except (ValueError, SyntaxError, RecursionError):
+        return ""
+    match [_statement(step) for step in around]:
+        case [ast.For() as loop]:
+            return f", in the loop of line {loop.lineno}"
+        case [ast.If() as condition]:
+            return f", in the `if` of line {condition.lineno}"
+        case [ast.With() as block]:
+            header = text.lines[block.lineno - 1].strip().removesuffix(":")
+            header = header if len(header) <= SHOWN else "with"
+            return f", in the `{header}` of line {block.lineno}"
+        case [ast.FunctionDef(name=name)]:
+            return f", in {name}"
+        case _:
+            return ""
+
+
 def _without(text: _Text, stmt: ast.stmt) -> Replacement:
     return Replacement(Span(text.file, stmt.lineno, 1, (stmt.end_lineno or 0) + 1, 1), "")
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from exogpu.explain.barrier_words import skip_text
-from exogpu.explain.pasting import inserted
+from exogpu.explain.pasting import inserted, scope
 from exogpu.ir import print_expressions
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
@@ -23,7 +23,6 @@ from exogpu.ir.nodes import (
     Coord,
     CudaThreads,
     CVar,
-    DeviceFunction,
     Fence,
     For,
     Free,
@@ -32,7 +31,6 @@ from exogpu.ir.nodes import (
     Point,
     Proc,
     Seq,
-    Slot,
     Stmt,
     Warps,
 )
@@ -46,9 +44,6 @@ Path: TypeAlias = tuple[Stmt, ...]
 
 Anew: TypeAlias = Mapping[int, tuple[Stmt, ...]]
 """What stands in the place of some statements, by `id`."""
-
-SHOWN = 48
-"""Characters of a statement that a sentence quotes."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -274,34 +269,4 @@ def in_words(gap: Gap) -> str:
     last = max(span.line, span.end_line)
     where = f"after line {last}" if gap.after else f"before line {span.line}"
     like = "it" if not gap.after or last == span.line else f"line {span.line}"
-    return f"{where}, indented like {like} ({span.column - 1} spaces){_scope(gap)}"
-
-
-def _scope(gap: Gap) -> str:
-    """The innermost statement of the text around a place; nothing of what surrounds the call of a
-    macro that it stands in."""
-    for stmt in reversed(gap.around):
-        line = stmt.span.line
-        if stmt.span.file != gap.anchor.span.file or not _holds(stmt.span, gap.anchor.span):
-            return ""
-        match stmt:
-            case For(mode=Slot() | Loaded()):
-                continue
-            case For():
-                return f", in the loop of line {line}"
-            case Warps() | DeviceFunction():
-                header = stmt.span.text.strip().removesuffix(":")
-                if len(header) > SHOWN or not header.startswith("with "):
-                    header = "with"
-                return f", in the `{header}` of line {line}"
-            case If():
-                return f", in the `if` of line {line}"
-            case _:
-                continue
-    return ""
-
-
-def _holds(outer: Span, inner: Span) -> bool:
-    return (outer.line, outer.column) <= (inner.line, inner.column) and (
-        (inner.end_line, inner.end_column) <= (outer.end_line, outer.end_column)
-    )
+    return f"{where}, indented like {like} ({span.column - 1} spaces){scope(span)}"

@@ -301,7 +301,7 @@ def _widened(
         anew = {id(gap.anchor): put(gap, replace(fence, span=gap.anchor.span)) for gap in gaps}
         made = rebuilt(proc, {**anew, id(whole): ()})
         line = fence.span.line
-        text = f"move the Fence of line {line} {in_words(gaps[0])}"
+        text = f"move the Fence of line {line} to {in_words(gaps[0])}"
         yield Rewritten(made, text, changes(Repair(text, Widened(violation, op))))
 
 
@@ -339,10 +339,10 @@ def _moved(
             anew[id(chain[-1])] = ()
             anew[id(gap.anchor)] = put(gap, replace(moved))
         else:
-            kept = ", with what it stands in alone" if depth else ""
+            kept = ", with what it stands in alone," if depth else ""
             kind = type(op).__name__
             where = in_words(next_to(new[0], after))
-            text = f"move the {kind} of line {op.origin.span.line}{kept}, {where}"
+            text = f"move the {kind} of line {op.origin.span.line}{kept} to {where}"
             change = made_before[depth : depth + 1]
             yield Rewritten(rebuilt(proc, anew), text, change)
 

@@ -23,7 +23,8 @@ from exogpu.amir.nodes import (
 )
 from exogpu.amir.walk import only
 from exogpu.explain.editing import applied
-from exogpu.explain.edits import Edit, InProcedure, Repair, Skip
+from exogpu.explain.edits import Between, Counted, Delayed, Drained, Edit, Repair, Skip
+from exogpu.explain.expansions import alike
 from exogpu.ir.walk import holds
 from exogpu.machine import fast
 from exogpu.machine.literal_state import OutsideError
@@ -167,12 +168,12 @@ class Trials:
         """The repair as it is written, if it helps."""
         if not self._budget.allows():
             return None
-        if not isinstance(repair.edit, InProcedure):
+        if self._writer is None or not self._is_only_written(repair.edit):
             changed = self._applied(repair.edit)
             if changed is None or not self._helps(violation, repair.edit, repair.edit, changed):
                 return None
         if self._writer is None:
-            return None if isinstance(repair.edit, InProcedure) else repair
+            return repair
         with self._budget.spent():
             ways = iter(self._writer.written(repair))
         for number in count():
@@ -183,6 +184,18 @@ class Trials:
             if self._helps(violation, repair.edit, (repair.edit, number), program):
                 return made
         return None
+
+    def _is_only_written(self, edit: Edit) -> bool:
+        """Whether an edit says too little of the program: of a statement that is read several
+        times, the procedure tells which readings belong together."""
+        match edit:
+            case Drained() | Delayed() | Counted():
+                return True
+            case Between(violation=violation):
+                ops = (violation.check, violation.record)
+                return any(op is not None and len(alike(self._program, op)) > 1 for op in ops)
+            case _:
+                return False
 
     def _helps(self, violation: Violation, edit: Edit, key: Hashable, changed: Program) -> bool:
         """Whether the hazard is gone, and no other one has come."""

@@ -15,7 +15,7 @@ from exogpu.analysis.operands_report import ALIGN, OVERLAP
 from exogpu.analysis.threadmap import threads_of
 from exogpu.explain.advice import advice, otherwise
 from exogpu.explain.barrier_words import Words, barrier_words, element_of
-from exogpu.explain.edits import Counted, Repair
+from exogpu.explain.edits import Cost, Counted, Repair
 from exogpu.explain.launches import overlapping
 from exogpu.explain.link import BrokenLink, broken_link, verb_of
 from exogpu.explain.pasting import changes
@@ -159,8 +159,7 @@ def tell(
         help = "" if broken is None else broken.advice
     if trials is not None and (of_tasks or not help):
         of_this = of_tasks if help else words.repairs
-        candidates = sorted((*_known(before), *of_this), key=lambda one: one.cost)
-        repair = next(trials.helpful(violation, candidates), None)
+        repair = next(trials.helpful(violation, _cheapest(_known(before), of_this)), None)
         help = help if repair is None else repair.text
     help = help or otherwise(violation, unknown)
     first = None
@@ -205,6 +204,14 @@ def bare(violation: Violation, sizes: Mapping[str, int]) -> Told:
         replayed=True,
     )
     return Told(hazard, violation, None)
+
+
+def _cheapest(known: Sequence[Repair], others: Sequence[Repair]) -> list[Repair]:
+    """Repairs in the order in which they are tried: what mends another hazard first, unless it
+    drains a pipeline; then by what they cost one."""
+    one_for_all = [one for one in known if one.cost < Cost.DRAINED]
+    rest = [one for one in (*known, *others) if one not in one_for_all]
+    return [*one_for_all, *sorted(rest, key=lambda one: one.cost)]
 
 
 SHOWN: Final = 32

@@ -209,7 +209,8 @@ def test_a_repair_of_a_macro_is_made_wherever_it_is_read() -> None:
     hazards = in_two_roles.check().hazards
     line = hazards[0].second.span.line - 1
     assert {h.help for h in hazards} == {
-        f"add `Fence(cuda_in_order, cuda_in_order)` before line {line}, indented like it (4 spaces)"
+        f"add `Fence(cuda_in_order, cuda_in_order)` before line {line}, indented like it "
+        "(4 spaces), in turned"
     }
 
 
