@@ -111,7 +111,7 @@ def _several_threads(violation: Violation, program: Program | None) -> str:
     if not apart or not apart[0].threads:
         return ""
     both = isinstance(first, Record) and isinstance(second, Check)
-    if both and violation.kind is not HazardKind.WAW and first.access != second.access:
+    if both and violation.kind is not HazardKind.WAW and first.access != second.access:  # type: ignore[union-attr]
         return _in_place(violation, apart[0])
     return (
         f"the iterations of the loop at line {apart[0].origin.span.line} are executed at once: let "

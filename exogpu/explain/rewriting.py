@@ -270,7 +270,7 @@ def _between(proc: Proc, program: amir.Program, violation: Violation) -> Iterato
     ours = _path_of(proc, program, check)
     if ours is None or theirs is None:
         return
-    seen = set()
+    seen = set()  # type: ignore[var-annotated]
     for gap in between(proc, ours, theirs):
         if gap.key in seen or len(seen) == MOST:
             continue
@@ -313,7 +313,7 @@ def _alone(path: Path) -> list[Stmt]:
     found = [path[-1]]
     for stmt in reversed(path[:-1]):
         body = getattr(stmt, "body", ())
-        if len(body) != 1 or body[0] is not found[-1] or getattr(stmt, "orelse", ()):
+        if len(body) != 1 or body[0] is not found[-1] or getattr(stmt, "orelse", ()):  # type: ignore[misc,arg-type]
             break
         found.append(stmt)
     return found
