@@ -258,10 +258,10 @@ def further(
     late = [fault for fault in found if fault.pair not in told]
     for sizes, pairs in _by_sizes(late):
         violations = {pair_of(v): v for v in reversed(at(sizes, pairs))}
-        for pair in pairs:  # type: ignore
-            if pair not in told and pair in violations:  # type: ignore
-                told.add(pair)  # type: ignore
-                yield Refutation(sizes, violations[pair], None)  # type: ignore
+        for pair in pairs:
+            if pair not in told and pair in violations:
+                told.add(pair)
+                yield Refutation(sizes, violations[pair], None)
 
 
 def _by_sizes(found: Iterable[Fault]) -> Iterator[tuple[Mapping[str, int], list[Pair]]]:
