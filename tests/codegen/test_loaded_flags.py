@@ -89,7 +89,7 @@ def test_a_value_that_has_no_name_at_the_await_is_refused():
 
 
 def test_a_flag_that_a_table_names_is_awaited_by_its_number(tmp_path):
-    """One Arrive on each flag, whichever the table names; where that is not so nothing is emitted."""
+    """One Arrive on each flag, whichever the table names; else nothing is emitted."""
     tables = Path(__file__).parent.parent / "cases" / "verdicts" / "tables.py"
     (unit,) = load(f"{tables}::one_table")
     assert unit.procedure is not None
