@@ -110,6 +110,8 @@ def _variable(variable: Variable, names: Names) -> dict[str, Json]:
         found["mechanism"] = variable.mechanism.value
         found["guard"] = None if variable.guard is None else names[variable.guard]
         found["depth"] = variable.depth
+    if variable.host:
+        found["host"] = True
     return found
 
 

@@ -134,7 +134,11 @@ def _variables(facts: Facts, declared: list[Declared]) -> Iterator[amir.Variable
             yield amir.Variable(d.name, shape, d.mechanism, d.guard, depth, is_shared(d), local)
         else:
             owner = _owner(facts, d)
-            yield amir.Variable(d.name, shape, shared=is_shared(d), task_local=local, owner=owner)
+            own = isinstance(d, Alloc) and is_on_host(d)
+            shared = is_shared(d)
+            yield amir.Variable(
+                d.name, shape, shared=shared, task_local=local, owner=owner, host=own
+            )
 
 
 def _owner(facts: Facts, declared: DataParam | Alloc) -> int | None:

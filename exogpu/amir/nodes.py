@@ -244,6 +244,8 @@ class Variable:
     """Allocated inside a task: dropped at its end.  False for global and host variables."""
     owner: int | None = None
     """Of registers: an element belongs to one unit of so many adjacent threads."""
+    host: bool = False
+    """Allocated in memory of the host: the CPU waits for the stream before it ends."""
 
     @property
     def resident(self) -> bool:

@@ -74,6 +74,7 @@ class _Reader:
             one["shared"],
             one["task_local"],
             one["owner"],
+            one.get("host", False),
         )
 
     # --- operations -----------------------------------------------------------------------
