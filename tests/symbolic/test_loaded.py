@@ -377,7 +377,6 @@ REFUTED: dict[str, tuple[Procedure, HazardKind]] = {
 }
 
 
-@pytest.mark.xfail(reason="undecided since await-own-arrival: relations too large")
 @pytest.mark.parametrize("what", PROVED)
 def test_proved_for_all_contents(what: str) -> None:
     procedure, assumed = PROVED[what]

@@ -93,7 +93,6 @@ def test_proved_for_all_sizes_and_orders(name: str) -> None:
     assert answer(RIGHT[name].amir()).proof is not None
 
 
-@pytest.mark.xfail(reason="undecided since await-own-arrival: relations too large")
 @pytest.mark.parametrize("name", WRONG)
 def test_refuted_with_its_tasks(name: str) -> None:
     procedure, expected = WRONG[name]
