@@ -164,8 +164,7 @@ CODES: Final[dict[str, Code]] = {
         "Policy paper grants more than the hardware keeps: an Await on an mbarrier is taken to "
         "receive all earlier arrivals, where hardware completes each phase by itself.  What is "
         "compiled is proved under ptx, or is unchecked.",
-        "exogpu compile kernel.py -o build --policy paper\n# repair\n"
-        "exogpu compile kernel.py -o build",
+        "p.emit(policy='paper')\n# repair\np.emit()",
     ),
     "X920": Code(
         "a run is given an argument that the procedure does not have",
