@@ -420,6 +420,9 @@ class BarrierAlloc(_Statement):
     shape: tuple[CExpr, ...]
     mechanism: BarrierMechanism
     guard: Sym | None = None
+    depth: int | None = None
+    """How many hardware mbarriers an element is, of a kernel that was compiled by others; None:
+    the ring depth follows from the Awaits (decision 12)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

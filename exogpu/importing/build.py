@@ -1,0 +1,512 @@
+"""From the events of a kernel to a procedure of the language, with the user's places."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, assert_never
+
+from exogpu.hw.memories import CudaGmemLinear, CudaRmem, CudaSmemLinear
+from exogpu.hw.timelines import SYNC_TIMELINES
+from exogpu.hw.units import cuda_thread, cuda_warpgroup
+from exogpu.importing import events as ev
+from exogpu.importing import instructions as isa
+from exogpu.importing.arithmetic import condition, expression, is_excluded
+from exogpu.importing.memory import Memory, Window
+from exogpu.importing.parts import Parts
+from exogpu.importing.proving import between
+from exogpu.importing.rings import steps
+from exogpu.importing.running import ARRIVALS, WAITS
+from exogpu.importing.sizes import Size
+from exogpu.importing.usage import Usage
+from exogpu.importing.values import TRUE, Condition, Value, Variable, compare, of
+from exogpu.ir import nodes as ir
+from exogpu.ir.names import Sym
+from exogpu.ir.types import BarrierMechanism, DataType
+from exogpu.result.errors import Span
+
+IN_ORDER: Final = SYNC_TIMELINES["cuda_in_order"]
+BOTH_PROXIES: Final = SYNC_TIMELINES["cuda_generic_and_async"]
+TEMPORAL: Final = SYNC_TIMELINES["cuda_temporal"]
+NOTHING: Final = SYNC_TIMELINES["empty_sync_tl"]
+SOURCE: Final = SYNC_TIMELINES["tma_to_gmem_source"]
+CP_ASYNC: Final = SYNC_TIMELINES["Sm80_cp_async"]
+WGMMA: Final = SYNC_TIMELINES["wgmma_async"]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All that a procedure is built from."""
+
+    name: str
+    span: Span
+    items: tuple[ev.Item, ...]
+    roles: tuple[ev.Role, ...]
+    memory: Memory
+    parts: Mapping[str, Parts]
+    usage: Usage
+    accumulators: Mapping[str, tuple[str, Span]]
+    sizes: tuple[Size, ...]
+    axes: tuple[int, ...]
+    """The axes of the grid."""
+
+
+def built(plan: Plan) -> ir.Proc:
+    """The procedure.  Raises RefusedError (K103) for what is not affine."""
+    return _Builder(plan).proc()
+
+
+@dataclass(slots=True)
+class _Builder:
+    plan: Plan
+    names: dict[Variable, Sym] = field(default_factory=dict)
+    symbols: dict[str, Sym] = field(default_factory=dict)
+    sinks: list[ir.DataParam] = field(default_factory=list)
+    around: list[tuple[Sym, ir.CExpr]] = field(default_factory=list)
+    """Tasks and loops around, with their extents."""
+
+    def symbol(self, name: str) -> Sym:
+        """A variable by its name."""
+        return self.symbols.setdefault(name, Sym(name))
+
+    def proc(self) -> ir.Proc:
+        """The whole."""
+        plan, span = self.plan, self.plan.span
+        params: list[ir.Param] = []
+        extents = []
+        for axis in plan.axes:
+            extent = self.symbol(f"grid{axis}")
+            params.append(ir.ControlParam(extent, "size", span))
+            program = Variable(f"program{axis}", natural=True)
+            self.names[program] = Sym(f"program{axis}")
+            extents.append((self.names[program], ir.CVar(extent)))
+        preconditions: list[ir.BExpr] = []
+        for size in plan.sizes:
+            name = self.names[size.variable] = Sym(size.variable.name)
+            params.append(ir.ControlParam(name, "size", size.trips.span))
+            least = ir.Compare(">=", ir.CVar(name), ir.Int(size.least), size.trips.span)
+            preconditions.append(least)
+        self.around += extents
+        body: ir.Block = (*self._declared(), *self._block(plan.items, ()), self._end())
+        for name, extent in reversed(extents):
+            body = (ir.For(name, ir.Int(0), extent, ir.CudaTasks(), body, span=span),)
+        warps = tuple(ir.WarpConfig(self._group(role.name), role.warps) for role in plan.roles)
+        launch = ir.DeviceFunction(1, warps, body, span=span)
+        params += self.sinks
+        return ir.Proc(plan.name, tuple(params), tuple(preconditions), (launch,), span)
+
+    def _group(self, role: str) -> str:
+        return role if len(self.plan.roles) > 1 else ""
+
+    def _end(self) -> ir.Stmt:
+        """A CTA ends when all of its threads have."""
+        return ir.Fence(IN_ORDER, IN_ORDER, span=self.plan.span)
+
+    # --- declarations -----------------------------------------------------------------------
+
+    def _declared(self) -> ir.Block:
+        plan, found = self.plan, list[ir.Stmt]()
+        used = {one.event for one in steps(plan.items)}
+        windows = {one.array for event in used for one in _windows(event)}
+        for array in plan.memory.arrays.values():
+            if array.name in windows:
+                threads = plan.parts.get(array.name, Parts()).threads
+                shape = (ir.Int(array.cells), ir.Int(threads))
+                name = self.symbol(array.name)
+                alloc = ir.Alloc(name, DataType.F32, shape, CudaSmemLinear, span=array.span)
+                found.append(alloc)
+        for use in plan.usage.barriers.values():
+            name, shape = self.symbol(use.label), tuple(map(ir.Int, use.shape))
+            found.append(self._barrier(name, shape, use.span, use.depth))
+            if use.runs:
+                ticks = self.symbol(f"{use.label}_waits")
+                found.append(self._barrier(ticks, (), use.span, 1))
+        groups = BarrierMechanism.COMMIT_GROUP
+        for kind, role in sorted({key for event in steps(plan.items) for key in _groups(event)}):
+            count = {"st": (), "wg": (self._warpgroups(role),), "cp": (self._threads(role),)}[kind]
+            shape = tuple(map(ir.Int, count))
+            name = self.symbol(f"{kind}_{role}")
+            found.append(ir.BarrierAlloc(name, shape, groups, span=plan.span))
+        for name, (role, span) in plan.accumulators.items():
+            found.append(self._tile(name, role, span))
+        for role in dict.fromkeys(role for role, _ in plan.accumulators.values()):
+            found.append(self._tile(f"read_{role}", role, plan.span))
+        for role in plan.roles:
+            if any(s.role == role.name and isinstance(s.event, ev.Load) for s in steps(plan.items)):
+                shape = (ir.Int(role.threads),)
+                registers = self.symbol(f"regs_{role.name}")
+                alloc = ir.Alloc(registers, DataType.F32, shape, CudaRmem, span=plan.span)
+                found.append(alloc)
+        return tuple(found)
+
+    def _barrier(self, name: Sym, shape: tuple[ir.CExpr, ...], at: Span, depth: int) -> ir.Stmt:
+        mechanism = BarrierMechanism.MBARRIER
+        return ir.BarrierAlloc(name, shape, mechanism, depth=depth, span=at)
+
+    def _tile(self, name: str, role: str, span: Span) -> ir.Stmt:
+        shape = (ir.Int(self._warpgroups(role)), ir.Int(isa.ROWS), ir.Int(isa.COLUMNS))
+        return ir.Alloc(self.symbol(name), DataType.F32, shape, isa.ACCUMULATOR, span=span)
+
+    def _threads(self, role: str) -> int:
+        return next(one.threads for one in self.plan.roles if one.name == role)
+
+    def _warpgroups(self, role: str) -> int:
+        return self._threads(role) // 128
+
+    # --- control ----------------------------------------------------------------------------
+
+    def _block(self, items: Sequence[ev.Item], facts: tuple[Condition, ...]) -> ir.Block:
+        found: list[ir.Stmt] = []
+        for item in items:
+            match item:
+                case ev.Loop():
+                    found.append(self._loop(item, facts))
+                case ev.Step():
+                    self._add(found, item, facts)
+        return tuple(found) or (ir.Pass(span=self.plan.span),)
+
+    def _loop(self, loop: ev.Loop, facts: tuple[Condition, ...]) -> ir.Stmt:
+        hi = expression(loop.trips, self.names, facts, loop.span, "a trip count")
+        name = self.names[loop.counter] = Sym(loop.counter.name)
+        inside = (*facts, *between(0, of(loop.counter), loop.trips))
+        self.around.append((name, hi))
+        body = self._block(loop.body, inside)
+        self.around.pop()
+        return ir.For(name, ir.Int(0), hi, ir.Seq(), body, span=loop.span)
+
+    def _add(self, found: list[ir.Stmt], step: ev.Step, facts: tuple[Condition, ...]) -> None:
+        if is_excluded(step.guard, facts):
+            return
+        known = facts if step.guard == TRUE else (*facts, step.guard)
+        body = self._event(step, known)
+        if step.guard != TRUE:
+            holds = condition(step.guard, self.names, facts, step.span)
+            if holds != ir.Truth(True):
+                body = (ir.If(holds, body, span=step.span),)
+        group = self._group(step.role)
+        if isinstance(step.event, ev.MeetAll) or not group:
+            found += body
+            return
+        last = found[-1] if found else None
+        if isinstance(last, ir.Warps) and last.group == group and last.hi == self._warps(step.role):
+            found[-1] = replace(last, body=(*last.body, *body))
+        else:
+            warps = self._warps(step.role)
+            found.append(ir.Warps(0, warps, group, body, span=step.span))
+
+    def _warps(self, role: str) -> int:
+        return next(one.warps for one in self.plan.roles if one.name == role)
+
+    # --- events -----------------------------------------------------------------------------
+
+    def _event(self, step: ev.Step, facts: tuple[Condition, ...]) -> ir.Block:
+        span, event = step.span, step.event
+        match event:
+            case ev.Meet() | ev.MeetAll():
+                return (ir.Fence(IN_ORDER, IN_ORDER, span=span),)
+            case ev.ProxyFence():
+                fence = ir.Fence(IN_ORDER, BOTH_PROXIES, span=span)
+                return self._each(step, lambda t: (fence,))
+            case ev.Load():
+                return self._load(step, event, facts)
+            case ev.Store():
+                return self._store(step, event, facts)
+            case ev.TmaLoad():
+                return self._tma_load(step, event, facts)
+            case ev.Expect():
+                arrive = ir.Arrive(
+                    TEMPORAL, (self._arrived(step, event.barrier, facts),), span=span
+                )
+                return self._elected(step, (arrive,))
+            case ev.Signal():
+                return (
+                    ir.Arrive(IN_ORDER, (self._arrived(step, event.barrier, facts),), span=span),
+                )
+            case ev.Wait():
+                return self._wait(step, event, facts)
+            case ev.TmaStore():
+                return self._tma_store(step, event, facts)
+            case ev.TmaStoreWait():
+                group = ir.Access(self.symbol(f"st_{step.role}"), (), span)
+                wait = ir.Await(group, IN_ORDER, event.pending, span=span)
+                return self._elected(step, (wait,))
+            case ev.AsyncCopy():
+                return self._each(step, lambda t: self._cp_async(step, event, facts, t))
+            case ev.AsyncCommit():
+                return self._each(
+                    step, lambda t: (ir.Arrive(CP_ASYNC, (self._own("cp", step, t),), span=span),)
+                )
+            case ev.AsyncWait():
+                return self._each(step, lambda t: (self._await("cp", step, t, event.pending),))
+            case ev.Dot():
+                return self._dot(step, event, facts)
+            case ev.DotWait():
+                return self._each(
+                    step,
+                    lambda w: (self._await("wg", step, w, event.pending),),
+                    warpgroups=True,
+                )
+            case ev.Registers():
+                return self._registers(step, event)
+            case ev.Tick():
+                return self._tick(step, event)
+            case _:
+                assert_never(event)
+
+    def _each(
+        self, step: ev.Step, body: Callable[[Sym], ir.Block], *, warpgroups: bool = False
+    ) -> ir.Block:
+        """What each thread of the role does, or each of its warpgroups."""
+        count = self._warpgroups(step.role) if warpgroups else self._threads(step.role)
+        unit = cuda_warpgroup if warpgroups else cuda_thread
+        name = Sym("w" if warpgroups else "t")
+        mode = ir.CudaThreads(unit)
+        return (ir.For(name, ir.Int(0), ir.Int(count), mode, body(name), span=step.span),)
+
+    def _elected(self, step: ev.Step, body: ir.Block) -> ir.Block:
+        """What one warp of the role does."""
+        if self._warps(step.role) == 1:
+            return body
+        return (ir.Warps(0, 1, self._group(step.role), body, span=step.span),)
+
+    def _own(self, kind: str, step: ev.Step, at: Sym) -> ir.Access:
+        point = ir.Point(ir.CVar(at))
+        return ir.Access(self.symbol(f"{kind}_{step.role}"), (point,), step.span)
+
+    def _await(self, kind: str, step: ev.Step, at: Sym, pending: int) -> ir.Stmt:
+        return ir.Await(self._own(kind, step, at), IN_ORDER, pending, span=step.span)
+
+    # --- windows ----------------------------------------------------------------------------
+
+    def _window(
+        self,
+        window: Window,
+        facts: tuple[Condition, ...],
+        span: Span,
+        parts: tuple[ir.Coord, ...] | None = None,
+    ) -> tuple[ir.Access, tuple[int, ...]]:
+        """An access of cells, and the extents of its intervals."""
+        threads = self.plan.parts.get(window.array, Parts()).threads
+        whole = (ir.Interval(ir.Int(0), ir.Int(threads)),)
+        within = whole if parts is None else parts
+        first = self._index(window.first, facts, span)
+        extents: tuple[int, ...] = (threads,) if parts is None else (1,)
+        if window.count == 1:
+            coords: tuple[ir.Coord, ...] = (ir.Point(first), *within)
+        else:
+            end = self._index(window.first + window.count, facts, span)
+            coords = (ir.Interval(first, end), *within)
+            extents = (window.count, *extents)
+        return ir.Access(self.symbol(window.array), coords, span), extents
+
+    def _index(self, value: Value, facts: tuple[Condition, ...], span: Span) -> ir.CExpr:
+        names = dict(self.names)
+        for variable in value.variables():
+            if variable.name.startswith((ARRIVALS, WAITS)):
+                array = variable.name.removeprefix(ARRIVALS).removeprefix(WAITS)
+                label = f"slot_{self.plan.usage.barriers[array].label}"
+                names[variable] = self.symbols.setdefault(variable.name, Sym(label))
+        return expression(value, names, facts, span, "the slot of a buffer")
+
+    def _slotted(self, step: ev.Step, windows: Sequence[Window], body: ir.Block) -> ir.Block:
+        """The statements in the loops that stand for counted slots."""
+        counts = {one.name for w in windows for one in w.first.variables()}
+        for name in sorted(counts):
+            if not name.startswith((ARRIVALS, WAITS)):
+                continue
+            array = name.removeprefix(ARRIVALS).removeprefix(WAITS)
+            use = self.plan.usage.barriers[array]
+            barrier = use.label if name.startswith(ARRIVALS) else f"{use.label}_waits"
+            slot = ir.Slot(self.symbol(barrier))
+            iterator = self.symbols.pop(name)
+            depth = ir.Int(use.depth)
+            body = (ir.For(iterator, ir.Int(0), depth, slot, body, span=step.span),)
+        return body
+
+    def _load(self, step: ev.Step, load: ev.Load, facts: tuple[Condition, ...]) -> ir.Block:
+        parts = self.plan.parts.get(load.window.array, Parts())
+        registers = self.symbol(f"regs_{step.role}")
+
+        def body(t: Sym) -> ir.Block:
+            first = self._index(load.window.first, facts, step.span)
+            cell, part = Sym("q"), Sym("p")
+            exact = parts.exact(load.parts)
+            at: ir.CExpr = ir.CVar(t) if exact else ir.CVar(part)
+            index = first if load.window.count == 1 else ir.Add(first, ir.CVar(cell))
+            coords = (ir.Point(index), ir.Point(at))
+            source = ir.Access(self.symbol(load.window.array), coords, step.span)
+            target = ir.Access(registers, (ir.Point(ir.CVar(t)),), step.span)
+            block: ir.Block = (ir.Assign(target, ir.Read(source, step.span), span=step.span),)
+            if not exact:
+                block = self._counting(part, parts.threads, block, step.span)
+            if load.window.count > 1:
+                block = self._counting(cell, load.window.count, block, step.span)
+            return block
+
+        return self._slotted(step, (load.window,), self._each(step, body))
+
+    def _counting(self, name: Sym, count: int, body: ir.Block, span: Span) -> ir.Block:
+        return (ir.For(name, ir.Int(0), ir.Int(count), ir.Seq(), body, span=span),)
+
+    def _store(self, step: ev.Step, store: ev.Store, facts: tuple[Condition, ...]) -> ir.Block:
+        parts = self.plan.parts.get(store.window.array, Parts())
+        if not parts.exact(store.parts):
+            access, extents = self._window(store.window, facts, step.span)
+            call = ir.CallInstr(
+                isa.store_all(extents, self._warps(step.role)), (access,), span=step.span
+            )
+            return self._slotted(step, (store.window,), (call,))
+
+        def body(t: Sym) -> ir.Block:
+            first, cell = self._index(store.window.first, facts, step.span), Sym("q")
+            index = first if store.window.count == 1 else ir.Add(first, ir.CVar(cell))
+            coords = (ir.Point(index), ir.Point(ir.CVar(t)))
+            target = ir.Access(self.symbol(store.window.array), coords, step.span)
+            block: ir.Block = (ir.Assign(target, ir.Const(0.0), span=step.span),)
+            if store.window.count > 1:
+                block = self._counting(cell, store.window.count, block, step.span)
+            return block
+
+        return self._slotted(step, (store.window,), self._each(step, body))
+
+    def _cp_async(
+        self, step: ev.Step, copy: ev.AsyncCopy, facts: tuple[Condition, ...], t: Sym
+    ) -> ir.Block:
+        own = (ir.Interval(ir.CVar(t), ir.Add(ir.CVar(t), ir.Int(1))),)
+        access, extents = self._window(copy.window, facts, step.span, own)
+        call = ir.CallInstr(isa.cp_async(extents), (access,), span=step.span)
+        return self._slotted(step, (copy.window,), (call,))
+
+    def _tma_load(self, step: ev.Step, load: ev.TmaLoad, facts: tuple[Condition, ...]) -> ir.Block:
+        access, extents = self._window(load.window, facts, step.span)
+        trailing = self._arrived(step, load.barrier, facts)
+        call = ir.CallInstr(isa.tma_load(extents), (access,), trailing, span=step.span)
+        return self._elected(step, self._slotted(step, (load.window,), (call,)))
+
+    def _tma_store(
+        self, step: ev.Step, store: ev.TmaStore, facts: tuple[Condition, ...]
+    ) -> ir.Block:
+        source, extents = self._window(store.window, facts, step.span)
+        sink = Sym(f"tile{len(self.sinks)}_{store.tensor.strip('%').replace('.', '_')}")
+        shape = (*(extent for _, extent in self.around), ir.Int(1))
+        param = ir.DataParam(sink, DataType.F32, shape, CudaGmemLinear, span=step.span)
+        self.sinks.append(param)
+        points: tuple[ir.Coord, ...] = tuple(ir.Point(ir.CVar(name)) for name, _ in self.around)
+        whole = ir.Interval(ir.Int(0), ir.Int(1))
+        target = ir.Access(sink, (*points, whole), step.span)
+        call = ir.CallInstr(isa.tma_store(extents), (target, source), span=step.span)
+        group = ir.Access(self.symbol(f"st_{step.role}"), (), step.span)
+        arrive = ir.Arrive(SOURCE, (group,), span=step.span)
+        return self._elected(step, (*self._slotted(step, (store.window,), (call,)), arrive))
+
+    def _dot(self, step: ev.Step, dot: ev.Dot, facts: tuple[Condition, ...]) -> ir.Block:
+        span = step.span
+
+        def body(w: Sym) -> ir.Block:
+            sources = [self._window(one, facts, span) for one in dot.operands]
+            instr = isa.wgmma(tuple(extents for _, extents in sources))
+            arguments = (self._accumulator(dot.accumulator, w, span), *(one for one, _ in sources))
+            call = ir.CallInstr(instr, arguments, span=span)
+            first, second = SYNC_TIMELINES["wgmma_fence_1"], SYNC_TIMELINES["wgmma_fence_2"]
+            commit = ir.Arrive(WGMMA, (self._own("wg", step, w),), span=span)
+            return (
+                ir.Fence(first, second, span=span),
+                *self._slotted(step, dot.operands, (call,)),
+                commit,
+            )
+
+        return self._each(step, body, warpgroups=True)
+
+    def _accumulator(self, name: str, w: Sym, span: Span) -> ir.Access:
+        tile = (ir.Interval(ir.Int(0), ir.Int(n)) for n in (isa.ROWS, isa.COLUMNS))
+        return ir.Access(self.symbol(name), (ir.Point(ir.CVar(w)), *tile), span)
+
+    def _registers(self, step: ev.Step, event: ev.Registers) -> ir.Block:
+        span = step.span
+
+        def body(w: Sym) -> ir.Block:
+            if event.uses:
+                to = self._accumulator(f"read_{step.role}", w, span)
+                source = self._accumulator(event.uses, w, span)
+                return (ir.CallInstr(isa.read_registers(), (to, source), span=span),)
+            to = self._accumulator(event.writes, w, span)
+            return (ir.CallInstr(isa.write_registers(), (to,), span=span),)
+
+        return self._each(step, body, warpgroups=True)
+
+    # --- mbarriers --------------------------------------------------------------------------
+
+    def _arrived(self, step: ev.Step, slot: ev.Slot, facts: tuple[Condition, ...]) -> ir.Access:
+        use = self.plan.usage.barriers[slot.array]
+        return self._slot(step, slot, facts, use.arriving(step.role))
+
+    def _slot(
+        self,
+        step: ev.Step,
+        slot: ev.Slot,
+        facts: tuple[Condition, ...],
+        role: int | range | None,
+    ) -> ir.Access:
+        use = self.plan.usage.barriers[slot.array]
+        coords: list[ir.Coord] = []
+        if not use.runs:
+            index = expression(slot.index, self.names, facts, step.span, "the slot of an mbarrier")
+            coords.append(ir.Point(index))
+        match role:
+            case int():
+                coords.append(ir.Point(ir.Int(role)))
+            case range():
+                coords.append(ir.Interval(ir.Int(role.start), ir.Int(role.stop)))
+            case None:
+                pass
+        return ir.Access(self.symbol(use.label), tuple(coords), step.span)
+
+    def _wait(self, step: ev.Step, wait: ev.Wait, facts: tuple[Condition, ...]) -> ir.Block:
+        use = self.plan.usage.barriers[wait.barrier.array]
+        barrier = self._slot(step, wait.barrier, facts, use.waiting(step.role))
+        timeline = IN_ORDER if use.signalled else BOTH_PROXIES
+        skip = use.depth if use.runs else 1
+        assert wait.lag is not None
+
+        def waits(lag: int) -> ir.Stmt:
+            return ir.Await(barrier, timeline, -1 - skip * lag, span=step.span)
+
+        if wait.lag.constant is not None:
+            return (waits(wait.lag.constant),)
+        same = condition(compare("==", wait.lag), self.names, facts, step.span)
+        return (ir.If(same, (waits(0),), (waits(1),), span=step.span),)
+
+    def _tick(self, step: ev.Step, tick: ev.Tick) -> ir.Block:
+        """A count that no other thread hears of: one thread arrives, and awaits itself."""
+        use = self.plan.usage.barriers[tick.array]
+        barrier = ir.Access(self.symbol(f"{use.label}_waits"), (), step.span)
+        count = (
+            ir.Arrive(NOTHING, (barrier,), span=step.span),
+            ir.Await(barrier, NOTHING, -1, span=step.span),
+        )
+        one = ir.For(
+            Sym("t"), ir.Int(0), ir.Int(1), ir.CudaThreads(cuda_thread), count, span=step.span
+        )
+        return self._elected(step, (one,))
+
+
+def _windows(event: ev.Event) -> tuple[Window, ...]:
+    match event:
+        case ev.Load() | ev.Store() | ev.TmaLoad() | ev.TmaStore() | ev.AsyncCopy():
+            return (event.window,)
+        case ev.Dot():
+            return event.operands
+        case _:
+            return ()
+
+
+def _groups(step: ev.Step) -> tuple[tuple[str, str], ...]:
+    match step.event:
+        case ev.TmaStore() | ev.TmaStoreWait():
+            return (("st", step.role),)
+        case ev.AsyncCommit() | ev.AsyncWait() | ev.AsyncCopy():
+            return (("cp", step.role),)
+        case ev.Dot() | ev.DotWait():
+            return (("wg", step.role),)
+        case _:
+            return ()

@@ -1,0 +1,153 @@
+"""From the text of TTGIR to a procedure: the entrance of this room."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from exogpu.importing import events as ev
+from exogpu.importing.build import Plan, built
+from exogpu.importing.ghosts import balanced
+from exogpu.importing.lowering import LOWERINGS, NEWEST, Lowering
+from exogpu.importing.parts import parts_of
+from exogpu.importing.refusing import RefusedError, unsupported
+from exogpu.importing.rewriting import rounded_down
+from exogpu.importing.rings import resolved, steps
+from exogpu.importing.roles import side_by_side
+from exogpu.importing.running import counted, running
+from exogpu.importing.showing import shown
+from exogpu.importing.sizes import Size, in_sizes
+from exogpu.importing.text import Module, read_module, walk
+from exogpu.importing.tiles import Tiles, tiles_of
+from exogpu.importing.translate import Kernel, translate
+from exogpu.importing.usage import Usage, usage_of
+from exogpu.ir.nodes import Proc
+from exogpu.result.errors import Diagnostic, Span
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """A kernel of others as a procedure, and what is said of it beside its verdict."""
+
+    proc: Proc
+    assumptions: tuple[str, ...]
+    notes: tuple[str, ...]
+    digest: str
+    """Of the TTGIR: SHA-256, in hexadecimal."""
+    version: str
+    """Of the Triton whose lowering was taken: `3.9`."""
+
+
+def imported(text: str, version: str = NEWEST.version) -> Imported:
+    """A kernel from its TTGIR, after allocation and barriers.
+
+    Raises RefusedError for a kernel that is not read exactly, with the operation and its line.
+    """
+    module = read_module(text)
+    lowering = _lowering(version)
+    kernel = resolved(translate(module, lowering))
+    sized = in_sizes(_together(kernel), kernel.trips)
+    items = rounded_down(sized.items)
+    runs = running(items)
+    labels = {name: one.label for name, one in kernel.barriers.items()}
+    rings = {array: kernel.barriers[array].count for array in runs}
+    items = counted(items, rings) if rings else items
+    usage = usage_of(items, kernel.barriers, runs)
+    items, added = balanced(items, usage, labels)
+    tiles = tiles_of(sized.items)
+    plan = Plan(
+        kernel.name,
+        kernel.span,
+        items,
+        kernel.roles,
+        kernel.memory,
+        parts_of(items, kernel.roles),
+        usage,
+        kernel.accumulators,
+        sized.sizes,
+        _axes(module),
+    )
+    return Imported(
+        built(plan),
+        tuple(_assumed(kernel, sized.sizes, items, usage, tiles)),
+        (*added, *_notes(sized.sizes)),
+        hashlib.sha256(text.encode()).hexdigest(),
+        lowering.version,
+    )
+
+
+def refused(text: str, version: str = NEWEST.version) -> Diagnostic | None:
+    """Why a kernel is not imported; None where it is."""
+    try:
+        imported(text, version)
+    except RefusedError as error:
+        return error.diagnostic
+    return None
+
+
+def _lowering(version: str) -> Lowering:
+    found = LOWERINGS.get(".".join(version.split(".")[:2]))
+    if found is None:
+        raise unsupported(
+            f"the lowering of Triton {version} is not known",
+            f"use Triton {' or '.join(LOWERINGS)}",
+            Span("", 0, 0, 0, 0),
+        )
+    return found
+
+
+def _together(kernel: Kernel) -> tuple[ev.Item, ...]:
+    """The roles' items as one sequence."""
+    if not kernel.specialized:
+        (role,) = kernel.roles
+        return role.items
+    labels = {name: one.label for name, one in kernel.barriers.items()}
+    meet = ev.Step(ev.MeetAll(), kernel.span, "")
+    inside = side_by_side(kernel.roles, labels, kernel.span)
+    return (*kernel.before, meet, *inside, replace(meet), *kernel.after)
+
+
+def _axes(module: Module) -> tuple[int, ...]:
+    """The axes of the grid that the kernel reads; at least the first."""
+    found = {
+        "xyz".index(one.text.strip()[0])
+        for one in walk((module.function,))
+        if one.name == "tt.get_program_id" and one.text.strip()[:1] in ("x", "y", "z")
+    }
+    return tuple(sorted(found or {0}))
+
+
+def _assumed(
+    kernel: Kernel,
+    sizes: Sequence[Size],
+    items: Sequence[ev.Item],
+    usage: Usage,
+    tiles: Tiles,
+) -> list[str]:
+    """What a verdict rests on that is not checked."""
+    found = ["integers of 32 bits do not wrap"]
+    found += ["global memory that the kernel reads is not written while it runs"]
+    found += [f"programs store different tiles of {name}" for name in tiles.assumed]
+    found += [
+        f"{size.variable.name} >= {size.least}, the trip count at line {size.trips.span.line}"
+        for size in sizes
+        if size.least > 0
+    ]
+    events = [one.event for one in steps(items)]
+    last = next((e for e in reversed(events) if isinstance(e, ev.AsyncCommit | ev.AsyncWait)), None)
+    if isinstance(last, ev.AsyncCommit):
+        found.append("copies by cp.async that are under way at a program's end end with it")
+    return found
+
+
+def _notes(sizes: Sequence[Size]) -> list[str]:
+    return [
+        f"{size.variable.name} is the trip count at line {size.trips.span.line}: "
+        f"{re.sub(r'%', '', shown(size.trips.value))}"
+        for size in sizes
+    ]
+
+
+Labels = Mapping[str, str]
