@@ -75,10 +75,10 @@ class _Builder:
         params: list[ir.Param] = []
         extents = []
         for axis in plan.axes:
-            extent = self.symbol(f"grid{axis}")
+            extent = self.symbol(f"grid_{'xyz'[axis]}")
             params.append(ir.ControlParam(extent, "size", span))
             program = Variable(f"program{axis}", natural=True)
-            self.names[program] = Sym(f"program{axis}")
+            self.names[program] = Sym(f"pid_{'xyz'[axis]}")
             extents.append((self.names[program], ir.CVar(extent)))
         preconditions: list[ir.BExpr] = []
         for size in plan.sizes:

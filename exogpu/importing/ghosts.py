@@ -27,7 +27,6 @@ def balanced(
     added: list[ev.Item] = []
     notes: list[str] = []
     for array, use in usage.barriers.items():
-        roles = [s.role for s in steps(items) if _on(s.event, array)]
         new = _left_out(items, array) or _left_over(items, array, use.count)
         if new:
             added += new
@@ -35,8 +34,18 @@ def balanced(
                 f"{labels[array]}: {len(new)} arrivals or waits more than there are of the other "
                 "are made up for at the end"
             )
-        del roles
+    added += _last_copies(items)
     return (*items, *added), tuple(notes)
+
+
+def _last_copies(items: Sequence[ev.Item]) -> list[ev.Item]:
+    """Waits for the cp.async copies that are under way when the program ends."""
+    last: dict[str, ev.Step] = {}
+    for step in steps(items):
+        if isinstance(step.event, ev.AsyncCommit | ev.AsyncWait):
+            last[step.role] = step
+    left = (step for step in last.values() if step.event != ev.AsyncWait(0))
+    return [replace(step, event=ev.AsyncWait(0), guard=TRUE) for step in left]
 
 
 def _on(event: ev.Event, array: str) -> bool:

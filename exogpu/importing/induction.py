@@ -25,8 +25,10 @@ from exogpu.importing.values import (
     Unread,
     Value,
     Variable,
+    choice,
     compare,
     floor,
+    of,
     remainder,
     whole,
 )
@@ -91,7 +93,7 @@ def _periodic(
     guessed = {
         one: form
         for one, trace in traces.items()
-        if (form := next(_shapes(loop, number, trace), None)) is not None
+        if (form := next(_late_shapes(loop, trace), None)) is not None
     }
     while guessed:
         held = {
@@ -136,8 +138,12 @@ def _traces(
     return {one: trace for one, trace in traces.items() if len(trace) == SAMPLES}
 
 
-def _shapes(loop: Variable, number: Value, trace: Sequence[int]) -> Iterator[Value]:
-    """The shapes that have these values: `(k + a) mod n` and `((k + a) div n + b) mod 2`."""
+def _shapes(loop: Variable, trace: Sequence[int], start: int = 0) -> Iterator[Value]:
+    """The shapes that have these values in the iterations from `start` on.
+
+    They are `(k + a) mod n` and `((k + a) div n + b) mod 2`.
+    """
+    number = of(loop)
     shapes = [
         remainder(number + a, n) + low
         for n in range(2, LONGEST + 1)
@@ -150,9 +156,30 @@ def _shapes(loop: Variable, number: Value, trace: Sequence[int]) -> Iterator[Val
         for a in range(n)
         for b in (0, 1)
     ]
+    numbers = list(enumerate(trace))[start:]
     for shape in shapes:
-        if all(_number(shape, {loop: at}) == value for at, value in enumerate(trace)):
+        if all(_number(shape, {loop: at}) == value for at, value in numbers):
             yield shape
+
+
+def _late_shapes(loop: Variable, trace: Sequence[int]) -> Iterator[Value]:
+    """The shapes, also those that only hold from the second iteration on."""
+    yield from _shapes(loop, trace)
+    for shape in _shapes(loop, trace, 1):
+        yield choice(compare("<=", of(loop)), whole(trace[0]), shape)
+
+
+def fitted(atom: Atom, facts: Sequence[Condition]) -> Value | None:
+    """An affine form of an atom that depends on one counter; None where none is proved."""
+    counters = {one for one in of(atom).atoms() if isinstance(one, Variable)}
+    if len(counters) != 1:
+        return None
+    (loop,) = counters
+    trace = [_atom(atom, {loop: at}) for at in range(SAMPLES)]
+    known = [value for value in trace if value is not None]
+    if len(known) < SAMPLES:
+        return None
+    return next((shape for shape in _shapes(loop, known) if equal(facts, of(atom), shape)), None)
 
 
 def _number(value: Value, known: Mapping[Atom, int]) -> int | None:

@@ -13,7 +13,7 @@ from exogpu.importing.ghosts import balanced
 from exogpu.importing.lowering import LOWERINGS, NEWEST, Lowering
 from exogpu.importing.parts import parts_of
 from exogpu.importing.refusing import RefusedError, unsupported
-from exogpu.importing.rewriting import rounded_down
+from exogpu.importing.rewriting import simplified
 from exogpu.importing.rings import resolved, steps
 from exogpu.importing.roles import side_by_side
 from exogpu.importing.running import counted, running
@@ -49,7 +49,7 @@ def imported(text: str, version: str = NEWEST.version) -> Imported:
     lowering = _lowering(version)
     kernel = resolved(translate(module, lowering))
     sized = in_sizes(_together(kernel), kernel.trips)
-    items = rounded_down(sized.items)
+    items = simplified(sized.items)
     runs = running(items)
     labels = {name: one.label for name, one in kernel.barriers.items()}
     rings = {array: kernel.barriers[array].count for array in runs}

@@ -6,12 +6,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
 
 from exogpu.importing import events as ev
+from exogpu.importing.induction import fitted
 from exogpu.importing.memory import Window
 from exogpu.importing.proving import between, settled
 from exogpu.importing.values import (
     TRUE,
     Atom,
     Both,
+    Choice,
     Compare,
     Condition,
     Known,
@@ -62,16 +64,16 @@ def _part(part: object, by: Mapping[Atom, Value]) -> object:
             return part
 
 
-def rounded_down(
+def simplified(
     items: tuple[ev.Item, ...], facts: tuple[Condition, ...] = ()
 ) -> tuple[ev.Item, ...]:
-    """The items with divisions toward zero as ones that round down, where they are the same."""
+    """The items with affine forms of what is not written so, where they are proved equal."""
     made: list[ev.Item] = []
     for item in items:
         match item:
             case ev.Loop():
                 inside = (*facts, *between(0, of(item.counter), item.trips))
-                made.append(replace(item, body=rounded_down(item.body, inside)))
+                made.append(replace(item, body=simplified(item.body, inside)))
             case ev.Step():
                 known = facts if item.guard == TRUE else (*facts, item.guard)
                 by: dict[Atom, Value] = {}
@@ -79,6 +81,8 @@ def rounded_down(
                     for atom in value.atoms():
                         if isinstance(atom, Toward):
                             by[atom] = settled(of(atom), known)
+                        if isinstance(atom, Toward | Choice) and by.get(atom, of(atom)) == of(atom):
+                            by[atom] = fitted(atom, known) or of(atom)
                 made.append(replace(item, event=_record(item.event, by)) if by else item)
     return tuple(made)
 

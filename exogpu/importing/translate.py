@@ -110,6 +110,7 @@ class Translator:
         self._loops: tuple[str, ...] = ()
         self._out: list[ev.Item] = []
         self._scratch: dict[Operation, str] = {}
+        self._turns: dict[Operation, str] = {}
         buffers, self.barriers = self._allocations()
         self.memory: Memory = laid_out(buffers)
 
@@ -398,7 +399,7 @@ class Translator:
         by = step.constant if isinstance(step, Value) else None
         if not isinstance(low, Value) or not isinstance(high, Value) or by is None or by < 1:
             raise unknown_value("the bounds of a loop are not known", self.span(operation))
-        number = counter(f"i{operation.line}", frozenset(self._loops))
+        number = counter(self._turn(operation), frozenset(self._loops))
         (turn,) = number.variables()
         trips = self._trips(floor(high - low + (by - 1), by), operation)
         index, carried = region.arguments[0], region.arguments[1:]
@@ -421,6 +422,15 @@ class Translator:
             if name in self.views:
                 self.views[result] = self.views[name]
 
+    def _turn(self, operation: Operation) -> str:
+        """The name of a loop's counter, the same each time that the loop is gone through."""
+        if operation not in self._turns:
+            name = f"turn_{self.span(operation).line}"
+            while name in self._turns.values():
+                name += "_"
+            self._turns[operation] = name
+        return self._turns[operation]
+
     def _trips(self, value: Value, operation: Operation) -> Value:
         """How often a loop runs, as a variable that all loops of this count have."""
         if value.constant is not None:
@@ -436,7 +446,7 @@ class Translator:
         for known, trips in self.trips.items():
             if trips.value == value:
                 return of(known)
-        name = f"N{self.span(operation).line}"
+        name = f"trips_{self.span(operation).line}"
         while name in {known.name for known in self.trips}:
             name += "_"
         made = Variable(name, natural=True)

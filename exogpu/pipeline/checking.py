@@ -144,6 +144,8 @@ def _synchronisation(stages: Stages, verdict: Verdict, tell: Tell) -> Verdict:
         for hazards in refuted.hazards(program, found.findings, found.refutation):
             verdict = replace(verdict, hazards=hazards)
             tell(verdict)
+            if stages.compiled_elsewhere:
+                return verdict
         return _with_condition(stages, verdict, found.findings)
     return replace(verdict, word="undecided", reason=found.reason)
 
@@ -151,6 +153,8 @@ def _synchronisation(stages: Stages, verdict: Verdict, tell: Tell) -> Verdict:
 def _with_warnings(stages: Stages, verdict: Verdict) -> Verdict:
     """A proved verdict with what is read before it is written, and what keeps the procedure from
     being compiled."""
+    if stages.compiled_elsewhere:
+        return verdict
     from exogpu.codegen.warned import limitations
 
     stage("looking for reads of what nothing has written")

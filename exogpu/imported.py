@@ -1,0 +1,104 @@
+"""Kernels of Triton, Gluon and TLX as procedures that can be checked.
+
+from exogpu.imported import import_ttgir
+import_ttgir(open("kernel.ttgir").read()).check()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from exogpu.api import Procedure
+from exogpu.importing.lowering import NEWEST
+from exogpu.importing.reading import Imported, imported
+from exogpu.importing.refusing import RefusedError
+from exogpu.importing.wording import told
+from exogpu.result.errors import Diagnostic, Span, one_line
+from exogpu.result.proof import Proving
+from exogpu.result.verdict import Policy, Verdict
+
+
+class ImportedKernel(Procedure):
+    """A kernel that others compile.
+
+    Its verdict tells what it rests on besides, and a refutation is in the words of Triton.
+    """
+
+    compiled_elsewhere = True
+
+    def __init__(self, name: str, source: Imported) -> None:
+        super().__init__(name, replace(source.proc, name=name), ())
+        self.source = source
+
+    def check(
+        self,
+        *,
+        policy: Policy | str = Policy.PTX,
+        heard: Callable[[Verdict], None] = lambda verdict: None,
+        progress: Callable[[Proving], None] | None = None,
+        timeout: float | None = None,
+        memory: float | None = None,
+    ) -> Verdict:
+        """The verdict for all grids and trip counts."""
+        found = super().check(
+            policy=policy,
+            heard=lambda verdict: heard(self._told(verdict)),
+            progress=progress,
+            timeout=timeout,
+            memory=memory,
+        )
+        return self._told(found)
+
+    def _told(self, verdict: Verdict) -> Verdict:
+        assumed = self.source.assumptions if verdict.word == "proved" else ()
+        return replace(
+            verdict,
+            hazards=tuple(map(told, verdict.hazards)),
+            assumptions=(*verdict.assumptions, *assumed),
+            remarks=self.source.notes,
+            warnings=(),
+        )
+
+
+class UnimportedKernel(Procedure):
+    """A kernel that was not imported: its verdict is undecided, and says why."""
+
+    compiled_elsewhere = True
+
+    def __init__(self, name: str, reason: Diagnostic) -> None:
+        super().__init__(name, None, (reason,))
+        self.reason = reason
+
+    def check(
+        self,
+        *,
+        policy: Policy | str = Policy.PTX,
+        heard: Callable[[Verdict], None] = lambda verdict: None,
+        progress: Callable[[Proving], None] | None = None,
+        timeout: float | None = None,
+        memory: float | None = None,
+    ) -> Verdict:
+        """The verdict, which is undecided."""
+        del heard, progress, timeout, memory
+        reason = f"not imported: {one_line(self.reason)}"
+        return Verdict(self.name, "undecided", None, Policy.of(policy), 0.0, reason=reason)
+
+    @property
+    def span(self) -> Span:
+        """Where the reason is."""
+        return self.reason.span
+
+
+def import_ttgir(
+    text: str, *, name: str = "", version: str = NEWEST.version
+) -> ImportedKernel | UnimportedKernel:
+    """A kernel from the text of its TTGIR, as it is after allocation and barriers.
+
+    `version` is that of the Triton that lowers it.
+    """
+    try:
+        source = imported(text, version)
+    except RefusedError as error:
+        return UnimportedKernel(name or "kernel", error.diagnostic)
+    return ImportedKernel(name or source.proc.name, source)
