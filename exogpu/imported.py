@@ -6,15 +6,18 @@ import_ttgir(open("kernel.ttgir").read()).check()
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 
 from exogpu.api import Procedure
+from exogpu.importing import acquire
+from exogpu.importing.arguments import parse_call
 from exogpu.importing.lowering import NEWEST
 from exogpu.importing.reading import Imported, imported
 from exogpu.importing.refusing import RefusedError
 from exogpu.importing.wording import told
-from exogpu.result.errors import Diagnostic, Span, one_line
+from exogpu.result.errors import NOWHERE, Diagnostic, Span, one_line
 from exogpu.result.proof import Proving
 from exogpu.result.verdict import Policy, Verdict
 
@@ -102,3 +105,49 @@ def import_ttgir(
     except RefusedError as error:
         return UnimportedKernel(name or "kernel", error.diagnostic)
     return ImportedKernel(name or source.proc.name, source)
+
+
+def from_file(path: Path) -> ImportedKernel | UnimportedKernel:
+    """A kernel from a file of TTGIR.
+
+    What Triton keeps in its cache has no barriers yet: an installed Triton places them.
+    """
+    try:
+        text = path.read_text()
+        if "ttg.shared" not in text:
+            text = acquire.placed(path)
+    except (OSError, UnicodeDecodeError) as error:
+        message = f"{path} cannot be read: {error}"
+        reason = Diagnostic("K101", message, NOWHERE, "give a file of TTGIR")
+        return UnimportedKernel(path.stem, reason)
+    except RefusedError as error:
+        return UnimportedKernel(path.stem, error.diagnostic)
+    return import_ttgir(text, name="")
+
+
+def from_source(
+    path: Path,
+    name: str,
+    arguments: str,
+    *,
+    num_warps: int | None = None,
+    num_stages: int | None = None,
+    arch: int = 90,
+) -> Iterator[ImportedKernel | UnimportedKernel]:
+    """A kernel of a Python file, compiled by Triton for these arguments; of one that is tuned, all
+    its configurations."""
+    given = {"num_warps": num_warps, "num_stages": num_stages}
+    options = {key: value for key, value in given.items() if value is not None}
+    try:
+        call = parse_call(arguments)
+        kernels = list(acquire.kernels_of(path, name))
+    except RefusedError as error:
+        yield UnimportedKernel(name or path.stem, error.diagnostic)
+        return
+    for shown, function, configuration in kernels:
+        try:
+            made = acquire.compiled(function, call, {**configuration, **options}, arch)
+        except RefusedError as error:
+            yield UnimportedKernel(shown, error.diagnostic)
+            continue
+        yield import_ttgir(made.ttgir, name=shown, version=made.version)

@@ -102,14 +102,26 @@ def check(
     junit: Annotated[
         Path | None, typer.Option(metavar="F", help="Write JUnit XML to this file.")
     ] = None,
+    arguments: Annotated[
+        str | None,
+        typer.Option("--args", metavar="ARGS", help="Of a Triton kernel: fp16[2048, 64], BLOCK=8."),
+    ] = None,
+    num_warps: Annotated[int | None, typer.Option(min=1, help="Of a Triton kernel.")] = None,
+    num_stages: Annotated[int | None, typer.Option(min=1, help="Of a Triton kernel.")] = None,
+    arch: Annotated[str, typer.Option(help="Of a Triton kernel.")] = "sm_90",
 ) -> None:
-    """Check procedures, at the given sizes or else for all."""
+    """Check procedures, at the given sizes or else for all; or kernels of Triton."""
     from exogpu.cli.answering import answered
+    from exogpu.cli.imports import Launch, checked_imports, is_import
     from exogpu.cli.several import checked
 
     rules, limits = Policy.of(policy), Limits(timeout, memory)
+    launch = Launch(arguments, num_warps, num_stages, arch)
 
     def once() -> int:
+        if all(is_import(target, launch) for target in targets):
+            found = checked_imports(targets, launch, rules, limits, not no_cache)
+            return answered(found, as_json, sarif, junit)
         return answered(
             checked(targets, at, rules, limits, redundant, not no_cache), as_json, sarif, junit
         )
