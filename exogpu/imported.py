@@ -140,14 +140,11 @@ def from_source(
     options = {key: value for key, value in given.items() if value is not None}
     try:
         call = parse_call(arguments)
-        kernels = list(acquire.kernels_of(path, name))
     except RefusedError as error:
         yield UnimportedKernel(name or path.stem, error.diagnostic)
         return
-    for shown, function, configuration in kernels:
-        try:
-            made = acquire.compiled(function, call, {**configuration, **options}, arch)
-        except RefusedError as error:
-            yield UnimportedKernel(shown, error.diagnostic)
-            continue
-        yield import_ttgir(made.ttgir, name=shown, version=made.version)
+    for shown, made in acquire.compile_all(path, name, call, options, arch):
+        if isinstance(made, Diagnostic):
+            yield UnimportedKernel(shown, made)
+        else:
+            yield import_ttgir(made.ttgir, name=shown, version=made.version)

@@ -295,7 +295,8 @@ def _dot(at: Translator, operation: Operation, low: Lowering) -> None:
 
 def _dot_wait(at: Translator, operation: Operation, low: Lowering) -> None:
     at.emit(operation, ev.DotWait(_pending(at, operation, "pendings")))
-    if at.role.threads > 128 and low.meet_after_product_wait:
+    local = "warpGroupLocal" in operation.attributes
+    if at.role.threads > 128 and low.meet_after_product_wait and not local:
         at.emit(operation, ev.Meet())
     for result, operand in zip(operation.results, operation.operands, strict=False):
         if operand in at.views:

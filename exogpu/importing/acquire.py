@@ -11,8 +11,9 @@ import importlib.metadata
 import importlib.util
 import sys
 import types
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -20,7 +21,8 @@ from typing import Any, Final
 from exogpu.importing.arguments import Call
 from exogpu.importing.refusing import RefusedError
 from exogpu.importing.standing import Standing, tensor_of
-from exogpu.result.errors import NOWHERE, Span
+from exogpu.result.errors import NOWHERE, Diagnostic, Span
+from exogpu.solvers.workers import Limits, Stopped, Tell, isolated
 
 SHARED_MEMORY: Final = 232_448
 MULTIPROCESSORS: Final = 132
@@ -57,16 +59,52 @@ def required_triton() -> str:
     return version
 
 
-def kernels_of(path: Path, name: str) -> Iterator[tuple[str, Any, Mapping[str, Any]]]:
+def compile_all(
+    path: Path, name: str, call: Call, options: Mapping[str, Any], arch: int
+) -> list[tuple[str, Compiled | Diagnostic]]:
+    """A kernel of a file, or all configurations of one that is tuned, or why it is not compiled.
+
+    It is compiled in a process of its own, which a file's stand-ins and prints do not leave.
+    """
+
+    def work(tell: Tell) -> list[tuple[str, Compiled | Diagnostic]]:
+        with redirect_stdout(sys.stderr), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return list(_compiled_each(path, name, call, options, arch))
+
+    found = isolated(work, Limits(), doing=f"compiling {name}")
+    if isinstance(found, Stopped):
+        reason = Diagnostic(
+            "K108", f"Triton does not compile {name}: {found}", NOWHERE, "try again"
+        )
+        return [(name, reason)]
+    return found
+
+
+def _compiled_each(
+    path: Path, name: str, call: Call, options: Mapping[str, Any], arch: int
+) -> Iterator[tuple[str, Compiled | Diagnostic]]:
+    try:
+        required_triton()
+        kernels = list(_kernels(path, name))
+    except RefusedError as error:
+        yield name or path.stem, error.diagnostic
+        return
+    for shown, function, configuration in kernels:
+        try:
+            yield shown, compiled(function, call, {**configuration, **options}, arch)
+        except RefusedError as error:
+            yield shown, error.diagnostic
+
+
+def _kernels(path: Path, name: str) -> Iterator[tuple[str, Any, Mapping[str, Any]]]:
     """The kernel of a file, or each configuration of one that is tuned: name, function, options.
 
     Raises RefusedError (K107) where the file has no kernel of that name.
     """
-    required_triton()
-    module = _module(path)
-    found = getattr(module, name, None)
+    found = getattr(_module(path), name, None)
     configurations: Sequence[Any] = ()
-    while found is not None and not hasattr(found, "signature") and hasattr(found, "fn"):
+    while found is not None and not hasattr(found, "params") and hasattr(found, "fn"):
         configurations = configurations or getattr(found, "configs", ())
         found = found.fn
     if found is None or not hasattr(found, "params"):
@@ -209,6 +247,13 @@ def placed(path: Path, arch: int = 90) -> str:
     Raises RefusedError (K106, K108) where Triton is not installed, or does not read it.
     """
     required_triton()
+    found = isolated(lambda tell: _placed(path, arch), Limits(), doing=f"reading {path}")
+    if isinstance(found, Stopped):
+        raise RefusedError("K108", f"Triton does not read {path}: {found}", "give other TTGIR")
+    return found
+
+
+def _placed(path: Path, arch: int) -> str:
     try:
         from triton._C.libtriton import ir
         from triton.backends.compiler import GPUTarget

@@ -19,7 +19,7 @@ class Lowering:
     meet_before_arrive: bool
     """`mbarrier.arrive` is executed by one thread, after a barrier of its partition."""
     meet_after_product_wait: bool
-    """A partition of several warpgroups meets after `wgmma.wait_group`."""
+    """A partition of several warpgroups meets after `wgmma.wait_group`, if that is not local."""
     meet_within_scratch: bool
     """Between the stores and the loads of scratch memory all threads of a partition meet."""
     copies_once: bool

@@ -71,7 +71,7 @@ _MEMORY: Final[Mapping[str, frozenset[str]]] = {
     "ttng.warp_group_dot": frozenset(
         {"inputPrecision", "isAsync", "maxNumImpreciseAcc", "tt.self_latency", "loop.stage"}
     ),
-    "ttng.warp_group_dot_wait": frozenset({"pendings"}),
+    "ttng.warp_group_dot_wait": frozenset({"pendings", "warpGroupLocal"}),
 }
 """Operations that access memory or order accesses, with the attributes that are understood."""
 

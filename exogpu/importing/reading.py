@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from exogpu.importing import events as ev
@@ -18,11 +18,11 @@ from exogpu.importing.rings import resolved, steps
 from exogpu.importing.roles import side_by_side
 from exogpu.importing.running import counted, running
 from exogpu.importing.showing import shown
-from exogpu.importing.sizes import Size, in_sizes
+from exogpu.importing.sizes import Size, Sized, in_sizes
 from exogpu.importing.text import Module, read_module, walk
 from exogpu.importing.tiles import Tiles, tiles_of
 from exogpu.importing.translate import Kernel, translate
-from exogpu.importing.usage import Usage, usage_of
+from exogpu.importing.usage import usage_of
 from exogpu.ir.nodes import Proc
 from exogpu.result.errors import Diagnostic, Span
 
@@ -47,16 +47,16 @@ def imported(text: str, version: str = NEWEST.version) -> Imported:
     """
     module = read_module(text)
     lowering = _lowering(version)
-    kernel = resolved(translate(module, lowering))
-    sized = in_sizes(_together(kernel), kernel.trips)
-    items = simplified(sized.items)
+    sized = in_sizes(translate(module, lowering))
+    kernel = resolved(sized.kernel)
+    items = simplified(_together(kernel))
     runs = running(items)
     labels = {name: one.label for name, one in kernel.barriers.items()}
     rings = {array: kernel.barriers[array].count for array in runs}
     items = counted(items, rings) if rings else items
     usage = usage_of(items, kernel.barriers, runs)
     items, added = balanced(items, usage, labels)
-    tiles = tiles_of(sized.items)
+    tiles = tiles_of(items)
     plan = Plan(
         kernel.name,
         kernel.span,
@@ -71,7 +71,7 @@ def imported(text: str, version: str = NEWEST.version) -> Imported:
     )
     return Imported(
         built(plan),
-        tuple(_assumed(kernel, sized.sizes, items, usage, tiles)),
+        tuple(_assumed(sized, items, tiles)),
         (*added, *_notes(sized.sizes)),
         hashlib.sha256(text.encode()).hexdigest(),
         lowering.version,
@@ -119,20 +119,15 @@ def _axes(module: Module) -> tuple[int, ...]:
     return tuple(sorted(found or {0}))
 
 
-def _assumed(
-    kernel: Kernel,
-    sizes: Sequence[Size],
-    items: Sequence[ev.Item],
-    usage: Usage,
-    tiles: Tiles,
-) -> list[str]:
+def _assumed(sized: Sized, items: Sequence[ev.Item], tiles: Tiles) -> list[str]:
     """What a verdict rests on that is not checked."""
     found = ["integers of 32 bits do not wrap"]
     found += ["global memory that the kernel reads is not written while it runs"]
     found += [f"programs store different tiles of {name}" for name in tiles.assumed]
+    found += [f"{shown(value)} >= 0" for value in sized.assumed]
     found += [
         f"{size.variable.name} >= {size.least}, the trip count at line {size.trips.span.line}"
-        for size in sizes
+        for size in sized.sizes
         if size.least > 0
     ]
     events = [one.event for one in steps(items)]
@@ -148,6 +143,3 @@ def _notes(sizes: Sequence[Size]) -> list[str]:
         f"{re.sub(r'%', '', shown(size.trips.value))}"
         for size in sizes
     ]
-
-
-Labels = Mapping[str, str]

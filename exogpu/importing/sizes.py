@@ -6,28 +6,22 @@ Counts that differ by a constant, and what else depends on them, are written in 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from exogpu.importing import events as ev
 from exogpu.importing.proving import between, equal, follows
-from exogpu.importing.refusing import unknown_value
 from exogpu.importing.rewriting import rewritten, values_of
-from exogpu.importing.translate import Trips
+from exogpu.importing.translate import Kernel, Trips
 from exogpu.importing.values import (
-    TRUE,
     Atom,
-    Compare,
     Condition,
     Value,
     Variable,
-    both,
     compare,
     condition_atoms,
-    negation,
     of,
     replaced_in,
-    whole,
 )
 
 
@@ -43,39 +37,43 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class Sized:
-    """Items that are written in sizes."""
+    """A kernel that is written in sizes."""
 
-    items: tuple[ev.Item, ...]
+    kernel: Kernel
     sizes: tuple[Size, ...]
+    assumed: tuple[Value, ...]
+    """Trip counts as they were written, which are taken not to be negative."""
 
 
-def in_sizes(items: tuple[ev.Item, ...], trips: Mapping[Variable, Trips]) -> Sized:
-    """The items with every trip count written in sizes.
-
-    Raises RefusedError (K103) where a count of fewer than no iterations would have another effect
-    than none.
-    """
-    used = set(_used(items))
+def in_sizes(kernel: Kernel) -> Sized:
+    """The kernel with every trip count written in sizes."""
+    groups_of_items = (kernel.before, *(role.items for role in kernel.roles), kernel.after)
+    used = {one for items in groups_of_items for one in _used(items)}
+    written = {one for items in groups_of_items for one in _written(items)}
     groups: dict[Value, list[Variable]] = {}
-    for variable, one in trips.items():
+    for variable, one in kernel.trips.items():
         if variable in used:
             groups.setdefault(one.value - one.value.offset, []).append(variable)
     by: dict[Atom, Value] = {}
     sizes: list[Size] = []
-    written = set(_written(items))
+    assumed: list[Value] = []
     for members in groups.values():
-        longest = max(members, key=lambda one: trips[one].value.offset)
-        least = 0
+        longest = max(members, key=lambda one: kernel.trips[one].value.offset)
+        value, least = kernel.trips[longest].value, 0
         for member in members:
-            less = trips[longest].value.offset - trips[member].value.offset
+            less = value.offset - kernel.trips[member].value.offset
             by[member] = of(longest) - less
             if member in written:
                 least = max(least, less)
-        if (leading := _leading(trips[longest].value)) is not None:
-            _check_short(items, leading, trips[longest].value, longest)
-            by[leading[0]] = (of(longest) - trips[longest].value) * leading[1] + of(leading[0])
-        sizes.append(Size(longest, trips[longest], least))
-    return Sized(rewritten(items, by), tuple(sizes))
+        if (leading := _leading(value)) is not None:
+            if not all(_short(items, leading, value, longest) for items in groups_of_items):
+                assumed.append(value)
+            by[leading[0]] = (of(longest) - value) * leading[1] + of(leading[0])
+        sizes.append(Size(longest, kernel.trips[longest], least))
+    roles = tuple(replace(role, items=rewritten(role.items, by)) for role in kernel.roles)
+    before, after = rewritten(kernel.before, by), rewritten(kernel.after, by)
+    made = replace(kernel, before=before, roles=roles, after=after)
+    return Sized(made, tuple(sizes), tuple(assumed))
 
 
 def _used(items: Sequence[ev.Item]) -> Iterator[Variable]:
@@ -114,40 +112,32 @@ def _leading(value: Value) -> tuple[Atom, int] | None:
     return None
 
 
-def _check_short(
+def _short(
     items: Sequence[ev.Item],
     leading: tuple[Atom, int],
     value: Value,
     size: Variable,
     facts: tuple[Condition, ...] = (),
-) -> None:
-    """That a negative count has the effect of none, where the count is written but in loops."""
+) -> bool:
+    """Whether a negative count has the effect of none, where it is written outside of its loops."""
     negative = compare("<=", value + 1)
     none = {leading[0]: of(leading[0]) - value * leading[1]}
     for item in items:
         match item:
             case ev.Loop():
                 inside = (*facts, *between(0, of(item.counter), item.trips))
-                if size not in item.trips.variables():
-                    _check_short(item.body, leading, value, size, inside)
+                own = size in item.trips.variables()
+                if not own and not _short(item.body, leading, value, size, inside):
+                    return False
             case ev.Step() if leading[0] in set(_atoms(item)):
                 known = (*facts, negative)
                 same = all(equal(known, v, v.replaced(none)) for v in values_of(item.event))
                 if not same or not _equivalent(known, item.guard, replaced_in(item.guard, none)):
-                    raise unknown_value(
-                        "what happens depends on by how much a trip count is negative", item.span
-                    )
+                    return False
             case ev.Step():
                 pass
+    return True
 
 
 def _equivalent(facts: tuple[Condition, ...], one: Condition, other: Condition) -> bool:
     return follows((*facts, one), other) and follows((*facts, other), one)
-
-
-def bounds(sizes: Sequence[Size]) -> Condition:
-    """What is assumed of the sizes."""
-    found: Condition = TRUE
-    for size in sizes:
-        found = both(found, Compare("<=", whole(size.least) - of(size.variable)))
-    return negation(negation(found))

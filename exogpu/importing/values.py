@@ -255,7 +255,10 @@ def replaced_in(condition: Condition, by: Mapping[Atom, Value]) -> Condition:
 
 
 def floor(value: Value, divisor: int) -> Value:
-    """Division that rounds down, with the multiples of the divisor taken out."""
+    """Division that rounds down, with the multiples of the divisor taken out.
+
+    A quotient of a quotient is left as it is: the inner one may be a trip count.
+    """
     if divisor == 1:
         return value
     parts = {product: divmod(factor, divisor) for product, factor in value.terms}
@@ -265,8 +268,6 @@ def floor(value: Value, divisor: int) -> Value:
         return out
     if len(rest.terms) == 1 and rest.terms[0][1] == 1 and len(rest.terms[0][0]) == 1:
         (inner,) = rest.terms[0][0]
-        if isinstance(inner, Floor):
-            return out + floor(inner.term, inner.divisor * divisor)
         if isinstance(inner, Remainder) and inner.divisor <= divisor:
             return out
     return out + of(Floor(rest, divisor))
