@@ -16,6 +16,7 @@ from exogpu.importing.arguments import parse_call
 from exogpu.importing.lowering import NEWEST
 from exogpu.importing.reading import Imported, imported
 from exogpu.importing.refusing import RefusedError
+from exogpu.importing.sizes import possible
 from exogpu.importing.wording import told
 from exogpu.result.errors import NOWHERE, Diagnostic, Span, one_line
 from exogpu.result.proof import Proving
@@ -55,6 +56,10 @@ class ImportedKernel(Procedure):
 
     def _told(self, verdict: Verdict) -> Verdict:
         assumed = self.source.assumptions if verdict.word == "proved" else ()
+        if verdict.hazards and not possible(self.source.sizes, verdict.hazards[0].sizes):
+            sizes = ", ".join(f"{name}={n}" for name, n in verdict.hazards[0].sizes.items())
+            reason = f"not proved, and the trip counts at which it fails never occur: {sizes}"
+            verdict = replace(verdict, word="undecided", reason=reason, hazards=())
         return replace(
             verdict,
             hazards=tuple(map(told, verdict.hazards)),

@@ -15,6 +15,7 @@ from exogpu.importing.arithmetic import condition, expression, is_excluded
 from exogpu.importing.memory import Memory, Window
 from exogpu.importing.parts import Parts
 from exogpu.importing.proving import between
+from exogpu.importing.refusing import unsupported
 from exogpu.importing.rings import steps
 from exogpu.importing.running import ARRIVALS, WAITS
 from exogpu.importing.sizes import Size
@@ -23,6 +24,7 @@ from exogpu.importing.values import TRUE, Condition, Value, Variable, compare, o
 from exogpu.ir import nodes as ir
 from exogpu.ir.names import Sym
 from exogpu.ir.types import BarrierMechanism, DataType
+from exogpu.ir.walk import control_variables
 from exogpu.result.errors import Span
 
 IN_ORDER: Final = SYNC_TIMELINES["cuda_in_order"]
@@ -388,6 +390,13 @@ class _Builder:
     ) -> ir.Block:
         source, extents = self._window(store.window, facts, step.span)
         sink = Sym(f"tile{len(self.sinks)}_{store.tensor.strip('%').replace('.', '_')}")
+        for _, extent in self.around:
+            if control_variables(extent) & {name for name, _ in self.around}:
+                raise unsupported(
+                    "a TMA store in a loop whose trip count differs from program to program",
+                    "exogpu stores in loops of one trip count for all programs",
+                    step.span,
+                )
         shape = (*(extent for _, extent in self.around), ir.Int(1))
         param = ir.DataParam(sink, DataType.F32, shape, CudaGmemLinear, span=step.span)
         self.sinks.append(param)

@@ -38,6 +38,8 @@ class Imported:
     """Of the TTGIR: SHA-256, in hexadecimal."""
     version: str
     """Of the Triton whose lowering was taken: `3.9`."""
+    sizes: tuple[Size, ...]
+    """The trip counts that are sizes of the procedure."""
 
 
 def imported(text: str, version: str = NEWEST.version) -> Imported:
@@ -54,7 +56,7 @@ def imported(text: str, version: str = NEWEST.version) -> Imported:
     labels = {name: one.label for name, one in kernel.barriers.items()}
     rings = {array: kernel.barriers[array].count for array in runs}
     items = counted(items, rings) if rings else items
-    usage = usage_of(items, kernel.barriers, runs)
+    usage = usage_of(items, kernel.barriers, runs, kernel.memory.arrays)
     items, added = balanced(items, usage, labels)
     tiles = tiles_of(items)
     plan = Plan(
@@ -75,6 +77,7 @@ def imported(text: str, version: str = NEWEST.version) -> Imported:
         (*added, *_notes(sized.sizes)),
         hashlib.sha256(text.encode()).hexdigest(),
         lowering.version,
+        sized.sizes,
     )
 
 

@@ -6,23 +6,40 @@ Counts that differ by a constant, and what else depends on them, are written in 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final, Literal
 
 from exogpu.importing import events as ev
 from exogpu.importing.proving import between, equal, follows
 from exogpu.importing.rewriting import rewritten, values_of
+from exogpu.importing.running import is_affine
 from exogpu.importing.translate import Kernel, Trips
 from exogpu.importing.values import (
+    FALSE,
+    TRUE,
     Atom,
+    Both,
+    Compare,
     Condition,
     Value,
     Variable,
+    both,
     compare,
     condition_atoms,
+    is_natural,
+    negation,
     of,
     replaced_in,
+    whole,
 )
+
+PROGRAM: Final = re.compile(r"program\d")
+"""The names of program ids."""
+
+MOST: Final = 9
+"""Iterations that the guards of a prologue are compared with, and one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +68,14 @@ def in_sizes(kernel: Kernel) -> Sized:
     used = {one for items in groups_of_items for one in _used(items)}
     written = {one for items in groups_of_items for one in _written(items)}
     groups: dict[Value, list[Variable]] = {}
-    for variable, one in kernel.trips.items():
-        if variable in used:
-            groups.setdefault(one.value - one.value.offset, []).append(variable)
     by: dict[Atom, Value] = {}
+    for variable, one in kernel.trips.items():
+        if variable not in used:
+            continue
+        if _of_program(one.value):
+            by[variable] = one.value
+        else:
+            groups.setdefault(one.value - one.value.offset, []).append(variable)
     sizes: list[Size] = []
     assumed: list[Value] = []
     for members in groups.values():
@@ -70,10 +91,54 @@ def in_sizes(kernel: Kernel) -> Sized:
                 assumed.append(value)
             by[leading[0]] = (of(longest) - value) * leading[1] + of(leading[0])
         sizes.append(Size(longest, kernel.trips[longest], least))
-    roles = tuple(replace(role, items=rewritten(role.items, by)) for role in kernel.roles)
-    before, after = rewritten(kernel.before, by), rewritten(kernel.after, by)
-    made = replace(kernel, before=before, roles=roles, after=after)
+
+    def sized(items: tuple[ev.Item, ...]) -> tuple[ev.Item, ...]:
+        return rewritten(_by_trips(items, [size.trips.value for size in sizes]), by)
+
+    roles = tuple(replace(role, items=sized(role.items)) for role in kernel.roles)
+    made = replace(kernel, before=sized(kernel.before), roles=roles, after=sized(kernel.after))
     return Sized(made, tuple(sizes), tuple(assumed))
+
+
+def _of_program(value: Value) -> bool:
+    """Whether a trip count is an expression of program ids, and so no size."""
+    variables = value.variables()
+    named = all(PROGRAM.fullmatch(one.name) for one in variables)
+    return bool(variables) and named and is_affine(value) and is_natural(value)
+
+
+def _by_trips(items: tuple[ev.Item, ...], trips: Sequence[Value]) -> tuple[ev.Item, ...]:
+    """The items whose guards compare trip counts, where they compare what these are made of."""
+    made: list[ev.Item] = []
+    for item in items:
+        match item:
+            case ev.Loop():
+                made.append(replace(item, body=_by_trips(item.body, trips)))
+            case ev.Step() if item.guard != TRUE:
+                made.append(replace(item, guard=_guard(item.guard, trips)))
+            case ev.Step():
+                made.append(item)
+    return tuple(made)
+
+
+def _guard(guard: Condition, trips: Sequence[Value]) -> Condition:
+    match guard:
+        case Both():
+            return both(_guard(guard.first, trips), _guard(guard.second, trips))
+        case Compare():
+            for value in trips:
+                known = {one for one in value.atoms() if isinstance(one, Variable)}
+                if not set(guard.value.variables()) <= known:
+                    continue
+                for least in range(1, MOST):
+                    enough = compare("<=", whole(least) - value)
+                    if _equivalent((), guard, enough):
+                        return enough
+                    if _equivalent((), guard, negation(enough)):
+                        return negation(enough)
+            return guard
+        case _:
+            return guard
 
 
 def _used(items: Sequence[ev.Item]) -> Iterator[Variable]:
@@ -141,3 +206,17 @@ def _short(
 
 def _equivalent(facts: tuple[Condition, ...], one: Condition, other: Condition) -> bool:
     return follows((*facts, one), other) and follows((*facts, other), one)
+
+
+def possible(sizes: Sequence[Size], at: Mapping[str, int]) -> bool:
+    """Whether trip counts of these numbers may occur together; True also where that is not known.
+
+    A count of 0 stands for negative ones, too.
+    """
+    facts: list[Condition] = []
+    for size in sizes:
+        count = at.get(size.variable.name)
+        if count is not None:
+            op: Literal["==", "<="] = "==" if count else "<="
+            facts.append(compare(op, size.trips.value - count))
+    return not follows(facts, FALSE)

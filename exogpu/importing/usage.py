@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from exogpu.importing import events as ev
@@ -60,9 +60,12 @@ class Usage:
 
 
 def usage_of(
-    items: Sequence[ev.Item], barriers: Mapping[str, Barriers], runs: frozenset[str]
+    items: Sequence[ev.Item],
+    barriers: Mapping[str, Barriers],
+    runs: frozenset[str],
+    taken: Iterable[str] = (),
 ) -> Usage:
-    """How a kernel uses its mbarriers.
+    """How a kernel uses its mbarriers, whose names are none of those that are taken.
 
     Raises RefusedError (K104) where a phase does not take the arrivals that complete it.
     """
@@ -90,7 +93,7 @@ def usage_of(
                 declared.span,
             )
         found[array] = Use(
-            _fresh(declared.label, {use.label for use in found.values()}),
+            _fresh(declared.label, {*taken, *(use.label for use in found.values())}),
             declared.span,
             declared.count,
             declared.count if array in runs else 1,
@@ -116,6 +119,8 @@ def _by_element(
 
 
 def _fresh(label: str, taken: set[str]) -> str:
-    while label in taken:
-        label += "_"
-    return label
+    name, number = label, 1
+    while name in taken:
+        number += 1
+        name = f"{label}_{number}"
+    return name

@@ -320,7 +320,16 @@ def compare(op: Literal["==", "<="], value: Value) -> Condition:
     """`value <op> 0`"""
     if value.constant is not None:
         return Known(value.constant == 0 if op == "==" else value.constant <= 0)
-    return Compare(op, value)
+    return Compare(op, _lowest(value) if op == "<=" else value)
+
+
+def _lowest(value: Value) -> Value:
+    """A value that is at most 0 where this one is: `n u + w <= 0` is `u <= floor(-w / n)`."""
+    by = max((abs(factor) for product, factor in value.terms if product), default=1)
+    if by == 1:
+        return value
+    whole_part = _made({p: f // by for p, f in value.terms if p and f % by == 0})
+    return whole_part - floor(whole_part * by - value, by)
 
 
 def negation(condition: Condition) -> Condition:
