@@ -15,12 +15,12 @@ from exogpu.importing import acquire
 from exogpu.importing.arguments import parse_call
 from exogpu.importing.lowering import NEWEST
 from exogpu.importing.reading import Imported, imported
-from exogpu.importing.refusing import RefusedError
+from exogpu.importing.refusing import FaultyError, RefusedError
 from exogpu.importing.sizes import possible
 from exogpu.importing.wording import told
 from exogpu.result.errors import NOWHERE, Diagnostic, Span, one_line
 from exogpu.result.proof import Proving
-from exogpu.result.verdict import Policy, Verdict
+from exogpu.result.verdict import Hazard, Policy, Verdict
 
 
 class ImportedKernel(Procedure):
@@ -70,13 +70,15 @@ class ImportedKernel(Procedure):
 
 
 class UnimportedKernel(Procedure):
-    """A kernel that was not imported: its verdict is undecided, and says why."""
+    """A kernel that was not imported: its verdict is undecided, and says why; or it is refuted,
+    where reading it shows what is wrong."""
 
     compiled_elsewhere = True
 
-    def __init__(self, name: str, reason: Diagnostic) -> None:
+    def __init__(self, name: str, reason: Diagnostic, hazard: Hazard | None = None) -> None:
         super().__init__(name, None, (reason,))
         self.reason = reason
+        self.hazard = hazard
 
     def check(
         self,
@@ -87,8 +89,11 @@ class UnimportedKernel(Procedure):
         timeout: float | None = None,
         memory: float | None = None,
     ) -> Verdict:
-        """The verdict, which is undecided."""
+        """The verdict, which is undecided or refuted."""
         del heard, progress, timeout, memory
+        if self.hazard is not None:
+            hazards = (self.hazard,)
+            return Verdict(self.name, "refuted", None, Policy.of(policy), 0.0, hazards=hazards)
         reason = f"not imported: {one_line(self.reason)}"
         return Verdict(self.name, "undecided", None, Policy.of(policy), 0.0, reason=reason)
 
@@ -108,7 +113,8 @@ def import_ttgir(
     try:
         source = imported(text, version)
     except RefusedError as error:
-        return UnimportedKernel(name or "kernel", error.diagnostic)
+        hazard = error.hazard if isinstance(error, FaultyError) else None
+        return UnimportedKernel(name or "kernel", error.diagnostic, hazard)
     return ImportedKernel(name or source.proc.name, source)
 
 

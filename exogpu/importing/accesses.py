@@ -11,9 +11,10 @@ from exogpu.importing import events as ev
 from exogpu.importing.layouts import description, held_once, memory, tensor, types_in
 from exogpu.importing.lowering import Lowering
 from exogpu.importing.memory import Window, window
-from exogpu.importing.refusing import unknown_value, unread, unsupported
+from exogpu.importing.refusing import faulty, unknown_value, unread, unsupported
 from exogpu.importing.text import Operation
 from exogpu.importing.values import TRUE, Condition, Value
+from exogpu.result.hazards import HazardKind
 
 if TYPE_CHECKING:
     from exogpu.importing.translate import Translator
@@ -181,13 +182,22 @@ def _tma_load(at: Translator, operation: Operation, low: Lowering) -> None:
             "write mbarrier.expect before the loads, with the bytes of all of them",
             at.span(operation),
         )
+    at.needs_initialised(slot.array, operation, all_threads=True)
     at.emit(operation, ev.TmaLoad(_window(at, operation, tile, writes=True), slot), guard)
     expected.bytes -= bytes_loaded
-    if guard != expected.guard or expected.bytes < 0:
+    if guard != expected.guard:
         raise unsupported(
+            "a TMA load under another predicate than its barrier_expect",
+            "expect and load under one predicate",
+            at.span(operation),
+        )
+    if expected.bytes < 0:
+        raise faulty(
+            HazardKind.PHASE,
+            at.label(slot.array),
             f"the mbarrier expects {expected.bytes + bytes_loaded} bytes where {bytes_loaded} are "
-            "loaded, so that its phase completes early or never",
-            "expect the bytes of all loads of the phase, under the same predicate",
+            "loaded: its phase completes before they are there",
+            at.span(expected.operation),
             at.span(operation),
         )
     if expected.bytes == 0:

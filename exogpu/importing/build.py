@@ -474,6 +474,7 @@ class _Builder:
         use = self.plan.usage.barriers[wait.barrier.array]
         barrier = self._slot(step, wait.barrier, facts, use.waiting(step.role))
         timeline = IN_ORDER if use.signalled else BOTH_PROXIES
+        timeline = NOTHING if wait.ghost else timeline
         skip = use.depth if use.runs else 1
         assert wait.lag is not None
 

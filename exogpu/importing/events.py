@@ -80,6 +80,8 @@ class Wait:
     phase: Value
     lag: Value | None = None
     """How many arrivals earlier than its own number it waits for, 0 or 1, once that is known."""
+    ghost: bool = False
+    """Whether nobody executes it: it makes the counts balance, and orders nothing."""
 
 
 @dataclass(frozen=True, slots=True)

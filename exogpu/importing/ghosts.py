@@ -98,5 +98,5 @@ def _left_over(items: Sequence[ev.Item], array: str, count: int) -> list[ev.Item
         event = waits[-1].event
         assert isinstance(event, ev.Wait)
         slot = ev.Slot(array, remainder(waited + at, count) if count > 1 else Value())
-        found.append(replace(waits[-1], event=replace(event, barrier=slot), guard=TRUE))
+        found.append(replace(waits[-1], event=replace(event, barrier=slot, ghost=True), guard=TRUE))
     return found

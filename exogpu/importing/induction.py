@@ -42,15 +42,15 @@ LONGEST: Final = 16
 
 def closed_forms(
     loop: Variable,
-    number: Value,
+    turn: Value,
     first: Mapping[Variable, Value],
     following: Mapping[Variable, Value],
     facts: Sequence[Condition],
 ) -> dict[Variable, Value]:
-    """The carried values before iteration `number`, of those for which a form was proved.
+    """The carried values before iteration `turn`, of those for which a form was proved.
 
     `first` has the values before the loop, `following` those after an iteration, as functions of
-    `number` and of the carried values before it.
+    `turn` and of the carried values before it.
     """
     found: dict[Variable, Value] = {}
     left = dict(following)
@@ -58,11 +58,11 @@ def closed_forms(
         new: dict[Variable, Value] = {}
         for carried, after in left.items():
             step = after.replaced({one: form for one, form in found.items()})
-            if (form := _linear(loop, number, carried, first[carried], step)) is not None:
+            if (form := _linear(loop, turn, carried, first[carried], step)) is not None:
                 new[carried] = form
                 break
         if not new:
-            new = _periodic(loop, number, first, left, found, facts)
+            new = _periodic(loop, turn, first, left, found, facts)
         if not new:
             return found
         found |= new
@@ -70,18 +70,18 @@ def closed_forms(
 
 
 def _linear(
-    loop: Variable, number: Value, carried: Variable, first: Value, after: Value
+    loop: Variable, turn: Value, carried: Variable, first: Value, after: Value
 ) -> Value | None:
     """The form of what grows by as much in each iteration."""
     growth = after - Value((((carried,), 1),))
     if carried in growth.variables() or not known_within(growth, loop.name):
         return None
-    return first + number * growth
+    return first + turn * growth
 
 
 def _periodic(
     loop: Variable,
-    number: Value,
+    turn: Value,
     first: Mapping[Variable, Value],
     following: Mapping[Variable, Value],
     found: Mapping[Variable, Value],
@@ -99,7 +99,7 @@ def _periodic(
         held = {
             one: form
             for one, form in guessed.items()
-            if _inductive(loop, number, form, first[one], after[one], guessed, facts)
+            if _inductive(loop, turn, form, first[one], after[one], guessed, facts)
         }
         if len(held) == len(guessed):
             return held
@@ -109,7 +109,7 @@ def _periodic(
 
 def _inductive(
     loop: Variable,
-    number: Value,
+    turn: Value,
     form: Value,
     first: Value,
     after: Value,
@@ -117,7 +117,7 @@ def _inductive(
     facts: Sequence[Condition],
 ) -> bool:
     start = form.replaced({loop: Value()})
-    then = form.replaced({loop: number + 1})
+    then = form.replaced({loop: turn + 1})
     step = after.replaced(dict(forms))
     return equal(facts, start, first) and equal(facts, step, then)
 
@@ -134,7 +134,7 @@ def _traces(
             if value is not None:
                 traces[one].append(value)
                 known[one] = value
-        now = {one: _number(value, known) for one, value in after.items()}
+        now = {one: number(value, known) for one, value in after.items()}
     return {one: trace for one, trace in traces.items() if len(trace) == SAMPLES}
 
 
@@ -143,22 +143,22 @@ def _shapes(loop: Variable, trace: Sequence[int], start: int = 0) -> Iterator[Va
 
     They are `(k + a) mod n` and `((k + a) div n + b) mod 2`.
     """
-    number = of(loop)
+    turn = of(loop)
     shapes = [
-        remainder(number + a, n) + low
+        remainder(turn + a, n) + low
         for n in range(2, LONGEST + 1)
         for a in range(n)
         for low in (0, 1)
     ]
     shapes += [
-        remainder(floor(number + a, n) + b, 2)
+        remainder(floor(turn + a, n) + b, 2)
         for n in range(1, LONGEST + 1)
         for a in range(n)
         for b in (0, 1)
     ]
-    numbers = list(enumerate(trace))[start:]
+    values = list(enumerate(trace))[start:]
     for shape in shapes:
-        if all(_number(shape, {loop: at}) == value for at, value in numbers):
+        if all(number(shape, {loop: at}) == value for at, value in values):
             yield shape
 
 
@@ -182,7 +182,7 @@ def fitted(atom: Atom, facts: Sequence[Condition]) -> Value | None:
     return next((shape for shape in _shapes(loop, known) if equal(facts, of(atom), shape)), None)
 
 
-def _number(value: Value, known: Mapping[Atom, int]) -> int | None:
+def number(value: Value, known: Mapping[Atom, int]) -> int | None:
     """The value on numbers; None where it depends on what is not known."""
     total = 0
     for product, factor in value.terms:
@@ -202,37 +202,37 @@ def _atom(atom: Atom, known: Mapping[Atom, int]) -> int | None:
         case Variable():
             return known.get(atom)
         case Floor() | Remainder():
-            term = _number(atom.term, known)
+            term = number(atom.term, known)
             if term is None:
                 return None
             return term // atom.divisor if isinstance(atom, Floor) else term % atom.divisor
         case Toward():
-            term, by = _number(atom.term, known), _number(atom.divisor, known)
+            term, by = number(atom.term, known), number(atom.divisor, known)
             if term is None or not by:
                 return None
             quotient = abs(term) // abs(by) * (1 if (term < 0) == (by < 0) else -1)
             return quotient if atom.part == "quotient" else term - quotient * by
         case Choice():
-            truth = _truth(atom.condition, known)
-            if truth is None:
+            holds = truth(atom.condition, known)
+            if holds is None:
                 return None
-            return _number(atom.first if truth else atom.second, known)
+            return number(atom.first if holds else atom.second, known)
 
 
-def _truth(condition: Condition, known: Mapping[Atom, int]) -> bool | None:
+def truth(condition: Condition, known: Mapping[Atom, int]) -> bool | None:
     match condition:
         case Known():
             return condition.value
         case Compare():
-            value = _number(condition.value, known)
+            value = number(condition.value, known)
             if value is None:
                 return None
             return value == 0 if condition.op == "==" else value <= 0
         case Negation():
-            term = _truth(condition.term, known)
+            term = truth(condition.term, known)
             return None if term is None else not term
         case Both():
-            first, second = _truth(condition.first, known), _truth(condition.second, known)
+            first, second = truth(condition.first, known), truth(condition.second, known)
             return None if first is None or second is None else first and second
         case Unread():
             return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from exogpu.importing import events as ev
@@ -12,19 +12,21 @@ from exogpu.importing.build import Plan, built
 from exogpu.importing.ghosts import balanced
 from exogpu.importing.lowering import LOWERINGS, NEWEST, Lowering
 from exogpu.importing.parts import parts_of
-from exogpu.importing.refusing import RefusedError, unsupported
+from exogpu.importing.refusing import FaultyError, RefusedError, faulty, unsupported
 from exogpu.importing.rewriting import simplified
 from exogpu.importing.rings import resolved, steps
 from exogpu.importing.roles import side_by_side
 from exogpu.importing.running import counted, running
 from exogpu.importing.showing import shown
 from exogpu.importing.sizes import Size, Sized, in_sizes
+from exogpu.importing.stuck import Stuck, stuck
 from exogpu.importing.text import Module, read_module, walk
 from exogpu.importing.tiles import Tiles, tiles_of
 from exogpu.importing.translate import Kernel, translate
 from exogpu.importing.usage import usage_of
 from exogpu.ir.nodes import Proc
-from exogpu.result.errors import Diagnostic, Span
+from exogpu.result.errors import Span
+from exogpu.result.hazards import HazardKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ def imported(text: str, version: str = NEWEST.version) -> Imported:
     lowering = _lowering(version)
     sized = in_sizes(translate(module, lowering))
     kernel = resolved(sized.kernel)
-    items = simplified(_together(kernel))
+    items = simplified(_together(kernel, sized.sizes))
     runs = running(items)
     labels = {name: one.label for name, one in kernel.barriers.items()}
     rings = {array: kernel.barriers[array].count for array in runs}
@@ -81,15 +83,6 @@ def imported(text: str, version: str = NEWEST.version) -> Imported:
     )
 
 
-def refused(text: str, version: str = NEWEST.version) -> Diagnostic | None:
-    """Why a kernel is not imported; None where it is."""
-    try:
-        imported(text, version)
-    except RefusedError as error:
-        return error.diagnostic
-    return None
-
-
 def _lowering(version: str) -> Lowering:
     found = LOWERINGS.get(".".join(version.split(".")[:2]))
     if found is None:
@@ -101,15 +94,38 @@ def _lowering(version: str) -> Lowering:
     return found
 
 
-def _together(kernel: Kernel) -> tuple[ev.Item, ...]:
-    """The roles' items as one sequence."""
+def _together(kernel: Kernel, sizes: Sequence[Size]) -> tuple[ev.Item, ...]:
+    """The roles' items as one sequence.
+
+    Raises FaultyError where the roles wait for each other for ever, at some trip counts.
+    """
     if not kernel.specialized:
         (role,) = kernel.roles
         return role.items
     labels = {name: one.label for name, one in kernel.barriers.items()}
     meet = ev.Step(ev.MeetAll(), kernel.span, "")
-    inside = side_by_side(kernel.roles, labels, kernel.span)
+    try:
+        inside = side_by_side(kernel.roles, labels, kernel.span)
+    except RefusedError:
+        if (found := stuck(kernel.roles, kernel.barriers, sizes)) is None:
+            raise
+        raise _deadlock(found, labels) from None
     return (*kernel.before, meet, *inside, replace(meet), *kernel.after)
+
+
+def _deadlock(found: Stuck, labels: Mapping[str, str]) -> FaultyError:
+    """What is said of roles that wait for each other."""
+    waits = []
+    for role, step in found.at.items():
+        assert isinstance(step.event, ev.Wait)
+        label = labels[step.event.barrier.array]
+        waits.append((step.span, f"{role} waits at line {step.span.line} for {label}", label))
+    (first, _, label), *others = waits
+    said = "; ".join(text for _, text, _ in waits)
+    second = others[0][0] if others else first
+    message = f"no role goes on: {said}"
+    one = first if others else None
+    return faulty(HazardKind.DEADLOCK, label, message, one, second, found.sizes)
 
 
 def _axes(module: Module) -> tuple[int, ...]:

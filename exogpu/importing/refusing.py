@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from exogpu.result.errors import NOWHERE, Diagnostic, ExoGpuError, Span
+from exogpu.result.hazards import Hazard, HazardKind, Occurrence
 
 
 class RefusedError(ExoGpuError):
@@ -54,4 +57,42 @@ def unordered(message: str, span: Span) -> RefusedError:
         message,
         "exogpu reads roles side by side whose loops have the same trip counts",
         span,
+    )
+
+
+class FaultyError(RefusedError):
+    """A kernel that is wrong, as reading it shows: it is refuted."""
+
+    def __init__(self, hazard: Hazard) -> None:
+        super().__init__("K110", hazard.message, hazard.help, hazard.second.span)
+        self.hazard = hazard
+
+
+CODES = {HazardKind.PHASE: "H707", HazardKind.DEADLOCK: "H706"}
+"""The codes of what reading a kernel shows."""
+
+
+def faulty(
+    kind: HazardKind,
+    variable: str,
+    message: str,
+    first: Span | None,
+    second: Span,
+    sizes: Mapping[str, int] | None = None,
+) -> FaultyError:
+    """The refutation of a kernel whose mbarriers complete early, or never."""
+    return FaultyError(
+        Hazard(
+            CODES[kind],
+            kind,
+            variable,
+            (),
+            {} if sizes is None else sizes,
+            None,
+            None if first is None else Occurrence(first, first.text.strip()),
+            Occurrence(second, second.text.strip()),
+            message,
+            "expect the bytes of all loads of a phase, and arrive before each wait in its phase",
+            replayed=False,
+        )
     )

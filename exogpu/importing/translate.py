@@ -16,7 +16,7 @@ from exogpu.importing.naming import Shared, accumulators, aliases, apart
 from exogpu.importing.operations import accept, is_register_operation
 from exogpu.importing.places import Places, places_of
 from exogpu.importing.proving import between, counter, known_within
-from exogpu.importing.refusing import unknown_value, unsupported
+from exogpu.importing.refusing import faulty, unknown_value, unsupported
 from exogpu.importing.scalars import Scalar, evaluated, is_scalar, is_truth, merged
 from exogpu.importing.text import Module, Operation, Region, walk
 from exogpu.importing.values import (
@@ -34,6 +34,7 @@ from exogpu.importing.values import (
     whole,
 )
 from exogpu.result.errors import Span
+from exogpu.result.hazards import HazardKind
 
 
 @dataclass(slots=True)
@@ -268,10 +269,13 @@ class Translator:
         around, self._out = self._out, []
         for operation in operations:
             self._operation(operation)
-        for left in self.expected.values():
-            raise unsupported(
-                f"{left.bytes} expected bytes are not loaded in the same block",
-                "load all bytes that an mbarrier expects where it expects them",
+        for slot, left in self.expected.items():
+            raise faulty(
+                HazardKind.DEADLOCK,
+                self.label(slot.array),
+                f"the mbarrier expects {left.bytes} bytes more than are loaded in the same block: "
+                "its phase never completes",
+                None,
                 self.span(left.operation),
             )
         found, self._out = tuple(self._out), around
