@@ -20,7 +20,7 @@ from exogpu.importing.sizes import possible
 from exogpu.importing.wording import told
 from exogpu.result.errors import NOWHERE, Diagnostic, Span, one_line
 from exogpu.result.proof import Proving
-from exogpu.result.verdict import Hazard, Policy, Verdict
+from exogpu.result.verdict import Hazard, HazardKind, Policy, Verdict
 
 
 class ImportedKernel(Procedure):
@@ -59,6 +59,10 @@ class ImportedKernel(Procedure):
         if verdict.hazards and not possible(self.source.sizes, verdict.hazards[0].sizes):
             sizes = ", ".join(f"{name}={n}" for name, n in verdict.hazards[0].sizes.items())
             reason = f"not proved, and the trip counts at which it fails never occur: {sizes}"
+            verdict = replace(verdict, word="undecided", reason=reason, hazards=())
+        if verdict.hazards and verdict.hazards[0].kind is HazardKind.BARRIER:
+            hazard = told(verdict.hazards[0])
+            reason = f"{hazard.message}, so that its waits could not be counted"
             verdict = replace(verdict, word="undecided", reason=reason, hazards=())
         return replace(
             verdict,

@@ -160,6 +160,7 @@ def _expect(at: Translator, operation: Operation, low: Lowering) -> None:
             at.span(operation),
         )
     at.needs_initialised(slot.array, operation, all_threads=False)
+    at.filled.pop(slot, None)
     at.expected[slot] = Expected(int(count[1]), guard, operation)
 
 
@@ -175,7 +176,7 @@ def _tma_load(at: Translator, operation: Operation, low: Lowering) -> None:
     slot, guard = _slot(at, operation, barrier), _truth(at, operation, predicate)
     shape = memory(_full(types_in(operation.types)[-1]))
     bytes_loaded = None if shape is None else shape.bytes
-    expected = at.expected.get(slot)
+    expected = at.expected.get(slot, at.filled.get(slot))
     if expected is None or bytes_loaded is None:
         raise unsupported(
             "a TMA load for which no bytes are expected in the same block",
@@ -201,7 +202,7 @@ def _tma_load(at: Translator, operation: Operation, low: Lowering) -> None:
             at.span(operation),
         )
     if expected.bytes == 0:
-        del at.expected[slot]
+        at.filled[slot] = at.expected.pop(slot)
         at.emit(expected.operation, ev.Expect(slot), guard)
 
 

@@ -23,7 +23,7 @@ from exogpu.importing.usage import Usage
 from exogpu.importing.values import TRUE, Condition, Value, Variable, compare, of
 from exogpu.ir import nodes as ir
 from exogpu.ir.names import Sym
-from exogpu.ir.types import BarrierMechanism, DataType
+from exogpu.ir.types import BarrierMechanism, DataType, SyncTL
 from exogpu.ir.walk import control_variables
 from exogpu.result.errors import Span
 
@@ -230,7 +230,8 @@ class _Builder:
                 return self._tma_store(step, event, facts)
             case ev.TmaStoreWait():
                 group = ir.Access(self.symbol(f"st_{step.role}"), (), span)
-                wait = ir.Await(group, IN_ORDER, event.pending, span=span)
+                timeline = NOTHING if event.ghost else IN_ORDER
+                wait = ir.Await(group, timeline, event.pending, span=span)
                 return self._elected(step, (wait,))
             case ev.AsyncCopy():
                 return self._each(step, lambda t: self._cp_async(step, event, facts, t))
@@ -243,9 +244,10 @@ class _Builder:
             case ev.Dot():
                 return self._dot(step, event, facts)
             case ev.DotWait():
+                after = NOTHING if event.ghost else IN_ORDER
                 return self._each(
                     step,
-                    lambda w: (self._await("wg", step, w, event.pending),),
+                    lambda w: (self._await("wg", step, w, event.pending, after),),
                     warpgroups=True,
                 )
             case ev.Registers():
@@ -275,8 +277,10 @@ class _Builder:
         point = ir.Point(ir.CVar(at))
         return ir.Access(self.symbol(f"{kind}_{step.role}"), (point,), step.span)
 
-    def _await(self, kind: str, step: ev.Step, at: Sym, pending: int) -> ir.Stmt:
-        return ir.Await(self._own(kind, step, at), IN_ORDER, pending, span=step.span)
+    def _await(
+        self, kind: str, step: ev.Step, at: Sym, pending: int, after: SyncTL = IN_ORDER
+    ) -> ir.Stmt:
+        return ir.Await(self._own(kind, step, at), after, pending, span=step.span)
 
     # --- windows ----------------------------------------------------------------------------
 

@@ -99,6 +99,8 @@ class TmaStoreWait:
     """The issuing thread waits until at most `pending` groups of TMA stores read."""
 
     pending: int
+    ghost: bool = False
+    """Whether nobody executes it: it orders nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +137,8 @@ class DotWait:
     """Each warpgroup waits until at most `pending` of its groups of wgmma are under way."""
 
     pending: int
+    ghost: bool = False
+    """Whether nobody executes it: it orders nothing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,7 +58,10 @@ def imported(text: str, version: str = NEWEST.version) -> Imported:
     labels = {name: one.label for name, one in kernel.barriers.items()}
     rings = {array: kernel.barriers[array].count for array in runs}
     items = counted(items, rings) if rings else items
-    usage = usage_of(items, kernel.barriers, runs, kernel.memory.arrays)
+    try:
+        usage = usage_of(items, kernel.barriers, runs, kernel.memory.arrays)
+    except RefusedError as error:
+        raise _why(kernel, sized.sizes, labels, error) from None
     items, added = balanced(items, usage, labels)
     tiles = tiles_of(items)
     plan = Plan(
@@ -106,11 +109,17 @@ def _together(kernel: Kernel, sizes: Sequence[Size]) -> tuple[ev.Item, ...]:
     meet = ev.Step(ev.MeetAll(), kernel.span, "")
     try:
         inside = side_by_side(kernel.roles, labels, kernel.span)
-    except RefusedError:
-        if (found := stuck(kernel.roles, kernel.barriers, sizes)) is None:
-            raise
-        raise _deadlock(found, labels) from None
+    except RefusedError as error:
+        raise _why(kernel, sizes, labels, error) from None
     return (*kernel.before, meet, *inside, replace(meet), *kernel.after)
+
+
+def _why(
+    kernel: Kernel, sizes: Sequence[Size], labels: Mapping[str, str], error: RefusedError
+) -> RefusedError:
+    """A deadlock where there is one, else what was refused."""
+    found = stuck(kernel.roles, kernel.barriers, sizes)
+    return error if found is None else _deadlock(found, labels)
 
 
 def _deadlock(found: Stuck, labels: Mapping[str, str]) -> FaultyError:

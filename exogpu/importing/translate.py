@@ -101,6 +101,7 @@ class Translator:
         self.scalars: dict[str, Scalar] = {}
         self.views: dict[str, View] = {}
         self.expected: dict[ev.Slot, Expected] = {}
+        self.filled: dict[ev.Slot, Expected] = {}
         self.invalidated: set[str] = set()
         self.accumulators: dict[str, tuple[str, Span]] = {}
         self.trips: dict[Variable, Trips] = {}
@@ -267,6 +268,7 @@ class Translator:
 
     def _items(self, operations: tuple[Operation, ...]) -> tuple[ev.Item, ...]:
         around, self._out = self._out, []
+        self.filled.clear()
         for operation in operations:
             self._operation(operation)
         for slot, left in self.expected.items():

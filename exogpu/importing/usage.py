@@ -76,7 +76,8 @@ def usage_of(
         if not arrivals and not waits:
             continue
         for element, count in declared.arrivals.items():
-            roles = arrivals.get(element, arrivals.get(None, ()))
+            every = arrivals.get(0 if array in runs else None, ())
+            roles = every if array in runs else arrivals.get(element, every)
             if roles and len(roles) != count:
                 raise unsupported(
                     f"{declared.label} is initialised with a count of {count}, and "
