@@ -141,8 +141,10 @@ def _traces(
 def _shapes(loop: Variable, trace: Sequence[int], start: int = 0) -> Iterator[Value]:
     """The shapes that have these values in the iterations from `start` on.
 
-    They are `(k + a) mod n` and `((k + a) div n + b) mod 2`.
+    They are constants, `(k + a) mod n` and `((k + a) div n + b) mod 2`.
     """
+    if len(set(trace[start:])) == 1:
+        yield whole(trace[start])
     turn = of(loop)
     shapes = [
         remainder(turn + a, n) + low
