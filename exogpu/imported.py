@@ -108,14 +108,15 @@ class UnimportedKernel(Procedure):
 
 
 def import_ttgir(
-    text: str, *, name: str = "", version: str = NEWEST.version
+    text: str, *, name: str = "", version: str = NEWEST.version, ptx: str = ""
 ) -> ImportedKernel | UnimportedKernel:
     """A kernel from the text of its TTGIR, as it is after allocation and barriers.
 
-    `version` is that of the Triton that lowers it.
+    `version` is that of the Triton that lowers it, `ptx` what it was lowered to: where that is
+    given, it is compared.
     """
     try:
-        source = imported(text, version)
+        source = imported(text, version, ptx)
     except RefusedError as error:
         hazard = error.hazard if isinstance(error, FaultyError) else None
         return UnimportedKernel(name or "kernel", error.diagnostic, hazard)
@@ -137,7 +138,9 @@ def from_file(path: Path) -> ImportedKernel | UnimportedKernel:
         return UnimportedKernel(path.stem, reason)
     except RefusedError as error:
         return UnimportedKernel(path.stem, error.diagnostic)
-    return import_ttgir(text, name="")
+    beside = path.with_suffix(".ptx")
+    ptx = beside.read_text() if beside.is_file() else ""
+    return import_ttgir(text, ptx=ptx)
 
 
 def from_source(
@@ -162,4 +165,4 @@ def from_source(
         if isinstance(made, Diagnostic):
             yield UnimportedKernel(shown, made)
         else:
-            yield import_ttgir(made.ttgir, name=shown, version=made.version)
+            yield import_ttgir(made.ttgir, name=shown, version=made.version, ptx=made.ptx)

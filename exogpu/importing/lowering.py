@@ -27,7 +27,7 @@ class Lowering:
 
 
 LOWERINGS: Final[Mapping[str, Lowering]] = {
-    "3.8": Lowering("3.8", True, True, True, True),
+    "3.8": Lowering("3.8", True, False, True, True),
     "3.9": Lowering("3.9", True, True, True, True),
 }
 """By the first two parts of the version."""

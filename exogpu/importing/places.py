@@ -25,7 +25,7 @@ class Places:
     def span(self, operation: Operation) -> Span:
         """The innermost line of the user's own file; where there is none, of the kernel."""
         found = list(self._chain(operation.location, 0))
-        own = [one for one in found if not any(part in one[0] for part in _COMPILER)]
+        own = [one for one in found if not is_compilers(one[0])]
         if not (own or found):
             return self.end
         return _span(*(own or found)[0])
@@ -57,6 +57,11 @@ class Places:
         elif found := re.match(r"fused<?.*\[(.*)\]$", text):
             for part in found[1].split(", "):
                 yield from self._chain(part, depth + 1)
+
+
+def is_compilers(file: str) -> bool:
+    """Whether a file is one of Triton's, and not the user's."""
+    return any(part in f"/{file}" for part in _COMPILER)
 
 
 def places_of(module: Module) -> Places:

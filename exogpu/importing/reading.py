@@ -19,6 +19,7 @@ from exogpu.importing.roles import side_by_side
 from exogpu.importing.running import counted, running
 from exogpu.importing.showing import shown
 from exogpu.importing.sizes import Size, Sized, in_sizes
+from exogpu.importing.skeleton import mismatches
 from exogpu.importing.stuck import Stuck, stuck
 from exogpu.importing.text import Module, read_module, walk
 from exogpu.importing.tiles import Tiles, tiles_of
@@ -37,20 +38,23 @@ class Imported:
     assumptions: tuple[str, ...]
     notes: tuple[str, ...]
     digest: str
-    """Of the TTGIR: SHA-256, in hexadecimal."""
+    """Of the TTGIR and the PTX: SHA-256, in hexadecimal."""
     version: str
     """Of the Triton whose lowering was taken: `3.9`."""
     sizes: tuple[Size, ...]
     """The trip counts that are sizes of the procedure."""
 
 
-def imported(text: str, version: str = NEWEST.version) -> Imported:
-    """A kernel from its TTGIR, after allocation and barriers.
+def imported(text: str, version: str = NEWEST.version, ptx: str = "") -> Imported:
+    """A kernel from its TTGIR, after allocation and barriers, and the PTX that it was lowered to.
 
-    Raises RefusedError for a kernel that is not read exactly, with the operation and its line.
+    Raises RefusedError for a kernel that is not read exactly, with the operation and its line, and
+    for one whose PTX does not synchronise as its TTGIR says.
     """
     module = read_module(text)
     lowering = _lowering(version)
+    for wrong in mismatches(module, ptx, lowering) if ptx else ():
+        raise RefusedError("K111", str(wrong), "exogpu's table of lowerings needs another row")
     sized = in_sizes(translate(module, lowering))
     kernel = resolved(sized.kernel)
     items = simplified(_together(kernel, sized.sizes))
@@ -78,9 +82,9 @@ def imported(text: str, version: str = NEWEST.version) -> Imported:
     )
     return Imported(
         built(plan),
-        tuple(_assumed(sized, items, tiles)),
+        tuple(_assumed(sized, items, tiles, lowering if not ptx else None)),
         (*added, *_notes(sized.sizes)),
-        hashlib.sha256(text.encode()).hexdigest(),
+        hashlib.sha256(f"{text}\0{ptx}".encode()).hexdigest(),
         lowering.version,
         sized.sizes,
     )
@@ -147,9 +151,12 @@ def _axes(module: Module) -> tuple[int, ...]:
     return tuple(sorted(found or {0}))
 
 
-def _assumed(sized: Sized, items: Sequence[ev.Item], tiles: Tiles) -> list[str]:
-    """What a verdict rests on that is not checked."""
-    found = ["integers of 32 bits do not wrap"]
+def _assumed(
+    sized: Sized, items: Sequence[ev.Item], tiles: Tiles, unseen: Lowering | None
+) -> list[str]:
+    """What a verdict rests on that is not checked; the lowering, where no PTX was compared."""
+    found = [] if unseen is None else [f"the lowering of Triton {unseen.version}"]
+    found += ["integers of 32 bits do not wrap"]
     found += ["global memory that the kernel reads is not written while it runs"]
     found += [f"programs store different tiles of {name}" for name in tiles.assumed]
     found += [f"{shown(value)} >= 0" for value in sized.assumed]

@@ -37,6 +37,11 @@ class Made:
         """The TTGIR."""
         return self.path.read_text()
 
+    @property
+    def ptx(self) -> str:
+        """What Triton lowered it to."""
+        return self.path.with_suffix(".ptx").read_text()
+
 
 KERNELS: Final = (
     Made(
@@ -65,7 +70,16 @@ def write() -> None:
         one.path.parent.mkdir(exist_ok=True)
         for suffix, text in ((".ttgir", made.ttgir), (".ptx", made.ptx)):
             text = re.sub(r'"/[^"]*/site-packages/', '"', text.replace(f"{HERE}/", ""))
-            one.path.with_suffix(suffix).write_text(text)
+            kept = [line for line in text.split("\n") if suffix == ".ttgir" or _tells(line)]
+            one.path.with_suffix(suffix).write_text("\n".join(kept))
+
+
+def _tells(line: str) -> bool:
+    """Whether a line of PTX is of its skeleton: the rest is left out, to keep the files small."""
+    line = line.strip()
+    words = (".loc", ".file", "bar", "mbarrier", "wgmma", "cp.async", "fence", "// begin", "// end")
+    predicated = line.partition(" ")[2] if line.startswith("@") else ""
+    return line.startswith(words) or predicated.startswith(words)
 
 
 if __name__ == "__main__":

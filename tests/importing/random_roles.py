@@ -1,4 +1,4 @@
-"""Random TTGIR of two or three roles that hand tiles on through rings: right ones and wrong ones."""
+"""Random TTGIR of two or three roles that hand tiles on through rings, right and wrong ones."""
 
 from __future__ import annotations
 

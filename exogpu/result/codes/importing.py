@@ -91,5 +91,14 @@ IMPORTING: Final[dict[str, tuple[str, str, str]]] = {
         "# repair: expect the bytes of both\n"
         "mbarrier.expect(bar, a.block_type.nbytes + b.block_type.nbytes)",
     ),
+    "K111": (
+        "Triton lowers a kernel otherwise than exogpu knows",
+        "A proof of TTGIR holds of the kernel that runs only if PTX synchronises as the operations "
+        "say.  exogpu has a table of what each version of Triton adds, and compares each kernel's "
+        "PTX with it, line by line.  Here they differ, so nothing is claimed.",
+        "exogpu check kernel.py::kernel --args ...  # with another version of Triton\n"
+        "# repair: use one whose lowering is known\n"
+        "pip install 'triton>=3.9,<3.10'",
+    ),
 }
 """By code: a title, an explanation, an example with its repair."""
