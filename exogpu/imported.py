@@ -55,7 +55,6 @@ class ImportedKernel(Procedure):
         return self._told(found)
 
     def _told(self, verdict: Verdict) -> Verdict:
-        assumed = self.source.assumptions if verdict.word == "proved" else ()
         if verdict.hazards and not possible(self.source.sizes, verdict.hazards[0].sizes):
             sizes = ", ".join(f"{name}={n}" for name, n in verdict.hazards[0].sizes.items())
             reason = f"not proved, and the trip counts at which it fails never occur: {sizes}"
@@ -67,7 +66,6 @@ class ImportedKernel(Procedure):
         return replace(
             verdict,
             hazards=tuple(map(told, verdict.hazards)),
-            assumptions=(*verdict.assumptions, *assumed),
             remarks=self.source.notes,
             warnings=(),
         )

@@ -25,7 +25,7 @@ from exogpu.importing.text import Module, read_module, walk
 from exogpu.importing.tiles import Tiles, tiles_of
 from exogpu.importing.translate import Kernel, translate
 from exogpu.importing.usage import usage_of
-from exogpu.ir.nodes import Proc
+from exogpu.ir.nodes import ImportSource, Proc
 from exogpu.result.errors import Span
 from exogpu.result.hazards import HazardKind
 
@@ -37,10 +37,6 @@ class Imported:
     proc: Proc
     assumptions: tuple[str, ...]
     notes: tuple[str, ...]
-    digest: str
-    """Of the TTGIR and the PTX: SHA-256, in hexadecimal."""
-    version: str
-    """Of the Triton whose lowering was taken: `3.9`."""
     sizes: tuple[Size, ...]
     """The trip counts that are sizes of the procedure."""
 
@@ -80,12 +76,13 @@ def imported(text: str, version: str = NEWEST.version, ptx: str = "") -> Importe
         sized.sizes,
         _axes(module),
     )
+    digest = hashlib.sha256(f"{text}\0{ptx}".encode()).hexdigest()
+    assumed = tuple(_assumed(sized, items, tiles, lowering if not ptx else None))
+    source = ImportSource(f"Triton {lowering.version}", digest, assumed)
     return Imported(
-        built(plan),
-        tuple(_assumed(sized, items, tiles, lowering if not ptx else None)),
+        replace(built(plan), imported=source),
+        assumed,
         (*added, *_notes(sized.sizes)),
-        hashlib.sha256(f"{text}\0{ptx}".encode()).hexdigest(),
-        lowering.version,
         sized.sizes,
     )
 

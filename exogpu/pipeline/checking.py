@@ -136,7 +136,7 @@ def _synchronisation(stages: Stages, verdict: Verdict, tell: Tell) -> Verdict:
     program = stages.amir(verdict.policy)
     found = answer(program, tell)
     if found.proof is not None:
-        assumed = tuple(f"{one.kind}({one.array.name})" for one in program.contracts)
+        assumed = program.assumptions
         return replace(verdict, word="proved", proof=found.proof, assumptions=assumed)
     if found.refutation is not None:
         stage("replaying on the abstract machine")
