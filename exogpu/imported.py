@@ -7,7 +7,8 @@ import_ttgir(open("kernel.ttgir").read()).check()
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from exogpu.api import Procedure
@@ -17,6 +18,7 @@ from exogpu.importing.lowering import NEWEST
 from exogpu.importing.reading import Imported, imported
 from exogpu.importing.refusing import FaultyError, RefusedError
 from exogpu.importing.sizes import possible
+from exogpu.importing.watching import Watched, watched
 from exogpu.importing.wording import told
 from exogpu.result.errors import NOWHERE, Diagnostic, Span, one_line
 from exogpu.result.proof import Proving
@@ -164,3 +166,34 @@ def from_source(
             yield UnimportedKernel(shown, made)
         else:
             yield import_ttgir(made.ttgir, name=shown, version=made.version, ptx=made.ptx)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The kernels that Triton compiled while it was watched."""
+
+    watched: Watched
+
+    def kernels(self) -> Iterator[ImportedKernel | UnimportedKernel]:
+        """Each specialisation that was compiled."""
+        for name, compiled in self.watched.compiled():
+            try:
+                made = compiled()
+            except RefusedError as error:
+                yield UnimportedKernel(name, error.diagnostic)
+                continue
+            yield import_ttgir(made.ttgir, name=name, version=made.version, ptx=made.ptx)
+
+    def check(self, *, timeout: float | None = None) -> list[Verdict]:
+        """The verdicts, in the order in which the kernels were compiled."""
+        return [kernel.check(timeout=timeout) for kernel in self.kernels()]
+
+
+@contextmanager
+def watch_triton() -> Iterator[Seen]:
+    """Within it, the kernels that a program launches are collected: `seen.check()` checks them.
+
+    Raises RefusedError (K106) where Triton is not installed.
+    """
+    with watched() as found:
+        yield Seen(found)

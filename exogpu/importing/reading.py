@@ -22,7 +22,7 @@ from exogpu.importing.sizes import Size, Sized, in_sizes
 from exogpu.importing.skeleton import mismatches
 from exogpu.importing.stuck import Stuck, stuck
 from exogpu.importing.text import Module, read_module, walk
-from exogpu.importing.tiles import Tiles, tiles_of
+from exogpu.importing.tiles import assumed_tiles
 from exogpu.importing.translate import Kernel, translate
 from exogpu.importing.usage import usage_of
 from exogpu.ir.nodes import ImportSource, Proc
@@ -63,7 +63,6 @@ def imported(text: str, version: str = NEWEST.version, ptx: str = "") -> Importe
     except RefusedError as error:
         raise _why(kernel, sized.sizes, labels, error) from None
     items, added = balanced(items, usage, labels)
-    tiles = tiles_of(items)
     plan = Plan(
         kernel.name,
         kernel.span,
@@ -77,7 +76,7 @@ def imported(text: str, version: str = NEWEST.version, ptx: str = "") -> Importe
         _axes(module),
     )
     digest = hashlib.sha256(f"{text}\0{ptx}".encode()).hexdigest()
-    assumed = tuple(_assumed(sized, items, tiles, lowering if not ptx else None))
+    assumed = tuple(_assumed(sized, items, module, lowering if not ptx else None))
     source = ImportSource(f"Triton {lowering.version}", digest, assumed)
     return Imported(
         replace(built(plan), imported=source),
@@ -149,13 +148,16 @@ def _axes(module: Module) -> tuple[int, ...]:
 
 
 def _assumed(
-    sized: Sized, items: Sequence[ev.Item], tiles: Tiles, unseen: Lowering | None
+    sized: Sized, items: Sequence[ev.Item], module: Module, unseen: Lowering | None
 ) -> list[str]:
     """What a verdict rests on that is not checked; the lowering, where no PTX was compared."""
     found = [] if unseen is None else [f"the lowering of Triton {unseen.version}"]
     found += ["integers of 32 bits do not wrap"]
     found += ["global memory that the kernel reads is not written while it runs"]
-    found += [f"programs store different tiles of {name}" for name in tiles.assumed]
+    arguments = frozenset(one.strip("%") for one in module.function.regions[0].arguments)
+    found += assumed_tiles(items, sized.sizes, arguments)
+    if any(one.name == "tt.store" for one in walk((module.function,))):
+        found.append("programs store different elements through pointers")
     found += [f"{shown(value)} >= 0" for value in sized.assumed]
     found += [
         f"{size.variable.name} >= {size.least}, the trip count at line {size.trips.span.line}"
