@@ -151,9 +151,10 @@ def from_source(
     num_warps: int | None = None,
     num_stages: int | None = None,
     arch: int = 90,
+    plain: bool = False,
 ) -> Iterator[ImportedKernel | UnimportedKernel]:
     """A kernel of a Python file, compiled by Triton for these arguments; of one that is tuned, all
-    its configurations."""
+    its configurations, or if it is to be `plain`, only these arguments."""
     given = {"num_warps": num_warps, "num_stages": num_stages}
     options = {key: value for key, value in given.items() if value is not None}
     try:
@@ -161,7 +162,7 @@ def from_source(
     except RefusedError as error:
         yield UnimportedKernel(name or path.stem, error.diagnostic)
         return
-    for shown, made in acquire.compile_all(path, name, call, options, arch):
+    for shown, made in acquire.compile_all(path, name, call, options, arch, plain=plain):
         if isinstance(made, Diagnostic):
             yield UnimportedKernel(shown, made)
         else:

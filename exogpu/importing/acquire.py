@@ -60,17 +60,24 @@ def required_triton() -> str:
 
 
 def compile_all(
-    path: Path, name: str, call: Call, options: Mapping[str, Any], arch: int
+    path: Path,
+    name: str,
+    call: Call,
+    options: Mapping[str, Any],
+    arch: int,
+    *,
+    plain: bool = False,
 ) -> list[tuple[str, Compiled | Diagnostic]]:
     """A kernel of a file, or all configurations of one that is tuned, or why it is not compiled.
 
+    With `plain`, configurations are left out.
     It is compiled in a process of its own, which a file's stand-ins and prints do not leave.
     """
 
     def work(tell: Tell) -> list[tuple[str, Compiled | Diagnostic]]:
         with redirect_stdout(sys.stderr), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return list(_compiled_each(path, name, call, options, arch))
+            return list(_compiled_each(path, name, call, options, arch, plain))
 
     found = isolated(work, Limits(), doing=f"compiling {name}")
     if isinstance(found, Stopped):
@@ -82,11 +89,11 @@ def compile_all(
 
 
 def _compiled_each(
-    path: Path, name: str, call: Call, options: Mapping[str, Any], arch: int
+    path: Path, name: str, call: Call, options: Mapping[str, Any], arch: int, plain: bool
 ) -> Iterator[tuple[str, Compiled | Diagnostic]]:
     try:
         required_triton()
-        kernels = list(_kernels(path, name))
+        kernels = list(_kernels(path, name, plain))
     except RefusedError as error:
         yield name or path.stem, error.diagnostic
         return
@@ -97,7 +104,7 @@ def _compiled_each(
             yield shown, error.diagnostic
 
 
-def _kernels(path: Path, name: str) -> Iterator[tuple[str, Any, Mapping[str, Any]]]:
+def _kernels(path: Path, name: str, plain: bool) -> Iterator[tuple[str, Any, Mapping[str, Any]]]:
     """The kernel of a file, or each configuration of one that is tuned: name, function, options.
 
     Raises RefusedError (K107) where the file has no kernel of that name.
@@ -114,8 +121,9 @@ def _kernels(path: Path, name: str) -> Iterator[tuple[str, Any, Mapping[str, Any
             "name a function with @triton.jit or @gluon.jit",
             Span(str(path), 1, 1, 1, 1),
         )
-    if not configurations:
+    if plain or not configurations:
         yield name, found, {}
+        return
     for one in configurations:
         given = dict(one.kwargs) | {"num_warps": one.num_warps, "num_stages": one.num_stages}
         shown = ", ".join(f"{key}={value}" for key, value in given.items())
