@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, assert_never
 
@@ -75,13 +75,13 @@ class _Builder:
         """The whole."""
         plan, span = self.plan, self.plan.span
         params: list[ir.Param] = []
-        extents = []
+        extents: list[tuple[Sym, ir.CExpr]] = []
         for axis in plan.axes:
-            extent = self.symbol(f"grid_{'xyz'[axis]}")
-            params.append(ir.ControlParam(extent, "size", span))
+            grid = self.symbol(f"grid_{'xyz'[axis]}")
+            params.append(ir.ControlParam(grid, "size", span))
             program = Variable(f"program{axis}", natural=True)
             self.names[program] = Sym(f"pid_{'xyz'[axis]}")
-            extents.append((self.names[program], ir.CVar(extent)))
+            extents.append((self.names[program], ir.CVar(grid)))
         preconditions: list[ir.BExpr] = []
         for size in plan.sizes:
             name = self.names[size.variable] = Sym(size.variable.name)
@@ -90,8 +90,8 @@ class _Builder:
             preconditions.append(least)
         self.around += extents
         body: ir.Block = (*self._declared(), *self._block(plan.items, ()), self._end())
-        for name, extent in reversed(extents):
-            body = (ir.For(name, ir.Int(0), extent, ir.CudaTasks(), body, span=span),)
+        for iterator, extent in reversed(extents):
+            body = (ir.For(iterator, ir.Int(0), extent, ir.CudaTasks(), body, span=span),)
         warps = tuple(ir.WarpConfig(self._group(role.name), role.warps) for role in plan.roles)
         launch = ir.DeviceFunction(1, warps, body, span=span)
         params += self.sinks
@@ -107,39 +107,44 @@ class _Builder:
     # --- declarations -----------------------------------------------------------------------
 
     def _declared(self) -> ir.Block:
-        plan, found = self.plan, list[ir.Stmt]()
-        used = {one.event for one in steps(plan.items)}
-        windows = {one.array for event in used for one in _windows(event)}
-        for array in plan.memory.arrays.values():
+        return (*self._arrays(), *self._mbarriers(), *self._groups(), *self._registers_of_roles())
+
+    def _arrays(self) -> Iterator[ir.Stmt]:
+        windows = {one.array for step in steps(self.plan.items) for one in _windows(step.event)}
+        for array in self.plan.memory.arrays.values():
             if array.name in windows:
-                threads = plan.parts.get(array.name, Parts()).threads
+                threads = self.plan.parts.get(array.name, Parts()).threads
                 shape = (ir.Int(array.cells), ir.Int(threads))
                 name = self.symbol(array.name)
-                alloc = ir.Alloc(name, DataType.F32, shape, CudaSmemLinear, span=array.span)
-                found.append(alloc)
-        for use in plan.usage.barriers.values():
+                yield ir.Alloc(name, DataType.F32, shape, CudaSmemLinear, span=array.span)
+
+    def _mbarriers(self) -> Iterator[ir.Stmt]:
+        for use in self.plan.usage.barriers.values():
             name, shape = self.symbol(use.label), tuple(map(ir.Int, use.shape))
-            found.append(self._barrier(name, shape, use.span, use.depth))
+            yield self._barrier(name, shape, use.span, use.depth)
             if use.runs:
-                ticks = self.symbol(f"{use.label}_waits")
-                found.append(self._barrier(ticks, (), use.span, 1))
-        groups = BarrierMechanism.COMMIT_GROUP
-        for kind, role in sorted({key for event in steps(plan.items) for key in _groups(event)}):
-            count = {"st": (), "wg": (self._warpgroups(role),), "cp": (self._threads(role),)}[kind]
-            shape = tuple(map(ir.Int, count))
+                yield self._barrier(self.symbol(f"{use.label}_waits"), (), use.span, 1)
+
+    def _groups(self) -> Iterator[ir.Stmt]:
+        mechanism = BarrierMechanism.COMMIT_GROUP
+        kinds = {key for step in steps(self.plan.items) for key in _groups(step)}
+        for kind, role in sorted(kinds):
+            count = {"wg": self._warpgroups, "cp": self._threads}
+            shape = (ir.Int(count[kind](role)),) if kind in count else ()
             name = self.symbol(f"{kind}_{role}")
-            found.append(ir.BarrierAlloc(name, shape, groups, span=plan.span))
-        for name, (role, span) in plan.accumulators.items():
-            found.append(self._tile(name, role, span))
-        for role in dict.fromkeys(role for role, _ in plan.accumulators.values()):
-            found.append(self._tile(f"read_{role}", role, plan.span))
-        for role in plan.roles:
-            if any(s.role == role.name and isinstance(s.event, ev.Load) for s in steps(plan.items)):
-                shape = (ir.Int(role.threads),)
-                registers = self.symbol(f"regs_{role.name}")
-                alloc = ir.Alloc(registers, DataType.F32, shape, CudaRmem, span=plan.span)
-                found.append(alloc)
-        return tuple(found)
+            yield ir.BarrierAlloc(name, shape, mechanism, span=self.plan.span)
+
+    def _registers_of_roles(self) -> Iterator[ir.Stmt]:
+        accumulators = self.plan.accumulators
+        for name, (owner, span) in accumulators.items():
+            yield self._tile(name, owner, span)
+        for owner in dict.fromkeys(owner for owner, _ in accumulators.values()):
+            yield self._tile(f"read_{owner}", owner, self.plan.span)
+        loading = {s.role for s in steps(self.plan.items) if isinstance(s.event, ev.Load)}
+        for role in self.plan.roles:
+            if role.name in loading:
+                registers, shape = self.symbol(f"regs_{role.name}"), (ir.Int(role.threads),)
+                yield ir.Alloc(registers, DataType.F32, shape, CudaRmem, span=self.plan.span)
 
     def _barrier(self, name: Sym, shape: tuple[ir.CExpr, ...], at: Span, depth: int) -> ir.Stmt:
         mechanism = BarrierMechanism.MBARRIER

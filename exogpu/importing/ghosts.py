@@ -18,6 +18,7 @@ from exogpu.importing.rings import steps
 from exogpu.importing.usage import Usage, Use
 from exogpu.importing.values import (
     TRUE,
+    Atom,
     Compare,
     Condition,
     Value,
@@ -76,7 +77,7 @@ def _left_out(items: Sequence[ev.Item], array: str) -> Iterator[ev.Item]:
             assert isinstance(loop, ev.Loop)
             first = _first(step.guard, loop)
             for at in range(first if first is not None and first <= MOST else 0):
-                last = {loop.counter: loop.trips + at}
+                last: dict[Atom, Value] = {loop.counter: loop.trips + at}
                 slot = ev.Slot(array, step.event.barrier.index.replaced(last))
                 runs = compare("<=", whole((first or 0) - at) - loop.trips)
                 yield replace(step, event=ev.Signal(slot), guard=runs)

@@ -88,7 +88,7 @@ def _periodic(
     facts: Sequence[Condition],
 ) -> dict[Variable, Value]:
     """The forms of counters that wrap and of phases, which depend on each other."""
-    after = {one: value.replaced(dict(found)) for one, value in following.items()}
+    after = {one: value.replaced(_atoms(found)) for one, value in following.items()}
     traces = _traces(loop, first, after)
     guessed = {
         one: form
@@ -118,8 +118,13 @@ def _inductive(
 ) -> bool:
     start = form.replaced({loop: Value()})
     then = form.replaced({loop: turn + 1})
-    step = after.replaced(dict(forms))
+    step = after.replaced(_atoms(forms))
     return equal(facts, start, first) and equal(facts, step, then)
+
+
+def _atoms(forms: Mapping[Variable, Value]) -> dict[Atom, Value]:
+    """The same, to be put in place of atoms."""
+    return {one: form for one, form in forms.items()}
 
 
 def _traces(

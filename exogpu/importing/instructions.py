@@ -6,7 +6,7 @@ A window is some cells of an array, each of so many parts; one cell is a window 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Final
 
 from exogpu.hw.memories import CudaGmemLinear, CudaSmemLinear, Sm90_RmemMatrixD
@@ -107,7 +107,7 @@ def wgmma(operands: tuple[Extents, ...]) -> Instr:
         return tuple(
             stmt
             for source in sources
-            for stmt in _over(_extents(source), lambda i, s=source: _sum(target, s, i))
+            for stmt in _over(_extents(source), partial(_sum, target, source))
         )
 
     x, y = Sym("x"), Sym("y")

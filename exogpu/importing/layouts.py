@@ -90,8 +90,8 @@ def held_once(shape: Shape, aliases: Mapping[str, str]) -> bool:
             return _fits(shape.extents, [warps, instruction[: len(warps)]])
         case "#ttg.linear":
             bases = re.findall(r"(?:lane|warp) = \[((?:\[[\d, ]*\](?:, )?)*)\]", text)
-            rows = [row for part in bases for row in re.findall(r"\[([\d, ]*)\]", part)]
-            return len(bases) == 2 and all(re.search("[1-9]", row) for row in rows)
+            steps = [step for part in bases for step in re.findall(r"\[([\d, ]*)\]", part)]
+            return len(bases) == 2 and all(re.search("[1-9]", step) for step in steps)
         case _:
             return False
 

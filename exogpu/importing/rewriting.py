@@ -44,7 +44,7 @@ def _item(item: ev.Item, by: Mapping[Atom, Value]) -> ev.Item:
 
 def _record(record: ev.Event, by: Mapping[Atom, Value]) -> ev.Event:
     changed = {field.name: _part(getattr(record, field.name), by) for field in fields(record)}
-    return replace(record, **changed)
+    return replace(record, **changed)  # type: ignore[arg-type]
 
 
 def _part(part: object, by: Mapping[Atom, Value]) -> object:

@@ -7,8 +7,9 @@ so far, for who reads it.  That the source's index is this count is proved for e
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
+from functools import partial
 
 from exogpu.importing import events as ev
 from exogpu.importing.counting import Count, counts
@@ -105,6 +106,10 @@ def _ticks(event: ev.Event, array: str) -> bool:
     return isinstance(event, ev.Tick) and event.array == array
 
 
+def _on(kind: Callable[[ev.Event, str], bool], array: str, event: ev.Event) -> bool:
+    return kind(event, array)
+
+
 Places = Mapping[str, Mapping[ev.Step, Count]]
 
 
@@ -112,8 +117,7 @@ def _places(items: tuple[ev.Item, ...], array: str) -> Places:
     """The counts of arrivals and of ticks before each step."""
     kinds = {ARRIVALS: _arrives, WAITS: _ticks}
     return {
-        kind + array: counts(items, lambda event, one=one: one(event, array)) or {}
-        for kind, one in kinds.items()
+        kind + array: counts(items, partial(_on, one, array)) or {} for kind, one in kinds.items()
     }
 
 
@@ -151,7 +155,7 @@ def _event(step: ev.Step, places: Mapping[str, Places], rings: Mapping[str, int]
                 changed[field.name] = replace(part, index=Value())
             case _:
                 pass
-    return replace(event, **changed) if changed else event
+    return replace(event, **changed) if changed else event  # type: ignore[arg-type]
 
 
 def _window(

@@ -73,7 +73,7 @@ def _run(
     roles: Sequence[ev.Role], barriers: Mapping[str, Barriers], sizes: Mapping[Variable, int]
 ) -> dict[str, ev.Step]:
     run = _Run(barriers)
-    known: dict[Atom, int] = dict(sizes)
+    known: dict[Atom, int] = {one: count for one, count in sizes.items()}
     left = {role.name: _steps(role.items, known) for role in roles}
     heads: dict[str, tuple[ev.Step, dict[Atom, int]]] = {}
     while True:

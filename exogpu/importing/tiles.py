@@ -94,8 +94,8 @@ def _apart(
         key=lambda variable: variable.name,
     )
     for program in programs:
-        extent = of(Variable(program.name.replace("program", "programs"), natural=True))
-        facts += [compare("<=", one - extent + 1) for one in (of(program), by[program])]
+        programs_of = of(Variable(program.name.replace("program", "programs"), natural=True))
+        facts += [compare("<=", id_ - programs_of + 1) for id_ in (of(program), by[program])]
     near: Condition = TRUE
     for here, there, extent in zip(one.coordinates, other.coordinates, block, strict=True):
         if here is None or there is None:

@@ -237,7 +237,7 @@ class Translator:
                 self.span(self.body[split[1]]),
             )
         if not split:
-            roles = (replace(self.role, items=self._items(self.body)),)
+            roles: tuple[ev.Role, ...] = (replace(self.role, items=self._items(self.body)),)
             before: tuple[ev.Item, ...] = ()
             after: tuple[ev.Item, ...] = ()
         else:

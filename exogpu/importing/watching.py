@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,7 +31,7 @@ class Watched:
         for text in dict.fromkeys(self.ttgir):
             found = re.search(r"tt\.func public @([\w$.]+)", text)
             name = found[1] if found else "kernel"
-            yield name, lambda text=text, name=name: self._placed(name, text, version)
+            yield name, partial(self._placed, name, text, version)
 
     def _placed(self, name: str, text: str, version: str) -> Compiled:
         with tempfile.TemporaryDirectory() as folder:
