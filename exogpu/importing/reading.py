@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from exogpu.importing import events as ev
 from exogpu.importing.build import Plan, built
 from exogpu.importing.ghosts import balanced
+from exogpu.importing.kernel import Kernel
 from exogpu.importing.lowering import LOWERINGS, NEWEST, Lowering
 from exogpu.importing.parts import parts_of
 from exogpu.importing.refusing import FaultyError, RefusedError, faulty, unsupported
@@ -23,7 +24,7 @@ from exogpu.importing.skeleton import mismatches
 from exogpu.importing.stuck import Stuck, stuck
 from exogpu.importing.text import Module, read_module, walk
 from exogpu.importing.tiles import assumed_tiles
-from exogpu.importing.translate import Kernel, translate
+from exogpu.importing.translate import translate
 from exogpu.importing.usage import usage_of
 from exogpu.ir.nodes import ImportSource, Proc
 from exogpu.result.errors import Span

@@ -12,10 +12,10 @@ from dataclasses import replace
 
 from exogpu.importing import events as ev
 from exogpu.importing.counting import Count, Counted, counts
+from exogpu.importing.kernel import Barriers, Kernel
 from exogpu.importing.proving import equal
 from exogpu.importing.refusing import unknown_value, unsupported
 from exogpu.importing.showing import shown
-from exogpu.importing.translate import Barriers, Kernel
 from exogpu.importing.values import Value, floor, is_bit, remainder, whole
 
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from exogpu.importing import events as ev
+from exogpu.importing.kernel import Kernel, Trips
 from exogpu.importing.proving import between, equal, follows
 from exogpu.importing.rewriting import rewritten, values_of
 from exogpu.importing.running import is_affine
-from exogpu.importing.translate import Kernel, Trips
 from exogpu.importing.values import (
     FALSE,
     TRUE,

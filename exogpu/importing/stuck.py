@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from exogpu.importing import events as ev
 from exogpu.importing.induction import number, truth
+from exogpu.importing.kernel import Barriers
 from exogpu.importing.sizes import Size
-from exogpu.importing.translate import Barriers
 from exogpu.importing.values import Atom, Variable
 
 TRIED = (1, 2, 3, 5)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from exogpu.importing import events as ev
 from exogpu.importing.accesses import HANDLERS, Expected, View
+from exogpu.importing.buffers import allocated
 from exogpu.importing.induction import closed_forms, within
-from exogpu.importing.layouts import memory, types_in
+from exogpu.importing.kernel import Kernel, Trips
 from exogpu.importing.lowering import Lowering
-from exogpu.importing.memory import Buffer, Memory, laid_out, window
+from exogpu.importing.memory import Memory, laid_out, window
 from exogpu.importing.naming import Shared, accumulators, aliases, apart
 from exogpu.importing.operations import accept, is_register_operation
 from exogpu.importing.places import Places, places_of
@@ -35,43 +36,6 @@ from exogpu.importing.values import (
 )
 from exogpu.result.errors import Span
 from exogpu.result.hazards import HazardKind
-
-
-@dataclass(slots=True)
-class Barriers:
-    """An array of mbarriers: how many, and the arrivals that complete a phase of each."""
-
-    label: str
-    count: int
-    span: Span
-    arrivals: dict[int, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Trips:
-    """A loop's trip count, as it was written: negative counts are none."""
-
-    value: Value
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class Kernel:
-    """A kernel as its roles' events."""
-
-    name: str
-    span: Span
-    before: tuple[ev.Item, ...]
-    """What all warps of the first role do before the roles part."""
-    roles: tuple[ev.Role, ...]
-    """One, for a kernel without partitions."""
-    after: tuple[ev.Item, ...]
-    memory: Memory
-    barriers: Mapping[str, Barriers]
-    accumulators: Mapping[str, tuple[str, Span]]
-    """By name: the role whose registers they are."""
-    trips: Mapping[Variable, Trips]
-    specialized: bool
 
 
 def translate(module: Module, lowering: Lowering) -> Kernel:
@@ -111,52 +75,10 @@ class Translator:
         self._facts: tuple[Condition, ...] = ()
         self._loops: tuple[str, ...] = ()
         self._out: list[ev.Item] = []
-        self._scratch: dict[Operation, str] = {}
         self._turns: dict[Operation, str] = {}
-        buffers, self.barriers = self._allocations()
-        self.memory: Memory = laid_out(buffers)
-
-    # --- allocations ------------------------------------------------------------------------
-
-    def _allocations(self) -> tuple[list[Buffer], dict[str, Barriers]]:
-        indexed, mbarriers = set(), set()
-        for operation in walk(self.body):
-            if operation.name == "ttg.memdesc_index":
-                indexed.add(self.origin(operation.operands[0]))
-            elif operation.name == "ttng.init_barrier":
-                mbarriers.add(self.origin(operation.operands[0]))
-        buffers: list[Buffer] = []
-        barriers: dict[str, Barriers] = {}
-        for operation in walk(self.body):
-            offset, span = operation.integer("allocation.offset"), self.span(operation)
-            if operation.name == "ttg.local_alloc":
-                (name,) = operation.results
-                shape = memory(types_in(operation.types)[-1])
-                if shape is None or shape.bytes is None or (offset is None and not mbarriers):
-                    raise unsupported(
-                        f"an allocation of another form: {operation.types}",
-                        "give TTGIR after allocation, as exogpu takes it from Triton",
-                        span,
-                    )
-                slots = shape.extents[0] if name in indexed and len(shape.extents) > 1 else 1
-                label = self._label(operation)
-                if name in mbarriers:
-                    barriers[name] = Barriers(label, slots, span)
-                else:
-                    assert offset is not None
-                    buffers.append(Buffer(name, label, offset, shape.bytes, slots, span))
-            elif offset is not None and operation.name != "ttg.warp_specialize":
-                size, name = operation.integer("allocation.size"), f"scratch@{operation.line}"
-                if size is None:
-                    raise unsupported("scratch memory of unknown size", "report this", span)
-                self._scratch[operation] = name
-                buffers.append(Buffer(name, f"scratch_{span.line}", offset, size, 1, span))
-        return buffers, barriers
-
-    def _label(self, operation: Operation) -> str:
-        name = self.places.name(operation) or operation.results[0]
-        label = re.sub(r"\W+", "_", name.partition("@")[0]).strip("_")
-        return label if label and not label[0].isdigit() else f"buffer_{label}"
+        found = allocated(body, places, self.origin)
+        self.barriers, self._scratch = found.barriers, found.scratch
+        self.memory: Memory = laid_out(found.buffers)
 
     # --- what handlers ask ------------------------------------------------------------------
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from exogpu.importing import events as ev
+from exogpu.importing.kernel import Barriers
 from exogpu.importing.refusing import unsupported
 from exogpu.importing.rings import steps
-from exogpu.importing.translate import Barriers
 from exogpu.result.errors import Span
 
 
