@@ -100,6 +100,9 @@ class _Builder(Statements):
             if role.name in loading:
                 registers, shape = self.symbol(f"regs_{role.name}"), (ir.Int(role.threads),)
                 yield ir.Alloc(registers, DataType.F32, shape, CudaRmem, span=self.plan.span)
+                tile = tuple(map(ir.Int, (role.warps, *isa.FRAGMENT_EXTENTS)))
+                loaded = self.symbol(f"loaded_{role.name}")
+                yield ir.Alloc(loaded, DataType.F32, tile, isa.FRAGMENT, span=self.plan.span)
 
     def _barrier(self, name: Sym, shape: tuple[ir.CExpr, ...], at: Span, depth: int) -> ir.Stmt:
         mechanism = BarrierMechanism.MBARRIER

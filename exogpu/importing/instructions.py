@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Final
 
-from exogpu.hw.memories import CudaGmemLinear, CudaSmemLinear, Sm90_RmemMatrixD
+from exogpu.hw.memories import CudaGmemLinear, CudaSmemLinear, Sm80_RmemMatrixD, Sm90_RmemMatrixD
 from exogpu.hw.operands import (
     CP_ASYNC,
     CUDA_MEMORY,
@@ -48,6 +48,9 @@ from exogpu.ir.types import (
 )
 
 Extents = tuple[int, ...]
+FRAGMENT_EXTENTS: Final = (16, 8)
+FRAGMENT: Final = Sm80_RmemMatrixD(*FRAGMENT_EXTENTS)
+"""Stands for the registers into which a warp loads."""
 ROWS: Final = 64
 COLUMNS: Final = 8
 ACCUMULATOR: Final = Sm90_RmemMatrixD(ROWS, COLUMNS)
@@ -89,6 +92,21 @@ def store_all(extents: Extents, warps: int) -> Instr:
     to = _param("to", extents, CudaSmemLinear, CUDA_MEMORY)
     unit = cuda_warp if warps == 1 else warps * cuda_warp
     return _instr("store_shared", unit, (to,), (AccessMode.WRITE,), _filled(to))
+
+
+@cache
+def load_all(extents: Extents) -> Instr:
+    """A warp reads cells, and it is not known which thread reads which element."""
+    to = _param("to", FRAGMENT_EXTENTS, FRAGMENT, CUDA_REGISTER)
+    source = _param("source", extents, CudaSmemLinear, CUDA_MEMORY)
+
+    def copied(at: Sequence[Sym]) -> Stmt:
+        target, element = at[:2], at[2:]
+        return Assign(_element(to, target), Read(_element(source, element)))
+
+    body = _over((*FRAGMENT_EXTENTS, *extents), copied)
+    modes = (AccessMode.WRITE, AccessMode.READ)
+    return _instr("load_shared", cuda_warp, (to, source), modes, body)
 
 
 @cache
@@ -160,7 +178,7 @@ def _filled(param: DataParam) -> Block:
 
 def _over(extents: Extents, stmt: Callable[[Sequence[Sym]], Stmt]) -> Block:
     """A statement for each element, in loops."""
-    names = [Sym("xyz"[at]) for at in range(len(extents))]
+    names = [Sym("xyzuv"[at]) for at in range(len(extents))]
     block: Block = (stmt(names),)
     for name, extent in reversed(list(zip(names, extents, strict=True))):
         block = _loop(name, extent, block)

@@ -36,6 +36,8 @@ class Imported:
     """A kernel of others as a procedure, and what is said of it beside its verdict."""
 
     proc: Proc
+    hastened: Proc
+    """With more order than there is, in which refutations are found sooner."""
     assumptions: tuple[str, ...]
     notes: tuple[str, ...]
     sizes: tuple[Size, ...]
@@ -81,6 +83,7 @@ def imported(text: str, version: str = NEWEST.version, ptx: str = "") -> Importe
     source = ImportSource(f"Triton {lowering.version}", digest, assumed)
     return Imported(
         replace(built(plan), imported=source),
+        replace(built(replace(plan, by_warps=True)), imported=source),
         assumed,
         (*added, *_notes(sized.sizes)),
         sized.sizes,

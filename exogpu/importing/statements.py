@@ -8,7 +8,7 @@ from typing import Final, assert_never
 
 from exogpu.hw.memories import CudaGmemLinear
 from exogpu.hw.timelines import SYNC_TIMELINES
-from exogpu.hw.units import cuda_thread, cuda_warpgroup
+from exogpu.hw.units import cuda_thread, cuda_warp, cuda_warpgroup
 from exogpu.importing import events as ev
 from exogpu.importing import instructions as isa
 from exogpu.importing.arithmetic import condition, expression
@@ -49,6 +49,9 @@ class Plan:
     sizes: tuple[Size, ...]
     axes: tuple[int, ...]
     """The axes of the grid."""
+    by_warps: bool = False
+    """Whether warps execute proxy fences together: more order than there is, of which the abstract
+    machine is much faster.  What is refuted so is wrong; what is proved so need not be right."""
 
 
 @dataclass(slots=True)
@@ -89,6 +92,8 @@ class Statements:
                 return (ir.Fence(IN_ORDER, IN_ORDER, span=span),)
             case ev.ProxyFence():
                 fence = ir.Fence(IN_ORDER, BOTH_PROXIES, span=span)
+                if self.plan.by_warps:
+                    return self._each_warp(step, (fence,))
                 return self._each(step, lambda t: (fence,))
             case ev.Load():
                 return self._load(step, event, facts)
@@ -147,6 +152,10 @@ class Statements:
         name = Sym("w" if warpgroups else "t")
         mode = ir.CudaThreads(unit)
         return (ir.For(name, ir.Int(0), ir.Int(count), mode, body(name), span=step.span),)
+
+    def _each_warp(self, step: ev.Step, body: ir.Block) -> ir.Block:
+        warps, mode = ir.Int(self._warps(step.role)), ir.CudaThreads(cuda_warp)
+        return (ir.For(Sym("w"), ir.Int(0), warps, mode, body, span=step.span),)
 
     def _elected(self, step: ev.Step, body: ir.Block) -> ir.Block:
         """What one warp of the role does."""
@@ -212,25 +221,33 @@ class Statements:
 
     def _load(self, step: ev.Step, load: ev.Load, facts: tuple[Condition, ...]) -> ir.Block:
         parts = self.plan.parts.get(load.window.array, Parts())
+        if not parts.exact(load.parts):
+            return self._slotted(step, (load.window,), self._load_all(step, load, facts))
         registers = self.symbol(f"regs_{step.role}")
 
         def body(t: Sym) -> ir.Block:
-            first = self._index(load.window.first, facts, step.span)
-            cell, part = Sym("q"), Sym("p")
-            exact = parts.exact(load.parts)
-            at: ir.CExpr = ir.CVar(t) if exact else ir.CVar(part)
+            first, cell = self._index(load.window.first, facts, step.span), Sym("q")
             index = first if load.window.count == 1 else ir.Add(first, ir.CVar(cell))
-            coords = (ir.Point(index), ir.Point(at))
+            coords = (ir.Point(index), ir.Point(ir.CVar(t)))
             source = ir.Access(self.symbol(load.window.array), coords, step.span)
             target = ir.Access(registers, (ir.Point(ir.CVar(t)),), step.span)
             block: ir.Block = (ir.Assign(target, ir.Read(source, step.span), span=step.span),)
-            if not exact:
-                block = self._counting(part, parts.threads, block, step.span)
             if load.window.count > 1:
                 block = self._counting(cell, load.window.count, block, step.span)
             return block
 
         return self._slotted(step, (load.window,), self._each(step, body))
+
+    def _load_all(self, step: ev.Step, load: ev.Load, facts: tuple[Condition, ...]) -> ir.Block:
+        """Each warp reads all of a window, since it is not known who reads what."""
+        source, extents = self._window(load.window, facts, step.span)
+        warp = Sym("w")
+        tile = (ir.Interval(ir.Int(0), ir.Int(n)) for n in isa.FRAGMENT_EXTENTS)
+        coords = (ir.Point(ir.CVar(warp)), *tile)
+        target = ir.Access(self.symbol(f"loaded_{step.role}"), coords, step.span)
+        call = ir.CallInstr(isa.load_all(extents), (target, source), span=step.span)
+        mode, warps = ir.CudaThreads(cuda_warp), ir.Int(self._warps(step.role))
+        return (ir.For(warp, ir.Int(0), warps, mode, (call,), span=step.span),)
 
     def _counting(self, name: Sym, count: int, body: ir.Block, span: Span) -> ir.Block:
         return (ir.For(name, ir.Int(0), ir.Int(count), ir.Seq(), body, span=span),)

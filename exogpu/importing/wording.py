@@ -21,6 +21,7 @@ _WORDS: Final[tuple[tuple[str, str], ...]] = (
     (r"\btma_store of\b", "TMA store of"),
     (r"\bcp_async of\b", "cp.async of"),
     (r"\bstore_shared of\b", "store of"),
+    (r"\bload_shared of\b", "load of"),
     (r"\bst_(\w+)\b(?:\[\d+\])?", r"the TMA stores of \1"),
     (r"\bcp_(\w+)\b(?:\[\d+\])?", r"the cp.async groups of \1"),
     (r"\bwg_(\w+)\b(?:\[\d+\])?", r"the wgmma groups of \1"),
