@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from exogpu.importing import events as ev
-from exogpu.importing.build import Plan, built
+from exogpu.importing.build import built
 from exogpu.importing.ghosts import balanced
 from exogpu.importing.kernel import Kernel
 from exogpu.importing.lowering import LOWERINGS, NEWEST, Lowering
@@ -21,6 +21,7 @@ from exogpu.importing.running import counted, running
 from exogpu.importing.showing import shown
 from exogpu.importing.sizes import Size, Sized, in_sizes
 from exogpu.importing.skeleton import mismatches
+from exogpu.importing.statements import Plan
 from exogpu.importing.stuck import Stuck, stuck
 from exogpu.importing.text import Module, read_module, walk
 from exogpu.importing.tiles import assumed_tiles

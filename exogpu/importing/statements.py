@@ -243,7 +243,7 @@ class Statements:
         source, extents = self._window(load.window, facts, step.span)
         warp = Sym("w")
         tile = (ir.Interval(ir.Int(0), ir.Int(n)) for n in isa.FRAGMENT_EXTENTS)
-        coords = (ir.Point(ir.CVar(warp)), *tile)
+        coords: tuple[ir.Coord, ...] = (ir.Point(ir.CVar(warp)), *tile)
         target = ir.Access(self.symbol(f"loaded_{step.role}"), coords, step.span)
         call = ir.CallInstr(isa.load_all(extents), (target, source), span=step.span)
         mode, warps = ir.CudaThreads(cuda_warp), ir.Int(self._warps(step.role))

@@ -7,12 +7,12 @@ import random
 import pytest
 
 from exogpu.imported import import_ttgir
-from tests.importing.interpreter import StuckError, right, run
+from tests.importing.interpreter import StuckError, intended, right, run
 from tests.importing.random_roles import Choice, draw, text
 
 
 def test_the_interpreter_tells_right_from_wrong():
-    assert right(text(Choice())) == ""
+    assert right(text(Choice())) == "" and intended(text(Choice()), 5)
     assert right(text(Choice(missing=frozenset({"fence_write"}))))
     assert right(text(Choice(early=frozenset({"ready"}))))
     assert right(text(Choice(phases={"full": 1})))
@@ -26,6 +26,12 @@ def test_what_is_proved_stores_the_same_tiles_in_all_orders(seed):
     verdict = import_ttgir(program).check(timeout=60)
     if verdict.word == "proved":
         assert right(program) == ""
+
+
+def test_a_wrong_hand_over_without_a_race_is_no_race():
+    """The roles take turns, and the first turn is the wrong one's: it stores what nothing wrote."""
+    program = text(Choice(depth=3, phases={"free": 1, "ready": 1}))
+    assert right(program) == "" and not intended(program, 1)
 
 
 def test_right_programs_are_proved():
