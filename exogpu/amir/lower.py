@@ -109,6 +109,7 @@ def lower(facts: Facts, policy: Policy) -> amir.Program:
         body=_block(low, proc.body, None),
         policy=policy,
         contracts=proc.contracts,
+        imported=proc.imported,
     )
     try:
         return with_comparisons(program)

@@ -9,6 +9,7 @@ from exogpu.result.codes.between import BETWEEN
 from exogpu.result.codes.codegen import CODEGEN
 from exogpu.result.codes.collective import COLLECTIVE
 from exogpu.result.codes.hazards import HAZARDS
+from exogpu.result.codes.importing import IMPORTING
 from exogpu.result.codes.invocation import INVOCATION
 from exogpu.result.codes.parsing import PARSING
 from exogpu.result.codes.scheduling import SCHEDULING
@@ -260,7 +261,15 @@ CODES: Final[dict[str, Code]] = {
     ),
     **{
         code: Code(*entry)
-        for table in (BETWEEN, CODEGEN, COLLECTIVE, HAZARDS, INVOCATION, SCHEDULING)
+        for table in (
+            BETWEEN,
+            CODEGEN,
+            COLLECTIVE,
+            HAZARDS,
+            IMPORTING,
+            INVOCATION,
+            SCHEDULING,
+        )
         for code, entry in table.items()
     },
     **{
