@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from exogpu.api import Procedure, proc
     from exogpu.frontend.instructions import instr
     from exogpu.frontend.macros import macro
+    from exogpu.imported import watch_triton
 
 
 def _text(verdict: Verdict) -> str:
@@ -50,6 +51,7 @@ _SOLVING = {
     "proc": "exogpu.api",
     "instr": "exogpu.frontend.instructions",
     "macro": "exogpu.frontend.macros",
+    "watch_triton": "exogpu.imported",
 }
 """Names that need the solvers, imported on first use: `exogpu doctor` runs where one is missing."""
 
@@ -139,6 +141,7 @@ __all__ = [
     "ui8",
     "ui16",
     "ui64",
+    "watch_triton",
     "wgmma_async",
     "wgmma_async_smem",
     "wgmma_fence_1",

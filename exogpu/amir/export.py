@@ -60,6 +60,13 @@ def to_json(program: Program) -> dict[str, Json]:
         found["contracts"] = [
             {"kind": one.kind, "array": names[one.array]} for one in program.contracts
         ]
+    if program.imported is not None:
+        source = program.imported
+        found["imported"] = {
+            "compiler": source.compiler,
+            "digest": source.digest,
+            "assumptions": list(source.assumptions),
+        }
     return found
 
 
@@ -111,6 +118,8 @@ def _variable(variable: Variable, names: Names) -> dict[str, Json]:
         found["mechanism"] = variable.mechanism.value
         found["guard"] = None if variable.guard is None else names[variable.guard]
         found["depth"] = variable.depth
+    if variable.host:
+        found["host"] = True
     return found
 
 

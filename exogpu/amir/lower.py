@@ -110,6 +110,7 @@ def lower(facts: Facts, policy: Policy) -> amir.Program:
         body=_block(low, proc.body, None),
         policy=policy,
         contracts=proc.contracts,
+        imported=proc.imported,
     )
     try:
         return with_comparisons(program)
@@ -135,7 +136,11 @@ def _variables(facts: Facts, declared: list[Declared]) -> Iterator[amir.Variable
             yield amir.Variable(d.name, shape, d.mechanism, d.guard, depth, is_shared(d), local)
         else:
             owner = _owner(facts, d)
-            yield amir.Variable(d.name, shape, shared=is_shared(d), task_local=local, owner=owner)
+            own = isinstance(d, Alloc) and is_on_host(d)
+            shared = is_shared(d)
+            yield amir.Variable(
+                d.name, shape, shared=shared, task_local=local, owner=owner, host=own
+            )
 
 
 def _owner(facts: Facts, declared: DataParam | Alloc) -> int | None:

@@ -158,6 +158,8 @@ def draw_verdict(verdict: Verdict, file: str = "") -> Text:
         text.append("\n").append(draw_hazard(hazard)).append(_draw_alike(alike))
     if verdict.note:
         text.append("\nnote: ", "cyan").append(_hanging(verdict.note)).append("\n")
+    for remark in verdict.remarks:
+        text.append("  note: ", "cyan").append(_hanging(remark)).append("\n")
     if verdict.condition is not None:
         word = "iff" if verdict.necessary else "if"
         text.append(f"\nsafe {word} {verdict.condition}\n", "bold")

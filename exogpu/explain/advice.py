@@ -110,9 +110,12 @@ def _several_threads(violation: Violation, program: Program | None) -> str:
     apart = [op for op in loops if len({of.get(op.iterator.name) for of in values}) > 1]
     if not apart or not apart[0].threads:
         return ""
-    both = isinstance(first, Record) and isinstance(second, Check)
-    if both and violation.kind is not HazardKind.WAW and first.access != second.access:
-        return _in_place(violation, apart[0])
+    match first, second:
+        case Record(), Check() if violation.kind is not HazardKind.WAW:
+            if first.access != second.access:
+                return _in_place(violation, apart[0])
+        case _:
+            pass
     return (
         f"the iterations of the loop at line {apart[0].origin.span.line} are executed at once: let "
         "one of them access it, give each an element of its own, or add atomically "

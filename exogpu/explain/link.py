@@ -340,12 +340,8 @@ class _Teller:
 
     def _completing(self, first: str) -> Iterator[Repair]:
         """An Arrive on a commit group that completes less of the access than this one would."""
-        groups = {
-            v.name for v in self.program.variables if v.mechanism is BarrierMechanism.COMMIT_GROUP
-        }
         for op in operations(self.program.body):
-            of_group = isinstance(op, Arrive) and op.home.name in groups
-            if isinstance(op, Arrive) and of_group and self.record.timeline not in op.pre:
+            if isinstance(op, Arrive) and self._is_group(op) and self.record.timeline not in op.pre:
                 text = f"let the first timeline of {_name(op)} be {first}"
                 yield Repair(text, First(op, first))
 

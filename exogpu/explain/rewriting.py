@@ -66,8 +66,9 @@ from exogpu.ir.nodes import (
     Stmt,
 )
 from exogpu.ir.types import BarrierMechanism
-from exogpu.ir.walk import accesses, walk
+from exogpu.ir.walk import accesses, blocks, walk
 from exogpu.machine.violation import Violation
+from exogpu.result.errors import Span
 
 MOST = 8
 """Places on the way from one statement to another that are tried."""
@@ -270,7 +271,7 @@ def _between(proc: Proc, program: amir.Program, violation: Violation) -> Iterato
     ours = _path_of(proc, program, check)
     if ours is None or theirs is None:
         return
-    seen = set()
+    seen: set[tuple[Span, bool]] = set()
     for gap in between(proc, ours, theirs):
         if gap.key in seen or len(seen) == MOST:
             continue
@@ -312,8 +313,8 @@ def _alone(path: Path) -> list[Stmt]:
     """The statement, and outwards all that holds nothing else."""
     found = [path[-1]]
     for stmt in reversed(path[:-1]):
-        body = getattr(stmt, "body", ())
-        if len(body) != 1 or body[0] is not found[-1] or getattr(stmt, "orelse", ()):
+        inside = [one for block in blocks(stmt) for one in block]
+        if len(inside) != 1 or inside[0] is not found[-1]:
             break
         found.append(stmt)
     return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from exogpu.amir.nodes import Program
@@ -16,6 +16,7 @@ from exogpu.solvers.workers import stage
 from exogpu.symbolic.find.prover import Analysis, Findings, Undecided
 from exogpu.symbolic.find.refute import Refutation, refute
 from exogpu.symbolic.find.smallest import at_a_case, smallest, soon
+from exogpu.symbolic.find.trapping import trapping
 from exogpu.symbolic.prove import prove
 from exogpu.symbolic.sites import UndecidedError
 
@@ -73,7 +74,7 @@ def answer(
             return Answer(findings, refutation=least.refutation, doubt=least.doubt)
         return Answer(findings, refutation=found, doubt=failures.joined(""))
     if unproved:
-        return Answer(findings, reason=_reason(unproved))
+        return Answer(findings, reason=_reason((*_ended(findings), *unproved)))
     questions: tuple[Undecided, ...] = (*([found] if found else []), *findings.undecided)
     if not questions:
         if proved is None:
@@ -87,6 +88,12 @@ def answer(
 def _proved(findings: Findings, tell: Callable[[Proving], None]) -> Proof | Undecided:
     stage("proving")
     return prove(findings, told=tell)
+
+
+def _ended(findings: Findings) -> Iterator[Undecided]:
+    """Loads that end every run, of which the proof does not know."""
+    if findings.evidence is not None:
+        yield from trapping(findings.evidence.model)
 
 
 def _first_violation(program: Program, sizes: Mapping[str, int]) -> tuple[Violation, ...]:

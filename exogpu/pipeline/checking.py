@@ -146,10 +146,7 @@ def _synchronisation(stages: Stages, verdict: Verdict, tell: Tell) -> Verdict:
 
     found = answer(program, hear)
     if found.proof is not None:
-        assumed = (
-            *(f"{one.kind}({one.array.name})" for one in program.contracts),
-            *beyond_hardware(program),
-        )
+        assumed = (*program.assumptions, *beyond_hardware(program))
         return replace(verdict, word="proved", proof=found.proof, assumptions=assumed)
     if found.refutation is not None:
         stage("replaying on the abstract machine")
@@ -158,6 +155,8 @@ def _synchronisation(stages: Stages, verdict: Verdict, tell: Tell) -> Verdict:
         for hazards in refuted.hazards(program, found.findings, first, failures, proc):
             verdict = replace(verdict, hazards=hazards, note=failures.joined(doubt))
             tell(verdict)
+            if stages.compiled_elsewhere:
+                return verdict
         verdict = replace(verdict, note=failures.joined(doubt))
         return _with_condition(stages, verdict, found.findings)
     return replace(verdict, word="undecided", reason=found.reason)
@@ -175,6 +174,8 @@ def beyond_hardware(program: Program) -> tuple[str, ...]:
 def _with_warnings(stages: Stages, verdict: Verdict) -> Verdict:
     """A proved verdict with what is read before it is written, and what keeps the procedure from
     being compiled."""
+    if stages.compiled_elsewhere:
+        return verdict
     from exogpu.codegen.warned import limitations
 
     failures = Failures()

@@ -67,6 +67,7 @@ def phase_obligations(
         raise UndecidedError(f"no one ring depth holds for {called}", span)
     if given is None and not 1 <= depth <= DEEPEST:
         raise WitnessError(f"a ring of {called} is not {depth} deep")
+    table.follow(depth)
     made = _Phase(encoder, table, ranks, depth)
     for site in (*uses.arrives, *uses.trailing):
         yield made.not_early(site)

@@ -150,7 +150,7 @@ def close(
     What crosses to the async proxy is followed as far as one of the checks, or a sync, asks.
     """
     op = records.op
-    within = partial(_within, syncs.frame, op.access.name, records.site, among=among)
+    within = partial(_within_record, syncs.frame, op.access.name, records.site, among=among)
     grants = Grants()
     fresh = Grants()
     if op.trailing is not None:
@@ -314,6 +314,17 @@ def close_order(syncs: Syncs, waiter: Holder, first: Sequence[tuple[Site, isl.Ma
                 step = Step(granted, FULL, site, before, FULL, base, found)
                 _add(grants, fresh, within(step))
     return grants
+
+
+def _within_record(
+    frame: Frame, name: Sym, record: Site, step: Step, among: isl.Set | None = None
+) -> Step:
+    """The step without what leaves the allocation of a record's variable, nor its task where the
+    variable does not reside: such records lose the tags of what does (decision 27)."""
+    in_tasks = record.task is not None and step.granted.task is not None
+    if in_tasks and not frame.model.variables[name].resident:
+        step = replace(step, pairs=frame.within_task(step.pairs, record, step.granted))
+    return _within(frame, name, record, step, among)
 
 
 def _within(

@@ -23,7 +23,14 @@ from exogpu.solvers import isl_relations as rel
 from exogpu.symbolic.find.counts import Counts
 from exogpu.symbolic.find.frames import Frame
 from exogpu.symbolic.find.steady import steady
-from exogpu.symbolic.sites import Site, UndecidedError, counted_on, home_of, targets_of
+from exogpu.symbolic.sites import (
+    Site,
+    UndecidedError,
+    counted_on,
+    home_of,
+    targets_of,
+    where_begun,
+)
 
 Ends = Mapping[Site, isl.Map]
 """By Arrive, pairs (instance, Arrive)."""
@@ -164,11 +171,19 @@ class Nest:
         around, others = (self.frame.model.scope(one.name, span) for one in (self, other))
         return around == others and isl.is_equal(isl.image(self.total), isl.image(other.total))
 
+    def begins(self, site: Site) -> int | None:
+        """In how many of the loops set apart a slot is bound before all that is counted there; None
+        where it is counted within an iteration of all of them."""
+        scope = self.frame.model.scope(self.name, self.reason.span)
+        return where_begun(site, self.loops, (*self.arrives, *self.awaits), len(scope))
+
     def begun(self, site: Site) -> isl.Set:
         """The instances before which an earlier iteration has counted."""
         found = rel.nowhere(self.frame.domain(site))
+        begins = self.begins(site)
+        depth = len(self.loops) if begins is None else begins
         for arrive in self.arrives:
-            earlier = self.frame.later_iteration(arrive, site, len(self.loops))
+            earlier = self.frame.later_iteration(arrive, site, depth)
             earlier = self.frame.same_allocation(earlier, arrive, site, self.name)
             found = isl.union(found, isl.image(earlier))
         return found

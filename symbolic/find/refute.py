@@ -251,8 +251,8 @@ def further(
     early = {fault.pair for fault in found if _order(fault.sizes) <= first_key} | told
     for violation in at(first.sizes, early):
         # At one run each Await at fault is named.
-        if (pair := (*pair_of(violation), _line(violation))) not in here:
-            here.add(pair)
+        if (named := (*pair_of(violation), _line(violation))) not in here:
+            here.add(named)
             told.add(pair_of(violation))
             yield Refutation(first.sizes, violation, None)
     late = [fault for fault in found if fault.pair not in told]

@@ -57,7 +57,19 @@ class SlotPairs:
     def alike(self, left: Site, right: Site, loop: Loop) -> isl.Map:
         """The pairs of places at which two slots of a ring are surely one number."""
         assert isinstance(loop.hi, Int)
-        return self._same(left, right, loop.hi.value, surely=True)
+        try:
+            return self._same(left, right, loop.hi.value, surely=True)
+        except UndecidedError as reason:
+            one, other = (self.ranks.nest(slot_of(at).name, reason) for at in (left, right))
+        depth = one.begins(left)
+        if depth is None or other.begins(right) != depth:
+            raise one.reason
+        first, second = self.frame.domain(left), self.frame.domain(right)
+        if not one.is_like(other):
+            first = isl.subtract(first, one.begun(left))
+            second = isl.subtract(second, other.begun(right))
+        within = range(depth - self.frame.depth)
+        return rel.equal_dims(rel.every_pair(first, second), [(at, at) for at in within])
 
     def begun_anew(self, slot: Site, loop: Loop) -> isl.Set:
         """The instances at which a slot is surely 0."""
@@ -69,6 +81,8 @@ class SlotPairs:
             nest = self.ranks.nest(slot_of(slot).name, reason)
         depth, counts = len(nest.loops), nest.inner
         assert counts is not None
+        if nest.begins(slot) is not None:
+            return isl.subtract(self.frame.domain(slot), self._carried_over(nest, slot, ring))
         if slot.loops[:depth] != nest.loops:
             raise nest.reason
         inner = rel.multiples(counts.arrivals(slot, slot_of(slot)), ring)
