@@ -38,7 +38,7 @@ from exogpu.cli.options import (
 )
 from exogpu.cli.outcome import STATUS, exit_status, worst
 from exogpu.cli.procedures import parsed, procedures_of
-from exogpu.cli.render import console, draw_codes, draw_findings
+from exogpu.cli.render import console, draw_codes
 from exogpu.cli.stopping import stop, writing, wrong
 from exogpu.ir.types import Policy
 from exogpu.result.codes import CODES
