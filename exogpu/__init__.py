@@ -64,6 +64,10 @@ def __getattr__(name: str) -> object:
     return value
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_SOLVING})
+
+
 # With the names of exogpu.hw.names: a type checker reads no list but one that is written out.
 __all__ = [
     "DRAM",

@@ -11,14 +11,15 @@ from functools import partial
 from inspect import isasyncgenfunction, iscoroutinefunction
 from numbers import Real
 from types import FrameType
-from typing import TYPE_CHECKING, cast, overload
+from typing import TYPE_CHECKING, NoReturn, cast, overload
 
 from exogpu.analysis.inline import inline
 from exogpu.analysis.sizes import check_sizes
+from exogpu.frontend import future_import
 from exogpu.frontend.limits import bad_name, is_name, is_too_large_inlined, large_when_inlined
 from exogpu.frontend.procedures import parse_proc
 from exogpu.ir.nodes import Proc
-from exogpu.ir.printer import print_proc
+from exogpu.ir.printer import print_proc, print_signature
 from exogpu.ir.types import Policy
 from exogpu.machine import fast
 from exogpu.pipeline import checking
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from exogpu.codegen.task_order import TaskOrder
     from exogpu.report.widget import Animated
     from exogpu.schedule.equivalence import Equivalence
+
+future_import.install()
 
 _collector: ContextVar[list[Procedure] | None] = ContextVar("collector", default=None)
 
@@ -80,6 +83,7 @@ class Procedure(Stages):
         progress: Callable[[Proving], None] | None = None,
         timeout: float | None = None,
         memory: float | None = None,
+        **sizes: object,
     ) -> Verdict:
         """The verdict for all sizes: proved, refuted at the smallest failing sizes, or undecided.
 
@@ -92,6 +96,11 @@ class Procedure(Stages):
         how many obligations are answered.  What is proved and has no
         lowering has `warnings`, those that `compile` would raise.
         """
+        if sizes:
+            given = ", ".join(f"{name}={value!r}" for name, value in sizes.items())
+            raise TypeError(
+                f"check answers for all sizes and takes none: write {self.name}.check_at({given})"
+            )
         policy, limits = Policy.of(policy), _limits(timeout, memory)
         if policy in self._verdicts:
             return self._verdicts[policy]
@@ -118,11 +127,14 @@ class Procedure(Stages):
         limits = _limits(timeout, memory)
         return checking.check_at(self, Policy.of(policy), sizes, limits, progress)
 
-    def run(self, **arguments: object) -> None:
+    def run(self, *unnamed: object, **arguments: object) -> None:
         """The sequential meaning, on numpy arrays, in place; sizes may follow from shapes.
 
-        Raises ExoGpuError for an ill-formed procedure or arguments that do not fit.
+        Arguments go by name.  Raises ExoGpuError for an ill-formed procedure or arguments that do
+        not fit.
         """
+        if unnamed:
+            raise TypeError(f"run takes arguments by name: {self.name}.run({self._called})")
         if self.diagnostics:
             raise ExoGpuError(self.diagnostics)
         assert self.ir is not None
@@ -130,6 +142,11 @@ class Procedure(Stages):
         from exogpu.meaning import run
 
         run(self.ir, arguments)
+
+    def renamed(self, name: str) -> Procedure:
+        """Gives the same procedure another name, which emitted symbols have too."""
+        ir = None if self.ir is None else replace(self.ir, name=name)
+        return Procedure(name, ir, self.diagnostics, self.made_in)
 
     def history(self) -> str:
         """How it was derived, a line a step; its name alone if it was written."""
@@ -209,7 +226,29 @@ class Procedure(Stages):
     def __repr__(self) -> str:
         if self.ir is None and self.refusals:
             return f"<procedure {self.name}: ill-formed>"
-        return f"<procedure {self.name}({', '.join(self.size_names)})>"
+        signature = self.name if self.ir is None else print_signature(self.ir)
+        return f"<procedure {signature}>"
+
+    def __call__(self, *arguments: object, **by_name: object) -> NoReturn:
+        """Says what to write: a procedure has no call of its own in Python."""
+        raise TypeError(
+            f"{self.name}(...) is written in the body of another procedure. From Python, "
+            f"{self.name}.run({self._called}) computes its meaning on numpy arrays, and "
+            f"{self.name}.compile()(...) launches it on arrays of a GPU"
+        )
+
+    def __getitem__(self, grid: object) -> NoReturn:
+        """Says what to write: the program, and not its caller, gives a launch its grid."""
+        raise TypeError(
+            f"{self.name}[...] names no grid: cuda_tasks loops say how many tasks a launch has. "
+            f"{self.name}.compile()(...) launches it"
+        )
+
+    @property
+    def _called(self) -> str:
+        """Names the parameters as a call of `run` gives them: `n=..., x=...`."""
+        params = () if self.ir is None else self.ir.params
+        return ", ".join(f"{param.name.name}=..." for param in params)
 
     def _repr_html_(self) -> str:
         """The procedure as a notebook shows it: its text, or what is wrong with it; the verdict, if

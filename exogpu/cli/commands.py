@@ -483,10 +483,10 @@ def tune(
 @app.command()
 def explain(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="Such as B601, RAW or tmaS.")
+        str | None, typer.Argument(metavar="[NAME]", help="Such as B601, RAW, tmaS, Fence.")
     ] = None,
 ) -> None:
-    """Explain a diagnostic code, a kind of hazard or a timeline, or list all codes."""
+    """Explain a code, a hazard, a timeline, a statement or an instruction, or list all codes."""
     from exogpu.cli.explaining import draw_name, nearest
 
     if name is None:
@@ -494,7 +494,13 @@ def explain(
     elif (text := draw_name(name)) is not None:
         console().print(text, end="")
     else:
-        stop(wrong("X947", f"there is no code, hazard or timeline {name}", nearest(name)))
+        stop(
+            wrong(
+                "X947",
+                f"no code, timeline, statement or instruction is called {name}",
+                nearest(name),
+            )
+        )
 
 
 @app.command()

@@ -12,6 +12,7 @@ import linecache
 import os
 import sys
 import traceback
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
@@ -159,12 +160,26 @@ def _load_file(
         if derive:
             made, failures = _derived(module, path, file)
             here += made
+        here = _named_apart(here, module)
     for procedure in sorted(here, key=lambda p: _place(p).line):
         yield Unit(procedure.name, _place(procedure), procedure, ())
     known = {d for procedure in here if procedure.ir is None for d in procedure.diagnostics}
     for diagnostic in failures:
         if diagnostic not in known:
             yield _failure(file, diagnostic)
+
+
+def _named_apart(procedures: list[Procedure], module: ModuleType) -> list[Procedure]:
+    """Gives procedures that share a name, as those of a factory, the names of their variables."""
+    shared = {name for name, n in Counter(p.name for p in procedures).items() if n > 1}
+    variables = {id(value): name for name, value in vars(module).items()}
+    taken = {p.name for p in procedures}
+    named = []
+    for procedure in procedures:
+        variable = variables.get(id(procedure), procedure.name)
+        apart = type(procedure) is Procedure and procedure.name in shared and variable not in taken
+        named.append(procedure.renamed(variable) if apart else procedure)
+    return named
 
 
 def _derived(

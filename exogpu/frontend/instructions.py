@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from textwrap import indent
 from typing import TypeVar
 
 from exogpu.frontend import limits
@@ -33,12 +35,11 @@ from exogpu.result.errors import Diagnostic, ExoGpuError
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class InstructionTemplate:
-    """An instruction whose compile-time parameters are the keyword-only ones of its definition.
-
-    `instantiate(N=256)` gives the instruction; equal parameters give the same object.
-    """
+    # An instruction whose compile-time parameters are the keyword-only ones of its definition.
+    # `instantiate(N=256)` gives the instruction; equal parameters give the same object.
+    # Its __doc__ is that of the instruction, which `help` shows.
 
     source: Source
     unit: object
@@ -52,6 +53,27 @@ class InstructionTemplate:
     in_place: tuple[str, ...]
     defaults: Mapping[str, object]
     _made: dict[tuple[object, ...], Instr] = field(default_factory=dict, repr=False)
+
+    @property
+    def signature(self) -> str:
+        """Prints the definition's first line, as its source has it."""
+        function = self.source.function
+        return f"{function.name}({ast.unparse(function.args)})"
+
+    @property
+    def __doc__(self) -> str:  # type: ignore[override]
+        function, unit = self.source.function, getattr(self.unit, "name", "depends on parameters")
+        parts = [self.signature, ast.get_docstring(function) or ""]
+        parts.append("Its meaning:\n\n" + indent(_meaning(function), "    "))
+        facts = [f"Executed by: {unit}." if self.cuda else "Called on the CPU."]
+        if self.arch:
+            facts.append(f"Architecture: {self.arch}.")
+        if self.barrier is not None:
+            facts.append(f"Trailing barrier: {self.name}(...) >> z, a {self.barrier.value}.")
+        return "\n\n".join([*(part for part in parts if part), " ".join(facts)])
+
+    def __repr__(self) -> str:
+        return f"<instruction {self.signature}>"
 
     @property
     def name(self) -> str:
@@ -260,6 +282,12 @@ def instr(
         )
 
     return decorate
+
+
+def _meaning(function: ast.FunctionDef) -> str:
+    """Prints the body of an instruction's definition without its docstring."""
+    skipped = 1 if ast.get_docstring(function) is not None else 0
+    return "\n".join(ast.unparse(stmt) for stmt in function.body[skipped:])
 
 
 def access_mode(param: DataParam, body: Block) -> AccessMode:

@@ -86,12 +86,21 @@ def print_proc(proc: Proc) -> str:
     Instructions, procedures and constants print by the names that their definitions have.
     """
     names = _Names()
-    params = ", ".join(_param(p, names) for p in _declared_first(proc.params, names))
-    lines = ["@proc", f"def {proc.name}({params}):"]
+    lines = ["@proc", f"def {_signature(proc, names)}:"]
     lines += [f"    assert {text.condition(p, names)}" for p in proc.preconditions]
     lines += [f"    assert {one.kind}({names(one.array)})" for one in proc.contracts]
     lines += _block(proc.body, names, 1)
     return "\n".join(lines) + "\n"
+
+
+def print_signature(proc: Proc) -> str:
+    """Prints the procedure's name and parameters as source text."""
+    return _signature(proc, _Names())
+
+
+def _signature(proc: Proc, names: _Names) -> str:
+    params = ", ".join(_param(p, names) for p in _declared_first(proc.params, names))
+    return f"{proc.name}({params})"
 
 
 def print_stmt(stmt: Stmt) -> str:

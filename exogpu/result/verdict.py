@@ -87,6 +87,10 @@ class Verdict:
         """Whether it is proved, for all sizes or those checked: `assert kernel.check()`."""
         return self.word == "proved"
 
+    def __repr__(self) -> str:
+        """Draws the verdict as `str` does, so that a session at a prompt shows it."""
+        return str(self)
+
     def __str__(self) -> str:
         """What the command line prints, without colours."""
         return drawing.installed().text(self)
