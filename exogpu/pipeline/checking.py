@@ -128,7 +128,7 @@ def _for_all(stages: Stages, policy: Policy, tell: Tell) -> Verdict:
     elif not diverging:
         tell(verdict)
         verdict = _with_condition(stages, verdict)
-    return replace(verdict, seconds=perf_counter() - start)
+    return replace(_with_idle(stages, verdict), seconds=perf_counter() - start)
 
 
 def _synchronisation(stages: Stages, verdict: Verdict, tell: Tell) -> Verdict:
@@ -159,6 +159,13 @@ def _with_warnings(stages: Stages, verdict: Verdict) -> Verdict:
     proof = verdict.proof
     depths, waits = ({}, ()) if proof is None else (dict(proof.depths), proof.waits)
     return replace(verdict, warnings=(*unknown, *limitations(stages.facts, depths, waits)))
+
+
+def _with_idle(stages: Stages, verdict: Verdict) -> Verdict:
+    """The verdict with the Fences that join one thread, and are no instruction."""
+    from exogpu.codegen.idle import idle_fences
+
+    return replace(verdict, warnings=(*idle_fences(stages.facts), *verdict.warnings))
 
 
 def _with_condition(stages: Stages, verdict: Verdict, findings: Findings | None = None) -> Verdict:
@@ -230,7 +237,7 @@ def _at(
         )
     elif not hazards and not sizes:  # of a procedure without sizes this is the whole claim
         verdict = _with_warnings(stages, verdict)
-    return replace(verdict, seconds=perf_counter() - start)
+    return replace(_with_idle(stages, verdict), seconds=perf_counter() - start)
 
 
 def _each_once(*hazards: Hazard) -> tuple[Hazard, ...]:
