@@ -3,6 +3,7 @@
 # expect NAME: proved [CODE]                  CODE: a warning
 # expect NAME: refuted KIND[,KIND] VARIABLE   one of the kinds, on the variable
 # expect NAME: error CODE
+# expect NAME: undecided
 # repair NAME: TEXT                           part of a remedy
 """
 
@@ -19,7 +20,9 @@ from exogpu.cli.loader import load
 from exogpu.result.verdict import Verdict
 
 CASES = sorted((Path(__file__).parent / "cases" / "verdicts").glob("*.py"))
-_EXPECT = re.compile(r"^# expect (\w+): (proved|refuted|error)(?: (\S+))?(?: (\S+))?$", re.M)
+_EXPECT = re.compile(
+    r"^# expect (\w+): (proved|refuted|error|undecided)(?: (\S+))?(?: (\S+))?$", re.M
+)
 _REPAIR = re.compile(r"^# repair (\w+): (.+)$", re.M)
 
 
@@ -56,6 +59,8 @@ def test_the_verdict_is_as_stated(path: Path, expected: tuple[str, str, str, str
         case "proved":
             codes = {d.code for d in found.warnings}
             assert codes == set(filter(None, what.split(",")))
+        case "undecided":
+            assert found.reason
         case _:
             kinds = set(what.split(","))
             assert any(h.kind.value in kinds and h.variable == variable for h in found.hazards)

@@ -59,6 +59,13 @@ def to_json(program: Program) -> dict[str, Json]:
         found["contracts"] = [
             {"kind": one.kind, "array": names[one.array]} for one in program.contracts
         ]
+    if program.imported is not None:
+        source = program.imported
+        found["imported"] = {
+            "compiler": source.compiler,
+            "digest": source.digest,
+            "assumptions": list(source.assumptions),
+        }
     return found
 
 

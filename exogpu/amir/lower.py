@@ -26,11 +26,13 @@ from exogpu.amir.lower_args import (
     t_qin,
     t_trailing,
 )
+from exogpu.amir.private import PrivateSlotError, with_comparisons
 from exogpu.analysis.barriers import home_of
 from exogpu.analysis.dependent import preceding, waits
 from exogpu.analysis.derive import unit_threads
 from exogpu.analysis.facts import Facts
 from exogpu.analysis.operands import Demand, demands
+from exogpu.analysis.private_slots import COUNT_STEPS
 from exogpu.analysis.roles import NO_ROLES, at, elements, spread
 from exogpu.analysis.threadmap import ThreadMap
 from exogpu.hw.timelines import ONLY_BEFORE, SYNC_TIMELINES
@@ -79,7 +81,8 @@ _NO: Final[QualSet] = frozenset()
 def lower(facts: Facts, policy: Policy) -> amir.Program:
     """The AMIR program of a procedure under a policy; only control parameters are kept.
 
-    Raises ExoGpuError (D507) for an Arrive whose targets do not meet in one home barrier.
+    Raises ExoGpuError (D507) for an Arrive whose targets do not meet in one home barrier, and
+    (D528) for a slot that is private to a cluster and has another meaning (decision 42).
     """
     proc = facts.proc
     inner = [s for s in walk(proc.body) if isinstance(s, Alloc | BarrierAlloc)]
@@ -98,7 +101,7 @@ def lower(facts: Facts, policy: Policy) -> amir.Program:
     launched = (
         amir.Variable(end, (), BarrierMechanism.LAUNCH, task_local=False) for end in ends.values()
     )
-    return amir.Program(
+    program = amir.Program(
         name=proc.name,
         params=tuple(p for p in proc.params if isinstance(p, ControlParam)),
         preconditions=proc.preconditions,
@@ -106,7 +109,12 @@ def lower(facts: Facts, policy: Policy) -> amir.Program:
         body=_block(low, proc.body, None),
         policy=policy,
         contracts=proc.contracts,
+        imported=proc.imported,
     )
+    try:
+        return with_comparisons(program)
+    except PrivateSlotError as reason:
+        raise ExoGpuError([Diagnostic("D528", reason.reason, reason.span, COUNT_STEPS)]) from None
 
 
 def _variables(facts: Facts, declared: list[Declared]) -> Iterator[amir.Variable]:

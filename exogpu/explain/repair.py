@@ -60,6 +60,9 @@ BY_COPY: Final = "tma_to_smem_async"
 SKIPS: Final = range(-1, -9, -1)
 """Last operands that are tried for an Await of an mbarrier that a kernel lacks."""
 
+IN_FLIGHT: Final = (3, 2, 1, 0)
+"""Groups that an Await may leave in flight where a loop commits them, the most first."""
+
 PROXY_PAIR: Final = ("cuda_in_order", "cuda_generic_and_async")
 
 PROXY_FENCE: Final = f"Fence({', '.join(PROXY_PAIR)})"
@@ -97,12 +100,18 @@ def completion(
         return tuple(r for wait in waits for r in _new_arrives(first, wait, record, program))
     cg = "cg" if group is None else group.name.name + ("[...]" if group.coords else "")
     arrive = () if group is None else _arrives_after(record, group, program)
-    wait = f"Await({cg}, {second}, 0)"
     if group is not None and arrive:
         at = arrive[-1]
-        text = f"{words}, {wait} after the Arrive at line {at.origin.span.line}"
-        return (Repair(text, NewAwait(at, group, second, 0, after=True)),)
-    text = f"{words}, Arrive({first}) >> {cg} and {wait}"
+        steps = any(isinstance(op, Loop) and not op.threads for _, op in path_to(program.body, at))
+        return tuple(
+            Repair(
+                f"{words}, Await({cg}, {second}, {n}) after the Arrive at line "
+                f"{at.origin.span.line}",
+                NewAwait(at, group, second, n, after=True),
+            )
+            for n in (IN_FLIGHT if steps else (0,))
+        )
+    text = f"{words}, Arrive({first}) >> {cg} and Await({cg}, {second}, 0)"
     return (Repair(text, NewGroup(record, first, second, group)),)
 
 

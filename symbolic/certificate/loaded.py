@@ -10,9 +10,11 @@ from typing import Any
 from exogpu.symbolic.certificate.strict_json import malformed
 
 
-def assumed(contracts: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Contracts as a certificate states them: `monotone(offsets)`."""
-    return [f"{one['kind']}({one['array']})" for one in contracts]
+def assumed(program: Mapping[str, Any]) -> list[str]:
+    """What a program assumes, as a certificate states it: `monotone(offsets)`, and what the
+    import of a kernel rests on."""
+    contracts = [f"{one['kind']}({one['array']})" for one in program.get("contracts", ())]
+    return [*contracts, *program.get("imported", {}).get("assumptions", ())]
 
 
 def check_loads(

@@ -33,6 +33,7 @@ from exogpu.symbolic.certificate.strict_json import (
     each,
     fields,
     malformed,
+    matching,
     maybe,
     one_of,
     shown,
@@ -48,6 +49,7 @@ _REQUIRED: Final = (
     HazardKind.ALIGN,
     HazardKind.DIVERGENCE,
     HazardKind.OWNERSHIP,
+    HazardKind.SLOT,
 )
 
 REQUIRED: Final = tuple(kind.value for kind in _REQUIRED)
@@ -86,6 +88,7 @@ class _Scope:
 def check_program(program: object) -> dict[str, Any]:
     """The JSON of a program.  Raises MalformedError."""
     some = isinstance(program, dict) and "contracts" in program
+    elsewhere = isinstance(program, dict) and "imported" in program
     found = fields(
         "",
         program,
@@ -97,6 +100,7 @@ def check_program(program: object) -> dict[str, Any]:
         variables=a_list(_variable),
         body=lambda value, where: None,
         **({"contracts": _contracts} if some else {}),
+        **({"imported": _imported} if elsewhere else {}),
     )
     names: set[str] = set()
     for group in ("params", "variables"):
@@ -134,6 +138,13 @@ def operations(program: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         found += block
         blocks += [op["body"] for op in block if "body" in op]
     return found
+
+
+def _imported(value: object, where: str) -> None:
+    """What a kernel was imported from."""
+    digest = matching("[0-9a-f]{64}", "a digest")
+    shape = an_object(compiler=TEXT, digest=digest, assumptions=a_list(TEXT))
+    shape(value, where)
 
 
 def _contracts(value: object, where: str) -> None:

@@ -316,7 +316,7 @@ def _program(
         flaws.append(Flaw(PROGRAM, "it is of another procedure or policy"))
     if tuple(value["preconditions"]) != found.preconditions:
         flaws.append(Flaw(CERTIFICATE, f"its preconditions are not those of {PROGRAM}"))
-    if found.assumptions != tuple(assumed(value.get("contracts", ()))):
+    if found.assumptions != tuple(assumed(value)):
         flaws.append(Flaw(CERTIFICATE, f"it rests on other assumptions than {PROGRAM} states"))
     if why := compare(found, value):
         flaws.append(Flaw(PROGRAM, why))

@@ -115,6 +115,25 @@ HAZARDS: Final[dict[str, tuple[str, str, str]]] = {
         "        Await(full, cuda_in_order, ~0)\n"
         "        Arrive(cuda_in_order) >> empty",
     ),
+    "H709": (
+        "slots of one memory differ in another way in another task (SLOT)",
+        "Slots of barriers that outlive a task begin a task where the cluster's tasks before have "
+        "left them.  Those that index one memory must be equal then, so that what is filled and "
+        "what is read meet as in every other task; and where an access names an element by itself, "
+        "a slot of that memory is 0 as a task begins.  Here that holds at the smallest sizes, and "
+        "not at these.",
+        "# tile is filled by slot(full) and read by slot(done)\n"
+        "Arrive(cuda_in_order) >> full\n"
+        "Await(full, cuda_in_order, ~0)\n"
+        "if k < 4:  # of five steps not the last one\n"
+        "    Arrive(cuda_in_order) >> done\n"
+        "    Await(done, cuda_in_order, ~0)\n"
+        "# repair: as many Arrives on the one as on the other\n"
+        "Arrive(cuda_in_order) >> full\n"
+        "Await(full, cuda_in_order, ~0)\n"
+        "Arrive(cuda_in_order) >> done\n"
+        "Await(done, cuda_in_order, ~0)",
+    ),
     "H708": (
         "a value passes from one task to the next (LEAK)",
         "Memory that is allocated between a launch and its cuda_tasks loops serves one task of a "

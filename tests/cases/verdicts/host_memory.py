@@ -7,7 +7,7 @@ from exogpu.isa.cuda import cuda_memcpy_to_device, cuda_memcpy_to_host, cuda_mem
 
 
 # expect in_a_loop: refuted FREE t
-# repair in_a_loop: Fence(cuda_stream_sync, cpu_in_order) at the end of the block that declares t
+# repair in_a_loop: Fence(cuda_stream_sync, cpu_in_order)` after line 18
 @proc
 def in_a_loop(N: size, M: size, x: f32[N, M] @ CudaGmemLinear):
     for n in seq(0, N):
@@ -19,7 +19,7 @@ def in_a_loop(N: size, M: size, x: f32[N, M] @ CudaGmemLinear):
 
 
 # expect outside_of_the_loop: refuted WAR t
-# repair outside_of_the_loop: Fence(cuda_stream_sync, cpu_in_order) after line 30
+# repair outside_of_the_loop: Fence(cuda_stream_sync, cpu_in_order)` after line 30
 @proc
 def outside_of_the_loop(N: size, M: size, x: f32[N, M] @ CudaGmemLinear):
     t: f32[M] @ DRAM
