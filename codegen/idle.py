@@ -26,6 +26,7 @@ from exogpu.ir.nodes import (
     Fence,
     For,
     Reduce,
+    Seq,
     Stmt,
 )
 from exogpu.ir.types import QualTL
@@ -39,10 +40,12 @@ _ORDINARY: Final = frozenset({QualTL.CUDA1, QualTL.CUDA2})
 class _Around:
     """What is around a statement."""
 
-    loop: For | None = None
+    threads: For | None = None
     """The innermost loop over threads."""
-    copies: bool = False
-    """Whether the launch has asynchronous instructions."""
+    repeated: Block = ()
+    """The outermost sequential loop of the task: what is in it comes again."""
+    launch: Block = ()
+    """All of the launch."""
 
 
 def idle_fences(facts: Facts) -> tuple[Diagnostic, ...]:
@@ -57,15 +60,20 @@ def idle_fences(facts: Facts) -> tuple[Diagnostic, ...]:
 
 def _idle(facts: Facts, block: Block, around: _Around) -> Iterator[Diagnostic]:
     for stmt in block:
-        if isinstance(stmt, Fence) and around.loop is not None and _is_idle(facts, stmt):
-            if not around.copies or _is_between(stmt, around.loop):
-                yield _warning(stmt, around.loop)
+        if isinstance(stmt, Fence) and around.threads is not None and _is_idle(facts, stmt):
+            if not _orders_copies(stmt, around):
+                yield _warning(stmt, around.threads)
             continue
         inner = around
-        if isinstance(stmt, For) and isinstance(stmt.mode, CudaThreads):
-            inner = replace(around, loop=stmt)
-        if isinstance(stmt, DeviceFunction):
-            inner = _Around(copies=any(map(_is_asynchronous, walk(stmt.body))))
+        match stmt:
+            case DeviceFunction():
+                inner = _Around(launch=stmt.body)
+            case For(mode=CudaThreads()):
+                inner = replace(around, threads=stmt)
+            case For(mode=Seq()):
+                inner = replace(around, repeated=around.repeated or stmt.body)
+            case _:
+                pass
         for inside in blocks(stmt):
             yield from _idle(facts, inside, inner)
 
@@ -81,14 +89,23 @@ def _is_idle(facts: Facts, fence: Fence) -> bool:
     return not any(ROWS[row].text for row in rows)
 
 
-def _is_between(fence: Fence, loop: For) -> bool:
-    """Whether ordinary accesses of the loop stand before the Fence and after it, and nothing
-    asynchronous comes after it."""
-    stmts = list(walk(loop.body))
-    at = next(number for number, stmt in enumerate(stmts) if stmt is fence)
-    before, after = stmts[:at], stmts[at + 1 :]
-    ordinary = any(map(_is_ordinary, before)) and any(map(_is_ordinary, after))
-    return ordinary and not any(map(_is_asynchronous, after))
+def _orders_copies(fence: Fence, around: _Around) -> bool:
+    """Whether the Fence may order an asynchronous instruction of the launch: one comes after it,
+    or no ordinary accesses of the loop over threads are before it and after it."""
+    stmts = list(walk(around.launch))
+    if not any(map(_is_asynchronous, stmts)):
+        return False
+    after = stmts[_place(fence, stmts) :]
+    if any(map(_is_asynchronous, (*after, *walk(around.repeated)))):
+        return True
+    assert around.threads is not None
+    inside = list(walk(around.threads.body))
+    at = _place(fence, inside)
+    return not (any(map(_is_ordinary, inside[:at])) and any(map(_is_ordinary, inside[at:])))
+
+
+def _place(fence: Fence, stmts: list[Stmt]) -> int:
+    return next(number for number, stmt in enumerate(stmts) if stmt is fence)
 
 
 def _is_ordinary(stmt: Stmt) -> bool:

@@ -193,9 +193,14 @@ def _with_warnings(stages: Stages, verdict: Verdict) -> Verdict:
 
 def _with_idle(stages: Stages, verdict: Verdict) -> Verdict:
     """The verdict with the Fences that join one thread, and are no instruction."""
+    if stages.compiled_elsewhere:
+        return verdict
     from exogpu.codegen.idle import idle_fences
 
-    return replace(verdict, warnings=(*idle_fences(stages.facts), *verdict.warnings))
+    failures = Failures()
+    with failures.noted("a search for Fences that join one thread"):
+        verdict = replace(verdict, warnings=(*idle_fences(stages.facts), *verdict.warnings))
+    return replace(verdict, note=failures.joined(verdict.note))
 
 
 def _with_condition(stages: Stages, verdict: Verdict, findings: Findings | None = None) -> Verdict:

@@ -81,3 +81,22 @@ def before_its_own_copy(
                     y[b, t] = own[t, 0]
                     Fence(cuda_in_order, cuda_in_order)
             Fence(cuda_in_order, cuda_in_order)
+
+
+# expect before_the_next_copy: proved
+@proc
+def before_the_next_copy(
+    n: size, x: f32[n, 2, 128, 4] @ CudaGmemLinear, y: f32[n, 2, 128] @ CudaGmemLinear
+):
+    """The copy that it orders is one of the next iteration, around the loop over threads."""
+    with CudaDeviceFunction(blockDim=128):
+        for b in cuda_tasks(0, n):
+            own: f32[128, 4] @ CudaSmemLinear
+            for k in seq(0, 2):
+                for t in cuda_threads(0, 128, unit=cuda_thread):
+                    Sm80_cp_async_copy(own[t, :], x[b, k, t, :], n=4)
+                    Fence(Sm80_cp_async, cuda_in_order)
+                    y[b, k, t] = own[t, 0]
+                    Fence(cuda_in_order, cuda_in_order)
+                    y[b, k, t] += 1.0
+            Fence(cuda_in_order, cuda_in_order)
