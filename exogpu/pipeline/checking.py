@@ -130,7 +130,7 @@ def _for_all(stages: Stages, policy: Policy, tell: Tell) -> Verdict:
     elif not diverging:
         tell(verdict)
         verdict = _with_condition(stages, verdict)
-    return replace(verdict, seconds=perf_counter() - start)
+    return replace(_with_idle(stages, verdict), seconds=perf_counter() - start)
 
 
 def _synchronisation(stages: Stages, verdict: Verdict, tell: Tell) -> Verdict:
@@ -188,6 +188,18 @@ def _with_warnings(stages: Stages, verdict: Verdict) -> Verdict:
         depths, waits = ({}, ()) if proof is None else (dict(proof.depths), proof.waits)
         limited = limitations(stages.facts, depths, waits)
         verdict = replace(verdict, warnings=(*verdict.warnings, *limited))
+    return replace(verdict, note=failures.joined(verdict.note))
+
+
+def _with_idle(stages: Stages, verdict: Verdict) -> Verdict:
+    """The verdict with the Fences that join one thread, and are no instruction."""
+    if stages.compiled_elsewhere:
+        return verdict
+    from exogpu.codegen.idle import idle_fences
+
+    failures = Failures()
+    with failures.noted("a search for Fences that join one thread"):
+        verdict = replace(verdict, warnings=(*idle_fences(stages.facts), *verdict.warnings))
     return replace(verdict, note=failures.joined(verdict.note))
 
 
@@ -275,7 +287,7 @@ def _at(
         )
     elif not hazards and not sizes:  # of a procedure without sizes this is the whole claim
         verdict = _with_warnings(stages, verdict)
-    return replace(verdict, seconds=perf_counter() - start)
+    return replace(_with_idle(stages, verdict), seconds=perf_counter() - start)
 
 
 def _each_once(*hazards: Hazard) -> tuple[Hazard, ...]:
