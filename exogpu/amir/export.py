@@ -12,10 +12,12 @@ from exogpu.amir.nodes import (
     Block,
     Check,
     CheckBarrier,
+    CheckInitialised,
     Clear,
     Fence,
     Guard,
     IncTaskID,
+    Initialise,
     Loop,
     Op,
     Program,
@@ -35,7 +37,7 @@ from exogpu.ir.walk import control_variables
 
 Json: TypeAlias = "bool | int | str | list[Json] | dict[str, Json] | None"
 
-SCHEMA = 3
+SCHEMA = 4
 """Changes whenever a reader of an older schema could misread the output."""
 
 
@@ -160,6 +162,8 @@ def _fields(op: Op, iterators: tuple[Sym, ...], names: Names) -> dict[str, Json]
         case Clear():
             name = "ClearMutates" if op.mutates else "ClearReads"
             return {"op": name, "access": _access(op.access, names)}
+        case Initialise() | CheckInitialised():
+            return {"op": type(op).__name__, "access": _access(op.access, names)}
         case Fence():
             return {
                 "op": "Fence",

@@ -149,6 +149,24 @@ class Clear:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Initialise:
+    """From here on every element of the window has a value, or it does not matter which it has:
+    the statement writes it, or says `uninit`."""
+
+    access: Access
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CheckInitialised:
+    """The statement reads every element of the window: since the allocation each must have been
+    written, in the order of the program (decision 44)."""
+
+    access: Access
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Fence:
     transitive: bool
     pre: QualSet
@@ -217,6 +235,8 @@ Op: TypeAlias = (
     | Record
     | Check
     | Clear
+    | Initialise
+    | CheckInitialised
     | Fence
     | Arrive
     | Await

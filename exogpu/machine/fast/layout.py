@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import assert_never
+from typing import TypeAlias, assert_never
 
 from exogpu.amir.nodes import (
     Alloc,
@@ -17,10 +17,12 @@ from exogpu.amir.nodes import (
     Block,
     Check,
     CheckBarrier,
+    CheckInitialised,
     Clear,
     Fence,
     Guard,
     IncTaskID,
+    Initialise,
     Loop,
     Op,
     Program,
@@ -32,7 +34,8 @@ from exogpu.amir.nodes import (
 from exogpu.amir.walk import operations
 from exogpu.ir.affine import Affine, Range, combine, range_of
 from exogpu.ir.names import Sym
-from exogpu.ir.nodes import Access, Coord, Interval, Point
+from exogpu.ir.nodes import Access as Window
+from exogpu.ir.nodes import Coord, Interval, Point
 from exogpu.ir.walk import control_variables, evaluate
 from exogpu.machine.fast.arrivals import BarrierFacts
 from exogpu.machine.fast.cells import Store
@@ -47,6 +50,10 @@ from exogpu.machine.fast.records import (
     record_facts,
     sync_facts,
 )
+
+
+Access: TypeAlias = Record | Check | Clear | Initialise | CheckInitialised
+"""What looks at the state of elements, or changes it."""
 
 
 class Unsupported(Exception):
@@ -78,12 +85,17 @@ class Layout:
     recorded: frozenset[tuple[Sym, bool]] = frozenset()
     """(variable, mutate) of the Records that some check can meet."""
 
+    read: frozenset[Sym] = frozenset()
+    """The variables of which it is asked whether they have been written."""
+
     def resident(self, name: Sym) -> bool:
         """Whether a variable serves one task of a cluster after another (decision 27)."""
         return name in self.residents
 
-    def matters(self, op: Record | Check | Clear) -> bool:
+    def matters(self, op: Access) -> bool:
         """Whether the operation can have an effect on what is found."""
+        if isinstance(op, Initialise | CheckInitialised):
+            return op.access.name in self.read
         side = op.mutate if isinstance(op, Record) else op.mutates
         return (op.access.name, side) in self.recorded
 
@@ -115,10 +127,12 @@ def survey(program: Program, sizes: Mapping[Sym, int], tables: Tables, fine: boo
         for op in ops
         if isinstance(op, Record) and (op.access.name, op.mutate) in checked
     )
+    layout.read = frozenset(op.access.name for op in ops if isinstance(op, CheckInitialised))
     breaks = _Breaks({v.name: _shape(v, sizes) for v in program.variables})
     _survey_block(program.body, layout, breaks)
     for name, shape in breaks.shapes.items():
-        if (name, True) in layout.recorded or (name, False) in layout.recorded:
+        recorded = (name, True) in layout.recorded or (name, False) in layout.recorded
+        if recorded or name in layout.read:
             layout.stores[name] = Store(name, shape, breaks.of(name, fine))
     _survey_syncs(layout, tables)
     _survey_barriers(layout, breaks.shapes, tables)
@@ -141,7 +155,7 @@ class _Breaks:
         self.shapes = shapes
         self._spans: dict[tuple[Sym, int], set[Range]] = {}
 
-    def add(self, access: Access, scope: Scope) -> None:
+    def add(self, access: Window, scope: Scope) -> None:
         for dim, coord in enumerate(access.coords):
             for bound in bounds_of(coord, scope):
                 span = range_of(bound, scope.ranges)
@@ -173,7 +187,7 @@ def _survey_block(block: Block, layout: Layout, breaks: _Breaks) -> None:
                     _survey_block(op.body, layout, breaks)
             case Guard():
                 _survey_block(op.body, layout, breaks)
-            case Record() | Check() | Clear():
+            case Record() | Check() | Clear() | Initialise() | CheckInitialised():
                 if layout.matters(op):
                     breaks.add(op.access, scope)
             case Fence() | Await():
@@ -303,7 +317,7 @@ def _survey_barriers(layout: Layout, shapes: Mapping[Sym, tuple[int, ...]], tabl
         first += size
 
 
-def _note_targets(home: Access, targets: tuple[Access, ...], multicast: set[Sym]) -> None:
+def _note_targets(home: Window, targets: tuple[Window, ...], multicast: set[Sym]) -> None:
     if any(target.name != home.name for target in targets):
         raise Unsupported("an Arrive on two barrier variables")
     if any(target != home for target in targets):
