@@ -34,9 +34,11 @@ from exogpu.amir.nodes import (
     Alloc,
     Block,
     Check,
+    CheckInitialised,
     Fence,
     Guard,
     IncTaskID,
+    Initialise,
     Loop,
     Op,
     Program,
@@ -196,6 +198,8 @@ class _Positions:
             case IncTaskID() | Require():
                 return True
             case Check(access=access) | Record(access=access, trailing=None):
+                return access.name in self.given
+            case Initialise(access=access) | CheckInitialised(access=access):
                 return access.name in self.given
             case _:
                 return False

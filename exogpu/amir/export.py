@@ -64,6 +64,15 @@ def to_json(program: Program) -> dict[str, Json]:
     return found
 
 
+def assumptions(program: Program) -> tuple[str, ...]:
+    """What a proof of the program rests on besides its preconditions: contracts on the contents of
+    arrays, and variables whose contents do not matter before they are written."""
+    names = unique_names(program)
+    contracts = [f"{one.kind}({names[one.array]})" for one in program.contracts]
+    ops = (op for op in operations(program.body) if isinstance(op, Initialise) and op.uninit)
+    return (*contracts, *dict.fromkeys(f"uninit({names[op.access.name]})" for op in ops))
+
+
 def unique_names(program: Program) -> Names:
     """A name for each parameter, variable and iterator, in the order of the program."""
     found: dict[Sym, str] = {}
@@ -162,8 +171,11 @@ def _fields(op: Op, iterators: tuple[Sym, ...], names: Names) -> dict[str, Json]
         case Clear():
             name = "ClearMutates" if op.mutates else "ClearReads"
             return {"op": name, "access": _access(op.access, names)}
-        case Initialise() | CheckInitialised():
-            return {"op": type(op).__name__, "access": _access(op.access, names)}
+        case Initialise():
+            access = _access(op.access, names)
+            return {"op": "Initialise", "access": access, "uninit": op.uninit}
+        case CheckInitialised():
+            return {"op": "CheckInitialised", "access": _access(op.access, names)}
         case Fence():
             return {
                 "op": "Fence",

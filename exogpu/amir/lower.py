@@ -67,6 +67,7 @@ from exogpu.ir.nodes import (
     Seq,
     Slot,
     Stmt,
+    Uninit,
     Warps,
     WindowStmt,
 )
@@ -176,6 +177,8 @@ def t_s(low: Lowering, stmt: Stmt, cluster: ThreadMap | None) -> Ops:
             yield from t_arrive(low, stmt)
         case Await():
             yield from t_await(low, stmt)
+        case Uninit():
+            yield from initialises(low, stmt.access, origin_of(low, stmt), uninit=True)
         case Pass():
             return
         case CallProc() | WindowStmt():

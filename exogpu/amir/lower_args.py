@@ -230,10 +230,12 @@ def initialised(low: Lowering, accesses: Iterable[Access], origin: Origin) -> It
             yield CheckInitialised(access, origin)
 
 
-def initialises(low: Lowering, access: Access, origin: Origin) -> Iterator[Op]:
-    """What a statement writes has a value from here on."""
+def initialises(
+    low: Lowering, access: Access, origin: Origin, *, uninit: bool = False
+) -> Iterator[Op]:
+    """What a statement writes has a value from here on; or what it says does not matter."""
     if may_be_uninitialised(low, access):
-        yield Initialise(access, origin)
+        yield Initialise(access, origin, uninit)
 
 
 def initialised_by_call(low: Lowering, call: CallInstr, position: int) -> Iterator[Op]:

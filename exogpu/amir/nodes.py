@@ -150,11 +150,12 @@ class Clear:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Initialise:
-    """From here on every element of the window has a value, or it does not matter which it has:
-    the statement writes it, or says `uninit`."""
+    """From here on every element of the window has a value: the statement writes it; or, where
+    `uninit`, the statement says that it does not matter which."""
 
     access: Access
     origin: Origin
+    uninit: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -244,6 +245,9 @@ Op: TypeAlias = (
     | Require
 )
 Block: TypeAlias = tuple[Op, ...]
+
+OnWindow: TypeAlias = Record | Check | Clear | Initialise | CheckInitialised
+"""What looks at, or changes, the state of the elements of a window."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,9 +113,7 @@ def _parts(
     return tuple(dict.fromkeys(part for part in several if Truth(False) not in part.guards))
 
 
-def _in_caller(
-    one: _Touched | _Box, argument: Access, values: Mapping[Sym, CExpr]
-) -> Part:
+def _in_caller(one: _Touched | _Box, argument: Access, values: Mapping[Sym, CExpr]) -> Part:
     """What an operand's part is of the caller's variable."""
     if isinstance(one, _Box):
         guards = [part for guard in one.guards for part in _known(guard, values)]
@@ -248,9 +246,7 @@ class _Body:
                 return known
 
 
-def _boxed(
-    shape: tuple[CExpr, ...], found: Iterable[_Touched]
-) -> tuple[_Touched | _Box, ...]:
+def _boxed(shape: tuple[CExpr, ...], found: Iterable[_Touched]) -> tuple[_Touched | _Box, ...]:
     """The parts as windows where they are; all of the operand alone where some part is that."""
     made: list[_Touched | _Box] = []
     for one in dict.fromkeys(found):

@@ -463,6 +463,14 @@ class Await(_Statement):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Uninit(_Statement):
+    """`uninit(x[w*])`: what these elements have may be read although nothing has been written
+    there; it does nothing."""
+
+    access: Access
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Pass(_Statement):
     """`pass`, or what inlining leaves of a call, before the body."""
 
@@ -486,6 +494,7 @@ Stmt: TypeAlias = (
     | Fence
     | Arrive
     | Await
+    | Uninit
     | Pass
 )
 Block: TypeAlias = tuple[Stmt, ...]

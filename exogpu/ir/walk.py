@@ -51,6 +51,7 @@ from exogpu.ir.nodes import (
     Stmt,
     Sub,
     Truth,
+    Uninit,
     Warps,
     WindowStmt,
 )
@@ -201,6 +202,8 @@ def accesses(stmt: Stmt) -> Iterator[Access]:
             yield from stmt.targets
         case Await():
             yield stmt.barrier
+        case Uninit():
+            yield stmt.access
         case For(mode=Loaded(source)):
             yield source
         case For() | If() | DeviceFunction() | Warps() | Alloc() | BarrierAlloc():

@@ -8,6 +8,7 @@ from functools import partial
 from importlib import import_module
 from time import perf_counter
 
+from exogpu.amir.export import assumptions
 from exogpu.analysis import bounds, operands
 from exogpu.analysis.bounds_report import Outside
 from exogpu.analysis.sizes import check_sizes
@@ -136,8 +137,8 @@ def _synchronisation(stages: Stages, verdict: Verdict, tell: Tell) -> Verdict:
     program = stages.amir(verdict.policy)
     found = answer(program, tell)
     if found.proof is not None:
-        assumed = tuple(f"{one.kind}({one.array.name})" for one in program.contracts)
-        return replace(verdict, word="proved", proof=found.proof, assumptions=assumed)
+        rests = assumptions(program)
+        return replace(verdict, word="proved", proof=found.proof, assumptions=rests)
     if found.refutation is not None:
         stage("replaying on the abstract machine")
         verdict = replace(verdict, note=_doubt(found.doubt))

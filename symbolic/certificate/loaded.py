@@ -10,9 +10,12 @@ from typing import Any
 from exogpu.symbolic.certificate.strict_json import malformed
 
 
-def assumed(contracts: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Contracts as a certificate states them: `monotone(offsets)`."""
-    return [f"{one['kind']}({one['array']})" for one in contracts]
+def assumed(program: Mapping[str, Any], operations: Iterable[Mapping[str, Any]]) -> list[str]:
+    """What a program takes for granted, as a certificate states it: contracts, `monotone(offsets)`,
+    and what need not have been written, `uninit(scores)`."""
+    contracts = [f"{one['kind']}({one['array']})" for one in program.get("contracts", ())]
+    uninit = (op["access"]["variable"] for op in operations if op.get("uninit"))
+    return [*contracts, *dict.fromkeys(f"uninit({name})" for name in uninit)]
 
 
 def check_loads(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from exogpu.amir.nodes import Check, Clear, Loop, Record
+from exogpu.amir.nodes import Loop, OnWindow
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import CVar, Int, Point
 from exogpu.solvers import isl
@@ -191,6 +191,6 @@ def _meeting(first: Site, second: Site) -> Iterator[tuple[Loop, Loop, int]]:
 
 def _points(site: Site) -> Iterator[Sym | None]:
     """By dimension of an access, the variable that is the whole index."""
-    assert isinstance(site.op, Record | Check | Clear)
+    assert isinstance(site.op, OnWindow)
     for coord in site.op.access.coords:
         yield coord.at.name if isinstance(coord, Point) and isinstance(coord.at, CVar) else None

@@ -11,13 +11,12 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from exogpu.amir.nodes import Check, CheckInitialised, Clear, Initialise, Op, Record
+from exogpu.amir.nodes import Check, CheckInitialised, Clear, Initialise, OnWindow, Op, Record
 from exogpu.ir.names import Sym
 from exogpu.machine.fast.arrivals import Barrier
 from exogpu.machine.fast.cells import Store
 from exogpu.machine.fast.context import KEPT, Context, Elements, Masks, Step, Windows
 from exogpu.machine.fast.control import Values
-from exogpu.machine.fast.layout import Access
 from exogpu.machine.fast.lifts import FULL, Lift, tagged, trail
 from exogpu.machine.fast.machine import Machine, Nest
 from exogpu.machine.fast.parts import Parts
@@ -39,11 +38,11 @@ from exogpu.machine.literal import hazard
 from exogpu.result.hazards import HazardKind
 
 
-def access_steps(context: Context, ops: list[Access], nest: Nest, parts: Parts) -> list[Step]:
+def access_steps(context: Context, ops: list[OnWindow], nest: Nest, parts: Parts) -> list[Step]:
     """The steps of neighbouring accesses, without those that cannot matter."""
     matters = context.machine.layout.matters
     steps: list[Step] = []
-    group: list[Access] = []
+    group: list[OnWindow] = []
     for op in ops:
         if not matters(op) and not (isinstance(op, Record) and op.trailing is not None):
             continue
@@ -56,7 +55,7 @@ def access_steps(context: Context, ops: list[Access], nest: Nest, parts: Parts) 
     return steps
 
 
-def _together(machine: Machine, first: Access, op: Access) -> bool:
+def _together(machine: Machine, first: OnWindow, op: OnWindow) -> bool:
     """Whether two accesses make one transition."""
     return (
         not machine.fine
@@ -149,7 +148,7 @@ class _Signal:
         machine.classes.lift(lift)
 
 
-def _rule(context: Context, op: Access, nest: Nest, parts: Parts) -> _Rule:
+def _rule(context: Context, op: OnWindow, nest: Nest, parts: Parts) -> _Rule:
     match op:
         case Check():
             return _Asked(op, CheckFacts(op.level, op.convergent, op.timelines))
@@ -222,7 +221,7 @@ def _failing(
 # --- steps ----------------------------------------------------------------------------------
 
 
-def _step(context: Context, ops: list[Access], nest: Nest, parts: Parts) -> Step:
+def _step(context: Context, ops: list[OnWindow], nest: Nest, parts: Parts) -> Step:
     machine, first = context.machine, ops[0]
     # Whether something has been written does not depend on who asks.
     executed = [op for op in ops if isinstance(op, Record | Check)]

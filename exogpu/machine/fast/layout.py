@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias, assert_never
+from typing import assert_never
 
 from exogpu.amir.nodes import (
     Alloc,
@@ -24,6 +24,7 @@ from exogpu.amir.nodes import (
     IncTaskID,
     Initialise,
     Loop,
+    OnWindow,
     Op,
     Program,
     Record,
@@ -34,8 +35,7 @@ from exogpu.amir.nodes import (
 from exogpu.amir.walk import operations
 from exogpu.ir.affine import Affine, Range, combine, range_of
 from exogpu.ir.names import Sym
-from exogpu.ir.nodes import Access as Window
-from exogpu.ir.nodes import Coord, Interval, Point
+from exogpu.ir.nodes import Access, Coord, Interval, Point
 from exogpu.ir.walk import control_variables, evaluate
 from exogpu.machine.fast.arrivals import BarrierFacts
 from exogpu.machine.fast.cells import Store
@@ -50,10 +50,6 @@ from exogpu.machine.fast.records import (
     record_facts,
     sync_facts,
 )
-
-
-Access: TypeAlias = Record | Check | Clear | Initialise | CheckInitialised
-"""What looks at the state of elements, or changes it."""
 
 
 class Unsupported(Exception):
@@ -92,7 +88,7 @@ class Layout:
         """Whether a variable serves one task of a cluster after another (decision 27)."""
         return name in self.residents
 
-    def matters(self, op: Access) -> bool:
+    def matters(self, op: OnWindow) -> bool:
         """Whether the operation can have an effect on what is found."""
         if isinstance(op, Initialise | CheckInitialised):
             return op.access.name in self.read
@@ -155,7 +151,7 @@ class _Breaks:
         self.shapes = shapes
         self._spans: dict[tuple[Sym, int], set[Range]] = {}
 
-    def add(self, access: Window, scope: Scope) -> None:
+    def add(self, access: Access, scope: Scope) -> None:
         for dim, coord in enumerate(access.coords):
             for bound in bounds_of(coord, scope):
                 span = range_of(bound, scope.ranges)
@@ -317,7 +313,7 @@ def _survey_barriers(layout: Layout, shapes: Mapping[Sym, tuple[int, ...]], tabl
         first += size
 
 
-def _note_targets(home: Window, targets: tuple[Window, ...], multicast: set[Sym]) -> None:
+def _note_targets(home: Access, targets: tuple[Access, ...], multicast: set[Sym]) -> None:
     if any(target.name != home.name for target in targets):
         raise Unsupported("an Arrive on two barrier variables")
     if any(target != home for target in targets):

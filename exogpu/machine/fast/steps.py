@@ -9,16 +9,12 @@ from exogpu.amir.nodes import (
     Arrive,
     Await,
     Block,
-    Check,
     CheckBarrier,
-    CheckInitialised,
-    Clear,
     Fence,
     Guard,
     IncTaskID,
-    Initialise,
     Loop,
-    Record,
+    OnWindow,
     Release,
     Require,
 )
@@ -26,7 +22,6 @@ from exogpu.amir.walk import is_task
 from exogpu.machine.fast.accesses import access_steps
 from exogpu.machine.fast.context import Context, Step
 from exogpu.machine.fast.control import comparisons, number, truth
-from exogpu.machine.fast.layout import Access
 from exogpu.machine.fast.loops import Body, loop_step
 from exogpu.machine.fast.machine import Nest
 from exogpu.machine.fast.parts import Parts
@@ -36,9 +31,9 @@ from exogpu.machine.fast.syncs import arrive_step, await_step, fence_step, free_
 def block_steps(context: Context, block: Block, nest: Nest, parts: Parts) -> tuple[Step, ...]:
     """Seq: `s1; s2`.  Adds to `parts` what the block depends on."""
     steps: list[Step] = []
-    accesses: list[Access] = []
+    accesses: list[OnWindow] = []
     for op in block:
-        if isinstance(op, Record | Check | Clear | Initialise | CheckInitialised):
+        if isinstance(op, OnWindow):
             accesses.append(op)
             continue
         steps += access_steps(context, accesses, nest, parts)
